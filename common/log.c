@@ -37,6 +37,7 @@
 
 #include "common/clock.h"
 #include "common/log_journal.h"
+#include "common/relaxed.h"
 #include "common/text.h"
 
 /* Relaxed everywhere: a level that changes late drops or prints a message more. */
@@ -45,12 +46,12 @@ static const char *log_name = "forkd";
 
 void log_set_level(enum log_level level)
 {
-	atomic_store_explicit(&log_level, level, memory_order_relaxed);
+	store_relaxed(&log_level, level);
 }
 
 enum log_level log_get_level(void)
 {
-	return (enum log_level)atomic_load_explicit(&log_level, memory_order_relaxed);
+	return (enum log_level)load_relaxed(&log_level);
 }
 
 void log_set_name(const char *name)
@@ -86,7 +87,7 @@ static int log_look(void)
 	if (fstat(STDERR_FILENO, &st) < 0)
 		return S_IFREG;
 	kind = (int)(st.st_mode & S_IFMT) | (log_is_journal(&st) ? LOG_JOURNAL : 0);
-	atomic_store_explicit(&log_kind, kind, memory_order_relaxed);
+	store_relaxed(&log_kind, kind);
 	return kind;
 }
 
@@ -140,7 +141,7 @@ static bool log_line(enum log_level level, const struct log_about *about, const 
 		     va_list ap)
 {
 	enum log_journal sent = LOG_JOURNAL_NONE;
-	int kind = atomic_load_explicit(&log_kind, memory_order_relaxed);
+	int kind = load_relaxed(&log_kind);
 	int saved = errno;
 	char line[1024];
 	size_t head, len;
@@ -206,7 +207,7 @@ static void log_vmsg(enum log_level level, const struct log_about *about, const 
 	if (!lost && !log_line(level, about, format, ap))
 		lost = 1;
 	if (lost)
-		(void)atomic_fetch_add_explicit(&log_lost, lost, memory_order_relaxed);
+		(void)add_relaxed(&log_lost, lost);
 	errno = saved;
 }
 
@@ -236,14 +237,14 @@ void log_about(enum log_level level, const struct log_about *about, const char *
 static bool log_limit_pass(struct log_limit *limit)
 {
 	/* Relaxed: who wins the exchange writes the line, nothing else hangs on it. */
-	uint64_t until = atomic_load_explicit(&limit->until_ns, memory_order_relaxed);
+	uint64_t until = load_relaxed(&limit->until_ns);
 	uint64_t now = clock_ns();
 
 	if (now >= until &&
 	    atomic_compare_exchange_strong_explicit(&limit->until_ns, &until, now + limit->every_ns,
 						    memory_order_relaxed, memory_order_relaxed))
 		return true;
-	(void)atomic_fetch_add_explicit(&limit->more, 1, memory_order_relaxed);
+	(void)add_relaxed(&limit->more, 1);
 	return false;
 }
 

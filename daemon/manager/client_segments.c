@@ -2,9 +2,6 @@
 /*
  * client_segments.c - clients' segments: made, counted, taken back
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, on the manager's only thread.
- *
  * INVARIANTS
  *   I1. Numbers about a client's segment are kept here; the segment is never asked.
  *   I2. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
@@ -26,6 +23,7 @@
 #include <errno.h>
 
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/loop.h"
 #include "shm/ledger.h"
@@ -143,19 +141,15 @@ static void segments_reset_rows(const struct segments *all, uint32_t slot,
 
 	/* Whatever an attach that failed has left there is void. */
 	for (uint32_t i = 0; i < max_jobs; i++) {
-		struct ledger_row row =
-			ledger_unpack(atomic_load_explicit(&rows[i], memory_order_relaxed));
+		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
 		if (row.state != LEDGER_FREE)
-			atomic_store_explicit(
-				&rows[i],
-				ledger_pack((struct ledger_row){ .generation = row.generation }),
-				memory_order_relaxed);
+			store_relaxed(&rows[i], ledger_pack((struct ledger_row){
+							.generation = row.generation }));
 		if (i >= client->n_jobs || !row.generation)
 			continue;
-		atomic_store_explicit(&jobs[i].generation, row.generation, memory_order_relaxed);
-		atomic_store_explicit(&jobs[i].state, job_state(row.generation, JOB_IDLE),
-				      memory_order_relaxed);
+		store_relaxed(&jobs[i].generation, row.generation);
+		store_relaxed(&jobs[i].state, job_state(row.generation, JOB_IDLE));
 	}
 }
 

@@ -2,16 +2,13 @@
 /*
  * connection.c - the life of a connection, from its socket to the end of its segment
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  *	accept --> GREETING -- HELLO --> MAKING -- has its pages --> OPEN -- ends --> GONE
  *	              |                     |                         |                 |
  *	              +-- error, 5 s, end   +-- error, end            |            POOL_RELEASED
  *	              |                     |                         |                 |
  *	              +--> freed            +--------> EMPTYING <-----|-----------------+
  *	                                                  |           +-- the pool knows it: WELCOME
- *	                                                  +-- has none --> slot and session are free
+ *	                                                  +-- has none --> both are free
  *
  *   The invariants stand in connection_internal.h.
  *

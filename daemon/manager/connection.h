@@ -34,9 +34,9 @@ struct conn_inherited {
 /* The client's segment or its rings are missing: it is disconnected. */
 #define CONN_LOST 1
 
-/* Goes on with a client of a former manager, as the roster has it; its tenant is there, no pool is
- * alive. The descriptors are taken. Returns 0; CONN_LOST; or a negative errno, and it stays as
- * it is for the next manager. */
+/* Goes on with a client of a former manager, as the saved state has it; its tenant is there, no
+ * pool is alive. The descriptors are taken. Returns 0; CONN_LOST; or a negative errno, and it stays
+ * as it is for the next manager. */
 int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
 	       const struct conn_inherited *fds);
 

@@ -2,14 +2,10 @@
 /*
  * connection_close.c - the end of a connection, and of what forkd had for it
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, connection_takeover.c and, when the pool has released a client, manager_pool.c;
- *   on the manager's only thread. The invariants stand in connection_internal.h.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool before it has released a client: the next one is told of it again, and releases it.
- *   The manager: a slot is GONE, EMPTYING or FREE in the roster, and the next manager goes on from
- *   there; what was done is done again.
+ *   The manager: a slot is GONE, EMPTYING or FREE in the saved state, and the next manager goes on
+ *   from there; what was done is done again.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -19,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/host/probe.h"
 #include "daemon/manager/client_segments.h"
@@ -140,13 +137,11 @@ void conn_close(struct conn *s)
 {
 	s->state = CONN_GONE;
 	saved_client_is(s->table->saved, s->slot, SAVED_GONE);
-	/* Relaxed: for display. */
-	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
-			      memory_order_relaxed);
+	store_relaxed(&s->table->board->clients[s->slot].left_ns, clock_ns());
 	conn_weigh(s->table, s->tenant);
 }
 
-/* An open session is over: what is left of it waits for the pool. */
+/* An open connection is over: what is left of it waits for the pool. */
 static void conn_leave(struct conn *s)
 {
 	const struct log_about about = conn_about(s);

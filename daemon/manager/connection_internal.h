@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_internal.h - what a connection is; what the parts of session share
+ * connection_internal.h - what a connection is; what the parts of connection share
  *
  *   connections.c          all of them: slots, and what pool, board and manager are told
  *   peer_credentials.c     which process is at the other end of one
@@ -15,10 +15,10 @@
  *   connection.h and connections.h.
  *
  * INVARIANTS
- *   I1. A slot belongs to one session from MAKING to the end of EMPTYING; its next client has the
- *       next generation. So the pool, which knows it from OPEN until it has released it, never sees
- *       two clients in one slot, and whoever is refused for want of slots or bytes is refused for
- *       what is there.
+ *   I1. A slot belongs to one connection from MAKING to the end of EMPTYING; its next client has
+ *       the next generation. So the pool, which knows it from OPEN until it has released it, never
+ *       sees two clients in one slot, and whoever is refused for want of slots or bytes is refused
+ *       for what is there.
  *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
  *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
  *       what waits for a pool that does not read is bounded by the slots, and by the jobs whose end
@@ -100,19 +100,19 @@ void conn_drop(struct conn *s);
 /* Tells it why, as well as can be. */
 void conn_say(struct conn *s, const struct admission_verdict *verdict);
 
-/* Answers with an error, and ends the session, which is not open yet. */
+/* Answers with an error, and ends the connection, which is not open yet. */
 void conn_refuse(struct conn *s, const struct admission_verdict *verdict);
 
 /* It is not open any more, and the board says so; conn_count() is to follow. */
 void conn_close(struct conn *s);
 
-/* An open session has ended, and nobody has its segment mapped, or is to go on with it. */
+/* An open connection has ended, and nobody has its segment mapped, or is to go on with it. */
 void conn_gone(struct conn *s);
 
-/* An open session has ended, and its client may live (I4). */
+/* An open connection has ended, and its client may live (I4). */
 void conn_evict(struct conn *s);
 
-/* A client whose session had ended before has let go of it, or has died. */
+/* A client whose connection had ended before has let go of it, or has died. */
 void conn_let_go(struct conn *s);
 
 /* ------------------------------------------------------------------------ control_request.c */

@@ -8,10 +8,6 @@
  *   may be behind it in the listening socket, and waits here: nothing is read from it. The rest is
  *   refused, which takes six system calls and no memory.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   manager_pool.c and connection.c, on the manager's only thread. The invariants are in
- *   connection_internal.h.
- *
  * INVARIANTS
  *   L1. Connections of one uid are greeted in the order in which they came.
  *   L2. A timer runs while any waits. So each uid's next one is greeted QUOTA_CONNECT_NS after the
@@ -26,6 +22,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/admission.h"
 #include "daemon/manager/connection.h"
@@ -51,8 +48,7 @@ static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
 	log_limited(&table->refusals, LOG_LEVEL_INFO, "a connection of uid %u refused: %s", uid,
 		    verdict->text);
 	table->refused++;
-	/* Relaxed: for display. */
-	atomic_store_explicit(&table->board->manager.refused, table->refused, memory_order_relaxed);
+	store_relaxed(&table->board->manager.refused, table->refused);
 	conn_say(&s, verdict);
 	(void)socket_close(table->closer, fd);
 }

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/host/job_times.h"
 #include "daemon/manager/admission.h"
@@ -60,10 +61,8 @@ void conn_weigh(struct conn_table *table, uint32_t tenant)
 	for (uint32_t i = 0; i < table->options->max_clients; i++) {
 		const struct conn *s = table->slots[i];
 
-		/* Relaxed: for display. */
 		if (s && s->state == CONN_OPEN && s->tenant == tenant)
-			atomic_store_explicit(&table->board->clients[i].user_weight, weight,
-					      memory_order_relaxed);
+			store_relaxed(&table->board->clients[i].user_weight, weight);
 	}
 }
 
@@ -117,12 +116,12 @@ void conn_show_counts(struct conn_table *table)
 	uint32_t used, idle;
 
 	tenants_count(&table->tenants, &used, &idle);
-	/* Relaxed: for display. Nothing is read back: a task may have written there. */
-	atomic_store_explicit(&m->clients, conn_n_open(table), memory_order_relaxed);
-	atomic_store_explicit(&m->tenants, used - idle, memory_order_relaxed);
-	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
-	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
-	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
+	/* For display. Nothing is read back: a task may have written there. */
+	store_relaxed(&m->clients, conn_n_open(table));
+	store_relaxed(&m->tenants, used - idle);
+	store_relaxed(&m->accepted, table->accepted);
+	store_relaxed(&m->refused, table->refused);
+	store_relaxed(&m->manager_fails, table->manager_fails);
 }
 
 void conn_count_fails(struct conn_table *table, uint64_t n)
@@ -131,7 +130,7 @@ void conn_count_fails(struct conn_table *table, uint64_t n)
 	conn_show_counts(table);
 }
 
-/* pid last. Relaxed: for display. */
+/* pid last. */
 void conn_show(const struct conn *s)
 {
 	struct board_client *c = &s->table->board->clients[s->slot];
@@ -139,26 +138,26 @@ void conn_show(const struct conn *s)
 
 	conn_comm(s, comm, sizeof(comm));
 	memcpy(c->comm, comm, sizeof(c->comm));
-	atomic_store_explicit(&c->jobs, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->failed, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->run_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->wait_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->cpu_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->vtime_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->accepted, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
-	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
-	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
-	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
-	atomic_store_explicit(&c->left_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&c->memory, s->segment.size, memory_order_relaxed);
-	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
+	store_relaxed(&c->jobs, 0);
+	store_relaxed(&c->failed, 0);
+	store_relaxed(&c->run_ns, 0);
+	store_relaxed(&c->wait_ns, 0);
+	store_relaxed(&c->refused, 0);
+	store_relaxed(&c->cpu_ns, 0);
+	store_relaxed(&c->vtime_ns, 0);
+	store_relaxed(&c->accepted, 0);
+	store_relaxed(&c->uid, s->uid);
+	store_relaxed(&c->generation, s->generation);
+	store_relaxed(&c->tenant, s->tenant);
+	store_relaxed(&c->connected_ns, clock_ns());
+	store_relaxed(&c->left_ns, 0);
+	store_relaxed(&c->memory, s->segment.size);
+	store_relaxed(&c->pid, s->pid);
 }
 
 /* ------------------------------------------------------------------------ room */
 
-/* What a session has of what quota.h counts. */
+/* What a connection has of what quota.h counts. */
 static void conn_add(struct quota_sums *sum, const struct conn *s)
 {
 	sum->clients++;

@@ -3,9 +3,6 @@
  * control_request.c - what those ask who want no connection: to end others' jobs, which jobs
  * there are, how forkd is configured
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, on the manager's only thread. The invariants stand in connection_internal.h.
- *
  *	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
  *	        --PROTO_JOBS, PROTO_CONFIG-->
  *	        <--PROTO_TOLD, a sealed file-- and the connection ends
@@ -36,6 +33,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/options_print.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/admission.h"
 #include "daemon/manager/client_segments.h"
@@ -141,8 +139,7 @@ static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, 
 
 		if (state != (runs ? LEDGER_RUNNING : row.state) || (*n)++ >= PROTO_MAX_TOLD)
 			continue;
-		/* Relaxed: for display. */
-		job.drained_ns = atomic_load_explicit(&jobs[i].drained_ns, memory_order_relaxed);
+		job.drained_ns = load_relaxed(&jobs[i].drained_ns);
 		(void)fwrite(&job, sizeof(job), 1, file);
 	}
 }
@@ -208,7 +205,7 @@ static struct conn *ask_client(const struct conn_table *table, const struct prot
 static uint32_t ask_pending(const struct job *job)
 {
 	/* Relaxed: a job that is submitted right now may be seen or not. */
-	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+	uint32_t state = load_relaxed(&job->state);
 
 	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
 }

@@ -2,9 +2,6 @@
 /*
  * fdstore.c - descriptors that the service manager keeps for the next forkd
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  * WHAT IT IS
  *   The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
  *   (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). Who is started next,

@@ -7,9 +7,6 @@
  *   SECCOMP_RET_USER_NOTIF; the thread that called waits for the answer. The gate is closed, and
  *   the answer is EPERM, except while the pool loads modules on the manager's behalf.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool_process.c, which has one, and manager_reload.c; the manager's only thread.
- *
  * INVARIANTS
  *   I1. The kernel continues a call only while the gate is open, if the pool's main thread, which
  *       is the one that loads modules, has made it, and if it maps a private file that cannot be

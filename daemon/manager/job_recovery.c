@@ -61,6 +61,7 @@
 #include <signal.h>
 
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
@@ -73,9 +74,9 @@
  * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
  * ordered all of its stores before this. Pairs with root_set_row(). */
-#define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
+#define recover_load(p)	    load_relaxed((p))
 #define RECOVER_TRIES	    10000u
-#define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define recover_store(p, v) store_relaxed((p), (v))
 
 bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
 		    int32_t code, uint32_t signo)

@@ -2,9 +2,6 @@
 /*
  * loop.c - the manager's event loop: one io_uring
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  * WHAT IT IS
  *   The kernel is told the address of a struct loop_op, which belongs to the loop, never that of
  *   its owner's source. So a source can go at any time: the operation is cut off from it and

@@ -2,9 +2,6 @@
 /*
  * loop_inject.c - what the loop asks of the kernel fails because a test says so
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   loop.c, on the manager's only thread.
- *
  * In a build without crash sites there is nothing in this file.
  */
 #include "daemon/manager/loop_inject.h"
@@ -16,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "common/cleanup.h"
+#include "common/relaxed.h"
 
 static struct loop_fault none;
 static struct loop_fault *fault = &none;
@@ -42,11 +40,11 @@ int loop_fault(enum loop_inject_kind kind)
 	if (!nth)
 		return 0;
 	/* Relaxed: a count; and the rest stands there by now. */
-	seen = atomic_fetch_add_explicit(&fault->kinds[kind].seen, 1, memory_order_relaxed) + 1;
+	seen = add_relaxed(&fault->kinds[kind].seen, 1) + 1;
 	/* Below it: more than can be. */
-	if (seen - nth >= atomic_load_explicit(&fault->kinds[kind].times, memory_order_relaxed))
+	if (seen - nth >= load_relaxed(&fault->kinds[kind].times))
 		return 0;
-	return atomic_load_explicit(&fault->kinds[kind].error, memory_order_relaxed);
+	return load_relaxed(&fault->kinds[kind].error);
 }
 
 #endif

@@ -22,6 +22,8 @@ enum loop_inject_kind {
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 /* The file, of each kind: the test writes, and the loop counts. */
 struct loop_fault {
 	struct {
@@ -37,9 +39,9 @@ static inline void loop_inject_arm(struct loop_fault *fault, enum loop_inject_ki
 				   uint32_t nth, uint32_t times)
 {
 	/* Relaxed: nth hands them over. */
-	atomic_store_explicit(&fault->kinds[kind].seen, 0, memory_order_relaxed);
-	atomic_store_explicit(&fault->kinds[kind].times, times, memory_order_relaxed);
-	atomic_store_explicit(&fault->kinds[kind].error, error, memory_order_relaxed);
+	store_relaxed(&fault->kinds[kind].seen, 0);
+	store_relaxed(&fault->kinds[kind].times, times);
+	store_relaxed(&fault->kinds[kind].error, error);
 	/* ORDER loop/fault [Q3]: release, pairs with loop_fault(). */
 	atomic_store_explicit(&fault->kinds[kind].nth, nth, memory_order_release);
 }

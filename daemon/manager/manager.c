@@ -3,9 +3,9 @@
  * manager.c - the process that clients connect to; it keeps the pool running
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   main(), or a test. One thread, one loop; everything here and in the other parts is called from
- *   it: manager_pool.c has the pool, manager_reload.c what is read again, manager_status.c the line
- *   for the service manager, manager_stop.c the end.
+ *   main(), or a test. One thread, one loop; every file of this directory is called from it, unless
+ *   it says otherwise: manager_pool.c has the pool, manager_reload.c what is read again,
+ *   manager_status.c the line for the service manager, manager_stop.c the end.
  *
  *	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
  *	                        ^                        |                         |
@@ -178,7 +178,7 @@ static int manager_signals(struct manager *m)
 	return r < 0 ? manager_system(m, "wait for signals", r) : 0;
 }
 
-/* Board, arena and roster: new ones, or those of the last forkd. */
+/* Board, arena and saved state: new ones, or those of the last forkd. */
 static int manager_share(struct manager *m, uint32_t n_workers)
 {
 	const struct saved_geometry geometry = pool_segments_geometry(m->options, n_workers);

@@ -2,9 +2,6 @@
 /*
  * manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool_process.c, by manager_pool_events, and manager.c; on the manager's only thread.
- *
  *	      +---- later <---- something is short, and it is wanted
  *	      v                    ^                ^
  *	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later

@@ -15,10 +15,6 @@
  *   the old pool resumes, and nothing has changed; only if the reload was asked for with force are
  *   they ended.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   manager_stop.c and connection.c, which are asked for it, manager_pool.c, and the trial; on the
- *   manager's only thread.
- *
  *	        asked, and the pool is ready                  other modules
  *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
  *	 ^ ^                                   |  |                                 ^ |    |

@@ -3,7 +3,7 @@
  * manager_stop.c - how the manager ends
  *
  * WHAT IT IS
- *				jobs that run	jobs that wait	the store	roster
+ *				jobs that run	jobs that wait	the store	saved state
  *	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
  *	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
  *	gives up by itself	LOST		LOST		is emptied	ended

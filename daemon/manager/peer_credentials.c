@@ -2,9 +2,6 @@
 /*
  * peer_credentials.c - who is at the other end of a connection
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, on the manager's only thread. The invariants stand in connection_internal.h.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client before its pidfd is had: it is refused, in words, when it has said HELLO, or somebody
  *   has who holds its socket.

@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/connections.h"
 #include "daemon/manager/job_recovery.h"
@@ -209,8 +210,7 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 {
 	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
 	uint64_t task = r->task < LIMIT_TASKS
-			      ? atomic_load_explicit(&p->pool_segments->board->tasks[r->task].hash,
-						     memory_order_relaxed)
+			      ? load_relaxed(&p->pool_segments->board->tasks[r->task].hash)
 			      : 0;
 
 	quarantine_crashed(p->quarantine, c->uid, task, c->task);

@@ -2,9 +2,6 @@
 /*
  * pool_process.c - the pool's process as the manager sees it
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  *	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
  *	  ^                     |                          |
  *	  +-- reaped, abandoned +--------------------------+

@@ -2,9 +2,6 @@
 /*
  * pool_segments.c - board and arena as the manager makes them, and what it says of itself there
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  * INVARIANTS
  *   I1. Whatever of the manager's stands at the front of board and arena, a task can write over,
  *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
@@ -26,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
@@ -39,20 +37,18 @@ void pool_segments_set_state(struct pool_segments *f, uint32_t state)
 	f->state = state;
 	/* Relaxed: it is for those who wait for long. A client that sees STOPPED late finds its
 	 * socket closed; after a restart it is STARTING for a moment. */
-	atomic_store_explicit(&f->board->manager.state, state, memory_order_relaxed);
+	store_relaxed(&f->board->manager.state, state);
 }
 
 void pool_segments_set_pool(struct pool_segments *f, uint32_t pid)
 {
-	/* Relaxed: for display. */
-	atomic_store_explicit(&f->board->manager.pool_pid, pid, memory_order_relaxed);
+	store_relaxed(&f->board->manager.pool_pid, pid);
 }
 
 void pool_segments_next_pool(struct pool_segments *f)
 {
-	/* Relaxed: for display, and for clients that count sleeps (client/lib/wake_worker.c). */
-	atomic_store_explicit(&f->board->manager.pool_generation, saved_next_pool(f->saved),
-			      memory_order_relaxed);
+	/* For display, and for clients that count sleeps (client/lib/wake_worker.c). */
+	store_relaxed(&f->board->manager.pool_generation, saved_next_pool(f->saved));
 }
 
 void pool_segments_crashed(struct pool_segments *f, const struct board_crash *crash)
@@ -66,9 +62,7 @@ void pool_segments_crashed(struct pool_segments *f, const struct board_crash *cr
 
 void pool_segments_show_scheduler(struct pool_segments *f)
 {
-	/* Relaxed: for display. */
-	atomic_store_explicit(&f->board->manager.scheduler, f->options->scheduler,
-			      memory_order_relaxed);
+	store_relaxed(&f->board->manager.scheduler, f->options->scheduler);
 }
 
 /* What the manager shows there and never changes. */
@@ -90,13 +84,13 @@ static void pool_segments_write_fixed(struct pool_segments *f)
 		return;
 	memcpy(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks));
 	/* Relaxed: a client that reads n_tasks now could also have read a task's write there. */
-	atomic_store_explicit(&f->board->n_tasks, f->n_tasks, memory_order_relaxed);
+	store_relaxed(&f->board->n_tasks, f->n_tasks);
 }
 
 /* Relaxed, all: as above. */
 static bool pool_segments_tasks_are_spoilt(const struct pool_segments *f)
 {
-	uint32_t n = atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed);
+	uint32_t n = load_relaxed(&f->board->n_tasks);
 
 	if (f->tasks && !f->expects)
 		return n != f->n_tasks ||
@@ -104,7 +98,7 @@ static bool pool_segments_tasks_are_spoilt(const struct pool_segments *f)
 	if (f->tasks && (n < f->n_tasks || n > LIMIT_TASKS))
 		return true;
 	for (uint32_t i = 0; f->tasks && i < f->n_tasks; i++)
-		if (!(atomic_load_explicit(&f->tasks[i].flags, memory_order_relaxed) & TASK_GONE) &&
+		if (!(load_relaxed(&f->tasks[i].flags) & TASK_GONE) &&
 		    memcmp(&f->board->tasks[i], &f->tasks[i], sizeof(f->tasks[i])) != 0)
 			return true;
 	return false;
@@ -115,10 +109,10 @@ static bool pool_segments_is_spoilt(const struct pool_segments *f)
 	const struct board_manager *b = &f->board->manager;
 
 	return memcmp(&f->board->head, &f->board_head, sizeof(f->board_head)) != 0 ||
-	       atomic_load_explicit(&b->state, memory_order_relaxed) != f->state ||
-	       b->pid != (uint32_t)getpid() || b->n_workers != f->n_workers ||
-	       b->max_jobs != f->options->max_jobs || b->max_clients != f->options->max_clients ||
-	       b->heap_max != f->options->heap_max || pool_segments_tasks_are_spoilt(f);
+	       load_relaxed(&b->state) != f->state || b->pid != (uint32_t)getpid() ||
+	       b->n_workers != f->n_workers || b->max_jobs != f->options->max_jobs ||
+	       b->max_clients != f->options->max_clients || b->heap_max != f->options->heap_max ||
+	       pool_segments_tasks_are_spoilt(f);
 }
 
 bool pool_segments_restore(struct pool_segments *f)
@@ -138,8 +132,7 @@ void pool_segments_expect_tasks(struct pool_segments *f)
 void pool_segments_keep_tasks(struct pool_segments *f)
 {
 	/* Relaxed: the pool has sent READY after it, or the answer to what followed ENTER. */
-	uint32_t n =
-		min(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+	uint32_t n = min(load_relaxed(&f->board->n_tasks), LIMIT_TASKS);
 
 	free(f->tasks);
 	f->expects = false;
@@ -157,10 +150,8 @@ void pool_segments_write(struct pool_segments *f)
 	pool_segments_write_fixed(f);
 	pool_segments_set_pool(f, 0);
 	pool_segments_show_scheduler(f);
-	/* Relaxed: for display. */
-	atomic_store_explicit(&b->pool_generation, saved_pool_generation(f->saved),
-			      memory_order_relaxed);
-	atomic_store_explicit(&b->crashes, saved_crashes(f->saved), memory_order_relaxed);
+	store_relaxed(&b->pool_generation, saved_pool_generation(f->saved));
+	store_relaxed(&b->crashes, saved_crashes(f->saved));
 
 	a->head = f->arena_head;
 	a->n_workers = f->n_workers;
@@ -176,14 +167,13 @@ void pool_segments_clear_workers(struct pool_segments *f)
 	for (uint32_t i = 0; i <= f->n_workers; i++) {
 		struct board_worker *w = &f->board->workers[i];
 		_Atomic uint32_t *word = i < f->n_workers ? &w->wake : &f->board->dispatcher;
-		uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+		uint32_t old = load_relaxed(word);
 
-		atomic_store_explicit(word, ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_BUSY,
-				      memory_order_relaxed);
+		store_relaxed(word, ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_BUSY);
 		if (i == f->n_workers)
 			break;
-		atomic_store_explicit(&w->tid, 0, memory_order_relaxed);
-		atomic_store_explicit(&f->board->running[i].job, UINT32_MAX, memory_order_relaxed);
+		store_relaxed(&w->tid, 0);
+		store_relaxed(&f->board->running[i].job, UINT32_MAX);
 		stopwatch_clear(&f->board->running[i].busy);
 		stopwatch_clear(&f->board->running[i].rested);
 	}
@@ -247,8 +237,8 @@ static int pool_segments_make_board(struct pool_segments *f, uint64_t epoch, con
 	if (!new)
 		return 0;
 	for (uint32_t i = 0; i < f->n_workers; i++) {
-		atomic_store_explicit(&f->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
-		atomic_store_explicit(&f->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
+		store_relaxed(&f->board->workers[i].cpu, UINT32_MAX);
+		store_relaxed(&f->board->workers[i].node, UINT32_MAX);
 	}
 	pool_segments_clear_workers(f);
 	return 0;
@@ -276,7 +266,7 @@ static int pool_segments_make_arena(struct pool_segments *f, uint64_t epoch, con
 	if (!new)
 		return 0;
 	for (uint32_t i = 0; i < f->n_workers; i++)
-		atomic_store_explicit(&f->arena->workers[i].job, UINT32_MAX, memory_order_relaxed);
+		store_relaxed(&f->arena->workers[i].job, UINT32_MAX);
 	return 0;
 }
 

@@ -35,7 +35,7 @@ struct pool_segments {
 	/* what the board says of the manager and its pool */
 	uint64_t started_ns;
 	uint32_t n_workers;
-	uint32_t state; /* BOARD_*; of its pools the roster knows */
+	uint32_t state; /* BOARD_*; of its pools the saved state knows */
 };
 
 #define POOL_SEGMENTS_INIT                                                                         \
@@ -43,7 +43,7 @@ struct pool_segments {
 		.board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1                            \
 	}
 
-/* What a former manager has left; or the descriptors are -1, and the roster is new. */
+/* What a former manager has left; or the descriptors are -1, and the saved state is new. */
 struct pool_segments_inherited {
 	struct saved_state *saved;
 	int board_fd;
@@ -54,8 +54,8 @@ struct pool_segments_inherited {
 struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers);
 
 /*
- * Makes both segments, for so many workers, or takes over what there is; options and roster stay
- * the caller's, and have to stay. What the board says stands there after the first
+ * Makes both segments, for so many workers, or takes over what there is; options and saved state
+ * stay the caller's, and have to stay. What the board says stands there after the first
  * pool_segments_write(). Returns 0, or a negative errno with what could not be done. The
  * descriptors are the fronts' then.
  */

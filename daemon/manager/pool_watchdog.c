@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/thread_states.h"
 #include "shm/ledger.h"
@@ -56,8 +57,7 @@ static bool watchdog_works(const struct watchdog *p)
 {
 	/* Relaxed: it changes all the time. */
 	for (uint32_t i = 0; p->arena && i < p->n_workers; i++)
-		if (atomic_load_explicit(&p->arena->workers[i].job, memory_order_relaxed) !=
-		    UINT32_MAX)
+		if (load_relaxed(&p->arena->workers[i].job) != UINT32_MAX)
 			return true;
 	return false;
 }

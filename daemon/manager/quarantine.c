@@ -8,9 +8,6 @@
  *   to this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody
  *   lifts it, or quarantine-time is over.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  * INVARIANTS
  *   I1. What one user's jobs do is counted for that user alone: others call the same tasks. The uid
  *       is the manager's own, by the slot of the blamed row.
@@ -22,8 +19,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
- *   entries stand in the roster, each whole or not there (saved_state.c, I1), and the next manager
- *   goes on with them.
+ *   entries stand in the saved state, each whole or not there (saved_state.c, I1), and the next
+ *   manager goes on with them.
  */
 #include "daemon/manager/quarantine.h"
 
@@ -37,6 +34,7 @@
 #include "common/log.h"
 #include "common/number.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/pool_process.h"
 #include "daemon/manager/saved_state.h"
@@ -83,11 +81,11 @@ static void quarantine_show_entry(struct quarantine *q, const struct saved_refus
 {
 	struct board_quarantine *b = quarantine_row(q, e);
 
-	atomic_store_explicit(&b->until_ns, 0, memory_order_relaxed);
+	store_relaxed(&b->until_ns, 0);
 	memcpy(b->task, e->name, sizeof(b->task));
-	atomic_store_explicit(&b->uid, e->uid, memory_order_relaxed);
-	atomic_store_explicit(&b->crashes, e->crashes, memory_order_relaxed);
-	atomic_store_explicit(&b->until_ns, quarantine_until(e), memory_order_relaxed);
+	store_relaxed(&b->uid, e->uid);
+	store_relaxed(&b->crashes, e->crashes);
+	store_relaxed(&b->until_ns, quarantine_until(e));
 }
 
 uint32_t quarantine_count_all(const struct quarantine *q)
@@ -158,15 +156,14 @@ static struct log_about quarantine_about(const struct saved_refusal *e)
 	};
 }
 
-/* The board and the pool first: a client that reads the line finds no row. The roster last: a
+/* The board and the pool first: a client that reads the line finds no row. The saved state last: a
  * manager that dies before leaves the entry to the next one, which ends it. */
 static void quarantine_end(struct quarantine *q, struct saved_refusal *e, const char *why)
 {
 	const struct log_about about = quarantine_about(e);
 	char what[80];
 
-	/* Relaxed: for display. */
-	atomic_store_explicit(&quarantine_row(q, e)->until_ns, 0, memory_order_relaxed);
+	store_relaxed(&quarantine_row(q, e)->until_ns, 0);
 	quarantine_tell(q, e, false);
 	log_about(LOG_LEVEL_NOTICE, &about, "%s of uid %u is no longer in quarantine: %s",
 		  quarantine_what(e, what), e->uid, why);

@@ -21,7 +21,7 @@ struct quarantine {
 	const struct tenants *tenants;
 	struct board *board;
 	struct loop_source timer;
-	struct saved_quarantine *memory; /* in the roster: the next manager goes on with it */
+	struct saved_quarantine *memory; /* in the saved state: the next manager goes on with it */
 };
 
 /* All of these stay the caller's, and have to stay. Goes on with what the memory has. */

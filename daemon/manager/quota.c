@@ -2,9 +2,6 @@
 /*
  * quota.c - what each uid may hold of what all share
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, on the manager's only thread.
- *
  * WHAT IT IS
  *   forkd has places for so many connections, so many bytes, and so many that have not said HELLO.
  *   Who fills them shuts all others out: so what each uid has of them is counted, and is limited to
@@ -26,9 +23,9 @@
  *   many. Beyond that connections wait (connection_line.c), and requests stay in their sockets.
  *
  * INVARIANTS
- *   I1. What a uid holds is counted whenever it is asked for, over its sessions (connections.c):
+ *   I1. What a uid holds is counted whenever it is asked for, over its connections (connections.c):
  *       there is no second account that could say something else. It is asked for once a HELLO, and
- *       there are no more sessions than slots.
+ *       there are no more connections than slots.
  *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
  *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
  *   I3. A request is charged when it is read, and waits until its time (quota_reserve()), with one
@@ -38,7 +35,7 @@
  *       makes requests in a loop. Connections delay a request by 110 ms at most.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: its session goes, and what it held with it.
+ *   A client: its connection goes, and what it held with it.
  */
 #include "daemon/manager/quota.h"
 

@@ -8,9 +8,6 @@
  *   loads nothing, so a process of its own does all that (reload_trial_main.c). What it finds it
  *   writes into a file in memory, which is read when it has ended.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
- *
  * INVARIANTS
  *   I1. It is read when nobody writes any more: the process is reaped. What a module's constructor
  *       may have left behind could write still; so it is read once, TRIAL_SIZE at most, and then

@@ -52,6 +52,7 @@
 
 #include "common/cleanup.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "shm/board.h"
 #include "shm/fence.h"
 #include "shm/job.h"
@@ -71,8 +72,8 @@ _Static_assert(offsetof(struct saved_state, records) == 112 &&
 /* Every word that changes is written here. */
 void saved_store(_Atomic uint64_t *word, uint64_t value)
 {
-	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after the
-	 * one to its state; and the compiler moves none that follows before it. Pairs with
+	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after
+	 * the one to its state; and the compiler moves none that follows before it. Pairs with
 	 * saved_load(), in the next process (I1). */
 	atomic_store_explicit(word, value, memory_order_release);
 	fence_signal();
@@ -83,7 +84,7 @@ uint64_t saved_load(const _Atomic uint64_t *word)
 {
 	/* ORDER roster/state [X1]: relaxed, the writer is dead, or this process. Pairs with
 	 * saved_store(). */
-	return atomic_load_explicit(word, memory_order_relaxed);
+	return load_relaxed(word);
 }
 
 int saved_new(const struct saved_geometry *geometry, uint64_t epoch,

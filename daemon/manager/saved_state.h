@@ -16,7 +16,7 @@ struct hwloc_bitmap_s;
 #define SAVED_CPUS    8192u /* numbers below it: as the option cpus */
 #define SAVED_WHY     256u  /* bytes of a text */
 
-/* What a slot of the roster has. */
+/* What a slot of the saved state has. */
 enum saved_stage {
 	SAVED_FREE,
 	SAVED_HERE,	/* a client with its connection; a tenant that is served */
@@ -143,11 +143,11 @@ bool saved_is_known(const struct saved_state *saved);
 bool saved_fits(const struct saved_state *saved, const struct saved_geometry *geometry,
 		char ret_why[SAVED_WHY]);
 
-/* What arena-max was, in bytes, of a roster that is known. */
+/* What arena-max was, in bytes, of a saved state that is known. */
 uint64_t saved_arena_max(const struct saved_state *saved);
 
-/* The CPUs that workers are pinned to, may they be there or not, of a roster that is known. To be
- * freed by hwloc_bitmap_free(); NULL for want of memory. */
+/* The CPUs that workers are pinned to, may they be there or not, of a saved state that is known. To
+ * be freed by hwloc_bitmap_free(); NULL for want of memory. */
 void saved_set_cpus(struct saved_state *saved, const struct hwloc_bitmap_s *cpus);
 struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved);
 

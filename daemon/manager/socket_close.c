@@ -2,10 +2,6 @@
 /*
  * socket_close.c - closing sockets of clients and tasks, whatever they have put into them
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, connection_takeover.c, pool_process.c and fdstore.c, on the manager's only
- *   thread.
- *
  * WHAT IT IS
  *   A message that nobody has received holds on to its descriptors, and who closes the socket
  *   closes them: that may take as long as the sender wants (proto.c, I3). So a socket is closed

@@ -10,7 +10,7 @@
  *   killed, and what becomes of its jobs is what becomes of those of a pool that has died
  *   (job_recovery.c), but that none is suspected.
  *
- *	FENCE --> roster --> options --> fits? --> map by its numbers --> recover --> pool, sockets
+ *	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
  *	                                   |
  *	                                   +-- no --> each pending job LOST, sockets closed, anew
  *
@@ -29,14 +29,14 @@
  *       leaves the store when its jobs have their outcomes: a manager that is killed before then
  *       leaves it to the next one, which replaces the arena again.
  *   I2. What clients and tasks can write is asked for nothing: neither the head of a segment nor a
- *       number in it; the roster has them all.
+ *       number in it; the saved state has them all.
  *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
  *       same: a slot that is free, an outcome more. So the next one does the same again, and
  *       job_recovery.c may (its I4). What was done cannot be undone by it: outcomes are given by
  *       compare-and-swap, pages that were punched are punched again.
  *   I4. It comes to an end: saved_try() counts the managers that came to nothing (saved_state.c,
- *   I5). I5. A connection that was not told that it is in (GREETING, MAKING) is in no roster; its
- *   end is
+ *       I5).
+ *   I5. A connection that was not told that it is in (GREETING, MAKING) is in no saved state; it is
  *       closed with the manager that had it, and its client reads that before WELCOME.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -64,6 +64,7 @@
 #include "common/crash_site.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/connection.h"
 #include "daemon/manager/connection_state.h"
@@ -143,7 +144,7 @@ static void takeover_fence(struct takeover *takeover, struct store *store)
 static bool takeover_lose_job(const struct saved_records *records, _Atomic uint32_t *word)
 {
 	uint32_t mask = (uint32_t)records->outcome_mask, waiter = (uint32_t)records->waiter;
-	uint32_t state = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t state = load_relaxed(word);
 
 	/* Relaxed: no result comes with it. A client that hammers the word keeps it. */
 	for (uint32_t tries = 0; tries < 10000 && (state & mask) == records->pending; tries++) {
@@ -159,7 +160,7 @@ static bool takeover_lose_job(const struct saved_records *records, _Atomic uint3
 	return false;
 }
 
-/* All of a client's, by the roster's numbers. Returns how many. */
+/* All of a client's, by the saved state's numbers. Returns how many. */
 static uint32_t takeover_lose_client(const struct saved_state *saved,
 				     const struct saved_entry *entry, int fd)
 {

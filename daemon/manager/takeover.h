@@ -52,7 +52,7 @@ bool takeover_had_cpus(const struct takeover *takeover, const struct hwloc_bitma
  * If this forkd cannot go on from what was left, each job has its outcome, each connection its end,
  * the store is empty, and there is a new roster.
  * geometry: of what this one is to make. cpus: of the workers.
- * Returns 0, or a negative errno: a new roster cannot be made.
+ * Returns 0, or a negative errno: a new saved state cannot be made.
  */
 int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
 		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus);

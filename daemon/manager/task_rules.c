@@ -6,9 +6,6 @@
  *   A pattern that fits nothing is most likely a slip of the pen: whoever it is for may call less
  *   than was meant. It cannot be an error, for modules come and go without forkd.conf; and where
  *   there are none at all the pool has said so already.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread.
  */
 #include "daemon/manager/task_rules.h"
 
@@ -17,6 +14,7 @@
 
 #include "common/log.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/board.h"
 #include "shm/limits.h"
@@ -27,7 +25,7 @@ static bool task_rules_fit(const char *pattern, const struct board *board, uint3
 		char name[sizeof(board->tasks[i].name)];
 
 		/* Relaxed: the pool has loaded its modules. */
-		if (atomic_load_explicit(&board->tasks[i].flags, memory_order_relaxed) & TASK_GONE)
+		if (load_relaxed(&board->tasks[i].flags) & TASK_GONE)
 			continue;
 		/* The pool writes there, and so may its tasks. */
 		memcpy(name, board->tasks[i].name, sizeof(name));

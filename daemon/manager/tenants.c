@@ -2,15 +2,11 @@
 /*
  * tenants.c - the uids that forkd serves, and the segment with rings that each of them has
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   session*.c, takeover.c, and manager_pool.c when the pool has let go of one; on the manager's
- *   only thread.
- *
- *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
+ *	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
  * INVARIANTS
- *   I1. One uid, one tenant in use, one segment, from the uid's first client until no session of it
- *       has been there for so long that others came: the one that has been idle the longest goes
+ *   I1. One uid, one tenant in use, one segment, from the uid's first client until no connection of
+ *       it has been there for so long that others came: the one that has been idle the longest goes
  *       first. Some are kept, for those who come and go. A uid that comes back before the pool has
  *       let go of its last tenant has a new one.
  *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
@@ -32,8 +28,8 @@
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
  *   one is ready; it never hears of those that the last one was to let go of.
- *   The manager: the next one has them from the store, as the roster says (saved_state.c, I3); of
- *   their segments none is asked. One that was to leave is taken back when its pool is ready.
+ *   The manager: the next one has them from the store, as the saved state says (saved_state.c, I3);
+ *   of their segments none is asked. One that was to leave is taken back when its pool is ready.
  */
 #include "daemon/manager/tenants.h"
 
@@ -45,6 +41,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/manager/client_segments.h"
 #include "daemon/manager/pool_process.h"
@@ -65,7 +62,7 @@
 /* Relaxed throughout: for display. */
 static void tenants_hide(struct tenants *tenants, uint32_t index)
 {
-	atomic_store_explicit(&tenants->board->tenants[index].since_ns, 0, memory_order_relaxed);
+	store_relaxed(&tenants->board->tenants[index].since_ns, 0);
 }
 
 static void tenants_show(struct tenants *tenants, uint32_t index)
@@ -74,9 +71,9 @@ static void tenants_show(struct tenants *tenants, uint32_t index)
 	const struct tenants_slot *t = &tenants->slots[index];
 
 	tenants_hide(tenants, index);
-	atomic_store_explicit(&b->uid, t->uid, memory_order_relaxed);
-	atomic_store_explicit(&b->ended, t->ended, memory_order_relaxed);
-	atomic_store_explicit(&b->since_ns, t->since_ns, memory_order_relaxed);
+	store_relaxed(&b->uid, t->uid);
+	store_relaxed(&b->ended, t->ended);
+	store_relaxed(&b->since_ns, t->since_ns);
 }
 
 /* What a former manager has shown, as far as it stands there. */
@@ -85,8 +82,8 @@ static void tenants_show_again(struct tenants *tenants, uint32_t index)
 	const struct board_tenant *b = &tenants->board->tenants[index];
 	struct tenants_slot *t = &tenants->slots[index];
 
-	t->ended = atomic_load_explicit(&b->ended, memory_order_relaxed);
-	t->since_ns = atomic_load_explicit(&b->since_ns, memory_order_relaxed);
+	t->ended = load_relaxed(&b->ended);
+	t->since_ns = load_relaxed(&b->since_ns);
 	if (!t->since_ns)
 		t->since_ns = clock_ns();
 	tenants_show(tenants, index);
@@ -98,8 +95,7 @@ void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n)
 
 	t->ended += n;
 	/* Nothing is read back: a task may have written there. */
-	atomic_store_explicit(&tenants->board->tenants[index].ended, t->ended,
-			      memory_order_relaxed);
+	store_relaxed(&tenants->board->tenants[index].ended, t->ended);
 }
 
 static uint64_t tenants_times(uint32_t index)
@@ -110,7 +106,7 @@ static uint64_t tenants_times(uint32_t index)
 /* Of a tenant that is gone, or is to come: 0s, and no memory. */
 static int tenants_clear_times(struct tenants *tenants, uint32_t index)
 {
-	atomic_store_explicit(&tenants->board->tenants[index].dropped, 0, memory_order_relaxed);
+	store_relaxed(&tenants->board->tenants[index].dropped, 0);
 	return segment_clear(tenants->board_fd, tenants_times(index),
 			     board_times_size(tenants->n_workers));
 }
@@ -188,8 +184,7 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
 	 * it. */
 	for (uint32_t i = 0; i < tenants->n_workers; i++)
-		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
-				      memory_order_relaxed);
+		store_relaxed(&tenants->arena->rings[index][i].head, 0);
 	t->state = TENANTS_EMPTYING;
 	/* If it fails, it is tried again before the slot is another's. */
 	(void)tenants_clear_times(tenants, index);
@@ -227,7 +222,7 @@ void tenants_ring(struct tenants *tenants)
 	wake_published();
 	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds that the bell has
 	 * changed. Without futex_waitv(2) it looks within BELL_NAP. */
-	(void)atomic_fetch_add_explicit(&tenants->arena->bell, 1, memory_order_relaxed);
+	(void)add_relaxed(&tenants->arena->bell, 1);
 	(void)futex_wake(&tenants->arena->bell, INT32_MAX);
 }
 

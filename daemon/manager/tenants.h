@@ -33,7 +33,7 @@ struct tenants_slot {
 	uint32_t uid;
 	uint32_t weight;     /* among the users; the pool is told */
 	uint32_t n_conns;    /* connections, and those that are gone and not released */
-	uint64_t idle_since; /* without sessions: when the last of them was released, by n_idled */
+	uint64_t idle_since; /* without connections: when the last one was released, by n_idled */
 	/* as the board has it: since when, CLOCK_MONOTONIC, and jobs that the manager gave their
 	 * outcome */
 	uint64_t since_ns;
@@ -72,8 +72,8 @@ uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid);
 /* True if the uid has no tenant, and there is no slot for one. */
 bool tenants_are_full(const struct tenants *tenants, uint32_t uid);
 
-/* A session of this uid begins: index of its tenant, with its head as the manager wrote it; made if
- * there is none; then they must not be full. Or a negative errno: what the system said. */
+/* A connection of this uid begins: index of its tenant, with its head as the manager wrote it; made
+ * if there is none; then they must not be full. Or a negative errno: what the system said. */
 int tenants_attach(struct tenants *tenants, uint32_t uid);
 /* Tells the pool of it: before each of its clients. Also if it knows it: a pool that could not map
  * it tries again. */
@@ -86,9 +86,9 @@ void tenants_detach(struct tenants *tenants, uint32_t index);
 /* The manager gave so many of its jobs their outcome, which no pool has counted. */
 void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n);
 
-/* How many are in use, and how many of these have no sessions. */
+/* How many are in use, and how many of these have no connections. */
 void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle);
-/* Releases tenants without sessions, until so many are left. Their slots and bytes are free when
+/* Releases tenants without connections, until so many are left. Their slots and bytes are free when
  * the pool has let go of them and their pages are gone. */
 void tenants_trim(struct tenants *tenants, uint32_t n_idle);
 /* The pool has let go of one: its pages go, then its slot is free. False if it may not say that. */
@@ -110,10 +110,11 @@ void tenants_mark_all(struct tenants *tenants);
  * board (wake.h, W10). */
 void tenants_ring(struct tenants *tenants);
 
-/* Takes over what a former manager had, as the roster has it; no pool is alive. Before any
+/* Takes over what a former manager had, as the saved state has it; no pool is alive. Before any
  * session. Returns 0, or what was short: nobody is given up then. */
 int tenants_adopt(struct tenants *tenants);
-/* A session that a former manager had is there. False if its tenant is not, or is another uid's. */
+/* A connection that a former manager had is there. False if its tenant is not, or is another uid's.
+ */
 bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid);
 /* When all of these are: the others are idle. */
 void tenants_settle(struct tenants *tenants);

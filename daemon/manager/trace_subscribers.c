@@ -2,10 +2,6 @@
 /*
  * trace_subscribers.c - who traces what workers do
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c and its parts, and manager_pool.c; on the manager's only thread. The other
- *   invariants stand in connection_internal.h.
- *
  *	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
  *	                                 <--PROTO_POOL_TRACED--
  *	        <--PROTO_TOLD, the segment, read-only--
