@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
-#include "client/forkctl/forkctl_option.h"
+#include "client/forkctl/options.h"
 #include "common/util.h"
 
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)

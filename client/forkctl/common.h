@@ -7,7 +7,7 @@
 
 #include <forkd/client.h>
 
-#include "client/forkctl/forkctl_option.h"
+#include "client/forkctl/options.h"
 
 /* Exit codes. */
 #define FORKCTL_OK	   0

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "client/forkctl/common.h"
-#include "client/forkctl/forkctl_data.h"
-#include "client/forkctl/forkctl_option.h"
+#include "client/forkctl/output.h"
+#include "client/forkctl/options.h"
 #include "common/util.h"
 
 struct command {

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "client/forkctl/forkctl_option.h"
+#include "client/forkctl/options.h"
 #include "shm/proto.h"
 
 /*
@@ -61,7 +61,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[]);
 int forkctl_top(const char *socket, int argc, char *argv[]);
 int forkctl_trace(const char *socket, int argc, char *argv[]);
 
-/* The options of the commands that have some: forkctl_option.h. */
+/* The options of the commands that have some: options.h. */
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_modules_options[];

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "client/lib/publish.h"
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "common/crash_site.h"
 #include "common/util.h"
 

@@ -30,7 +30,7 @@
 
 #include "client/lib/connect.h"
 #include "client/lib/events.h"
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "client/lib/spill.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"

@@ -66,12 +66,13 @@ uint32_t group_number(struct fk_client *client, fk_group group);
 /* group.c: takes n jobs that were counted and not published out of a group again. */
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
-/* pack.c: a buffer as it stands among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
+/* arguments.c: a buffer as it is among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
 int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
- * pack.c: packs values by a signature. args: LIMIT_ARGS bytes. Sets *ret_strings to a block that
- * holds the copied strings, or NULL. Returns 0, -EINVAL, -EFAULT, -ENOMEM as fk_submit_values().
+ * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. Sets *ret_strings to a block
+ * that holds the copied strings, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM:
+ * fk_submit_values().
  */
 int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
 		size_t n, uint8_t *args, void **ret_strings);
@@ -82,10 +83,10 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 #define PACK_ARGS	    (((uint64_t)1 << PACK_RESULT) - 1)
 #define PACK_TYPE(types, i) ((uint32_t)((types) >> 4 * (i)) & 15u)
 
-/* pack.c: the types of a call that fits a signature. */
+/* arguments.c: the types of a call that fits a signature. */
 uint64_t pack_types(const struct signature *signature);
 
-/* pack.c: the error of pack_check(), with its text. */
+/* arguments.c: the error of pack_check(), with its text. */
 int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
 
 /*

@@ -106,11 +106,12 @@ struct fk_client {
 	_Atomic uint32_t random;
 	_Atomic uint32_t spin;		    /* ns that a wait spins now */
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
-	_Atomic uint32_t lasting;	    /* lasting.h */
+	_Atomic uint32_t lasting;	    /* long_job_hint.h */
 	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
-	_Atomic uint32_t room_looker; /* one of them sleeps on the ends of jobs (slots.c, I5) */
+	_Atomic uint32_t
+		room_looker; /* one of them sleeps on the ends of jobs (record_pool.c, I5) */
 	_Alignas(64) struct publish_waker waker;
 };
 

@@ -2,6 +2,7 @@
 # The client library.
 
 libclientcore_la_SOURCES = \
+	client/lib/arguments.c \
 	client/lib/batch.c \
 	client/lib/cancel.c \
 	client/lib/client.c \
@@ -18,22 +19,21 @@ libclientcore_la_SOURCES = \
 	client/lib/heap.c \
 	client/lib/heap.h \
 	client/lib/heap_api.c \
-	client/lib/lasting.h \
 	client/lib/liveness.c \
-	client/lib/many.c \
+	client/lib/long_job_hint.h \
 	client/lib/outcome.c \
-	client/lib/pack.c \
 	client/lib/publish.c \
 	client/lib/publish.h \
+	client/lib/record_pool.c \
+	client/lib/record_pool.h \
 	client/lib/record_wait.c \
 	client/lib/slot_stack.h \
-	client/lib/slots.c \
-	client/lib/slots.h \
 	client/lib/spill.c \
 	client/lib/spill.h \
 	client/lib/submit.c \
 	client/lib/submit.h \
 	client/lib/task.c \
 	client/lib/wait.c \
+	client/lib/wait_many.c \
 	client/lib/wake_worker.c \
 	client/lib/wake_worker.h

@@ -23,7 +23,7 @@
 #include <time.h>
 
 #include "client/lib/client.h"
-#include "client/lib/lasting.h"
+#include "client/lib/long_job_hint.h"
 #include "client/lib/wake_worker.h"
 #include "common/crash_site.h"
 #include "common/util.h"

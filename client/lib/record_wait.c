@@ -17,7 +17,7 @@
  *       to publish it or to give it back, or of a job in flight, or of one that has ended and is
  *       spilled here. Only a job that never ends keeps its record, whatever the caller holds.
  */
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 
 #include <errno.h>
 

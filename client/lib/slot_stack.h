@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_stack.h - the stack of client/lib/slots.c: its head and its links
+ * slot_stack.h - the stack of client/lib/record_pool.c: its head and its links
  *
- * WHAT IT IS
- *   The head is { tag:32, index + 1:32 }. The tag goes up with each change (client/lib/slots.c, I1
- *   and I2).
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads of one process.
+ * The head is { tag:32, index + 1:32 }. The tag goes up with each change (record_pool.c, I1, I2).
+ * Any number of threads of one process call it.
  *
  * Compiles with C11 alone: tests/model/slots.c runs this file.
  */

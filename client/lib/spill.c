@@ -42,7 +42,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/events_list.h"
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "client/lib/submit.h"
 #include "common/util.h"
 

@@ -6,7 +6,7 @@
  *   The hot path of a client: no lock, no allocation (but for strings), no system call where a
  *   worker is awake.
  *
- *	take a record (slots.c) -> fill it -> publish it (publish.c)
+ *	take a record (record_pool.c) -> fill it -> publish it (publish.c)
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any number of threads on one client.
@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "client/lib/publish.h"
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "client/lib/spill.h"
 #include "common/crash_site.h"
 #include "common/util.h"

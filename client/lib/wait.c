@@ -27,7 +27,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/lib/lasting.h"
+#include "client/lib/long_job_hint.h"
 #include "client/lib/spill.h"
 #include "common/crash_site.h"
 #include "common/util.h"

@@ -23,7 +23,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/lib/client.h"
-#include "client/forkctl/forkctl_value.h"
+#include "client/forkctl/arguments.h"
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slots.c - a slot belongs to one job, and a thread that waits for slots gets them
- * (client/lib/slot_stack.h, client/lib/slots.c)
+ * (client/lib/slot_stack.h, client/lib/record_pool.c)
  *
  * THE PROGRAM
  *   Three threads take slots, write their plain fields and give them back, ROUNDS times each. If

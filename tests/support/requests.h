@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "client/forkctl/top/forkctl_top.h"
+#include "client/forkctl/top/top.h"
 #include "common/util.h"
 #include "shm/wake.h"
 static inline void setup(void);

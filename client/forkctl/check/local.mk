@@ -2,14 +2,14 @@
 # forkctl check: a module under every schedule.
 
 libforkctl_la_SOURCES += \
-	client/forkctl/check/forkctl_case.c \
-	client/forkctl/check/forkctl_case.h \
-	client/forkctl/check/forkctl_check.c \
-	client/forkctl/check/forkctl_compare.c \
-	client/forkctl/check/forkctl_compare.h \
-	client/forkctl/check/forkctl_races.c \
-	client/forkctl/check/forkctl_races.h \
-	client/forkctl/check/forkctl_record.c \
-	client/forkctl/check/forkctl_record.h \
-	client/forkctl/check/forkctl_run.c \
-	client/forkctl/check/forkctl_run.h
+	client/forkctl/check/case.c \
+	client/forkctl/check/case.h \
+	client/forkctl/check/check.c \
+	client/forkctl/check/compare.c \
+	client/forkctl/check/compare.h \
+	client/forkctl/check/races.c \
+	client/forkctl/check/races.h \
+	client/forkctl/check/results.c \
+	client/forkctl/check/results.h \
+	client/forkctl/check/run.c \
+	client/forkctl/check/run.h

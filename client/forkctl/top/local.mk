@@ -2,11 +2,11 @@
 # forkctl top: who uses the pool now.
 
 libforkctl_la_SOURCES += \
-	client/forkctl/top/forkctl_top.c \
-	client/forkctl/top/forkctl_top.h \
-	client/forkctl/top/forkctl_top_draw.c \
-	client/forkctl/top/forkctl_top_keys.c \
-	client/forkctl/top/forkctl_top_model.c \
-	client/forkctl/top/forkctl_top_screen.c \
-	client/forkctl/top/forkctl_top_text.c \
-	client/forkctl/top/forkctl_top_view.c
+	client/forkctl/top/draw.c \
+	client/forkctl/top/keys.c \
+	client/forkctl/top/model.c \
+	client/forkctl/top/screen.c \
+	client/forkctl/top/text.c \
+	client/forkctl/top/top.c \
+	client/forkctl/top/top.h \
+	client/forkctl/top/view.c

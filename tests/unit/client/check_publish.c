@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/lib/lasting.h"
+#include "client/lib/long_job_hint.h"
 #include "client/lib/wake_worker.h"
 #include "common/clock.h"
 #include "common/util.h"

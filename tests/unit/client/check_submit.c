@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/lib/client.h"
-#include "client/lib/slots.h"
+#include "client/lib/record_pool.h"
 #include "common/clock.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"

@@ -10,7 +10,7 @@
 #include <sys/time.h>
 
 #include "client/lib/client.h"
-#include "client/lib/lasting.h"
+#include "client/lib/long_job_hint.h"
 #include "common/clock.h"
 #include "shm/futex.h"
 #include "shm/proto.h"

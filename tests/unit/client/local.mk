@@ -2,6 +2,7 @@
 # Tests of the units in client/lib.
 
 PROGRAM_TESTS += \
+	tests/unit/client/check_arguments \
 	tests/unit/client/check_batch \
 	tests/unit/client/check_call \
 	tests/unit/client/check_cancel_message \
@@ -10,14 +11,13 @@ PROGRAM_TESTS += \
 	tests/unit/client/check_events \
 	tests/unit/client/check_group \
 	tests/unit/client/check_heap \
-	tests/unit/client/check_lasting \
-	tests/unit/client/check_many \
-	tests/unit/client/check_pack \
+	tests/unit/client/check_long_job_hint \
 	tests/unit/client/check_publish \
-	tests/unit/client/check_slots \
+	tests/unit/client/check_record_pool \
 	tests/unit/client/check_spill \
 	tests/unit/client/check_submit \
-	tests/unit/client/check_wait
+	tests/unit/client/check_wait \
+	tests/unit/client/check_wait_many
 
 # There is no memory for a job that is spilled.
 tests_unit_client_check_spill_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc -Wl,--wrap=tsearch

@@ -3,14 +3,14 @@
  * What forkctl trace makes of events: each that is to be there, and a trace whatever they say. The
  * file is looked at by tests/support/trace.py.
  */
-#include "client/forkctl/trace/forkctl_timeline.h"
+#include "client/forkctl/trace/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl_data.h"
+#include "client/forkctl/output.h"
 #include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"

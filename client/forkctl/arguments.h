@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* arguments.h - the arguments of a task: from the words of a command line to values */
+#ifndef CLIENT_FORKCTL_ARGUMENTS_H
+#define CLIENT_FORKCTL_ARGUMENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/lib/client.h"
+
+/* What an argument stands for that begins with @: the contents of a file, or so many zeros. */
+struct forkctl_file {
+	char *data; /* NULL: zeros */
+	size_t size;
+	int err;  /* why it cannot be read, or is no size: a negative errno */
+	int open; /* "@:": how many zeros is for the module to say (output_size.h) */
+};
+
+/* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a
+ * negative errno. */
+int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
+
+/*
+ * Words as arguments, before it is known what they are: reads the files that those which begin with
+ * @ name, "@:64M" is a size. Freed by forkctl_args_fini().
+ */
+struct forkctl_args {
+	char *const *words;
+	uint32_t n;
+	struct forkctl_file files[SIGNATURE_MAX_ARGS];
+};
+
+/* Says what is wrong: too many. Returns 0 or an exit code. words stays in use. */
+int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n);
+void forkctl_args_fini(struct forkctl_args *args);
+
+/* Bytes of heap that they need at most. */
+uint64_t forkctl_args_heap(const struct forkctl_args *args);
+
+/* Finds a task. Says what is wrong. Returns 0 or an exit code. */
+int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task);
+
+/*
+ * The values of a task's arguments; of buffers, memory of the client's heap with room for their
+ * files, or of malloc() with client NULL. Says what is wrong; memory that was taken until then
+ * stays taken. Returns 0 or an exit code.
+ */
+int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
+		   union fk_value *values);
+
+/* Copies their files into the buffers of these values: before each call, for a task changes what is
+ * in an iobuf. */
+void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values);
+
+/* A whole number of 64 bits, decimal, or hexadecimal with 0x in front; a number. Nothing before or
+ * behind it. Returns 0 or -EINVAL. */
+int forkctl_parse_i64(const char *text, int64_t *ret);
+int forkctl_parse_f64(const char *text, double *ret);
+
+#endif

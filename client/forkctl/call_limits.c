@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call_limits.c - what ends a call before its task does: time limits and interrupts
+ *
+ * WHAT IT IS
+ *   SIGINT and SIGTERM are blocked, and a thread waits for them: the first one cancels the job that
+ *   runs, so that the command ends as with any other outcome; the second one ends the program.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The command's thread. The thread that waits for signals is never joined: it ends with the
+ *   process, so the client must not be closed before forkctl_interruptible(0).
+ *
+ * INVARIANTS
+ *   I1. An interrupt cancels the current job exactly if it comes while there is one, and the next
+ *       one otherwise: forkctl_interruptible() stores the job, then looks for an interrupt; the
+ *       thread stores the interrupt, then looks for a job. One of them sees the other. The lock
+ *       keeps the job unreleased while it is being cancelled.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/forkctl/common.h"
+
+static struct {
+	pthread_mutex_t lock;
+	fk_client *client;
+	fk_job job; /* 0 for none */
+	int interrupted;
+} limits = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void forkctl_cancel(fk_client *client, fk_job job)
+{
+	const struct timespec soon = { .tv_nsec = 1000000 };
+
+	/* Full: forkd reads one at a time, and there is nothing else to do. */
+	while (fk_cancel(client, job) == -EAGAIN)
+		(void)nanosleep(&soon, NULL);
+}
+
+static void *limits_wait(void *set)
+{
+	int signo;
+
+	while (sigwait(set, &signo) == 0) {
+		pthread_mutex_lock(&limits.lock);
+		if (limits.interrupted)
+			_exit(128 + signo);
+		limits.interrupted = 1;
+		if (limits.job)
+			forkctl_cancel(limits.client, limits.job);
+		pthread_mutex_unlock(&limits.lock);
+	}
+	return NULL;
+}
+
+void forkctl_catch_interrupts(fk_client *client)
+{
+	static sigset_t set;
+	pthread_t thread;
+
+	limits.client = client;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	/* Without the thread they end the program, as always. */
+	if (pthread_create(&thread, NULL, limits_wait, &set))
+		(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	else
+		(void)pthread_detach(thread);
+}
+
+int forkctl_interrupted(void)
+{
+	int interrupted;
+
+	pthread_mutex_lock(&limits.lock);
+	interrupted = limits.interrupted;
+	pthread_mutex_unlock(&limits.lock);
+	return interrupted;
+}
+
+void forkctl_interruptible(fk_job job)
+{
+	pthread_mutex_lock(&limits.lock);
+	limits.job = job;
+	if (job && limits.interrupted)
+		forkctl_cancel(limits.client, job);
+	pthread_mutex_unlock(&limits.lock);
+}

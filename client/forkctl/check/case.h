@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * case.h - a call of a task that is made again and again with the same arguments
+ *
+ * Whatever a task does to its buffers, the next call finds them as the first did. Used by forkctl
+ * check and forkctl profile; forkctl call has its outcomes in the same words.
+ */
+#ifndef CLIENT_FORKCTL_CHECK_CASE_H
+#define CLIENT_FORKCTL_CHECK_CASE_H
+
+#include <stdint.h>
+
+#include "client/forkctl/common.h"
+#include "client/forkctl/arguments.h"
+
+#define CASE_LEVELS 6u /* sets of generated arguments */
+
+/* What the arguments are. */
+struct forkctl_case {
+	/* as they were written; or, with generated set, made for this level */
+	struct forkctl_args args;
+	int generated;
+	uint32_t level;
+};
+
+/* A call that can be made: the task, and its values. */
+struct forkctl_call_values {
+	fk_client *client;
+	const fk_task *task;
+	union fk_value values[SIGNATURE_MAX_ARGS];
+};
+
+struct forkctl_outcome {
+	int outcome; /* enum fk_outcome; FK_PENDING: it did not end in time */
+	int code;
+	int signo;
+	uint64_t run_ns;
+	uint8_t result[LIMIT_RESULT]; /* 0 if there is none */
+};
+
+/* Bytes of heap that the calls of the case need. */
+uint64_t case_heap(const struct forkctl_case *c);
+
+/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code,
+ * and then the client can only be closed. */
+int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
+	      struct forkctl_call_values *ret_call);
+void case_close(struct forkctl_call_values *call);
+
+/*
+ * Makes the call, its buffers filled anew. limit_ns: after this the job expires; it gets some time
+ * more to end. Returns 0, or a negative errno: there was no call, or nobody knows what became of
+ * it.
+ */
+int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
+	     struct forkctl_outcome *ret_outcome);
+
+/* What became of a call, in words: "FAILED: Invalid argument". In text, or a constant. */
+const char *case_outcome(const struct forkctl_outcome *outcome, struct forkctl_text *text);
+
+/* The arguments in words: "n=20, data=1001 bytes". */
+void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,
+		   char *ret_text, size_t size);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.c - forkctl check: does it matter who runs which part of a task, and when?
+ *
+ * WHAT IT IS
+ *   Runs calls of a module's tasks in private forkds, one after the other (run.c), and
+ *   compares what comes out byte for byte (compare.c). This file knows which calls are
+ *   checked, and in which runs.
+ *
+ *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
+ *	forkctl check --tsan FILE.c... TASK [ARG...]	(races.c)
+ *
+ *   Without arguments every task is called with generated ones (case.c); what cannot be
+ *   checked by them is left out, and said to be. A FILE.so need not be installed: its forkd gets a
+ *   folder with links to the files.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/forkctl/child_command.h"
+#include "client/forkctl/check/compare.h"
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/forkctl/options.h"
+#include "client/forkctl/check/races.h"
+#include "client/forkctl/check/run.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+#define CHECK_SEEDS   4u
+#define CHECK_WORKERS 64u
+#define CHECK_TIME    (60 * NSEC_PER_SEC)
+
+struct check {
+	uint32_t seeds;
+	uint32_t seed;
+	uint32_t workers; /* 0: as many as suits */
+	struct forkctl_limit timeout;
+	int tsan;
+	struct run_subject subject;
+	struct compare compare;
+};
+
+const struct forkctl_option forkctl_check_options[] = {
+	{ "", "--seeds", "N", "how many random runs; 4", FORKCTL_NUMBER,
+	  offsetof(struct check, seeds), 1, 1000000 },
+	{ "", "--seed", "N", "the seed of the first of them; 1", FORKCTL_NUMBER,
+	  offsetof(struct check, seed), 1, INT32_MAX },
+	{ "", "--workers", "N", "for the runs with several; one more than there are CPUs",
+	  FORKCTL_NUMBER, offsetof(struct check, workers), 1, LIMIT_WORKERS },
+	{ "", "--timeout", "TIME", "how long a call may take; 60s", FORKCTL_TIME,
+	  offsetof(struct check, timeout), 1, UINT64_MAX },
+	{ "", "--except", "RESULT", "do not compare results of this name; again for more",
+	  FORKCTL_LIST, offsetof(struct check, compare.except), 0, 0 },
+	{ "", "--tsan", NULL, "compile FILE.c, and find races in TASK by ThreadSanitizer instead",
+	  FORKCTL_FLAG, offsetof(struct check, tsan), 0, 0 },
+	{ 0 },
+};
+
+static void leave_out(struct run_subject *subject, const struct record *record, const char *why)
+{
+	struct forkctl_text text;
+
+	if (run_skips(subject, record->task))
+		return;
+	run_skip(subject, record->task);
+	printf("left out: %s: %s%s\n", record->task, why, case_outcome(&record->outcome, &text));
+}
+
+/* The reference, as often as a task hangs in it. */
+static int run_reference(struct run_subject *subject)
+{
+	const struct run serial = { RUN_SERIAL, 1, 1 };
+
+	for (;;) {
+		const struct record *record, *hung = NULL;
+		size_t at = 0;
+		int status = run_do(subject, &serial, &subject->reference);
+
+		if (status)
+			return status;
+		while ((record = record_next(&subject->reference, &at)))
+			if (record->outcome.outcome == FK_PENDING)
+				hung = record;
+		if (!hung)
+			return 0;
+		if (subject->given.args.n || run_skips(subject, hung->task))
+			return forkctl_fail(FORKCTL_FAILED, "%s(%s) does not end, even serially",
+					    hung->task, hung->args);
+		leave_out(subject, hung, "give it arguments: with generated ones it ");
+		run_free(&subject->reference);
+	}
+}
+
+/* How many calls of a task the reference has; 0: none that says anything, for this reason. */
+static uint32_t judge_task(const struct run_subject *subject, const char *task,
+			   const char **ret_why)
+{
+	const struct record *record;
+	uint32_t done = 0, failed = 0, crashed = 0;
+	size_t at = 0;
+
+	while ((record = record_next(&subject->reference, &at))) {
+		if (!streq(record->task, task))
+			continue;
+		done += record->outcome.outcome == FK_DONE;
+		failed += record->outcome.outcome == FK_FAILED;
+		crashed += record->outcome.outcome == FK_CRASHED;
+	}
+	if (crashed) {
+		*ret_why = "even serially it ";
+		return 0;
+	}
+	/* With arguments that were given a failure is an answer, too. */
+	*ret_why = "give it arguments: with generated ones it ";
+	return done || subject->given.args.n ? done + failed : 0;
+}
+
+/* Which calls of a task are compared, and how many would take too long. */
+static void print_checked(const struct run_subject *subject, const char *task)
+{
+	const struct record *record;
+	uint32_t late = 0;
+	size_t at = 0;
+
+	printf("checked:  %s", task);
+	while ((record = record_next(&subject->reference, &at)))
+		if (streq(record->task, task) && record_says(record))
+			printf(" (%s)", record->args);
+		else if (streq(record->task, task))
+			late++;
+	if (late)
+		printf("; others took more than %u s", (unsigned int)(RUN_GEN_TIME / NSEC_PER_SEC));
+	printf("\n");
+}
+
+/* Each name of --except is that of a result that is checked. */
+static int judge_names(const struct record_text *reference, const struct forkctl_words *except)
+{
+	for (uint32_t i = 0; i < except->n; i++) {
+		const struct record *record;
+		uint32_t found = 0;
+		size_t at = 0;
+
+		while ((record = record_next(reference, &at)))
+			for (uint32_t k = 0; k < record->signature.n_results; k++)
+				found += streq(record->signature.results[k].name, except->words[i]);
+		if (!found)
+			return forkctl_fail(FORKCTL_USAGE,
+					    "--except=%s: no task that is checked has a result of "
+					    "this name: `forkctl session -- forkctl tasks` shows "
+					    "the names",
+					    except->words[i]);
+		printf("may differ: result %s\n", except->words[i]);
+	}
+	return 0;
+}
+
+/* Says what is checked, and what is left out. */
+static int judge_reference(struct run_subject *subject)
+{
+	const struct record *record;
+	const char *last = "";
+	uint32_t kept = 0;
+	size_t at = 0;
+
+	while ((record = record_next(&subject->reference, &at))) {
+		const char *why;
+		uint32_t n;
+
+		if (streq(record->task, last) || run_skips(subject, record->task))
+			continue;
+		last = record->task;
+		n = judge_task(subject, record->task, &why);
+		kept += n;
+		if (!n)
+			leave_out(subject, record, why);
+		else
+			print_checked(subject, record->task);
+	}
+	return kept ? 0 : forkctl_fail(FORKCTL_FAILED, "nothing is left to check");
+}
+
+static int run_all(struct check *check)
+{
+	struct run_subject *subject = &check->subject;
+	struct compare *compare = &check->compare;
+	cpu_set_t set;
+	uint32_t cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+	uint32_t some = check->workers ? check->workers : min(cpus + 1, CHECK_WORKERS);
+	uint32_t many = check->workers ? check->workers : min(2 * cpus + 1, CHECK_WORKERS);
+	/* On one worker first: what differs there differs each time, and says more. */
+	const struct run runs[] = {
+		{ RUN_AGAIN, 1, 1 },	 { RUN_STOLEN, 1, 1 },	{ RUN_LATE, 1, 1 },
+		{ RUN_STOLEN, some, 1 }, { RUN_LATE, some, 1 },
+	};
+	const uint32_t n_runs = (uint32_t)ARRAY_SIZE(runs);
+	int status = run_reference(subject);
+
+	if (!status)
+		status = judge_names(&subject->reference, &compare->except);
+	if (!status)
+		status = judge_reference(subject);
+	for (uint32_t i = 0; !status && i < n_runs + check->seeds; i++) {
+		struct run random = { RUN_RANDOM, many, check->seed + i - n_runs };
+		const struct run *run = i < n_runs ? &runs[i] : &random;
+		struct record_text text;
+
+		status = run_do(subject, run, &text);
+		if (status)
+			return status;
+		compare_run(compare, subject, run, &text);
+		run_free(&text);
+		/* What differs from itself cannot differ from another. */
+		for (uint32_t f = 0; run->kind == RUN_AGAIN && f < compare->n_faults; f++)
+			run_skip(subject, compare->faults[f].task);
+	}
+	return status;
+}
+
+/* ------------------------------------------------------------------------ the command line */
+
+static int is_file(const char *word)
+{
+	size_t n = strlen(word);
+
+	return strchr(word, '/') || (n > 3 && streq(word + n - 3, ".so"));
+}
+
+/* A folder with a link to each of the files. */
+static int make_folder(struct run_subject *subject, int n, char *files[])
+{
+	int status = forkctl_make_folder(subject->folder, sizeof(subject->folder));
+
+	if (status)
+		return status;
+	for (int i = 0; i < n; i++) {
+		_cleanup_free_ char *path = realpath(files[i], NULL);
+		char link[288];
+
+		if (!path)
+			return forkctl_fail(FORKCTL_USAGE, "cannot read module %s: %s", files[i],
+					    strerrordesc_np(errno));
+		(void)snprintf(link, sizeof(link), "%s/%d.so", subject->folder, i);
+		if (symlink(path, link) < 0)
+			return forkctl_fail(FORKCTL_FAILED, "cannot make %s: %s", link,
+					    strerrordesc_np(errno));
+	}
+	return 0;
+}
+
+static void remove_folder(struct run_subject *subject, int n)
+{
+	char link[288];
+
+	if (!subject->folder[0])
+		return;
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(link, sizeof(link), "%s/%d.so", subject->folder, i);
+		(void)unlink(link);
+	}
+	(void)rmdir(subject->folder);
+}
+
+static int parse_subject(struct run_subject *subject, int argc, char *argv[])
+{
+	if (argc >= 2 && races_is_source(argv[1]))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s is a source: look for races in it by --tsan, or compile it "
+				    "and give FILE.so",
+				    argv[1]);
+	if (argc < 2)
+		return forkctl_fail(FORKCTL_USAGE, "check what? MODULE, MODULE:TASK with "
+						   "arguments, or FILE.so...");
+	if (is_file(argv[1]))
+		return make_folder(subject, argc - 1, argv + 1);
+	if (!strchr(argv[1], ':')) {
+		subject->module = argv[1];
+		return argc == 2 ? 0
+				 : forkctl_fail(FORKCTL_USAGE,
+						"a module takes no arguments: MODULE:TASK %s ...",
+						argv[2]);
+	}
+	subject->task = argv[1];
+	return forkctl_args_init(&subject->given.args, argv + 2, (uint32_t)argc - 2);
+}
+
+/* Returns an exit code. */
+static int find_races(const struct check *check, int argc, char *argv[])
+{
+	if (check->seeds != CHECK_SEEDS || check->seed != 1 || check->workers ||
+	    check->compare.except.n)
+		return forkctl_fail(FORKCTL_USAGE, "--tsan runs the task once, serially: of the "
+						   "other options it takes --timeout alone");
+	return races_check(check->timeout.ns, argc - 1, argv + 1);
+}
+
+int forkctl_check(const char *socket, int argc, char *argv[])
+{
+	struct check *check = calloc(1, sizeof(*check));
+	struct run_subject *subject;
+	int status;
+
+	if (!check)
+		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	subject = &check->subject;
+	check->seeds = CHECK_SEEDS;
+	check->seed = 1;
+	check->timeout.ns = CHECK_TIME;
+	status = socket ? forkctl_fail(FORKCTL_USAGE, "check starts forkds of its own: leave "
+						      "--socket out")
+			: forkctl_options(forkctl_check_options, check, &argc, argv);
+	if (!status && check->tsan) {
+		status = find_races(check, argc, argv);
+		free(check);
+		return status;
+	}
+	subject->time_ns = check->timeout.ns;
+	if (!status)
+		status = parse_subject(subject, argc, argv);
+	if (!status)
+		status = run_all(check);
+	/* What was found until then is of use, too. */
+	if (status)
+		(void)compare_report(&check->compare);
+	else
+		status = compare_report(&check->compare);
+	if (!status)
+		printf("%s gives the same in all %" PRIu32 " runs as serially\n",
+		       subject->folder[0] ? "every task" : argv[1], check->compare.runs);
+	remove_folder(subject, argc - 1);
+	run_free(&subject->reference);
+	forkctl_args_fini(&subject->given.args);
+	free(check);
+	return status;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * compare.c - how the runs of forkctl check differ from the reference
+ *
+ * WHAT IT IS
+ *   A run differs in a task if a call has another record than the reference (record_differs()), or
+ *   none. What a difference usually means depends on the run: each is there for one kind of
+ *   mistake.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   forkctl check.
+ */
+#include "client/forkctl/check/compare.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+
+static const char *meaning(enum run_kind kind, const struct record *record)
+{
+	if (!record || record->outcome.outcome == FK_PENDING)
+		return "it hangs: a task waits for something that only another of its job does, or "
+		       "goes on with a value that was lost";
+	if (record->outcome.outcome == FK_CRASHED)
+		return "a pointer was lost: it stood in an ordinary variable across a fork, call "
+		       "or join";
+	if (record->outcome.outcome == FK_FAILED && record->outcome.code == -EPROTO)
+		return "forkd says above what is not allowed (FK_ALLOC or FK_FREE where a fork is "
+		       "outstanding, a return without FK_JOIN)";
+	switch (kind) {
+	case RUN_SERIAL:
+	case RUN_AGAIN:
+		return "the result depends on more than the arguments: time, addresses, what an "
+		       "earlier call left behind, memory that nobody has written";
+	case RUN_STOLEN:
+		return "an ordinary variable is used across a fork, call or join: it has to be in "
+		       "the frame, among the locals of FK_TASK";
+	case RUN_LATE:
+		return "a result is read before FK_JOIN, or a child and what follows its fork use "
+		       "the same memory, so that their order shows";
+	case RUN_RANDOM:
+		break;
+	}
+	return "a race: children use the same memory without atomics, or results are combined in "
+	       "the order in which children end by an operation that is not associative";
+}
+
+/* Notes that a task differs in a run; the first time that it does, how. Prints it, too. */
+static void note(struct compare *compare, const struct run *run, const struct record *record,
+		 const char *what, const char *means)
+{
+	struct compare_fault *fault = compare->faults;
+	struct compare_fault *end = compare->faults + compare->n_faults;
+	char name[96];
+
+	printf("         %s(%s): %s\n", record->task, record->args, what);
+	while (fault < end && !streq(fault->task, record->task))
+		fault++;
+	if (fault == end) {
+		compare->n_faults++;
+		memcpy(fault->task, record->task, sizeof(fault->task));
+		fault->means = means;
+		(void)snprintf(fault->first, sizeof(fault->first), "%s: %s(%s): %s",
+			       run_name(run, name, sizeof(name)), record->task, record->args, what);
+	}
+	fault->runs++;
+}
+
+/* The first call of a task that differs from the reference. True if there is one. */
+static int compare_task(struct compare *compare, const struct record_text *reference,
+			const struct run *run, const struct record_text *text, const char *task)
+{
+	const struct record *want, *got;
+	char what[256];
+	size_t at = 0;
+
+	while ((got = record_next(text, &at))) {
+		if (!streq(got->task, task))
+			continue;
+		want = record_find(reference, task, got->level);
+		if (record_says(want) &&
+		    record_differs(want, got, &compare->except, what, sizeof(what))) {
+			note(compare, run, got, what, meaning(run->kind, got));
+			return 1;
+		}
+	}
+	for (at = 0; (want = record_next(reference, &at));) {
+		if (!streq(want->task, task) || !record_says(want) ||
+		    record_find(text, task, want->level))
+			continue;
+		note(compare, run, want, "there is no outcome", meaning(run->kind, NULL));
+		return 1;
+	}
+	return 0;
+}
+
+void compare_run(struct compare *compare, const struct run_subject *subject, const struct run *run,
+		 const struct record_text *text)
+{
+	const struct record_text *reference = &subject->reference;
+	const struct record *record;
+	const char *last = "";
+	char name[96];
+	uint32_t n = 0, wrong = 0;
+	size_t at = 0;
+
+	while (record_next(text, &at))
+		n++;
+	printf("%-45s %4" PRIu32 " calls:\n", run_name(run, name, sizeof(name)), n);
+	for (at = 0; (record = record_next(reference, &at)); last = record->task)
+		if (!streq(record->task, last) && !run_skips(subject, record->task))
+			wrong +=
+				(uint32_t)compare_task(compare, reference, run, text, record->task);
+	if (wrong)
+		printf("         DIFFERENT: %" PRIu32 " task%s\n", wrong, wrong == 1 ? "" : "s");
+	else
+		printf("         the same\n");
+	compare->runs++;
+	compare->differing += wrong > 0;
+}
+
+int compare_report(const struct compare *compare)
+{
+	for (uint32_t i = 0; i < compare->n_faults; i++) {
+		const struct compare_fault *fault = &compare->faults[i];
+
+		(void)forkctl_fail(FORKCTL_FAILED,
+				   "%s differs in %" PRIu32 " of %" PRIu32
+				   " runs, first in: %s. This usually means: %s.",
+				   fault->task, fault->runs, compare->runs, fault->first,
+				   fault->means);
+	}
+	if (!compare->differing)
+		return 0;
+	return forkctl_fail(FORKCTL_FAILED,
+			    "%" PRIu32 " of %" PRIu32 " runs differ from the serial one",
+			    compare->differing, compare->runs);
+}

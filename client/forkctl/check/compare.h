@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* compare.h - how the runs of forkctl check differ from the reference */
+#ifndef CLIENT_FORKCTL_CHECK_COMPARE_H
+#define CLIENT_FORKCTL_CHECK_COMPARE_H
+
+#include <stdint.h>
+
+#include "client/forkctl/check/run.h"
+
+/* What is wrong with a task. */
+struct compare_fault {
+	char task[64 + 1];
+	uint32_t runs; /* that differ */
+	char first[640];
+	const char *means;
+};
+
+/* What all runs came to. Starts as zeros. */
+struct compare {
+	struct forkctl_words except; /* names of results that may differ */
+	uint32_t runs;
+	uint32_t differing;
+	uint32_t n_faults;
+	struct compare_fault faults[LIMIT_TASKS];
+};
+
+/* Compares a run, and prints what differs first of each task. */
+void compare_run(struct compare *compare, const struct run_subject *subject, const struct run *run,
+		 const struct record_text *text);
+
+/* One line to stderr for each task that differs, with what that usually means. Returns an exit
+ * code. */
+int compare_report(const struct compare *compare);
+
+#endif

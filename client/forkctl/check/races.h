@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* races.h - forkctl check --tsan */
+#ifndef CLIENT_FORKCTL_CHECK_RACES_H
+#define CLIENT_FORKCTL_CHECK_RACES_H
+
+#include <stdint.h>
+
+/* True for FILE.c. */
+int races_is_source(const char *word);
+
+/*
+ * Compiles a module and runs one of its tasks under ThreadSanitizer. argv: FILE.c... TASK ARG...
+ * time_ns: how long the task may take. Says what it has found. Returns an exit code.
+ */
+int races_check(uint64_t time_ns, int argc, char *argv[]);
+
+#endif

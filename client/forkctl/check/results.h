@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * results.h - what the calls of a run of forkctl check gave, and how it differs
+ *
+ * The process of a run writes records to a file in memory, one after the other; forkctl reads them
+ * when it has ended. Both are the same program, so they are written as they are.
+ */
+#ifndef CLIENT_FORKCTL_CHECK_RESULTS_H
+#define CLIENT_FORKCTL_CHECK_RESULTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/forkctl/check/case.h"
+#include "client/forkctl/options.h"
+
+/* What a call gave; the contents of its iobufs stand behind it. */
+struct record {
+	char task[64 + 1];
+	char args[191];
+	uint32_t level;
+	uint32_t n_buffers;
+	uint64_t buffers[SIGNATURE_MAX_ARGS]; /* bytes of each */
+	uint64_t bytes;			      /* of all, and zeros up to a multiple of 8 */
+	struct signature signature;
+	struct forkctl_outcome outcome;
+};
+
+/* The records of a run, one behind the other. */
+struct record_text {
+	char *data;
+	size_t size;
+};
+
+/* Appends the record of a call. Says why if it cannot. Returns 0 or an exit code. */
+int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
+		 const struct forkctl_outcome *outcome);
+
+/* The record at *at, which goes on behind it; NULL at the end. */
+const struct record *record_next(const struct record_text *text, size_t *at);
+
+/* The first of this task at this level, or NULL. */
+const struct record *record_find(const struct record_text *text, const char *task, uint32_t level);
+
+/* As a reference, it says what the call gives. NULL: none does. */
+int record_says(const struct record *want);
+
+/* True if a run's record b is not as the reference a, with the first difference in text. except:
+ * names of results that may differ. */
+int record_differs(const struct record *a, const struct record *b,
+		   const struct forkctl_words *except, char *text, size_t size);
+
+#endif

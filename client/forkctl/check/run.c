@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run.c - a run of forkctl check: calls of tasks in a forkd of its own
+ *
+ * WHAT IT IS
+ *   Starts a private forkd in one of the modes of daemon/pool/shake.c, makes all calls in a process
+ *   of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
+ *
+ *	serial		one worker, nothing is stolen: the reference
+ *	serial, again	what differs here depends on more than its arguments
+ *	stolen		every fork is treated as stolen, children first, and the C stack is
+ *			overwritten between strands
+ *	late		the same, but what follows a fork runs before the child
+ *	random		workers are asked for attention and signalled at random; each call is made
+ *			several times
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   forkctl check; make_calls() and what it calls run in the other process.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A forkd whose task hangs is stopped, then killed. A forkd that is gone ends the run: what it
+ *   has not recorded is missing, which counts as different; without a reference there is nothing to
+ *   compare with, so there it is a failure.
+ */
+#include "client/forkctl/check/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+#define RUN_REPEATS 5u /* of each call in a random run */
+#define RUN_OPTIONS 10
+
+static const struct {
+	const char *mode;
+	const char *name;
+} kinds[] = {
+	[RUN_SERIAL] = { "normal", "serial" },
+	[RUN_AGAIN] = { "normal", "serial, again" },
+	[RUN_STOLEN] = { "stolen", "every fork stolen" },
+	[RUN_LATE] = { "late", "every fork stolen, children late" },
+	[RUN_RANDOM] = { "random", "random preemption" },
+};
+
+void run_skip(struct run_subject *subject, const char *task)
+{
+	if (run_skips(subject, task) || subject->n_skip == LIMIT_TASKS)
+		return;
+	(void)snprintf(subject->skip[subject->n_skip++], sizeof(subject->skip[0]), "%s", task);
+}
+
+int run_skips(const struct run_subject *subject, const char *task)
+{
+	for (uint32_t i = 0; i < subject->n_skip; i++)
+		if (streq(subject->skip[i], task))
+			return 1;
+	return 0;
+}
+
+const char *run_name(const struct run *run, char *text, size_t size)
+{
+	char seed[32] = "";
+
+	if (run->kind == RUN_RANDOM)
+		(void)snprintf(seed, sizeof(seed), ", seed %" PRIu32, run->seed);
+	(void)snprintf(text, size, "%s%s, %" PRIu32 " worker%s", kinds[run->kind].name, seed,
+		       run->workers, run->workers == 1 ? "" : "s");
+	return text;
+}
+
+/* ------------------------------------------------------------------------ in the other process */
+
+struct run_context {
+	const struct run_subject *subject;
+	const struct run *run;
+	int fd; /* where the records go */
+};
+
+/* Makes one call, as often as the run wants. Sets *ret_go_on to 0 if the forkd is of no use now.
+ * Returns 0 or an exit code. */
+static int make_call(const struct run_context *x, const struct forkctl_case *c, fk_client *client,
+		     const char *name, struct forkctl_outcome *ret_outcome, int *ret_go_on)
+{
+	int serial = x->run->kind == RUN_SERIAL;
+	uint32_t repeat = x->run->kind == RUN_RANDOM ? RUN_REPEATS : 1;
+	uint64_t limit = c->generated && serial ? RUN_GEN_TIME : x->subject->time_ns;
+	struct forkctl_call_values call;
+	int err = case_open(c, client, name, &call);
+
+	*ret_go_on = 0;
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < repeat; i++) {
+		err = case_run(c, &call, limit, ret_outcome);
+		if (err) {
+			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
+			return serial ? err : 0;
+		}
+		err = record_write(x->fd, c, &call, ret_outcome);
+		/* The buffers of a job that hangs stay its own. */
+		if (err || ret_outcome->outcome == FK_PENDING)
+			return err;
+		if (ret_outcome->outcome == FK_CRASHED)
+			break;
+	}
+	case_close(&call);
+	*ret_go_on = 1;
+	return 0;
+}
+
+/* All levels of one task, until it crashes or takes too long. */
+static int call_generated(const struct run_context *x, fk_client *client, const char *task,
+			  int *ret_go_on)
+{
+	*ret_go_on = 1;
+	for (uint32_t level = 0; level < CASE_LEVELS && *ret_go_on; level++) {
+		struct forkctl_case c = { .generated = 1, .level = level };
+		struct forkctl_outcome outcome = { .outcome = FK_PENDING };
+		int err;
+
+		if (x->run->kind != RUN_SERIAL &&
+		    !record_says(record_find(&x->subject->reference, task, level)))
+			continue;
+		err = make_call(x, &c, client, task, &outcome, ret_go_on);
+		if (err)
+			return err;
+		if (outcome.outcome == FK_CRASHED || outcome.outcome == FK_EXPIRED)
+			break;
+	}
+	return 0;
+}
+
+static int call_all(const struct run_context *x, fk_client *client)
+{
+	const struct board *board = client->board;
+	const char *module = x->subject->module;
+	size_t length = module ? strlen(module) : 0;
+	uint32_t found = 0;
+	int go_on = 1;
+	int err = 0;
+	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
+	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
+
+	for (uint32_t i = 0; i < n && go_on && !err; i++) {
+		char task[64 + 1] = "";
+
+		memcpy(task, board->tasks[i].name, sizeof(board->tasks[i].name));
+		if (length && (strncmp(task, module, length) != 0 || task[length] != ':'))
+			continue;
+		found++;
+		if (!run_skips(x->subject, task))
+			err = call_generated(x, client, task, &go_on);
+	}
+	if (found)
+		return err;
+	if (module)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "there is no module %s: `forkctl session -- forkctl tasks` "
+				    "lists them all",
+				    module);
+	return forkctl_fail(FORKCTL_USAGE, "no task to check: forkd says above why");
+}
+
+static int make_calls(const char *socket, void *context)
+{
+	const struct run_context *x = context;
+	const struct run_subject *subject = x->subject;
+	struct forkctl_case all = { .generated = 1 };
+	const struct forkctl_case *c = subject->given.args.n ? &subject->given : &all;
+	struct forkctl_outcome outcome = { 0 };
+	fk_client *client;
+	int go_on;
+	int err = forkctl_open(socket, 4, case_heap(c), &client);
+
+	if (err)
+		return err;
+	if (!subject->task) {
+		err = call_all(x, client);
+	} else {
+		const fk_task *task;
+
+		/* Nothing to generate: the arguments were given. */
+		if (fk_task_find(client, subject->task, &task) == 0 && task->signature.n_args == 0)
+			c = &subject->given;
+		err = c->generated ? call_generated(x, client, subject->task, &go_on)
+				   : make_call(x, c, client, subject->task, &outcome, &go_on);
+	}
+	(void)fk_close(client);
+	return err;
+}
+
+/* ------------------------------------------------------------------------ in forkctl's own */
+
+/* The file becomes text. */
+static int map_text(int fd, struct record_text *ret_text)
+{
+	struct record_text text = { 0 };
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	text.size = (size_t)st.st_size;
+	if (text.size) {
+		text.data = mmap(NULL, text.size, PROT_READ, MAP_SHARED, fd, 0);
+		if (text.data == MAP_FAILED)
+			return -errno;
+	}
+	*ret_text = text;
+	return 0;
+}
+
+int run_do(const struct run_subject *subject, const struct run *run, struct record_text *ret_text)
+{
+	_cleanup_close_ int fd = memfd_create("forkctl-check", MFD_CLOEXEC);
+	struct run_context context = { .subject = subject, .run = run, .fd = fd };
+	char mode[32], workers[32], seed[32], folder[288];
+	/* What it may have is what the user may have: none of it is promised to anybody else. */
+	char stop[] = "--stop-timeout=100ms", total[] = "--memory-total=16T",
+	     memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
+	/* Each call of a task that crashes is to crash. */
+	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
+	char *options[RUN_OPTIONS] = { mode,   workers, seed,	 stop,	 total,
+				       memory, heap,	crashes, budget, folder };
+	int status;
+
+	if (fd < 0)
+		return forkctl_fail(FORKCTL_FAILED, "no memory file: %s", strerrordesc_np(errno));
+	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s", kinds[run->kind].mode);
+	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, run->workers);
+	(void)snprintf(seed, sizeof(seed), "--fork-seed=%" PRIu32, run->seed);
+	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", subject->folder);
+	status = forkctl_with_forkd(subject->folder[0] ? RUN_OPTIONS : RUN_OPTIONS - 1, options,
+				    make_calls, &context);
+	if (status)
+		return status;
+	status = map_text(fd, ret_text);
+	if (status)
+		return forkctl_fail(FORKCTL_FAILED, "cannot read what was recorded: %s",
+				    strerrordesc_np(-status));
+	return 0;
+}
+
+void run_free(struct record_text *text)
+{
+	if (text->data)
+		(void)munmap(text->data, text->size);
+	*text = (struct record_text){ 0 };
+}

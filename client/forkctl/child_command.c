@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/forkctl/child_command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/forkctl/common.h"
+#include "common/util.h"
+
+int forkctl_catch_signals(sigset_t *ret_old)
+{
+	static const int signals[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	/* Inherited SIG_IGN would reap the children without us. */
+	(void)signal(SIGCHLD, SIG_DFL);
+	if (sigprocmask(SIG_BLOCK, &set, ret_old) < 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void forkctl_exec(char *const argv[], const sigset_t *mask)
+{
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+	(void)execvp(argv[0], argv);
+	_exit(forkctl_fail(errno == ENOENT ? 127 : 126, "cannot run %s: %s", argv[0],
+			   strerrordesc_np(errno)));
+}
+
+int forkctl_exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int forkctl_make_folder(char *ret, size_t size)
+{
+	const char *tmp = secure_getenv("TMPDIR");
+
+	if (!tmp || tmp[0] != '/' || strlen(tmp) > 200)
+		tmp = "/tmp";
+	(void)snprintf(ret, size, "%s/forkctl-check-XXXXXX", tmp);
+	if (mkdtemp(ret))
+		return 0;
+	ret[0] = '\0';
+	return forkctl_fail(FORKCTL_FAILED, "cannot make a folder in %s: %s", tmp,
+			    strerrordesc_np(errno));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * child_command.h - a command of the user's that forkctl runs and waits for
+ *
+ * It has the terminal's signals for itself, as under a shell: forkctl blocks them, and reads them
+ * from a descriptor.
+ */
+#ifndef CLIENT_FORKCTL_CHILD_COMMAND_H
+#define CLIENT_FORKCTL_CHILD_COMMAND_H
+
+#include <signal.h>
+#include <stddef.h>
+
+/* Blocks SIGCHLD and what may end forkctl. Returns a signalfd for them, which does not block, or
+ * -1 with errno; then they may be blocked all the same. ret_old: the mask that there was. */
+int forkctl_catch_signals(sigset_t *ret_old);
+
+/* In the child: becomes the command with this mask, or ends with 127 if there is none such, or 126,
+ * and a line. */
+_Noreturn void forkctl_exec(char *const argv[], const sigset_t *mask);
+
+/* The exit status for a wait status, as a shell has it. */
+int forkctl_exit_status(int status);
+
+/* Makes a folder in $TMPDIR that only this user can enter, for files of the command. Says what is
+ * wrong; *ret is empty then. Returns 0 or an exit code. */
+int forkctl_make_folder(char *ret, size_t size);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.c - forkctl config: every option as the running forkd uses it
+ *
+ * The manager prints them as a forkd.conf, for those who may see it; what there is to say of each
+ * comes from common/options.def.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "shm/proto.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/forkctl/control.h"
+#include "client/forkctl/output.h"
+#include "common/cleanup.h"
+#include "common/number.h"
+#include "common/util.h"
+
+enum config_kind {
+	CONFIG_PATH,
+	CONFIG_INT,
+	CONFIG_OCTAL,
+	CONFIG_SIZE,
+	CONFIG_AUTOSIZE,
+	CONFIG_DURATION,
+	CONFIG_ENUM,
+	CONFIG_CPULIST,
+	CONFIG_USERS,
+	CONFIG_WEIGHTS,
+	CONFIG_COUNTS,
+	CONFIG_SIZES,
+	CONFIG_TASKS,
+};
+
+struct config_option {
+	const char *field;
+	const char *name;
+	enum config_kind kind;
+	const char *def;
+	const char *help;
+};
+
+static const struct config_option config_options[] = {
+#define OPTION(type, field, name, unit, min, max, def, help)                                       \
+	{ #field, name, CONFIG_##type, def, help },
+#define FLAG(...)
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+/* Those that `forkctl set` changes, by their field. */
+static const char *const config_runtime[] = {
+#define OPTION(...)
+#define FLAG(...)
+#define RUNTIME(field) #field,
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+static bool is_runtime(const struct config_option *option)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(config_runtime); i++)
+		if (streq(config_runtime[i], option->field))
+			return true;
+	return false;
+}
+
+/* The values of an option, one for each line that has it. */
+static json_t *values_of(const char *text, const char *name)
+{
+	json_t *values = json_array();
+	size_t n = strlen(name);
+
+	for (const char *line = text; *line; line += strspn(line, "\n")) {
+		size_t end = strcspn(line, "\n");
+
+		if (end >= n + 3 && !strncmp(line, name, n) && !strncmp(line + n, " = ", 3))
+			(void)json_array_append_new(values, data_text(line + n + 3, end - n - 3));
+		line += end;
+	}
+	return values;
+}
+
+/* Bytes, ns, or a plain number; null for what is none. */
+static json_t *number_of(const struct config_option *option, const char *value)
+{
+	uint64_t number;
+	const char *rest;
+	int r = -1;
+
+	if (option->kind == CONFIG_SIZE || option->kind == CONFIG_AUTOSIZE)
+		r = number_parse_unit(value, &number_sizes, "", &number);
+	else if (option->kind == CONFIG_DURATION)
+		r = number_parse_unit(value, &number_durations, NULL, &number);
+	else if (option->kind == CONFIG_INT)
+		r = number_parse(value, 10, &number, &rest);
+	return r < 0 ? json_null() : data_number(number);
+}
+
+static const char *unit_of(const struct config_option *option)
+{
+	if (option->kind == CONFIG_SIZE || option->kind == CONFIG_AUTOSIZE)
+		return "bytes";
+	return option->kind == CONFIG_DURATION ? "ns" : "";
+}
+
+static json_t *option_row(const struct config_option *option, const char *text)
+{
+	_cleanup_json_ json_t *values = values_of(text, option->name);
+	bool list = option->kind >= CONFIG_USERS;
+	const char *first = json_string_value(json_array_get(values, 0));
+	json_t *value = list ? json_incref(values) : data_text(first ? first : "", SIZE_MAX);
+
+	return json_pack("{s:s, s:o, s:o, s:s, s:s, s:b, s:s}", "name", option->name, "value",
+			 value, "number",
+			 list ? json_null() : number_of(option, first ? first : ""), "unit",
+			 unit_of(option), "default", option->def, "changeable", is_runtime(option),
+			 "help", option->help);
+}
+
+/* All of them, as forkd.conf has them. Returns 0 or an exit code. */
+static int config_fetch(const char *socket, char **ret_text)
+{
+	_cleanup_fclose_ FILE *file = NULL;
+	size_t room = 0;
+	uint64_t n;
+	int err = forkctl_fetch(socket, PROTO_CONFIG, &n, &file);
+
+	if (err)
+		return err;
+	if (getdelim(ret_text, &room, '\0', file) < 0)
+		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+	return 0;
+}
+
+int forkctl_option_value(const char *socket, const char *name, char **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_json_ json_t *values = NULL;
+	int err = config_fetch(socket, &text);
+
+	if (err)
+		return err;
+	*ret = NULL;
+	values = values_of(text, name);
+	if (json_array_size(values))
+		*ret = strdup(json_string_value(json_array_get(values, 0)));
+	return *ret ? 0 : forkctl_fail(FORKCTL_FAILED, "forkd's answer has no %s", name);
+}
+
+int forkctl_config(const char *socket, int argc, char *argv[])
+{
+	_cleanup_free_ char *text = NULL;
+	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+	json_t *rows;
+
+	if (err)
+		return err;
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "config takes no arguments, not %s", argv[1]);
+	err = config_fetch(socket, &text);
+	if (err)
+		return err;
+	if (!json) {
+		(void)fputs(text, stdout);
+		return FORKCTL_OK;
+	}
+	rows = json_array();
+	for (size_t i = 0; i < ARRAY_SIZE(config_options); i++)
+		(void)json_array_append_new(rows, option_row(&config_options[i], text));
+	return data_print_json(json_pack("{s:o}", "options", rows), 2);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control.c - a request to the manager, which it may grant
+ *
+ * WHAT IT IS
+ *   One message and one answer on a connection of its own, without the segments of a client; a
+ *   trace lasts as long as its connection. The manager decides: who may do that, by what the kernel
+ *   says of the peer, and what can be done.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported. A
+ *   reload waits for jobs, and so does who has asked for it, for any time.
+ */
+#include "client/forkctl/control.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "client/lib/connect.h"
+#include "client/forkctl/common.h"
+#include "shm/proto.h"
+#include "common/cleanup.h"
+
+/* Room in a message. Returns 0 or an exit code. */
+static int control_copy(char *to, size_t size, const char *command, const char *what,
+			const char *text)
+{
+	if (strlen(text) >= size)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s: the %s has %zu bytes, %zu are possible: %.20s...", command,
+				    what, strlen(text), size - 1, text);
+	memcpy(to, text, strlen(text) + 1);
+	return 0;
+}
+
+/* Takes the answer to a request; a descriptor that comes with it goes to *ret_fd, the connection to
+ * *ret_connection. Returns 0 or an exit code. */
+static int control_connect(const char *socket, const void *request, size_t size, uint32_t type,
+			   size_t least, union proto_message *ret_answer, int *ret_fd,
+			   int *ret_connection)
+{
+	const char *path = connect_path(socket);
+	const struct timeval for_ever = { 0 };
+	union proto_message answer = { .head = { 0 } };
+	_cleanup_close_ int fd = -1;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
+	int r;
+
+	if (connect_socket(path, &fd) < 0)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
+	if (((const struct proto_head *)request)->type == PROTO_RELOAD)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
+	r = connect_ask(fd, path, request, size, &answer, fds, &n_fds);
+	while (n_fds > 1)
+		(void)safe_close(fds[--n_fds]);
+	if (r >= 0 && answer.head.type == PROTO_SET_SENT && type == PROTO_SET_DONE) {
+		(void)fprintf(stderr,
+			      "forkctl: forkd has changed it, but its pool has not answered "
+			      "for 5 s: it follows when it gets CPU time\n");
+		answer.head.type = type;
+	}
+	if (r >= 0 && (answer.head.type != type || r < (int)least))
+		r = connect_not_understood(path);
+	if (r >= 0) {
+		*ret_answer = answer;
+		*ret_fd = n_fds ? fds[0] : -1;
+		*ret_connection = steal_fd(&fd);
+		return FORKCTL_OK;
+	}
+	if (n_fds)
+		(void)safe_close(fds[0]);
+	return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED : FORKCTL_NO_DAEMON,
+			    "%s", fk_error_text());
+}
+
+/* The same where that is the end of the connection. */
+static int control_exchange(const char *socket, const void *request, size_t size, uint32_t type,
+			    size_t least, union proto_message *ret_answer, int *ret_fd)
+{
+	_cleanup_close_ int connection = -1;
+
+	return control_connect(socket, request, size, type, least, ret_answer, ret_fd, &connection);
+}
+
+int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
+		    const char *value, struct proto_set *ret_answer)
+{
+	struct proto_set request = { .head = { PROTO_MAGIC, type } };
+	union proto_message answer;
+	int fd = -1, r;
+
+	r = control_copy(request.name, sizeof(request.name), command, "name", name);
+	if (!r)
+		r = control_copy(request.value, sizeof(request.value), command, "value", value);
+	if (!r)
+		r = control_exchange(socket, &request, sizeof(request), PROTO_SET_DONE,
+				     sizeof(answer.set), &answer, &fd);
+	if (r)
+		return r;
+	(void)safe_close(fd);
+	answer.set.value[sizeof(answer.set.value) - 1] = '\0';
+	*ret_answer = answer.set;
+	return FORKCTL_OK;
+}
+
+int forkctl_cancel_for(const char *socket, const struct proto_ask *ask)
+{
+	struct proto_ask request = *ask;
+	union proto_message answer;
+	int fd = -1, r;
+
+	request.head = (struct proto_head){ PROTO_MAGIC, PROTO_CANCEL_FOR };
+	r = control_exchange(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			     &answer, &fd);
+	if (!r)
+		(void)safe_close(fd);
+	return r;
+}
+
+int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file)
+{
+	struct proto_ask request = { .head = { PROTO_MAGIC, type } };
+	union proto_message answer;
+	int fd = -1, r;
+
+	r = control_exchange(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			     &answer, &fd);
+	if (r)
+		return r;
+	/* Its place is where the writer's was: the end. */
+	*ret_file = fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? fdopen(fd, "r") : NULL;
+	if (!*ret_file) {
+		(void)safe_close(fd);
+		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+	}
+	*ret_n = answer.told.n;
+	return FORKCTL_OK;
+}
+
+int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd)
+{
+	const struct proto_ask request = { .head = { PROTO_MAGIC, PROTO_TRACE } };
+	union proto_message answer;
+
+	return control_connect(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			       &answer, ret_fd, ret_connection);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* control.h - a request to the manager, which it may grant */
+#ifndef CLIENT_FORKCTL_CONTROL_H
+#define CLIENT_FORKCTL_CONTROL_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "shm/proto.h"
+
+/*
+ * Sends a request of this type with these texts, and takes the answer, whose value is then in
+ * ret_answer. On failure says why, with the command's name in front where it is the user's.
+ * Returns 0 or an exit code.
+ */
+int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
+		    const char *value, struct proto_set *ret_answer);
+
+/* Asks for the end of a job, or of all of a client: client to generation of ask. The same. */
+int forkctl_cancel_for(const char *socket, const struct proto_ask *ask);
+
+/* Asks PROTO_CONFIG or PROTO_JOBS: opens what comes with the answer. The same. */
+int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file);
+
+/* Asks PROTO_TRACE: the connection that it lasts as long as, and the segment. The same. */
+int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * crashes.c - forkctl crashes: how pools have died, and who is blamed
+ *
+ * Everything comes from the board, the newest last. A crash meanwhile may spoil the oldest line.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/forkctl/board_rows.h"
+#include "common/util.h"
+
+static const struct data_column crashes_columns[] = {
+	{ "time_ns", "WHEN", DATA_DATE },	 { "pool_pid", "POOL", DATA_NUMBER },
+	{ "cause", "CAUSE", DATA_TEXT },	 { "end", "END", DATA_TEXT },
+	{ "address", "ADDRESS", DATA_HEX },	 { "worker", "WORKER", DATA_NUMBER },
+	{ "pid", "PID", DATA_NUMBER },		 { "uid", "UID", DATA_NUMBER },
+	{ "job", "JOB", DATA_NUMBER },		 { "lost", "LOST", DATA_NUMBER },
+	{ "requeued", "REQUEUED", DATA_NUMBER }, { "task", "TASK", DATA_TEXT },
+	{ "inner", "INNER", DATA_TEXT },	 { "fiber", "FIBER", DATA_TEXT },
+	{ "code", "CODE", DATA_TEXT },		 { NULL },
+};
+
+/* How it ended: "SEGV", "exit 3". */
+static json_t *crash_end(const struct board_crash *crash)
+{
+	const char *name = crash->signo ? sigabbrev_np((int)crash->signo) : NULL;
+	char text[32];
+
+	if (name)
+		return data_text(name, SIZE_MAX);
+	(void)snprintf(text, sizeof(text), crash->signo ? "signal %d" : "exit %d",
+		       crash->signo ? (int)crash->signo : (int)crash->status);
+	return data_text(text, sizeof(text));
+}
+
+/* Whose doing it was, as far as is known. */
+static const char *crash_cause(const struct board_crash *crash)
+{
+	static const char *const causes[] = {
+		[CRASH_FAULT] = "fault",  [CRASH_EXIT] = "exit", [CRASH_SIGNAL] = "outside",
+		[CRASH_ENDED] = "itself", [CRASH_HANG] = "hang", [CRASH_STACK] = "stack",
+	};
+
+	return crash->reason && crash->reason < ARRAY_SIZE(causes) ? causes[crash->reason] : "?";
+}
+
+/* A name, or null. size: of its field, bytes. */
+static json_t *crash_name(const char *name, size_t size)
+{
+	return name[0] ? data_text(name, size) : json_null();
+}
+
+/* The place that says most, as text; or null. */
+static json_t *crash_code(const struct backtrace *trace)
+{
+	const struct backtrace_place *best = backtrace_best(trace);
+	char text[BACKTRACE_TEXT];
+
+	if (!best)
+		return json_null();
+	backtrace_print(best, text, sizeof(text));
+	return data_text(text, sizeof(text));
+}
+
+static json_t *crash_trace(const struct backtrace *trace)
+{
+	json_t *places = json_array();
+
+	for (uint32_t i = 0; i < backtrace_count(trace); i++) {
+		const struct backtrace_place *place = &trace->places[i];
+
+		(void)json_array_append_new(
+			places, json_pack("{s:o, s:o, s:o}", "object",
+					  crash_name(place->object, sizeof(place->object)),
+					  "offset", data_number(place->offset), "function",
+					  crash_name(place->function, sizeof(place->function))));
+	}
+	return places;
+}
+
+static json_t *crash_row(const struct board_crash *c)
+{
+	json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "time_ns",
+				data_number(c->time_ns), "pool_pid", data_number(c->pid), "cause",
+				crash_cause(c), "end", crash_end(c), "address",
+				c->address ? data_number(c->address) : json_null(), "worker",
+				data_index(c->worker));
+	json_t *blame = c->client_pid
+			      ? json_pack("{s:o, s:o, s:o}", "pid", data_number(c->client_pid),
+					  "uid", data_number(c->uid), "job", data_number(c->job))
+			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
+	json_t *cost = json_pack("{s:o, s:o}", "lost", data_number(c->lost), "requeued",
+				 data_number(c->requeued));
+	json_t *code =
+		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "task",
+			  crash_name(c->task, sizeof(c->task)), "inner",
+			  crash_name(c->inner, sizeof(c->inner)), "fiber",
+			  crash_name(c->fiber, sizeof(c->fiber)), "code", crash_code(&c->trace),
+			  "backtrace", crash_trace(&c->trace), "stack_size",
+			  c->stack_size ? data_number(c->stack_size) : json_null());
+
+	(void)json_object_update_new(row, blame);
+	(void)json_object_update_new(row, cost);
+	(void)json_object_update_new(row, code);
+	return row;
+}
+
+json_t *rows_crashes(const struct board *board)
+{
+	/* ORDER board/crashes [B2]: acquire, so that the entries are complete. Pairs with the
+	 * release in postmortem_show(). */
+	uint64_t n = atomic_load_explicit(&board->manager.crashes, memory_order_acquire);
+	json_t *rows = json_array();
+
+	for (uint64_t i = n > LIMIT_CRASHES ? n - LIMIT_CRASHES : 0; i < n; i++)
+		(void)json_array_append_new(rows, crash_row(&board->crashes[i % LIMIT_CRASHES]));
+	return rows;
+}
+
+int forkctl_crashes(const char *socket, int argc, char *argv[])
+{
+	_cleanup_json_ json_t *rows = NULL;
+	fk_client *client;
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+
+	if (err)
+		return err;
+	rows = rows_crashes(client->board);
+	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "crashes", rows), 2);
+	data_print_table("", rows, crashes_columns);
+	return FORKCTL_OK;
+}

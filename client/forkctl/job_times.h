@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job_times.h - how long each user's jobs have waited and run: shm/times.def
+ */
+#ifndef CLIENT_FORKCTL_JOB_TIMES_H
+#define CLIENT_FORKCTL_JOB_TIMES_H
+
+#include "client/forkctl/output.h"
+#include "shm/board.h"
+
+/* Of one user. */
+struct times_user {
+	uint64_t since_ns; /* 0: nobody */
+	uint32_t uid;
+	uint64_t dropped;
+	uint64_t ended;
+	struct histogram_sum times[N_TIMES];
+};
+
+/* Of all that are there; by the slots of the board. */
+struct times {
+	struct times_user users[LIMIT_TENANTS];
+};
+
+/* To be freed; without memory forkctl ends. */
+struct times *times_new(void);
+void times_read(struct times *times, const struct board *board);
+
+/* What has been counted since `before` was read. */
+void times_subtract(struct times *times, const struct times *before);
+
+/* A row for each user, and a row for each of his histograms; of these also with per_second, for so
+ * many seconds, unless that is 0. forkctl(1) has the members. */
+json_t *times_users(const struct times *times);
+json_t *times_rows(const struct times *times, double seconds);
+
+/* Those of users that have had a job in the meantime. */
+json_t *times_rows_busy(const struct times *times, double seconds);
+
+#endif

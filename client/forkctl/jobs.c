@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jobs.c - forkctl jobs and cancel: what forkd has to do, and that it is not to
+ *
+ * WHAT IT IS
+ *   Which jobs there are is the manager's to say, for the pool's ledger is no client's to read; who
+ *   their clients are, and which workers run a job at the moment, is on the board.
+ *
+ *   A job is CLIENT.JOB: the number of the connection, and the handle that its program has
+ *   (fk_job). So who cancels one never hits the next job of the same record.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "shm/proto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client/forkctl/control.h"
+#include "client/forkctl/board_rows.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/number.h"
+#include "common/util.h"
+
+static const struct data_column jobs_columns[] = {
+	{ "id", "JOB", DATA_TEXT },
+	{ "pid", "PID", DATA_NUMBER },
+	{ "user", "USER", DATA_TEXT },
+	{ "command", "COMMAND", DATA_TEXT },
+	{ "state", "STATE", DATA_TEXT },
+	{ "age_ns", "FOR", DATA_TIME },
+	{ "on", "WORKERS", DATA_NUMBER },
+	{ "task", "TASK", DATA_TEXT },
+	{ NULL },
+};
+
+/* The workers that run strands of a job right now. */
+static json_t *workers_on(const struct board *board, const struct proto_job *job)
+{
+	json_t *workers = json_array();
+
+	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
+		if (LOAD(board->running[i].job) == job->client * board->manager.max_jobs + job->job)
+			(void)json_array_append_new(workers, data_number(i));
+	return workers;
+}
+
+static json_t *job_row(const struct board *board, const struct proto_job *job)
+{
+	const struct board_client *c = &board->clients[job->client];
+	uint64_t handle = (uint64_t)job->generation << 16 | job->job, now = clock_ns();
+	json_t *workers = workers_on(board, job);
+	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
+				json_sprintf("%" PRIu32 ".%" PRIu64, job->client, handle), "client",
+				data_number(job->client), "job", data_number(handle), "pid",
+				data_number(LOAD(c->pid)), "uid", data_number(LOAD(c->uid)), "user",
+				rows_user(LOAD(c->uid)), "command", rows_command(c));
+	json_t *state = json_pack("{s:s, s:o, s:o, s:o, s:o}", "state",
+				  job->worker == UINT32_MAX ? "queued" : "running", "age_ns",
+				  data_number(now > job->drained_ns ? now - job->drained_ns : 0),
+				  "workers", workers, "on", data_number(json_array_size(workers)),
+				  "task", rows_task(board, job->task));
+
+	(void)json_object_update_new(row, state);
+	return row;
+}
+
+/* *ret_n: how many there are; what the rows have may be fewer. */
+static int job_rows(const char *socket, const struct board *board, json_t **ret_rows,
+		    uint64_t *ret_n)
+{
+	_cleanup_fclose_ FILE *file = NULL;
+	struct proto_job job;
+	json_t *rows;
+	int err = forkctl_fetch(socket, PROTO_JOBS, ret_n, &file);
+
+	if (err)
+		return err;
+	rows = json_array();
+	while (fread(&job, sizeof(job), 1, file) == 1)
+		if (job.client < LIMIT_CLIENTS)
+			(void)json_array_append_new(rows, job_row(board, &job));
+	*ret_rows = rows;
+	return 0;
+}
+
+int forkctl_jobs(const char *socket, int argc, char *argv[])
+{
+	_cleanup_json_ json_t *rows = NULL;
+	fk_client *client;
+	uint64_t n;
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+
+	if (err)
+		return err;
+	err = job_rows(socket, client->board, &rows, &n);
+	(void)fk_close(client);
+	if (err)
+		return err;
+	if (json)
+		return data_print_json(
+			json_pack("{s:o, s:O}", "total", data_number(n), "jobs", rows), 2);
+	data_print_table("", rows, jobs_columns);
+	if (n > json_array_size(rows))
+		printf("and %" PRIu64 " more\n", n - json_array_size(rows));
+	return FORKCTL_OK;
+}
+
+/* ------------------------------------------------------------------------ cancel */
+
+/* CLIENT or CLIENT.JOB. Returns 0 or an exit code. */
+static int parse_job(const char *text, struct proto_ask *ask)
+{
+	uint64_t client, job = UINT64_MAX;
+	const char *rest;
+	int bad = number_parse(text, 10, &client, &rest) < 0 || client >= LIMIT_CLIENTS;
+
+	if (!bad && *rest == '.')
+		bad = number_parse(rest + 1, 10, &job, &rest) < 0 || job >> 40 || !(job >> 16);
+	if (bad || *rest)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "cancel: %.64s is no CLIENT.JOB and no CLIENT: `forkctl jobs` "
+				    "and `forkctl clients` list them",
+				    text);
+	ask->client = (uint32_t)client;
+	ask->job = job == UINT64_MAX ? PROTO_EVERY_JOB : (uint32_t)(job & 0xffff);
+	ask->generation = job == UINT64_MAX ? 0 : (uint32_t)(job >> 16);
+	return 0;
+}
+
+int forkctl_cancel_jobs(const char *socket, int argc, char *argv[])
+{
+	const struct board_client *c;
+	struct proto_ask ask = { 0 };
+	fk_client *client;
+	int err;
+
+	if (argc != 2)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "cancel takes a CLIENT.JOB, or a CLIENT for all of its jobs");
+	err = parse_job(argv[1], &ask);
+	if (err)
+		return err;
+	/* Who the number is now; should that one leave, nobody else is meant. */
+	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	if (err)
+		return err;
+	c = &client->board->clients[ask.client];
+	if (!LOAD(c->pid) || LOAD(c->left_ns)) {
+		(void)fk_close(client);
+		return forkctl_fail(FORKCTL_FAILED,
+				    "cancel: there is no client %" PRIu32
+				    ": `forkctl clients` lists them",
+				    ask.client);
+	}
+	ask.client_generation = LOAD(c->generation);
+	err = forkctl_cancel_for(socket, &ask);
+	(void)fk_close(client);
+	return err;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules.c - forkctl modules: what the pool has loaded
+ *
+ * From the board, where a task can write: numbers and text to show.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+
+#include "client/forkctl/output.h"
+#include "common/util.h"
+
+#define MODULES_ID 12u /* letters of a build-id: who compares wants no more */
+
+struct modules_command {
+	int json;
+	struct forkctl_terms terms;
+};
+
+const struct forkctl_option forkctl_modules_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON", FORKCTL_FLAG,
+	  offsetof(struct modules_command, json), 0, 0 },
+	FORKCTL_TERMS(offsetof(struct modules_command, terms)),
+	{ 0 },
+};
+
+static const struct data_column modules_columns[] = {
+	{ "module", "MODULE", DATA_TEXT },
+	{ "tasks", "TASKS", DATA_NUMBER },
+	{ "build_id", "BUILD-ID", DATA_TEXT },
+	{ "time_ns", "LOADED", DATA_DATE },
+	{ "file", "FILE", DATA_TEXT },
+	{ "help", "HELP", DATA_TEXT },
+	{ NULL },
+};
+
+static json_t *module_row(const struct board_module *m)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "module",
+			 data_text(m->name, sizeof(m->name)), "tasks", data_number(m->n_tasks),
+			 "build_id", data_text(m->build_id, sizeof(m->build_id)), "time_ns",
+			 data_number(m->loaded_ns), "file", data_text(m->file, sizeof(m->file)),
+			 "help", data_text(m->help, sizeof(m->help)));
+}
+
+static json_t *module_rows(const struct board *board)
+{
+	/* ORDER board/modules [B3]: acquire, so that the entries are complete. Pairs with
+	 * module_show(). */
+	uint32_t n =
+		min(atomic_load_explicit(&board->n_modules, memory_order_acquire), LIMIT_MODULES);
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < n; i++)
+		(void)json_array_append_new(rows, module_row(&board->modules[i]));
+	return rows;
+}
+
+int forkctl_modules(const char *socket, int argc, char *argv[])
+{
+	struct modules_command command = { .json = 0 };
+	_cleanup_json_ json_t *rows = NULL;
+	fk_client *client;
+	json_t *row;
+	size_t i;
+	int err;
+
+	if (argc > 1 && streq(argv[1], "check"))
+		return forkctl_check(socket, argc - 1, argv + 1);
+	err = forkctl_options(forkctl_modules_options, &command, &argc, argv);
+	if (err)
+		return err;
+	if (argc > 1 && (streq(argv[1], "load") || streq(argv[1], "unload")))
+		return forkctl_load(socket, &command.terms, argc - 1, argv + 1);
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "modules takes check, load or unload, not %s",
+				    argv[1]);
+	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	if (err)
+		return err;
+	rows = module_rows(client->board);
+	(void)fk_close(client);
+	if (command.json)
+		return data_print_json(json_pack("{s:O}", "modules", rows), 2);
+	json_array_foreach(rows, i, row)
+	{
+		const char *id = json_string_value(json_object_get(row, "build_id"));
+
+		(void)json_object_set_new(row, "build_id", data_text(id, MODULES_ID));
+	}
+	data_print_table("", rows, modules_columns);
+	return FORKCTL_OK;
+}

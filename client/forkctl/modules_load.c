@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules_load.c - forkctl modules load, unload: a file comes into the module folder or goes
+ * out of the way, and forkd reloads
+ *
+ * WHAT IT IS
+ *   What stands in the folder is what there is, after a restart, too; so there is nothing that
+ *   forkd could be told but to look again. Both do by one step what an administrator would do by
+ *   several, and take it back if forkd does not want it.
+ *
+ * INVARIANTS
+ *   I1. At any moment each NAME.so of the folder is whole, the one of before or the new one: the
+ *       new one is written beside it, under a name that forkd does not look at (module.c), and then
+ *       they are exchanged by one rename.
+ *   I2. Nothing is lost: what was in the folder before stands beside it until forkd has taken the
+ *       new one, and what is unloaded stays there as NAME.so.unloaded.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   forkd: the file is taken back. This process, also by an interrupt: the folder has the new
+ *   files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/forkctl/arguments.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+
+#define LOAD_SO	      ".so"
+#define LOAD_UNLOADED ".unloaded"
+
+struct load_paths {
+	char there[PATH_MAX];  /* NAME.so in the folder */
+	char beside[PATH_MAX]; /* the other one */
+};
+
+static bool load_ends(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n > m && streq(text + n - m, end);
+}
+
+/* Writes the file beside its place, readable for all and writable for its owner. Returns 0 or an
+ * exit code. */
+static int load_write(struct load_paths *paths, const struct forkctl_file *file)
+{
+	_cleanup_close_ int fd = mkostemp(paths->beside, O_CLOEXEC);
+	int r = fd < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = forkctl_write(fd, file->data, file->size);
+	if (r == 0 && (fchmod(fd, 0644) < 0 || fsync(fd) < 0))
+		r = -errno;
+	if (r == 0)
+		return 0;
+	if (fd >= 0)
+		(void)unlink(paths->beside);
+	return forkctl_fail(FORKCTL_FAILED, "modules: cannot write %s: %s", paths->there,
+			    strerrordesc_np(-r));
+}
+
+/* The file beside gets its place, and what stands there the other's; *ret_fresh: nothing did.
+ * Returns 0 or a negative errno. */
+static int load_exchange(const struct load_paths *paths, bool *ret_fresh)
+{
+	*ret_fresh =
+		renameat2(AT_FDCWD, paths->beside, AT_FDCWD, paths->there, RENAME_NOREPLACE) == 0;
+	if (*ret_fresh)
+		return 0;
+	return renameat2(AT_FDCWD, paths->beside, AT_FDCWD, paths->there, RENAME_EXCHANGE) < 0
+		     ? -errno
+		     : 0;
+}
+
+static int load_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+		     const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct forkctl_file file = { .err = 0 };
+	struct load_paths paths;
+	bool fresh;
+	int n = (int)strlen(name), r;
+
+	if (load_ends(name, LOAD_UNLOADED))
+		n -= (int)strlen(LOAD_UNLOADED);
+	if (n <= (int)strlen(LOAD_SO) ||
+	    strncmp(name + n - strlen(LOAD_SO), LOAD_SO, strlen(LOAD_SO)) || name[0] == '.')
+		return forkctl_fail(FORKCTL_USAGE,
+				    "modules load: %s is no module: its name has to end in .so",
+				    path);
+	r = forkctl_read_file(path, &file);
+	if (r < 0)
+		return forkctl_fail(FORKCTL_USAGE, "modules load: cannot read %s: %s", path,
+				    strerrordesc_np(-r));
+	(void)snprintf(paths.there, sizeof(paths.there), "%s/%.*s", folder, n, name);
+	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/.%.*s.XXXXXX", folder, n, name);
+	r = load_write(&paths, &file);
+	free(file.data);
+	if (r)
+		return r;
+	r = load_exchange(&paths, &fresh);
+	if (r < 0) {
+		(void)unlink(paths.beside);
+		return forkctl_fail(FORKCTL_FAILED, "modules load: cannot write %s: %s",
+				    paths.there, strerrordesc_np(-r));
+	}
+	r = forkctl_ask_reload(socket, "modules", terms);
+	if (!r) {
+		if (!fresh)
+			(void)unlink(paths.beside);
+		return FORKCTL_OK;
+	}
+	if (!fresh && load_exchange(&paths, &fresh) == 0)
+		(void)unlink(paths.beside);
+	else if (fresh)
+		(void)unlink(paths.there);
+	return forkctl_fail(r, "modules load: %s is as it was", folder);
+}
+
+/* The module's file: by its name on the board, or as the word itself says. */
+static int load_find(const char *socket, const char *word, char *ret_name, size_t size)
+{
+	fk_client *client;
+	uint32_t n;
+	int err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+
+	if (err)
+		return err;
+	(void)snprintf(ret_name, size, "%s%s", word, load_ends(word, LOAD_SO) ? "" : LOAD_SO);
+	/* ORDER board/modules [B3]: acquire, so that the entries are complete. Pairs with
+	 * module_show(). */
+	n = min(atomic_load_explicit(&client->board->n_modules, memory_order_acquire),
+		LIMIT_MODULES);
+	for (uint32_t i = 0; i < n; i++) {
+		/* A task can write there. */
+		struct board_module m = client->board->modules[i];
+
+		m.name[sizeof(m.name) - 1] = m.file[sizeof(m.file) - 1] = '\0';
+		if (streq(m.name, word) && !strchr(m.file, '/'))
+			(void)snprintf(ret_name, size, "%s", m.file);
+	}
+	(void)fk_close(client);
+	return 0;
+}
+
+static int unload_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+		       const char *word)
+{
+	struct load_paths paths;
+	char name[NAME_MAX];
+	int r;
+
+	if (strchr(word, '/') || word[0] == '.')
+		return forkctl_fail(FORKCTL_USAGE, "modules unload: %s is no name of a module",
+				    word);
+	r = load_find(socket, word, name, sizeof(name));
+	if (r)
+		return r;
+	(void)snprintf(paths.there, sizeof(paths.there), "%s/%s", folder, name);
+	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/%s" LOAD_UNLOADED, folder, name);
+	if (rename(paths.there, paths.beside) < 0)
+		return forkctl_fail(
+			FORKCTL_FAILED,
+			"modules unload: cannot take %s away: %s: `forkctl modules` lists "
+			"what is loaded",
+			paths.there, strerrordesc_np(errno));
+	r = forkctl_ask_reload(socket, "modules", terms);
+	if (r && rename(paths.beside, paths.there) == 0)
+		return forkctl_fail(r, "modules unload: %s is as it was", folder);
+	return r;
+}
+
+int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc, char *argv[])
+{
+	_cleanup_free_ char *folder = NULL;
+	bool unload = streq(argv[0], "unload");
+	int err;
+
+	if (argc != 2)
+		return forkctl_fail(FORKCTL_USAGE, "modules %s takes one %s", argv[0],
+				    unload ? "name, as `forkctl modules` lists them"
+					   : "file: NAME.so");
+	err = forkctl_option_value(socket, "module-dir", &folder);
+	if (err)
+		return err;
+	return unload ? unload_file(socket, terms, folder, argv[1])
+		      : load_file(socket, terms, folder, argv[1]);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options.c - the options of forkctl's commands
+ *
+ * WHAT IT IS
+ *   What getopt cannot do: a negative number is an argument, and a value that does not fit is told
+ *   with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value
+ *   may not be missing; "--watch 3" is an option and a word.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Each command, before it does anything.
+ */
+#include "client/forkctl/options.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/forkctl/common.h"
+#include "common/number.h"
+#include "common/util.h"
+
+/* Not an option. */
+static int is_word(const char *word)
+{
+	return word[0] != '-' || !word[1] || strchr("0123456789.", word[1]) ||
+	       !strncmp(word, "-inf", 4) || !strncmp(word, "-nan", 4);
+}
+
+/* The option that a word begins with; the value that stands in the word itself goes to *ret_value,
+ * or NULL. */
+static const struct forkctl_option *find(const struct forkctl_option *options, const char *word,
+					 const char **ret_value)
+{
+	for (const struct forkctl_option *o = options; o->name; o++) {
+		size_t n = strlen(o->name), brief = strlen(o->brief);
+
+		*ret_value = NULL;
+		if (streq(word, o->brief) || streq(word, o->name))
+			return o;
+		if (!strncmp(word, o->name, n) && word[n] == '=')
+			*ret_value = word + n + 1;
+		else if (brief && !strncmp(word, o->brief, brief))
+			*ret_value = word + brief;
+		if (*ret_value)
+			return o;
+	}
+	return NULL;
+}
+
+static int store_number(const struct forkctl_option *o, uint32_t *field, const char *text)
+{
+	const char *rest;
+	uint64_t n;
+
+	if (number_parse(text, 10, &n, &rest) || *rest || n < o->least || n > o->most)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s wants a whole number from %" PRIu64 " to %" PRIu64
+				    ", not %s",
+				    o->name, o->least, o->most, *text ? text : "nothing");
+	*field = (uint32_t)n;
+	return 0;
+}
+
+static int store_time(const struct forkctl_option *o, struct forkctl_limit *field, const char *text)
+{
+	struct forkctl_text most;
+	uint64_t ns;
+
+	if (number_parse_unit(text, &number_durations, o->type == FORKCTL_SECONDS ? "s" : NULL,
+			      &ns) ||
+	    ns < o->least)
+		return forkctl_fail(FORKCTL_USAGE, "%s wants a time%s, not %s", o->name,
+				    o->type == FORKCTL_SECONDS
+					    ? ", such as 2 (seconds) or 500ms"
+					    : " with its unit, such as 50us, 20ms, 5s or 2min",
+				    *text ? text : "nothing");
+	if (ns > o->most)
+		return forkctl_fail(FORKCTL_USAGE, "%s wants a time of at most %s, not %s", o->name,
+				    forkctl_time(&most, o->most), text);
+	*field = (struct forkctl_limit){ .ns = ns, .text = text };
+	return 0;
+}
+
+static int store(const struct forkctl_option *o, void *values, const char *text)
+{
+	void *field = (char *)values + o->offset;
+	struct forkctl_words *list = field;
+
+	switch (o->type) {
+	case FORKCTL_FLAG:
+		*(int *)field = 1;
+		return 0;
+	case FORKCTL_NUMBER:
+		return store_number(o, field, text);
+	case FORKCTL_TIME:
+	case FORKCTL_SECONDS:
+		return store_time(o, field, text);
+	case FORKCTL_TEXT:
+		*(const char **)field = text;
+		return 0;
+	case FORKCTL_LIST:
+		if (list->n == FORKCTL_WORDS)
+			return forkctl_fail(FORKCTL_USAGE, "%s can be given %u times at most",
+					    o->name, FORKCTL_WORDS);
+		list->words[list->n++] = text;
+		return 0;
+	}
+	return 0;
+}
+
+int forkctl_options(const struct forkctl_option *options, void *values, int *argc, char *argv[])
+{
+	int only_words = 0;
+	int words = 1;
+
+	for (int i = 1; i < *argc; i++) {
+		const struct forkctl_option *o;
+		const char *value;
+		int err;
+
+		if (only_words || is_word(argv[i])) {
+			argv[words++] = argv[i];
+			continue;
+		}
+		if (streq(argv[i], "--")) {
+			only_words = 1;
+			continue;
+		}
+		o = find(options, argv[i], &value);
+		if (!o)
+			return forkctl_fail(FORKCTL_USAGE,
+					    "%s has no option %s (`forkctl %s --help` lists them); "
+					    "an argument that begins with - goes behind --",
+					    argv[0], argv[i], argv[0]);
+		if (!o->value && value)
+			return forkctl_fail(FORKCTL_USAGE, "%s takes no value: %s", o->name,
+					    argv[i]);
+		if (o->value && !value)
+			value = o->alone;
+		if (o->value && !value && i + 1 == *argc)
+			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value %s", o->name,
+					    o->value);
+		if (o->value && !value)
+			value = argv[++i];
+		err = store(o, values, value);
+		if (err)
+			return err;
+	}
+	*argc = words;
+	return 0;
+}
+
+void forkctl_print_options(const struct forkctl_option *options, FILE *out)
+{
+	for (const struct forkctl_option *o = options; o->name; o++) {
+		const char *before = o->alone ? "[=" : o->value ? " " : "";
+		char text[64];
+
+		(void)snprintf(text, sizeof(text), "%s%s%s%s%s%s", o->brief, *o->brief ? ", " : "",
+			       o->name, before, o->value ? o->value : "", o->alone ? "]" : "");
+		(void)fprintf(out, "  %-22s  %s\n", text, o->help);
+	}
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * output.h - what the commands that look have found, as text and as JSON
+ *
+ * A command makes objects of Jansson's of what it sees, once. `--json` prints all of them; a table
+ * is a choice of their members, with how each is shown. So what a person sees is there for machines
+ * too, by a name that forkctl(1) has.
+ */
+#ifndef CLIENT_FORKCTL_OUTPUT_H
+#define CLIENT_FORKCTL_OUTPUT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+
+/* Goes up when a member means something else than before, or is gone. New ones come any time. */
+#define DATA_SCHEMA 1
+
+/* How a value is shown: null always as "-". */
+enum data_format {
+	DATA_TEXT,
+	DATA_NUMBER,
+	DATA_TIME,  /* ns: "12.3 us" */
+	DATA_AGE,   /* ns: "2 h 14 min" */
+	DATA_DATE,  /* ns of CLOCK_REALTIME: "2026-01-31 12:00:00" */
+	DATA_BYTES, /* "1.5M" */
+	DATA_HEX,
+	DATA_PERCENT, /* of 1 */
+	DATA_RATE,    /* "0.5", "1234", "12.3k", "4.56M" */
+};
+
+struct data_column {
+	const char *key; /* the member of each row; NULL ends a table */
+	const char *title;
+	enum data_format format;
+	uint32_t index; /* of an array: the element + 1 */
+};
+
+/* No value that is made from here on is NULL: without memory forkctl ends, and says so. */
+void data_init(void);
+
+/* A text of at most size bytes, up to a zero byte. What is no UTF-8 in it becomes '?'. */
+json_t *data_text(const char *text, size_t size);
+json_t *data_number(uint64_t number);
+/* null for UINT32_MAX. */
+json_t *data_index(uint32_t index);
+
+/* CLOCK_REALTIME. */
+uint64_t data_now_ns(void);
+
+/* A value as a table has it; in text, or a constant. Control characters become '?'. */
+struct data_cell {
+	char text[256];
+};
+const char *data_show(struct data_cell *cell, const json_t *value, enum data_format format);
+
+/* Columns that a text takes: its characters, not its bytes. */
+int data_width(const char *text);
+
+/* True for a format of what stands at the left of its column: the others are numbers. */
+int data_is_left(enum data_format format);
+
+/* Titles and rows, each column as wide as it has to be; `below` stands in front of the titles. */
+void data_print_table(const char *below, const json_t *rows, const struct data_column *columns);
+
+/* The document and a line end; with indent 0 on one line. It gets the member schema, and is the
+ * callee's. Returns an exit code. */
+int data_print_json(json_t *document, size_t indent);
+
+#define _cleanup_json_ _cleanup_(json_decrefp) /* of Jansson */
+
+#endif

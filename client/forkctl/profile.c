@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile.c - forkctl profile: work, span and parallelism of a job
+ *
+ * WHAT IT IS
+ *   Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/profile.c,
+ *   which leaves work and span on the board, and as it is on all workers. Prints what follows
+ *   from them: parallelism, and between which bounds the speedup on P workers is (below, Brent's
+ *   bound with the burdened span; above, P and the parallelism).
+ *
+ *	forkctl profile [OPTION...] MODULE:TASK [ARG...]
+ *
+ *   The job runs several times, and each interval between two looks at the clock counts with its
+ *   least time, as long as the job is the same each time; then each figure is the least of all
+ *   runs: what else the machine does only adds to them.
+ *
+ *   The three ways to run the job should use the same CPU time. If they do not, each runs once more
+ *   with samples of the tasks that use it (daemon/core/sample.c), and the tasks that differ are
+ *   named.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/forkctl/check/case.h"
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/forkctl/options.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+#define PROFILE_TIMES	5u
+#define PROFILE_TIME	(600 * NSEC_PER_SEC)
+#define PROFILE_WORKERS 256u /* the table goes on until this at most */
+
+/* Largest error of the CPU time that a job is charged, on each worker. */
+#define PROFILE_BLUR_NS	    (5.0 * NSEC_PER_MSEC)
+#define PROFILE_SETTLE_TIME (30 * NSEC_PER_SEC) /* until workers have left a job, at most */
+
+#define PROFILE_SAMPLES	    240u		/* of tasks, for each way to run the job */
+#define PROFILE_SAMPLE_CPU  (5 * NSEC_PER_SEC)	/* of the jobs: no more samples then */
+#define PROFILE_SAMPLE_TIME (60 * NSEC_PER_SEC) /* on the clock: the same */
+#define PROFILE_SLOW	    2.0			/* a task differs from here on */
+
+enum profile_way {
+	PROFILE_STOLEN, /* on one worker, every fork treated as stolen: measured */
+	PROFILE_ONE,	/* on one worker */
+	PROFILE_ALL,	/* on all workers */
+	PROFILE_WAYS,
+};
+
+struct profile_task {
+	char name[sizeof(((struct board_sample *)NULL)->task)];
+	uint64_t samples[PROFILE_WAYS];
+};
+
+/* Least of all runs, ns; shared with the processes that run the task. */
+struct profile_figures {
+	uint32_t runs;
+	double plain; /* on one worker */
+	double all;   /* CPU time on all workers */
+	uint32_t workers;
+	double ran;  /* on one worker, all runs together */
+	double idle; /* of that, without a CPU */
+	struct profile_task tasks[BOARD_SAMPLES];
+	uint32_t n_tasks;
+	uint64_t samples[PROFILE_WAYS];
+	double work;
+	double span;
+	double burdened;
+	double work_error;
+	double span_error;
+	double read;
+	double read_error;
+	uint64_t reads;
+	uint64_t span_reads;
+	double fork;
+	double burden;
+	uint64_t forks;
+	uint64_t span_forks;
+	uint64_t frames;
+	uint64_t leaves;
+	int varies; /* the number of forks */
+};
+
+struct profile_job {
+	const char *task;
+	struct forkctl_case given;
+	uint32_t times;
+	struct forkctl_limit timeout;
+	struct forkctl_limit burden;
+	enum profile_way way;
+	int samples; /* are taken, and nothing else */
+	struct profile_figures *figures;
+};
+
+const struct forkctl_option forkctl_profile_options[] = {
+	{ "-n", "--repeat", "N", "how often the job runs; 5", FORKCTL_NUMBER,
+	  offsetof(struct profile_job, times), 1, 1000000 },
+	{ "", "--burden", "TIME", "the burden of a steal, in place of the measured one",
+	  FORKCTL_TIME, offsetof(struct profile_job, burden), 1, NSEC_PER_SEC },
+	{ "", "--timeout", "TIME", "how long the job may take; 10min", FORKCTL_TIME,
+	  offsetof(struct profile_job, timeout), 1, UINT64_MAX },
+	{ 0 },
+};
+
+static int report(const struct profile_job *job, const struct forkctl_outcome *o)
+{
+	struct forkctl_text text;
+
+	if (o->outcome == FK_PENDING || o->outcome == FK_EXPIRED)
+		return forkctl_fail(FORKCTL_FAILED, "%s: has not ended in time: see --timeout",
+				    job->task);
+	return forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, case_outcome(o, &text));
+}
+
+static double least(uint32_t runs, double so_far, double now)
+{
+	return runs ? min(so_far, now) : now;
+}
+
+/* Relaxed, all of it: the job's outcome was seen. */
+#define LOAD(field) atomic_load_explicit(&board->field, memory_order_relaxed)
+
+static void take_figures(struct profile_figures *f, const struct board_profile *board)
+{
+	double span = (double)LOAD(span_ps) / 1e3;
+
+	f->varies |= f->runs && f->forks != LOAD(forks);
+	if (!f->runs || span < f->span) {
+		f->span_forks = LOAD(span_forks);
+		f->span_reads = LOAD(span_reads);
+	}
+	f->work = least(f->runs, f->work, (double)LOAD(work_ps) / 1e3);
+	f->span = least(f->runs, f->span, span);
+	f->burdened = least(f->runs, f->burdened, (double)LOAD(burdened_ps) / 1e3);
+	f->burden = least(f->runs, f->burden, (double)LOAD(burden_ps) / 1e3);
+	f->reads = LOAD(reads);
+	f->read_error = (double)LOAD(read_error_ps) / 1e3;
+	f->read = (double)LOAD(read_ps) / 1e3;
+	f->fork = (double)LOAD(fork_ps) / 1e3;
+	f->forks = LOAD(forks);
+	f->frames = LOAD(frames);
+	f->leaves = LOAD(leaves);
+	f->runs++;
+}
+
+/* There is one worker. Relaxed: a statistic, of a job that has ended. */
+static bool profile_has_fibers(const fk_client *client)
+{
+	return atomic_load_explicit(&client->board->counters[0].fibers, memory_order_relaxed);
+}
+
+/* A run as it is, on one worker or on all. Of a short one on one worker the time on the clock is
+ * more exact. */
+static void take_time(struct profile_figures *f, enum profile_way way, uint32_t i, double run,
+		      double cpu)
+{
+	if (way == PROFILE_ALL) {
+		f->all = least(i, f->all, cpu);
+		return;
+	}
+	if (run <= cpu + PROFILE_BLUR_NS)
+		cpu = run;
+	f->plain = least(i, f->plain, cpu);
+	f->ran += run;
+	f->idle += run - cpu;
+}
+
+/* True if a worker has a job. */
+static bool profile_is_running(const fk_client *client)
+{
+	for (uint32_t i = 0; i < client->n_workers; i++)
+		/* ORDER account/shown [P1]: acquire, what was charged for the job before. */
+		if (atomic_load_explicit(&client->board->running[i].job, memory_order_acquire) !=
+		    UINT32_MAX)
+			return true;
+	return false;
+}
+
+/* CPU time that was charged for all jobs so far, ns. A worker that has helped may have no CPU when
+ * the job ends, and is charged later: it is waited for. */
+static uint64_t profile_cpu(const fk_client *client)
+{
+	const struct timespec pause = clock_to_timespec(100 * NSEC_PER_USEC);
+	uint64_t began = clock_ns();
+
+	while (profile_is_running(client) && clock_ns() - began < PROFILE_SETTLE_TIME)
+		(void)nanosleep(&pause, NULL);
+	/* Relaxed: a number. */
+	return atomic_load_explicit(&client->board->clients[client->id].cpu_ns,
+				    memory_order_relaxed);
+}
+
+/* Relaxed: statistics. */
+static uint64_t count_samples(const struct board *board)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < BOARD_SAMPLES; i++)
+		n += atomic_load_explicit(&board->samples[i].n, memory_order_relaxed);
+	return n;
+}
+
+/* The entry of a task, a new one if it has none; NULL if there is no room. */
+static struct profile_task *find_task(struct profile_figures *f, const char *name)
+{
+	struct profile_task *t = f->tasks;
+
+	while (t < f->tasks + f->n_tasks && !streq(t->name, name))
+		t++;
+	if (t == f->tasks + ARRAY_SIZE(f->tasks))
+		return NULL;
+	if (t == f->tasks + f->n_tasks) {
+		memcpy(t->name, name, sizeof(t->name));
+		f->n_tasks++;
+	}
+	return t;
+}
+
+static void take_samples(struct profile_figures *f, enum profile_way way, const struct board *board)
+{
+	for (uint32_t i = 0; i < BOARD_SAMPLES; i++) {
+		const struct board_sample *row = &board->samples[i];
+		uint64_t n = atomic_load_explicit(&row->n, memory_order_relaxed);
+		struct profile_task *t = NULL;
+
+		/* ORDER sample/name [S1]: acquire, the name of a row that is NAMED. */
+		if (atomic_load_explicit(&row->state, memory_order_acquire) == BOARD_SAMPLE_NAMED)
+			t = find_task(f, row->task);
+		if (t)
+			t->samples[way] += n;
+		f->samples[way] += n;
+	}
+}
+
+/* True if a run that is not the first is another one of these. */
+static bool profile_continues(const struct profile_job *job, const fk_client *client, uint32_t run,
+			      uint32_t times, uint64_t began)
+{
+	if (!job->samples)
+		return run <= times;
+	return count_samples(client->board) < PROFILE_SAMPLES &&
+	       profile_cpu(client) < PROFILE_SAMPLE_CPU && clock_ns() - began < PROFILE_SAMPLE_TIME;
+}
+
+/* In the process that talks to the forkd. */
+static int run_job(const char *socket, void *context)
+{
+	const struct profile_job *job = context;
+	struct profile_figures *f = job->figures;
+	struct forkctl_call_values call;
+	uint32_t times = job->times;
+	uint64_t began = clock_ns();
+	const struct board *board;
+	fk_client *client;
+	int err = forkctl_open(socket, 1, case_heap(&job->given), &client);
+
+	if (err)
+		return err;
+	board = client->board;
+	if (job->way == PROFILE_ALL)
+		f->workers = client->n_workers;
+	err = case_open(&job->given, client, job->task, &call);
+	/* The first run warms up what it needs. */
+	for (uint32_t i = 0; !err && profile_continues(job, client, i, times, began); i++) {
+		uint64_t before = atomic_load_explicit(&board->profile.jobs, memory_order_relaxed);
+		uint64_t cpu = profile_cpu(client), jobs;
+		struct forkctl_outcome o;
+
+		err = case_run(&job->given, &call, job->timeout.ns, &o);
+		cpu = profile_cpu(client) - cpu;
+		jobs = atomic_load_explicit(&board->profile.jobs, memory_order_relaxed) - before;
+		if (err)
+			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_strerror(err));
+		else if (o.outcome != FK_DONE)
+			err = report(job, &o);
+		else if (job->samples)
+			continue;
+		else if (job->way != PROFILE_STOLEN)
+			take_time(f, job->way, i, (double)o.run_ns, (double)cpu);
+		else if (!jobs && f->varies++)
+			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task,
+					   profile_has_fibers(client)
+						   ? "it runs fibers, which are not measured"
+						   : "no memory for its profile");
+		else if (!jobs)
+			times++; /* it had other intervals: from now on each job has its own */
+		else if (i)
+			take_figures(f, &board->profile);
+	}
+	if (!err && job->samples)
+		take_samples(f, job->way, board);
+	(void)fk_close(client);
+	return err;
+}
+
+static int run_session(struct profile_job *job)
+{
+	char mode[32], burden[64];
+	char stop[] = "--stop-timeout=100ms", total[] = "--memory-total=16T";
+	char memory[] = "--memory-max=4G", heap[] = "--heap-max=2G", sample[] = "--sample=2ms";
+	char workers[] = "--workers=1";
+	char *options[9] = { mode, burden, stop, total, memory, heap };
+	int n = 6;
+
+	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s",
+		       job->way == PROFILE_STOLEN ? "profile" : "normal");
+	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);
+	if (job->way != PROFILE_ALL)
+		options[n++] = workers;
+	if (job->samples)
+		options[n++] = sample;
+	return forkctl_with_forkd(n, options, run_job, job);
+}
+
+/* In each way. */
+static int run_all(struct profile_job *job)
+{
+	int status = 0;
+
+	for (job->way = 0; !status && job->way < PROFILE_WAYS; job->way++)
+		status = run_session(job);
+	return status;
+}
+
+/* ------------------------------------------------------------------------ what is printed */
+
+static void print_time(const char *name, double ns, double error, const char *what)
+{
+	struct forkctl_text text[2];
+
+	printf("%-22s %10s", name, forkctl_time(&text[0], (uint64_t)(ns + 0.5)));
+	if (error > 0)
+		printf("  +- %s", forkctl_time(&text[1], (uint64_t)(error + 0.5)));
+	printf("%s%s\n", *what ? "  " : "", what);
+}
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/*
+ * What a look at the clock costs among the instructions of this very job shows in the whole, for
+ * its work without the instrument is known: within its error the cost is set right by that. What is
+ * left as error is as much again.
+ */
+static void settle(struct profile_figures *f)
+{
+	double most = f->read_error;
+	double off = f->reads ? (f->work - f->plain) / (double)f->reads : 0;
+
+	off = max(min(off, most), -most);
+	f->work -= off * (double)f->reads;
+	f->span = max(f->span - off * (double)f->span_reads, (double)f->span_forks * f->fork);
+	f->burdened = max(f->burdened - off * (double)f->span_reads, f->span);
+	f->work_error = (off < 0 ? -off : off) * (double)f->reads;
+	f->span_error = (off < 0 ? -off : off) * (double)f->span_reads;
+}
+
+static void print_figures(const struct profile_figures *f)
+{
+	struct forkctl_text text;
+	double parallelism = max(ratio(f->work, f->span), 1.0);
+	char plain[128];
+	int n = snprintf(plain, sizeof(plain), "(%s as it runs on one worker",
+			 forkctl_time(&text, (uint64_t)f->plain));
+
+	if (f->workers > 1)
+		n += snprintf(plain + n, sizeof(plain) - (size_t)n, ", %s on %" PRIu32,
+			      forkctl_time(&text, (uint64_t)f->all), f->workers);
+	(void)snprintf(plain + n, sizeof(plain) - (size_t)n, ")");
+	print_time("work T1", f->work, f->work_error, plain);
+	if (f->idle > f->ran / 10)
+		printf("%-22s %9.0f%%  of the time on one worker: other programs ran, or the task "
+		       "slept\n",
+		       "without a CPU", 100 * f->idle / f->ran);
+	print_time("span Tinf", f->span, f->span_error, "");
+	printf("%-22s %10.2f\n", "parallelism T1/Tinf", parallelism);
+	print_time("burdened span", f->burdened, 0, "");
+	printf("%-22s %10.2f\n", "burdened parallelism", max(ratio(f->work, f->burdened), 0.0));
+	printf("%-22s %10" PRIu64 "  %" PRIu64 " on the span%s\n", "forks", f->forks, f->span_forks,
+	       f->varies ? "; not the same in each run" : "");
+	printf("%-22s %10" PRIu64 "  %" PRIu64 " with a frame, %" PRIu64 " forked without\n",
+	       "tasks", f->frames + f->leaves, f->frames, f->leaves);
+	printf("%-22s %7.2f ns\n", "charged for a fork", f->fork);
+	print_time("burden of a steal", f->burden, 0, "");
+	printf("\n%-10s %s\n", "workers", "speedup");
+	for (uint32_t p = 1; p <= PROFILE_WORKERS; p *= 2) {
+		double low = ratio(f->work, f->work / p + f->burdened);
+
+		printf("%-10" PRIu32 " %.2f to %.2f\n", p, min(low, (double)p),
+		       min((double)p, parallelism));
+		/* One line beyond what more workers could be of use for. */
+		if (p >= 16 && p > 2 * parallelism)
+			break;
+	}
+	if (f->work_error > f->work / 2)
+		printf("\nThe tasks are shorter than a look at the clock (%.1f ns): T1 and Tinf "
+		       "are "
+		       "rough, their ratio less so.\n",
+		       f->read);
+}
+
+/* ------------------------------------------------------------------------ tasks that differ */
+
+static bool takes_longer(double cpu, double than, uint32_t workers)
+{
+	return cpu > 1.25 * than + PROFILE_BLUR_NS * workers;
+}
+
+/* CPU time of a task in one job, ns: its share of that of all. */
+static double time_of(const struct profile_figures *f, const struct profile_task *t,
+		      enum profile_way way)
+{
+	const double all[] = { f->work, f->plain, f->all };
+
+	return ratio((double)t->samples[way], (double)f->samples[way]) * all[way];
+}
+
+/* How many times as long a task takes as in another way to run it, at least if it has no sample
+ * there: then it counts with one. 0 if it hardly matters, or does not take PROFILE_SLOW times as
+ * long. */
+static double slowdown(const struct profile_figures *f, const struct profile_task *t,
+		       enum profile_way way, enum profile_way other)
+{
+	struct profile_task had = *t;
+	double times;
+
+	had.samples[other] = max(had.samples[other], UINT64_C(1));
+	times = ratio(time_of(f, t, way), time_of(f, &had, other));
+	return times >= PROFILE_SLOW && t->samples[way] >= PROFILE_SAMPLES / 4 ? times : 0;
+}
+
+/* Before a slowdown: of a task without samples in the other way only the least is known. */
+static const char *at_least(const struct profile_task *t, enum profile_way other)
+{
+	return t->samples[other] ? "" : "at least ";
+}
+
+static void print_tasks(const struct profile_figures *f)
+{
+	uint32_t n_slow = 0;
+
+	if (!f->n_tasks) {
+		printf("no task was found running: the time is forkd's own\n");
+		return;
+	}
+	printf("\n%-22s %12s %12s", "CPU time by task", "in T1", "on 1 worker");
+	if (f->workers > 1)
+		printf(" %4" PRIu32 " workers", f->workers);
+	printf("\n");
+	for (uint32_t i = 0; i < f->n_tasks; i++) {
+		const struct profile_task *t = &f->tasks[i];
+		struct forkctl_text text;
+
+		printf("%-22s", t->name);
+		for (enum profile_way way = 0; way < PROFILE_ALL + (f->workers > 1); way++)
+			printf(" %12s", forkctl_time(&text, (uint64_t)time_of(f, t, way)));
+		printf("\n");
+	}
+	printf("\n");
+	for (uint32_t i = 0; i < f->n_tasks; i++) {
+		const struct profile_task *t = &f->tasks[i];
+		double code = slowdown(f, t, PROFILE_ONE, PROFILE_STOLEN);
+		double shared = slowdown(f, t, PROFILE_ALL, PROFILE_ONE);
+
+		if (code)
+			printf("%s takes %s%.1f times as long on one worker as in T1: the compiler "
+			       "has made slower code of it where nothing is stolen\n",
+			       t->name, at_least(t, PROFILE_STOLEN), code);
+		if (f->workers > 1 && shared)
+			printf("%s takes %s%.1f times as long on %" PRIu32
+			       " workers as on one: they compete for memory or write to the same "
+			       "cache lines, or it has more to do there\n",
+			       t->name, at_least(t, PROFILE_ONE), shared, f->workers);
+		n_slow += code || shared;
+	}
+	if (!n_slow)
+		printf("no task takes %.0f times as long in one way as in another\n", PROFILE_SLOW);
+}
+
+/* If it takes longer in one way than in another: which tasks do. */
+static int explain(struct profile_job *job)
+{
+	struct profile_figures *f = job->figures;
+	int status;
+
+	if (!takes_longer(f->plain, f->work, 1) &&
+	    !(f->workers > 1 && takes_longer(f->all, f->plain, f->workers)))
+		return 0;
+	printf("\nThe CPU time of the job differs: it runs again in each way, with samples of its "
+	       "tasks.\n");
+	(void)fflush(stdout);
+	job->samples = 1;
+	status = run_all(job);
+	if (!status)
+		print_tasks(f);
+	return status;
+}
+
+/* ------------------------------------------------------------------------ the command line */
+
+static int parse_command_line(struct profile_job *job, int argc, char *argv[])
+{
+	int err = forkctl_options(forkctl_profile_options, job, &argc, argv);
+
+	if (err)
+		return err;
+	if (argc < 2)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "profile which task? `forkctl session -- forkctl tasks` lists "
+				    "them all");
+	job->task = argv[1];
+	if (!strchr(job->task, ':'))
+		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
+				    job->task);
+	return forkctl_args_init(&job->given.args, argv + 2, (uint32_t)argc - 2);
+}
+
+/* The job in each way, and what follows from that. */
+static int measure(struct profile_job *job)
+{
+	int status;
+
+	job->figures = mmap(NULL, sizeof(*job->figures), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (job->figures == MAP_FAILED)
+		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	status = run_all(job);
+	if (!status) {
+		settle(job->figures);
+		print_figures(job->figures);
+		status = explain(job);
+	}
+	(void)munmap(job->figures, sizeof(*job->figures));
+	return status;
+}
+
+int forkctl_profile(const char *socket, int argc, char *argv[])
+{
+	struct profile_job job = { .times = PROFILE_TIMES, .timeout.ns = PROFILE_TIME };
+	int status;
+
+	if (socket)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "profile starts a forkd of its own: leave --socket out");
+	status = parse_command_line(&job, argc, argv);
+	if (!status)
+		status = measure(&job);
+	forkctl_args_fini(&job.given.args);
+	return status;
+}

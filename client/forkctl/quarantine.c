@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quarantine.c - forkctl quarantine: tasks that are refused because they crash
+ *
+ * WHAT IT IS
+ *   The list comes from the board. Lifting one is a request to the manager.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "shm/proto.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+
+#include "client/forkctl/control.h"
+#include "client/forkctl/board_rows.h"
+#include "common/clock.h"
+#include "common/number.h"
+#include "common/util.h"
+
+static const struct data_column quarantine_columns[] = {
+	{ "user", "USER", DATA_TEXT },	       { "uid", "UID", DATA_NUMBER },
+	{ "crashes", "CRASHES", DATA_NUMBER }, { "left_ns", "FOR", DATA_TIME },
+	{ "task", "TASK", DATA_TEXT },	       { NULL },
+};
+
+json_t *rows_quarantine(const struct board *board)
+{
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		const struct board_quarantine *q = &board->quarantine[i];
+		/* Relaxed: for display. */
+		uint64_t until = atomic_load_explicit(&q->until_ns, memory_order_relaxed);
+		uint32_t uid = atomic_load_explicit(&q->uid, memory_order_relaxed);
+		uint32_t crashes = atomic_load_explicit(&q->crashes, memory_order_relaxed);
+		uint64_t now = clock_ns();
+
+		if (until)
+			(void)json_array_append_new(
+				rows, json_pack("{s:o, s:o, s:o, s:o, s:o}", "user", rows_user(uid),
+						"uid", data_number(uid), "crashes",
+						data_number(crashes), "left_ns",
+						data_number(until > now ? until - now : 0), "task",
+						q->task[0] ? data_text(q->task, sizeof(q->task))
+							   : json_null()));
+	}
+	return rows;
+}
+
+static int quarantine_list(const char *socket, int json)
+{
+	_cleanup_json_ json_t *rows = NULL;
+	fk_client *client;
+	json_t *row;
+	size_t i;
+	int err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+
+	if (err)
+		return err;
+	rows = rows_quarantine(client->board);
+	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "quarantine", rows), 2);
+	json_array_foreach(rows, i, row) if (json_is_null(json_object_get(row, "task")))(void)
+		json_object_set_new(row, "task", json_string("(every task)"));
+	data_print_table("", rows, quarantine_columns);
+	return FORKCTL_OK;
+}
+
+/* A uid, or the name of a user. Returns 0 or an exit code. */
+static int quarantine_user(const char *text, char *ret, size_t size)
+{
+	const struct passwd *user;
+	const char *rest;
+	uint64_t uid;
+
+	if (number_parse(text, 10, &uid, &rest) < 0 || *rest || uid >= UINT32_MAX) {
+		user = getpwnam(text);
+		if (!user)
+			return forkctl_fail(FORKCTL_USAGE,
+					    "quarantine: %.64s is no user and no uid", text);
+		uid = user->pw_uid;
+	}
+	(void)snprintf(ret, size, "%" PRIu64, uid);
+	return 0;
+}
+
+int forkctl_quarantine(const char *socket, int argc, char *argv[])
+{
+	struct proto_set answer;
+	char uid[24];
+	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+
+	if (err)
+		return err;
+	if (argc == 1)
+		return quarantine_list(socket, json);
+	if (json || !streq(argv[1], "lift") || argc < 3 || argc > 4)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "quarantine takes nothing, or whose to lift: `forkctl "
+				    "quarantine lift USER [MODULE:TASK]`");
+	err = quarantine_user(argv[2], uid, sizeof(uid));
+	if (!err)
+		err = forkctl_control(socket, argv[0], PROTO_LIFT, argc == 4 ? argv[3] : "", uid,
+				      &answer);
+	if (!err)
+		(void)printf("%s lifted\n", answer.value);
+	return err;
+}

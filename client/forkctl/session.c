@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.c - forkctl session: a private forkd for one command
+ *
+ * WHAT IT IS
+ *   Makes a folder that only this user can enter, starts forkd on a socket in it, waits until it
+ *   says READY=1 on a notification socket of ours, runs the command with FORKD_SOCKET set, stops
+ *   forkd, and ends with the command's exit status. No root, no systemd.
+ *
+ *	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
+ *
+ *   forkctl check and profile do the same with a function of theirs in place of the command, in a
+ *   process of its own.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl, with every signal that matters blocked and read from a signalfd.
+ *
+ * INVARIANTS
+ *   I1. The command has the terminal's signals for itself, as under a shell: SIGINT and SIGQUIT
+ *       reach it by its process group and are ignored here; SIGTERM and SIGHUP are passed on.
+ *       forkd has a process group of its own, so that it outlives the command.
+ *   I2. Whatever way this process ends, forkd gets SIGTERM (PR_SET_PDEATHSIG).
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   forkd before READY: exit code 3; it says why itself, or else we do. forkd later: one line, the
+ *   command goes on and finds its connection closed. This process by SIGKILL: I2; only the folder
+ *   stays.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "client/forkctl/child_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "common/valgrind.h"
+
+#define SESSION_START_NS (30 * NSEC_PER_SEC)
+#define SESSION_STOP_NS	 (30 * NSEC_PER_SEC) /* more than forkd's own stop-timeout */
+#define SESSION_ARGS	 8		     /* that forkd gets from us */
+
+struct session {
+	char folder[64];
+	char socket[96];
+	char notify[96];
+	char forkd[4096];
+	char modules[4096]; /* empty: forkd knows */
+	int notify_fd;
+	int signal_fd;
+	sigset_t old_mask;
+	pid_t daemon;  /* 0: not running */
+	pid_t command; /* 0: not running */
+	int daemon_status;
+	int command_status;
+};
+
+static int is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+static int is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folder that this program stands in, without a slash at its end. */
+static int own_folder(char *ret, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", ret, size - 1);
+	char *slash;
+
+	if (n < 0)
+		return -errno;
+	ret[n] = '\0';
+	slash = strrchr(ret, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	return 0;
+}
+
+/*
+ * forkd: $FORKD_BIN, beside forkctl (a build tree), ../sbin, or where it was installed to. Modules:
+ * $FORKD_MODULES, or those of the build tree.
+ */
+static int find_forkd(struct session *s)
+{
+	const char *bin = secure_getenv("FORKD_BIN");
+	const char *modules = secure_getenv("FORKD_MODULES");
+	char own[3072];
+
+	if (modules)
+		(void)snprintf(s->modules, sizeof(s->modules), "%s", modules);
+	if (bin) {
+		(void)snprintf(s->forkd, sizeof(s->forkd), "%s", bin);
+		if (is_program(s->forkd))
+			return 0;
+		return forkctl_fail(FORKCTL_NO_DAEMON, "FORKD_BIN is %s, which is no program", bin);
+	}
+	if (own_folder(own, sizeof(own)) == 0) {
+		(void)snprintf(s->forkd, sizeof(s->forkd), "%s/forkd", own);
+		if (is_program(s->forkd)) {
+			char built[4096];
+
+			(void)snprintf(built, sizeof(built), "%s/daemon/modules/.libs", own);
+			if (!modules && is_folder(built))
+				memcpy(s->modules, built, sizeof(built));
+			return 0;
+		}
+		(void)snprintf(s->forkd, sizeof(s->forkd), "%s/../sbin/forkd", own);
+		if (is_program(s->forkd))
+			return 0;
+	}
+	(void)snprintf(s->forkd, sizeof(s->forkd), "%s/forkd", FK_SBINDIR);
+	if (is_program(s->forkd))
+		return 0;
+	return forkctl_fail(FORKCTL_NO_DAEMON, "there is no %s: install forkd or set FORKD_BIN",
+			    s->forkd);
+}
+
+static int make_folder(struct session *s)
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+
+	/* mkdtemp() makes it 0700. The paths of sockets are short, so a long one is no use. */
+	if (!runtime || runtime[0] != '/' || strlen(runtime) > 40 || access(runtime, W_OK) != 0)
+		runtime = "/tmp";
+	(void)snprintf(s->folder, sizeof(s->folder), "%s/forkd-XXXXXX", runtime);
+	if (!mkdtemp(s->folder))
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot make a folder in %s: %s", runtime,
+				    strerrordesc_np(errno));
+	(void)snprintf(s->socket, sizeof(s->socket), "%s/forkd.sock", s->folder);
+	(void)snprintf(s->notify, sizeof(s->notify), "%s/notify", s->folder);
+	return 0;
+}
+
+static int open_notify(struct session *s)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	memcpy(address.sun_path, s->notify, strlen(s->notify) + 1);
+	s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (s->notify_fd < 0 ||
+	    bind(s->notify_fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot listen on %s: %s", s->notify,
+				    strerrordesc_np(errno));
+	return 0;
+}
+
+static int block_signals(struct session *s)
+{
+	s->signal_fd = forkctl_catch_signals(&s->old_mask);
+	if (s->signal_fd < 0)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot read signals: %s",
+				    strerrordesc_np(errno));
+	return 0;
+}
+
+/* In the child of a fork. Never returns. */
+static void exec_forkd(const struct session *s, pid_t parent, int n_options, char *options[])
+{
+	static char config_option[] = "--config=/dev/null";
+	static char socket_option[] = "--socket";
+	static char modules_option[] = "--module-dir";
+	static char level_option[] = "--log-level=warning";
+	static char user_option[] = "--user=0";
+	_cleanup_free_ char **argv = calloc((size_t)n_options + SESSION_ARGS + 1, sizeof(*argv));
+	int own_config = 0;
+	int n = 0;
+
+	if (!argv)
+		_exit(5);
+	argv[n++] = (char *)(uintptr_t)s->forkd;
+	/* The machine's forkd.conf is not about this one. */
+	for (int i = 0; i < n_options; i++)
+		own_config |= !strncmp(options[i], "--config", strlen("--config")) &&
+			      (!options[i][8] || options[i][8] == '=');
+	if (!own_config)
+		argv[n++] = config_option;
+	/* Modules that root tries are often where no other user can read them. A --user among the
+	 * options comes later, and counts. */
+	if (!own_config && geteuid() == 0)
+		argv[n++] = user_option;
+	/* The terminal is the command's; the user's own --log-level comes behind, and wins. */
+	argv[n++] = level_option;
+	argv[n++] = socket_option;
+	argv[n++] = (char *)(uintptr_t)s->socket;
+	if (s->modules[0]) {
+		argv[n++] = modules_option;
+		argv[n++] = (char *)(uintptr_t)s->modules;
+	}
+	for (int i = 0; i < n_options; i++)
+		argv[n++] = options[i];
+
+	(void)setpgid(0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(5);
+	(void)setenv("NOTIFY_SOCKET", s->notify, 1);
+	(void)unsetenv("LISTEN_FDS");
+	(void)unsetenv("LISTEN_PID");
+	(void)unsetenv("LISTEN_FDNAMES");
+	(void)unsetenv("FDSTORE");
+	(void)unsetenv("WATCHDOG_USEC");
+	(void)unsetenv("WATCHDOG_PID");
+	(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	(void)execv(s->forkd, argv);
+	_exit(forkctl_fail(127, "cannot start %s: %s", s->forkd, strerrordesc_np(errno)));
+}
+
+static int start_forkd(struct session *s, int n_options, char *options[])
+{
+	pid_t parent = getpid();
+
+	s->daemon = fork();
+	if (s->daemon < 0) {
+		s->daemon = 0;
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot fork: %s", strerrordesc_np(errno));
+	}
+	if (!s->daemon)
+		exec_forkd(s, parent, n_options, options);
+	return 0;
+}
+
+/* What the session is for: a program, or a function of ours. */
+struct session_command {
+	char **argv; /* NULL: */
+	int (*run)(const char *socket, void *context);
+	void *context;
+};
+
+static int start_command(struct session *s, const struct session_command *command)
+{
+	s->command = fork();
+	if (s->command < 0) {
+		s->command = 0;
+		return forkctl_fail(FORKCTL_FAILED, "cannot fork: %s", strerrordesc_np(errno));
+	}
+	if (!s->command) {
+		int code;
+
+		(void)setenv("FORKD_SOCKET", s->socket, 1);
+		if (command->argv)
+			forkctl_exec(command->argv, &s->old_mask);
+		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+		code = command->run(s->socket, command->context);
+		(void)fflush(stdout);
+		_exit(code);
+	}
+	return 0;
+}
+
+static void reap(struct session *s)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == s->daemon) {
+			s->daemon = 0;
+			s->daemon_status = status;
+		} else if (pid == s->command) {
+			s->command = 0;
+			s->command_status = status;
+		}
+	}
+}
+
+/* Deals with what the signalfd has. Returns the last SIGTERM or SIGHUP (SIGINT and SIGQUIT too
+ * while no command runs), 0 for none. */
+static int read_signals(struct session *s)
+{
+	struct signalfd_siginfo info;
+	int asked = 0;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		int signo = (int)info.ssi_signo;
+
+		if (signo == SIGCHLD)
+			reap(s);
+		else if (!s->command)
+			asked = signo;
+		else if (signo == SIGTERM || signo == SIGHUP)
+			(void)kill(s->command, signo);
+	}
+	return asked;
+}
+
+/* True once forkd has said READY=1. */
+static int read_notify(struct session *s)
+{
+	char text[4096];
+	int ready = 0;
+	ssize_t n;
+
+	while ((n = recv(s->notify_fd, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+		text[n] = '\0';
+		for (char *line = text, *rest; line; line = rest) {
+			rest = strchr(line, '\n');
+			if (rest)
+				*rest++ = '\0';
+			ready |= streq(line, "READY=1");
+		}
+	}
+	return ready;
+}
+
+/* Sleeps until a signal or a notification is there, or until the deadline. */
+static void wait_for_something(const struct session *s, uint64_t deadline)
+{
+	struct pollfd fds[] = {
+		{ .fd = s->signal_fd, .events = POLLIN },
+		{ .fd = s->notify_fd, .events = POLLIN },
+	};
+	uint64_t now = clock_ns();
+	struct timespec ts = clock_to_timespec(deadline > now ? deadline - now : 0);
+
+	(void)ppoll(fds, ARRAY_SIZE(fds), deadline == UINT64_MAX ? NULL : &ts, NULL);
+}
+
+/* What a shell would make of it. */
+static int exit_code(int status)
+{
+	return forkctl_exit_status(status);
+}
+
+static int wait_for_ready(struct session *s)
+{
+	/* All takes many times longer on valgrind. */
+	uint64_t deadline = on_valgrind() ? UINT64_MAX : clock_ns() + SESSION_START_NS;
+
+	for (;;) {
+		int signo = read_signals(s);
+
+		if (signo)
+			return 128 + signo;
+		/* Having failed, it has said why. */
+		if (!s->daemon && WIFEXITED(s->daemon_status) && WEXITSTATUS(s->daemon_status))
+			return FORKCTL_NO_DAEMON;
+		if (!s->daemon)
+			return forkctl_fail(FORKCTL_NO_DAEMON,
+					    "%s ended before it was ready, with code %d", s->forkd,
+					    exit_code(s->daemon_status));
+		if (read_notify(s))
+			return 0;
+		if (clock_ns() >= deadline)
+			return forkctl_fail(FORKCTL_NO_DAEMON, "%s was not ready in %d s", s->forkd,
+					    (int)(SESSION_START_NS / NSEC_PER_SEC));
+		wait_for_something(s, deadline);
+	}
+}
+
+static int wait_for_command(struct session *s)
+{
+	int told = 0;
+
+	for (;;) {
+		(void)read_signals(s);
+		(void)read_notify(s);
+		if (!s->command)
+			return exit_code(s->command_status);
+		if (!s->daemon && !told) {
+			told = 1;
+			(void)forkctl_fail(0,
+					   "%s ended while the command was running, with code %d",
+					   s->forkd, exit_code(s->daemon_status));
+		}
+		wait_for_something(s, UINT64_MAX);
+	}
+}
+
+static void stop_forkd(struct session *s)
+{
+	uint64_t deadline = clock_ns() + SESSION_STOP_NS;
+
+	if (s->daemon)
+		(void)kill(s->daemon, SIGTERM);
+	while (s->daemon) {
+		(void)read_signals(s);
+		(void)read_notify(s);
+		if (!s->daemon)
+			break;
+		if (clock_ns() >= deadline) {
+			(void)forkctl_fail(0, "%s does not stop: killed", s->forkd);
+			(void)kill(s->daemon, SIGKILL);
+			(void)waitpid(s->daemon, &s->daemon_status, 0);
+			s->daemon = 0;
+			break;
+		}
+		wait_for_something(s, deadline);
+	}
+}
+
+static void clean_up(struct session *s)
+{
+	(void)safe_close(s->notify_fd);
+	if (s->signal_fd >= 0) {
+		(void)safe_close(s->signal_fd);
+		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	}
+	if (!s->folder[0])
+		return;
+	(void)unlink(s->socket);
+	(void)unlink(s->notify);
+	(void)rmdir(s->folder);
+}
+
+static int run_session(int n_options, char *options[], const struct session_command *command)
+{
+	struct session s = { .notify_fd = -1, .signal_fd = -1 };
+	int status = find_forkd(&s);
+
+	if (!status)
+		status = block_signals(&s);
+	if (!status) {
+		status = make_folder(&s);
+		if (status)
+			s.folder[0] = '\0';
+	}
+	if (!status)
+		status = open_notify(&s);
+	if (!status)
+		status = start_forkd(&s, n_options, options);
+	if (!status)
+		status = wait_for_ready(&s);
+	if (!status)
+		status = start_command(&s, command);
+	if (s.command)
+		status = wait_for_command(&s);
+	stop_forkd(&s);
+	clean_up(&s);
+	return status;
+}
+
+int forkctl_with_forkd(int n_options, char *options[],
+		       int (*run)(const char *socket, void *context), void *context)
+{
+	struct session_command command = { .run = run, .context = context };
+	int status;
+
+	/* What is buffered must not be written twice. */
+	(void)fflush(stdout);
+	status = run_session(n_options, options, &command);
+	/* Who sent one of the usual signals knows of it. */
+	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
+	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
+		(void)forkctl_fail(status, "ended by signal %d (SIG%s), which should not happen",
+				   status - 128,
+				   sigabbrev_np(status - 128) ? sigabbrev_np(status - 128) : "?");
+	return status;
+}
+
+int forkctl_session(const char *socket, int argc, char *argv[])
+{
+	struct session_command command = { NULL };
+	int dashes = 1;
+
+	if (socket)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "session makes a socket of its own: leave --socket out");
+	while (dashes < argc && !streq(argv[dashes], "--"))
+		dashes++;
+	if (dashes >= argc - 1)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "which command? forkctl session [FORKD-OPTION...] -- COMMAND "
+				    "[ARG...]");
+	for (int i = 1; i < dashes; i++) {
+		if (!strncmp(argv[i], "--socket", strlen("--socket")) &&
+		    (!argv[i][8] || argv[i][8] == '='))
+			return forkctl_fail(FORKCTL_USAGE,
+					    "session makes a socket of its own: leave --socket "
+					    "out");
+	}
+	command.argv = argv + dashes + 1;
+	return run_session(dashes - 1, argv + 1, &command);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
+ * worker; what users' jobs have waited and run; time per client
+ *
+ * The rows come from shm/counters.def and shm/times.def. Statistics, not of one moment. As
+ * OpenMetrics: stat_openmetrics.c; as they change: stat_watch.c.
+ */
+#include "client/forkctl/stat.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "client/forkctl/board_rows.h"
+#include "client/forkctl/job_times.h"
+#include "common/util.h"
+
+#define STAT_COLUMNS 16u /* with more workers, those are not printed */
+#define STAT_FIXED   4u
+
+struct stat_options {
+	int json;
+	int openmetrics;
+	int http;
+	struct forkctl_limit watch;
+	uint32_t count;
+};
+
+const struct forkctl_option forkctl_stat_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON; with --watch an object a line",
+	  FORKCTL_FLAG, offsetof(struct stat_options, json), 0, 0 },
+	{ "", "--openmetrics", NULL, "print it for Prometheus and the like", FORKCTL_FLAG,
+	  offsetof(struct stat_options, openmetrics), 0, 0 },
+	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
+	  FORKCTL_FLAG, offsetof(struct stat_options, http), 0, 0 },
+	{ "-w", "--watch", "SECONDS", "print what they change by per second, again and again; 1",
+	  FORKCTL_SECONDS, offsetof(struct stat_options, watch), 1000000, UINT64_C(86400000000000),
+	  "1" },
+	{ "-n", "--count", "N", "end --watch after so many times; never", FORKCTL_NUMBER,
+	  offsetof(struct stat_options, count), 1, UINT32_MAX },
+	{ 0 },
+};
+
+static const struct data_column stat_fixed[STAT_FIXED] = {
+	{ "name", "COUNTER", DATA_TEXT },
+	{ "unit", "UNIT", DATA_TEXT },
+	{ "sum", "SUM", DATA_NUMBER },
+	{ "pool", "POOL", DATA_NUMBER },
+};
+
+static const struct data_column stat_clients[] = {
+	{ "pid", "PID", DATA_TEXT },
+	{ "command", "COMMAND", DATA_TEXT },
+	{ "jobs", "JOBS", DATA_NUMBER },
+	{ "failed", "FAILED", DATA_NUMBER },
+	{ "refused", "REFUSED", DATA_NUMBER },
+	{ "run_ns", "RUN", DATA_TIME },
+	{ "wait_ns", "WAIT", DATA_TIME },
+	{ "state", "STATE", DATA_TEXT },
+	{ NULL },
+};
+
+static const struct data_column stat_users[] = {
+	{ "user", "USER", DATA_TEXT },
+	{ "started", "STARTED", DATA_NUMBER },
+	{ "dropped", "DROPPED", DATA_NUMBER },
+	{ "failed_by_manager", "FAILED BY MANAGER", DATA_NUMBER },
+	{ "age_ns", "FOR", DATA_TIME },
+	{ NULL },
+};
+
+static const struct data_column stat_times[] = {
+	{ "user", "USER", DATA_TEXT },
+	{ "time", "TIME", DATA_TEXT },
+	{ "jobs", "JOBS", DATA_NUMBER },
+	{ "sum_ns", "SUM", DATA_TIME },
+	{ "p50_ns", "P50", DATA_TIME },
+	{ "p90_ns", "P90", DATA_TIME },
+	{ "p99_ns", "P99", DATA_TIME },
+	{ "max_ns", "MAX", DATA_TIME },
+	{ NULL },
+};
+
+static void print_counters(const struct board *board, const json_t *counters)
+{
+	struct data_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
+	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
+	char titles[STAT_COLUMNS][24];
+
+	memcpy(columns, stat_fixed, sizeof(stat_fixed));
+	for (uint32_t w = 0; n <= STAT_COLUMNS && w < n; w++) {
+		(void)snprintf(titles[w], sizeof(titles[w]), "WORKER %" PRIu32, w);
+		columns[STAT_FIXED + w] =
+			(struct data_column){ "workers", titles[w], DATA_NUMBER, w + 1 };
+	}
+	data_print_table("", counters, columns);
+}
+
+static int stat_print(const struct board *board, int json)
+{
+	_cleanup_json_ json_t *counters = rows_counters(board);
+	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
+	_cleanup_free_ struct times *times = times_new();
+	_cleanup_json_ json_t *users = NULL, *rows = NULL;
+
+	times_read(times, board);
+	users = times_users(times);
+	rows = times_rows(times, 0);
+	if (json)
+		return data_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
+						 "users", users, "times", rows, "clients", clients),
+				       2);
+	print_counters(board, counters);
+	data_print_table("\n", users, stat_users);
+	data_print_table("\n", rows, stat_times);
+	data_print_table("\n", clients, stat_clients);
+	return FORKCTL_OK;
+}
+
+/* Answers one request for the metrics; an exit code. */
+static int stat_http(const char *socket)
+{
+	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
+	struct http_request request = http_read(STDIN_FILENO);
+	_cleanup_free_ char *body = NULL;
+	int r, status = FORKCTL_OK;
+	fk_client *client;
+	size_t size = 0;
+	FILE *out;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (request.status == 200 && fk_open(socket, &options, &client)) {
+		status = forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
+		request.status = 503;
+	}
+	if (request.status != 200) {
+		r = http_answer(STDOUT_FILENO, &request, NULL, NULL, 0);
+		return r < 0 ? FORKCTL_FAILED : status;
+	}
+	out = open_memstream(&body, &size);
+	if (out)
+		metrics_print(client->board, out, request.openmetrics);
+	(void)fk_close(client);
+	if (!out || fclose(out) != 0)
+		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	r = http_answer(STDOUT_FILENO, &request,
+			request.openmetrics
+				? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				: "text/plain; version=0.0.4; charset=utf-8",
+			body, size);
+	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot answer: %s", strerror(-r)) : FORKCTL_OK;
+}
+
+/* Which of the forms is meant. Returns 0 or an exit code. */
+static int stat_parse(struct stat_options *o, int argc, char *argv[])
+{
+	int err = forkctl_options(forkctl_stat_options, o, &argc, argv);
+
+	if (err)
+		return err;
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "stat takes no arguments, not %s", argv[1]);
+	if (o->openmetrics && (o->json || o->watch.text))
+		return forkctl_fail(FORKCTL_USAGE, "--openmetrics does not go with --%s",
+				    o->json ? "json" : "watch");
+	if (o->http && !o->openmetrics)
+		return forkctl_fail(FORKCTL_USAGE, "--http goes with --openmetrics");
+	if (o->count && !o->watch.text)
+		return forkctl_fail(FORKCTL_USAGE, "--count goes with --watch");
+	return 0;
+}
+
+int forkctl_stat(const char *socket, int argc, char *argv[])
+{
+	struct stat_options o = { 0 };
+	fk_client *client;
+	int err = stat_parse(&o, argc, argv);
+
+	if (err)
+		return err;
+	if (o.http)
+		return stat_http(socket);
+	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	if (err)
+		return err;
+	if (o.openmetrics)
+		metrics_print(client->board, stdout, 1);
+	else if (o.watch.text)
+		err = watch_run(client, o.watch.ns, o.count, o.json);
+	else
+		err = stat_print(client->board, o.json);
+	(void)fk_close(client);
+	return err;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stat_watch.c - forkctl stat --watch: counters per second, and how long jobs took
+ *
+ * WHAT IT IS
+ *   On a terminal the screen is written anew each time, as far as it goes, with the counters that
+ *   have ever counted; otherwise there is a line for each one that has just changed, with the time
+ *   in front. A new pool counts from 0 on, so what is subtracted then is 0. Below that, for each
+ *   user with jobs that have ended since the last time, how long these have waited and run.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   forkd: the socket's end is seen at the next look, and said.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
+#include "client/forkctl/board_rows.h"
+#include "client/forkctl/stat.h"
+#include "client/forkctl/job_times.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+/* What the counters are at a moment. */
+struct sample {
+	uint64_t time_ns;
+	uint32_t generation; /* of the pool */
+	struct times times;
+	int64_t sums[];
+};
+
+static const struct data_column watch_columns[] = {
+	{ "name", "COUNTER", DATA_TEXT },
+	{ "unit", "UNIT", DATA_TEXT },
+	{ "per_second", "PER SECOND", DATA_NUMBER },
+	{ "sum", "SUM", DATA_NUMBER },
+	{ NULL },
+};
+
+static const struct data_column watch_times[] = {
+	{ "user", "USER", DATA_TEXT },
+	{ "time", "TIME", DATA_TEXT },
+	{ "per_second", "PER SECOND", DATA_NUMBER },
+	{ "p50_ns", "P50", DATA_TIME },
+	{ "p90_ns", "P90", DATA_TIME },
+	{ "p99_ns", "P99", DATA_TIME },
+	{ "max_ns", "MAX", DATA_TIME },
+	{ NULL },
+};
+
+static struct sample *sample_new(void)
+{
+	struct sample *s = calloc(1, sizeof(*s) + board_n_counters * sizeof(s->sums[0]));
+
+	if (!s)
+		exit(forkctl_fail(FORKCTL_FAILED, "out of memory"));
+	return s;
+}
+
+static void sample_take(struct sample *s, const struct board *board)
+{
+	s->generation = LOAD(board->manager.pool_generation);
+	s->time_ns = clock_ns();
+	for (uint32_t i = 0; i < board_n_counters; i++)
+		s->sums[i] = (int64_t)board_counter_sum(board, &board_counter_rows[i]);
+	times_read(&s->times, board);
+}
+
+static double sample_seconds(const struct sample *old, const struct sample *now)
+{
+	return max((double)(now->time_ns - old->time_ns) / 1e9, 1e-9);
+}
+
+/* One for each histogram of a user that has had a job end since. */
+static json_t *sample_times(const struct sample *old, const struct sample *now)
+{
+	_cleanup_free_ struct times *times = times_new();
+
+	*times = now->times;
+	times_subtract(times, &old->times);
+	return times_rows_busy(times, sample_seconds(old, now));
+}
+
+/* One for each counter; per_second is null of what is no counter. */
+static json_t *sample_rows(const struct sample *old, const struct sample *now)
+{
+	double seconds = sample_seconds(old, now);
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < board_n_counters; i++) {
+		const struct counter_row *counter = &board_counter_rows[i];
+		int64_t before = now->generation == old->generation ? old->sums[i] : 0;
+		double rate = (double)(now->sums[i] - before) / seconds;
+
+		(void)json_array_append_new(
+			rows,
+			json_pack("{s:s, s:s, s:I, s:o}", "name", counter->name, "unit",
+				  counter->unit, "sum", (json_int_t)now->sums[i], "per_second",
+				  counter->gauge ? json_null() : json_real(rate)));
+	}
+	return rows;
+}
+
+/* The screen anew: what has ever counted, as far as there are lines. */
+static void print_screen(const json_t *rows, const json_t *times, uint64_t interval_ns)
+{
+	_cleanup_json_ json_t *shown = json_array(), *users = json_array();
+	struct winsize size = { .ws_row = 24 };
+	struct forkctl_text text;
+	size_t room;
+
+	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	/* The title takes four lines. */
+	room = max(size.ws_row, (unsigned short)8) - 4u;
+	/* Users take half of it at most, with a title and an empty line. */
+	for (size_t i = 0; i < json_array_size(times) && i + 2 < room / 2; i++)
+		(void)json_array_append(users, json_array_get(times, i));
+	if (json_array_size(users))
+		room -= json_array_size(users) + 2;
+	for (size_t i = 0; i < json_array_size(rows) && json_array_size(shown) < room; i++) {
+		json_t *row = json_array_get(rows, i);
+
+		if (json_integer_value(json_object_get(row, "sum")))
+			(void)json_array_append(shown, row);
+	}
+	printf("\033[H\033[2J");
+	printf("forkd, every %s\n\n", forkctl_time(&text, interval_ns));
+	data_print_table("", shown, watch_columns);
+	if (json_array_size(users))
+		data_print_table("\n", users, watch_times);
+}
+
+static void print_time_lines(const json_t *times)
+{
+	_cleanup_json_ json_t *now = data_number(data_now_ns());
+	struct data_cell when, cell;
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(times, i, row)
+	{
+		printf("%s  user_%s  %s  %s jobs/s", data_show(&when, now, DATA_DATE),
+		       json_string_value(json_object_get(row, "time")),
+		       json_string_value(json_object_get(row, "user")),
+		       data_show(&cell, json_object_get(row, "per_second"), DATA_NUMBER));
+		for (const struct data_column *c = &watch_times[3]; c->key; c++)
+			printf("  %s %s", c->title,
+			       data_show(&cell, json_object_get(row, c->key), c->format));
+		(void)putchar('\n');
+	}
+}
+
+static void print_lines(const json_t *rows)
+{
+	_cleanup_json_ json_t *now = data_number(data_now_ns());
+	struct data_cell when, rate;
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *value = json_object_get(row, "per_second");
+
+		if (json_is_real(value) && json_real_value(value) != 0)
+			printf("%s  %s  %s %s/s\n", data_show(&when, now, DATA_DATE),
+			       json_string_value(json_object_get(row, "name")),
+			       data_show(&rate, value, DATA_NUMBER),
+			       json_string_value(json_object_get(row, "unit")));
+	}
+}
+
+static int print_object(const json_t *rows, const json_t *times, const struct sample *old,
+			const struct sample *now)
+{
+	return data_print_json(
+		json_pack("{s:o, s:o, s:o, s:O, s:O}", "time_ns", data_number(data_now_ns()),
+			  "interval_ns", data_number(now->time_ns - old->time_ns), "generation",
+			  data_number(now->generation), "counters", rows, "times", times),
+		0);
+}
+
+static void print_sample(const struct sample *old, const struct sample *now, uint64_t interval_ns,
+			 int json)
+{
+	_cleanup_json_ json_t *rows = sample_rows(old, now);
+	_cleanup_json_ json_t *times = sample_times(old, now);
+
+	if (json) {
+		(void)print_object(rows, times, old, now);
+	} else if (isatty(STDOUT_FILENO)) {
+		print_screen(rows, times, interval_ns);
+	} else {
+		print_lines(rows);
+		print_time_lines(times);
+	}
+}
+
+int watch_run(fk_client *client, uint64_t interval_ns, uint32_t count, int json)
+{
+	_cleanup_free_ struct sample *old = sample_new();
+	_cleanup_free_ struct sample *now = sample_new();
+	uint64_t next = clock_ns();
+
+	sample_take(old, client->board);
+	for (uint32_t i = 0; !count || i < count; i++) {
+		struct timespec until = clock_to_timespec(next += interval_ns);
+		struct sample *taken = now;
+
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+			;
+		if (client_gone(client))
+			return forkctl_fail(FORKCTL_NO_DAEMON, "forkd has ended");
+		sample_take(now, client->board);
+		print_sample(old, now, interval_ns, json);
+		/* Nobody may read any more. */
+		if (fflush(stdout) != 0)
+			return FORKCTL_FAILED;
+		now = old;
+		old = taken;
+	}
+	return FORKCTL_OK;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* status.c - forkctl status: the daemon, its last crash, its workers, its clients */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client/forkctl/board_rows.h"
+#include "common/cleanup.h"
+
+static const struct data_column status_workers[] = {
+	{ "worker", "WORKER", DATA_TEXT },
+	{ "cpu", "CPU", DATA_NUMBER },
+	{ "node", "NODE", DATA_NUMBER },
+	{ "tid", "TID", DATA_NUMBER },
+	{ "state", "STATE", DATA_TEXT },
+	{ "pid", "FOR", DATA_TEXT },
+	{ "running_ns", "RUNNING", DATA_TIME },
+	{ "task", "TASK", DATA_TEXT },
+	{ NULL },
+};
+
+static const struct data_column status_clients[] = {
+	{ "pid", "PID", DATA_TEXT },
+	{ "uid", "UID", DATA_NUMBER },
+	{ "command", "COMMAND", DATA_TEXT },
+	{ "jobs", "JOBS", DATA_NUMBER },
+	{ "failed", "FAILED", DATA_NUMBER },
+	{ "age_ns", "FOR", DATA_TIME },
+	{ NULL },
+};
+
+static json_t *status_document(const struct board *board)
+{
+	_cleanup_json_ json_t *quarantine = rows_quarantine(board);
+	_cleanup_json_ json_t *crashes = rows_crashes(board);
+	size_t n = json_array_size(crashes);
+	json_t *last = n ? json_incref(json_array_get(crashes, n - 1)) : json_null();
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board),
+			 "pool", rows_pool(board), "connections", rows_connections(board),
+			 "last_crash", last, "quarantined",
+			 data_number(json_array_size(quarantine)), "workers", rows_workers(board),
+			 "clients", rows_clients(board, ROWS_CONNECTED));
+}
+
+/* A member of a member, as a table would have it. */
+static const char *show(struct data_cell *cell, const json_t *document, const char *key,
+			const char *member, enum data_format format)
+{
+	return data_show(cell, json_object_get(json_object_get(document, key), member), format);
+}
+
+static void print_head(const json_t *d)
+{
+	struct data_cell a, b, c, e, f;
+
+	printf("forkd %s: %s for %s, pid %s\n", show(&a, d, "daemon", "version", DATA_TEXT),
+	       show(&b, d, "daemon", "state", DATA_TEXT),
+	       show(&c, d, "daemon", "age_ns", DATA_TIME),
+	       show(&e, d, "daemon", "pid", DATA_NUMBER));
+	if (json_is_null(json_object_get(json_object_get(d, "pool"), "pid")))
+		printf("pool: none at the moment, %s crashes\n",
+		       show(&a, d, "pool", "crashes", DATA_NUMBER));
+	else
+		printf("pool: pid %s, %s workers, %s, generation %s, %s crashes\n",
+		       show(&a, d, "pool", "pid", DATA_NUMBER),
+		       show(&b, d, "pool", "workers", DATA_NUMBER),
+		       show(&c, d, "pool", "scheduler", DATA_TEXT),
+		       show(&e, d, "pool", "generation", DATA_NUMBER),
+		       show(&f, d, "pool", "crashes", DATA_NUMBER));
+	if (json_integer_value(json_object_get(json_object_get(d, "pool"), "parked")))
+		printf("parked: %s of the workers, whose CPUs are not to be used\n",
+		       show(&a, d, "pool", "parked", DATA_NUMBER));
+	printf("clients: %s of at most %s, %s users, %s accepted and %s refused so far\n",
+	       show(&a, d, "connections", "clients", DATA_NUMBER),
+	       show(&b, d, "connections", "most", DATA_NUMBER),
+	       show(&c, d, "connections", "users", DATA_NUMBER),
+	       show(&e, d, "connections", "accepted", DATA_NUMBER),
+	       show(&f, d, "connections", "refused", DATA_NUMBER));
+}
+
+static void print_trouble(const json_t *d)
+{
+	json_int_t n = json_integer_value(json_object_get(d, "quarantined"));
+	struct data_cell when, end, task, uid;
+
+	if (!json_is_null(json_object_get(d, "last_crash"))) {
+		printf("last crash: %s, %s", show(&when, d, "last_crash", "time_ns", DATA_DATE),
+		       show(&end, d, "last_crash", "end", DATA_TEXT));
+		if (!json_is_null(json_object_get(json_object_get(d, "last_crash"), "pid")))
+			printf(", %s of uid %s", show(&task, d, "last_crash", "task", DATA_TEXT),
+			       show(&uid, d, "last_crash", "uid", DATA_NUMBER));
+		printf("; `forkctl crashes` has more\n");
+	}
+	if (n)
+		printf("quarantine: %" JSON_INTEGER_FORMAT
+		       "; `forkctl quarantine` lists what is refused\n",
+		       n);
+}
+
+int forkctl_status(const char *socket, int argc, char *argv[])
+{
+	_cleanup_json_ json_t *document = NULL;
+	fk_client *client;
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+
+	if (err)
+		return err;
+	document = status_document(client->board);
+	(void)fk_close(client);
+	if (json)
+		return data_print_json(steal_ptr(document), 2);
+	print_head(document);
+	print_trouble(document);
+	data_print_table("\n", json_object_get(document, "workers"), status_workers);
+	data_print_table("\n", json_object_get(document, "clients"), status_clients);
+	return FORKCTL_OK;
+}

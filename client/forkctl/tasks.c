@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tasks.c - forkctl tasks: what the modules offer, and what of it the caller may not
+ * call
+ *
+ * Tasks and quarantine come from the board, what the option tasks says from the connection's own
+ * segment.
+ */
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/forkctl/board_rows.h"
+#include "common/util.h"
+
+static const struct data_column tasks_columns[] = {
+	{ "task", "TASK", DATA_TEXT },
+	{ "signature", "SIGNATURE", DATA_TEXT },
+	{ "help", "HELP", DATA_TEXT },
+	{ NULL },
+};
+
+/* Relaxed throughout: for display, and a task may go at any time. */
+
+static int is_quarantined(const struct board *board, const struct board_task *task, uint32_t uid)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		const struct board_quarantine *q = &board->quarantine[i];
+
+		if (atomic_load_explicit(&q->until_ns, memory_order_relaxed) &&
+		    atomic_load_explicit(&q->uid, memory_order_relaxed) == uid &&
+		    (!q->task[0] || !strncmp(q->task, task->name, sizeof(q->task))))
+			return 1;
+	}
+	return 0;
+}
+
+static json_t *task_row(const fk_client *client, uint32_t index)
+{
+	const struct board_task *task = &client->board->tasks[index];
+	uint64_t denied =
+		atomic_load_explicit(&client->segment->denied[index / 64], memory_order_relaxed);
+	uint32_t flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+
+	json_t *row = json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
+				data_text(task->name, sizeof(task->name)), "signature",
+				data_text(task->signature, sizeof(task->signature)), "help",
+				data_text(task->help, sizeof(task->help)), "denied",
+				(int)(denied >> index % 64 & 1), "quarantined",
+				is_quarantined(client->board, task, geteuid()), "in_place",
+				(flags & TASK_CHANGING_BUFFERS) != 0);
+
+	(void)json_object_update_new(row, rows_load(client->board, index));
+	return row;
+}
+
+static json_t *task_rows(const fk_client *client)
+{
+	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
+	uint32_t n = min(atomic_load_explicit(&client->board->n_tasks, memory_order_acquire),
+			 LIMIT_TASKS);
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!(atomic_load_explicit(&client->board->tasks[i].flags, memory_order_relaxed) &
+		      TASK_GONE))
+			(void)json_array_append_new(rows, task_row(client, i));
+	return rows;
+}
+
+/* A mark in front of the help. */
+static void mark(json_t *row)
+{
+	const char *help = json_string_value(json_object_get(row, "help"));
+	const char *why = json_is_true(json_object_get(row, "denied"))	    ? "(denied) "
+			: json_is_true(json_object_get(row, "quarantined")) ? "(in quarantine) "
+									    : "";
+
+	(void)json_object_set_new(row, "help", json_sprintf("%s%s", why, help));
+}
+
+int forkctl_tasks(const char *socket, int argc, char *argv[])
+{
+	_cleanup_json_ json_t *rows = NULL;
+	fk_client *client;
+	json_t *row;
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	size_t i;
+
+	if (err)
+		return err;
+	rows = task_rows(client);
+	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "tasks", rows), 2);
+	json_array_foreach(rows, i, row) mark(row);
+	data_print_table("", rows, tasks_columns);
+	return FORKCTL_OK;
+}

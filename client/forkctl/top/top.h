@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top.h - the parts of forkctl top
+ *
+ *	board -> top_sample_take() -> top_frame_make() -> top_draw() -> canvas: terminal, or text
+ *	         model.c                      draw.c
+ *	keys  -> top_key() -> struct top: which view, how sorted, ...
+ *	         keys.c
+ *
+ * Only screen.c knows of a terminal, and only top.c of a forkd.
+ */
+#ifndef CLIENT_FORKCTL_TOP_TOP_H
+#define CLIENT_FORKCTL_TOP_TOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/forkctl/output.h"
+#include "client/forkctl/job_times.h"
+#include "shm/board.h"
+
+/* ------------------------------------------------------------------------ the model */
+
+/* What a frame has rows of. */
+enum top_table {
+	TOP_WORKERS,
+	TOP_TENANTS,
+	TOP_TASKS,
+	TOP_CLIENTS,
+	TOP_STEALS,  /* one for each level */
+	TOP_THIEVES, /* steals by worker */
+	TOP_TABLES,
+};
+
+/* What the board says at a moment: counts, since the pool is there. */
+struct top_sample {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: none was taken */
+	uint32_t generation;
+	json_t *head;
+	json_t *rows[TOP_TABLES];
+	struct times *times; /* how long each user's jobs have waited */
+};
+
+/* What happened between two samples: rates, and what is so at the second. */
+struct top_frame {
+	json_t *head;
+	json_t *rows[TOP_TABLES];
+};
+
+/* What *ret_sample had before is let go. */
+void top_sample_take(struct top_sample *ret_sample, const struct board *board, uint64_t now_ns);
+void top_sample_fini(struct top_sample *sample);
+
+/* Rates are null where `old` has nothing to compare with: no sample, or one of another pool. */
+void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
+		    const struct top_sample *now);
+void top_frame_fini(struct top_frame *frame);
+
+/* ------------------------------------------------------------------------ what is shown of it */
+
+struct top_column {
+	struct data_column data;
+	const char *more; /* member of the second part of a bar */
+	uint8_t bar;	  /* it is one: DATA_PERCENT of 1 */
+	uint8_t up;	  /* a number that is a name: the smallest comes first */
+	uint8_t drop;	  /* 0: always there; what has the largest number goes first */
+};
+
+#define TOP_COLUMNS 16u
+
+struct top_table_info {
+	const char *title;
+	struct top_column columns[TOP_COLUMNS];
+	uint32_t sort; /* the column that it is sorted by, at first */
+	bool down;     /* from the largest on, then */
+};
+
+extern const struct top_table_info top_tables[TOP_TABLES];
+
+/* What the screen can show: all of it, or one table. */
+enum top_view {
+	TOP_VIEW_ALL,
+	TOP_VIEW_WORKERS,
+	TOP_VIEW_TENANTS,
+	TOP_VIEW_TASKS,
+	TOP_VIEW_CLIENTS,
+	TOP_VIEW_STEALS,
+	TOP_VIEWS,
+};
+
+#define TOP_VIEW_TABLES 5u
+
+struct top_view_info {
+	const char *name;
+	enum top_table tables[TOP_VIEW_TABLES]; /* the last one is what keys sort and scroll */
+	uint32_t n;
+};
+
+extern const struct top_view_info top_views[TOP_VIEWS];
+
+struct top_order {
+	uint32_t column;
+	bool down;
+};
+
+/* What the user has chosen, and what else there is to say. */
+struct top {
+	enum top_view view;
+	struct top_order order[TOP_TABLES];
+	char filter[64]; /* empty: none */
+	bool editing;	 /* the filter, at its end */
+	bool paused;
+	bool help;
+	bool quit;
+	uint32_t scroll; /* rows of the view's last table that are above */
+	uint64_t interval_ns;
+	char message[80];  /* until the next key */
+	char trouble[160]; /* why what is shown is old; empty: it is not */
+};
+
+void top_init(struct top *top, uint64_t interval_ns);
+
+/* The rows of a table that have the filter's text in what is shown of them, in order. */
+json_t *top_rows(const struct top *top, const struct top_frame *frame, enum top_table table);
+
+/* How many columns a table has. */
+uint32_t top_n_columns(enum top_table table);
+
+/* The view, or the column of its last table, by a name; -1: there is none. */
+int top_find_view(const char *name);
+int top_find_column(enum top_table table, const char *title);
+
+/* By this column: of names the first ones on top, of other numbers the largest. */
+struct top_order top_order_of(enum top_table table, uint32_t column);
+
+/* The table that keys are for. */
+enum top_table top_table_of(const struct top *top);
+
+/* ------------------------------------------------------------------------ keys */
+
+/* Those that are no characters. */
+enum top_key {
+	TOP_KEY_NONE,
+	TOP_KEY_ESCAPE = 27,
+	TOP_KEY_UP = 256,
+	TOP_KEY_DOWN,
+	TOP_KEY_LEFT,
+	TOP_KEY_RIGHT,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_ENTER,
+	TOP_KEY_ERASE,
+	TOP_KEY_BACK_TAB,
+	TOP_KEY_HELP,
+	TOP_KEY_FILTER,
+	TOP_KEY_QUIT,
+	TOP_KEY_RESIZE,
+};
+
+#define TOP_INTERVAL_MIN (100 * NSEC_PER_MSEC)
+#define TOP_INTERVAL_MAX (3600 * NSEC_PER_SEC)
+
+/* What a key changes. True: the screen is to be drawn anew. */
+bool top_key(struct top *top, int key);
+
+/* ------------------------------------------------------------------------ drawing */
+
+enum top_style {
+	TOP_PLAIN,
+	TOP_STRONG,
+	TOP_FAINT,
+	TOP_TITLE,  /* of tables */
+	TOP_SORTED, /* the title of the column that they are sorted by */
+	TOP_RUN,    /* of a bar: with a job */
+	TOP_SEARCH, /* without */
+	TOP_GOOD,
+	TOP_BAD,
+	TOP_STYLES,
+};
+
+struct top_canvas {
+	uint32_t rows;
+	uint32_t columns;
+	/* Puts a text there, which ends before the canvas does. */
+	void (*put)(struct top_canvas *canvas, uint32_t y, uint32_t x, const char *text,
+		    enum top_style style);
+};
+
+/* The whole of it; keys: with the line that explains them. Returns the rows that were used. */
+uint32_t top_draw(struct top *top, const struct top_frame *frame, struct top_canvas *canvas,
+		  bool keys);
+
+#define TOP_HEAD 4u /* rows above the tables */
+
+/* A canvas that is text. */
+struct top_text;
+struct top_text *top_text_new(uint32_t rows, uint32_t columns);
+void top_text_free(struct top_text *text);
+struct top_canvas *top_text_canvas(struct top_text *text);
+/* The first rows of it, without the blanks at their ends. */
+void top_text_print(const struct top_text *text, uint32_t rows, FILE *out);
+DEFINE_CLEANUP(struct top_text *, top_text_free);
+
+/* ------------------------------------------------------------------------ the terminal */
+
+/* Takes over the terminal, until top_screen_close() or the end of the program, whatever ends it.
+ * Returns 0 or an exit code, and says why. */
+int top_screen_open(void);
+void top_screen_close(void);
+
+/* What is drawn between the two appears at the second. */
+struct top_canvas *top_screen_begin(void);
+void top_screen_end(void);
+
+/* Waits until a time (CLOCK_MONOTONIC) for a key, and takes it. Returns TOP_KEY_NONE if none came.
+ * A signal that is to end the program does so here. */
+int top_screen_key(uint64_t until_ns);
+
+#endif

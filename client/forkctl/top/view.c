@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * view.c - forkctl top: its tables and views, the order of rows, the filter
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl, or of a test.
+ *
+ * INVARIANTS
+ *   I1. Rows that are equal by the column of the order stay as they are in the frame, so that they
+ *       do not jump about.
+ *   I2. The filter sees what the user sees: the cells as they are shown, also those for which the
+ *       screen has no room.
+ */
+#include "client/forkctl/top/top.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client/forkctl/common.h"
+#include "common/util.h"
+
+const struct top_table_info top_tables[TOP_TABLES] = {
+	[TOP_WORKERS] = {
+		.title = "Workers",
+		.columns = {
+			{ .data = { "worker", "WORKER", DATA_NUMBER }, .up = 1 },
+			{ .data = { "cpu", "CPU", DATA_NUMBER }, .up = 1 },
+			{ .data = { "node", "NODE", DATA_NUMBER }, .up = 1 },
+			{ .data = { "state", "STATE", DATA_TEXT } },
+			{ .data = { "run", "USE", DATA_PERCENT }, .more = "search", .bar = 1 },
+			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE }, .drop = 2 },
+			{ .data = { "steals_rate", "STEALS/S", DATA_RATE }, .drop = 3 },
+			{ .data = { "running_ns", "FOR", DATA_TIME }, .drop = 1 },
+			{ .data = { "pid", "PID", DATA_NUMBER }, .up = 1 },
+			{ .data = { "user", "USER", DATA_TEXT }, .drop = 4 },
+			{ .data = { "task", "TASK", DATA_TEXT } },
+		},
+	},
+	[TOP_TENANTS] = {
+		.title = "Tenants", .sort = 1, .down = true,
+		.columns = {
+			{ .data = { "user", "USER", DATA_TEXT } },
+			{ .data = { "share", "CPU", DATA_PERCENT }, .bar = 1 },
+			{ .data = { "weight", "WEIGHT", DATA_NUMBER } },
+			{ .data = { "clients", "CLIENTS", DATA_NUMBER }, .drop = 4 },
+			{ .data = { "workers", "WORKERS", DATA_NUMBER }, .drop = 5 },
+			{ .data = { "running", "RUN", DATA_NUMBER } },
+			{ .data = { "queued", "QUEUED", DATA_NUMBER } },
+			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
+			{ .data = { "failed_rate", "FAILED/S", DATA_RATE }, .drop = 3 },
+			{ .data = { "mean_ns", "MEAN", DATA_TIME }, .drop = 6 },
+			{ .data = { "wait_p50_ns", "WAIT P50", DATA_TIME }, .drop = 2 },
+			{ .data = { "wait_p99_ns", "WAIT P99", DATA_TIME }, .drop = 1 },
+			{ .data = { "memory_bytes", "MEMORY", DATA_BYTES }, .drop = 7 },
+		},
+	},
+	[TOP_TASKS] = {
+		.title = "Tasks", .sort = 1, .down = true,
+		.columns = {
+			{ .data = { "task", "TASK", DATA_TEXT } },
+			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
+			{ .data = { "mean_ns", "MEAN", DATA_TIME } },
+			{ .data = { "running", "WORKERS", DATA_NUMBER } },
+			{ .data = { "jobs", "JOBS", DATA_NUMBER }, .drop = 1 },
+		},
+	},
+	[TOP_CLIENTS] = {
+		.title = "Clients", .sort = 4, .down = true,
+		.columns = {
+			{ .data = { "client", "CLIENT", DATA_NUMBER }, .up = 1, .drop = 1 },
+			{ .data = { "pid", "PID", DATA_NUMBER }, .up = 1 },
+			{ .data = { "user", "USER", DATA_TEXT } },
+			{ .data = { "command", "COMMAND", DATA_TEXT } },
+			{ .data = { "share", "CPU", DATA_PERCENT }, .bar = 1 },
+			{ .data = { "weight", "WEIGHT", DATA_NUMBER }, .drop = 4 },
+			{ .data = { "workers", "WORKERS", DATA_NUMBER }, .drop = 5 },
+			{ .data = { "running", "RUN", DATA_NUMBER } },
+			{ .data = { "queued", "QUEUED", DATA_NUMBER } },
+			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
+			{ .data = { "failed_rate", "FAILED/S", DATA_RATE }, .drop = 6 },
+			{ .data = { "mean_ns", "MEAN", DATA_TIME }, .drop = 2 },
+			{ .data = { "mean_wait_ns", "WAIT", DATA_TIME }, .drop = 3 },
+			{ .data = { "memory_bytes", "MEMORY", DATA_BYTES }, .drop = 3 },
+			{ .data = { "age_ns", "FOR", DATA_AGE }, .drop = 7 },
+		},
+	},
+	[TOP_STEALS] = {
+		.title = "Steals",
+		.columns = {
+			{ .data = { "level", "LEVEL", DATA_TEXT } },
+			{ .data = { "steals", "STEALS/S", DATA_RATE } },
+			{ .data = { "attempts", "TRIES/S", DATA_RATE } },
+			{ .data = { "found", "FOUND", DATA_PERCENT } },
+			{ .data = { "share", "SHARE", DATA_PERCENT }, .bar = 1 },
+		},
+	},
+	[TOP_THIEVES] = {
+		.title = "Thieves",
+		.columns = {
+			{ .data = { "worker", "WORKER", DATA_NUMBER }, .up = 1 },
+			{ .data = { "node", "NODE", DATA_NUMBER }, .up = 1 },
+			{ .data = { "near", "NEAR/S", DATA_RATE } },
+			{ .data = { "far", "FAR/S", DATA_RATE } },
+			{ .data = { "farther", "FARTHER/S", DATA_RATE } },
+			{ .data = { "attempts", "TRIES/S", DATA_RATE } },
+			{ .data = { "found", "FOUND", DATA_PERCENT } },
+			{ .data = { "roots", "JOBS/S", DATA_RATE } },
+			{ .data = { "lost", "LOST/S", DATA_RATE }, .drop = 1 },
+			{ .data = { "sleeps", "SLEEPS/S", DATA_RATE }, .drop = 2 },
+		},
+	},
+};
+
+const struct top_view_info top_views[TOP_VIEWS] = {
+	[TOP_VIEW_ALL] = { "all",
+			   { TOP_WORKERS, TOP_TENANTS, TOP_CLIENTS, TOP_STEALS, TOP_TASKS },
+			   5 },
+	[TOP_VIEW_WORKERS] = { "workers", { TOP_WORKERS }, 1 },
+	[TOP_VIEW_TENANTS] = { "tenants", { TOP_TENANTS }, 1 },
+	[TOP_VIEW_TASKS] = { "tasks", { TOP_TASKS }, 1 },
+	[TOP_VIEW_CLIENTS] = { "clients", { TOP_CLIENTS }, 1 },
+	[TOP_VIEW_STEALS] = { "steals", { TOP_STEALS, TOP_THIEVES }, 2 },
+};
+
+void top_init(struct top *top, uint64_t interval_ns)
+{
+	*top = (struct top){ .interval_ns = interval_ns };
+	for (size_t i = 0; i < TOP_TABLES; i++)
+		top->order[i] = (struct top_order){ top_tables[i].sort, top_tables[i].down };
+}
+
+uint32_t top_n_columns(enum top_table table)
+{
+	uint32_t n = 0;
+
+	while (n < TOP_COLUMNS && top_tables[table].columns[n].data.key)
+		n++;
+	return n;
+}
+
+enum top_table top_table_of(const struct top *top)
+{
+	const struct top_view_info *view = &top_views[top->view];
+
+	return view->tables[view->n - 1];
+}
+
+int top_find_view(const char *name)
+{
+	for (int i = 0; i < TOP_VIEWS; i++)
+		if (streq(top_views[i].name, name))
+			return i;
+	return -1;
+}
+
+int top_find_column(enum top_table table, const char *title)
+{
+	for (uint32_t i = 0; i < top_n_columns(table); i++)
+		if (!strcasecmp(top_tables[table].columns[i].data.title, title))
+			return (int)i;
+	return -1;
+}
+
+/* ------------------------------------------------------------------------ order */
+
+struct top_order top_order_of(enum top_table table, uint32_t column)
+{
+	const struct top_column *c = &top_tables[table].columns[column];
+
+	return (struct top_order){ column, !c->up && !data_is_left(c->data.format) };
+}
+
+/* A row, and where it stood. */
+struct place {
+	json_t *row;
+	size_t index;
+	const char *key;
+	bool down;
+};
+
+/* Nothing is less than everything. */
+static int compare_values(const json_t *a, const json_t *b)
+{
+	double d;
+
+	if (json_is_string(a) && json_is_string(b))
+		return strcasecmp(json_string_value(a), json_string_value(b));
+	if (json_is_number(a) != json_is_number(b) || json_is_string(a) != json_is_string(b))
+		return json_is_null(b) || !b ? 1 : -1;
+	d = json_number_value(a) - json_number_value(b);
+	return (d > 0) - (d < 0);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+	int d = compare_values(json_object_get(a->row, a->key), json_object_get(b->row, b->key));
+
+	if (d)
+		return a->down ? -d : d;
+	return a->index < b->index ? -1 : 1;
+}
+
+static json_t *in_order(json_t *rows, const char *key, bool down)
+{
+	size_t n = json_array_size(rows), i;
+	_cleanup_free_ struct place *places = calloc(n + 1, sizeof(*places));
+	json_t *sorted = json_array(), *row;
+
+	if (!places)
+		exit(forkctl_fail(FORKCTL_FAILED, "out of memory"));
+	json_array_foreach(rows, i, row) places[i] = (struct place){ row, i, key, down };
+	qsort(places, n, sizeof(*places), compare_places);
+	for (i = 0; i < n; i++)
+		(void)json_array_append(sorted, places[i].row);
+	json_decref(rows);
+	return sorted;
+}
+
+/* ------------------------------------------------------------------------ filter */
+
+static bool has_text(const json_t *row, enum top_table table, const char *text)
+{
+	struct data_cell cell;
+
+	for (uint32_t i = 0; i < top_n_columns(table); i++) {
+		const struct data_column *c = &top_tables[table].columns[i].data;
+
+		if (strcasestr(data_show(&cell, json_object_get(row, c->key), c->format), text))
+			return true;
+	}
+	return false;
+}
+
+/* Beside others there is no room for levels that this machine does not have. */
+static bool is_shown(const struct top *top, const json_t *row, enum top_table table)
+{
+	if (table == TOP_STEALS)
+		return top->view != TOP_VIEW_ALL || json_is_true(json_object_get(row, "tried"));
+	return !*top->filter || has_text(row, table, top->filter);
+}
+
+json_t *top_rows(const struct top *top, const struct top_frame *frame, enum top_table table)
+{
+	const struct top_order *order = &top->order[table];
+	json_t *rows = json_array(), *row;
+	size_t i;
+
+	json_array_foreach(frame->rows[table], i, row)
+	{
+		if (is_shown(top, row, table))
+			(void)json_array_append(rows, row);
+	}
+	/* Levels have an order of their own. */
+	if (table == TOP_STEALS)
+		return rows;
+	return in_order(rows, top_tables[table].columns[order->column].data.key, order->down);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timeline_internal.h - what the parts of a timeline share
+ *
+ *   timeline.c        what was read, and what became of each job
+ *   timeline_write.c  how that is written
+ */
+#ifndef CLIENT_FORKCTL_TRACE_TIMELINE_INTERNAL_H
+#define CLIENT_FORKCTL_TRACE_TIMELINE_INTERNAL_H
+
+#include "client/forkctl/trace/timeline.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/forkctl/board_rows.h"
+#include "shm/limits.h"
+#include "shm/trace.h"
+
+#define TIMELINE_LOST 0u /* a kind of our own: value events are missing here */
+#define TIMELINE_NONE UINT32_MAX
+#define TIMELINE_LEFT (UINT32_C(1) << 30) /* instead of a pid, and more than any is */
+
+/* In what a worker is. */
+enum lane_state {
+	LANE_IDLE, /* looks for work, or is between two things */
+	LANE_STRAND,
+	LANE_RESTS,
+};
+
+/* A slice that was open when the events begin. */
+struct lane_start {
+	enum lane_state state;
+	struct trace_event event; /* LANE_STRAND: whose; LANE_RESTS: value */
+};
+
+struct lane {
+	uint32_t tid;
+	uint32_t cpu;
+	struct lane_start start; /* as the board said, if no event does */
+	struct trace_event *events;
+	size_t n;
+	size_t max;
+	/* while it is written */
+	size_t at;
+	enum lane_state open; /* the slice that is, LANE_IDLE: none */
+	uint64_t arrow;	      /* that ends with the next strand, 0: none */
+};
+
+struct timeline {
+	const struct board *board;
+	uint32_t pid;
+	uint32_t n_lanes;
+	uint32_t max_jobs;
+	uint64_t begun_ns;
+	uint64_t begun_real_ns;
+	uint64_t n_events;
+	uint64_t n_lost;
+	struct lane lanes[LIMIT_WORKERS];
+};
+
+/* What is known of a job. Times: 0 is not known. */
+struct timeline_job {
+	uint32_t row;
+	uint32_t generation;
+	uint32_t task;
+	uint64_t after_ns; /* another one of the same name has ended then */
+	uint64_t drained_ns;
+	uint64_t started_ns;
+	uint64_t ended_ns;
+	uint64_t outcome; /* trace_outcome() */
+	uint32_t pid;	  /* of its client; TIMELINE_LEFT: not known any more */
+};
+
+/* What happens to a job at a moment. */
+struct timeline_mark {
+	uint64_t time_ns;
+	uint32_t job;
+	enum { MARK_QUEUED, MARK_STARTED, MARK_ENDED } what;
+};
+
+struct timeline_jobs {
+	struct timeline_job *jobs;
+	size_t n;
+	struct timeline_mark *marks;
+	size_t n_marks;
+};
+
+/* An array of so many; never NULL. */
+void *timeline_room(void *array, size_t n, size_t size);
+
+/* Whose job this was at a time; NULL: he has left, and somebody else has his place on the board, or
+ * there is no such place. */
+const struct board_client *timeline_client(const struct timeline *timeline, uint32_t row,
+					   uint64_t time_ns);
+
+/* What became of each job, up to this time. Both arrays are the caller's to free. */
+void jobs_make(struct timeline_jobs *jobs, const struct timeline *timeline, uint64_t end_ns);
+
+#endif

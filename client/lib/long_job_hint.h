@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * long_job_hint.h - whose next job can wait for an alarm: what a client knows of its jobs' times
+ *
+ * WHAT IT IS
+ *   With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job
+ *   that will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would
+ *   seldom be started before. How long a job will run, nobody knows; so a client goes by what it
+ *   has waited for last, in its sleep.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   lasting_learn(): who has waited for one job, and slept (wait.c). lasting_spends(): who submits
+ *   one and finds the dispatcher dozing (publish.c). Any thread: all it decides is who wakes.
+ *
+ * INVARIANTS
+ *   I1. Only a job of the task that LASTING_JOBS waits in a row were for, each for a job that took
+ *       LASTING_NS or more from its start to its end, by the clock, can wait; and one for each
+ *       further wait, or one for each thread where several submit at once: a program that goes over
+ *       to short jobs, or to other ways of waiting, is late once.
+ *   I2. LASTING_NS is some times as long as a job can be late by that.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   It is the client's own memory.
+ */
+#ifndef CLIENT_LIB_LONG_JOB_HINT_H
+#define CLIENT_LIB_LONG_JOB_HINT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/job.h"
+
+#define LASTING_NS   UINT64_C(100000000)
+#define LASTING_JOBS 2u
+
+/* A word { task:30, jobs:2 }, 0 at first. Relaxed, all of it: a hint. */
+
+/* A wait for a job has gone to sleep, and that has ended, perhaps before it slept. */
+static inline void lasting_learn(_Atomic uint32_t *word, const struct job *job)
+{
+	uint64_t started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
+	uint64_t ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	uint32_t task = atomic_load_explicit(&job->task, memory_order_relaxed) << 2;
+	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t jobs = (old & ~3u) == task ? old & 3u : 0;
+
+	if (!started || ended < started || ended - started < LASTING_NS)
+		jobs = 0;
+	else if (jobs < LASTING_JOBS)
+		jobs++;
+	if (old != (task | jobs))
+		atomic_store_explicit(word, task | jobs, memory_order_relaxed);
+}
+
+/* A job was published. True if it can wait. */
+static inline int lasting_spends(_Atomic uint32_t *word, const struct job *job)
+{
+	uint32_t task = atomic_load_explicit(&job->task, memory_order_relaxed) << 2;
+
+	if (atomic_load_explicit(word, memory_order_relaxed) != (task | LASTING_JOBS))
+		return 0;
+	atomic_store_explicit(word, task | (LASTING_JOBS - 1), memory_order_relaxed);
+	return 1;
+}
+
+#endif

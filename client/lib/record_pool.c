@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record_pool.c - the free records of a client's job table
+ *
+ * WHAT IT IS
+ *   A stack, linked through the slots, whose head carries a tag that goes up with each change, so
+ *   that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
+ *   5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads of one process.
+ *
+ * INVARIANTS
+ *   I1. A slot is in the stack or belongs to one job.
+ *   I2. Every `next` is 0 or a slot's index + 1, at any time. So a walk along a stack that others
+ *       change meanwhile stays within the table; it may lead anywhere there, and is given up when
+ *       the CAS on the head fails. If it succeeds nothing had changed: any other take or give would
+ *       have raised the tag.
+ *
+ * Threads that wait for records: record_wait.c.
+ */
+#include "client/lib/record_pool.h"
+
+#include <errno.h>
+
+#include "client/lib/client.h"
+#include "common/crash_site.h"
+#include "shm/fence.h"
+#include "shm/futex.h"
+
+static inline __attribute__((always_inline)) int slots_pop(struct fk_client *client, uint32_t n)
+{
+	int index = slot_stack_pop(&client->free, client->slots, n);
+
+	if (index < 0)
+		return -EAGAIN;
+	FK_CRASH(slots_taken);
+	return index;
+}
+
+int slots_take(struct fk_client *client)
+{
+	return slots_pop(client, 1);
+}
+
+int slots_take_chain(struct fk_client *client, uint32_t n)
+{
+	return slots_pop(client, n);
+}
+
+static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
+{
+	uint32_t waiters;
+	int all;
+
+	slot_stack_push(&client->free, client->slots, first, last);
+	FK_CRASH(slots_given);
+
+	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
+	 * slots_take_slowly(): either it sees the slots, or it is seen here. */
+	fence_full();
+	waiters = atomic_load_explicit(&client->room_waiters, memory_order_relaxed);
+	if (waiters) {
+		all = first != last || waiters >= CLIENT_ROOM_CHAIN;
+		/* Relaxed: the kernel orders it against the sleep. */
+		atomic_fetch_add_explicit(&client->room, 1, memory_order_relaxed);
+		if (futex_wake(&client->room, all ? INT32_MAX : 1) < 1 || all)
+			client_kick(client);
+	}
+}
+
+void slots_give_chain(struct fk_client *client, uint32_t first, uint32_t last)
+{
+	slots_push(client, first, last);
+}
+
+void slots_give(struct fk_client *client, uint32_t index)
+{
+	slots_push(client, index, index);
+}
