@@ -7,9 +7,6 @@
  *   trace lasts as long as its connection. The manager decides: who may do that, by what the kernel
  *   says of the peer, and what can be done.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported. A
  *   reload waits for jobs, and so does who has asked for it, for any time.

@@ -7,9 +7,6 @@
  *   forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
  *   request only its first line counts, and whether Accept has OpenMetrics.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
- *
  * INVARIANTS
  *   I1. A request is HTTP_MOST bytes and HTTP_TIME at most, whatever comes in which pieces.
  *   I2. Nothing of it gets into the answer or the log.

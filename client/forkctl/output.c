@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * output.c - what the commands that look have found, as text and as JSON
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include "client/forkctl/output.h"
 

@@ -13,9 +13,6 @@
  *   labels. How long jobs have waited and run is counted per user. A bucket is there for each power
  *   of two from METRICS_FROM to METRICS_TO, as ns, and not for each quarter of it as on the board:
  *   Prometheus keeps a series for each, of each user, whether there is anything in it or not.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include <inttypes.h>
 #include <stdbool.h>

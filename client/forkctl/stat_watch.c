@@ -8,9 +8,6 @@
  *   in front. A new pool counts from 0 on, so what is subtracted then is 0. Below that, for each
  *   user with jobs that have ended since the last time, how long these have waited and run.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   forkd: the socket's end is seen at the next look, and said.
  */

@@ -6,9 +6,6 @@
  *   A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (which hwloc
  *   calls PU), and the workers at theirs. hwloc looks at the machine from here, as lstopo does, and
  *   listens to the same variables; the board says which CPU each worker is pinned to.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -8,9 +8,6 @@
  *
  *	check all -> take n -> fill, link, give out handles -> count into groups -> publish
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client.
- *
  * INVARIANTS
  *   I1. All or none: before the publication everything can be undone, and after it nothing fails.
  *       Nobody else knows the records until then, whatever their states say.

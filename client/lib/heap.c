@@ -18,9 +18,6 @@
  *   I2. No two free blocks are neighbours.
  *   I3. A free block of s granules is in the list of class floor(log2 s) and in no other; the bit
  *       of a class is set if its list is not empty.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Nothing: no other process knows of the allocator.
  */
 #include "client/lib/heap.h"
 

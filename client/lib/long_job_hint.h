@@ -18,9 +18,6 @@
  *       further wait, or one for each thread where several submit at once: a program that goes over
  *       to short jobs, or to other ways of waiting, is late once.
  *   I2. LASTING_NS is some times as long as a job can be late by that.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   It is the client's own memory.
  */
 #ifndef CLIENT_LIB_LONG_JOB_HINT_H
 #define CLIENT_LIB_LONG_JOB_HINT_H

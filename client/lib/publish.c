@@ -7,9 +7,6 @@
  *
  *	pick a ring -> ring_push -> tenant_mark -> fence -> wake
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client.
- *
  * INVARIANTS
  *   I1. Between the publication and the reading of any worker's word stands wake_published().
  *       Words that were read before it, for the choice, are not used after it.

@@ -7,9 +7,6 @@
  *   that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
  *   5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads of one process.
- *
  * INVARIANTS
  *   I1. A slot is in the stack or belongs to one job.
  *   I2. Every `next` is 0 or a slot's index + 1, at any time. So a walk along a stack that others

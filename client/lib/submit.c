@@ -8,9 +8,6 @@
  *
  *	take a record (record_pool.c) -> fill it -> publish it (publish.c)
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client.
- *
  * INVARIANTS
  *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
  *       is released or spilled (spill.c), by the CAS that decides which thread does it.

@@ -6,9 +6,6 @@
  *   A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
  *   CPU), then announces itself in the state word and sleeps on it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads, on one job too.
- *
  * INVARIANTS
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
  *       exchanged in, so one of the two sees the other (J1 in shm/job.h).

@@ -10,9 +10,6 @@
  *   last ends late, so most of the others have ended when it has. It sleeps at most once for each
  *   job, and no end wakes it but of the one that it sleeps for.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads, with jobs in common too.
- *
  * INVARIANTS
  *   I1. No end is missed: every job is marked, or was seen to have ended, before the first sleep,
  *       and between the value that it sleeps on and the sleep it looks at all of them (shm/watch.h,

@@ -13,9 +13,6 @@
  *   Without arguments every task is called with generated ones (case.c); what cannot be
  *   checked by them is left out, and said to be. A FILE.so need not be installed: its forkd gets a
  *   folder with links to the files.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include <errno.h>
 #include <inttypes.h>

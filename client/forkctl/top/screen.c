@@ -2,9 +2,6 @@
 /*
  * screen.c - forkctl top: the terminal, through ncurses
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
- *
  * INVARIANTS
  *   I1. However the program ends, the terminal is as it was, but for SIGKILL: by exit() (atexit);
  *       by SIGINT, SIGTERM, SIGHUP and SIGQUIT, which come only while a key is waited for, and end

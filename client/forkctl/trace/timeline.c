@@ -5,9 +5,6 @@
  * WHAT IT IS
  *   Each worker's events have their order. The marks of jobs are made of all of them: a job may end
  *   on another worker than the one that took it up.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 

@@ -18,9 +18,6 @@
  *       with the trace, or with the first event after those that were lost.
  *   L2. An arrow leads from a strand to a strand, or is not there: a steal looks for its own first,
  *       and for the victim's, which may have ended before the thief looked at its clock.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 
