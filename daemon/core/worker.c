@@ -59,6 +59,7 @@
 #include "daemon/pool/trim.h"
 #include "daemon/host/victims.h"
 #include "daemon/pool/worker_internal.h"
+#include "daemon/pool/worker_thread.h"
 #include "daemon/engine/aside.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
@@ -620,7 +621,7 @@ void *worker_main(void *arg)
 	alarm_begin(w);
 	sample_begin(w);
 	switch_adopt(&w->engine.loop);
-	strand_loop(w);
+	worker_loop(w);
 	switch_destroy(&w->engine.loop);
 	alarm_end(w);
 	return NULL;

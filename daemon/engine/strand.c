@@ -3,10 +3,9 @@
  * strand.c - what happens when the fast path of a task ends
  *
  * WHAT IT IS
- *   The worker loop, and the fk_rt_* functions that the macros of forkd/task.h call at a fork, a
- *   join and the end of a task. A strand begins when the loop resumes a frame or starts a root, and
- *   ends when it jumps or returns here. strand_internal.h says which file has the rest of it, and
- *   who owns what (O1 to O4).
+ *   The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
+ *   task, and strand_run(), by which the worker's loop (worker_thread.c) resumes a frame.
+ *   strand_internal.h says which file has the rest of it, and who owns what (O1 to O4).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers only.
@@ -50,32 +49,19 @@
 #include "common/relaxed.h"
 #include "daemon/core/deque.h"
 #include "daemon/core/fork_mode.h"
-#include "daemon/core/halt.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/stack.h"
-#include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/alloc.h"
 #include "daemon/core/join.h"
-#include "daemon/jobs/intake.h"
-#include "daemon/jobs/root.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/verdict.h"
-#include "daemon/engine/aside.h"
 #include "shm/board.h"
 
 #define STRAND_VAIN                                                                                \
 	8u /* frames in a row for which a request stands that finds nothing to publish */
-
-#ifdef WORKER_LIBC_JUMP
-#define STRAND_SET(worker)  _setjmp((worker)->engine.jump)
-#define STRAND_JUMP(worker) longjmp((worker)->engine.jump, 1)
-#else
-#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump)
-#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump, 1)
-#endif
 
 /* A child of parent has ended, and the paths have parted. Returns parent if this was the last
  * child. */
@@ -254,73 +240,27 @@ static __attribute__((noinline)) void strand_scribble(void)
 	__asm__ volatile("" : : "r"(dead) : "memory");
 }
 
-/* Publishes what the owner keeps in plain fields. */
-static void strand_counters(struct worker *w)
-{
-	store_relaxed(&w->counters->forks, w->engine.forks);
-	store_relaxed(&w->counters->stacklets, w->engine.cache.allocated);
-	store_relaxed(&w->counters->stack_bytes, (uint64_t)w->engine.cache.bytes);
-}
-
-/* In a pool that is shaken each strand has a limit of its own. */
-static void strand_shake(struct worker *w)
+void strand_shake(struct worker *w)
 {
 	if (w->pool->mode.shaken && w->engine.top)
 		strand_set_limit(w, w->engine.top);
 }
 
-void strand_loop(struct worker *worker)
+void strand_run(struct worker *w, struct fk_frame *frame)
 {
-	bool jumped = STRAND_SET(worker);
-	struct worker *w = worker_self(); /* registers are gone after a jump */
-
-	if (jumped)
+	COUNT(w, strands);
+	trace_strand(w);
+	w->engine.next = w->engine.unwind = NULL;
+	if (pool_scribbles(w->pool))
+		strand_scribble();
+	if (frame->parent && verdict_get(w->pool, w->job.row).outcome) {
+		w->engine.next = strand_unwind(w, frame);
 		trace_strand_end(w);
-	for (;;) {
-		struct fk_frame *frame = w->engine.unwind ? w->engine.unwind : w->engine.next;
-		uint32_t row;
-
-		if (!frame) {
-			strand_counters(w);
-			if (stack_dirtied(&w->engine.cache))
-				pool_wake_dispatcher(w->pool);
-			switch (worker_find(w, &row)) {
-			case WORKER_STOP:
-				return;
-			case WORKER_ROOT:
-				if (halt_declines(&w->pool->halt) && intake_decline(w, row)) {
-					w->roots.next_ns = 0;
-					continue;
-				}
-				/* What is in the deque waits for a child that has left, or was set
-				 * aside: no ancestor of this one. */
-				w->engine.moved = w->engine.fk.bottom;
-				aside_start(w);
-				COUNT(w, strands);
-				strand_shake(w);
-				root_run(w, row);
-				trace_strand_end(w);
-				continue;
-			case WORKER_FRAME:
-				w->engine.moved = w->engine.fk.bottom;
-				frame = w->engine.next;
-				break;
-			}
-		}
-		COUNT(w, strands);
-		trace_strand(w);
-		w->engine.next = w->engine.unwind = NULL;
-		if (pool_scribbles(w->pool))
-			strand_scribble();
-		if (frame->parent && verdict_get(w->pool, w->job.row).outcome) {
-			w->engine.next = strand_unwind(w, frame);
-			trace_strand_end(w);
-			continue;
-		}
-		w->engine.base = frame;
-		strand_shake(w);
-		STRAND_PROFILE(w, go, frame);
-		w->engine.next = frame->task->resume(&w->engine.fk, frame);
-		trace_strand_end(w);
+		return;
 	}
+	w->engine.base = frame;
+	strand_shake(w);
+	STRAND_PROFILE(w, go, frame);
+	w->engine.next = frame->task->resume(&w->engine.fk, frame);
+	trace_strand_end(w);
 }

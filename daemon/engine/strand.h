@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strand.h - running strands: the worker loop and the slow paths of tasks
+ * strand.h - running strands: the slow paths of tasks
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The rest of the pool, on the worker concerned. strand_internal.h says what is in which file,
@@ -19,10 +19,26 @@ static inline struct worker *strand_enter(struct fk_worker *fk)
 	return worker_of(fk);
 }
 
+/* Where strands that end in another way than by a return come back to: in the function that is the
+ * worker's loop, which must not return while strands run. True after a jump. */
+#ifdef WORKER_LIBC_JUMP
+#define STRAND_SET(worker)  _setjmp((worker)->engine.jump)
+#define STRAND_JUMP(worker) longjmp((worker)->engine.jump, 1)
+#else
+#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump)
+#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump, 1)
+#endif
+
 /* strand.c */
 
-/* Runs strands until the pool stops. */
-void strand_loop(struct worker *worker);
+/*
+ * Owner, in the loop: resumes a frame, or lets it wind down if its job has failed. It may return by
+ * STRAND_JUMP. The frame to be run next is engine.unwind or engine.next then; neither: none is.
+ */
+void strand_run(struct worker *worker, struct fk_frame *frame);
+
+/* Owner: another strand begins. In a pool that is shaken each has a limit of its own. */
+void strand_shake(struct worker *worker);
 
 /* strand_hold.c */
 
@@ -50,7 +66,7 @@ struct fk_frame *strand_pop_own(struct worker *worker);
  * runs. */
 void strand_expose(struct worker *worker);
 
-/* strand_unwind.c */
+/* task_failure.c */
 
 /* A module's author has broken a rule of forkd/task.h: the job of this task, which runs, fails. */
 void strand_misused(struct worker *worker, const struct fk_task *task, const char *how);

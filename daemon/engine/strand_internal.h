@@ -3,11 +3,12 @@
  * strand_internal.h - who holds a frame and who owns a stack; what the parts of strand share
  *
  * THE PARTS
- *   strand.c         the table of all cases; fork, pop, join and end of a task; the worker loop
+ *   strand.c         the table of all cases; fork, pop, join and end of a task
  *   strand_part.c    fresh frames get headers and entries, by which others can go on with them
  *   strand_hold.c    frames, entries and stacks change hands
  *   strand_attend.c  others ask: entries become public, the running frame makes way
- *   strand_unwind.c  jobs fail, and wind down
+ *   strand_unwind.c  jobs that have failed wind down
+ *   task_failure.c   a task fails its job
  *   strand_kept.c    the modes that check: what a worker steals from itself is kept back
  *
  * WHO CALLS IT, ON WHICH THREAD

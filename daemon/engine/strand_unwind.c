@@ -9,14 +9,11 @@
  *   of the frame go at once.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers: tasks that fail, and the loop, in place of resuming a frame.
+ *   Workers: strand_run(), in place of resuming a frame.
  */
 #include "daemon/engine/strand_internal.h"
 
-#include <errno.h>
-
 #include "common/crash_site.h"
-#include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/stack.h"
@@ -24,24 +21,6 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
 #include "daemon/jobs/hang.h"
-#include "daemon/core/hooks.h"
-
-void fk_rt_fail(struct fk_worker *fk, int code)
-{
-	struct worker *w = worker_of(fk);
-
-	worker_fail(w, code);
-}
-
-void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
-{
-	/* As often as somebody calls it. That two tasks share a limit is rare. */
-	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
-	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
-
-	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", task->name, how);
-	worker_fail(w, -EPROTO);
-}
 
 /*
  * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be

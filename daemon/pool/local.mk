@@ -15,4 +15,6 @@ libpool_la_SOURCES += \
 	daemon/pool/trim.c \
 	daemon/pool/trim.h \
 	daemon/pool/worker_internal.h \
+	daemon/pool/worker_thread.c \
+	daemon/pool/worker_thread.h \
 	daemon/pool/worker_wake.c
