@@ -18,17 +18,17 @@
 
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/core/locate.h"
 #include "daemon/core/fiber_stack.h"
+#include "daemon/core/locate.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
-#include "shm/board.h"
-#include "shm/limits.h"
 #include "daemon/host/symbols.h"
+#include "shm/board.h"
 #include "shm/futex.h"
 #include "shm/ledger.h"
+#include "shm/limits.h"
 
 #define FAULT_STACK    65536u
 #define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
@@ -86,7 +86,9 @@ static struct fault_who fault_who(void)
 	if (!fault_pool || getpid() != fault_pool->pid)
 		return who;
 	who.worker = worker_self();
-	who.fiber = who.worker ? who.worker->fiber.self : fiber_on_side();
+	who.fiber = who.worker ? who.worker->fiber.self : NULL;
+	if (!who.worker && fault_self && fault_self->fiber)
+		who.fiber = *fault_self->fiber;
 	if (!who.worker && who.fiber)
 		who.worker = who.fiber->worker;
 	return who;

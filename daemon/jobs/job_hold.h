@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* job_hold.h - begins and ends a halt (daemon/core/halt.h): queued jobs are held back */
+#ifndef DAEMON_JOBS_JOB_HOLD_H
+#define DAEMON_JOBS_JOB_HOLD_H
+
+struct pool;
+
+/* No job is started from now on. */
+void halt_begin(struct pool *pool);
+
+/* Jobs are started again. After halt_begin(). */
+void halt_end(struct pool *pool);
+
+#endif
