@@ -9,35 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/log.h"
-#include "common/relaxed.h"
-#include "daemon/core/fault.h"
-#include "daemon/pool/pool.h"
-#include "common/util.h"
-#include "daemon/core/halt.h"
-#include "daemon/core/permit.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
-#include "daemon/core/stop.h"
-#include "daemon/core/wakeup.h"
-#include "daemon/core/worker.h"
-#include "daemon/host/module.h"
-#include "daemon/jobs/intake.h"
-#include "daemon/sched/park.h"
-#include "shm/job.h"
 #include "shm/proto.h"
-#include "daemon/jobs/root.h"
-#include "daemon/core/trace.h"
-#include "daemon/jobs/vacate.h"
 
-/* One that ends nothing, and whose handler has nothing to do on this thread. */
-#define CHANNEL_SIGNAL WORKER_SIGNAL
-
-/* How long a message waits for memory: poll(2) would say at once that there is room, or that it is
- * there. */
-static const struct timespec channel_pause = { .tv_nsec = 2000000 };
+const struct timespec channel_pause = { .tv_nsec = 2000000 };
 
 void channel_init(struct channel *channel, int fd)
 {
@@ -49,8 +26,6 @@ void channel_fini(struct channel *channel)
 {
 	pthread_mutex_destroy(&channel->lock);
 }
-
-/* ------------------------------------------------------------------------ to the manager */
 
 /* Lock held. Sends what it can of the queue. */
 static void channel_push(struct channel *channel)
@@ -110,6 +85,19 @@ static short channel_wants(const struct channel *channel, const struct timespec 
 	return channel->n && !channel->starved ? POLLOUT : 0;
 }
 
+short channel_events(struct channel *channel, const struct timespec **ret_pause)
+{
+	short events;
+
+	pthread_mutex_lock(&channel->lock);
+	channel_push(channel);
+	events = channel_wants(channel, ret_pause);
+	if (channel->n <= CHANNEL_QUEUE - CHANNEL_ROOM)
+		events |= POLLIN;
+	pthread_mutex_unlock(&channel->lock);
+	return events;
+}
+
 void channel_flush(struct pool *pool)
 {
 	struct channel *channel = &pool->channel;
@@ -127,293 +115,4 @@ void channel_flush(struct pool *pool)
 void channel_shut(struct pool *pool)
 {
 	(void)shutdown(pool->channel.fd, SHUT_RD);
-}
-
-/* ------------------------------------------------------------------------ from the manager */
-
-static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int fd)
-{
-	/* It comes with each of its clients. */
-	static struct log_limit limit = LOG_LIMIT_INIT;
-	int r = intake_add_tenant(pool, m->tenant, m->weight, fd);
-
-	if (r < 0)
-		log_limited(&limit, LOG_LEVEL_ERROR, "tenant %u cannot be mapped: %s", m->tenant,
-			    strerror(-r));
-	pool_wake_dispatcher(pool);
-}
-
-/* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
-static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
-{
-	uint64_t first = (uint64_t)client * pool->max_jobs;
-
-	if (client >= pool->max_clients)
-		return;
-	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
-	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
-		if (load_relaxed(&pool->rows.cancels[first + i]))
-			store_relaxed(&pool->rows.cancels[first + i], 0);
-}
-
-/* Takes *fd. The answer comes last: a client that has it may count what the pool has open. */
-static void channel_on_client(struct pool *pool, const struct proto_pool *m, int *fd)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT;
-	struct intake_newcomer newcomer = {
-		.slot = m->client,
-		.generation = m->client_generation,
-		.tenant = m->tenant,
-		.weight = m->weight,
-		.n_jobs = m->n_jobs,
-	};
-	const char *why = "";
-	int r;
-
-	memcpy(newcomer.rules, m->rules, sizeof(newcomer.rules));
-	channel_forget_cancels(pool, m->client, m->n_jobs);
-	r = intake_add_client(pool, &newcomer, *fd);
-	*fd = safe_close(*fd);
-	if (r < 0) {
-		why = strerror(-r);
-		log_limited(&limit, LOG_LEVEL_ERROR, "client %u (pid %u) cannot be mapped: %s",
-			    m->client, m->pid, why);
-	}
-	channel_send(pool, PROTO_POOL_ATTACHED, m->client, m->client_generation, why);
-	pool_wake_dispatcher(pool);
-}
-
-/* All that a client has submitted and that has not ended; what is still in a ring, too: its mark
- * waits for it (root_cancel()). A client that lies in its records gets at its own jobs alone. */
-static void channel_cancel_all(struct pool *pool, struct registry_client *client, uint32_t first)
-{
-	for (uint32_t i = 0; i < client->n_jobs; i++) {
-		/* Relaxed: a job that is submitted right now may be seen or not. */
-		uint32_t state = load_relaxed(&client->jobs[i].state);
-
-		if ((state & JOB_OUTCOME_MASK) == JOB_PENDING && state >> JOB_GEN_SHIFT)
-			root_cancel(pool, first + i, state >> JOB_GEN_SHIFT);
-	}
-}
-
-/* A client, or somebody who may, wants one of its jobs to end, or all of them. This thread also
- * adds and ends clients, so the client stays what it is. */
-static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
-{
-	uint32_t first = m->client * pool->max_jobs;
-	struct registry_client *client;
-
-	if (m->client >= pool->max_clients)
-		return;
-	client = &pool->registry.clients[m->client];
-	if (load_relaxed(&client->state) != CLIENT_LIVE ||
-	    client->generation != m->client_generation)
-		return;
-	if (m->job == PROTO_EVERY_JOB)
-		channel_cancel_all(pool, client, first);
-	else if (m->job < client->n_jobs)
-		root_cancel(pool, first + m->job, m->job_generation);
-}
-
-/* The text is "name=value". */
-static void channel_on_set(struct pool *pool, struct proto_pool *m)
-{
-	char *value;
-	int r = -EBADMSG;
-
-	m->text[sizeof(m->text) - 1] = '\0';
-	value = strchr(m->text, '=');
-	if (value) {
-		*value = '\0';
-		r = pool_set(pool, m->text, value + 1);
-	}
-	if (r < 0)
-		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
-}
-
-static void channel_on_rule(struct pool *pool, struct proto_pool *m)
-{
-	m->text[sizeof(m->text) - 1] = '\0';
-	if (permit_rule(&pool->permit, m->n_jobs, m->text) < 0)
-		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
-}
-
-/* The files are there, and nobody can call their tasks before PROTO_POOL_ENTER (module.c, J2). */
-static void channel_on_load(struct pool *pool, const struct proto_pool *m)
-{
-	struct proto_pool answer = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
-
-	answer.error = modules_join(&pool->modules, pool->board, pool->options->module_dir,
-				    m->task_hash, answer.text, sizeof(answer.text));
-	if (answer.error == 0)
-		fault_know_objects(pool);
-	channel_tell(pool, &answer);
-}
-
-static void channel_on_trace(struct pool *pool, int fd)
-{
-	int r = trace_begin(pool, fd);
-
-	channel_send(pool, PROTO_POOL_TRACED, 0, 0, r < 0 ? strerror(-r) : "");
-}
-
-/* Not if it ends by now: the manager may say so twice. */
-static void channel_drain(struct pool *pool)
-{
-	const uint32_t draining = POOL_DRAINING + pool->n_drains++;
-	uint32_t running = POOL_RUNNING;
-
-	/* ORDER pool/stop [Q2]: release, halt_begin() comes before. Pairs with
-	 * dispatcher_ends(). */
-	atomic_compare_exchange_strong_explicit(&pool->stop, &running, draining,
-						memory_order_release, memory_order_relaxed);
-	pool_wake_dispatcher(pool);
-}
-
-/* The halt is taken back, unless the pool ends by now: halt.h, I3. */
-static void channel_resume(struct pool *pool)
-{
-	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
-	uint32_t stop = load_relaxed(&pool->stop);
-
-	if (stop < POOL_DRAINING || !halt_declines(&pool->halt) ||
-	    !atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_RUNNING,
-						     memory_order_relaxed, memory_order_relaxed))
-		return;
-	halt_end(pool);
-	log_notice("jobs are started again: this pool stays");
-	pool_wake_dispatcher(pool);
-}
-
-/* A switch: two messages of one number do not compile. *fd: what came with it; -1: nothing, or
- * this process has no descriptor left, for tasks have them all. A handler that closes it sets
- * -1. */
-static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
-{
-	switch (m->head.type) {
-	case PROTO_POOL_TENANT:
-		channel_on_tenant(pool, m, *fd);
-		break;
-	case PROTO_POOL_CLIENT:
-		channel_on_client(pool, m, fd);
-		break;
-	case PROTO_POOL_GONE:
-		registry_gone(pool, m->client, m->client_generation);
-		break;
-	case PROTO_POOL_CANCEL:
-		channel_on_cancel(pool, m);
-		break;
-	case PROTO_POOL_SET:
-		channel_on_set(pool, m);
-		break;
-	case PROTO_POOL_TASKS:
-		/* A task that no module has any more needs no refusal. */
-		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash,
-				 m->refused);
-		break;
-	case PROTO_POOL_RULE:
-		channel_on_rule(pool, m);
-		break;
-	case PROTO_POOL_RIGHTS:
-		intake_set_rules(pool, m->client, m->client_generation, m->rules);
-		break;
-	case PROTO_POOL_TENANT_GONE:
-		vacate_tenant(pool, m->tenant);
-		break;
-	case PROTO_POOL_LOAD:
-		channel_on_load(pool, m);
-		break;
-	case PROTO_POOL_ENTER:
-		FK_CRASH(module_joined);
-		modules_enter(&pool->modules, pool->board);
-		break;
-	case PROTO_POOL_TRACE:
-		channel_on_trace(pool, *fd);
-		break;
-	case PROTO_POOL_TRACE_END:
-		trace_end(pool);
-		break;
-	case PROTO_POOL_CPUS:
-		park_set_most(pool, m->n_jobs);
-		break;
-	case PROTO_POOL_PING:
-		/* ORDER pool/pinged [Q4]: release, what was said before is in force. The last
-		 * number answers for all before it. Pairs with dispatcher_answer(). */
-		atomic_store_explicit(&pool->pinged, m->task_hash, memory_order_release);
-		pool_wake_dispatcher(pool);
-		break;
-	case PROTO_POOL_HALT:
-		halt_begin(pool);
-		log_notice("no job is started any more: those that wait are the next pool's");
-		/* fall through */
-	case PROTO_POOL_STOP:
-		channel_drain(pool);
-		break;
-	case PROTO_POOL_RESUME:
-		channel_resume(pool);
-		break;
-	default:
-		log_error("message %u on the channel is not known", m->head.type);
-	}
-}
-
-/* Reads one message, if there is one, and acts on it. False: there are no more to come. */
-static bool channel_read(struct pool *pool)
-{
-	union proto_message m;
-	int fds[PROTO_MAX_FDS], none = -1, r;
-	uint32_t n_fds = 0;
-
-	r = proto_recv_short(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
-	if (proto_is_short(r))
-		(void)nanosleep(&channel_pause, NULL);
-	if (proto_is_later(r))
-		return true;
-	if (r <= 0)
-		return false;
-	channel_dispatch(pool, &m.pool, n_fds == 1 ? &fds[0] : &none);
-	for (uint32_t i = 0; i < n_fds; i++)
-		(void)safe_close(fds[i]);
-	return true;
-}
-
-/* What the channel's thread waits for, and how long at most. Sends first what it can. */
-static short channel_events(struct channel *channel, const struct timespec **ret_pause)
-{
-	short events;
-
-	pthread_mutex_lock(&channel->lock);
-	channel_push(channel);
-	events = channel_wants(channel, ret_pause);
-	if (channel->n <= CHANNEL_QUEUE - CHANNEL_ROOM)
-		events |= POLLIN;
-	pthread_mutex_unlock(&channel->lock);
-	return events;
-}
-
-bool channel_serve(struct pool *pool)
-{
-	struct channel *channel = &pool->channel;
-	struct pollfd p = { .fd = channel->fd };
-	const struct timespec *pause;
-	sigset_t signal, usual;
-
-	/* It comes only while this thread waits, and ends the wait: whoever queued something after
-	 * the look at the queue. */
-	sigemptyset(&signal);
-	sigaddset(&signal, CHANNEL_SIGNAL);
-	pthread_sigmask(SIG_BLOCK, &signal, &usual);
-	pthread_mutex_lock(&channel->lock);
-	channel->thread = pthread_self();
-	channel->served = true;
-	pthread_mutex_unlock(&channel->lock);
-	do {
-		p.events = channel_events(channel, &pause);
-		if (ppoll(&p, 1, pause, &usual) < 0)
-			p.revents = 0;
-	} while (!(p.revents & ~POLLOUT) || channel_read(pool));
-	pthread_mutex_lock(&channel->lock);
-	channel->served = false;
-	pthread_mutex_unlock(&channel->lock);
-	return pool_ends(pool);
 }

@@ -26,11 +26,15 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "shm/limits.h"
 #include "shm/proto.h"
 
 struct pool;
+
+/* One that ends nothing, and whose handler has nothing to do on the channel's thread. */
+#define CHANNEL_SIGNAL PROTO_POOL_SIGNAL
 
 #define CHANNEL_ROOM  (2 * LIMIT_CLIENTS + 3) /* for I2 */
 #define CHANNEL_QUEUE (4 * LIMIT_CLIENTS)
@@ -55,12 +59,13 @@ void channel_tell(struct pool *pool, const struct proto_pool *message);
 void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 		  const char *text);
 
-/*
- * Does what the manager says, to the end, while the pool drains too: a client may leave, or cancel
- * what the pool would wait for. Returns true once the pool has ended after PROTO_POOL_STOP or
- * PROTO_POOL_HALT, false if the manager is gone.
- */
-bool channel_serve(struct pool *pool);
+/* How long a message waits for memory: poll(2) would say at once that there is room, or that it is
+ * there. */
+extern const struct timespec channel_pause;
+
+/* Sends what it can. Returns the events of poll(2) that the channel's thread waits for; *ret_pause:
+ * how long at most, NULL for any time. */
+short channel_events(struct channel *channel, const struct timespec **ret_pause);
 
 /* Nothing is left to do: channel_serve() returns. */
 void channel_shut(struct pool *pool);

@@ -51,12 +51,6 @@ struct halt {
 	uint32_t job;
 };
 
-/* No job is started from now on. */
-void halt_begin(struct pool *pool);
-
-/* Jobs are started again. After halt_begin(). */
-void halt_end(struct pool *pool);
-
 /* True if no row is to be started: intake_decline() decides. */
 static inline bool halt_declines(const struct halt *halt)
 {

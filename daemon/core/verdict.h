@@ -41,13 +41,6 @@ struct verdict {
 /* The job of this row and generation starts. */
 void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation);
 
-/* The job of this row, which runs here, fails with this code (not 0), unless it has an outcome. */
-void verdict_fail(struct pool *pool, uint32_t row, int32_t code);
-
-/* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it
- * was not begun. */
-bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
-
 /* What the job of this row has so far: one that runs here, or that was set aside here. */
 struct verdict verdict_get(struct pool *pool, uint32_t row);
 

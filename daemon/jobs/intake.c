@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
+#include "daemon/jobs/attach.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/jobs/hang.h"
 #include "common/util.h"

@@ -2,6 +2,10 @@
 # A job's way: ring, queue, run, outcome.
 
 libpool_la_SOURCES += \
+	daemon/jobs/abort.c \
+	daemon/jobs/abort.h \
+	daemon/jobs/attach.c \
+	daemon/jobs/attach.h \
 	daemon/jobs/deadline.c \
 	daemon/jobs/deadline.h \
 	daemon/jobs/drain.c \
@@ -11,6 +15,8 @@ libpool_la_SOURCES += \
 	daemon/jobs/intake.c \
 	daemon/jobs/intake.h \
 	daemon/jobs/intake_turn.c \
+	daemon/jobs/job_hold.c \
+	daemon/jobs/job_hold.h \
 	daemon/jobs/record.c \
 	daemon/jobs/record.h \
 	daemon/jobs/requeue.c \

@@ -38,6 +38,7 @@
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
+#include "daemon/jobs/abort.h"
 #include "daemon/jobs/deadline.h"
 #include "common/util.h"
 #include "daemon/core/pool_state.h"

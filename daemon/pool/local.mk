@@ -8,6 +8,8 @@ libpool_la_SOURCES += \
 	daemon/pool/dispatcher.h \
 	daemon/pool/layout.c \
 	daemon/pool/layout.h \
+	daemon/pool/manager_requests.c \
+	daemon/pool/manager_requests.h \
 	daemon/pool/pool.c \
 	daemon/pool/pool.h \
 	daemon/pool/shake.c \

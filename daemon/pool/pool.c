@@ -30,21 +30,36 @@
 #include "common/low_latency.h"
 #include "common/option_table.h"
 #include "common/relaxed.h"
+#include "common/util.h"
 #include "daemon/core/bell.h"
+#include "daemon/core/channel.h"
 #include "daemon/core/fault.h"
 #include "daemon/core/fork_mode.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/pool_settings.h"
+#include "daemon/core/pool_state.h"
 #include "daemon/core/profile.h"
 #include "daemon/core/trace.h"
-#include "daemon/core/wakeup.h"
-#include "daemon/core/hooks.h"
 #include "daemon/core/verdict.h"
+#include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber.h"
 #include "daemon/host/confine.h"
+#include "daemon/host/module.h"
 #include "daemon/host/topology.h"
+#include "daemon/jobs/abort.h"
+#include "daemon/jobs/deadline.h"
+#include "daemon/jobs/hang.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/pool/allowance.h"
+#include "daemon/pool/dispatcher.h"
 #include "daemon/pool/layout.h"
+#include "daemon/pool/manager_requests.h"
 #include "daemon/pool/shake.h"
+#include "daemon/sched/fair.h"
+#include "daemon/sched/park.h"
+#include "shm/board.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
@@ -57,29 +72,6 @@ struct pool_thread {
 	struct pool *pool;
 	uint32_t worker;
 };
-
-int pool_set(struct pool *pool, const char *name, const char *value)
-{
-	const struct option_row *row = option_find(name);
-	struct options changed = pool_settings(pool);
-	struct options_error error;
-	int r;
-
-	if (row && !(option_is_reloadable(row) && option_is_plain(row)))
-		return -EPERM;
-	r = options_set(&changed, name, value, "set", &error);
-	if (r < 0)
-		return r;
-	pool_take_settings(pool, &changed);
-	/* While there was no limit nobody has left word of what hangs. */
-	if (streq(name, "hang-limit"))
-		hang_expect(pool);
-	log_set_level((enum log_level)options_log_level(&changed));
-	/* Whoever rests does so by these two. */
-	if (streq(name, "scheduler") || streq(name, "spin"))
-		pool_wake_all(pool);
-	return 0;
-}
 
 static void *pool_worker_thread(void *arg)
 {

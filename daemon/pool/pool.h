@@ -48,13 +48,6 @@ void pool_delete(struct pool *pool);
  */
 int pool_run(const struct options *options, int channel);
 
-/*
- * Changes a setting while workers run: an option that can be changed then, and is a number or a
- * word. Nothing comes of one that the manager alone uses.
- * Returns 0, or what options_set() returns; -EPERM for one that cannot be changed.
- */
-int pool_set(struct pool *pool, const char *name, const char *value);
-
 /* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);

@@ -22,6 +22,7 @@
  *   left, every honest job has its outcome unless its word was written over by its own uid, clients
  *   that go are released.
  */
+#include "daemon/jobs/attach.h"
 #include "daemon/jobs/root.h"
 #include "daemon/core/verdict.h"
 #include "shm/ledger.h"

@@ -65,6 +65,7 @@ tests_fuzz_replay_pool_SOURCES = \
 	daemon/jobs/drain.c \
 	daemon/jobs/intake.c \
 	daemon/core/registry.c \
+	daemon/jobs/attach.c \
 	daemon/jobs/requeue.c \
 	tests/fuzz/fuzz_pool.c \
 	tests/fuzz/pool_rig.h \

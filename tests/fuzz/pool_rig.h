@@ -23,6 +23,7 @@
 
 #include "common/crash_site.h"
 #include "common/log.h"
+#include "daemon/jobs/attach.h"
 #include "daemon/pool/layout.h"
 #include "daemon/pool/pool.h"
 #include "daemon/manager/job_recovery.h"

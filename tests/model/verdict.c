@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * verdict.c - a job that is cancelled ends as that, wherever it is
- * (daemon/core/verdict_word.h, daemon/core/verdict.c, daemon/jobs/root.c [V1] to [V3], shm/job.h
+ * (daemon/core/verdict_word.h, daemon/jobs/abort.c, daemon/jobs/root.c [V1] to [V3], shm/job.h
  * [V5])
  *
  * THE PROGRAM, one of four in turn

@@ -12,6 +12,8 @@
 
 #define CHECK_TIMEOUT 60
 #include "daemon/core/stop.h"
+#include "daemon/jobs/attach.h"
+#include "daemon/pool/manager_requests.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"

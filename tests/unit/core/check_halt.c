@@ -9,6 +9,7 @@
 
 #include "daemon/core/wakeup.h"
 #include "daemon/jobs/drain.h"
+#include "daemon/jobs/job_hold.h"
 #include "shm/ledger.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"

@@ -3,6 +3,7 @@
 #include "daemon/core/registry.h"
 #include "shm/ledger.h"
 
+#include "daemon/jobs/attach.h"
 #include "tests/support/intake_rig.h"
 
 #define RING 0u

@@ -13,6 +13,7 @@
 #include "daemon/core/summons.h"
 #include "daemon/engine/aside.h"
 #include "daemon/engine/preempt_switch.h"
+#include "daemon/jobs/abort.h"
 #include "daemon/jobs/root.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "daemon/jobs/abort.h"
 #include "daemon/jobs/root.h"
 #include "daemon/core/verdict.h"
 #include "tests/support/check_unit.h"

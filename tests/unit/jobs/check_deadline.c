@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "daemon/jobs/attach.h"
 #include "daemon/jobs/root.h"
 #include "daemon/core/verdict.h"
 #include "tests/support/check_unit.h"

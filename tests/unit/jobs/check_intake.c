@@ -6,6 +6,7 @@
  */
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/jobs/attach.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/root.h"
 #include "tests/support/intake_rig.h"

@@ -20,6 +20,7 @@
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
 #include "daemon/core/wakeup.h"
+#include "daemon/jobs/attach.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 

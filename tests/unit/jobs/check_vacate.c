@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "daemon/jobs/attach.h"
 #include "tests/support/intake_rig.h"
 
 #define TENANT 1u

@@ -17,6 +17,7 @@
 #include "daemon/core/lazy.h"
 #include "daemon/core/pool_settings.h"
 #include "daemon/engine/strand.h"
+#include "daemon/pool/manager_requests.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/machines.h"
