@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 # The two halves of forkd, libmanager and libpool, and libhost, which both use: everything but main.c,
-# so that tests can link them. Each folder lists its sources; contrib/guide/architecture.md says which
-# folder uses which. The pool's way of a fork has no stack protector, like the modules.
+# so that tests can link them. libengine (core, engine, fiber) is the part of libpool that is to need
+# nothing of the rest. Each folder lists its sources; contrib/guide/architecture.md says which folder
+# uses which. The pool's way of a fork has no stack protector, like the modules.
 
-noinst_LTLIBRARIES += libhost.la libmanager.la libpool.la
+noinst_LTLIBRARIES += libengine.la libhost.la libmanager.la libpool.la
 
 libhost_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
+libengine_la_SOURCES =
+libengine_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAGS) $(HWLOC_CFLAGS)
 libpool_la_SOURCES =
-libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAGS) $(HWLOC_CFLAGS)
+libpool_la_CFLAGS = $(libengine_la_CFLAGS)
+libpool_la_LIBADD = libengine.la
 
 include daemon/host/local.mk
 include daemon/core/local.mk

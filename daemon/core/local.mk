@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The pool's state and its plain data structures; it decides nothing.
 
-libpool_la_SOURCES += \
+libengine_la_SOURCES += \
 	daemon/core/account.h \
 	daemon/core/attend.h \
 	daemon/core/bell.c \
@@ -62,11 +62,11 @@ libpool_la_SOURCES += \
 	daemon/core/worker.h \
 	daemon/core/worker_state.h
 if SWITCH_X86_64
-libpool_la_SOURCES += daemon/core/switch_x86_64.S
+libengine_la_SOURCES += daemon/core/switch_x86_64.S
 endif
 if SWITCH_AARCH64
-libpool_la_SOURCES += daemon/core/switch_aarch64.S
+libengine_la_SOURCES += daemon/core/switch_aarch64.S
 endif
 if SWITCH_UCONTEXT
-libpool_la_SOURCES += daemon/core/switch_ucontext.c
+libengine_la_SOURCES += daemon/core/switch_ucontext.c
 endif

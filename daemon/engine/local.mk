@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Fork, join and steal.
 
-libpool_la_SOURCES += \
+libengine_la_SOURCES += \
 	daemon/engine/alloc.c \
 	daemon/engine/alloc.h \
 	daemon/engine/aside.c \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Fibers.
 
-libpool_la_SOURCES += \
+libengine_la_SOURCES += \
 	daemon/fiber/fiber.c \
 	daemon/fiber/fiber.h \
 	daemon/fiber/fiber_berth.c \
