@@ -23,7 +23,7 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_types.h"
 #include "daemon/host/symbols.h"
 #include "shm/board.h"
 #include "shm/futex.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber.c - a fiber's life: spawned, switched to, leaves its stack, ends
+ * fiber.c - a fiber's life: switched to, leaves its stack, ends
  *
  * WHAT IT IS
  *   A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
@@ -38,52 +38,40 @@
  *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
  *       kept across it.
  *   I4. Entries of fibers are nobody's ancestors: worker->moved stands above each of them.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #include "daemon/fiber/fiber.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/relaxed.h"
 #include "daemon/core/fault.h"
-#include "common/util.h"
-#include "daemon/core/deque.h"
-#include "daemon/core/fiber_stack.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/inbox.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/switch.h"
-#include "daemon/core/worker.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/engine/strand.h"
-#include "daemon/fiber/fiber_berth.h"
-#include "daemon/fiber/fiber_memory.h"
-#include "daemon/fiber/fiber_park.h"
-#include "shm/board.h"
-#include "daemon/core/hooks.h"
-#include "daemon/engine/strand_internal.h"
-#include "daemon/host/topology.h"
 #include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
 #include "daemon/engine/aside.h"
+#include "daemon/engine/strand_internal.h"
+#include "daemon/fiber/counter.h"
+#include "daemon/fiber/create.h"
+#include "daemon/fiber/fiber_berth.h"
+#include "daemon/fiber/fiber_block.h"
+#include "daemon/fiber/fiber_call.h"
+#include "daemon/fiber/fiber_family.h"
+#include "daemon/fiber/fiber_io.h"
+#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
+#include "daemon/fiber/timer_heap.h"
+#include "daemon/host/topology.h"
 
 /* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
 #define FIBER_SPACE	   (UINT64_C(32) << 30)
 #define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
 #define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
-#define FIBER_MEASURE	   64u
 #define FIBER_KEEP	   (UINT64_C(16) << 20) /* of free ones, on each node */
-
-_Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
-	       "kinds");
-
-static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face);
-
-static const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL,
-					   sizeof(struct fk_frame) };
 
 /* Memory for stacks, records and copies, and what workers have for fibers that share stacks. */
 static int fibers_reserve(struct pool *pool)
@@ -142,212 +130,7 @@ void fibers_fini(struct pool *pool)
 	}
 }
 
-struct fiber *fiber_self(void)
-{
-	struct worker *w = worker_self();
-
-	return w ? w->fiber.self : NULL;
-}
-
-bool fiber_is_over(const struct fiber *f)
-{
-	return verdict_get(f->worker->pool, f->face.job).outcome;
-}
-
-/* ------------------------------------------------------------------------ begin and end */
-
-/* A section that the fiber has left open ends. */
-static void fiber_close(struct fiber *f)
-{
-	if (f->side)
-		(void)fk_rt_fiber_block_end();
-}
-
-/* The fiber's own code, on its stack, from its first instruction to its last. */
-static void fiber_main(void *arg)
-{
-	struct fiber *f = arg;
-
-	if (!fiber_is_over(f))
-		f->fn(f->arg);
-	fiber_close(f);
-	fiber_locals_end(f);
-	fiber_close(f);
-	fk_enter(&f->worker->engine.fk, 0);
-	f->after = FIBER_ENDS;
-	switch_leave(&f->context, &f->worker->engine.loop);
-}
-
-bool fiber_charge(struct worker *w, uint64_t bytes)
-{
-	_Atomic uint64_t *held = &w->pool->rows.stack_bytes[w->job.row];
-
-	/* Relaxed: a sum, as in stack.c. */
-	if (add_relaxed(held, bytes) + bytes <= w->engine.cache.max) {
-		COUNT_ADD(w, fiber_bytes, bytes);
-		return true;
-	}
-	sub_relaxed(held, bytes);
-	return false;
-}
-
-void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
-{
-	sub_relaxed(&w->pool->rows.stack_bytes[job], bytes);
-	COUNT_ADD(w, fiber_bytes, -bytes);
-}
-
-void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
-{
-	f->stack = stack;
-	stack->fiber = f;
-	switch_make(&f->context, stack->low, size, fiber_main, f);
-}
-
-/* A stack of its own, at the high end of which the fiber stands. */
-static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct fiber **ret_fiber)
-{
-	struct fiber_stack *stack;
-	struct fiber *f;
-	int r = fiber_stack_get(&w->pool->fibers->stacks, w->group, plan->stack,
-				(enum fiber_stack_kind)plan->kind, &stack);
-
-	if (r < 0)
-		return r;
-	if (!fiber_charge(w, stack->size)) {
-		fiber_stack_put(&w->pool->fibers->stacks, stack);
-		return -ENOMEM;
-	}
-	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
-	memset(f, 0, sizeof(*f));
-	fiber_begin_on(f, stack, (size_t)((char *)f - plan->room - stack->low));
-	*ret_fiber = f;
-	return 0;
-}
-
-/* A record alone: it has a stack once it begins. */
-static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
-			    struct fiber **ret_fiber)
-{
-	size_t size = fiber_memory_size(sizeof(struct fiber));
-	struct fiber *f;
-	int r;
-
-	if (plan->stack > FIBER_BERTH)
-		return -EINVAL;
-	r = fiber_berths_ready(w);
-	if (r < 0)
-		return r;
-	if (!fiber_charge(w, size))
-		return -ENOMEM;
-	f = fiber_memory_get(&w->pool->fibers->blocks, w->index, size);
-	if (!f) {
-		fiber_refund(w, w->job.row, size);
-		return -ENOMEM;
-	}
-	memset(f, 0, sizeof(*f));
-	f->shared = true;
-	*ret_fiber = f;
-	return 0;
-}
-
-int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
-	      struct fiber **ret_fiber)
-{
-	struct fiber *f = NULL;
-	int r = w->pool->fibers->error;
-
-	if (r == 0)
-		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
-						  : fiber_new_own(w, plan, &f);
-	if (r < 0) {
-		COUNT_ADD(w, fibers_refused, r != -EINVAL);
-		return r;
-	}
-	f->face.task = &fiber_task;
-	f->face.job = w->job.row;
-	f->face.top = (char *)&f->face; /* never a worker's sp */
-	f->family = family;
-	f->worker = w;
-	f->fn = plan->fn;
-	f->arg = plan->arg;
-	f->name = plan->name;
-	fk_set_site(&f->face, FK_PARTED);
-	fiber_park_init(&f->park);
-	COUNT(w, fibers);
-	*ret_fiber = f;
-	return 0;
-}
-
-/* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
-static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
-{
-	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
-	/* Relaxed: a statistic. */
-	uint64_t before = load_relaxed(high), used;
-
-	if (w->fiber.ended++ % FIBER_MEASURE)
-		return;
-	used = fiber_stack_high_water(stack);
-	while (used > before &&
-	       !atomic_compare_exchange_weak_explicit(high, &before, used, memory_order_relaxed,
-						      memory_order_relaxed))
-		;
-}
-
-void fiber_free(struct worker *w, struct fiber *f)
-{
-	struct fiber_stack *stack = f->stack;
-
-	if (stack)
-		switch_destroy(&f->context);
-	if (f->shared) {
-		fiber_berth_leave(w, f);
-		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
-		fiber_memory_put(&w->pool->fibers->blocks, f);
-		return;
-	}
-	fiber_refund(w, f->face.job, stack->size);
-	fiber_measure(w, stack);
-	fiber_stack_put(&w->pool->fibers->stacks, stack);
-}
-
 /* ------------------------------------------------------------------------ it runs */
-
-/* Not inlined: each time that a function leaves by it, there is as much on the stack. */
-__attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
-{
-	struct worker *w = f->worker;
-
-	fk_enter(&w->engine.fk, 0);
-	f->after = (uint8_t)after;
-	f->refused = false;
-	switch_to(&f->context, &w->engine.loop);
-	/* Here the fiber is back, maybe on another worker: f->worker. */
-	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
-	return !f->refused;
-}
-
-bool fiber_rest(struct fiber *f)
-{
-	do {
-		if (fiber_leave(f, FIBER_PARKS))
-			return true;
-		/* If not, a waker is about to deliver. */
-	} while (!fiber_park_stay(&f->park));
-	return fiber_park_reason(&f->park) != FIBER_STAYED;
-}
-
-void fiber_put(struct worker *w, struct fiber *f)
-{
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	if (!strand_push(w, &f->face)) {
-		fiber_send(w, f);
-		worker_ask(w);
-		return;
-	}
-	w->engine.moved = w->engine.fk.bottom;
-}
 
 /*
  * In the loop: the fiber goes to the newest end, and what is oldest goes on, as if the worker had
@@ -473,8 +256,8 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 	/* One that could not leave goes straight back. */
 	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f, sent)))
 		return NULL;
-	if (f->shared)
-		fiber_berth_enter(w, f);
+	if (f->shared && fiber_berth_enter(w, f))
+		fiber_begin_on(f, f->copy.berth->stack, f->copy.berth->stack->size);
 	if (f->worker != w) {
 		COUNT(w, fiber_moves);
 		f->worker = w;
@@ -491,48 +274,9 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 	return next;
 }
 
+const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL, sizeof(struct fk_frame) };
+
 /* ------------------------------------------------------------------------ what fibers call */
-
-int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter, uint32_t kind,
-		      size_t stack, const char *name)
-{
-	struct fiber_plan plan = {
-		.fn = fn, .arg = arg, .name = name, .kind = kind, .stack = stack
-	};
-	struct fiber *self = fiber_self(), *f;
-	struct worker *w;
-	bool asked;
-	int r;
-
-	if (!self)
-		return -EPERM;
-	if (fiber_on_shared_stack(self, arg, 1) ||
-	    (counter && fiber_on_shared_stack(self, counter, sizeof(*counter))))
-		return -EINVAL;
-	w = strand_enter(&self->worker->engine.fk);
-	r = fiber_is_over(self) ? -ECANCELED : 0;
-	if (r == 0)
-		r = fiber_new(w, self->family, &plan, &f);
-	if (r == 0 && counter) {
-		f->counter = counter;
-		r = fiber_counter_begin(counter);
-		if (r < 0)
-			fiber_free(w, f);
-	}
-	if (r < 0) {
-		fk_enter(&w->engine.fk, (uintptr_t)&self->face);
-		return r;
-	}
-	f->depth = self->depth + 1;
-	/* Relaxed: the caller is one of them. */
-	add_relaxed(&self->family->live, 1);
-	fiber_put(w, f);
-	asked = !load_relaxed(&w->engine.fk.limit);
-	fk_enter(&w->engine.fk, (uintptr_t)&self->face);
-	if (asked)
-		(void)fiber_leave(self, FIBER_AGAIN);
-	return 0;
-}
 
 int fk_rt_fiber_yield(void)
 {

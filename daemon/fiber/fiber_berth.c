@@ -2,9 +2,6 @@
 /*
  * fiber_berth.c - stacks that many fibers share
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fiber_berth.h.
- *
  * SANITIZERS
  *   Each fiber is a context of its own to them, though many are at one address. To ThreadSanitizer
  *   each is a thread that hands over to the loop, which copies, and hands over to the next: all in
@@ -12,9 +9,6 @@
  *   taken away as the next one's bytes come in, and those of that one do not come back, so an
  *   overflow within a frame is not found after its fiber has waited. Valgrind is told that what was
  *   below somebody's stack pointer may be written.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fiber_berth.h.
  */
 #include "daemon/fiber/fiber_berth.h"
 
@@ -23,17 +17,16 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "daemon/sched/alarm.h"
-#include "daemon/fiber/fiber.h"
-#include "common/util.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/inbox.h"
-#include "daemon/core/pool_state.h"
-#include "daemon/core/switch.h"
-#include "daemon/core/worker.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber_memory.h"
 #include "daemon/core/policy.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
+#include "daemon/sched/alarm.h"
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
@@ -52,13 +45,6 @@
 #endif
 
 _Static_assert(FIBER_BERTH <= FIBER_MEMORY_MAX, "there are blocks for all that may be there");
-
-struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
-{
-	/* ORDER berth/holder [B7]: acquire, the berth as the holder before has left it. Pairs with
-	 * fiber_berth_take(). */
-	return &w->pool->workers[atomic_load_explicit(&berth->holder, memory_order_acquire)];
-}
 
 int fiber_berths_ready(struct worker *w)
 {
@@ -161,7 +147,7 @@ static void fiber_berth_in(struct fiber *f)
 	memcpy(low, f->copy.bytes, used);
 }
 
-void fiber_berth_enter(struct worker *w, struct fiber *f)
+bool fiber_berth_enter(struct worker *w, struct fiber *f)
 {
 	bool begins = !f->copy.berth || !f->stack;
 	struct fiber_berth *berth;
@@ -170,7 +156,7 @@ void fiber_berth_enter(struct worker *w, struct fiber *f)
 		f->copy.berth = &w->pool->fibers->berths.berths[w->index];
 	berth = f->copy.berth;
 	if (berth->resident == f)
-		return;
+		return false;
 #ifdef FK_SANITIZE_ADDRESS
 	ASAN_UNPOISON_MEMORY_REGION(berth->stack->low, berth->stack->size);
 #endif
@@ -178,10 +164,9 @@ void fiber_berth_enter(struct worker *w, struct fiber *f)
 		fiber_berth_out(w, berth->resident);
 	berth->resident = f;
 	berth->stack->fiber = f;
-	if (begins)
-		fiber_begin_on(f, berth->stack, berth->stack->size);
-	else
+	if (!begins)
 		fiber_berth_in(f);
+	return begins;
 }
 
 static void fiber_berth_drop(struct worker *w, struct fiber *f)

@@ -27,8 +27,7 @@
  *   (strand_attend()); a thief that takes it there sends it to the holder.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   fiber_berth_holder(): any thread of the pool. The rest: workers, in the loop, and
- *   fiber_berths_ready() from fibers that spawn.
+ *   Workers, in the loop, and fiber_berths_ready() from fibers that spawn.
  *
  * INVARIANTS
  *   I1. Only the holder changes `holder`, in its loop, while no fiber runs on the berth; and only
@@ -44,62 +43,28 @@
  *   I4. Whatever others need of a fiber that waits is in its record: its park word, its timer, its
  *       node, what it has called. What an author leaves on the stack for others is refused where it
  *       can be seen: fiber_on_shared_stack().
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #ifndef DAEMON_FIBER_FIBER_BERTH_H
 #define DAEMON_FIBER_FIBER_BERTH_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#include "common/util.h"
 
 struct fiber;
-struct fiber_stack;
 struct worker;
 
 #define FIBER_BERTH ((size_t)256 << 10) /* bytes of a stack that is shared */
-
-struct fiber_berth {
-	/* the holder writes; others read where fibers are to be sent */
-	_Alignas(CACHE_LINE) _Atomic uint32_t holder; /* a worker's index */
-	/* constant once there are fibers of it */
-	uint32_t home; /* the same */
-	struct fiber_stack *stack;
-	/* the holder's */
-	struct fiber *resident; /* whose bytes are there, or NULL */
-};
-
-struct fiber_berths {
-	struct fiber_berth *berths; /* one for each worker */
-	pthread_mutex_t lock;	    /* of who gets their stacks */
-	_Atomic bool ready;
-};
-
-/* What a fiber has of it. */
-struct fiber_copy {
-	struct fiber_berth *berth; /* NULL: it has not begun */
-	char *bytes;		   /* room for what it has on the stack */
-	uint32_t room;		   /* bytes */
-};
 
 /* Sees to it that all berths have their stacks. Returns 0 or a negative errno: see
  * fiber_stack_get(). */
 int fiber_berths_ready(struct worker *worker);
 
-/* Who runs the berth's fibers now. w: any worker of its pool. */
-struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth);
-
 /* In the loop: may the worker run this fiber? False: it was sent to who may. */
 bool fiber_berth_take(struct worker *worker, struct fiber *fiber);
 
-/* The same worker, next: the berth has the fiber's bytes, or a stack for it to begin on. */
-void fiber_berth_enter(struct worker *worker, struct fiber *fiber);
+/* The same worker, next: the berth has the fiber's bytes. True: there are none yet, and the fiber
+ * is to begin there (fiber_begin_on()). */
+bool fiber_berth_enter(struct worker *worker, struct fiber *fiber);
 
 /* The same worker, when the fiber has left its stack: room for what is on it. False: there is none,
  * and the fiber is to go on before any other of the berth. */

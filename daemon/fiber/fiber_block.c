@@ -40,11 +40,11 @@
  *
  * LOCKS
  *   That of the queue; none other is taken with it held.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Side threads die with the whole pool; which fiber ran there is told by fault.c.
  */
+#include "daemon/fiber/fiber_block.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -53,13 +53,12 @@
 #include "common/options.h"
 #include "daemon/core/fault.h"
 #include "daemon/core/hooks.h"
-#include "daemon/fiber/fiber.h"
-#include "common/util.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/switch.h"
 #include "daemon/core/worker.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/engine/strand_internal.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
 #include "daemon/host/topology.h"
 
 #define FIBER_SIDE_STACK (256u << 10) /* of a side thread itself; its fibers have theirs */

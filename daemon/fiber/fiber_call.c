@@ -1,57 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_call.c - frames run fibers, and fibers run frames
+ * fiber_call.c - fibers run frames
  *
  * WHAT IT IS
- *   A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker; it
- *   goes on where the last fiber of the family has ended.
  *   A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
  *   first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
  *   ended, by a C return or because the loop resumes the bridge, on whatever worker, the
  *   fiber goes on there.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers: fk_rt_fiber_run() from a frame, fk_rt_fiber_call() from a fiber, the rest the loop.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
+ *   Workers: fk_rt_fiber_call() from a fiber, the rest the loop.
  */
+#include "daemon/fiber/fiber_call.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/fiber/fiber.h"
-#include "common/util.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/stack.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/engine/strand.h"
+#include "daemon/core/hooks.h"
+#include "daemon/core/worker.h"
+#include "daemon/engine/strand_internal.h"
 #include "daemon/fiber/fiber_berth.h"
 #include "daemon/fiber/fiber_memory.h"
-#include "daemon/engine/strand_internal.h"
-#include "daemon/core/hooks.h"
-
-struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, uint32_t site,
-				 void (*fn)(void *), size_t stack, const char *name)
-{
-	uintptr_t current = fk->current;
-	struct worker *w = strand_enter(fk);
-	struct fiber_family *family;
-	int r = fiber_family_new(w, frame, fn, stack, name, &family);
-
-	STRAND_PROFILE(w, stop);
-	if (r < 0) {
-		worker_fail(w, r);
-		fk_enter(fk, current);
-		return NULL;
-	}
-	fk_set_site(frame, site | FK_PARTED);
-	strand_set_aside(w, frame);
-	if (!strand_own_stack(w))
-		worker_fail(w, -ENOMEM);
-	/* The front's ancestors are none of what its fibers call. */
-	w->engine.moved = w->engine.fk.bottom;
-	return &family->root->face;
-}
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/self.h"
 
 static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_frame *bridge)
 {

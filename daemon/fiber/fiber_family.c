@@ -1,101 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_family.c - families of fibers: how they begin, how they end, how cancels reach them
+ * fiber_family.c - families of fibers: how they begin, and how they end
  *
  * WHAT IT IS
  *   The root fiber of a family is run by a frame, the front, which is set aside until the family's
  *   last fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends
  *   jobs (root.c) knows nothing of fibers. Families that live stand in lists by their job's row,
- *   their fibers that wait in lists of theirs: that is where who ends a job early finds them.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers; fibers_cancel() any thread of the pool, and code of tasks; fibers_look() the
- *   dispatcher.
+ *   their fibers that wait in lists of theirs (parked.c): there cancel.c finds them.
  *
  * INVARIANTS
  *   I1. A family is in the list of its row's bucket from before its first fiber runs until all have
- *       ended. Who cancels finds it there with the lock of the bucket held, and says `telling`
- *       before it lets go of that: who would take it out of the list waits then. So it lives
- *       meanwhile. The family stands on its root's stack, which is given back after that. A
- *       family is told once, for its job is over for good.
- *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks; who
- *       cancels has put the verdict there before it looks at the list. Both take the shard's lock
- *       in between: one sees the other. Who cancels takes FIBER_TELL of them at a time off the
- *       list, into another one, so that fibers which go on come in between; if those were fewer
- *       the list was empty, and who comes later sees the verdict.
- *   I3. live counts the fibers that have not ended; one that lives counts the next up. Whoever
- *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
- *   I4. A wait that is cut short continues until the others have ended, because they may use what
- *       is on the waiting fiber's stack. Fibers that wait for each other's end would do so for
- *       ever. A fiber that begins such a wait has the dispatcher look, and the dispatcher looks
- *       again until there is no such wait. A family is stuck if all of its fibers are in such
- *       waits. Then some of these waits end with -ECANCELED: of the fibers whose counter is not on
- *       their own stack those that are deepest in the tree of spawns.
- *       No fiber that is left uses a stack that goes, if what is on the stack of a fiber, a counter
- *       too, is used by that fiber and its descendants alone: forkd-fibers(7) demands it.
- *       Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
- *       deeper than those that are parted: the deepest of all would wait for a counter on its own
- *       stack. That counts a fiber that has not ended, and which the owner or a descendant has
- *       spawned: a deeper one. So in each stuck family there is a fiber to part. Then the others'
- *       waits end as usual, or the next look finds those that are the deepest now.
- *       A look compares two: no such wait began or ended between them, and none during the second.
- *       A body that waits again each time keeps its family stuck: after hang-limit the pool ends,
- *       with this job to blame.
- *       Where the job has several families, one may wait for fibers of another: it counts as stuck
- *       after hang-limit.
+ *       ended. A thread that cancels finds it there with the lock of the bucket held, and sets
+ *       `telling` before it lets go of that: a worker that would take it out of the list waits
+ *       then. So it lives meanwhile. The family stands on its root's stack, which is given back
+ *       after that.
+ *   I2. live counts the fibers that have not ended; one that lives counts the next up. The fiber
+ *       that counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the
+ *       front.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
-#include <errno.h>
-#include <inttypes.h>
+#include "daemon/fiber/fiber_family.h"
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/relaxed.h"
-#include "daemon/core/fault.h"
-#include "daemon/core/hooks.h"
-#include "daemon/fiber/fiber.h"
-#include "common/util.h"
-#include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/wakeup.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/engine/strand.h"
-#include "daemon/fiber/fiber_park.h"
-#include "daemon/jobs/hang.h"
+#include "daemon/core/worker.h"
 #include "daemon/engine/strand_internal.h"
-#include "daemon/core/verdict.h"
-#include "shm/ledger.h"
+#include "daemon/fiber/create.h"
 
-#define FIBER_TELL  64u			 /* that are cancelled with the lock held */
-#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-limit, if there is none */
-#define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* while fibers only wait for others to end */
-#define FIBER_REST  16u			 /* times as long as a look took, before the next */
-
-static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
-{
-	return &pool->fibers->buckets[row % FIBER_BUCKETS];
-}
-
-int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *), size_t stack,
-		     const char *name, struct fiber_family **ret_family)
+int fiber_family_new(struct worker *w, struct fk_frame *front, const struct fiber_plan *plan,
+		     struct fiber_family **ret_family)
 {
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
 	struct fiber_family *family;
 	struct fiber *root;
-	struct fiber_plan plan = {
-		.fn = fn,
-		.arg = front,
-		.name = name,
-		.kind = FK_STACK_GUARDED,
-		.stack = stack,
-		.room = sizeof(*family),
-	};
-	int r = fiber_new(w, NULL, &plan, &root);
+	int r = fiber_new(w, NULL, plan, &root);
 
 	if (r < 0)
 		return r;
@@ -148,63 +87,6 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 	return front;
 }
 
-/* Puts it into a list of its worker's shard. */
-static void fiber_enlist(struct fiber *f, bool told)
-{
-	struct fiber_shard *shard;
-
-	f->shard = f->worker->index % FIBER_SHARDS;
-	shard = &f->family->shards[f->shard];
-	pthread_mutex_lock(&shard->lock);
-	fiber_list_add(told ? &shard->told : &shard->parked, &f->link);
-	pthread_mutex_unlock(&shard->lock);
-}
-
-void fiber_wait_begin(struct fiber *f)
-{
-	fiber_enlist(f, false);
-}
-
-void fiber_wait_end(struct fiber *f)
-{
-	struct fiber_shard *shard = &f->family->shards[f->shard];
-
-	pthread_mutex_lock(&shard->lock);
-	fiber_list_remove(&f->link);
-	pthread_mutex_unlock(&shard->lock);
-}
-
-/* Cancels some of those that wait. False: these were all. */
-static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
-{
-	uint32_t n = 0;
-
-	pthread_mutex_lock(&shard->lock);
-	for (; n < FIBER_TELL && shard->parked.next != &shard->parked; n++) {
-		struct fiber_link *link = shard->parked.next;
-		struct fiber *f = container_of(link, struct fiber, link);
-
-		fiber_list_remove(link);
-		fiber_list_add(&shard->told, link);
-		if (f->does_io)
-			fiber_io_end(pool, f, -ECANCELED);
-		if (fiber_park_cancel(&f->park) == FIBER_RUN)
-			fiber_ready(NULL, f);
-	}
-	pthread_mutex_unlock(&shard->lock);
-	return n == FIBER_TELL;
-}
-
-/* A family of this job that has not been told, or NULL. Lock held. */
-static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, uint32_t row)
-{
-	struct fiber_family *family = bucket->first;
-
-	while (family && (family->front->job != row || family->told))
-		family = family->next;
-	return family;
-}
-
 bool fibers_has_family(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
@@ -216,198 +98,4 @@ bool fibers_has_family(struct pool *pool, uint32_t row)
 		family = family->next;
 	pthread_mutex_unlock(&bucket->lock);
 	return family;
-}
-
-void fibers_cancel(struct pool *pool, uint32_t row)
-{
-	struct fiber_bucket *bucket = fiber_bucket(pool, row);
-	struct fiber_family *family;
-
-	pthread_mutex_lock(&bucket->lock);
-	/* The job may have ended since, and the row be another's: that has no verdict. */
-	while ((family = fiber_family_to_tell(bucket, row)) && verdict_get(pool, row).outcome) {
-		family->told = family->telling = true;
-		pthread_mutex_unlock(&bucket->lock);
-		for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-			while (fiber_shard_cancel(pool, &family->shards[i]))
-				;
-		pthread_mutex_lock(&bucket->lock);
-		family->telling = false;
-		pthread_cond_broadcast(&bucket->told);
-	}
-	pthread_mutex_unlock(&bucket->lock);
-	fiber_blocks_cancel(pool, row);
-}
-
-/* ------------------------------------------------------------------------ that never end */
-
-/* Relaxed throughout: the dispatcher looks more than once. */
-static void fiber_held_count(struct fiber_family *family, uint64_t n)
-{
-	add_relaxed(&family->held, n);
-	store_relaxed(&family->stuck_ns, 0);
-}
-
-void fiber_held_begin(struct fiber *f)
-{
-	struct pool *pool = f->worker->pool;
-
-	fiber_enlist(f, true);
-	fiber_held_count(f->family, 1);
-	if (load_relaxed(&pool->fibers->look_ns))
-		return;
-	store_relaxed(&pool->fibers->look_ns, clock_ns() + FIBER_LOOK);
-	pool_wake_dispatcher(pool);
-}
-
-void fiber_held_end(struct fiber *f)
-{
-	fiber_held_count(f->family, -UINT64_C(1));
-	fiber_wait_end(f);
-}
-
-/* The counter that it waits for is not on its own stack. */
-static bool fiber_waits_elsewhere(const struct fiber *f)
-{
-	return f->shared ||
-	       (uintptr_t)f->waits.node.counter - (uintptr_t)f->stack->low >= f->stack->size;
-}
-
-/* Looks at the fibers of a family that only wait for others to end. Returns how many they are, 0 if
- * one of them runs; and of those that wait elsewhere the depth of the deepest + 1, 0: there is
- * none. */
-static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_depth)
-{
-	bool runs = false;
-	uint64_t n = 0;
-
-	*ret_depth = 0;
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_shard *shard = &family->shards[i];
-
-		pthread_mutex_lock(&shard->lock);
-		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
-			struct fiber *f = container_of(l, struct fiber, link);
-
-			n++;
-			if (!fiber_park_holds(&f->park))
-				runs = true;
-			else if (fiber_waits_elsewhere(f))
-				*ret_depth = max(*ret_depth, f->depth + 1);
-		}
-		pthread_mutex_unlock(&shard->lock);
-	}
-	return runs ? 0 : n;
-}
-
-/* Ends the waits of those of this depth that wait elsewhere. */
-static void fiber_family_part(struct fiber_family *family, uint64_t depth)
-{
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_shard *shard = &family->shards[i];
-
-		pthread_mutex_lock(&shard->lock);
-		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
-			struct fiber *f = container_of(l, struct fiber, link);
-			uint64_t generation = fiber_park_holds(&f->park);
-
-			if (generation && f->depth == depth && fiber_waits_elsewhere(f) &&
-			    fiber_park_wake(&f->park, generation, FIBER_CANCEL) == FIBER_RUN)
-				fiber_ready(NULL, f);
-		}
-		pthread_mutex_unlock(&shard->lock);
-	}
-}
-
-/* ns that it has to be stuck for: none, if nothing but its own fibers can end its waits. */
-static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_bucket *bucket,
-				      const struct fiber_family *family)
-{
-	const struct fiber_family *other = bucket->first;
-	uint64_t limit = pool_hang_limit(pool);
-
-	while (other && (other == family || other->front->job != family->front->job))
-		other = other->next;
-	if (!other)
-		return 0;
-	return limit ? limit : FIBER_STUCK;
-}
-
-/*
- * Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
- * wait for others have ended by then. If it does not fall for hang-limit, a body goes back to its
- * wait each time, and would do so for ever.
- */
-static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, uint64_t depth,
-			       uint64_t now)
-{
-	if (!family->depth || depth < family->depth) {
-		family->depth = depth;
-		family->vain_ns = 0;
-	} else {
-		/* Looks that come late do not count for more. */
-		family->vain_ns += min(now - family->parted_ns, 4 * FIBER_LOOK);
-	}
-	family->parted_ns = now;
-	return pool->hooks->hang_is_reached(pool, &family->vain_ns);
-}
-
-/* Bucket locked. Returns whether it is to be looked at again. */
-static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *bucket,
-			      struct fiber_family *family, uint64_t now)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT;
-	uint32_t row = family->front->job;
-	uint64_t depth;
-	uint64_t held = load_relaxed(&family->held);
-	uint64_t since = load_relaxed(&family->stuck_ns);
-
-	if (held < load_relaxed(&family->live) || !held) {
-		store_relaxed(&family->stuck_ns, 0);
-		return held;
-	}
-	if (!since) {
-		store_relaxed(&family->stuck_ns, now);
-		return true;
-	}
-	/* One that runs has begun or ended such a wait, or is about to. */
-	if (now - since < fiber_family_patience(pool, bucket, family) ||
-	    fiber_family_survey(family, &depth) != held || !depth ||
-	    load_relaxed(&family->stuck_ns) != since)
-		return true;
-	if (fiber_family_hangs(pool, family, depth, now))
-		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
-			   ledger_row(pool->arena, row).generation, family->vain_ns);
-	log_limited(&limit, LOG_LEVEL_WARNING,
-		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
-		    "waits end with ECANCELED",
-		    row % pool->max_jobs, row / pool->max_jobs, held);
-	fiber_family_part(family, depth - 1);
-	return true;
-}
-
-uint64_t fibers_look(struct pool *pool)
-{
-	_Atomic uint64_t *look_ns = &pool->fibers->look_ns;
-	uint64_t at = load_relaxed(look_ns), now;
-	bool again = false;
-
-	if (!at || (now = clock_ns()) < at)
-		return at;
-	/* Before the look: who begins a wait behind it finds 0. */
-	store_relaxed(look_ns, 0);
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		struct fiber_bucket *bucket = &pool->fibers->buckets[i];
-
-		pthread_mutex_lock(&bucket->lock);
-		for (struct fiber_family *family = bucket->first; family; family = family->next)
-			again |= fiber_family_look(pool, bucket, family, now);
-		pthread_mutex_unlock(&bucket->lock);
-	}
-	if (!again)
-		return load_relaxed(look_ns);
-	/* Many families take long, and this thread has more to do. */
-	at = now + max(FIBER_LOOK, FIBER_REST * (clock_ns() - now));
-	store_relaxed(look_ns, at);
-	return at;
 }

@@ -29,12 +29,11 @@
  *       heap, under the lock under which the fiber takes it out before it goes on. Both come after
  *       the operation was left to the poller (poller.c, I1).
  *   I4. No end is missed: a fiber is in the list before it looks at its job's verdict
- *       (fiber_family.c, I2), and ends its own operation if there is one.
+ *       (cancel.c, I2), and ends its own operation if there is one.
  *   I5. Nothing here blocks the worker: no call is made that waits, whatever the descriptor is.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool. Who is at the other end of a descriptor is the task's.
  */
+#include "daemon/fiber/fiber_io.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -42,13 +41,14 @@
 
 #include "common/clock.h"
 #include "common/options.h"
-#include "daemon/fiber/fiber.h"
-#include "common/util.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
-#include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber_park.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/parked.h"
 #include "daemon/fiber/poller.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
+#include "daemon/fiber/timer_heap.h"
 #include "shm/board.h"
 
 #define FIBER_IO_MAX   ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */

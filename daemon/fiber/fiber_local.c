@@ -8,17 +8,18 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Fibers.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
+#include "daemon/fiber/fiber_local.h"
+
+#include <pthread.h>
 #include <string.h>
 
 #include "common/relaxed.h"
-#include "daemon/fiber/fiber.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/worker_state.h"
+#include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/self.h"
 
 static pthread_mutex_t fiber_keys_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t fiber_n_keys;

@@ -73,8 +73,8 @@
  *   Nobody has { park, generation } any more when the fiber ends: the word goes with it, and the
  *   next fiber there begins with generation 0 again. So the fiber itself takes back what it has
  *   told others, before its wait returns, under the lock under which they look at it: its node
- *   (fiber_wait.c, I1), its timer (fiber_time.c, I1), the link by which who cancels finds it
- *   (fiber_family.c, I2). A waker that comes without such a lock would need the word to stay. 2^48
+ *   (fiber_wait.c, I1), its timer (timer_heap.c, I1), the link by which a cancel finds it
+ *   (cancel.c, I2). A waker that comes without such a lock would need the word to stay. 2^48
  *   parks of a fiber are some years: the generation does not come again while a waker is late.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

@@ -8,7 +8,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/aside.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/cancel.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/sched/starved.h"
 #include "shm/fence.h"

@@ -16,7 +16,7 @@
 #include "common/relaxed.h"
 #include "common/valgrind.h"
 #include "daemon/core/fault.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_family.h"
 #include "common/util.h"
 #include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"

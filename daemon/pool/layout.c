@@ -10,6 +10,8 @@
 #include "common/log.h"
 #include "daemon/core/mapping.h"
 #include "daemon/core/pool_settings.h"
+#include "daemon/core/stack.h"
+#include "daemon/core/worker.h"
 #include "daemon/pool/pool.h"
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"

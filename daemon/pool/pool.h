@@ -15,7 +15,7 @@
 #include "common/options.h"
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_types.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/intake.h"

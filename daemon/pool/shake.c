@@ -29,6 +29,7 @@
 #include "common/low_latency.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/worker.h"
 #include "daemon/pool/pool.h"
 
 #define SHAKE_BURST 8u	 /* at a time, at most */

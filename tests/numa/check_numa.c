@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "daemon/core/worker.h"
 #include "daemon/host/topology.h"
 #include "tests/support/check_unit.h"
 #include "tests/numa/numa_pages.h"

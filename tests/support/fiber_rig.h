@@ -25,7 +25,7 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_types.h"
 #include "daemon/jobs/root.h"
 #include "shm/job.h"
 #include "tests/support/quiet.h"

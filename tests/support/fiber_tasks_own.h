@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_types.h"
 #include "tests/support/fiber_rig.h"
 
 /* ------------------------------------------------------------------------ data */

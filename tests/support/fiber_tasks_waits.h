@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/self.h"
 #include "tests/support/fiber_rig.h"
 
 /* ------------------------------------------------------------------------ turns */

@@ -17,6 +17,7 @@
 
 #include <forkd/task.h>
 
+#include "daemon/core/worker.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60

@@ -9,6 +9,8 @@
 #include "common/clock.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/fiber.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
 #include "shm/futex.h"

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "daemon/core/worker.h"
 #include "daemon/pool/shake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"

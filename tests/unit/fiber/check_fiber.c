@@ -19,6 +19,7 @@
 #include <forkd/fiber.h>
 
 #include "daemon/engine/strand.h"
+#include "daemon/fiber/cancel.h"
 #include "daemon/core/verdict.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"

@@ -25,6 +25,7 @@ static _Atomic uint32_t kind; /* of what tasks spawn */
 #include "common/clock.h"
 #include "daemon/sched/park.h"
 #include "daemon/engine/strand.h"
+#include "daemon/fiber/fiber_berth.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_rig.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "daemon/core/worker.h"
 #include "daemon/sched/vtime.h"
 #include "shm/futex.h"
 #include "tests/support/intake_rig.h"

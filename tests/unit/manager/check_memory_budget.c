@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "daemon/core/worker.h"
 #include "daemon/manager/memory_limit.h"
 #include "daemon/pool/pool.h"
 #include "shm/ledger.h"

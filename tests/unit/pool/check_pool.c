@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool: groups, victims and where memory lies, on machines that are not here. */
+#include "daemon/core/worker.h"
 #include "daemon/pool/pool.h"
 
 #include <check.h>

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/core/worker.h"
 #include "daemon/pool/manager_requests.h"
 #include "tests/support/intake_rig.h"
 #include "tests/support/tasks.h"

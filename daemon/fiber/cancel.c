@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel.c - the fibers of a job that is over wait no more
+ *
+ * INVARIANTS
+ *   I1. A family is told once, for its job is over for good. It lives meanwhile (fiber_family.c,
+ *       I1).
+ *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks. The
+ *       thread that cancels has put the verdict there before it looks at the list. Both take the
+ *       shard's lock in between: one sees the other. The thread takes FIBER_TELL of them at a time
+ *       off the list, into another one, so that fibers which go on come in between. If those were
+ *       fewer the list was empty, and a fiber that comes later sees the verdict.
+ */
+#include "daemon/fiber/cancel.h"
+
+#include "daemon/core/pool_state.h"
+#include "daemon/core/verdict.h"
+#include "daemon/fiber/fiber_block.h"
+#include "daemon/fiber/fiber_family.h"
+#include "daemon/fiber/fiber_io.h"
+#include "daemon/fiber/ready.h"
+
+#define FIBER_TELL 64u /* that are cancelled with the lock held */
+
+/* Cancels some of those that wait. False: these were all. */
+static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&shard->lock);
+	for (; n < FIBER_TELL && shard->parked.next != &shard->parked; n++) {
+		struct fiber_link *link = shard->parked.next;
+		struct fiber *f = container_of(link, struct fiber, link);
+
+		fiber_list_remove(link);
+		fiber_list_add(&shard->told, link);
+		if (f->does_io)
+			fiber_io_end(pool, f, -ECANCELED);
+		if (fiber_park_cancel(&f->park) == FIBER_RUN)
+			fiber_ready(NULL, f);
+	}
+	pthread_mutex_unlock(&shard->lock);
+	return n == FIBER_TELL;
+}
+
+/* A family of this job that has not been told, or NULL. Lock held. */
+static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, uint32_t row)
+{
+	struct fiber_family *family = bucket->first;
+
+	while (family && (family->front->job != row || family->told))
+		family = family->next;
+	return family;
+}
+
+void fibers_cancel(struct pool *pool, uint32_t row)
+{
+	struct fiber_bucket *bucket = fiber_bucket(pool, row);
+	struct fiber_family *family;
+
+	pthread_mutex_lock(&bucket->lock);
+	/* The job may have ended since, and the row be another's: that has no verdict. */
+	while ((family = fiber_family_to_tell(bucket, row)) && verdict_get(pool, row).outcome) {
+		family->told = family->telling = true;
+		pthread_mutex_unlock(&bucket->lock);
+		for (uint32_t i = 0; i < FIBER_SHARDS; i++)
+			while (fiber_shard_cancel(pool, &family->shards[i]))
+				;
+		pthread_mutex_lock(&bucket->lock);
+		family->telling = false;
+		pthread_cond_broadcast(&bucket->told);
+	}
+	pthread_mutex_unlock(&bucket->lock);
+	fiber_blocks_cancel(pool, row);
+}

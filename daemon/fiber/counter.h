@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* counter.h - counters of authors, by fiber_counter.h */
+#ifndef DAEMON_FIBER_COUNTER_H
+#define DAEMON_FIBER_COUNTER_H
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "daemon/fiber/fiber_types.h"
+
+#define FIBER_COUNTS_FIBERS UINT64_C(0) /* fk_kind: FK_COUNTER */
+#define FIBER_COUNTS_ANY    UINT64_C(1) /* FK_COUNTER_OF() */
+
+/* Authors' counters live once. */
+static inline struct fiber_counter_ref fiber_counter_of(struct fk_counter *counter)
+{
+	return (struct fiber_counter_ref){ (struct fiber_counter *)(void *)counter, 1 };
+}
+
+/* What authors are told. */
+static inline int fiber_counter_error(enum fiber_counter_result result)
+{
+	switch (result) {
+	case FIBER_COUNTER_OK:
+	case FIBER_COUNTER_REACHED:
+		return 0;
+	case FIBER_COUNTER_RANGE:
+		return -ERANGE;
+	case FIBER_COUNTER_STALE:
+	case FIBER_COUNTER_TWICE:
+		return -EINVAL;
+	}
+	__builtin_unreachable();
+}
+
+/* A fiber is spawned with this counter. Returns 0; -EINVAL if it is none for fibers, -ERANGE. */
+int fiber_counter_begin(struct fk_counter *counter);
+/* It has ended, or was not spawned after all. */
+void fiber_counter_end(struct worker *worker, struct fk_counter *counter);
+
+#endif

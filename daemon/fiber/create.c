@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * create.c - the record of a fiber, and its stack
+ *
+ * WHAT IT IS
+ *   A fiber stands at the high end of its own stack. One that shares a stack stands in a block, and
+ *   gets the stack when it begins.
+ */
+#include "daemon/fiber/create.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/relaxed.h"
+#include "daemon/core/fiber_stack.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/switch.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/fiber_berth.h"
+#include "daemon/fiber/fiber_block.h"
+#include "daemon/fiber/fiber_local.h"
+#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/self.h"
+#include "shm/board.h"
+
+#define FIBER_MEASURE 64u /* fibers that end, for each whose stack is measured */
+
+_Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
+	       "kinds");
+
+/* A section that the fiber has left open ends. */
+static void fiber_close(struct fiber *f)
+{
+	if (f->side)
+		(void)fk_rt_fiber_block_end();
+}
+
+/* The fiber's own code, on its stack, from its first instruction to its last. */
+static void fiber_main(void *arg)
+{
+	struct fiber *f = arg;
+
+	if (!fiber_is_over(f))
+		f->fn(f->arg);
+	fiber_close(f);
+	fiber_locals_end(f);
+	fiber_close(f);
+	fk_enter(&f->worker->engine.fk, 0);
+	f->after = FIBER_ENDS;
+	switch_leave(&f->context, &f->worker->engine.loop);
+}
+
+void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
+{
+	f->stack = stack;
+	stack->fiber = f;
+	switch_make(&f->context, stack->low, size, fiber_main, f);
+}
+
+/* A stack of its own, at the high end of which the fiber stands. */
+static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct fiber **ret_fiber)
+{
+	struct fiber_stack *stack;
+	struct fiber *f;
+	int r = fiber_stack_get(&w->pool->fibers->stacks, w->group, plan->stack,
+				(enum fiber_stack_kind)plan->kind, &stack);
+
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, stack->size)) {
+		fiber_stack_put(&w->pool->fibers->stacks, stack);
+		return -ENOMEM;
+	}
+	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
+	memset(f, 0, sizeof(*f));
+	fiber_begin_on(f, stack, (size_t)((char *)f - plan->room - stack->low));
+	*ret_fiber = f;
+	return 0;
+}
+
+/* A record alone: it has a stack once it begins. */
+static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
+			    struct fiber **ret_fiber)
+{
+	size_t size = fiber_memory_size(sizeof(struct fiber));
+	struct fiber *f;
+	int r;
+
+	if (plan->stack > FIBER_BERTH)
+		return -EINVAL;
+	r = fiber_berths_ready(w);
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, size))
+		return -ENOMEM;
+	f = fiber_memory_get(&w->pool->fibers->blocks, w->index, size);
+	if (!f) {
+		fiber_refund(w, w->job.row, size);
+		return -ENOMEM;
+	}
+	memset(f, 0, sizeof(*f));
+	f->shared = true;
+	*ret_fiber = f;
+	return 0;
+}
+
+int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber)
+{
+	struct fiber *f = NULL;
+	int r = w->pool->fibers->error;
+
+	if (r == 0)
+		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
+						  : fiber_new_own(w, plan, &f);
+	if (r < 0) {
+		COUNT_ADD(w, fibers_refused, r != -EINVAL);
+		return r;
+	}
+	f->face.task = plan->task;
+	f->face.job = w->job.row;
+	f->face.top = (char *)&f->face; /* never a worker's sp */
+	f->family = family;
+	f->worker = w;
+	f->fn = plan->fn;
+	f->arg = plan->arg;
+	f->name = plan->name;
+	fk_set_site(&f->face, FK_PARTED);
+	fiber_park_init(&f->park);
+	COUNT(w, fibers);
+	*ret_fiber = f;
+	return 0;
+}
+
+/* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
+static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
+{
+	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
+	/* Relaxed: a statistic. */
+	uint64_t before = load_relaxed(high), used;
+
+	if (w->fiber.ended++ % FIBER_MEASURE)
+		return;
+	used = fiber_stack_high_water(stack);
+	while (used > before &&
+	       !atomic_compare_exchange_weak_explicit(high, &before, used, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+void fiber_free(struct worker *w, struct fiber *f)
+{
+	struct fiber_stack *stack = f->stack;
+
+	if (stack)
+		switch_destroy(&f->context);
+	if (f->shared) {
+		fiber_berth_leave(w, f);
+		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
+		fiber_memory_put(&w->pool->fibers->blocks, f);
+		return;
+	}
+	fiber_refund(w, f->face.job, stack->size);
+	fiber_measure(w, stack);
+	fiber_stack_put(&w->pool->fibers->stacks, stack);
+}

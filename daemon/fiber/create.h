@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* create.h - the record of a fiber, and its stack */
+#ifndef DAEMON_FIBER_CREATE_H
+#define DAEMON_FIBER_CREATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fiber;
+struct fiber_family;
+struct fiber_stack;
+struct fk_task;
+struct worker;
+
+/* What a fiber is made of. */
+struct fiber_plan {
+	const struct fk_task *task; /* of its face */
+	void (*fn)(void *arg);
+	void *arg;
+	const char *name;
+	uint32_t kind; /* FK_STACK_... */
+	size_t stack;  /* bytes */
+	size_t room;   /* bytes for others at the high end of its stack */
+};
+
+/* A fiber of the worker's job that nobody knows of yet. Returns 0 or a negative errno. */
+int fiber_new(struct worker *worker, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber);
+
+/* Its stack goes back: nobody knows of it any more. */
+void fiber_free(struct worker *worker, struct fiber *fiber);
+
+/* The fiber, which is on no stack, begins on the lowest size bytes of this one. */
+void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack, size_t size);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fiber_types.h - a fiber, its family, and what a pool has for them
+ */
+#ifndef DAEMON_FIBER_FIBER_TYPES_H
+#define DAEMON_FIBER_FIBER_TYPES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <forkd/fiber.h>
+
+#include "common/util.h"
+#include "daemon/core/fiber_stack.h"
+#include "daemon/core/switch.h"
+#include "daemon/core/vheap.h"
+#include "daemon/fiber/fiber_counter.h"
+#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/fiber_park.h"
+#include "daemon/fiber/poller.h"
+
+struct pool;
+struct worker;
+
+#define FIBER_SHARDS  16u /* lists of a family's parked fibers; heaps of timers */
+#define FIBER_BUCKETS 64u /* lists of families */
+
+/* What is to be done with a fiber that has left its stack. */
+enum fiber_after {
+	FIBER_AGAIN, /* goes on, unless others go first */
+	FIBER_YIELDS,
+	FIBER_PARKS,
+	FIBER_CALLS,
+	FIBER_BLOCKS,
+	FIBER_ENDS,
+};
+
+/* A place in a list. */
+struct fiber_link {
+	struct fiber_link *prev, *next;
+};
+
+static inline void fiber_list_init(struct fiber_link *list)
+{
+	list->prev = list->next = list;
+}
+
+static inline void fiber_list_add(struct fiber_link *list, struct fiber_link *link)
+{
+	link->prev = list->prev;
+	link->next = list;
+	list->prev->next = link;
+	list->prev = link;
+}
+
+static inline void fiber_list_remove(struct fiber_link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+/* The fibers of a family that wait, of those workers whose index modulo FIBER_SHARDS is this. */
+struct fiber_shard {
+	_Alignas(64) pthread_mutex_t lock;
+	struct fiber_link parked;
+	struct fiber_link told; /* the same, cancelled; or waiting for others to end */
+};
+
+struct fiber_family {
+	struct fk_frame *front;
+	struct fiber *root;		   /* on whose stack this is */
+	struct fiber_family *next, **prev; /* in its bucket; what points to it */
+	bool told, telling;		   /* its fibers that the job is over: once; and just now */
+	_Atomic uint64_t held;		   /* its fibers that only wait for others to end */
+	_Atomic uint64_t stuck_ns;	   /* since when all do; 0: not all */
+	/* Of the waits that the dispatcher has ended last: how deep, 0 for none so far; when; and
+	 * how long, ns, it has ended others that were as deep. */
+	uint64_t depth, parted_ns, vain_ns;
+	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
+	struct fiber_shard shards[FIBER_SHARDS];
+};
+
+/* A stack that fibers share: fiber_berth.h. */
+struct fiber_berth {
+	/* the holder writes; others read where fibers are to be sent */
+	_Alignas(CACHE_LINE) _Atomic uint32_t holder; /* a worker's index */
+	/* constant once there are fibers of it */
+	uint32_t home; /* the same */
+	struct fiber_stack *stack;
+	/* the holder's */
+	struct fiber *resident; /* whose bytes are there, or NULL */
+};
+
+struct fiber_berths {
+	struct fiber_berth *berths; /* one for each worker */
+	pthread_mutex_t lock;	    /* of who gets their stacks */
+	_Atomic bool ready;
+};
+
+/* What a fiber has of a berth. */
+struct fiber_copy {
+	struct fiber_berth *berth; /* NULL: it has not begun */
+	char *bytes;		   /* room for what it has on the stack */
+	uint32_t room;		   /* bytes */
+};
+
+/* Of a fiber that waits for a time, or may. */
+struct fiber_timer {
+	struct vheap_node node;
+	uint64_t generation; /* of the park that it ends */
+	struct fiber_times *times;
+	struct fiber_timer *next; /* that is due as well */
+};
+
+/* What a fiber reads, writes, accepts or polls. */
+struct fiber_io {
+	struct poller_op op;
+	uint64_t generation; /* of its park */
+};
+
+/* What a fiber waits with: whoever wakes it finds that here, and not on its stack. */
+struct fiber_waits {
+	struct fiber_timer timer;
+	union {
+		struct fiber_counter_node node;
+		struct fiber_io io;
+	};
+};
+
+/* The task that a fiber has called. */
+struct fiber_calls {
+	struct fk_frame bridge;
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
+	void *result;
+	const void *args;
+};
+
+/* Stands at the high end of its stack, or, where it shares one, in a block. */
+struct fiber {
+	struct fk_frame face;
+	struct switch_context context;
+	struct fiber_park park;
+	uint8_t after; /* enum fiber_after */
+	bool shared;   /* its stack */
+	bool refused;  /* it was to leave that, and there was no memory for a copy */
+	bool does_io;  /* what it waits for, if it does, is waits.io */
+	uint16_t shard;
+	uint64_t depth;	       /* spawns from its family's root to it */
+	struct worker *worker; /* it runs on, or has run on last */
+	struct fiber_family *family;
+	struct fk_counter *counter; /* that is told of its end, or NULL */
+	void (*fn)(void *arg);
+	void *arg;
+	const char *name;
+	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
+	struct fiber_copy copy;	   /* if it shares one */
+	struct fiber_link link;	   /* while it is parked, in its shard */
+	union {			   /* it does one thing at a time */
+		struct fiber_waits waits;
+		struct fiber_calls calls;
+	};
+	void **locals;		 /* FK_LOCALS of them, once it has one */
+	struct fiber_side *side; /* that it is on in a section, or NULL */
+	int no_section;		 /* why a section has not begun */
+	struct fiber_tries {
+		uint8_t vain : 4;  /* so many were left out after the last, which was in vain */
+		uint8_t blind : 4; /* so many are to be left out still */
+	} tries[4];		   /* of each kind of I/O */
+};
+
+static inline struct fiber *fiber_of(struct fk_frame *face)
+{
+	return container_of(face, struct fiber, face);
+}
+
+/* The families of jobs whose row modulo FIBER_BUCKETS is this. */
+struct fiber_bucket {
+	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t told; /* of a family */
+	struct fiber_family *first;
+};
+
+/* The fibers that wait for a time, of those workers whose index modulo FIBER_SHARDS is this. */
+struct fiber_times {
+	_Alignas(64) pthread_mutex_t lock;
+	struct vheap heap; /* of timers, v: CLOCK_MONOTONIC, ns */
+	uint32_t room;	   /* in the heap */
+	uint64_t n_set;
+	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
+};
+
+/* The threads for sections in which calls may block, and who waits for one: fiber_block.c. */
+struct fiber_sides {
+	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t some;	 /* fibers in the queue, or the end */
+	struct fiber_link queue; /* that wait for a thread */
+	uint32_t n_queued;
+	uint32_t n_idle; /* threads without a fiber */
+	uint32_t n, max;
+	bool ends;
+	struct fiber_side *first;
+};
+
+/* Those of a pool. All zero: there are none. */
+struct fibers {
+	struct fiber_stacks stacks;
+	struct fiber_memory blocks;
+	struct fiber_berths berths;
+	struct fiber_bucket buckets[FIBER_BUCKETS];
+	struct fiber_times times[FIBER_SHARDS];
+	struct poller poller;
+	int poller_error; /* 0, or why there is none */
+	struct fiber_sides sides;
+	_Atomic uint64_t look_ns; /* when fibers_look() is to look; 0: not at all */
+	int error;		  /* why there can be none; 0: there can */
+};
+
+#endif

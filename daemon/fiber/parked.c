@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* parked.c - lists of the fibers that wait */
+#include "daemon/fiber/parked.h"
+
+#include "daemon/core/worker.h"
+#include "daemon/fiber/fiber_types.h"
+
+void fiber_enlist(struct fiber *f, bool told)
+{
+	struct fiber_shard *shard;
+
+	f->shard = f->worker->index % FIBER_SHARDS;
+	shard = &f->family->shards[f->shard];
+	pthread_mutex_lock(&shard->lock);
+	fiber_list_add(told ? &shard->told : &shard->parked, &f->link);
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void fiber_wait_begin(struct fiber *f)
+{
+	fiber_enlist(f, false);
+}
+
+void fiber_wait_end(struct fiber *f)
+{
+	struct fiber_shard *shard = &f->family->shards[f->shard];
+
+	pthread_mutex_lock(&shard->lock);
+	fiber_list_remove(&f->link);
+	pthread_mutex_unlock(&shard->lock);
+}

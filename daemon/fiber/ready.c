@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ready.c - a fiber that is to go on gets to a worker
+ *
+ * WHAT IT IS
+ *   A fiber that was woken goes into the deque of the worker that has woken it, if that runs a
+ *   fiber or no frame. Else it goes into the inbox of a worker: code of frames owns the newest
+ *   entry of the deque, and other threads have no deque.
+ */
+#include "daemon/fiber/ready.h"
+
+#include "daemon/core/hooks.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/engine/strand_internal.h"
+#include "shm/board.h"
+#include "shm/wake.h"
+
+struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
+{
+	/* ORDER berth/holder [B7]: acquire, the berth as the holder before has left it. Pairs with
+	 * fiber_berth_take(). */
+	return &w->pool->workers[atomic_load_explicit(&berth->holder, memory_order_acquire)];
+}
+
+/* The worker that gets a fiber which no worker has woken: the holder of its berth, if it has one;
+ * else the worker that it was on, unless that is busy and another is not. */
+static struct worker *fiber_host(struct fiber *f)
+{
+	struct pool *pool = f->worker->pool;
+	struct worker *busy = NULL;
+
+	if (f->copy.berth)
+		return fiber_berth_holder(f->worker, f->copy.berth);
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[(f->worker->index + i) % pool->n_workers];
+
+		if (worker_is_parked(w))
+			continue;
+		if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+			return w;
+		busy = busy ? busy : w;
+	}
+	return busy ? busy : f->worker;
+}
+
+bool fiber_goes_anywhere(const struct fk_frame *face)
+{
+	return !container_of(face, struct fiber, face)->copy.berth;
+}
+
+void fiber_send(struct worker *to, struct fiber *f)
+{
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	inbox_put(&to->inbox, &f->face);
+}
+
+void fiber_rouse(struct worker *to)
+{
+	to->pool->hooks->wake(to->pool, to->index, NULL);
+	worker_ask(to);
+}
+
+void fiber_put(struct worker *w, struct fiber *f)
+{
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	if (!strand_push(w, &f->face)) {
+		fiber_send(w, f);
+		worker_ask(w);
+		return;
+	}
+	w->engine.moved = w->engine.fk.bottom;
+}
+
+void fiber_ready(struct worker *w, struct fiber *f)
+{
+	struct worker *to;
+
+	if (w && !f->copy.berth) {
+		fiber_put(w, f);
+		return;
+	}
+	to = fiber_host(f);
+	fiber_send(to, f);
+	/* To its own it comes by itself. */
+	if (to != w)
+		fiber_rouse(to);
+}
+
+void fiber_ready_one(struct fiber_batch *batch, struct fiber *f)
+{
+	struct worker *to = fiber_host(f);
+
+	fiber_send(to, f);
+	batch->workers[to->index / 64] |= UINT64_C(1) << to->index % 64;
+}
+
+void fiber_ready_all(struct pool *pool, const struct fiber_batch *batch)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (batch->workers[i / 64] >> i % 64 & 1)
+			fiber_rouse(&pool->workers[i]);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* self.c - what a fiber asks for itself, and what its job holds */
+#include "daemon/fiber/self.h"
+
+#include "common/relaxed.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/switch.h"
+#include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
+
+struct fiber *fiber_self(void)
+{
+	struct worker *w = worker_self();
+
+	return w ? w->fiber.self : NULL;
+}
+
+bool fiber_is_over(const struct fiber *f)
+{
+	return verdict_get(f->worker->pool, f->face.job).outcome;
+}
+
+bool fiber_charge(struct worker *w, uint64_t bytes)
+{
+	_Atomic uint64_t *held = &w->pool->rows.stack_bytes[w->job.row];
+
+	/* Relaxed: a sum, as in stack.c. */
+	if (add_relaxed(held, bytes) + bytes <= w->engine.cache.max) {
+		COUNT_ADD(w, fiber_bytes, bytes);
+		return true;
+	}
+	sub_relaxed(held, bytes);
+	return false;
+}
+
+void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
+{
+	sub_relaxed(&w->pool->rows.stack_bytes[job], bytes);
+	COUNT_ADD(w, fiber_bytes, -bytes);
+}
+
+/* Not inlined: each time that a function leaves by it, there is as much on the stack. */
+__attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
+{
+	struct worker *w = f->worker;
+
+	fk_enter(&w->engine.fk, 0);
+	f->after = (uint8_t)after;
+	f->refused = false;
+	switch_to(&f->context, &w->engine.loop);
+	/* Here the fiber is back, maybe on another worker: f->worker. */
+	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
+	return !f->refused;
+}
+
+bool fiber_rest(struct fiber *f)
+{
+	do {
+		if (fiber_leave(f, FIBER_PARKS))
+			return true;
+		/* If not, a waker is about to deliver. */
+	} while (!fiber_park_stay(&f->park));
+	return fiber_park_reason(&f->park) != FIBER_STAYED;
+}

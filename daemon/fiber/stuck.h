@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* stuck.h - fibers that wait for each other's end */
+#ifndef DAEMON_FIBER_STUCK_H
+#define DAEMON_FIBER_STUCK_H
+
+#include <stdint.h>
+
+struct fiber;
+struct pool;
+
+/* The fiber, whose job is over, waits for others' ends from here on; and not any more. */
+void fiber_held_begin(struct fiber *fiber);
+void fiber_held_end(struct fiber *fiber);
+
+/* Ends waits of fibers whose jobs are over and that wait for each other's end. The dispatcher.
+ * Returns when to come back, 0: there is no need. */
+uint64_t fibers_look(struct pool *pool);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timer_heap.c - the timers of fibers that wait for a time
+ *
+ * WHAT IT IS
+ *   A fiber that waits until some time has its timer in a heap, by the time at which it is to go
+ *   on. A heap, because most of these timers come to nothing, as that of a wait that has its
+ *   counter in time: to set one and to clear it costs a few steps in memory, and a call of the
+ *   kernel only for one that becomes the first.
+ *   One heap for each FIBER_SHARDS-th worker, so that workers do not wait for each other's locks.
+ *
+ *	fiber		set --> [heap] ------------------------------> clear, goes on
+ *	dispatcher		   '-- due: out of it, wake (deadline) --^
+ *
+ * INVARIANTS
+ *   I1. A timer is in a heap from when it is set until its fiber has cleared it, or the dispatcher
+ *       has taken it out, which wakes its fiber under the lock of that heap. So nobody touches it
+ *       once its fiber has cleared it, or has been woken by it and goes on.
+ *   I2. A fiber whose timer becomes the first of its heap wakes the dispatcher; for another that
+ *       one need not come earlier than it wanted to. What is set is published before the
+ *       dispatcher's word is looked at, and the dispatcher looks at the heaps after it has
+ *       announced its sleep (shm/wake.h).
+ */
+#include "daemon/fiber/timer_heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/relaxed.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/wakeup.h"
+
+#define FIBER_TIMERS 64u /* that a heap has room for at first */
+
+void fiber_times_init(struct fibers *all)
+{
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
+		pthread_mutex_init(&all->times[i].lock, NULL);
+}
+
+void fiber_times_fini(struct fibers *all)
+{
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		free(all->times[i].heap.nodes);
+		pthread_mutex_destroy(&all->times[i].lock);
+	}
+}
+
+void fiber_times_tell(struct fiber_times *times)
+{
+	/* Relaxed: I2. */
+	store_relaxed(&times->first_ns,
+		      times->heap.n ? max(times->heap.nodes[0]->v, UINT64_C(1)) : 0);
+}
+
+/* Lock held: sees to it that there is room for one more. */
+static int fiber_times_grow(struct fiber_times *times)
+{
+	uint32_t room = times->room ? 2 * times->room : FIBER_TIMERS;
+	struct vheap_node **nodes;
+
+	if (times->heap.n < times->room)
+		return 0;
+	nodes = realloc(times->heap.nodes, room * sizeof(struct vheap_node *));
+	if (!nodes)
+		return -ENOMEM;
+	times->heap.nodes = nodes;
+	times->room = room;
+	return 0;
+}
+
+int fiber_timer_set(struct fiber *f, uint64_t generation, uint64_t at_ns)
+{
+	struct pool *pool = f->worker->pool;
+	struct fiber_times *times = &pool->fibers->times[f->worker->index % FIBER_SHARDS];
+	struct fiber_timer *timer = &f->waits.timer;
+	bool first = false;
+	int r;
+
+	*timer = (struct fiber_timer){ .generation = generation, .times = times };
+	timer->node.v = min(at_ns, clock_ns() + FIBER_FAR);
+	pthread_mutex_lock(&times->lock);
+	r = fiber_times_grow(times);
+	if (r == 0) {
+		timer->node.picked_at = times->n_set++;
+		vheap_insert(&times->heap, &timer->node);
+		first = times->heap.nodes[0] == &timer->node;
+		fiber_times_tell(times);
+	}
+	pthread_mutex_unlock(&times->lock);
+	if (first)
+		pool_wake_dispatcher(pool);
+	return r;
+}
+
+void fiber_timer_clear(struct fiber *f)
+{
+	struct fiber_timer *timer = &f->waits.timer;
+	struct fiber_times *times = timer->times;
+
+	pthread_mutex_lock(&times->lock);
+	if (timer->node.place) {
+		vheap_remove(&times->heap, &timer->node);
+		fiber_times_tell(times);
+	}
+	pthread_mutex_unlock(&times->lock);
+}

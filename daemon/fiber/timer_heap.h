@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* timer_heap.h - the timers of fibers that wait for a time */
+#ifndef DAEMON_FIBER_TIMER_HEAP_H
+#define DAEMON_FIBER_TIMER_HEAP_H
+
+#include <stdint.h>
+
+#include "daemon/fiber/fiber_types.h"
+
+#define FIBER_FAR (UINT64_C(1) << 62) /* ns: 146 years; a longer wait has no end */
+
+static inline struct fiber *fiber_of_timer(struct fiber_timer *timer)
+{
+	return container_of(timer, struct fiber, waits.timer);
+}
+
+void fiber_times_init(struct fibers *fibers);
+void fiber_times_fini(struct fibers *fibers);
+
+/* Lock held: stores when the first one is due. */
+void fiber_times_tell(struct fiber_times *times);
+
+/* In the fiber, which has begun a park of this generation: it is woken at this time at the latest,
+ * for FIBER_DEADLINE; or its I/O ends then, if it does some. Returns 0 or -ENOMEM. */
+int fiber_timer_set(struct fiber *fiber, uint64_t generation, uint64_t at_ns);
+
+/* In the fiber, which goes on: nobody touches its timer after it. Not needed if that has woken it.
+ */
+void fiber_timer_clear(struct fiber *fiber);
+
+#endif
