@@ -4,7 +4,7 @@
  *
  * WHAT IT IS
  *   The census of the workers, and every step from one state to another. What wakes and sleeps
- *   (futexes, the words on the board) is worker_wake.c; how the steps are driven in a simulation is
+ *   (futexes, the words on the board) is sched/wake.c; how the steps are driven in a simulation is
  *   tests/sim. The idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient
  *   Work-Stealing Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
  *

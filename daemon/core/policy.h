@@ -7,7 +7,7 @@
  *   who is woken is lazy.h, how long a thief spins spin.h, whom it steals from victims.h.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   strand_attend.c and worker.c, on the worker that decides; tests/sim.
+ *   strand_attend.c and work_search.c, on the worker that decides; tests/sim.
  */
 #ifndef DAEMON_CORE_POLICY_H
 #define DAEMON_CORE_POLICY_H

@@ -16,7 +16,7 @@
  *   while a large job grows under their eyes.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   worker.c, each worker for itself; tests/sim.
+ *   work_search.c, each worker for itself; tests/sim.
  *
  * INVARIANTS
  *   I1. The limit that spin_limit() gives is between SPIN_FLOOR and the whole spin; the whole,

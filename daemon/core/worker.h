@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * worker.h - a pinned thread of the pool: what it owns, how it finds work, how it sleeps
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool.c starts workers; strand*.c (the slow paths of tasks) and intake.c run on them.
- */
+/* worker.h - what a worker is asked for, and how it is marked on the board */
 #ifndef DAEMON_CORE_WORKER_H
 #define DAEMON_CORE_WORKER_H
 
@@ -65,61 +60,19 @@ static inline void worker_take_request(struct worker *worker)
 /* A number of its own: xorshift64. Owner. */
 uint64_t worker_random(struct worker *worker);
 
-/* Prepares a worker's memory. entries: for the two deques. */
-void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
-		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
-		 struct fk_entry *root_entries);
-
-/* Frees what the worker has on the heap, after its thread has ended. */
-void worker_fini(struct worker *worker);
-
-/* Installs the handler of WORKER_SIGNAL, for the process. */
-void worker_catch_signal(void);
-
-/* The life of a worker's thread: looks for work and runs it until the pool stops. */
-void *worker_main(void *worker);
+/* The calling thread is this worker from now on. */
+void worker_set_self(struct worker *worker);
 
 /* The worker that the calling thread is, NULL on other threads. */
 struct worker *worker_self(void);
 
-/* Marks which job the worker runs, here and in the ledger, for blame. */
-void worker_set_job(struct worker *worker, uint32_t job);
-
-/* What worker_find() found. */
-enum worker_found {
-	WORKER_FRAME, /* worker->next is to be resumed */
-	WORKER_ROOT,  /* a queued job is to be started */
-	WORKER_STOP,  /* the pool stops */
-};
-
-/* Blocks until there is something to run. */
-enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
-
 /* True if a queued job waits in a root deque. After a full fence: see wake.h. */
 bool worker_roots_pending(struct pool *pool);
-
-/* The same, in a ring or in a queue as well. */
-bool worker_jobs_pending(struct pool *pool);
 
 /* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */
 void worker_mark_roots(struct worker *worker);
 
 /* A worker's root deque looked empty. Any thread. */
 void worker_clear_roots(struct worker *from);
-
-/*
- * Sees to it that a worker looks: wakes one that naps or sleeps, the nearest, unless one looks
- * already. waker: the calling worker, whose charge this settles; NULL on other threads.
- * False: all are busy.
- */
-bool worker_wake_one(struct pool *pool, struct worker *waker);
-
-/* Wakes one that sleeps, though others look: they may get no CPU. False: none sleeps. Not on a
- * worker. */
-bool worker_wake_more(struct pool *pool);
-
-/* Wakes this very worker if it sleeps or naps. What it is to find was published before; it looks at
- * its own root deque before each sleep. waker: as above. */
-void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);
 
 #endif

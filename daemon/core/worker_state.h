@@ -78,7 +78,7 @@ struct worker_requests {
 	/* anybody writes: a job waits, set the current one aside; goes with fk.limit */
 	_Alignas(64) _Atomic uint32_t summoned;
 	/* anybody writes: when it gets the next signal, CLOCK_MONOTONIC, and how long after that
-	 * the one that follows, ns; see worker.c, ASKING */
+	 * the one that follows, ns; see work_search.c, ASKING */
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
 	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */

@@ -6,7 +6,7 @@
  *   Who wants something of a busy worker lowers its limit (worker_ask()), and the worker comes here
  *   at its next fork or frame: it takes the request, publishes, and sets its frame aside if there
  *   is mail or somebody has a better claim. One that sits in a leaf comes to none, and gets a
- *   signal (worker.c, ASKING).
+ *   signal (work_search.c, ASKING).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker that was asked: tasks, the other parts of strand, and the handler of WORKER_SIGNAL

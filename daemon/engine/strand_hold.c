@@ -9,7 +9,7 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker that owns the deque, and the stack if it has one: from the other parts of strand
- *   and from alloc.c; between two strands from worker.c and preempt_switch.c. Its
+ *   and from alloc.c; between two strands from work_search.c and preempt_switch.c. Its
  *   signal handler calls strand_push(), too.
  */
 #include "daemon/engine/strand_internal.h"

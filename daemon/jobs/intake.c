@@ -7,9 +7,6 @@
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
-#include "daemon/jobs/attach.h"
-#include "daemon/jobs/drain.h"
-#include "daemon/jobs/hang.h"
 #include "common/util.h"
 #include "daemon/core/account.h"
 #include "daemon/core/deque.h"
@@ -18,22 +15,23 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/registry.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
+#include "daemon/host/topology.h"
+#include "daemon/jobs/attach.h"
+#include "daemon/jobs/drain.h"
+#include "daemon/jobs/hang.h"
+#include "daemon/jobs/requeue.h"
+#include "daemon/jobs/root.h"
 #include "daemon/sched/fair.h"
+#include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
 #include "shm/limits.h"
 #include "shm/ring.h"
 #include "shm/stopwatch.h"
-#include "daemon/jobs/requeue.h"
-#include "daemon/jobs/root.h"
-#include "daemon/host/topology.h"
-#include "daemon/core/worker.h"
 #include "shm/wake.h"
-
-/* Without a job for so long, a worker reads its CPU clock before it runs the next one. */
-#define INTAKE_AWAY ((int64_t)(20 * NSEC_PER_USEC))
 
 /* ------------------------------------------------------------------------ who comes and goes */
 
@@ -327,7 +325,7 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 /*
  * I1: the worker had rows in hand, and has put some where others are to find them; left: there is
  * more than what it starts itself. Who looked meanwhile has seen nothing of it. A worker that looks
- * itself does the rest when it turns busy (worker.c). row: what it runs then.
+ * itself does the rest when it turns busy (work_search.c). row: what it runs then.
  */
 static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 {
@@ -532,74 +530,4 @@ void intake_recall(struct pool *pool, struct worker *from)
 	fair_lock(fair);
 	fair_return(fair, rows, n, clock_ns());
 	fair_unlock(fair);
-}
-
-/* ------------------------------------------------------------------------ time that jobs use */
-
-/* Returns the part of a time without a CPU, ns since the last call, in which the thread slept: the
- * part that its voluntary switches are of all its context switches. */
-static uint64_t intake_slept(struct worker *w, uint64_t off)
-{
-	uint64_t slept, lost;
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_THREAD, &usage) < 0)
-		return 0;
-	slept = (uint64_t)usage.ru_nvcsw - w->job.slept;
-	lost = (uint64_t)usage.ru_nivcsw - w->job.lost_cpu;
-	w->job.slept += slept;
-	w->job.lost_cpu += lost;
-	return slept ? off / (slept + lost) * slept : 0;
-}
-
-/* The worker was without a job for a while. It may have slept or waited for a CPU, which must not
- * be taken off the time of its next job. */
-static bool intake_was_away(struct worker *w, uint64_t now)
-{
-	return account_row(&w->job.account) == ACCOUNT_NOBODY &&
-	       (int64_t)(now - w->job.account.closed_at) >= INTAKE_AWAY;
-}
-
-/* Reads the CPU clock of the worker's thread, and returns it. Not inlined: few jobs come here. */
-__attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
-{
-	uint32_t row = account_row(&w->job.account);
-	struct timespec used = { 0 };
-	uint64_t cpu, off, slept;
-
-	/* The clock that stands still without a CPU first: what comes in between does not count. */
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	cpu = clock_of_timespec(&used);
-	off = account_set_cpu(&w->job.account, cpu, clock_ns());
-	slept = intake_slept(w, off);
-	/* What is shorter than the time between two readings may have been another job's. */
-	if (row != ACCOUNT_NOBODY && slept >= ACCOUNT_STALE)
-		fair_charge_sleep(w->pool->fair, row, slept);
-	return cpu;
-}
-
-void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
-{
-	struct board_running *running = &w->pool->board->running[w->index];
-	uint64_t cpu, ns;
-	uint32_t left;
-
-	if (unlikely(account_is_stale(&w->job.account, now) || intake_was_away(w, now)))
-		cpu = intake_read_cpu(w);
-	else
-		cpu = account_cpu(&w->job.account, now);
-	ns = account_close(&w->job.account, cpu, &left);
-	if (left != ACCOUNT_NOBODY)
-		fair_charge(w->pool->fair, left, ns, last);
-	w->job.since = now;
-	stopwatch_set(&running->busy, row != ACCOUNT_NOBODY, now);
-	/* ORDER account/shown [P1]: release, what was charged for the job before. A client that has
-	 * heard of its job's end sees that of the worker that has ended it. */
-	atomic_store_explicit(&running->job, row, memory_order_release);
-	if (row == ACCOUNT_NOBODY) {
-		w->job.account.closed_at = now;
-		return;
-	}
-	store_relaxed(&running->since_ns, now);
-	account_open(&w->job.account, row, cpu);
 }

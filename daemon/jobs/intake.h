@@ -9,7 +9,7 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   intake_add_*: the channel's thread. intake_drain, intake_preempt, intake_again, intake_turn,
- *   intake_tell, intake_decline, intake_steal, intake_account: workers. intake_pending,
+ *   intake_tell, intake_decline, intake_steal: workers. intake_pending,
  *   intake_is_watched: workers and the dispatcher.
  *   intake_release, intake_collect, intake_recall: the dispatcher.
  *
@@ -23,7 +23,7 @@
  *       that takes it from the one to the other. That thread sees to it afterwards that somebody
  *       comes for what is left (wake.h): who looked in between has seen neither. intake_pass_on()
  *       does that for a worker that runs something; one that looks does it when it turns busy
- *       (worker.c); the dispatcher comes again.
+ *       (work_search.c); the dispatcher comes again.
  *   I2. With all workers busy somebody comes for what is queued: see intake_turn.c.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -142,9 +142,5 @@ bool intake_steal(struct worker *worker, struct worker *victim, uint32_t *ret_ro
 
 /* Takes jobs back from the root deque of a worker that does not come to them. */
 void intake_recall(struct pool *pool, struct worker *from);
-
-/* Owner: goes on to another job, or to none. Charges the one that it leaves, and shows the other on
- * the board. last: the one it leaves has ended. now: the clock. */
-void intake_account(struct worker *worker, uint32_t row, bool last, uint64_t now);
 
 #endif

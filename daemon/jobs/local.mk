@@ -17,6 +17,8 @@ libpool_la_SOURCES += \
 	daemon/jobs/intake_turn.c \
 	daemon/jobs/job_hold.c \
 	daemon/jobs/job_hold.h \
+	daemon/jobs/pending.c \
+	daemon/jobs/pending.h \
 	daemon/jobs/record.c \
 	daemon/jobs/record.h \
 	daemon/jobs/requeue.c \

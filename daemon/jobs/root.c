@@ -48,6 +48,7 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/jobs/intake.h"
 #include "daemon/sched/fair.h"
+#include "daemon/sched/job_switch.h"
 #include "shm/board.h"
 #include "shm/group.h"
 #include "shm/job.h"

@@ -9,6 +9,7 @@
 #include "common/relaxed.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/summons.h"
+#include "daemon/jobs/pending.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/core/bell.h"
 #include "daemon/jobs/drain.h"
@@ -17,6 +18,7 @@
 #include "daemon/fiber/fiber_time.h"
 #include "daemon/fiber/stuck.h"
 #include "daemon/pool/pool.h"
+#include "daemon/sched/wake.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
 

@@ -15,6 +15,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"
+#include "daemon/pool/worker_thread.h"
 #include "shm/ledger.h"
 #include "shm/segment.h"
 

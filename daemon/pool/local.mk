@@ -16,7 +16,9 @@ libpool_la_SOURCES += \
 	daemon/pool/shake.h \
 	daemon/pool/trim.c \
 	daemon/pool/trim.h \
-	daemon/pool/worker_internal.h \
+	daemon/pool/work_search.c \
+	daemon/pool/work_search.h \
+	daemon/pool/worker_sleep.c \
+	daemon/pool/worker_sleep.h \
 	daemon/pool/worker_thread.c \
-	daemon/pool/worker_thread.h \
-	daemon/pool/worker_wake.c
+	daemon/pool/worker_thread.h

@@ -14,7 +14,7 @@
  *   pool.c: the pool's main thread starts and stops it.
  *
  * INVARIANTS
- *   I1. It does to a worker what thieves do (worker.c, ASKING), only more of it: no result may
+ *   I1. It does to a worker what thieves do (work_search.c, ASKING), only more of it: no result may
  *       depend on it. A signal to a thread that has ended does nothing.
  */
 #include "daemon/pool/shake.h"

@@ -7,22 +7,42 @@
  */
 #include "daemon/pool/worker_thread.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/relaxed.h"
-#include "daemon/core/halt.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/policy.h"
 #include "daemon/core/pool_state.h"
+#include "daemon/core/sample.h"
+#include "daemon/core/spin.h"
 #include "daemon/core/stack.h"
+#include "daemon/core/switch.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/aside.h"
 #include "daemon/engine/strand.h"
+#include "daemon/jobs/hang.h"
 #include "daemon/jobs/intake.h"
 #include "daemon/jobs/root.h"
+#include "daemon/pool/trim.h"
+#include "daemon/pool/work_search.h"
+#include "daemon/sched/alarm.h"
+#include "daemon/sched/job_switch.h"
 #include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/wake.h"
 
 /* Publishes what the owner keeps in plain fields. */
 static void worker_counters(struct worker *w)
@@ -78,4 +98,91 @@ void worker_loop(struct worker *worker)
 			break;
 		}
 	}
+}
+
+void worker_init(struct worker *w, struct pool *pool, uint32_t index,
+		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
+		 struct fk_entry *root_entries)
+{
+	memset(w, 0, sizeof(*w));
+	deque_init(&w->engine.frames, frame_entries, n_frame_entries);
+	deque_init(&w->roots.deque, root_entries, WORKER_ROOTS);
+	w->pool = pool;
+	w->index = index;
+	w->job.row = w->roots.preempted = WORKER_NO_JOB;
+	w->thief.random =
+		UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->mode.shaken * 256);
+	w->board = &pool->board->workers[index];
+	w->counters = &pool->board->counters[index];
+	w->job.ledger = &pool->arena->workers[index];
+	w->engine.fk.bottom = w->engine.fk.floor = frame_entries;
+	w->engine.moved = frame_entries;
+	inbox_init(&w->inbox);
+	alarm_init(w);
+	w->engine.fk.end = frame_entries + n_frame_entries;
+	store_relaxed(&w->requests.press_wait, POLICY_PRESS_MIN);
+	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
+	store_relaxed(&w->engine.fk.limit, worker_limit(w));
+	worker_set_job(w, WORKER_NO_JOB);
+	spin_init(&w->thief.spin);
+	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
+	 * it looking. */
+	store_relaxed(&w->board->wake, WAKE_BUSY);
+}
+
+void worker_fini(struct worker *w)
+{
+	free(w->engine.forced);
+	inbox_fini(&w->inbox);
+	alarm_fini(w);
+	stack_cache_fini(&w->engine.cache);
+}
+
+/* Runs on a worker's thread, between any two instructions of a task or of the runtime. */
+static void worker_pressed(int signo, siginfo_t *info, void *context)
+{
+	struct worker *w = worker_self();
+	int saved = errno;
+
+	(void)signo;
+	(void)context;
+	if (w) {
+		strand_expose(w);
+		hang_answer(w);
+		if (info->si_code == SI_TIMER || alarm_is_due(w))
+			alarm_ring(w);
+	}
+	errno = saved;
+}
+
+void worker_catch_signal(void)
+{
+	struct sigaction action = {
+		.sa_sigaction = worker_pressed,
+		/* Not on the stack of a fiber, which is small. */
+		.sa_flags = SA_RESTART | SA_SIGINFO | SA_ONSTACK,
+	};
+
+	sigaddset(&action.sa_mask, SAMPLE_SIGNAL);
+	sigaction(WORKER_SIGNAL, &action, NULL);
+}
+
+void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	char here;
+
+	worker_set_self(w);
+	pthread_setname_np(pthread_self(), "forkd-worker");
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
+	w->engine.fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
+	trim_init(w);
+	alarm_begin(w);
+	sample_begin(w);
+	switch_adopt(&w->engine.loop);
+	worker_loop(w);
+	switch_destroy(&w->engine.loop);
+	alarm_end(w);
+	return NULL;
 }

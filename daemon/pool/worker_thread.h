@@ -3,9 +3,27 @@
 #ifndef DAEMON_POOL_WORKER_THREAD_H
 #define DAEMON_POOL_WORKER_THREAD_H
 
+#include <stdint.h>
+
+struct fk_entry;
+struct pool;
 struct worker;
 
 /* Runs jobs and strands until the pool stops. The worker's thread. */
 void worker_loop(struct worker *worker);
+
+/* Prepares a worker's memory. entries: for the two deques. */
+void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
+		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
+		 struct fk_entry *root_entries);
+
+/* Frees what the worker has on the heap, after its thread has ended. */
+void worker_fini(struct worker *worker);
+
+/* Installs the handler of WORKER_SIGNAL, for the process. */
+void worker_catch_signal(void);
+
+/* The life of a worker's thread: looks for work and runs it until the pool stops. */
+void *worker_main(void *worker);
 
 #endif

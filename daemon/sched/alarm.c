@@ -36,6 +36,7 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "daemon/jobs/pending.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/summons.h"

@@ -9,9 +9,13 @@ libpool_la_SOURCES += \
 	daemon/sched/fair_claim.c \
 	daemon/sched/fairq.c \
 	daemon/sched/fairq.h \
+	daemon/sched/job_switch.c \
+	daemon/sched/job_switch.h \
 	daemon/sched/park.c \
 	daemon/sched/park.h \
 	daemon/sched/starved.c \
 	daemon/sched/starved.h \
 	daemon/sched/vtime.c \
-	daemon/sched/vtime.h
+	daemon/sched/vtime.h \
+	daemon/sched/wake.c \
+	daemon/sched/wake.h

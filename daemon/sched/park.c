@@ -17,6 +17,7 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/starved.h"
+#include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/limits.h"
 #include "shm/proto.h"

@@ -8,7 +8,7 @@
  *   (daemon/host/victims.h), who looks, sleeps and is woken (daemon/core/lazy.h), how long a thief
  *   spins (daemon/core/spin.h), how often it asks and how much is made public
  *   (daemon/core/policy.h). Around it, strands.c is daemon/engine/strand.c and thieves.c is
- *   daemon/core/worker.c, step by step, with a cost for each step.
+ *   daemon/pool/work_search.c, step by step, with a cost for each step.
  *
  * TIME
  *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thieves.c - daemon/core/worker.c in the model: how a worker finds work, and how it sleeps
+ * thieves.c - daemon/pool/work_search.c in the model: how a worker finds work, and how it sleeps
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   sim.c, for the event of a worker that has no frame; strands.c, when a strand ends.

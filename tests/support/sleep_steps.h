@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
- *   steps of its workers itself, with worker.c, worker_wake.c, intake.c, drain.c and registry.c of
- *   daemon/ compiled into it. So what is seen is the work that is done around a futex, and the
- *   futex's own call for a wake, and no CPU's way out of its idle state.
+ *   steps of its workers itself, with work_search.c, worker_sleep.c, wake.c, intake.c,
+ *   drain.c and registry.c of daemon/ compiled into it. So what is seen is the work that is done
+ *   around a futex, and the futex's own call for a wake, and no CPU's way out of its idle state.
  *
  *	to sleep         a worker that leaves a cell in which another one looks, and its way back
  *	to sleep, last   the last one that looks, in an idle pool
@@ -26,7 +26,9 @@
 #define TESTS_SLEEP_STEPS_H
 
 #include "daemon/core/worker.c"
-#include "daemon/pool/worker_wake.c"
+#include "daemon/pool/work_search.c"
+#include "daemon/pool/worker_sleep.c"
+#include "daemon/sched/wake.c"
 
 #include "daemon/jobs/drain.c"
 #include "daemon/jobs/intake.c"
@@ -34,6 +36,8 @@
 
 #include <check.h>
 
+#include "daemon/pool/worker_sleep.h"
+#include "daemon/sched/wake.h"
 #include "tests/support/rig.h"
 
 enum sleep_operation {

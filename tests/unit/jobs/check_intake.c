@@ -9,6 +9,7 @@
 #include "daemon/jobs/attach.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/root.h"
+#include "daemon/pool/work_search.h"
 #include "tests/support/intake_rig.h"
 
 START_TEST(a_queued_job_past_its_deadline_expires_and_does_not_run)

@@ -10,6 +10,7 @@
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/root.h"
 #include "daemon/sched/alarm.h"
+#include "daemon/sched/job_switch.h"
 #include "tests/support/intake_rig.h"
 
 #define LONG_JOB (100 * NSEC_PER_MSEC)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_wake.c - how workers sleep, and who wakes them
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   worker_wake_one(), worker_wake(): any thread of the pool. worker_serve(), worker_spread(),
- *   worker_rest(): the worker itself.
+ * worker_sleep.c - how workers sleep; sched/wake.c wakes them
  *
  * WHO IS AWAKE
  *   lazy.h has the census, the invariant L1 to L6 and the steps; spin.h how long a thief spins.
- *   worker.c and this file make the steps together with the words on the board (wake.h):
+ *   work_search.c, sched/wake.c and this file make the steps together with the words on the board
+ *   (shm/wake.h):
  *	busy -> look	word LOOKING, step
  *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
  *			first fork, through the attention that every fork looks at
@@ -29,132 +26,32 @@
  *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
  *   reads those of DRAIN_GLANCE tenants at a time.
  */
-#include "daemon/core/worker.h"
+#include "daemon/pool/worker_sleep.h"
 
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "daemon/core/bell.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/lazy.h"
 #include "daemon/core/policy.h"
 #include "daemon/core/pool_settings.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/stack.h"
 #include "daemon/core/stop.h"
-#include "daemon/core/wakeup.h"
-#include "daemon/pool/pool.h"
 #include "daemon/core/trace.h"
-#include "daemon/pool/worker_internal.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/jobs/intake.h"
+#include "daemon/jobs/pending.h"
+#include "daemon/sched/park.h"
+#include "daemon/sched/wake.h"
+#include "shm/board.h"
 #include "shm/fence.h"
+#include "shm/stopwatch.h"
+#include "shm/trace.h"
 #include "shm/wake.h"
-
-/* ------------------------------------------------------------------------ waking */
-
-/* The rest of a wake: the worker was taken out of the census, or naps. */
-static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
-{
-	struct worker *w = &pool->workers[index];
-	uint32_t value = wake_load(&w->board->wake);
-
-	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->requests.bell, value) ||
-	    !waker)
-		return;
-	COUNT(waker, wakes);
-	trace_wake(waker, index);
-	if (w->group != waker->group)
-		COUNT(waker, wakes_far);
-}
-
-/* A charge, which ends with the wake of this thief. */
-static void worker_settle(struct worker *w, uint32_t thief)
-{
-	if (thief != LAZY_NOBODY)
-		worker_rouse(w->pool, thief, w);
-	lazy_mark(&w->pool->idle.lazy, LAZY_SETTLED, w->index);
-}
-
-void worker_serve(struct worker *w)
-{
-	worker_settle(w, lazy_pick(&w->pool->idle.lazy, w->index));
-}
-
-/* Was woken, and passes on what it may have been woken for. */
-static void worker_pass(struct worker *w)
-{
-	worker_settle(w, lazy_pass(&w->pool->idle.lazy, w->index));
-}
-
-/* Sees to it that somebody in this cell looks. False: all are busy. After a full fence. */
-static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t place,
-			   struct worker *waker)
-{
-	uint32_t thief;
-
-	if (lazy_spins(cell))
-		return true;
-	thief = lazy_napper(&pool->idle.lazy, cell, place);
-	if (thief == LAZY_NOBODY)
-		thief = lazy_wake(&pool->idle.lazy, cell, place);
-	if (thief == LAZY_NOBODY)
-		return false;
-	worker_rouse(pool, thief, waker);
-	return true;
-}
-
-static bool worker_wake_any(struct pool *pool)
-{
-	struct lazy *l = &pool->idle.lazy;
-	/* Relaxed: only spreads them. */
-	uint32_t turn = add_relaxed(&pool->idle.turn, 1);
-
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (lazy_spins(&l->cells[c]))
-			return true;
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (worker_wake_in(pool, &l->cells[(turn + c) % l->n_cells], 0, NULL))
-			return true;
-	return false;
-}
-
-bool worker_wake_one(struct pool *pool, struct worker *waker)
-{
-	struct lazy *l = &pool->idle.lazy;
-	struct lazy_cell *own;
-	bool found;
-
-	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the censuses.
-	 * Pairs with the fences of those who leave. */
-	wake_published();
-	if (!waker)
-		return worker_wake_any(pool);
-	own = worker_cell(waker);
-	found = worker_wake_in(pool, own, l->seats[waker->index].bit, waker);
-	for (uint32_t i = 0; !found && i + 1 < l->n_cells; i++)
-		found = worker_wake_in(pool, &l->cells[own->near[i]], 0, waker);
-	worker_serve(waker);
-	return found;
-}
-
-bool worker_wake_more(struct pool *pool)
-{
-	struct lazy *l = &pool->idle.lazy;
-	uint32_t thief = LAZY_NOBODY;
-
-	for (uint32_t c = 0; c < l->n_cells && thief == LAZY_NOBODY; c++)
-		thief = lazy_wake(l, &l->cells[c], 0);
-	if (thief == LAZY_NOBODY)
-		return false;
-	worker_rouse(pool, thief, NULL);
-	return true;
-}
-
-void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
-{
-	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */
-	wake_published();
-	if (!wake_rests(wake_load(&pool->workers[index].board->wake)))
-		return;
-	(void)lazy_rise(&pool->idle.lazy, index, LAZY_WOKEN);
-	worker_rouse(pool, index, waker);
-}
-
-/* ------------------------------------------------------------------------ sleeping */
 
 /* Awake again: the dispatcher may want to know. */
 static void worker_call(struct pool *pool)
@@ -164,20 +61,6 @@ static void worker_call(struct pool *pool)
 	fence_full();
 	if (load_relaxed(&pool->park->wants) == PARK_CALL)
 		park_call(pool);
-}
-
-void worker_spread(struct worker *w)
-{
-	struct lazy *l = &w->pool->idle.lazy;
-
-	for (uint32_t n = policy_spread(w->thief.left, POLICY_SPREAD); n; n--) {
-		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
-
-		if (thief == LAZY_NOBODY)
-			return;
-		worker_rouse(w->pool, thief, w);
-		COUNT(w, wakes_more);
-	}
 }
 
 /* Waits while its word and its bell are these; how: TRACE_SLEEP ...; ns: at most, or 0. */

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * work_search.c - how a worker finds work
+ *
+ * ASKING
+ *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim
+ *   makes up to D entries public at its next fork. Being asked costs the victim its C stack, so a
+ *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
+ *   POLICY_ASK_MAX; whether it has found other work since does not count, so a thief that always
+ *   finds some asks all the same.
+ *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_PRESS_MIN after
+ *   it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
+ *   public (strand_expose()). While there is none, signals go out at intervals that double up to
+ *   POLICY_PRESS_MAX: that, and the time until a thief looks, is how long work stays hidden.
+ */
+#include "daemon/pool/work_search.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/crash_site.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/lazy.h"
+#include "daemon/core/policy.h"
+#include "daemon/core/pool_settings.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/spin.h"
+#include "daemon/core/stop.h"
+#include "daemon/core/trace.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/engine/aside.h"
+#include "daemon/engine/strand.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/host/victims.h"
+#include "daemon/jobs/intake.h"
+#include "daemon/jobs/pending.h"
+#include "daemon/pool/trim.h"
+#include "daemon/pool/worker_sleep.h"
+#include "daemon/sched/fair.h"
+#include "daemon/sched/job_switch.h"
+#include "daemon/sched/park.h"
+#include "daemon/sched/wake.h"
+#include "shm/board.h"
+#include "shm/fence.h"
+#include "shm/wake.h"
+
+/* The charge of who turned busy, or went on to another job. */
+static void worker_charge(struct worker *w)
+{
+	struct lazy *l = &w->pool->idle.lazy;
+
+	switch (lazy_charge(l, w->index)) {
+	case LAZY_FREE:
+		lazy_mark(l, LAZY_SETTLED, w->index);
+		return;
+	case LAZY_NOW:
+		worker_serve(w);
+		return;
+	case LAZY_AT_FORK:
+		w->thief.duty = true;
+		lazy_mark(l, LAZY_DEFERRED, w->index);
+		worker_ask(w);
+		return;
+	}
+}
+
+/* look -> busy, with this job. */
+static void worker_turn_busy(struct worker *w, uint32_t row)
+{
+	struct pool *pool = w->pool;
+
+	lazy_turn_busy(&pool->idle.lazy, w->index);
+	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
+	 * others did: pairs with lazy_sleep().
+	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_set_job() and
+	 * the loop's look at the verdict. Pairs with verdict_put(). */
+	wake_busy(&w->board->wake);
+	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
+		worker_charge(w);
+	else if (!worker_wake_one(pool, w))
+		intake_tell(w, row);
+}
+
+/* busy -> look. */
+static void worker_turn_looking(struct worker *w)
+{
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	if (w->thief.duty) {
+		w->thief.duty = false;
+		worker_take_request(w);
+	}
+	w->thief.left = 0;
+	lazy_turn_looking(&w->pool->idle.lazy, w->index);
+}
+
+/* Takes the job that is the worker's own, or the oldest of its root deque; or of a victim's, and
+ * half of the others with it, for its own is empty then. */
+static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *ret_row)
+{
+	enum deque_status status;
+	uint64_t row, n;
+
+	if (from == w && w->roots.own) {
+		*ret_row = w->roots.own - 1;
+		w->roots.own = 0;
+		return true;
+	}
+	if (!deque_size(&from->roots.deque))
+		return false;
+	if (from != w) {
+		if (!intake_steal(w, from, ret_row))
+			return false;
+	} else {
+		do
+			status = deque_steal(&w->roots.deque, &row, 1, &n);
+		while (status == DEQUE_RACE);
+		if (status == DEQUE_EMPTY)
+			return false;
+		*ret_row = (uint32_t)row;
+	}
+	FK_CRASH(roots_taken);
+	if (!deque_size(&from->roots.deque))
+		worker_clear_roots(from);
+	return true;
+}
+
+/* Asks a victim for work, from when on it has its time to answer. False: it has been asked. */
+static bool worker_request(struct worker *victim, uint64_t now)
+{
+	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
+	if (worker_is_asked(victim))
+		return false;
+	store_relaxed(&victim->requests.press_at, now + load_relaxed(&victim->requests.press_wait));
+	worker_ask(victim);
+	return true;
+}
+
+/* The oldest continuation of a victim, or NULL. */
+static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *victim, uint32_t level,
+					    uint64_t now)
+{
+	uint64_t word, n;
+
+	if (!deque_size(&victim->engine.frames) ||
+	    deque_steal(&victim->engine.frames, &word, 1, &n) != DEQUE_STOLEN)
+		return NULL;
+	FK_CRASH(steal_taken);
+	COUNT(w, steals);
+	COUNT_ADD(w, steals_far, level == 1);
+	COUNT_ADD(w, steals_farther, level == 2);
+	w->thief.left = deque_size(&victim->engine.frames);
+	if (policy_ask_more(w->thief.left, POLICY_PUBLIC))
+		worker_request(victim, now);
+	return (struct fk_frame *)(uintptr_t)word;
+}
+
+/* A fiber that was sent to a victim which has run one and the same thing for long; or NULL. Many
+ * that are short have run there sooner than others had moved them. */
+static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victim, uint64_t now)
+{
+	struct worker_watch *watch = &w->thief.watch;
+	uint64_t switches;
+
+	if (!inbox_any(&victim->inbox) || wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
+		return NULL;
+	/* Relaxed: a hint. */
+	switches = load_relaxed(&victim->counters->fiber_switches);
+	if (watch->victim == victim && watch->switches != switches)
+		watch->victim = NULL;
+	/* One at a time, until it comes to something else, or that was long ago. */
+	if (!watch->victim || now - watch->since > 4 * POLICY_MAIL)
+		*watch = (struct worker_watch){ victim, switches, now };
+	if (watch->victim != victim || now - watch->since < POLICY_MAIL)
+		return NULL;
+	/* It has waited for its turn, as if it had been sent to this one. */
+	w->roots.mail = inbox_steal(&victim->inbox, fiber_goes_anywhere);
+	return w->roots.mail;
+}
+
+static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
+{
+	uint32_t level = victims_level(w->pool->victims, w->index, victim->index);
+
+	COUNT(w, steal_attempts);
+	COUNT_ADD(w, attempts_far, level == 1);
+	COUNT_ADD(w, attempts_farther, level == 2);
+	w->engine.next = worker_steal_oldest(w, victim, level, now);
+	if (!w->engine.next)
+		w->engine.next = worker_steal_mail(w, victim, now);
+	if (!w->engine.next)
+		return false;
+	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
+	worker_set_job_from(w, w->engine.next->job, now);
+	trace_steal(w, victim);
+	strand_adopt(w, w->engine.next);
+	FK_CRASH(steal_adopted);
+	return true;
+}
+
+static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t now)
+{
+	uint64_t wait, at;
+	uint32_t tid;
+
+	if (wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
+		return;
+	if (worker_request(victim, now)) {
+		COUNT(w, asks);
+		return;
+	}
+	/* Relaxed, as in worker_request(). */
+	wait = load_relaxed(&victim->requests.press_wait);
+	at = load_relaxed(&victim->requests.press_at);
+	tid = load_relaxed(&victim->board->tid);
+	if (now < at || !tid ||
+	    !atomic_compare_exchange_strong_explicit(&victim->requests.press_at, &at,
+						     now + 2 * wait, memory_order_relaxed,
+						     memory_order_relaxed))
+		return;
+	store_relaxed(&victim->requests.press_wait, min(2 * wait, POLICY_PRESS_MAX));
+	COUNT(w, presses);
+	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
+}
+
+/* A queued job: one's own, then from the rings, then another worker's. */
+static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+
+	if (worker_take_root(w, w, ret_row))
+		return true;
+	if (intake_glance(w) && intake_drain(w, ret_row))
+		return true;
+	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
+		/* Relaxed: a hint; deque_steal() acquires. */
+		uint64_t bits = load_relaxed(&pool->idle.root_words[i]);
+
+		for (; bits; bits &= bits - 1) {
+			uint32_t from = 64 * i + (uint32_t)__builtin_ctzll(bits);
+
+			if (worker_take_root(w, &pool->workers[from], ret_row))
+				return true;
+			worker_clear_roots(&pool->workers[from]);
+		}
+	}
+	return false;
+}
+
+/* Takes what was sent to this worker in particular. */
+static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
+{
+	struct fk_frame *frame = inbox_pop(&w->inbox);
+
+	if (!frame)
+		return false;
+	FK_CRASH(mail_taken);
+	if (frame->job != w->job.row)
+		aside_start(w);
+	*ret_found = WORKER_FRAME;
+	w->engine.next = frame;
+	w->roots.mail = frame;
+	w->roots.mail_last = true;
+	strand_adopt(w, frame);
+	return true;
+}
+
+/* One look at everything; victims by their table. */
+static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_found,
+			uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+	bool ask = now - w->thief.asked >= w->thief.ask_wait;
+	uint32_t tries = pool->mode.kept ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
+	struct worker *victims[POLICY_TRIES];
+
+	if (worker_take_mail(w, ret_found))
+		return true;
+	/* A running job's turn, if there is something of it to take (fair.c). */
+	bool behind = fair_behind(pool->fair);
+
+	*ret_found = WORKER_ROOT;
+	if (!behind && worker_look_for_job(w, ret_row))
+		return true;
+	*ret_found = WORKER_FRAME;
+	for (uint32_t i = 0; i < tries; i++) {
+		uint32_t victim = victims_pick(pool->victims, w->index, worker_random(w));
+
+		victims[i] = &pool->workers[victim];
+		if (worker_steal(w, victims[i], now))
+			return true;
+	}
+	for (uint32_t i = 0; ask && i < tries; i++)
+		worker_ask_victim(w, victims[i], now);
+	if (ask)
+		w->thief.asked = now;
+	*ret_found = WORKER_ROOT;
+	return behind && worker_look_for_job(w, ret_row);
+}
+
+/* The same for one that is parked: what only this worker may do. */
+static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
+{
+	if (worker_take_mail(w, ret_found))
+		return true;
+	*ret_found = WORKER_ROOT;
+	return (w->roots.own && worker_take_root(w, w, ret_row)) || intake_take_mine(w, ret_row);
+}
+
+/* The next queued job, for a worker that stays busy. */
+static bool worker_next_root(struct worker *w, uint32_t *ret_row)
+{
+	/* Of the batch, at once: no clock needs to be read again. */
+	if (worker_take_root(w, w, ret_row))
+		w->roots.next_ns = w->job.since;
+	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
+				     : !intake_glance(w) || !intake_drain(w, ret_row))
+		return false;
+	worker_charge(w);
+	w->thief.stolen_at = 0;
+	return true;
+}
+
+/* Learns from how long the strand before this look was. */
+static void worker_learn(struct worker *w, uint64_t now)
+{
+	if (!w->thief.stolen_at)
+		return;
+	w->thief.ask_wait = policy_ask_wait(w->thief.ask_wait, now - w->thief.stolen_at);
+	w->thief.stolen_at = 0;
+}
+
+/* A search has ended, before the worker slept or napped, or after it. */
+static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
+{
+	spin_learn(&w->thief.spin, searched, pool_spin(w->pool));
+	if (rested)
+		COUNT(w, spins_missed);
+	else
+		COUNT(w, spins_rewarded);
+}
+
+/* What goes on here, without a search: in the order of their claims. */
+static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
+{
+	/* Where a root goes first they take turns: those that share a stack are sent here each time
+	 * that they yield. */
+	bool late = w->roots.root_first && w->roots.mail_last;
+
+	if (!late && worker_take_mail(w, ret_found))
+		return true;
+	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
+	if (w->roots.root_first) {
+		*ret_found = WORKER_ROOT;
+		w->roots.mail_last = false;
+		if (strand_own_stack(w) &&
+		    (worker_take_root(w, w, ret_row) || intake_again(w, ret_row)))
+			return true;
+		w->roots.root_first = false;
+	}
+	if (late && worker_take_mail(w, ret_found))
+		return true;
+	*ret_found = WORKER_ROOT;
+	w->engine.next = strand_pop_own(w);
+	if (!w->engine.next)
+		w->engine.next = strand_pop_forced(w);
+	if (w->engine.next) {
+		*ret_found = WORKER_FRAME;
+		strand_adopt(w, w->engine.next);
+		return true;
+	}
+	if (w->job.row != WORKER_NO_JOB)
+		worker_set_job(w, WORKER_NO_JOB);
+	park_return(w);
+	return (!fair_behind(w->pool->fair) || deque_size(&w->roots.deque)) &&
+	       strand_own_stack(w) && worker_next_root(w, ret_row);
+}
+
+/* The life of a thief: looks, spins, sleeps, until it has something or the pool stops. */
+static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+	uint64_t now = clock_ns(), began = now, since = now;
+	uint64_t limit = spin_limit(&w->thief.spin, pool_spin(pool));
+	struct fk_entry *untrimmed = NULL;
+	enum worker_found found;
+	uint32_t looks = 0;
+	bool rested = false;
+
+	worker_learn(w, now);
+	for (;;) {
+		bool parked = worker_is_parked(w);
+
+		/* A worker needs a stack to run what it takes. */
+		if (strand_own_stack(w) &&
+		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
+				      : worker_look(w, now, &found, ret_row))) {
+			worker_turn_busy(w, found == WORKER_ROOT ? *ret_row : w->job.row);
+			if (rested)
+				worker_spread(w);
+			worker_learn_spin(w, rested, now - began);
+			w->thief.stolen_at = found == WORKER_FRAME ? now : 0;
+			return found;
+		}
+		if (pool_ends(pool))
+			return WORKER_STOP;
+		if ((parked || now - since > limit) && trim_some(w, &untrimmed)) {
+			now = clock_ns();
+			continue;
+		}
+		if (parked) {
+			worker_park(w);
+			began = since = now = clock_ns();
+			continue;
+		}
+		if (now - since > limit && pool_is_lazy(pool)) {
+			rested = true;
+			/* A nap is no reason to spin again for long. */
+			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
+					       : spin_least(pool_spin(pool));
+			since = now = clock_ns();
+			continue;
+		}
+		if (now - since > limit)
+			sched_yield();
+		else if (++looks % 16 == 0)
+			fence_pause();
+		now = clock_ns();
+	}
+}
+
+enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
+{
+	enum worker_found found;
+
+	if (worker_go_on(w, &found, ret_row))
+		return found;
+	worker_turn_looking(w);
+	return worker_search(w, ret_row);
+}

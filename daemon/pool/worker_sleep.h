@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* worker_sleep.h - how a worker sleeps, on the worker itself */
+#ifndef DAEMON_POOL_WORKER_SLEEP_H
+#define DAEMON_POOL_WORKER_SLEEP_H
+
+#include <stdbool.h>
+
+struct worker;
+
+/* Sleeps, or naps if L1 (lazy.h) wants it awake. Returns after something may have changed; false:
+ * after a nap. */
+bool worker_rest(struct worker *worker);
+
+/* Sleeps while it is parked and there is nothing that only this worker may do. What it leaves
+ * behind is handed on before. */
+void worker_park(struct worker *worker);
+
+#endif
