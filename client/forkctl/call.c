@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "client/forkctl/options.h"
 #include "client/forkctl/progress.h"
 #include "client/forkctl/output_size.h"

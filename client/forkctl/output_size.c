@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "client/forkctl/common.h"
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "common/util.h"
 
 /* A call of one of the two. */

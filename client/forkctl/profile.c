@@ -24,7 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/options.h"

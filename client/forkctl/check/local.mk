@@ -2,8 +2,6 @@
 # forkctl check: a module under every schedule.
 
 libforkctl_la_SOURCES += \
-	client/forkctl/check/case.c \
-	client/forkctl/check/case.h \
 	client/forkctl/check/check.c \
 	client/forkctl/check/compare.c \
 	client/forkctl/check/compare.h \

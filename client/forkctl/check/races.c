@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "client/forkctl/child_command.h"
 #include "common/cleanup.h"
 #include "common/clock.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "client/forkctl/options.h"
 
 /* What a call gave; the contents of its iobufs stand behind it. */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 #include "client/forkctl/check/results.h"
 
 #define RUN_GEN_TIME NSEC_PER_SEC /* for a call with generated arguments, serially */

@@ -12,7 +12,7 @@
  *   forkctl check and forkctl profile, in the process that talks to their forkd; case_outcome()
  *   forkctl call as well.
  */
-#include "client/forkctl/check/case.h"
+#include "client/forkctl/case.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * Whatever a task does to its buffers, the next call finds them as the first did. Used by forkctl
  * check and forkctl profile; forkctl call has its outcomes in the same words.
  */
-#ifndef CLIENT_FORKCTL_CHECK_CASE_H
-#define CLIENT_FORKCTL_CHECK_CASE_H
+#ifndef CLIENT_FORKCTL_CASE_H
+#define CLIENT_FORKCTL_CASE_H
 
 #include <stdint.h>
 
