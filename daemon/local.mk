@@ -25,7 +25,9 @@ include daemon/manager/local.mk
 
 sbin_PROGRAMS += forkd
 forkd_SOURCES = daemon/main.c
-forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS)
+# Modules alone call these: without -u the linker leaves their files in the library.
+forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS) \
+	-Wl,-u,fk_rt_counter_wait -Wl,-u,fk_rt_fiber_run -Wl,-u,fk_rt_fiber_spawn
 forkd_LDADD = $(DAEMON_LIBS)
 
 MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
