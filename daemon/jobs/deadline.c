@@ -10,10 +10,7 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/wakeup.h"
 #include "shm/job.h"
-#include "daemon/jobs/root.h"
 
-#define DEADLINE_TURNS 4u		     /* so often at most in a call */
-#define DEADLINE_SOME  64u		     /* jobs that are looked at between two locks */
 #define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until one that is in hand is looked at again */
 
 int deadlines_init(struct deadlines *all, uint64_t rows)
@@ -147,8 +144,7 @@ bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint
 	return over;
 }
 
-/* Takes some jobs that are due, and puts them back for the next look. */
-static uint32_t deadlines_due(struct deadlines *all, uint64_t now, struct deadline *ret_jobs)
+uint32_t deadlines_due(struct deadlines *all, uint64_t now, struct deadline *ret_jobs)
 {
 	uint32_t n = 0;
 
@@ -162,8 +158,7 @@ static uint32_t deadlines_due(struct deadlines *all, uint64_t now, struct deadli
 	return n;
 }
 
-/* The job needs no more looks, unless another one has its row by now. */
-static void deadline_forget(struct deadlines *all, const struct deadline *job)
+void deadline_forget(struct deadlines *all, const struct deadline *job)
 {
 	uint32_t where;
 
@@ -174,20 +169,10 @@ static void deadline_forget(struct deadlines *all, const struct deadline *job)
 	pthread_mutex_unlock(&all->lock);
 }
 
-uint64_t deadlines_check(struct pool *pool)
+uint64_t deadlines_next(struct deadlines *all)
 {
-	struct deadlines *all = pool->deadlines;
-	struct deadline jobs[DEADLINE_SOME];
-	uint64_t now = clock_ns(), next;
-	uint32_t n = DEADLINE_SOME;
+	uint64_t next;
 
-	/* What is due after that waits for the next call, at once: others keep coming in. */
-	for (uint32_t i = 0; i < DEADLINE_TURNS && n == DEADLINE_SOME; i++) {
-		n = deadlines_due(all, now, jobs);
-		for (uint32_t k = 0; k < n; k++)
-			if (root_is_over(pool, jobs[k].row, jobs[k].generation))
-				deadline_forget(all, &jobs[k]);
-	}
 	pthread_mutex_lock(&all->lock);
 	next = all->n ? max(all->heap[0].look_ns, UINT64_C(1)) : 0;
 	pthread_mutex_unlock(&all->lock);

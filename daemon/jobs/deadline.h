@@ -9,9 +9,9 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   deadline_add(): who takes a job off its ring; deadline_watch(): the channel's thread, too.
- *   deadline_remove(): who ends the job. deadlines_check(): the dispatcher, which sleeps until the
- *   next one. All under one lock, which is held for a few steps of the heap: a job with a deadline
- *   takes it three times, one without never.
+ *   deadline_remove(): who ends the job. The others: the dispatcher, in deadlines_check()
+ *   (job_cancel.h), which sleeps until the next one. All under one lock, which is held for a few
+ *   steps of the heap: a job with a deadline takes it three times, one without never.
  *
  * INVARIANTS
  *   I1. A row is in the heap once at most, and where[] says where. So there is room for all rows
@@ -30,6 +30,8 @@
 #include <stdint.h>
 
 struct pool;
+
+#define DEADLINE_SOME 64u /* jobs that are looked at between two locks */
 
 struct deadline {
 	uint64_t at_ns;	  /* CLOCK_MONOTONIC: when the job is over; UINT64_MAX: not by time */
@@ -62,7 +64,14 @@ void deadline_remove(struct pool *pool, uint32_t row);
 /* True if the job has a deadline, and it has passed at this time. */
 bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint64_t now);
 
-/* Ends the jobs that are over. Returns when the next look is due, 0 if there is none to come. */
-uint64_t deadlines_check(struct pool *pool);
+/* Takes at most DEADLINE_SOME jobs that are due, and puts them back for the next look. Returns how
+ * many. */
+uint32_t deadlines_due(struct deadlines *deadlines, uint64_t now, struct deadline *ret_jobs);
+
+/* The job needs no more looks, unless another one has its row by now. */
+void deadline_forget(struct deadlines *deadlines, const struct deadline *job);
+
+/* When the next look is due, CLOCK_MONOTONIC, ns; 0 if there is none to come. */
+uint64_t deadlines_next(struct deadlines *deadlines);
 
 #endif

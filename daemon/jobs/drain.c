@@ -16,7 +16,7 @@
 #include "shm/limits.h"
 #include "shm/ring.h"
 #include "shm/tenant.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
 #include "daemon/core/worker.h"
 #include "shm/ledger.h"
 

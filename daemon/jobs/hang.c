@@ -25,7 +25,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "shm/board.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
 #include "daemon/core/verdict.h"
 #include "shm/job.h"
 #include "shm/ledger.h"

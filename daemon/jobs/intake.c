@@ -22,7 +22,7 @@
 #include "daemon/jobs/drain.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/requeue.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"

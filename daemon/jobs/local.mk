@@ -15,6 +15,10 @@ libpool_la_SOURCES += \
 	daemon/jobs/intake.c \
 	daemon/jobs/intake.h \
 	daemon/jobs/intake_turn.c \
+	daemon/jobs/job_cancel.c \
+	daemon/jobs/job_cancel.h \
+	daemon/jobs/job_end.c \
+	daemon/jobs/job_end.h \
 	daemon/jobs/job_hold.c \
 	daemon/jobs/job_hold.h \
 	daemon/jobs/pending.c \

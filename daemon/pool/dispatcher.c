@@ -12,6 +12,7 @@
 #include "daemon/jobs/pending.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/core/bell.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/core/fault.h"
 #include "daemon/core/worker.h"

@@ -32,7 +32,7 @@
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/intake.h"
 #include "daemon/jobs/job_hold.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/vacate.h"
 #include "daemon/sched/park.h"
 #include "shm/job.h"

@@ -22,8 +22,10 @@
  *   left, every honest job has its outcome unless its word was written over by its own uid, clients
  *   that go are released.
  */
+#include "daemon/core/worker.h"
 #include "daemon/jobs/attach.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/core/verdict.h"
 #include "shm/ledger.h"
 #include "tests/fuzz/pool_rig.h"

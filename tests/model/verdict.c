@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * verdict.c - a job that is cancelled ends as that, wherever it is
- * (daemon/core/verdict_word.h, daemon/jobs/abort.c, daemon/jobs/root.c [V1] to [V3], shm/job.h
- * [V5])
+ * (daemon/core/verdict_word.h, daemon/jobs/abort.c, daemon/jobs/root.c,
+ * daemon/jobs/job_cancel.c [V1] to [V3], shm/job.h [V5])
  *
  * THE PROGRAM, one of four in turn
  *	STARTS   a worker starts the job: it begins the verdict and looks for the mark; meanwhile

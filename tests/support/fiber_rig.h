@@ -26,7 +26,7 @@
 
 #include "common/clock.h"
 #include "daemon/fiber/fiber_types.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "shm/job.h"
 #include "tests/support/quiet.h"
 #include "tests/support/rig.h"

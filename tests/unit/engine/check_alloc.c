@@ -24,7 +24,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"

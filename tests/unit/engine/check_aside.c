@@ -14,7 +14,7 @@
 #include "daemon/engine/aside.h"
 #include "daemon/engine/preempt_switch.h"
 #include "daemon/jobs/abort.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
 #include "tests/support/check_unit.h"

@@ -17,7 +17,7 @@
 
 #include "daemon/core/summons.h"
 #include "daemon/pool/dispatcher.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/pool/manager_requests.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"

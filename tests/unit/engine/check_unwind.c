@@ -21,7 +21,7 @@
 #include <sched.h>
 
 #include "daemon/jobs/abort.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/core/verdict.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"

@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "daemon/jobs/attach.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/core/verdict.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"

@@ -8,7 +8,7 @@
 #include "daemon/core/summons.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/pool/dispatcher.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/sched/job_switch.h"
 #include "tests/support/intake_rig.h"

@@ -11,7 +11,7 @@
 #include "common/clock.h"
 #include "daemon/core/summons.h"
 #include "daemon/pool/dispatcher.h"
-#include "daemon/jobs/root.h"
+#include "daemon/jobs/job_end.h"
 #include "tests/support/intake_rig.h"
 
 #define LATER (3600 * NSEC_PER_SEC)

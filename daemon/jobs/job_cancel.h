@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* job_cancel.h - a job ends before its task returns: cancelled, or past its deadline */
+#ifndef DAEMON_JOBS_JOB_CANCEL_H
+#define DAEMON_JOBS_JOB_CANCEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pool;
+
+/*
+ * This generation of the row's job is late, or cancelled: ends it if it waits in a queue, and sees
+ * to it that it winds down if it runs. False: it is in hand, and the caller comes again. The
+ * dispatcher.
+ */
+bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation);
+
+/*
+ * The client wants this generation of the row's job to end: CANCELLED, if it has no outcome yet.
+ * One that comes before its job was drained waits for it. The channel's thread.
+ */
+void root_cancel(struct pool *pool, uint32_t row, uint32_t generation);
+
+/* Ends the jobs that are over. Returns when the next look is due, 0 if there is none to come. */
+uint64_t deadlines_check(struct pool *pool);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* job_end.h - a job gets its one outcome: root.c, I1 */
+#ifndef DAEMON_JOBS_JOB_END_H
+#define DAEMON_JOBS_JOB_END_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/core/pool_state.h"
+#include "daemon/core/registry.h"
+#include "daemon/forkd/frame.h"
+#include "daemon/jobs/record.h"
+#include "shm/ledger.h"
+
+struct job;
+struct worker;
+
+/* The root frame of a job: root.c. */
+struct root {
+	struct fk_frame fk;
+	struct pool *pool;
+	struct registry_client *client;
+	struct job *job;
+	uint32_t row;
+	uint32_t generation;
+	uint64_t drained_ns;
+	uint64_t started_ns;
+	struct record record; /* from its record_load() on */
+};
+
+/* The slot of its client. */
+static inline uint32_t root_slot(const struct root *root)
+{
+	return registry_slot(&root->pool->registry, root->client);
+}
+
+/* Writes the state of a row that the caller has in hand. */
+static inline void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
+				uint32_t worker)
+{
+	struct ledger_row row = ledger_row(pool->arena, at);
+
+	row.state = state;
+	row.outcome = outcome;
+	row.worker = worker;
+	/* ORDER ledger/row [L2]: release, what led to the state comes before it. While the pool
+	 * lives others look at it only to find out what else to look at; the manager reads it
+	 * after. */
+	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_release);
+}
+
+/*
+ * Gives a job that was started its outcome: the root is gone after it, and the worker runs none. A
+ * job has run for 0 ns if and only if its task was not begun: its code is the pool's then.
+ */
+void root_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
+
+/* Ends a job that nobody has started, with this outcome; its row is in the caller's hand, and
+ * counts as given in fair.c. Any thread. */
+void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
+
+/* This generation of the row's job is wanted to end. After it was made QUEUED. */
+bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation);
+
+#endif
