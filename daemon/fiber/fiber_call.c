@@ -7,9 +7,6 @@
  *   first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
  *   ended, by a C return or because the loop resumes the bridge, on whatever worker, the
  *   fiber goes on there.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers: fk_rt_fiber_call() from a fiber, the rest the loop.
  */
 #include "daemon/fiber/fiber_call.h"
 

@@ -73,9 +73,6 @@
  *	count below 0, or above the maximum	FIBER_COUNTER_RANGE, the value stays
  *   Who waits for what it is itself to count down waits until its deadline, or is cancelled.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool, the lock with it; nobody reads a counter after that.
- *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
 #ifndef DAEMON_FIBER_FIBER_COUNTER_H

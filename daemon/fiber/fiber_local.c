@@ -5,9 +5,6 @@
  * WHAT IT IS
  *   A key gets its index when it is used first, for the life of the pool: modules stay loaded. What
  *   is to be called at a fiber's end stands in one table.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Fibers.
  */
 #include "daemon/fiber/fiber_local.h"
 

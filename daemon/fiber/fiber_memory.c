@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_memory.c - blocks of memory for what fibers leave behind
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fiber_memory.h.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fiber_memory.h.
- */
+/* fiber_memory.c - blocks of memory for what fibers leave behind */
 #include "daemon/fiber/fiber_memory.h"
 
 #include <errno.h>

@@ -24,9 +24,6 @@
  *
  * LOCKS
  *   A shard's, then that of the whole. None is held over a system call.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #ifndef DAEMON_FIBER_FIBER_MEMORY_H
 #define DAEMON_FIBER_FIBER_MEMORY_H

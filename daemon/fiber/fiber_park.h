@@ -77,9 +77,6 @@
  *   (cancel.c, I2). A waker that comes without such a lock would need the word to stay. 2^48
  *   parks of a fiber are some years: the generation does not come again while a waker is late.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool; nobody reads the word after that.
- *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
 #ifndef DAEMON_FIBER_FIBER_PARK_H

@@ -8,9 +8,6 @@
  *   begin, or the same one that is to end early: the address of it, with the lowest bit set for the
  *   latter.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   As poller.h says.
- *
  *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
  *	poller		take all notes --> ring; announce sleep, fence, look again; sleep
  *			<-- completions: result, count down; those at 0 --> done()
@@ -59,9 +56,6 @@
  *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
  *   restricted to what is used here, and where the kernel can do so to this thread: a task that
  *   writes to the ring's memory can do no more by it than read, write, accept and poll.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A thread dies with the whole pool, and the kernel gives up what was to be done.
  */
 #include "daemon/fiber/poller.h"
 

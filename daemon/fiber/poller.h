@@ -10,12 +10,6 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   poller_start(), poller_stop(): the pool's main thread, before there are workers and after.
  *   poller_begin(), poller_end(): any thread. done(): the poller's.
- *
- * INVARIANTS
- *   On top of poller.c.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A thread dies with the whole pool, and the kernel gives up what was to be done.
  */
 #ifndef DAEMON_FIBER_POLLER_H
 #define DAEMON_FIBER_POLLER_H
