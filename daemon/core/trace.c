@@ -9,7 +9,6 @@
 #include "daemon/core/mapping.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
 #include "shm/board.h"
 #include "shm/ledger.h"

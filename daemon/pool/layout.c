@@ -8,15 +8,20 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/util.h"
+#include "daemon/core/lazy.h"
 #include "daemon/core/mapping.h"
 #include "daemon/core/pool_settings.h"
+#include "daemon/core/pool_state.h"
 #include "daemon/core/stack.h"
 #include "daemon/core/worker.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/worker_state.h"
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"
 #include "daemon/pool/worker_thread.h"
+#include "shm/board.h"
 #include "shm/ledger.h"
+#include "shm/limits.h"
 #include "shm/segment.h"
 
 #define LAYOUT_DEQUE_MAX (UINT64_C(1) << 22) /* entries */

@@ -25,12 +25,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/low_latency.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/worker_state.h"
+#include "shm/board.h"
 
 #define SHAKE_BURST 8u	 /* at a time, at most */
 #define SHAKE_PAUSE 60u	 /* us between bursts, at most */
