@@ -10,6 +10,7 @@ libcommon_la_SOURCES = \
 	common/crash_site.c \
 	common/crash_site.def \
 	common/crash_site.h \
+	common/list.h \
 	common/log.c \
 	common/log.h \
 	common/log_journal.c \

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 
+#include "common/list.h"
 #include "common/options.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -40,25 +41,18 @@ struct job *segments_jobs(const struct segments_client *client)
 
 static void segments_unlink(struct segments_client *client)
 {
-	struct segments *all = client->all;
-
-	if (!client->link)
-		return;
-	*client->link = client->next;
-	if (client->next)
-		client->next->link = client->link;
-	else
-		all->last = client->link;
-	client->link = NULL;
+	if (client->link.next)
+		list_remove(&client->link);
 }
 
 /* The next one of a uid. */
 static struct segments_client *segments_next(const struct segments *all, uint32_t uid)
 {
-	struct segments_client *client = all->first;
+	struct segments_client *client;
 
-	while (client && client->uid != uid)
-		client = client->next;
+	list_for_each (client, &all->queue, link)
+		if (client->uid == uid)
+			break;
 	return client;
 }
 
@@ -115,13 +109,8 @@ static int segments_enter(struct segments_client *client)
 	struct segments *all = client->all;
 	int r = 0;
 
-	if (!all->last)
-		all->last = &all->first;
-	client->next = NULL;
-	client->link = all->last;
 	client->begun = false;
-	*all->last = client;
-	all->last = &client->next;
+	list_add(&all->queue, &client->link);
 	if (segments_next(all, client->uid) == client)
 		r = segments_begin(client);
 	if (r < 0)
@@ -240,7 +229,7 @@ int segments_take_back(struct segments_client *client,
 	client->base = NULL;
 	client->call = call;
 	client->taking = true;
-	if (!client->link)
+	if (!client->link.next)
 		r = segments_enter(client);
 	else if (client->begun)
 		r = pages_drop(&client->pages, client->fd, client->size);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/list.h"
 #include "daemon/manager/page_populate.h"
 #include "shm/job.h"
 
@@ -22,9 +23,8 @@ struct segments {
 	struct arena *arena;
 	uint64_t epoch;
 
-	uint64_t memory;	       /* bytes whose pages are not gone */
-	struct segments_client *first; /* that are being made or taken back, or wait for that */
-	struct segments_client **last;
+	uint64_t memory;	/* bytes whose pages are not gone */
+	struct list_link queue; /* that are being made or taken back, or wait for that */
 };
 
 /* Whose it is. */
@@ -44,8 +44,7 @@ struct segments_client {
 	/* being made or taken back */
 	void (*call)(struct segments_client *client, int result);
 	struct segments *all;
-	struct segments_client *next;
-	struct segments_client **link; /* what points to us, NULL: it is neither */
+	struct list_link link; /* in the queue, if it is one of these */
 	struct pages pages;
 	uint32_t uid;
 	bool begun;  /* it is its turn */

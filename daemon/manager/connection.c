@@ -32,6 +32,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/crash_site.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/number.h"
 #include "common/util.h"
@@ -278,13 +279,11 @@ static void conn_answer(struct conn *s)
 
 void conn_heard(struct conn_table *table)
 {
-	struct conn *next;
+	struct conn *s;
 
-	for (struct conn *s = table->greeting; s; s = next) {
-		next = s->next;
+	list_for_each (s, &table->greeting, link)
 		if (s->heard && s->heard <= table->pool->heard)
 			conn_answer(s);
-	}
 }
 
 /* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
@@ -364,20 +363,19 @@ static void conn_answer_reload(struct conn *s, int code, const char *text)
 
 void conn_reloaded(struct conn_table *table, uint64_t number, int code, const char *text)
 {
-	struct conn *next;
+	struct conn *s;
 
-	for (struct conn *s = table->greeting; s; s = next) {
-		next = s->next;
+	list_for_each (s, &table->greeting, link)
 		if (s->reload && s->reload <= number)
 			conn_answer_reload(s, code, text);
-	}
 }
 
 bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms)
 {
+	const struct conn *s;
 	bool any = false;
 
-	for (const struct conn *s = table->greeting; s; s = s->next) {
+	list_for_each (s, &table->greeting, link) {
 		if (!s->reload || s->reload > number)
 			continue;
 		any = true;
@@ -592,18 +590,18 @@ static void conn_on_timer(struct loop_source *source, int result)
 static void conn_make_room(struct conn_table *table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];
-	struct conn *s = table->greeting;
 	struct admission_verdict verdict;
 	uint32_t n = 0, uid;
+	struct conn *s;
 
-	for (; s; s = s->next)
+	list_for_each (s, &table->greeting, link)
 		uids[n++] = s->uid;
 	if (n <= QUOTA_GREETINGS)
 		return;
 	uid = quota_hog(uids, n);
-	s = table->greeting;
-	while (s->uid != uid)
-		s = s->next;
+	list_for_each (s, &table->greeting, link)
+		if (s->uid == uid)
+			break;
 	admission_crowded(uid, &verdict);
 	conn_refuse(s, &verdict);
 }
@@ -638,11 +636,7 @@ void conn_take(struct conn_table *table, int fd)
 		return;
 	}
 	s->state = CONN_GREETING;
-	s->next = table->greeting;
-	s->link = &table->greeting;
-	if (s->next)
-		s->next->link = &s->next;
-	table->greeting = s;
+	list_add_first(&table->greeting, &s->link);
 	if (loop_poll(table->loop, &s->socket_source, fd, POLLIN) < 0 ||
 	    loop_timer(table->loop, &s->timer_source, CONN_GREETING_NS) < 0)
 		conn_free(s);
@@ -655,11 +649,12 @@ void conn_take(struct conn_table *table, int fd)
 void conn_stop(struct conn_table *table)
 {
 	struct admission_verdict verdict;
+	struct conn *s;
 
 	table->stopping = true;
 	admission_stopping(&verdict);
-	while (table->greeting)
-		conn_refuse(table->greeting, &verdict);
+	while ((s = list_first(&table->greeting, struct conn, link)))
+		conn_refuse(s, &verdict);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (table->slots[i] && table->slots[i]->state == CONN_MAKING)
 			conn_refuse(table->slots[i], &verdict);
@@ -667,8 +662,10 @@ void conn_stop(struct conn_table *table)
 
 void conn_fini(struct conn_table *table)
 {
-	while (table->greeting)
-		conn_free(table->greeting);
+	struct conn *s;
+
+	while ((s = list_first(&table->greeting, struct conn, link)))
+		conn_free(s);
 	table->trace.fd = safe_close(table->trace.fd);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		if (table->slots[i])

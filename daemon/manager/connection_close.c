@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -34,12 +35,8 @@
 
 void conn_leave_greeting(struct conn *s)
 {
-	if (!s->link)
-		return;
-	*s->link = s->next;
-	if (s->next)
-		s->next->link = s->link;
-	s->link = NULL;
+	if (s->link.next)
+		list_remove(&s->link);
 }
 
 void conn_free(struct conn *s)

@@ -177,8 +177,8 @@ void conn_weigh(struct conn_table *table, uint32_t tenant);
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
 uint32_t conn_free_slot(const struct conn_table *table);
 
-/* The next of those that trace, the first one after s; NULL for s: of all. NULL: there is none. */
-struct conn *conn_trace_next(const struct conn_table *table, const struct conn *s);
+/* The newest of those that trace; NULL: there is none. */
+struct conn *conn_trace_first(const struct conn_table *table);
 
 /* There is no trace any more: closes its segment. */
 void conn_trace_forget(struct conn_table *table);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/list.h"
 #include "common/log.h"
 #include "daemon/manager/admission.h"
 #include "daemon/manager/client_segments.h"
@@ -53,8 +54,7 @@ struct conn {
 	struct loop_source pidfd_source;
 	struct loop_source timer_source;
 	/* GREETING */
-	struct conn *next;
-	struct conn **link;
+	struct list_link link;
 	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
 	struct reload_terms terms; /* of that reload */
 	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
@@ -119,7 +119,7 @@ struct conn_table {
 		uint32_t n;
 		struct loop_source source;
 	} line;
-	struct conn *greeting; /* list of those that have not said HELLO yet, the newest first */
+	struct list_link greeting; /* those that have not said HELLO yet, the newest first */
 	/* trace_subscribers.c */
 	struct {
 		int fd;	 /* the segment, -1: nobody traces */

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -269,13 +270,14 @@ uint64_t conn_finish_all(struct conn_table *table, uint32_t outcome)
 
 /* ------------------------------------------------------------------------ those that trace */
 
-struct conn *conn_trace_next(const struct conn_table *table, const struct conn *s)
+struct conn *conn_trace_first(const struct conn_table *table)
 {
-	struct conn *next = s ? s->next : table->greeting;
+	struct conn *s;
 
-	while (next && !next->traces)
-		next = next->next;
-	return next;
+	list_for_each (s, &table->greeting, link)
+		if (s->traces)
+			break;
+	return s;
 }
 
 void conn_trace_forget(struct conn_table *table)
@@ -295,6 +297,6 @@ static void trace_stop(struct conn_table *table)
 
 void conn_trace_left(struct conn_table *table)
 {
-	if (table->trace.on && !conn_trace_next(table, NULL))
+	if (table->trace.on && !conn_trace_first(table))
 		trace_stop(table);
 }

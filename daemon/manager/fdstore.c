@@ -57,6 +57,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/number.h"
 #include "common/util.h"
@@ -70,8 +71,8 @@
 
 /* One name. */
 struct store_item {
-	struct store_item *next; /* in the list of all */
-	struct store_item *queued;
+	struct list_link link; /* in the list of all */
+	struct list_link queued;
 	char name[STORE_NAME];
 	uint32_t n;		 /* descriptors */
 	int fds[STORE_PER_NAME]; /* as long as they are to be sent */
@@ -148,13 +149,9 @@ static void store_close_fds(struct store_item *item)
 		item->fds[i] = safe_close(item->fds[i]);
 }
 
-static void store_item_free(struct store *store, struct store_item *item)
+static void store_item_free(struct store_item *item)
 {
-	struct store_item **link = &store->items;
-
-	while (*link != item)
-		link = &(*link)->next;
-	*link = item->next;
+	list_remove(&item->link);
 	free(item);
 }
 
@@ -168,37 +165,19 @@ static int store_wait(struct store *store, enum store_unsent why)
 	return loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
 }
 
-static void store_queue(struct store *store, struct store_item *item)
-{
-	item->queued = NULL;
-	*store->last = item;
-	store->last = &item->queued;
-}
-
-static void store_unqueue(struct store *store, struct store_item *item)
-{
-	struct store_item **link = &store->first;
-
-	while (*link != item)
-		link = &(*link)->queued;
-	*link = item->queued;
-	if (!*link)
-		store->last = link;
-}
-
 /* One of the queue is done with: it was sent, or cannot be. */
 static void store_done(struct store *store, struct store_item *item, int r)
 {
 	struct store_put *waits = item->put;
 
-	store_unqueue(store, item);
+	list_remove(&item->queued);
 	store_close_fds(item);
 	item->put = NULL;
 	item->puts = false;
 	if (r < 0 && !item->leaves)
 		store->n -= item->n;
 	if (r < 0 || item->leaves)
-		store_item_free(store, item);
+		store_item_free(item);
 	if (waits) {
 		waits->item = NULL;
 		waits->call(waits, r);
@@ -208,7 +187,7 @@ static void store_done(struct store *store, struct store_item *item, int r)
 /* Sends the first of the queue. Returns 0: it is done with; or an enum store_unsent. */
 static int store_push(struct store *store)
 {
-	struct store_item *item = store->first;
+	struct store_item *item = list_first(&store->queue, struct store_item, queued);
 	int r = item->leaves ? store_send_remove(store, item->name)
 			     : store_send_put(store, item->name, item->fds, item->n);
 
@@ -218,19 +197,26 @@ static int store_push(struct store *store)
 	return 0;
 }
 
-/* Nothing would call us: whoever waits is told so. Removals wait for the next message (I1). */
+/* The first of the queue that is to be put. */
+static struct store_item *store_first_put(const struct store *store)
+{
+	struct store_item *item;
+
+	list_for_each (item, &store->queue, queued)
+		if (item->puts)
+			break;
+	return item;
+}
+
+/* Nothing would call us: each owner that waits is told so. Removals wait for the next message
+ * (I1). */
 static void store_give_up(struct store *store, int r)
 {
-	struct store_item *item = store->first;
+	struct store_item *item;
 
-	while (item) {
-		if (!item->puts) {
-			item = item->queued;
-			continue;
-		}
+	/* An owner that was told may have changed the queue. */
+	while ((item = store_first_put(store)))
 		store_done(store, item, r);
-		item = store->first; /* whom it has told may have changed the queue */
-	}
 }
 
 static void store_on_outgoing(struct loop_source *source, int result)
@@ -238,7 +224,7 @@ static void store_on_outgoing(struct loop_source *source, int result)
 	struct store *store = container_of(source, struct store, outgoing);
 
 	(void)result;
-	while (store->first) {
+	while (!list_is_empty(&store->queue)) {
 		int r = store_push(store);
 
 		if (r == 0)
@@ -255,10 +241,11 @@ static void store_on_outgoing(struct loop_source *source, int result)
 /* The item of a name that is there, or is to be. */
 static struct store_item *store_find(const struct store *store, const char *name)
 {
-	struct store_item *item = store->items;
+	struct store_item *item;
 
-	while (item && (item->leaves || !streq(item->name, name)))
-		item = item->next;
+	list_for_each (item, &store->items, link)
+		if (!item->leaves && streq(item->name, name))
+			break;
 	return item;
 }
 
@@ -272,8 +259,7 @@ static struct store_item *store_item_new(struct store *store, const char *name, 
 	item->n = n;
 	for (uint32_t i = 0; i < STORE_PER_NAME; i++)
 		item->fds[i] = -1;
-	item->next = store->items;
-	store->items = item;
+	list_add_first(&store->items, &item->link);
 	store->n += n;
 	return item;
 }
@@ -294,7 +280,7 @@ static int store_put_later(struct store *store, struct store_item *item, struct 
 	item->puts = true;
 	item->put = put;
 	put->item = item;
-	store_queue(store, item);
+	list_add(&store->queue, &item->queued);
 	return 1;
 }
 
@@ -312,9 +298,10 @@ static bool store_is_own(const char *name)
 /* Those of STORE_OWN that are not there. */
 static uint32_t store_kept_free(const struct store *store)
 {
+	const struct store_item *item;
 	uint32_t n = 0;
 
-	for (const struct store_item *item = store->items; item; item = item->next)
+	list_for_each (item, &store->items, link)
 		if (!item->leaves && store_is_own(item->name))
 			n += item->n;
 	return STORE_OWN - min(n, STORE_OWN);
@@ -341,7 +328,7 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 	item = store_item_new(store, name, n);
 	if (!item)
 		return -ENOMEM;
-	if (!store->first)
+	if (list_is_empty(&store->queue))
 		r = store_send_put(store, name, fds, n);
 	if (r > 0) {
 		r = store_wait(store, (enum store_unsent)r);
@@ -350,7 +337,7 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 	}
 	if (r < 0) {
 		store->n -= item->n;
-		store_item_free(store, item);
+		store_item_free(item);
 	}
 	return r;
 }
@@ -370,19 +357,19 @@ static void store_remove_item(struct store *store, struct store_item *item)
 	if (item->puts) {
 		if (item->put)
 			store_forget(item->put);
-		store_unqueue(store, item);
+		list_remove(&item->queued);
 		store_close_fds(item);
-		store_item_free(store, item);
+		store_item_free(item);
 		return;
 	}
 	item->leaves = true;
-	if (!store->first)
+	if (list_is_empty(&store->queue))
 		r = store_send_remove(store, item->name);
 	if (r <= 0) {
-		store_item_free(store, item);
+		store_item_free(item);
 		return;
 	}
-	store_queue(store, item);
+	list_add(&store->queue, &item->queued);
 	(void)store_wait(store, (enum store_unsent)r);
 }
 
@@ -396,11 +383,10 @@ void store_remove(struct store *store, const char *name)
 
 void store_empty(struct store *store)
 {
-	struct store_item *next;
+	struct store_item *item;
 
-	for (struct store_item *item = store->items; item; item = next) {
+	list_for_each (item, &store->items, link) {
 		store->emptied = true;
-		next = item->next;
 		if (!item->leaves)
 			store_remove_item(store, item);
 	}
@@ -507,7 +493,7 @@ static int store_count_inherited(struct store *store)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		const char *name = store->inherited[i].name;
-		struct store_item *item = store->items;
+		struct store_item *item = list_first(&store->items, struct store_item, link);
 
 		if (!name[0])
 			continue;
@@ -629,7 +615,6 @@ int store_init(struct store *store, struct loop *loop)
 
 	*store = (struct store)STORE_INIT;
 	store->loop = loop;
-	store->last = &store->first;
 	store->outgoing.call = store_on_outgoing;
 	if (size && number_parse(size, 10, &max, &rest) == 0 && !*rest && max > 0) {
 		store->max = (uint32_t)min(max, (uint64_t)STORE_MAX);
@@ -685,16 +670,17 @@ static void store_barrier(struct store *store, uint64_t end)
 void store_fini(struct store *store)
 {
 	uint64_t end = clock_ns() + STORE_END_NS;
+	struct store_item *item;
 	int r = 0;
 
 	loop_forget(store->loop, &store->outgoing);
-	while (store->first && (r == 0 || store_wait_to_send(store, r, end)))
+	while (!list_is_empty(&store->queue) && (r == 0 || store_wait_to_send(store, r, end)))
 		r = store_push(store);
 	if (store->emptied)
 		store_barrier(store, end);
-	while (store->items) {
-		store_close_fds(store->items);
-		store_item_free(store, store->items);
+	list_for_each (item, &store->items, link) {
+		store_close_fds(item);
+		store_item_free(item);
 	}
 	/* Sockets are left to the end of the process (socket_close.c, I3). */
 	for (uint32_t i = 0; i < store->n_inherited; i++)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/list.h"
 #include "daemon/manager/loop.h"
 #include "shm/limits.h"
 
@@ -63,9 +64,8 @@ struct store {
 	int fd;	      /* connected to the service manager; -1: there is no store */
 	uint32_t max; /* descriptors that it may hold; 0: what is in it leaves it */
 	uint32_t n;   /* that it holds, or will when the queue is sent */
-	struct store_item *items;
-	struct store_item *first; /* that have something to be sent, in this order */
-	struct store_item **last;
+	struct list_link items;
+	struct list_link queue; /* items that have something to be sent, in this order */
 	bool emptied;
 	struct loop_source outgoing;
 	struct store_inherited *inherited; /* by name, the oldest first */

@@ -42,6 +42,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/list.h"
 #include "daemon/manager/loop_inject.h"
 
 #define LOOP_ENTRIES	128
@@ -58,8 +59,7 @@ enum loop_kind {
 
 struct loop_op {
 	struct loop_source *source; /* NULL once forgotten */
-	struct loop_op *next;
-	struct loop_op **link; /* what points to us in the list of all */
+	struct list_link link;
 	struct loop_op *next_put_off;
 	bool is_put_off;
 	enum loop_kind kind;
@@ -87,20 +87,20 @@ int loop_init(struct loop *loop)
 
 static void loop_op_free(struct loop_op *op)
 {
-	*op->link = op->next;
-	if (op->next)
-		op->next->link = op->link;
+	list_remove(&op->link);
 	free(op);
 }
 
 void loop_fini(struct loop *loop)
 {
+	struct loop_op *op;
+
 	(void)io_uring_submit(&loop->ring);
 	io_uring_queue_exit(&loop->ring);
-	while (loop->ops) {
-		if (loop->ops->source)
-			loop->ops->source->op = NULL;
-		loop_op_free(loop->ops);
+	list_for_each (op, &loop->ops, link) {
+		if (op->source)
+			op->source->op = NULL;
+		loop_op_free(op);
 	}
 }
 
@@ -133,11 +133,7 @@ static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_
 		return -ENOMEM;
 	op->kind = kind;
 	op->source = source;
-	op->next = loop->ops;
-	op->link = &loop->ops;
-	if (op->next)
-		op->next->link = &op->next;
-	loop->ops = op;
+	list_add(&loop->ops, &op->link);
 	source->op = op;
 	*ret_op = op;
 	return 0;

@@ -8,11 +8,13 @@
 
 #include <liburing.h>
 
+#include "common/list.h"
+
 struct loop_op;
 
 struct loop {
 	struct io_uring ring;
-	struct loop_op *ops;	 /* all there are */
+	struct list_link ops;	 /* all there are */
 	struct loop_op *put_off; /* of these: the kernel does not know them yet (I8) */
 	bool is_short;		 /* of memory, a moment ago */
 	bool stopped;

@@ -31,6 +31,7 @@
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
+#include "common/list.h"
 #include "common/util.h"
 #include "daemon/manager/loop.h"
 #include "shm/proto.h"
@@ -39,8 +40,7 @@
 
 struct socket_close {
 	struct socket_closer *all;
-	struct socket_close *next;
-	struct socket_close **link;
+	struct list_link link;
 	struct loop_source source;
 	int fd;
 };
@@ -79,9 +79,7 @@ static bool socket_close_look(int fd)
 
 static void socket_close_free(struct socket_close *h)
 {
-	*h->link = h->next;
-	if (h->next)
-		h->next->link = h->link;
+	list_remove(&h->link);
 	free(h);
 }
 
@@ -112,14 +110,10 @@ int socket_close(struct socket_closer *all, int fd)
 		return -1; /* I3 */
 	*h = (struct socket_close){
 		.all = all,
-		.next = all->first,
-		.link = &all->first,
 		.source = { .call = socket_close_on_discarded },
 		.fd = fd,
 	};
-	if (h->next)
-		h->next->link = &h->next;
-	all->first = h;
+	list_add(&all->sockets, &h->link);
 	if (loop_discard(all->loop, &h->source, fd) < 0)
 		socket_close_free(h); /* I3 */
 	return -1;
@@ -127,8 +121,10 @@ int socket_close(struct socket_closer *all, int fd)
 
 void socket_close_fini(struct socket_closer *all)
 {
-	while (all->first) {
-		loop_forget(all->loop, &all->first->source);
-		socket_close_free(all->first);
+	struct socket_close *h;
+
+	list_for_each (h, &all->sockets, link) {
+		loop_forget(all->loop, &h->source);
+		socket_close_free(h);
 	}
 }

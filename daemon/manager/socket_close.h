@@ -3,13 +3,14 @@
 #ifndef DAEMON_MANAGER_SOCKET_CLOSE_H
 #define DAEMON_MANAGER_SOCKET_CLOSE_H
 
-struct socket_close;
+#include "common/list.h"
+
 struct loop;
 
 /* All that take long. Zeroed, with loop set. */
 struct socket_closer {
 	struct loop *loop;
-	struct socket_close *first;
+	struct list_link sockets;
 };
 
 /*

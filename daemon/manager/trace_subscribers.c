@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "daemon/manager/admission.h"
 #include "daemon/manager/connection.h"
@@ -43,7 +44,7 @@ static void trace_dismiss(struct conn_table *table, const struct admission_verdi
 	struct conn *s;
 
 	conn_trace_forget(table);
-	while ((s = conn_trace_next(table, NULL))) {
+	while ((s = conn_trace_first(table))) {
 		conn_say(s, why);
 		conn_free(s);
 	}
@@ -107,8 +108,8 @@ void conn_trace(struct conn *s)
 
 bool conn_traced(struct conn_table *table, const char *text)
 {
-	struct conn *next;
 	struct admission_verdict verdict;
+	struct conn *s;
 
 	if (table->trace.fd < 0 || table->trace.on)
 		return false;
@@ -118,10 +119,9 @@ bool conn_traced(struct conn_table *table, const char *text)
 		return true;
 	}
 	table->trace.on = true;
-	for (struct conn *s = conn_trace_next(table, NULL); s; s = next) {
-		next = conn_trace_next(table, s);
-		trace_tell(s);
-	}
+	list_for_each (s, &table->greeting, link)
+		if (s->traces)
+			trace_tell(s);
 	/* Perhaps nobody has waited so long. */
 	conn_trace_left(table);
 	return true;

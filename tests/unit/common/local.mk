@@ -2,6 +2,7 @@
 # Tests of the units in common.
 
 PROGRAM_TESTS += \
+	tests/unit/common/check_list \
 	tests/unit/common/check_log \
 	tests/unit/common/check_number \
 	tests/unit/common/check_option_list \

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "common/list.h"
 #include "tests/support/daemon.h"
 #include "tests/support/store_rig.h"
 
@@ -230,7 +231,7 @@ START_TEST(unread_messages_are_kept_and_sent_in_order)
 		_exit(0);
 	}
 	turn_until(1);
-	while (store.first) {
+	while (!list_is_empty(&store.queue)) {
 		struct pollfd p = { .fd = store.fd, .events = POLLOUT };
 
 		(void)poll(&p, 1, 10000);

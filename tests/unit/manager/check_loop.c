@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/util.h"
 #include "daemon/manager/loop_inject.h"
 #include "tests/support/check_unit.h"
@@ -89,7 +90,7 @@ static void run(void)
 {
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(calls, wanted);
-	ck_assert_ptr_null(loop.ops);
+	ck_assert(list_is_empty(&loop.ops));
 	loop_fini(&loop);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "daemon/manager/loop.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"
@@ -115,7 +116,7 @@ START_TEST(a_plain_socket_is_closed_at_once_whatever_was_said)
 	}
 	hang_up(pair[1]);
 	ck_assert_uint_eq(waiting(), 0);
-	ck_assert_ptr_null(all.first);
+	ck_assert(list_is_empty(&all.sockets));
 	ck_assert_int_eq(recv(pair[0], &byte, 1, 0), 0);
 	ck_assert_int_eq(socket_close(&all, -1), -1);
 	loop_fini(&loop);
@@ -229,7 +230,7 @@ START_TEST(a_process_that_ends_waits_for_none_of_them)
 		(void)socket_close(&all, fd[1]);
 		socket_close_fini(&all);
 		loop_fini(&loop);
-		_exit(!all.first && is_open(peer) && is_open(fd[2]) ? 0 : 2);
+		_exit(list_is_empty(&all.sockets) && is_open(peer) && is_open(fd[2]) ? 0 : 2);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
