@@ -39,12 +39,18 @@ struct pool_hooks {
 	uint32_t (*turn)(struct worker *worker, const uint32_t *rows, uint32_t n,
 			 uint64_t not_before);
 
+	/* The worker is summoned at this time (CLOCK_MONOTONIC, ns) or earlier. now: the clock. */
+	void (*summon_by)(struct worker *worker, uint64_t at, uint64_t now);
+
 	/* The job that the worker runs fails with this code (not 0), unless it has an outcome. */
-	void (*fail)(struct worker *worker, int code);
+	void (*fail_job)(struct worker *worker, int code);
 
 	/* The job of this row, which has not ended, has used ns of CPU time outside of workers. Any
 	 * thread of the pool. */
 	void (*charge)(struct pool *pool, uint32_t row, uint64_t ns);
+
+	/* Code of a job that is to end runs: it may hang. */
+	void (*hang_expect)(struct pool *pool);
 
 	/* held: how long a job that is to end has not done so, ns. True if that is hang-limit or
 	 * more; if a debugger traces the pool, *held becomes 0 instead. Any thread of the pool;
@@ -52,10 +58,10 @@ struct pool_hooks {
 	bool (*hang_is_reached)(struct pool *pool, uint64_t *held);
 };
 
-/* hooks->fail(), for the job that the worker runs. */
+/* hooks->fail_job(), for the job that the worker runs. */
 static inline void worker_fail(struct worker *w, int code)
 {
-	w->pool->hooks->fail(w, code);
+	w->pool->hooks->fail_job(w, code);
 }
 
 #endif

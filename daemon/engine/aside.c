@@ -7,14 +7,14 @@
 #include "daemon/engine/aside.h"
 
 #include "common/clock.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/policy.h"
-#include "daemon/sched/alarm.h"
 
 void aside_set_alarm(struct worker *w)
 {
 	uint64_t now = clock_ns();
 
-	alarm_by(w, now + POLICY_TURN, now);
+	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
 }
 
 void aside_start(struct worker *w)

@@ -20,7 +20,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
-#include "daemon/jobs/hang.h"
+#include "daemon/core/hooks.h"
 
 /*
  * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be
@@ -59,7 +59,7 @@ struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 	COUNT(w, unwound);
 	/* Before its body has begun it holds nothing, and its locals are not set. */
 	if (frame->task->unwind && fk_site(frame) & FK_SITE_MASK) {
-		hang_expect(w->pool);
+		w->pool->hooks->hang_expect(w->pool);
 		frame->task->unwind(frame);
 	}
 	return fk_rt_finish(&w->engine.fk, frame);

@@ -26,7 +26,7 @@
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/ready.h"
 #include "daemon/fiber/self.h"
-#include "daemon/sched/alarm.h"
+#include "daemon/core/hooks.h"
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
@@ -111,7 +111,7 @@ void fiber_berths_wait(struct worker *w)
 	if (!inbox_any(&w->inbox))
 		return;
 	now = clock_ns();
-	alarm_by(w, now + POLICY_TURN, now);
+	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
 }
 
 /* ------------------------------------------------------------------------ whose bytes are there */

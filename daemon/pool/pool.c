@@ -60,6 +60,7 @@
 #include "daemon/sched/park.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
+#include "daemon/sched/alarm.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
@@ -152,8 +153,10 @@ static const struct pool_hooks pool_hooks = {
 	.set_job = worker_set_job,
 	.preempt = intake_preempt,
 	.turn = intake_turn,
-	.fail = pool_fail_job,
+	.fail_job = pool_fail_job,
 	.charge = pool_charge,
+	.summon_by = alarm_by,
+	.hang_expect = hang_expect,
 	.hang_is_reached = hang_is_reached,
 };
 
