@@ -4,9 +4,13 @@
 PROGRAM_TESTS += \
 	tests/unit/engine/check_alloc \
 	tests/unit/engine/check_aside \
+	tests/unit/engine/check_engine \
 	tests/unit/engine/check_forkmode \
 	tests/unit/engine/check_place \
 	tests/unit/engine/check_strand \
 	tests/unit/engine/check_strand_full \
 	tests/unit/engine/check_task_api \
 	tests/unit/engine/check_unwind
+
+tests_unit_engine_check_engine_LDADD = \
+	libengine.la libhost.la libshm.la libcommon.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl $(CHECK_LIBS)
