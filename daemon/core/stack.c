@@ -262,25 +262,28 @@ static char *stack_split(struct stack_arena *arena, uint32_t order)
 	return arena->begin + offset;
 }
 
-/* A block out of what was never used; what is left out before it is free. NULL if it is
- * too large. */
+/*
+ * A block out of what was never used. What is left out before it becomes free, and may complete a
+ * free block that is large enough: also if no block fits behind it. NULL if there is none.
+ */
 static char *stack_extend(struct stack_arena *arena, uint32_t order)
 {
 	uint64_t next = (uint64_t)(arena->next - arena->begin);
 	uint64_t at = align_up(next, stack_bytes(order));
 
-	if (at > arena->size || arena->size - at < stack_bytes(order))
+	if (at > arena->size)
 		return NULL;
 	while (next < at) {
 		uint64_t bytes = next & -next;
 
-		/* What this is merged with may be large enough, and is had first. */
 		stack_merge(arena, next, stack_order(bytes), bytes);
 		next += bytes;
 		arena->next = arena->begin + next;
 		if (arena->free[order][true] || arena->free[order][false])
 			return stack_split(arena, order);
 	}
+	if (arena->size - at < stack_bytes(order))
+		return NULL;
 	arena->next += stack_bytes(order);
 	return arena->begin + at;
 }

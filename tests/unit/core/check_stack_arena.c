@@ -299,6 +299,26 @@ START_TEST(memory_that_was_used_is_taken_before_fresh_one)
 }
 END_TEST
 
+/* The upper half is free; its upper quarter was never used. A stack is in the lower half. */
+START_TEST(block_whose_end_was_never_used_is_not_refused)
+{
+	struct fk_stack *stack, *lower, *upper;
+
+	room_begin(32u << 20);
+	stack = stack_new(&room_cache);
+	lower = room_stack(&room_cache, 8u << 20);
+	upper = room_stack(&room_cache, 8u << 20);
+	ck_assert_ptr_eq(room_arena.next, room_arena.begin + (24u << 20));
+	stack_free(&room_cache, lower);
+	stack_free(&room_cache, upper);
+	upper = room_stack(&room_cache, 16u << 20);
+	ck_assert_ptr_nonnull(upper);
+	stack_free(&room_cache, upper);
+	stack_free(&room_cache, stack);
+	room_end();
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ several threads */
 
 #define RUNNERS 3u
@@ -446,5 +466,6 @@ CHECK_MAIN("stack_arena", one_worker_frees_what_another_allocates_for_ever,
 	   pages_go_back_piece_by_piece, pages_that_a_former_pool_left_are_had_again_and_go_back,
 	   pages_of_many_small_ones_go_back,
 	   small_ones_are_had_where_a_large_one_was_and_the_other_way_round,
-	   memory_that_was_used_is_taken_before_fresh_one, workers_and_cleaner_share_the_arena,
+	   memory_that_was_used_is_taken_before_fresh_one,
+	   block_whose_end_was_never_used_is_not_refused, workers_and_cleaner_share_the_arena,
 	   block_being_cleaned_is_not_refused)
