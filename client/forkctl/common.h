@@ -17,10 +17,12 @@
 #define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands that only look */
 
 /*
- * Starts a private forkd with these options, and calls run() in a process of its own, with the
- * forkd's socket. Returns what that returns, or 3 if there was no forkd, or 128 and a signal.
+ * Starts a private forkd for forkctl check or profile, and calls run() in a process of its own,
+ * with the forkd's socket. mode: of --fork-mode. workers: 0 for one on each core. more: further
+ * options, four at most; NULL ends them. Returns what run() returns, or 3 if there was no forkd, or
+ * 128 and a signal.
  */
-int forkctl_with_forkd(int n_options, char *options[],
+int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context);
 
 /* One line to stderr, "forkctl: " in front. Returns code. */

@@ -299,21 +299,12 @@ static int run_job(const char *socket, void *context)
 
 static int run_session(struct profile_job *job)
 {
-	char mode[32], burden[64];
-	char stop[] = "--stop-timeout=100ms", total[] = "--memory-total=16T";
-	char memory[] = "--memory-max=4G", heap[] = "--heap-max=2G", sample[] = "--sample=2ms";
-	char workers[] = "--workers=1";
-	char *options[9] = { mode, burden, stop, total, memory, heap };
-	int n = 6;
+	char burden[64], sample[] = "--sample=2ms";
+	char *more[] = { burden, job->samples ? sample : NULL, NULL };
 
-	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s",
-		       job->way == PROFILE_STOLEN ? "profile" : "normal");
 	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);
-	if (job->way != PROFILE_ALL)
-		options[n++] = workers;
-	if (job->samples)
-		options[n++] = sample;
-	return forkctl_with_forkd(n, options, run_job, job);
+	return forkctl_with_forkd(job->way == PROFILE_STOLEN ? "profile" : "normal",
+				  job->way != PROFILE_ALL, more, run_job, job);
 }
 
 /* In each way. */

@@ -33,6 +33,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@
 #define SESSION_START_NS (30 * NSEC_PER_SEC)
 #define SESSION_STOP_NS	 (30 * NSEC_PER_SEC) /* more than forkd's own stop-timeout */
 #define SESSION_ARGS	 8		     /* that forkd gets from us */
+#define SESSION_OPTIONS	 12		     /* of a forkd for forkctl check or profile */
 
 struct session {
 	char folder[64];
@@ -453,15 +455,26 @@ static int run_session(int n_options, char *options[], const struct session_comm
 	return status;
 }
 
-int forkctl_with_forkd(int n_options, char *options[],
+int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context)
 {
 	struct session_command command = { .run = run, .context = context };
-	int status;
+	char fork_mode[32], n_workers[32], stop[] = "--stop-timeout=100ms";
+	/* The tasks may have what the user may have: other jobs need none of it. */
+	char total[] = "--memory-total=16T", memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
+	/* Each call of a task that crashes is to crash. */
+	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
+	char *options[SESSION_OPTIONS] = { fork_mode, n_workers, stop,	  total,
+					   memory,    heap,	 crashes, budget };
+	int n = 8, status;
 
+	(void)snprintf(fork_mode, sizeof(fork_mode), "--fork-mode=%s", mode);
+	(void)snprintf(n_workers, sizeof(n_workers), "--workers=%" PRIu32, workers);
+	while (*more && n < SESSION_OPTIONS)
+		options[n++] = *more++;
 	/* What is buffered must not be written twice. */
 	(void)fflush(stdout);
-	status = run_session(n_options, options, &command);
+	status = run_session(n, options, &command);
 	/* Who sent one of the usual signals knows of it. */
 	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
 	    status != 128 + SIGHUP && status != 128 + SIGQUIT)

@@ -36,7 +36,6 @@
 #include "common/util.h"
 
 #define RUN_REPEATS 5u /* of each call in a random run */
-#define RUN_OPTIONS 10
 
 static const struct {
 	const char *mode;
@@ -220,24 +219,16 @@ int run_do(const struct run_subject *subject, const struct run *run, struct reco
 {
 	_cleanup_close_ int fd = memfd_create("forkctl-check", MFD_CLOEXEC);
 	struct run_context context = { .subject = subject, .run = run, .fd = fd };
-	char mode[32], workers[32], seed[32], folder[288];
-	/* What it may have is what the user may have: none of it is promised to anybody else. */
-	char stop[] = "--stop-timeout=100ms", total[] = "--memory-total=16T",
-	     memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
-	/* Each call of a task that crashes is to crash. */
-	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
-	char *options[RUN_OPTIONS] = { mode,   workers, seed,	 stop,	 total,
-				       memory, heap,	crashes, budget, folder };
+	char seed[32], folder[288];
+	char *more[] = { seed, subject->folder[0] ? folder : NULL, NULL };
 	int status;
 
 	if (fd < 0)
 		return forkctl_fail(FORKCTL_FAILED, "no memory file: %s", strerrordesc_np(errno));
-	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s", kinds[run->kind].mode);
-	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, run->workers);
 	(void)snprintf(seed, sizeof(seed), "--fork-seed=%" PRIu32, run->seed);
 	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", subject->folder);
-	status = forkctl_with_forkd(subject->folder[0] ? RUN_OPTIONS : RUN_OPTIONS - 1, options,
-				    make_calls, &context);
+	status =
+		forkctl_with_forkd(kinds[run->kind].mode, run->workers, more, make_calls, &context);
 	if (status)
 		return status;
 	status = map_text(fd, ret_text);
