@@ -14,7 +14,6 @@
  */
 #include "client/forkctl/output_size.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -18,9 +18,9 @@
  *   with samples of the tasks that use it (daemon/core/sample.c), and the tasks that differ are
  *   named.
  */
+#include <stddef.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -4,7 +4,6 @@
 #include "client/forkctl/forkctl.h"
 #include "client/lib/client.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "client/forkctl/board_rows.h"

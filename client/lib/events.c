@@ -49,7 +49,6 @@
 #include "client/lib/events.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
