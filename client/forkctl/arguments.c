@@ -2,14 +2,10 @@
 /*
  * arguments.c - the arguments of a task: from the words of a command line to values
  *
- * WHAT IT IS
- *   The size of the heap has to be known before the connection exists, and the types of the
- *   arguments only after it. So every word that begins with @ and names a file is read first; where
- *   the signature then says str, the argument is taken as the text that it is. A file whose name
- *   begins with a colon is "@./:name": "@:64K" is a buffer of this size, of zeros.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The commands that call tasks: call, check, profile.
+ * The size of the heap has to be known before the connection exists, and the types of the arguments
+ * only after it. So every word that begins with @ and names a file is read first; where the
+ * signature then says str, the argument is taken as the text that it is. A file whose name begins
+ * with a colon is "@./:name": "@:64K" is a buffer of this size, of zeros.
  */
 #include "client/forkctl/arguments.h"
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * board_rows.c - the daemon, its clients, workers and counters as rows
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl. All loads are relaxed, unless something else is said: for display.
- */
+/* board_rows.c - the daemon, its clients, workers and counters as rows */
 #include "client/forkctl/board_rows.h"
 
 #include <fcntl.h>

@@ -2,10 +2,9 @@
 /*
  * call.c - forkctl call: runs a task with arguments typed by its signature
  *
- * WHAT IT IS
- *   One job at a time, from a command line to printed results, with what its user may want to
- *   limit. What an output buffer is to hold the module may say (output_size.h); how much of it
- *   counts a result may, which is called `size`.
+ * One job at a time, from a command line to printed results, with what its user may want to limit.
+ * What an output buffer is to hold the module may say (output_size.h); how much of it counts a
+ * result may, which is called `size`.
  *
  *	forkctl call [OPTION...] MODULE:TASK ARG...
  */

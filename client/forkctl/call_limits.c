@@ -2,9 +2,8 @@
 /*
  * call_limits.c - what ends a call before its task does: time limits and interrupts
  *
- * WHAT IT IS
- *   SIGINT and SIGTERM are blocked, and a thread waits for them: the first one cancels the job that
- *   runs, so that the command ends as with any other outcome; the second one ends the program.
+ * SIGINT and SIGTERM are blocked, and a thread waits for them: the first one cancels the job that
+ * runs, so that the command ends as with any other outcome; the second one ends the program.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The command's thread. The thread that waits for signals is never joined: it ends with the

@@ -2,15 +2,10 @@
 /*
  * case.c - a call of a task that is made again and again with the same arguments
  *
- * WHAT IT IS
- *   The arguments come from a command line, as forkctl call takes them, or are generated from the
- *   typed signature: CASE_LEVELS sets of them, from nothing to something that is worth forking.
- *   Generated buffers hold numbers that are harmless as 64-bit integers and as floating point (no
- *   NaN: which of two it is that comes out of an addition is the compiler's business).
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkctl check and forkctl profile, in the process that talks to their forkd; case_outcome()
- *   forkctl call as well.
+ * The arguments come from a command line, as forkctl call takes them, or are generated from the
+ * typed signature: CASE_LEVELS sets of them, from nothing to something that is worth forking.
+ * Generated buffers hold numbers that are harmless as 64-bit integers and as floating point (no
+ * NaN: which of two it is that comes out of an addition is the compiler's business).
  */
 #include "client/forkctl/case.h"
 

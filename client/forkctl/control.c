@@ -2,10 +2,9 @@
 /*
  * control.c - a request to the manager, which it may grant
  *
- * WHAT IT IS
- *   One message and one answer on a connection of its own, without the segments of a client; a
- *   trace lasts as long as its connection. The manager decides: who may do that, by what the kernel
- *   says of the peer, and what can be done.
+ * One message and one answer on a connection of its own, without the segments of a client; a trace
+ * lasts as long as its connection. The manager decides whether this user may do that, and whether
+ * it can be done.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported. A

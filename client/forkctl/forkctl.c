@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkctl.c - forkctl: the common options and the table of commands
- *
- * WHAT IT IS
- *   To see and use a running forkd. Each command stands in a file of its own.
- */
+/* forkctl.c - forkctl: the common options and the table of commands */
 #include "client/forkctl/forkctl.h"
 
 #include <getopt.h>

@@ -2,17 +2,13 @@
 /*
  * http.c - one HTTP request, and its answer: forkctl stat --openmetrics --http
  *
- * WHAT IT IS
- *   What a service of one request for each connection needs, and no more (contrib/systemd,
- *   forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
- *   request only its first line counts, and whether Accept has OpenMetrics.
+ * What a service of one request for each connection needs, and no more (contrib/systemd,
+ * forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
+ * request only its first line counts, and whether Accept has OpenMetrics.
  *
  * INVARIANTS
  *   I1. A request is HTTP_MOST bytes and HTTP_TIME at most, whatever comes in which pieces.
  *   I2. Nothing of it gets into the answer or the log.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Who asks: the end of the request, or of the answer's socket.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * job_times.h - how long each user's jobs have waited and run: shm/times.def
- */
+/* job_times.h - how long each user's jobs have waited and run: shm/times.def */
 #ifndef CLIENT_FORKCTL_JOB_TIMES_H
 #define CLIENT_FORKCTL_JOB_TIMES_H
 

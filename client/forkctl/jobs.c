@@ -2,12 +2,11 @@
 /*
  * jobs.c - forkctl jobs and cancel: what forkd has to do, and that it is not to
  *
- * WHAT IT IS
- *   Which jobs there are is the manager's to say, for the pool's ledger is no client's to read; who
- *   their clients are, and which workers run a job at the moment, is on the board.
+ * Which jobs there are is the manager's to say, for the pool's ledger is no client's to read; who
+ * their clients are, and which workers run a job at the moment, is on the board.
  *
- *   A job is CLIENT.JOB: the number of the connection, and the handle that its program has
- *   (fk_job). So who cancels one never hits the next job of the same record.
+ * A job is CLIENT.JOB: the number of the connection, and the handle that its program has (fk_job).
+ * So a cancel never hits the next job of the same record.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -3,10 +3,9 @@
  * modules_load.c - forkctl modules load, unload: a file comes into the module folder or goes
  * out of the way, and forkd reloads
  *
- * WHAT IT IS
- *   What stands in the folder is what there is, after a restart, too; so there is nothing that
- *   forkd could be told but to look again. Both do by one step what an administrator would do by
- *   several, and take it back if forkd does not want it.
+ * What stands in the folder is what there is, after a restart, too; so there is nothing that forkd
+ * could be told but to look again. Both do by one step what an administrator would do by several,
+ * and take it back if forkd does not want it.
  *
  * INVARIANTS
  *   I1. At any moment each NAME.so of the folder is whole, the one of before or the new one: the

@@ -2,13 +2,9 @@
 /*
  * options.c - the options of forkctl's commands
  *
- * WHAT IT IS
- *   What getopt cannot do: a negative number is an argument, and a value that does not fit is told
- *   with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value
- *   may not be missing; "--watch 3" is an option and a word.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Each command, before it does anything.
+ * What getopt cannot do: a negative number is an argument, and a value that does not fit is told
+ * with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value may
+ * not be missing; "--watch 3" is an option and a word.
  */
 #include "client/forkctl/options.h"
 

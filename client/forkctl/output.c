@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * output.c - what the commands that look have found, as text and as JSON
- */
+/* output.c - what the commands that look have found, as text and as JSON */
 #include "client/forkctl/output.h"
 
 #include <inttypes.h>

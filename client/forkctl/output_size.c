@@ -2,15 +2,11 @@
 /*
  * output_size.c - how large the output of a task is: the argument "@:"
  *
- * WHAT IT IS
- *   A convention of modules (forkd-modules(7)). Beside MODULE:TASK stands one of these, whose first
- *   result is the number of bytes:
+ * A convention of modules (forkd-modules(7)). Beside MODULE:TASK stands one of these, whose first
+ * result is the number of bytes:
  *	MODULE:TASK_size	takes the arguments of TASK that are no iobuf
  *	MODULE:TASK_bound	takes the size of the first buf of TASK
- *   How large a heap is has to be known before there is a connection, so this has one of its own.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkctl call, before it connects.
+ * How large a heap is has to be known before there is a connection, so this has one of its own.
  */
 #include "client/forkctl/output_size.h"
 

@@ -2,24 +2,23 @@
 /*
  * profile.c - forkctl profile: work, span and parallelism of a job
  *
- * WHAT IT IS
- *   Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/profile.c,
- *   which leaves work and span on the board, and as it is on all workers. Prints what follows
- *   from them: parallelism, and between which bounds the speedup on P workers is (below, Brent's
- *   bound with the burdened span; above, P and the parallelism).
+ * Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/profile.c,
+ * which leaves work and span on the board, and as it is on all workers. Prints what follows from
+ * them: parallelism, and between which bounds the speedup on P workers is (below, Brent's bound
+ * with the burdened span; above, P and the parallelism).
  *
  *	forkctl profile [OPTION...] MODULE:TASK [ARG...]
  *
- *   The job runs several times, and each interval between two looks at the clock counts with its
- *   least time, as long as the job is the same each time; then each figure is the least of all
- *   runs: what else the machine does only adds to them.
+ * The job runs several times, and each interval between two looks at the clock counts with its
+ * least time, as long as the job is the same each time; then each figure is the least of all runs:
+ * what else the machine does only adds to them.
  *
- *   The three ways to run the job should use the same CPU time. If they do not, each runs once more
- *   with samples of the tasks that use it (daemon/core/sample.c), and the tasks that differ are
- *   named.
+ * The three ways to run the job should use the same CPU time. If they do not, each runs once more
+ * with samples of the tasks that use it (daemon/core/sample.c), and the tasks that differ are
+ * named.
  */
-#include <stddef.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

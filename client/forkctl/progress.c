@@ -2,13 +2,8 @@
 /*
  * progress.c - what a call that takes long is doing, in a line of the terminal
  *
- * WHAT IT IS
- *   Standard error is a terminal: from a second on there is a line on it, written anew as long as
- *   the call takes, and gone before anything else is written there. What it says is on the board,
- *   which is looked at ten times a second.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkctl call, the one thread that waits.
+ * If standard error is a terminal, a line appears there after one second. It is updated from the
+ * board ten times a second, and removed before anything else is written there.
  */
 #include "client/forkctl/progress.h"
 

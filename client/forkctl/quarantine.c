@@ -2,8 +2,7 @@
 /*
  * quarantine.c - forkctl quarantine: tasks that are refused because they crash
  *
- * WHAT IT IS
- *   The list comes from the board. Lifting one is a request to the manager.
+ * The list comes from the board. Lifting one is a request to the manager.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

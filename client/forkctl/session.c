@@ -2,18 +2,14 @@
 /*
  * session.c - forkctl session: a private forkd for one command
  *
- * WHAT IT IS
- *   Makes a folder that only this user can enter, starts forkd on a socket in it, waits until it
- *   says READY=1 on a notification socket of ours, runs the command with FORKD_SOCKET set, stops
- *   forkd, and ends with the command's exit status. No root, no systemd.
+ * Makes a folder that only this user can enter, starts forkd on a socket in it, waits until it says
+ * READY=1 on a notification socket of ours, runs the command with FORKD_SOCKET set, stops forkd,
+ * and ends with the command's exit status. No root, no systemd.
  *
  *	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
  *
- *   forkctl check and profile do the same with a function of theirs in place of the command, in a
- *   process of its own.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, with every signal that matters blocked and read from a signalfd.
+ * forkctl check and profile do the same with a function of theirs in place of the command, in a
+ * process of its own.
  *
  * INVARIANTS
  *   I1. The command has the terminal's signals for itself, as under a shell: SIGINT and SIGQUIT

@@ -2,17 +2,16 @@
 /*
  * stat_openmetrics.c - rows as OpenMetrics text 1.0, or in Prometheus's text format 0.0.4
  *
- * WHAT IT IS
- *   The samples of both formats are the same. Their comments differ: print_head().
+ * The samples of both formats are the same. Their comments differ: print_head().
  *
- *   A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there,
- *   as OpenMetrics wants its base units; those are the only ones that are named, because a unit
- *   has to stand at the end of the name.
+ * A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there, as
+ * OpenMetrics wants its base units; those are the only ones that are named, because a unit has to
+ * stand at the end of the name.
  *
- *   What a client has had done is counted per connection: its number, pid, uid and command are the
- *   labels. How long jobs have waited and run is counted per user. A bucket is there for each power
- *   of two from METRICS_FROM to METRICS_TO, as ns, and not for each quarter of it as on the board:
- *   Prometheus keeps a series for each, of each user, whether there is anything in it or not.
+ * What a client has had done is counted per connection: its number, pid, uid and command are the
+ * labels. How long jobs have waited and run is counted per user. A bucket is there for each power
+ * of two from METRICS_FROM to METRICS_TO, as ns, and not for each quarter of it as on the board:
+ * Prometheus keeps a series for each, of each user, whether there is anything in it or not.
  */
 #include <inttypes.h>
 #include <stdbool.h>

@@ -2,14 +2,10 @@
 /*
  * stat_watch.c - forkctl stat --watch: counters per second, and how long jobs took
  *
- * WHAT IT IS
- *   On a terminal the screen is written anew each time, as far as it goes, with the counters that
- *   have ever counted; otherwise there is a line for each one that has just changed, with the time
- *   in front. A new pool counts from 0 on, so what is subtracted then is 0. Below that, for each
- *   user with jobs that have ended since the last time, how long these have waited and run.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd: the socket's end is seen at the next look, and said.
+ * On a terminal the screen is redrawn each time, as far as it goes, with the counters that have
+ * ever counted; otherwise there is a line for each one that has just changed, with the time in
+ * front. A new pool counts from 0 on, so what is subtracted then is 0. Below that, for each user
+ * with jobs that have ended since the last time, how long these have waited and run.
  */
 #include <errno.h>
 #include <inttypes.h>

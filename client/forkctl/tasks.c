@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tasks.c - forkctl tasks: what the modules offer, and what of it the caller may not
- * call
+ * tasks.c - forkctl tasks: what the modules offer, and what of it the caller may not call
  *
  * Tasks and quarantine come from the board, what the option tasks says from the connection's own
  * segment.

@@ -2,10 +2,9 @@
 /*
  * topo.c - forkctl topo: the machine as hwloc sees it, and where the workers are
  *
- * WHAT IT IS
- *   A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (which hwloc
- *   calls PU), and the workers at theirs. hwloc looks at the machine from here, as lstopo does, and
- *   listens to the same variables; the board says which CPU each worker is pinned to.
+ * A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (which hwloc
+ * calls PU), and the workers at theirs. hwloc looks at the machine from here, as lstopo does, and
+ * listens to the same variables; the board says which CPU each worker is pinned to.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

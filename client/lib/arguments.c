@@ -2,9 +2,6 @@
 /*
  * arguments.c - arguments by a signature: values in, packed bytes out
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The submitting thread, before it has a record. Touches nothing shared but the heap.
- *
  * INVARIANTS
  *   I1. All buffers are checked first: they lie within the heap and start where the pool takes them
  *       (PACK_ALIGN), whose tasks read numbers there.

@@ -2,9 +2,8 @@
 /*
  * batch.c - many jobs at once, each with its options
  *
- * WHAT IT IS
- *   n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
- *   published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
+ * n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
+ * published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
  *
  *	check all -> take n -> fill, link, give out handles -> count into groups -> publish
  *

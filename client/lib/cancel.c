@@ -2,12 +2,8 @@
 /*
  * cancel.c - asking forkd to end a job
  *
- * WHAT IT IS
- *   A word in the job's record, and a message. Neither has an answer but the job's outcome.
+ * A word in the job's record, and a message. Neither has an answer but the job's outcome.
  *	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client: a message is one packet.
  *
  * INVARIANTS
  *   I1. It never blocks. The manager reads a message of each client at a time, so a client that

@@ -2,14 +2,9 @@
 /*
  * client.c - the connection: attach, look up tasks, detach
  *
- * WHAT IT IS
- *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
- *   nothing but a dismissal comes over the socket, and nothing but cancels (cancel.c) and rings
- *   (publish.c) goes; mainly it tells the two sides of each other's end.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   fk_open() and fk_close(): any thread, on different clients at the same time too. The rest: any
- *   number of threads on one client.
+ * fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
+ * nothing but a dismissal comes over the socket, and nothing but cancels (cancel.c) and rings
+ * (publish.c) goes; mainly it tells the two sides of each other's end.
  *
  * INVARIANTS
  *   I1. What was read from a segment's head is checked against the segment's size once, here, and

@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * connect.c - a connection to forkd's socket, for the library and for forkctl
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   fk_open() and forkctl set, any thread.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The daemon before it accepts: connect() fails, or its time is over. Before it answers: end of
- *   file, or its time is over. After that: the caller's.
- */
+/* connect.c - a connection to forkd's socket, for the library and for forkctl */
 #include "client/lib/connect.h"
 
 #include <errno.h>

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * error.c - texts of errors and outcomes, and that of a thread's last failure
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any; the text of fk_error_text() is the thread's own.
- */
+/* error.c - texts of errors and outcomes, and that of a thread's last failure */
 #include "client/lib/client.h"
 
 #include <errno.h>

@@ -2,22 +2,16 @@
 /*
  * events.c - watched jobs, reported when they have ended, and an eventfd that says so
  *
- * WHAT IT IS
- *   fk_watch() marks a job (shm/watch.h) and puts its entry into a list. Whoever comes by moves the
- *   entries of those that have ended to one of two other lists, from which fk_next_ended() and
- *   fk_dispatch() take them.
+ * fk_watch() marks a job (shm/watch.h) and puts its entry into a list. When the job has ended, the
+ * next thread that looks moves the entry to one of two other lists, from which fk_next_ended() and
+ * fk_dispatch() take it. No lock is held while a callback runs.
  *
  *	watched --ended--> fetch --> fk_next_ended()
  *			\-> call --> fk_dispatch() --> the callback
  *
- *   No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
- *   fk_event_fd() on a thread of the library sleeps on the count of ends, moves entries, and has an
- *   eventfd say so.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client. Callbacks run on the thread that calls fk_dispatch(), and
- *   no lock is held meanwhile. The library's thread runs none of the user's code, and no signal
- *   handler: all signals are blocked there.
+ * No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
+ * fk_event_fd() on a thread of the library sleeps on the count of ends, moves entries, and has an
+ * eventfd say so.
  *
  * INVARIANTS
  *   I1. An entry is in one list or in none, under the lock. It belongs to the job whose handle it

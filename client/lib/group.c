@@ -2,9 +2,6 @@
 /*
  * group.c - groups of jobs that are waited for together
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client; freeing a group excludes submitting with it.
- *
  * INVARIANTS
  *   I1. The word in shared memory is shm/group.h's. What a group's handle is good for, and which
  *       jobs are in it, stands in private memory.

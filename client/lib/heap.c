@@ -2,14 +2,10 @@
 /*
  * heap.c - the allocator of the shared heap
  *
- * WHAT IT IS
- *   Blocks of whole granules (64 bytes; more in a heap beyond 64 GiB) with boundary tags (Knuth,
- *   The Art of Computer Programming 1, 2.5), free ones in lists by the power of two of their size.
- *   All of it stands in private memory: what a task writes into the heap can break the data of its
- *   own client and nothing else.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   fk_alloc(), fk_free() and the packing of strings, any thread; one lock.
+ * Blocks of whole granules (64 bytes; more in a heap beyond 64 GiB) with boundary tags (Knuth, The
+ * Art of Computer Programming 1, 2.5), free ones in lists by the power of two of their size. All of
+ * it stands in private memory: what a task writes into the heap can break the data of its own
+ * client and nothing else. One lock protects it.
  *
  * INVARIANTS
  *   I1. The blocks cover the granules without a gap. The first and the last granule of each carry

@@ -2,15 +2,10 @@
 /*
  * long_job_hint.h - whose next job can wait for an alarm: what a client knows of its jobs' times
  *
- * WHAT IT IS
- *   With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job
- *   that will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would
- *   seldom be started before. How long a job will run, nobody knows; so a client goes by what it
- *   has waited for last, in its sleep.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   lasting_learn(): who has waited for one job, and slept (wait.c). lasting_spends(): who submits
- *   one and finds the dispatcher dozing (publish.c). Any thread: all it decides is who wakes.
+ * With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job that
+ * will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would seldom be
+ * started before. How long a job will run, nobody knows; so a client goes by what it has waited for
+ * last, in its sleep.
  *
  * INVARIANTS
  *   I1. Only a job of the task that LASTING_JOBS waits in a row were for, each for a job that took

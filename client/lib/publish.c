@@ -2,8 +2,7 @@
 /*
  * publish.c - which ring, into it, and who is woken
  *
- * WHAT IT IS
- *   The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
+ * The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
  *
  *	pick a ring -> ring_push -> tenant_mark -> fence -> wake
  *

@@ -2,10 +2,9 @@
 /*
  * record_pool.c - the free records of a client's job table
  *
- * WHAT IT IS
- *   A stack, linked through the slots, whose head carries a tag that goes up with each change, so
- *   that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
- *   5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
+ * A stack, linked through the slots, whose head carries a tag that goes up with each change, so
+ * that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
+ * 5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
  *
  * INVARIANTS
  *   I1. A slot is in the stack or belongs to one job.

@@ -2,17 +2,13 @@
 /*
  * spill.c - jobs that have ended, moved out of the job table into private memory
  *
- * WHAT IT IS
- *   A record of the job table is held by a job until its owner releases it. A thread that needs a
- *   record and finds none free moves all jobs that have ended into a tree in private memory, and
- *   frees their records. So the table limits the jobs in flight, and a thread that holds every
- *   handle does not wait for itself.
+ * A record of the job table is held by a job until its owner releases it. A thread that needs a
+ * record and finds none free moves all jobs that have ended into a tree in private memory, and
+ * frees their records. So the table limits the jobs in flight, and a thread that holds every handle
+ * does not wait for itself.
  *
  *	record --client_end_in_table()--> struct spilled --fk_release()--> freed
  *	      \-submit_release(), slots_give_chain(): the next job's
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any number of threads on one client. A call that finds its job in the table never comes here.
  *
  * INVARIANTS
  *   I1. A handle is valid from its submission to fk_release(), in one place at a time: its slot has

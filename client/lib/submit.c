@@ -2,9 +2,8 @@
 /*
  * submit.c - one job: taking a record, filling it, publishing it, giving it back
  *
- * WHAT IT IS
- *   The hot path of a client: no lock, no allocation (but for strings), no system call where a
- *   worker is awake.
+ * The hot path of a client: no lock, no allocation (except for strings), no system call where a
+ * worker is awake.
  *
  *	take a record (record_pool.c) -> fill it -> publish it (publish.c)
  *
@@ -14,9 +13,6 @@
  *   I2. The records of the free list have 0 in next, deadline, weight, group and place. Who sets
  *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them, and cancel
  *       too (cancel.c, I4).
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   This client, before the word is in the ring: nothing was submitted. After it: publish.c.
  */
 #include "client/lib/submit.h"
 

@@ -2,9 +2,8 @@
 /*
  * wait.c - waiting for a job, and what became of it
  *
- * WHAT IT IS
- *   A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
- *   CPU), then announces itself in the state word and sleeps on it.
+ * A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
+ * CPU), then announces itself in the state word and sleeps on it.
  *
  * INVARIANTS
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is

@@ -2,13 +2,12 @@
 /*
  * wait_many.c - waiting for any, and for all, of many jobs
  *
- * WHAT IT IS
- *   A wait for any marks all its jobs as watched and sleeps on the count of their ends
- *   (shm/watch.h): one word, however many there are. futex_waitv() ends at 128 words, and would
- *   have the kernel queue and unqueue each of them for every sleep.
- *   A wait for all is one wait after the other, from the last job to the first: what is submitted
- *   last ends late, so most of the others have ended when it has. It sleeps at most once for each
- *   job, and no end wakes it but of the one that it sleeps for.
+ * A wait for any marks all its jobs as watched and sleeps on the count of their ends (shm/watch.h):
+ * one word, however many there are. futex_waitv() ends at 128 words, and would have the kernel
+ * queue and unqueue each of them for every sleep. A wait for all is one wait after the other, from
+ * the last job to the first: what is submitted last ends late, so most of the others have ended
+ * when it has. It sleeps at most once for each job, and no end wakes it but of the one that it
+ * sleeps for.
  *
  * INVARIANTS
  *   I1. No end is missed: every job is marked, or was seen to have ended, before the first sleep,

@@ -2,17 +2,15 @@
 /*
  * check.c - forkctl check: does it matter who runs which part of a task, and when?
  *
- * WHAT IT IS
- *   Runs calls of a module's tasks in private forkds, one after the other (run.c), and
- *   compares what comes out byte for byte (compare.c). This file knows which calls are
- *   checked, and in which runs.
+ * Runs calls of a module's tasks in private forkds, one after the other (run.c), and compares what
+ * comes out byte for byte (compare.c). This file knows which calls are checked, and in which runs.
  *
  *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
  *	forkctl check --tsan FILE.c... TASK [ARG...]	(races.c)
  *
- *   Without arguments every task is called with generated ones (case.c); what cannot be
- *   checked by them is left out, and said to be. A FILE.so need not be installed: its forkd gets a
- *   folder with links to the files.
+ * Without arguments every task is called with generated ones (case.c); what cannot be checked by
+ * them is left out, and said to be. A FILE.so need not be installed: its forkd gets a folder with
+ * links to the files.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,13 +2,8 @@
 /*
  * compare.c - how the runs of forkctl check differ from the reference
  *
- * WHAT IT IS
- *   A run differs in a task if a call has another record than the reference (record_differs()), or
- *   none. What a difference usually means depends on the run: each is there for one kind of
- *   mistake.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkctl check.
+ * A run differs in a task if a call has another record than the reference (record_differs()), or
+ * none. What a difference usually means depends on the run: each is there for one kind of mistake.
  */
 #include "client/forkctl/check/compare.h"
 

@@ -2,13 +2,9 @@
 /*
  * races.c - forkctl check --tsan: are two parts of a task in each other's way?
  *
- * WHAT IT IS
- *   Compiles a module's sources with ThreadSanitizer and with the macros of forkd/races.h into a
- *   program, asks it which tasks there are, and has it run one. No forkd takes part. What the
- *   program is, and how it gets its arguments, is in forkd/races_main.h.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, with every signal that matters blocked and read from a signalfd.
+ * Compiles a module's sources with ThreadSanitizer and with the macros of forkd/races.h into a
+ * program, asks it which tasks there are, and has it run one. No forkd takes part. What the program
+ * is, and how it gets its arguments, is in forkd/races_main.h.
  */
 #include "client/forkctl/check/races.h"
 

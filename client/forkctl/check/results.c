@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * results.c - what the calls of a run of forkctl check gave, and how it differs
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   record_write() the process of a run, the rest forkctl check itself.
- */
+/* results.c - what the calls of a run of forkctl check gave, and how it differs */
 #include "client/forkctl/check/results.h"
 
 #include <inttypes.h>

@@ -2,9 +2,8 @@
 /*
  * run.c - a run of forkctl check: calls of tasks in a forkd of its own
  *
- * WHAT IT IS
- *   Starts a private forkd in one of the modes of daemon/pool/shake.c, makes all calls in a process
- *   of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
+ * Starts a private forkd in one of the modes of daemon/pool/shake.c, makes all calls in a process
+ * of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
  *
  *	serial		one worker, nothing is stolen: the reference
  *	serial, again	what differs here depends on more than its arguments
@@ -13,9 +12,6 @@
  *	late		the same, but what follows a fork runs before the child
  *	random		workers are asked for attention and signalled at random; each call is made
  *			several times
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkctl check; make_calls() and what it calls run in the other process.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A forkd whose task hangs is stopped, then killed. A forkd that is gone ends the run: what it

@@ -2,7 +2,6 @@
 /*
  * draw.c - forkctl top: what stands where, on a canvas of any size
  *
- * WHAT IT IS
  *	forkd 0.1  running for 2 h 14 min  pool 4711, lazy, 0 crashes     1.00 s
  *	Pool   [||||||||||||||||||||||||||||||||::::               71.3% of 2 CPUs]
  *	Jobs ...
@@ -11,12 +10,9 @@
  *	rows
  *	1 all  2 workers ...    keys
  *
- *   Each table has the lines that it needs, as far as there are some: those that want few are
- *   served first, and the rest is shared. Columns are as wide as what stands in them; bars take
- *   what is left of the line, and where it is too short columns go, by top_column.drop.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, or of a test, with a canvas of its own.
+ * Each table has the lines that it needs, as far as there are some: those that want few are served
+ * first, and the rest is shared. Columns are as wide as what stands in them; bars take what is left
+ * of the line, and where it is too short columns go, by top_column.drop.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * keys.c - forkctl top: what each key changes
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, or of a test.
- */
+/* keys.c - forkctl top: what each key changes */
 #include "client/forkctl/top/top.h"
 
 #include <stdarg.h>

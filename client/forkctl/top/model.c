@@ -2,15 +2,11 @@
 /*
  * model.c - forkctl top: samples of the board, and what happened between two
  *
- * WHAT IT IS
- *   A sample has rows of counts, most of them those of board_rows.c. A frame has the rows of the
- *   second of two samples, and in them rates: how much a count has grown in a second. The row of
- *   the same worker, task or client in the first sample is found by its name; a client whose slot
- *   has another process now is a new one. A connection that has ended between the samples is in no
- *   row of its own, but what its jobs did by then is in its user's.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, or of a test: nothing here asks anybody but the board.
+ * A sample has rows of counts, most of them those of board_rows.c. A frame has the rows of the
+ * second of two samples, and in them rates: how much a count has grown in a second. The row of the
+ * same worker, task or client in the first sample is found by its name; a client whose slot has
+ * another process now is a new one. A connection that has ended between the samples is in no row of
+ * its own, but what its jobs did by then is in its user's.
  *
  * INVARIANTS
  *   I1. Counts are not of one moment, and a new pool begins again: no rate is below 0, and no share

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * text.c - forkctl top: a canvas that is text
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, or of a test that wants to see what is drawn.
- */
+/* text.c - forkctl top: a canvas that is text */
 #include <stdlib.h>
 #include <string.h>
 

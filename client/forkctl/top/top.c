@@ -2,9 +2,8 @@
 /*
  * top.c - forkctl top: what goes on in forkd, again and again
  *
- * WHAT IT IS
- *   A loop: a sample of the board each interval, a frame of the last two, the screen; keys in
- *   between. Or with --batch the frames as text, as many as are wanted.
+ * A loop: a sample of the board each interval, a frame of the last two, the screen; keys in
+ * between. Or with --batch the frames as text, as many as are wanted.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   forkd: the socket's end is seen at the next look. The screen keeps what was there last and says

@@ -2,9 +2,6 @@
 /*
  * view.c - forkctl top: its tables and views, the order of rows, the filter
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, or of a test.
- *
  * INVARIANTS
  *   I1. Rows that are equal by the column of the order stay as they are in the frame, so that they
  *       do not jump about.

@@ -2,9 +2,8 @@
 /*
  * timeline.c - what was read of workers, and what became of each job
  *
- * WHAT IT IS
- *   Each worker's events have their order. The marks of jobs are made of all of them: a job may end
- *   on another worker than the one that took it up.
+ * Each worker's events have their order. The marks of jobs are made of all of them: a job may end
+ * on another worker than the one that took it up.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 

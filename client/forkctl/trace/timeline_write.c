@@ -2,15 +2,14 @@
 /*
  * timeline_write.c - what workers did, as a trace that Perfetto and Chrome show
  *
- * WHAT IT IS
  *	worker	a thread of the pool: slices (B, E) of strands and of rests, never two at a time;
  *		instants (i) where it stole, or woke another; an arrow (s, f) from the victim to the
  *		strand that a steal began
  *	job	nestable slices (b, e) of its client's process: all of it, and in that how long it
  *		was queued and how long it ran
  *
- *   Each worker's events have their order. They are merged by time with the marks of jobs
- *   (jobs_make()).
+ * Each worker's events have their order. They are merged by time with the marks of jobs
+ * (jobs_make()).
  *
  * INVARIANTS
  *   L1. What begins ends, whatever the events say: a slice that is open ends where the next one

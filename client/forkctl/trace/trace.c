@@ -2,14 +2,10 @@
 /*
  * trace.c - forkctl trace: what workers do, read while they do it
  *
- * WHAT IT IS
- *   Asks the manager for the rings (shm/trace.h), reads them again and again, and writes what there
- *   was when it ends: timeline.c.
+ * Asks the manager for the rings (shm/trace.h), reads them again and again, and writes what there
+ * was when it ends: timeline.c.
  *
  *	forkctl trace [OPTION...] [-- COMMAND [ARG...]]
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of forkctl, with every signal that matters blocked and read from a signalfd.
  *
  * INVARIANTS
  *   I1. Whatever ends the trace, what was read is written: an interrupt, its time, the end of the
