@@ -39,9 +39,6 @@
  * INVARIANTS
  *   I1. `answer` counts the controls. It is stored by whoever answers, after seen_ns, and the main
  *       thread starts no control before it has seen the answer of the last one.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See bench_pool.c.
  */
 #include <errno.h>
 #include <pthread.h>

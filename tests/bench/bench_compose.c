@@ -26,9 +26,6 @@
  *
  * ON WHICH THREAD
  *   The one of the driver. The members are programs of their own: compose_member.c.
- *
- * INVARIANTS, WHAT HAPPENS IF A PEER DIES HERE
- *   See compose_shared.h and bench_pool.c.
  */
 #include <errno.h>
 #include <math.h>

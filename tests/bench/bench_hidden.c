@@ -27,9 +27,6 @@
  * INVARIANTS
  *   I1. `ask` counts the controls; the target spins from when it has seen a new number until the
  *       handler, on its own thread, has stored `got`.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See bench_pool.c.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -23,9 +23,6 @@
  *
  * ON WHICH THREAD
  *   The main thread; the writer, and the loops, are threads of their own.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See bench_pool.c.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -20,9 +20,6 @@
  *
  * ON WHICH THREAD
  *   The main thread of one process.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See bench_pool.c.
  */
 #include <errno.h>
 #include <stdbool.h>

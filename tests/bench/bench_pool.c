@@ -6,9 +6,6 @@
  *   Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on
  *   a notification socket of its own. Reads what the board and /proc say about the pool.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   One thread of a bench_x; the sampler is a thread of its own.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the manager has
  *   asked for SIGKILL on its parent's death, and the pool for the same on the manager's. The

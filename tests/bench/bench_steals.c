@@ -22,9 +22,6 @@
  *
  * ON WHICH THREAD
  *   The main thread of one process.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See bench_pool.c.
  */
 #include <getopt.h>
 #include <stdbool.h>

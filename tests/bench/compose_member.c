@@ -6,9 +6,6 @@
  *   compose_SIDE FD MEMBER [SOCKET] runs what the shared memory says, job after job on one thread,
  *   and writes there when each began and ended. It ends by SIGKILL; by itself, with status 1, if a
  *   result was wrong or there is no room for more.
- *
- * INVARIANTS, WHAT HAPPENS IF A PEER DIES HERE
- *   See compose_shared.h.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,9 +5,6 @@
  * WHAT IT IS
  *   Numbers and options of the command line, quantiles of what was measured, as members of a JSON
  *   object, and the speed of this machine.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any thread, on numbers of its own.
  */
 #include "tests/bench/figures.h"
 

@@ -7,12 +7,6 @@
  *   messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a
  *   generator picks ("random"), and closes all pipes after the last. It never waits for who reads,
  *   unless a pipe is full.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   bench_io.c in its own process, modules/io.c in forkd's pool.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   There is none: both ends of a pipe are in one process.
  */
 #pragma once
 

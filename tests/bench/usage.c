@@ -5,9 +5,6 @@
  * WHAT IT IS
  *   Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose
  *   threads stay.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of bench_compose.
  */
 #include "tests/bench/usage.h"
 

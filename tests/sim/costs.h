@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * costs.h - the table of costs.def as a struct, in picoseconds
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Whoever runs a simulation; plain data, nothing is shared.
  */
 #ifndef TESTS_SIM_COSTS_H
 #define TESTS_SIM_COSTS_H

@@ -15,9 +15,6 @@
  *   leaf. What it hides: a request for work that comes within such a leaf is served at its end, and
  *   no strand shorter than a leaf can be stolen. `make sim` runs one computation with several
  *   cutoffs, to show how much that is.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The simulator; a dag is constant while simulations run on it.
  */
 #ifndef TESTS_SIM_DAG_H
 #define TESTS_SIM_DAG_H

@@ -8,9 +8,6 @@
  *   it last, who has read it since, and until when it is on its way to somebody: whoever comes
  *   in between waits, so that a word that many workers change costs them what it does on a real
  *   machine.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The simulator. A machine is constant; lines belong to one simulation.
  */
 #ifndef TESTS_SIM_MACHINE_H
 #define TESTS_SIM_MACHINE_H

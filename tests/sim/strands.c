@@ -2,9 +2,6 @@
 /*
  * strands.c - daemon/engine/strand.c in the model: forks, pops, joins, and what they cost
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   sim.c, for the event of a worker that runs a frame.
- *
  * THE CASES
  *   Those of the table in strand.c. A fresh activation checks nothing when its child returns
  *   (1), unless a signal has parted it (3); the resumed one below looks whether its entry is

@@ -2,9 +2,6 @@
 /*
  * thieves.c - daemon/pool/work_search.c in the model: how a worker finds work, and how it sleeps
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   sim.c, for the event of a worker that has no frame; strands.c, when a strand ends.
- *
  * WHAT IS THE POOL'S OWN CODE
  *   Every step between busy, looking and asleep, and whom to wake, is a call of daemon/core/lazy.h
  *   on a struct lazy; whom to look at comes from daemon/host/victims.h, when to ask from

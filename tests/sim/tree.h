@@ -8,9 +8,6 @@
  *   subtree of at most the cutoff in all collapses into one record, and so do neighbours of which
  *   the sum stays below it. So what is kept is about T_1 / cutoff records, and T_1 is exact.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   dag.c makes trees; simulations read them.
- *
  * INVARIANTS
  *   I1. The records of a subtree stand behind its first one, up to its end.
  *   I2. The sum of pre and own of all records is the work of the whole.

@@ -12,9 +12,6 @@
  *   others that are drawn. Jobs on arrays stand in soak_arrays.c, on other buffers
  *   in soak_modules.c.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The client processes of soak_stress.c, each with one thread.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client may be killed anywhere; its slot is cleared by who starts the next one.
  */

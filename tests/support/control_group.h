@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * control_group.h - control groups, where they can be made
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Scenarios with a limit or a quota, their only thread.
  */
 #ifndef TESTS_CONTROL_GROUP_H
 #define TESTS_CONTROL_GROUP_H

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * counts.h - what manager and pool hold, and whether they have given it back
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Scenarios with a forkd of tests/support/daemon.h: before, and after something has ended.
  */
 #pragma once
 

@@ -2,10 +2,8 @@
 /*
  * fair_clock.h - tenants, clients and jobs of a test that is the clock itself
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The check_fair*.c, which have one thread. A job "runs" where the test says how long it took;
- *   all times are virtual, so each result is the same on any machine. Each test has a struct fair
- *   of its own (setup(), teardown()).
+ * A job "runs" where the test says how long it took. All times are virtual, so each result is the
+ * same on any machine.
  */
 #ifndef TESTS_FAIR_CLOCK_H
 #define TESTS_FAIR_CLOCK_H

@@ -7,10 +7,6 @@
  *   number, each seen to end as it should, and cancelled wherever it is; and what the tasks of such
  *   jobs share: what they note, and how they say what is not as it should be. The tasks of
  *   tests/support/tasks.h are in the module.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of fibers (tests/support/rig.h), which have an FK_MODULE, between start() and stop().
- *   What is in tasks: fibers, on any worker.
  */
 #ifndef TESTS_FIBER_RIG_H
 #define TESTS_FIBER_RIG_H

@@ -2,9 +2,6 @@
 /*
  * fiber_tasks_ends.h - tasks whose job ends before its fibers would, as they fail, or as
  * somebody cancels it while they wait
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_ENDS_H
 #define TESTS_FIBER_TASKS_ENDS_H

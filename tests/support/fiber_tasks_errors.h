@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fiber_tasks_errors.h - tasks that ask for what they must not, and say what they were told
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_ERRORS_H
 #define TESTS_FIBER_TASKS_ERRORS_H

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fiber_tasks_own.h - tasks of fibers that look at what each has of its own: data, a stack
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_OWN_H
 #define TESTS_FIBER_TASKS_OWN_H

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fiber_tasks_steals.h - tasks of fibers that end only if others are stolen, or run elsewhere
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_STEALS_H
 #define TESTS_FIBER_TASKS_STEALS_H

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fiber_tasks_trees.h - tasks that are trees: of fibers, of frames, and of each in the other
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_TREES_H
 #define TESTS_FIBER_TASKS_TREES_H

@@ -2,9 +2,6 @@
 /*
  * fiber_tasks_waits.h - tasks of fibers that take turns, and that wait for counters, for each
  * other and for frames
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Jobs of the tests of fibers (tests/support/fiber_rig.h), whose module it goes into.
  */
 #ifndef TESTS_FIBER_TASKS_WAITS_H
 #define TESTS_FIBER_TASKS_WAITS_H

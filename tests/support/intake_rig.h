@@ -6,9 +6,6 @@
  *   Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
  *   weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or
  *   goes by `flag`.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of the way from the rings to the workers (tests/support/rig.h). start() comes first.
  */
 #ifndef TESTS_INTAKE_RIG_H
 #define TESTS_INTAKE_RIG_H

@@ -2,9 +2,7 @@
 /*
  * jobs.h - jobs by the name of their task, and what has become of them and of their pool
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Scenarios with a real forkd (tests/support/daemon.h). Each function fails the test if it cannot
- *   do what it says.
+ * Each function fails the test if it cannot do what it says.
  */
 #ifndef TESTS_JOBS_H
 #define TESTS_JOBS_H

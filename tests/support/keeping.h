@@ -2,9 +2,6 @@
 /*
  * keeping.h - a manager with a stub for a pool, whose descriptors a stand-in for systemd
  * keeps: what it has of them, and whether it goes on
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of what is kept (tests/support/service.h, tests/support/fdstore.h), their only thread.
  */
 #ifndef TESTS_KEEPING_H
 #define TESTS_KEEPING_H

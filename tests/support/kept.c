@@ -2,9 +2,6 @@
 /*
  * kept.c - a real forkd that a stand-in for systemd keeps
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   A test program, in the process of one test.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: that is what it is for. The stand-in ends with the test, and takes forkd along.
  */

@@ -2,9 +2,6 @@
 /*
  * other_user.h - how long another user's jobs wait at worst while something is done to the
  * pool, beside the same without it
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Scenarios with a real forkd (tests/support/daemon.h), one thread. The other user is a process.
  */
 #ifndef TESTS_OTHER_USER_H
 #define TESTS_OTHER_USER_H

@@ -6,9 +6,6 @@
  *   A connection of TCP with SO_LINGER, whose peer reads nothing and has no room left: who closes
  *   it last waits until the peer is closed, or for PASSED_LINGER seconds, which no test lives to
  *   see. And many descriptors in one message.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests, one thread.
  */
 #ifndef TESTS_PASSED_H
 #define TESTS_PASSED_H

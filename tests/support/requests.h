@@ -2,9 +2,7 @@
 /*
  * requests.h - a client with a request for each of its records, and a look at all of them
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests against tests/support/fake.h that submit by fk_submit_batch(), between start() and
- *   stop(). Each request is of test:add, i + 1000, until the test changes it.
+ * Each request is of test:add, i + 1000, until the test changes it.
  */
 #ifndef TESTS_REQUESTS_H
 #define TESTS_REQUESTS_H

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ring_rig.h - a ring, its consumer's head, and what anybody can write into it
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of shm/ring.h: producers may have threads of their own.
  */
 #ifndef TESTS_RING_RIG_H
 #define TESTS_RING_RIG_H

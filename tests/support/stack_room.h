@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stack_room.h - an arena for stacks, and a worker's cache of it, without a pool
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   The tests of the stacks, between room_begin() and room_end(); other threads may share the
- *   arena, with caches of their own.
  */
 #pragma once
 

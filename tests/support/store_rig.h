@@ -5,10 +5,6 @@
  * WHAT IT IS
  *   A store on a loop, and the notification socket that it sends to, in a folder of its own. What
  *   was sent stays there until the test reads it.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of daemon/manager/fdstore.c, their only thread, or a child that hears in its place.
- *   begin() comes first.
  */
 #ifndef TESTS_STORE_RIG_H
 #define TESTS_STORE_RIG_H

@@ -5,12 +5,6 @@
  * WHAT IT IS
  *   A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and
  *   runs no task: what becomes of a job is said by the index of its task (stub.h).
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   main() of a test that the manager has started with --pool. One thread.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the channel ends, and so does this process. This process: the tests' subject.
  */
 #include "tests/support/stub.h"
 

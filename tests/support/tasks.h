@@ -5,9 +5,6 @@
  * WHAT IT IS
  *   Trees and chains that end, each with a result that is known, and tasks that do not: those count
  *   themselves in tasks_reached, and some of them end once tasks_opened is set. All are exported.
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests with a pool of their own (tests/support/rig.h), which have an FK_MODULE.
  */
 #ifndef TESTS_TASKS_H
 #define TESTS_TASKS_H

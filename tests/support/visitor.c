@@ -2,9 +2,6 @@
 /*
  * visitor.c - a client that comes, uses what there is, leaves, and judges the answers
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests that have something fail meanwhile; a process of its own, or the test's.
- *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: errors. The daemon: errors. Nothing waits for longer than VISITOR_PATIENCE, but for
  *   fk_call(): whoever calls has an alarm.
