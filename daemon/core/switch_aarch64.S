@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/engine/switch_aarch64.S - switch.h for aarch64 (AAPCS64)
+ * switch_aarch64.S - switch.h for aarch64 (AAPCS64)
  *
  * WHAT IT IS
  *   What lies at the sp of a context that waits, from there up:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/engine/switch_x86_64.S - switch.h for x86-64 with the System V ABI
+ * switch_x86_64.S - switch.h for x86-64 with the System V ABI
  *
  * WHAT IT IS
  *   What lies at the sp of a context that waits, from there up:

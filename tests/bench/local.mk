@@ -306,7 +306,7 @@ tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 BENCH_SWITCH = \
 	daemon/core/switch.c \
 	daemon/core/switch.h \
-	daemon/$(SWITCH_IMPLEMENTATION)
+	daemon/core/$(SWITCH_IMPLEMENTATION)
 BENCH_SWITCH_CPPFLAGS = -include config.h
 BENCH_SWITCH_LIBS =
 if HAVE_FCONTEXT
@@ -317,7 +317,7 @@ tests/bench/bench_switch: tests/bench/bench_switch.c $(BENCH_SWITCH) tests/bench
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ \
 		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/core/switch.c \
-		$(top_srcdir)/daemon/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
+		$(top_srcdir)/daemon/core/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
 
 tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h
 	$(BENCH_DIR)
