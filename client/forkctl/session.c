@@ -337,12 +337,6 @@ static void wait_for_something(const struct session *s, uint64_t deadline)
 	(void)ppoll(fds, ARRAY_SIZE(fds), deadline == UINT64_MAX ? NULL : &ts, NULL);
 }
 
-/* What a shell would make of it. */
-static int exit_code(int status)
-{
-	return forkctl_exit_status(status);
-}
-
 static int wait_for_ready(struct session *s)
 {
 	/* All takes many times longer on valgrind. */
@@ -359,7 +353,7 @@ static int wait_for_ready(struct session *s)
 		if (!s->daemon)
 			return forkctl_fail(FORKCTL_NO_DAEMON,
 					    "%s ended before it was ready, with code %d", s->forkd,
-					    exit_code(s->daemon_status));
+					    forkctl_exit_status(s->daemon_status));
 		if (read_notify(s))
 			return 0;
 		if (clock_ns() >= deadline)
@@ -377,12 +371,12 @@ static int wait_for_command(struct session *s)
 		(void)read_signals(s);
 		(void)read_notify(s);
 		if (!s->command)
-			return exit_code(s->command_status);
+			return forkctl_exit_status(s->command_status);
 		if (!s->daemon && !told) {
 			told = 1;
 			(void)forkctl_fail(0,
 					   "%s ended while the command was running, with code %d",
-					   s->forkd, exit_code(s->daemon_status));
+					   s->forkd, forkctl_exit_status(s->daemon_status));
 		}
 		wait_for_something(s, UINT64_MAX);
 	}
