@@ -183,13 +183,13 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 	return 0;
 }
 
-int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task)
+int forkctl_find(fk_client *client, const char *name, const char *list, const fk_task **ret_task)
 {
 	int err = fk_task_find(client, name, ret_task);
 
 	if (err == -ENOENT)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "there is no task %s: `forkctl tasks` lists them all", name);
+		return forkctl_fail(FORKCTL_USAGE, "there is no task %s: `%s` lists them all", name,
+				    list);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
 	return 0;

@@ -37,8 +37,9 @@ void forkctl_args_fini(struct forkctl_args *args);
 /* Bytes of heap that they need at most. */
 uint64_t forkctl_args_heap(const struct forkctl_args *args);
 
-/* Finds a task. Says what is wrong. Returns 0 or an exit code. */
-int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task);
+/* Finds a task. list: the command that lists all tasks, for the message. Says what is wrong.
+ * Returns 0 or an exit code. */
+int forkctl_find(fk_client *client, const char *name, const char *list, const fk_task **ret_task);
 
 /*
  * The values of a task's arguments; of buffers, memory of the client's heap with room for their

@@ -397,7 +397,7 @@ static int check_place(const struct call *call)
 
 static int find_and_run(struct call *call)
 {
-	int err = forkctl_find(call->client, call->name, &call->task);
+	int err = forkctl_find(call->client, call->name, "forkctl tasks", &call->task);
 
 	if (err)
 		return err;

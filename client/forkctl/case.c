@@ -69,15 +69,10 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 	      struct forkctl_call_values *ret_call)
 {
 	struct forkctl_call_values call = { .client = client };
-	int err = fk_task_find(client, name, &call.task);
+	int err = forkctl_find(client, name, "forkctl session -- forkctl tasks", &call.task);
 
-	if (err == -ENOENT)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "there is no task %s: `forkctl session -- forkctl tasks` lists "
-				    "them all",
-				    name);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
+		return err;
 	if (!c->generated)
 		err = forkctl_values(&c->args, client, call.task, call.values);
 	for (uint32_t i = 0; !err && c->generated && i < call.task->signature.n_args; i++)

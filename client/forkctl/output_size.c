@@ -125,7 +125,7 @@ static int ask(fk_client *client, const char *name, struct forkctl_args *args)
 	struct forkctl_file *file;
 	const fk_task *task;
 	int64_t size = 0;
-	int err = forkctl_find(client, name, &task);
+	int err = forkctl_find(client, name, "forkctl tasks", &task);
 
 	if (err || args->n != task->signature.n_args)
 		return err;
