@@ -110,7 +110,7 @@ static json_t *times_row(const struct times_user *user, enum board_time which, d
 	return row;
 }
 
-static json_t *times_some_rows(const struct times *times, double seconds, bool busy)
+json_t *times_rows(const struct times *times, double seconds, bool busy)
 {
 	json_t *rows = json_array();
 
@@ -122,14 +122,4 @@ static json_t *times_some_rows(const struct times *times, double seconds, bool b
 				(void)json_array_append_new(rows, times_row(user, which, seconds));
 	}
 	return rows;
-}
-
-json_t *times_rows(const struct times *times, double seconds)
-{
-	return times_some_rows(times, seconds, false);
-}
-
-json_t *times_rows_busy(const struct times *times, double seconds)
-{
-	return times_some_rows(times, seconds, true);
 }

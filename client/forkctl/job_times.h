@@ -3,6 +3,8 @@
 #ifndef CLIENT_FORKCTL_JOB_TIMES_H
 #define CLIENT_FORKCTL_JOB_TIMES_H
 
+#include <stdbool.h>
+
 #include "client/forkctl/output.h"
 #include "shm/board.h"
 
@@ -27,12 +29,11 @@ void times_read(struct times *times, const struct board *board);
 /* What has been counted since `before` was read. */
 void times_subtract(struct times *times, const struct times *before);
 
-/* A row for each user, and a row for each of his histograms; of these also with per_second, for so
- * many seconds, unless that is 0. forkctl(1) has the members. */
+/* A row for each user. forkctl(1) has the members. */
 json_t *times_users(const struct times *times);
-json_t *times_rows(const struct times *times, double seconds);
 
-/* Those of users that have had a job in the meantime. */
-json_t *times_rows_busy(const struct times *times, double seconds);
+/* A row for each histogram of each user. seconds: what per_second divides by; 0: there is no such
+ * member. busy: no rows of histograms without a job. */
+json_t *times_rows(const struct times *times, double seconds, bool busy);
 
 #endif

@@ -111,7 +111,7 @@ static int stat_print(const struct board *board, int json)
 
 	times_read(times, board);
 	users = times_users(times);
-	rows = times_rows(times, 0);
+	rows = times_rows(times, 0, false);
 	if (json)
 		return data_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
 						 "users", users, "times", rows, "clients", clients),

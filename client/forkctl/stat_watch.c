@@ -80,7 +80,7 @@ static json_t *sample_times(const struct sample *old, const struct sample *now)
 
 	*times = now->times;
 	times_subtract(times, &old->times);
-	return times_rows_busy(times, sample_seconds(old, now));
+	return times_rows(times, sample_seconds(old, now), true);
 }
 
 /* One for each counter; per_second is null of what is no counter. */

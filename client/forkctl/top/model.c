@@ -403,7 +403,7 @@ static json_t *frame_waits(const struct top_sample *old, const struct top_sample
 
 	*times = *now->times;
 	times_subtract(times, old->times);
-	return times_rows_busy(times, 0);
+	return times_rows(times, 0, true);
 }
 
 static void add_waits(json_t *tenant, const json_t *waits)
