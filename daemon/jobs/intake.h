@@ -8,10 +8,9 @@
  *   to the worker that asked: the first into its hand, the others onto its root deque.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   intake_add_*: the channel's thread. intake_drain, intake_preempt, intake_again, intake_turn,
- *   intake_tell, intake_decline, intake_steal: workers. intake_pending,
- *   intake_is_watched: workers and the dispatcher.
- *   intake_release, intake_collect, intake_recall: the dispatcher.
+ *   intake_drain, intake_preempt, intake_again, intake_turn, intake_tell, intake_decline,
+ *   intake_steal: workers. intake_is_watched: workers and the dispatcher.
+ *   intake_collect, intake_recall: the dispatcher.
  *
  * PLACES
  *   A job with a strict place (shm/job.h) goes through the same queues and the same choice
@@ -25,9 +24,6 @@
  *       does that for a worker that runs something; one that looks does it when it turns busy
  *       (work_search.c); the dispatcher comes again.
  *   I2. With all workers busy somebody comes for what is queued: see intake_turn.c.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: what it has in the queues ends, INTAKE_CUT jobs at a time. The pool: requeue.h.
  */
 #ifndef DAEMON_JOBS_INTAKE_H
 #define DAEMON_JOBS_INTAKE_H
@@ -35,67 +31,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/sched/fair.h"
-#include "shm/proto.h"
-
 struct pool;
 struct worker;
-
-#define INTAKE_CUT 64u /* jobs of a dead client that are ended at a time */
-
-/* What is left of clients that are gone. */
-enum intake_left {
-	INTAKE_NONE,
-	INTAKE_SOME, /* jobs that run, or words in rings */
-	INTAKE_MORE, /* jobs that are to be ended, at the next call */
-};
-
-/*
- * Before any other call, once arena, board and workers are there; and after all threads have ended.
- * Returns 0 or -ENOMEM, and intake_fini() is to be called in both cases.
- */
-int intake_init(struct pool *pool);
-void intake_fini(struct pool *pool);
-
-/* A client that comes, as the manager says. */
-struct intake_newcomer {
-	uint32_t slot;
-	uint32_t generation;
-	uint32_t tenant;
-	uint32_t weight;	     /* of its tenant, from now on */
-	uint32_t n_jobs;	     /* records in its table */
-	uint64_t rules[PROTO_RULES]; /* of the option tasks: permit_deny() */
-};
-
-/* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client
- * also that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. A
- * tenant that is there gets this weight. */
-int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
-int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
-
-/* A live client may call other tasks from now on: permit_deny(). Of any other nothing changes. */
-void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
-		      const uint64_t *rules);
-
-/* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
- * of stranded ones. */
-enum intake_left intake_release(struct pool *pool);
-
-/* True if any ring may hold a job, or one is queued that anybody may start. After a full fence: see
- * wake.h. Reads a line for each tenant that has clients. */
-bool intake_pending(struct pool *pool);
-
-/* True if a job is queued that only this worker may start, or only its group. Owner. */
-bool intake_mine(struct worker *worker);
-
-/* Both, but of the tenants only DRAIN_GLANCE, others each time: for one who will look again. */
-bool intake_glance(struct worker *worker);
-
-/* True if nobody has any work left for a pool that drains (registry.h, I2). */
-bool intake_is_empty(struct pool *pool);
-
-/* Wakes who sleeps and has a job queued for its place. After they were queued. */
-void intake_wake_places(struct pool *pool, struct worker *waker);
 
 /* The dispatcher: takes jobs off the rings, for workers that do not come to it. round: another
  * tenant and ring come first each time. */

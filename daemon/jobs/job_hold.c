@@ -3,7 +3,7 @@
 
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/jobs/intake.h"
+#include "daemon/jobs/placed_jobs.h"
 #include "daemon/sched/fair.h"
 
 void halt_begin(struct pool *pool)

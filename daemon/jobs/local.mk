@@ -21,8 +21,12 @@ libpool_la_SOURCES += \
 	daemon/jobs/job_end.h \
 	daemon/jobs/job_hold.c \
 	daemon/jobs/job_hold.h \
+	daemon/jobs/membership.c \
+	daemon/jobs/membership.h \
 	daemon/jobs/pending.c \
 	daemon/jobs/pending.h \
+	daemon/jobs/placed_jobs.c \
+	daemon/jobs/placed_jobs.h \
 	daemon/jobs/record.c \
 	daemon/jobs/record.h \
 	daemon/jobs/requeue.c \

@@ -1,8 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/jobs/pending.h"
 
+#include "common/relaxed.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/registry.h"
 #include "daemon/core/worker.h"
-#include "daemon/jobs/intake.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/jobs/drain.h"
+#include "daemon/sched/fair.h"
+
+bool intake_pending(struct pool *pool)
+{
+	return fair_queued(pool->fair) || drain_rings_pending(pool);
+}
+
+bool intake_mine(struct worker *w)
+{
+	struct fair *fair = w->pool->fair;
+
+	return fair_waits(fair, FAIR_WORKER(w->index)) || fair_waits(fair, FAIR_GROUP(w->group));
+}
+
+bool intake_glance(struct worker *w)
+{
+	return fair_queued(w->pool->fair) || intake_mine(w) || drain_glance(w);
+}
+
+bool intake_is_empty(struct pool *pool)
+{
+	if (!drain_is_empty(pool))
+		return false;
+	for (uint32_t i = 0; i < pool->max_clients; i++)
+		if (load_relaxed(&pool->registry.clients[i].active))
+			return false;
+	/* A consumer that has left a ring since has set its bit before, if it left something. */
+	return !drain_rings_pending(pool);
+}
 
 bool worker_jobs_pending(struct pool *pool)
 {

@@ -6,6 +6,20 @@
 #include <stdbool.h>
 
 struct pool;
+struct worker;
+
+/* True if any ring may hold a job, or one is queued that anybody may start. After a full fence: see
+ * wake.h. Reads a line for each tenant that has clients. */
+bool intake_pending(struct pool *pool);
+
+/* True if a job is queued that only this worker may start, or only its group. Owner. */
+bool intake_mine(struct worker *worker);
+
+/* Both, but of the tenants only DRAIN_GLANCE, others each time: for one who will look again. */
+bool intake_glance(struct worker *worker);
+
+/* True if nobody has any work left for a pool that drains (registry.h, I2). */
+bool intake_is_empty(struct pool *pool);
 
 /* True if a queued job waits in a root deque, a ring or a queue. After a full fence: see
  * shm/wake.h. */

@@ -46,7 +46,6 @@
 #include "daemon/core/stack.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/jobs/intake.h"
 #include "daemon/jobs/job_end.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/job_switch.h"

@@ -28,6 +28,8 @@
 #include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_time.h"
 #include "daemon/fiber/stuck.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/jobs/placed_jobs.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/park.h"
 #include "daemon/sched/wake.h"

@@ -49,6 +49,7 @@
 #include "daemon/jobs/deadline.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/intake.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/pool/allowance.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/pool/layout.h"

@@ -64,6 +64,7 @@ FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
 	daemon/jobs/drain.c \
 	daemon/jobs/intake.c \
+	daemon/jobs/membership.c \
 	daemon/core/registry.c \
 	daemon/jobs/attach.c \
 	daemon/jobs/requeue.c \

@@ -28,6 +28,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/manager/job_recovery.h"
 #include "daemon/host/topology.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/pool/worker_thread.h"
 #include "shm/ledger.h"
 #include "shm/segment.h"

@@ -19,6 +19,7 @@
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
 #include "daemon/core/wakeup.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/sched/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"

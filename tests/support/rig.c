@@ -13,6 +13,7 @@
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/wake.h"
 #include "shm/futex.h"

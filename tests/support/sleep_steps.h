@@ -32,7 +32,9 @@
 
 #include "daemon/jobs/drain.c"
 #include "daemon/jobs/intake.c"
+#include "daemon/jobs/pending.c"
 #include "daemon/core/registry.c"
+#include "daemon/jobs/membership.h"
 
 #include <check.h>
 

@@ -4,6 +4,7 @@
 #include "shm/ledger.h"
 
 #include "daemon/jobs/attach.h"
+#include "daemon/jobs/intake.h"
 #include "tests/support/intake_rig.h"
 
 #define RING 0u

@@ -17,6 +17,7 @@
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
+#include "daemon/jobs/intake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
 #include "tests/support/rig.h"

@@ -4,6 +4,8 @@
  */
 #include "common/util.h"
 #include "daemon/jobs/drain.h"
+#include "daemon/jobs/intake.h"
+#include "daemon/jobs/pending.h"
 #include "shm/ledger.h"
 #include "tests/support/intake_rig.h"
 

@@ -8,7 +8,10 @@
 #include "common/util.h"
 #include "daemon/jobs/attach.h"
 #include "daemon/jobs/hang.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/jobs/job_end.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/jobs/pending.h"
 #include "daemon/pool/work_search.h"
 #include "tests/support/intake_rig.h"
 

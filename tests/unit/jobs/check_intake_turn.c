@@ -7,6 +7,7 @@
 #include "common/util.h"
 #include "daemon/core/summons.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/job_end.h"
 #include "daemon/sched/alarm.h"

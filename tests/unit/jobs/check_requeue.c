@@ -21,6 +21,7 @@
 #define CHECK_TIMEOUT 60
 #include "daemon/core/wakeup.h"
 #include "daemon/jobs/attach.h"
+#include "daemon/jobs/membership.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 

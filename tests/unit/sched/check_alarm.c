@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "daemon/core/summons.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/job_end.h"
 #include "tests/support/intake_rig.h"

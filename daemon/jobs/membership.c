@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/jobs/membership.h"
+
+#include <errno.h>
+
+#include "common/crash_site.h"
+#include "common/relaxed.h"
+#include "daemon/core/permit.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/registry.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/jobs/attach.h"
+#include "daemon/jobs/hang.h"
+#include "daemon/jobs/job_end.h"
+#include "daemon/jobs/placed_jobs.h"
+#include "daemon/jobs/requeue.h"
+#include "daemon/sched/fair.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/ring.h"
+#include "shm/tenant.h"
+
+static uint64_t intake_cpu(void *context, uint32_t worker)
+{
+	const struct pool *pool = context;
+
+	return hang_cpu(&pool->workers[worker]);
+}
+
+int intake_init(struct pool *pool)
+{
+	struct fair *fair = pool->fair;
+	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
+			  LIMIT_TENANTS, pool->n_workers);
+
+	fair->settled_shown = &pool->board->settled_ns;
+	fair->cpu = intake_cpu;
+	fair->cpu_context = pool;
+	if (r == 0)
+		r = registry_init(pool);
+	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
+		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].job.account);
+	return r;
+}
+
+void intake_fini(struct pool *pool)
+{
+	registry_fini(pool);
+	fair_fini(pool->fair);
+}
+
+/* Maps a tenant's rings, in order, for all to see. */
+static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
+{
+	struct tenant_segment *segment;
+	int r = registry_map_tenant(pool, slot, fd, &segment);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct ledger_ring *side = &pool->arena->rings[slot][i];
+
+		ring_take_over(&segment->rings[i], load_relaxed(&side->head));
+		requeue_settle_ring(pool, slot, &segment->rings[i], side);
+	}
+	registry_show_tenant(pool, slot, segment);
+	return 0;
+}
+
+int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
+{
+	struct registry_tenant *tenant;
+
+	if (slot >= LIMIT_TENANTS)
+		return -EINVAL;
+	tenant = &pool->registry.tenants[slot];
+	fair_add_tenant(pool->fair, slot, weight);
+	/* The manager says it before each client. Not again as long as there is one that was told
+	 * the contrary, or will be (registry.h, I4). */
+	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
+		return tenant->error;
+	tenant->told = true;
+	tenant->error = intake_map_tenant(pool, slot, fd);
+	for (uint32_t i = 0; i < pool->max_clients; i++) {
+		if (pool->registry.clients[i].tenant != slot)
+			continue;
+		requeue_push(pool, i);
+		if (tenant->error)
+			registry_strand(pool, i, tenant->error);
+	}
+	intake_wake_places(pool, NULL);
+	return tenant->error;
+}
+
+/* What the client may not call is known here, and shown to it. */
+static void intake_deny(struct pool *pool, struct registry_client *client, const uint64_t *rules)
+{
+	uint64_t denied[PERMIT_WORDS];
+
+	permit_deny(&pool->permit, &pool->modules, rules, denied);
+	/* Relaxed: of one that comes the manager hears after that, and then the client; of others
+	 * see permit_check(). */
+	for (uint32_t i = 0; i < PERMIT_WORDS; i++) {
+		store_relaxed(&client->denied[i], denied[i]);
+		store_relaxed(&client->segment->denied[i], denied[i]);
+	}
+}
+
+void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, const uint64_t *rules)
+{
+	struct registry_client *client;
+
+	if (slot >= pool->max_clients)
+		return;
+	client = &pool->registry.clients[slot];
+	/* Relaxed: this thread makes clients live, and ends them. */
+	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
+		intake_deny(pool, client, rules);
+}
+
+int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
+{
+	uint32_t slot = newcomer->slot, tenant = newcomer->tenant;
+	const struct registry_tenant *t;
+	int r;
+
+	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
+		return -EINVAL;
+	t = &pool->registry.tenants[tenant];
+	/* ORDER client/live [K1]: acquire, who had the slot before is done with the fields. Pairs
+	 * with registry_release(). */
+	if (atomic_load_explicit(&pool->registry.clients[slot].state, memory_order_acquire) !=
+	    CLIENT_NONE)
+		return -EBUSY;
+	/* A new pool may hear of the client first, and of its tenant after. */
+	fair_add_tenant(pool->fair, tenant, newcomer->weight);
+	r = registry_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
+	if (r < 0)
+		return r;
+	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
+	/* Relaxed: this thread sets it. */
+	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
+	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
+	requeue_find(pool, slot);
+	if (t->error && !pool->registry.clients[slot].n_requeued) {
+		fair_remove_client(pool->fair, slot);
+		registry_unmap_client(pool, slot);
+		return t->error;
+	}
+	registry_show_client(pool, slot);
+	FK_CRASH(client_shown);
+	/* Else when the tenant comes. */
+	if (t->told) {
+		requeue_push(pool, slot);
+		intake_wake_places(pool, NULL);
+	}
+	if (t->error)
+		registry_strand(pool, slot, t->error);
+	return 0;
+}
+
+/* Some of what a dead client has in the queues ends. Returns how many jobs. */
+static uint32_t intake_cut(struct pool *pool, uint32_t client)
+{
+	struct fair *fair = pool->fair;
+	uint32_t rows[INTAKE_CUT], n;
+
+	fair_lock(fair);
+	n = fair_cut_client(fair, client, rows, INTAKE_CUT);
+	fair_unlock(fair);
+	for (uint32_t i = 0; i < n; i++)
+		root_drop(pool, rows[i], JOB_CANCELLED, 0);
+	return n;
+}
+
+enum intake_left intake_release(struct pool *pool)
+{
+	enum intake_left left = INTAKE_NONE;
+
+	if (!load_relaxed(&pool->registry.n_leaving))
+		return left;
+	for (uint32_t i = 0; i < pool->max_clients; i++) {
+		struct registry_client *client = &pool->registry.clients[i];
+		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
+		 * registry_gone(). */
+		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
+
+		if (state == CLIENT_LIVE)
+			registry_tell_stranded(pool, client);
+		if (state != CLIENT_DYING)
+			continue;
+		if (intake_cut(pool, i) == INTAKE_CUT)
+			left = INTAKE_MORE;
+		if (registry_is_over(pool, client)) {
+			fair_remove_client(pool->fair, i);
+			registry_release(pool, client);
+		} else if (left == INTAKE_NONE) {
+			left = INTAKE_SOME;
+		}
+	}
+	return left;
+}
