@@ -71,6 +71,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/list.h"
 #include "common/relaxed.h"
 
 #ifdef FK_SANITIZE_ADDRESS
@@ -249,26 +250,13 @@ static uint32_t fiber_stack_max_guards(void)
 
 static void fiber_stack_list_add(struct fiber_stack_list *list, struct fiber_stack *stack)
 {
-	stack->prev = NULL;
-	stack->next = list->first;
-	if (list->first)
-		list->first->prev = stack;
-	else
-		list->last = stack;
-	list->first = stack;
+	list_add_first(&list->stacks, &stack->link);
 	list->bytes += fiber_stack_class_size(stack->class);
 }
 
 static void fiber_stack_list_remove(struct fiber_stack_list *list, struct fiber_stack *stack)
 {
-	if (stack->prev)
-		stack->prev->next = stack->next;
-	else
-		list->first = stack->next;
-	if (stack->next)
-		stack->next->prev = stack->prev;
-	else
-		list->last = stack->prev;
+	list_remove(&stack->link);
 	list->bytes -= fiber_stack_class_size(stack->class);
 }
 
@@ -386,32 +374,29 @@ static struct fiber_stack *fiber_stack_oldest(struct fiber_stacks_node *node)
 	for (uint32_t i = 1; i < FIBER_STACK_SHAPES; i++)
 		if (node->shelves[i].kept.bytes > most->bytes)
 			most = &node->shelves[i].kept;
-	return most->last;
+	return list_last(&most->stacks, struct fiber_stack, link);
 }
 
 /* Takes the stack out of its list, and puts it in front of those that leave the chunk. */
-static struct fiber_stack *fiber_stack_leave(struct fiber_stacks *stacks,
-					     struct fiber_stack_chunk *chunk, uint32_t i,
-					     struct fiber_stack *leaving)
+static void fiber_stack_leave(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
+			      uint32_t i, struct list_link *leaving)
 {
 	struct fiber_stack *stack = fiber_stack_first(stacks, chunk) + i;
 
 	if (stack->state != FIBER_STACK_KEPT && stack->state != FIBER_STACK_BARE)
-		return leaving;
+		return;
 	stacks->nodes[stack->node].count.returned += stack->state == FIBER_STACK_KEPT;
 	fiber_stack_unshelve(stacks, stack, FIBER_STACK_LEAVING);
 	chunk->leaving++;
-	stack->next = leaving;
-	return stack;
+	list_add_first(leaving, &stack->link);
 }
 
 /* All that is kept in a chunk leaves it, and neighbours of it that are bare (P1); all that is free,
- * if the chunk goes as a whole. Returns them in order, linked by next. */
-static struct fiber_stack *fiber_stack_leave_all(struct fiber_stacks *stacks,
-						 struct fiber_stack_chunk *chunk, bool whole)
+ * if the chunk goes as a whole. They come into the list in order. */
+static void fiber_stack_leave_all(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
+				  bool whole, struct list_link *leaving)
 {
 	uint32_t n = load_relaxed(&chunk->made);
-	struct fiber_stack *leaving = NULL;
 	uint64_t near[FIBER_STACK_PER_CHUNK / 64 + 2] = { 0 }; /* bits, and a word at each end */
 
 	for (uint32_t i = 0; i < FIBER_STACK_PER_CHUNK / 64; i++) {
@@ -421,8 +406,7 @@ static struct fiber_stack *fiber_stack_leave_all(struct fiber_stacks *stacks,
 	}
 	while (n--)
 		if (whole || near[n / 64 + 1] >> n % 64 & 1)
-			leaving = fiber_stack_leave(stacks, chunk, n, leaving);
-	return leaving;
+			fiber_stack_leave(stacks, chunk, n, leaving);
 }
 
 /*
@@ -445,17 +429,20 @@ static void fiber_stack_give_back(struct fiber_stack *from, struct fiber_stack *
 }
 
 /* The same for what has left a chunk of so many stacks. */
-static void fiber_stack_give_back_all(struct fiber_stack *leaving, const struct fiber_stack *end)
+static void fiber_stack_give_back_all(const struct list_link *leaving,
+				      const struct fiber_stack *end)
 {
-	while (leaving) {
-		struct fiber_stack *last = leaving;
+	struct fiber_stack *stack, *first = NULL;
 
-		while (last->next == last + 1)
-			last++;
+	list_for_each (stack, leaving, link) {
+		if (!first)
+			first = stack;
+		if (stack->link.next == &(stack + 1)->link)
+			continue;
 		/* P1. */
-		fiber_stack_give_back(leaving, last,
-				      last->kind == FIBER_STACK_GUARDED || last + 1 == end);
-		leaving = last->next;
+		fiber_stack_give_back(first, stack,
+				      stack->kind == FIBER_STACK_GUARDED || stack + 1 == end);
+		first = NULL;
 	}
 }
 
@@ -480,14 +467,14 @@ static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber
 
 /* They are free again, and have no pages. */
 static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
-			     struct fiber_stack *leaving)
+			     struct list_link *leaving)
 {
-	while (leaving) {
-		struct fiber_stack *next = leaving->next;
+	struct fiber_stack *stack;
 
+	list_for_each (stack, leaving, link) {
 		chunk->leaving--;
-		fiber_stack_shelve(stacks, leaving, FIBER_STACK_BARE);
-		leaving = next;
+		list_remove(&stack->link);
+		fiber_stack_shelve(stacks, stack, FIBER_STACK_BARE);
 	}
 }
 
@@ -498,10 +485,11 @@ static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_st
 {
 	uint32_t shape = load_relaxed(&chunk->shape) - 1;
 	bool whole = !chunk->used && !chunk->leaving, gone = false;
-	struct fiber_stack *leaving = fiber_stack_leave_all(stacks, chunk, whole);
 	const struct fiber_stack *end =
 		fiber_stack_first(stacks, chunk) + fiber_stack_per_chunk(shape);
+	struct list_link leaving = { 0 };
 
+	fiber_stack_leave_all(stacks, chunk, whole, &leaving);
 	/* Nobody cuts anything out of it meanwhile. */
 	if (whole && node->shelves[shape].open == chunk)
 		node->shelves[shape].open = NULL;
@@ -509,12 +497,12 @@ static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_st
 	if (whole)
 		gone = fiber_stack_give_back_chunk(stacks, chunk, shape);
 	if (!gone)
-		fiber_stack_give_back_all(leaving, end);
+		fiber_stack_give_back_all(&leaving, end);
 	pthread_mutex_lock(&node->lock);
 	if (gone)
 		fiber_stack_close_chunk(node, chunk);
 	else
-		fiber_stack_bare(stacks, chunk, leaving);
+		fiber_stack_bare(stacks, chunk, &leaving);
 	return !whole && !chunk->used && !chunk->leaving;
 }
 
@@ -542,8 +530,10 @@ static struct fiber_stack *fiber_stack_find(struct fiber_stacks *stacks,
 					    struct fiber_stacks_node *node, uint32_t shape)
 {
 	struct fiber_stack_shelf *shelf = &node->shelves[shape];
-	struct fiber_stack *stack = shelf->kept.first ? shelf->kept.first : shelf->bare.first;
+	struct fiber_stack *stack = list_first(&shelf->kept.stacks, struct fiber_stack, link);
 
+	if (!stack)
+		stack = list_first(&shelf->bare.stacks, struct fiber_stack, link);
 	if (!stack)
 		return fiber_stack_cut(stacks, node, shape);
 	fiber_stack_unshelve(stacks, stack, FIBER_STACK_USED);

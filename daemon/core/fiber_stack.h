@@ -41,6 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/list.h"
 #include "common/util.h"
 
 #define FIBER_STACK_MIN	    ((size_t)16 << 10)
@@ -62,8 +63,7 @@ struct fiber_stack {
 	char *low;   /* its lowest byte; the first frame goes below low + size, aligned to 64 */
 	size_t size; /* bytes, of a slab FIBER_STACK_CANARY less than those of the class */
 	void *fiber; /* who is on it, if whoever has got it says so; NULL when it is free */
-	struct fiber_stack *prev; /* in its list, while it is free */
-	struct fiber_stack *next;
+	struct list_link link; /* in its list, while it is free */
 	uint32_t node;
 	uint8_t kind;
 	uint8_t class;
@@ -85,8 +85,7 @@ struct fiber_stack_chunk {
 };
 
 struct fiber_stack_list {
-	struct fiber_stack *first; /* the last one that came */
-	struct fiber_stack *last;
+	struct list_link stacks; /* the last one that came is the first */
 	uint64_t bytes;
 };
 
