@@ -13,6 +13,7 @@
  */
 #include "daemon/fiber/cancel.h"
 
+#include "common/list.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/verdict.h"
 #include "daemon/fiber/fiber_block.h"
@@ -26,14 +27,12 @@
 static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 {
 	uint32_t n = 0;
+	struct fiber *f;
 
 	pthread_mutex_lock(&shard->lock);
-	for (; n < FIBER_TELL && shard->parked.next != &shard->parked; n++) {
-		struct fiber_link *link = shard->parked.next;
-		struct fiber *f = container_of(link, struct fiber, link);
-
-		fiber_list_remove(link);
-		fiber_list_add(&shard->told, link);
+	for (; n < FIBER_TELL && (f = list_first(&shard->parked, struct fiber, link)); n++) {
+		list_remove(&f->link);
+		list_add(&shard->told, &f->link);
 		if (f->does_io)
 			fiber_io_end(pool, f, -ECANCELED);
 		if (fiber_park_cancel(&f->park) == FIBER_RUN)
@@ -46,10 +45,11 @@ static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 /* A family of this job that has not been told, or NULL. Lock held. */
 static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, uint32_t row)
 {
-	struct fiber_family *family = bucket->first;
+	struct fiber_family *family;
 
-	while (family && (family->front->job != row || family->told))
-		family = family->next;
+	list_for_each (family, &bucket->families, link)
+		if (family->front->job == row && !family->told)
+			break;
 	return family;
 }
 

@@ -50,6 +50,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/options.h"
 #include "daemon/core/fault.h"
 #include "daemon/core/hooks.h"
@@ -119,14 +120,14 @@ static __attribute__((noinline)) void fiber_side_begin(struct fiber_side *side)
 /* The fiber whose turn it is; NULL: the pool ends. */
 static struct fiber *fiber_side_take(struct fiber_sides *sides)
 {
-	struct fiber *f = NULL;
+	struct fiber *f;
 
 	pthread_mutex_lock(&sides->lock);
 	while (!sides->n_queued && !sides->ends)
 		pthread_cond_wait(&sides->some, &sides->lock);
-	if (sides->n_queued) {
-		f = container_of(sides->queue.next, struct fiber, link);
-		fiber_list_remove(&f->link);
+	f = list_first(&sides->queue, struct fiber, link);
+	if (f) {
+		list_remove(&f->link);
 		sides->n_queued--;
 		sides->n_idle--;
 	}
@@ -205,7 +206,6 @@ void fiber_sides_init(struct pool *pool)
 
 	pthread_mutex_init(&sides->lock, NULL);
 	pthread_cond_init(&sides->some, NULL);
-	fiber_list_init(&sides->queue);
 	sides->max = pool->options->blocking_max;
 }
 
@@ -257,7 +257,7 @@ struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 		f->no_section = r;
 		return &f->face;
 	}
-	fiber_list_add(&sides->queue, &f->link);
+	list_add(&sides->queue, &f->link);
 	sides->n_queued++;
 	COUNT(w, fiber_blocks);
 	if (sides->n_queued > sides->n_idle)
@@ -271,27 +271,19 @@ struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 void fiber_blocks_cancel(struct pool *pool, uint32_t row)
 {
 	struct fiber_sides *sides = &pool->fibers->sides;
-	struct fiber_link over, *at, *next;
+	struct list_link over = { 0 };
+	struct fiber *f;
 
-	fiber_list_init(&over);
 	pthread_mutex_lock(&sides->lock);
-	/* Where all is zero there is no list. */
-	at = sides->n_queued ? sides->queue.next : &sides->queue;
-	for (; at != &sides->queue; at = next) {
-		struct fiber *f = container_of(at, struct fiber, link);
-
-		next = at->next;
+	list_for_each (f, &sides->queue, link) {
 		if (f->face.job != row || !fiber_is_over(f))
 			continue;
-		fiber_list_remove(at);
-		fiber_list_add(&over, at);
+		list_remove(&f->link);
+		list_add(&over, &f->link);
 		sides->n_queued--;
 	}
 	pthread_mutex_unlock(&sides->lock);
-	for (at = over.next; at != &over; at = next) {
-		struct fiber *f = container_of(at, struct fiber, link);
-
-		next = at->next;
+	list_for_each (f, &over, link) {
 		f->no_section = -ECANCELED;
 		fiber_ready(NULL, f);
 	}

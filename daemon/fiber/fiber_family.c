@@ -23,6 +23,7 @@
  */
 #include "daemon/fiber/fiber_family.h"
 
+#include "common/list.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
 #include "daemon/engine/strand_internal.h"
@@ -49,15 +50,11 @@ int fiber_family_new(struct worker *w, struct fk_frame *front, const struct fibe
 	atomic_init(&family->stuck_ns, 0);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		pthread_mutex_init(&family->shards[i].lock, NULL);
-		fiber_list_init(&family->shards[i].parked);
-		fiber_list_init(&family->shards[i].told);
+		list_init(&family->shards[i].parked);
+		list_init(&family->shards[i].told);
 	}
 	pthread_mutex_lock(&bucket->lock);
-	family->next = bucket->first;
-	family->prev = &bucket->first;
-	if (family->next)
-		family->next->prev = &family->next;
-	bucket->first = family;
+	list_add_first(&bucket->families, &family->link);
 	pthread_mutex_unlock(&bucket->lock);
 	*ret_family = family;
 	return 0;
@@ -75,9 +72,7 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 	pthread_mutex_lock(&bucket->lock);
 	while (family->telling) /* and comes to the end soon: nobody waits any more */
 		pthread_cond_wait(&bucket->told, &bucket->lock);
-	*family->prev = family->next;
-	if (family->next)
-		family->next->prev = family->prev;
+	list_remove(&family->link);
 	pthread_mutex_unlock(&bucket->lock);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
 		pthread_mutex_destroy(&family->shards[i].lock);
@@ -93,9 +88,9 @@ bool fibers_has_family(struct pool *pool, uint32_t row)
 	struct fiber_family *family;
 
 	pthread_mutex_lock(&bucket->lock);
-	family = bucket->first;
-	while (family && family->front->job != row)
-		family = family->next;
+	list_for_each (family, &bucket->families, link)
+		if (family->front->job == row)
+			break;
 	pthread_mutex_unlock(&bucket->lock);
 	return family;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/list.h"
+
 #define FIBER_MEMORY_STEP   64u
 #define FIBER_MEMORY_SMALL  4096u /* bytes up to which there is a size for every step */
 #define FIBER_MEMORY_SLAB   FIBER_MEMORY_MAX
@@ -52,27 +54,6 @@ static char *fiber_slab_base(const struct fiber_memory *blocks, const struct fib
 	return blocks->base + (uint64_t)(slab - blocks->slabs) * FIBER_MEMORY_SLAB;
 }
 
-/* Locked. */
-static void fiber_slab_add(struct fiber_slab **list, struct fiber_slab *slab)
-{
-	slab->prev = NULL;
-	slab->next = *list;
-	if (slab->next)
-		slab->next->prev = slab;
-	*list = slab;
-}
-
-/* Locked. */
-static void fiber_slab_remove(struct fiber_slab **list, struct fiber_slab *slab)
-{
-	if (slab->prev)
-		slab->prev->next = slab->next;
-	else
-		*list = slab->next;
-	if (slab->next)
-		slab->next->prev = slab->prev;
-}
-
 /* A slab for a shard, whose lock is held. NULL: there is no more address space. */
 static struct fiber_slab *fiber_slab_new(struct fiber_memory *blocks, uint32_t shard,
 					 uint32_t class)
@@ -80,9 +61,9 @@ static struct fiber_slab *fiber_slab_new(struct fiber_memory *blocks, uint32_t s
 	struct fiber_slab *slab;
 
 	pthread_mutex_lock(&blocks->lock);
-	slab = blocks->free;
+	slab = list_first(&blocks->free, struct fiber_slab, link);
 	if (slab)
-		fiber_slab_remove(&blocks->free, slab);
+		list_remove(&slab->link);
 	else if (blocks->next < blocks->n)
 		slab = &blocks->slabs[blocks->next++];
 	pthread_mutex_unlock(&blocks->lock);
@@ -97,7 +78,7 @@ static void fiber_slab_free(struct fiber_memory *blocks, struct fiber_slab *slab
 	/* If the kernel does not take them they are there for the next shard. */
 	(void)madvise(fiber_slab_base(blocks, slab), FIBER_MEMORY_SLAB, MADV_DONTNEED);
 	pthread_mutex_lock(&blocks->lock);
-	fiber_slab_add(&blocks->free, slab);
+	list_add_first(&blocks->free, &slab->link);
 	pthread_mutex_unlock(&blocks->lock);
 }
 
@@ -133,16 +114,16 @@ void *fiber_memory_get(struct fiber_memory *blocks, uint32_t index, size_t size)
 	if (class == FIBER_MEMORY_SIZES)
 		return NULL;
 	pthread_mutex_lock(&shard->lock);
-	slab = shard->room[class];
+	slab = list_first(&shard->room[class], struct fiber_slab, link);
 	if (!slab) {
 		slab = fiber_slab_new(blocks, index % FIBER_MEMORY_SHARDS, class);
 		if (slab)
-			fiber_slab_add(&shard->room[class], slab);
+			list_add_first(&shard->room[class], &slab->link);
 	}
 	if (slab) {
 		block = fiber_slab_take(blocks, slab);
 		if (fiber_slab_is_full(slab))
-			fiber_slab_remove(&shard->room[class], slab);
+			list_remove(&slab->link);
 	}
 	pthread_mutex_unlock(&shard->lock);
 	return block;
@@ -151,7 +132,7 @@ void *fiber_memory_get(struct fiber_memory *blocks, uint32_t index, size_t size)
 void fiber_memory_put(struct fiber_memory *blocks, void *block)
 {
 	struct fiber_memory_shard *shard;
-	struct fiber_slab *slab, **list;
+	struct fiber_slab *slab;
 	bool gone = false;
 
 	if (!block)
@@ -159,15 +140,14 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 	slab = &blocks->slabs[(uint64_t)((char *)block - blocks->base) / FIBER_MEMORY_SLAB];
 	/* Whoever has a block of it has seen what it is, and that stays. */
 	shard = &blocks->shards[slab->shard];
-	list = &shard->room[slab->class];
 	pthread_mutex_lock(&shard->lock);
 	if (fiber_slab_is_full(slab))
-		fiber_slab_add(list, slab);
+		list_add_first(&shard->room[slab->class], &slab->link);
 	memcpy(block, &slab->free, sizeof(slab->free));
 	slab->free = block;
-	/* I2 */
-	if (!--slab->used && (slab->prev || slab->next)) {
-		fiber_slab_remove(list, slab);
+	/* I2: it is not alone in its list. */
+	if (!--slab->used && slab->link.prev != slab->link.next) {
+		list_remove(&slab->link);
 		gone = true;
 	}
 	pthread_mutex_unlock(&shard->lock);

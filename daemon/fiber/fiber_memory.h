@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/list.h"
 #include "common/util.h"
 
 #define FIBER_MEMORY_SHARDS 16u
@@ -39,8 +40,7 @@
 #define FIBER_MEMORY_MAX    ((size_t)256 << 10) /* bytes */
 
 struct fiber_slab {
-	struct fiber_slab *next; /* in a list */
-	struct fiber_slab *prev;
+	struct list_link link;
 	void *free;    /* blocks that came back, linked by their first word */
 	uint32_t made; /* blocks that have been cut out of it */
 	uint32_t used; /* of these, those that somebody has */
@@ -50,7 +50,7 @@ struct fiber_slab {
 
 struct fiber_memory_shard {
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	struct fiber_slab *room[FIBER_MEMORY_SIZES]; /* with room, the first of each size */
+	struct list_link room[FIBER_MEMORY_SIZES]; /* slabs with room, of each size */
 };
 
 /* All zero: there are none, and nobody gets any. */
@@ -60,7 +60,7 @@ struct fiber_memory {
 	struct fiber_slab *slabs;
 	pthread_mutex_t lock;
 	uint64_t next; /* never used from here on */
-	struct fiber_slab *free;
+	struct list_link free;
 	struct fiber_memory_shard shards[FIBER_MEMORY_SHARDS];
 };
 

@@ -13,6 +13,7 @@
 
 #include <forkd/fiber.h>
 
+#include "common/list.h"
 #include "common/util.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/switch.h"
@@ -38,44 +39,20 @@ enum fiber_after {
 	FIBER_ENDS,
 };
 
-/* A place in a list. */
-struct fiber_link {
-	struct fiber_link *prev, *next;
-};
-
-static inline void fiber_list_init(struct fiber_link *list)
-{
-	list->prev = list->next = list;
-}
-
-static inline void fiber_list_add(struct fiber_link *list, struct fiber_link *link)
-{
-	link->prev = list->prev;
-	link->next = list;
-	list->prev->next = link;
-	list->prev = link;
-}
-
-static inline void fiber_list_remove(struct fiber_link *link)
-{
-	link->prev->next = link->next;
-	link->next->prev = link->prev;
-}
-
 /* The fibers of a family that wait, of those workers whose index modulo FIBER_SHARDS is this. */
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
-	struct fiber_link parked;
-	struct fiber_link told; /* the same, cancelled; or waiting for others to end */
+	struct list_link parked;
+	struct list_link told; /* the same, cancelled; or waiting for others to end */
 };
 
 struct fiber_family {
 	struct fk_frame *front;
-	struct fiber *root;		   /* on whose stack this is */
-	struct fiber_family *next, **prev; /* in its bucket; what points to it */
-	bool told, telling;		   /* its fibers that the job is over: once; and just now */
-	_Atomic uint64_t held;		   /* its fibers that only wait for others to end */
-	_Atomic uint64_t stuck_ns;	   /* since when all do; 0: not all */
+	struct fiber *root;	   /* on whose stack this is */
+	struct list_link link;	   /* in its bucket */
+	bool told, telling;	   /* its fibers that the job is over: once; and just now */
+	_Atomic uint64_t held;	   /* its fibers that only wait for others to end */
+	_Atomic uint64_t stuck_ns; /* since when all do; 0: not all */
 	/* Of the waits that the dispatcher has ended last: how deep, 0 for none so far; when; and
 	 * how long, ns, it has ended others that were as deep. */
 	uint64_t depth, parted_ns, vain_ns;
@@ -158,7 +135,7 @@ struct fiber {
 	const char *name;
 	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
 	struct fiber_copy copy;	   /* if it shares one */
-	struct fiber_link link;	   /* while it is parked, in its shard */
+	struct list_link link;	   /* while it is parked, in its shard */
 	union {			   /* it does one thing at a time */
 		struct fiber_waits waits;
 		struct fiber_calls calls;
@@ -181,7 +158,7 @@ static inline struct fiber *fiber_of(struct fk_frame *face)
 struct fiber_bucket {
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t told; /* of a family */
-	struct fiber_family *first;
+	struct list_link families;
 };
 
 /* The fibers that wait for a time, of those workers whose index modulo FIBER_SHARDS is this. */
@@ -196,8 +173,8 @@ struct fiber_times {
 /* The threads for sections in which calls may block, and who waits for one: fiber_block.c. */
 struct fiber_sides {
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t some;	 /* fibers in the queue, or the end */
-	struct fiber_link queue; /* that wait for a thread */
+	pthread_cond_t some;	/* fibers in the queue, or the end */
+	struct list_link queue; /* that wait for a thread */
 	uint32_t n_queued;
 	uint32_t n_idle; /* threads without a fiber */
 	uint32_t n, max;

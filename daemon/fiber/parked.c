@@ -2,6 +2,7 @@
 /* parked.c - lists of the fibers that wait */
 #include "daemon/fiber/parked.h"
 
+#include "common/list.h"
 #include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_types.h"
 
@@ -12,7 +13,7 @@ void fiber_enlist(struct fiber *f, bool told)
 	f->shard = f->worker->index % FIBER_SHARDS;
 	shard = &f->family->shards[f->shard];
 	pthread_mutex_lock(&shard->lock);
-	fiber_list_add(told ? &shard->told : &shard->parked, &f->link);
+	list_add(told ? &shard->told : &shard->parked, &f->link);
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -26,6 +27,6 @@ void fiber_wait_end(struct fiber *f)
 	struct fiber_shard *shard = &f->family->shards[f->shard];
 
 	pthread_mutex_lock(&shard->lock);
-	fiber_list_remove(&f->link);
+	list_remove(&f->link);
 	pthread_mutex_unlock(&shard->lock);
 }

@@ -27,6 +27,7 @@
 #include <inttypes.h>
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/fault.h"
@@ -82,6 +83,7 @@ static bool fiber_waits_elsewhere(const struct fiber *f)
 static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_depth)
 {
 	bool runs = false;
+	struct fiber *f;
 	uint64_t n = 0;
 
 	*ret_depth = 0;
@@ -89,9 +91,7 @@ static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_d
 		struct fiber_shard *shard = &family->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
-		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
-			struct fiber *f = container_of(l, struct fiber, link);
-
+		list_for_each (f, &shard->told, link) {
 			n++;
 			if (!fiber_park_holds(&f->park))
 				runs = true;
@@ -106,12 +106,13 @@ static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_d
 /* Ends the waits of those of this depth that wait elsewhere. */
 static void fiber_family_part(struct fiber_family *family, uint64_t depth)
 {
+	struct fiber *f;
+
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		struct fiber_shard *shard = &family->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
-		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
-			struct fiber *f = container_of(l, struct fiber, link);
+		list_for_each (f, &shard->told, link) {
 			uint64_t generation = fiber_park_holds(&f->park);
 
 			if (generation && f->depth == depth && fiber_waits_elsewhere(f) &&
@@ -126,11 +127,12 @@ static void fiber_family_part(struct fiber_family *family, uint64_t depth)
 static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_bucket *bucket,
 				      const struct fiber_family *family)
 {
-	const struct fiber_family *other = bucket->first;
+	const struct fiber_family *other;
 	uint64_t limit = pool_hang_limit(pool);
 
-	while (other && (other == family || other->front->job != family->front->job))
-		other = other->next;
+	list_for_each (other, &bucket->families, link)
+		if (other != family && other->front->job == family->front->job)
+			break;
 	if (!other)
 		return 0;
 	return limit ? limit : FIBER_STUCK;
@@ -193,6 +195,7 @@ uint64_t fibers_look(struct pool *pool)
 {
 	_Atomic uint64_t *look_ns = &pool->fibers->look_ns;
 	uint64_t at = load_relaxed(look_ns), now;
+	struct fiber_family *family;
 	bool again = false;
 
 	if (!at || (now = clock_ns()) < at)
@@ -203,7 +206,7 @@ uint64_t fibers_look(struct pool *pool)
 		struct fiber_bucket *bucket = &pool->fibers->buckets[i];
 
 		pthread_mutex_lock(&bucket->lock);
-		for (struct fiber_family *family = bucket->first; family; family = family->next)
+		list_for_each (family, &bucket->families, link)
 			again |= fiber_family_look(pool, bucket, family, now);
 		pthread_mutex_unlock(&bucket->lock);
 	}

@@ -21,6 +21,7 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/jobs/job_cancel.h"
 #include "shm/job.h"
@@ -114,7 +115,7 @@ static inline void stop(void)
 	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_io_waiting), 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
-		ck_assert_ptr_null(fibers->buckets[i].first);
+		ck_assert(list_is_empty(&fibers->buckets[i].families));
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		ck_assert_uint_eq(fibers->times[i].heap.n, 0);
 		ck_assert_uint_eq(atomic_load(&fibers->times[i].first_ns), 0);
