@@ -10,7 +10,7 @@
 #include "daemon/engine/aside.h"
 #include "daemon/fiber/cancel.h"
 #include "daemon/jobs/hang.h"
-#include "daemon/sched/starved.h"
+#include "daemon/jobs/starved.h"
 #include "shm/fence.h"
 #include "shm/job.h"
 #include "shm/ledger.h"

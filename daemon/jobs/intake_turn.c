@@ -34,7 +34,6 @@
 
 #include "common/clock.h"
 #include "daemon/sched/alarm.h"
-#include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/drain.h"
 #include "common/util.h"
 #include "daemon/core/account.h"

@@ -33,5 +33,7 @@ libpool_la_SOURCES += \
 	daemon/jobs/requeue.h \
 	daemon/jobs/root.c \
 	daemon/jobs/root.h \
+	daemon/jobs/starved.c \
+	daemon/jobs/starved.h \
 	daemon/jobs/vacate.c \
 	daemon/jobs/vacate.h

@@ -30,6 +30,8 @@
 #include "daemon/fiber/stuck.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/jobs/placed_jobs.h"
+#include "daemon/jobs/starved.h"
+#include "daemon/pool/slice_signal.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/park.h"
 #include "daemon/sched/wake.h"
@@ -226,6 +228,7 @@ static void dispatcher_answer(struct pool *pool)
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
+	uint64_t now, cpus;
 
 	next = dispatcher_earlier(next, fibers_check(pool));
 	next = dispatcher_earlier(next, fibers_look(pool));
@@ -233,7 +236,12 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);
 	next = dispatcher_earlier(next, pool->dispatcher->clean_at);
-	next = dispatcher_earlier(next, park_look(pool, clock_ns()));
+	now = clock_ns();
+	cpus = park_look(pool, now);
+	next = dispatcher_earlier(next, cpus);
+	/* Workers that all rest need no CPU. */
+	if (cpus)
+		next = dispatcher_earlier(next, starved_check(pool, now));
 	return dispatcher_earlier(next, clock_ns() + again);
 }
 

@@ -14,6 +14,8 @@ libpool_la_SOURCES += \
 	daemon/pool/pool.h \
 	daemon/pool/shake.c \
 	daemon/pool/shake.h \
+	daemon/pool/slice_signal.c \
+	daemon/pool/slice_signal.h \
 	daemon/pool/trim.c \
 	daemon/pool/trim.h \
 	daemon/pool/work_search.c \

@@ -22,7 +22,7 @@
 #include "daemon/pool/dispatcher.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/park.h"
-#include "daemon/sched/starved.h"
+#include "daemon/jobs/starved.h"
 
 /* A pool with the parts that its directories keep to themselves. */
 struct pool_whole {

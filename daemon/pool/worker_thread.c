@@ -36,6 +36,7 @@
 #include "daemon/jobs/hang.h"
 #include "daemon/jobs/intake.h"
 #include "daemon/jobs/root.h"
+#include "daemon/pool/slice_signal.h"
 #include "daemon/pool/trim.h"
 #include "daemon/pool/work_search.h"
 #include "daemon/sched/alarm.h"

@@ -43,17 +43,13 @@ void alarm_by(struct worker *worker, uint64_t at, uint64_t now);
  * it has looked at all that there is to look at. */
 void alarm_at(struct worker *worker, uint64_t at);
 
-/* Owner: its time has come. Of two signals the kernel, or ThreadSanitizer, may deliver one, and
- * that may be another's. */
-bool alarm_is_due(struct worker *worker);
+/* Sets the timer to this time. Owner, or with the lock held. */
+void alarm_set(struct worker *worker, uint64_t at);
 
-/* The handler of the signal: summons the worker, which is its own. */
-void alarm_ring(struct worker *worker);
+/* A worker's alarm has become none (alarm.c, I4). */
+void alarm_over(struct pool *pool);
 
 /* One is set, by a timer: whoever has it looks at all rings soon, or wakes the dispatcher. */
 bool alarms_set(struct pool *pool);
-
-/* Rings for workers without timers. Returns when to come back, 0 for never. */
-uint64_t alarms_check(struct pool *pool);
 
 #endif

@@ -13,8 +13,6 @@ libpool_la_SOURCES += \
 	daemon/sched/job_switch.h \
 	daemon/sched/park.c \
 	daemon/sched/park.h \
-	daemon/sched/starved.c \
-	daemon/sched/starved.h \
 	daemon/sched/vtime.c \
 	daemon/sched/vtime.h \
 	daemon/sched/wake.c \

@@ -16,7 +16,6 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/sched/fair.h"
-#include "daemon/sched/starved.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/limits.h"
@@ -292,7 +291,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		return 0;
 	if (most == park->most_seen) {
 		if (now < park->look_at)
-			return min(park->look_at, starved_check(pool, now));
+			return park->look_at;
 		if (park_may_rest(pool))
 			return 0;
 	}
@@ -312,5 +311,5 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		store_relaxed(&pool->workers[i].requests.away, 0);
 	}
 	park_choose(pool, usable, park_count(&allowed), most);
-	return min(park->look_at, starved_check(pool, now));
+	return park->look_at;
 }

@@ -13,6 +13,7 @@
 #include "daemon/jobs/intake.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/job_end.h"
+#include "daemon/pool/slice_signal.h"
 #include "tests/support/intake_rig.h"
 
 #define LATER (3600 * NSEC_PER_SEC)

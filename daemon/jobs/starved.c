@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/sched/starved.h"
+#include "daemon/jobs/starved.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -51,8 +51,8 @@
  *   client rings (shm/wake.h, W11), so that the dispatcher comes, and wakes
  *   another one if none of those that look starts a job.
  */
-#ifndef DAEMON_SCHED_STARVED_H
-#define DAEMON_SCHED_STARVED_H
+#ifndef DAEMON_JOBS_STARVED_H
+#define DAEMON_JOBS_STARVED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slice_signal.h - what happens when the alarm of a worker rings
+ *
+ * alarm_is_due(), alarm_ring(): the worker, in the handler of WORKER_SIGNAL. alarms_check(): the
+ * dispatcher. daemon/sched/alarm.c has the invariants.
+ */
+#ifndef DAEMON_POOL_SLICE_SIGNAL_H
+#define DAEMON_POOL_SLICE_SIGNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pool;
+struct worker;
+
+/* Owner: its time has come. Of two signals the kernel, or ThreadSanitizer, may deliver one, and
+ * that may be another's. */
+bool alarm_is_due(struct worker *worker);
+
+/* The handler of the signal: summons the worker, which is its own. */
+void alarm_ring(struct worker *worker);
+
+/* Rings for workers without timers. Returns when to come back, 0 for never. */
+uint64_t alarms_check(struct pool *pool);
+
+#endif
