@@ -11,9 +11,6 @@
  *       over. A wait that sleeps beside others does so within two of them.
  *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
  *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Pool: I2. Daemon: the tick finds the socket closed; the records are looked at once more.
  */
 #include "client/lib/client.h"
 

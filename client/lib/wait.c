@@ -17,6 +17,7 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Pool: the manager gives every job its outcome and wakes. Daemon: the tick finds the socket
  *   closed; the outcome is looked at once more, because it may have been the daemon's last act.
+ *   Waits for many jobs and for groups do the same.
  */
 #include "client/lib/client.h"
 

@@ -16,11 +16,6 @@
  *   I2. It is busy for no longer than a wait for a single job spins: after that, each look but the
  *       first follows a sleep that an end or the tick has finished.
  *   I3. Marks stay in the jobs. Their ends are counted, and wake whoever sleeps: that is all.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Pool: the manager gives every job its outcome and wakes; where the pool died before a wake, the
- *   tick sees the outcome (shm/watch.h, I4). Daemon: the tick finds the socket closed; the jobs are
- *   looked at once more.
  */
 #include "client/lib/client.h"
 
