@@ -98,7 +98,7 @@ static inline int64_t fiber_cut_nqueens(int32_t n, int32_t rows)
 	return root.result;
 }
 
-struct fiber {
+struct fiber_part {
 	struct kernel_job *job;
 	int64_t part;
 	int64_t parts;
@@ -107,7 +107,7 @@ struct fiber {
 
 static void fiber_part_run(void *arg)
 {
-	struct fiber *self = (struct fiber *)arg;
+	struct fiber_part *self = (struct fiber_part *)arg;
 
 	self->result = kernel_part(self->job, self->part, self->parts);
 }
@@ -115,7 +115,7 @@ static void fiber_part_run(void *arg)
 /* -1: no memory. */
 static inline int64_t fiber_steps(struct kernel_job *job)
 {
-	struct fiber *all = NULL;
+	struct fiber_part *all = NULL;
 	int64_t room = 0;
 	int64_t sum = 0;
 
@@ -125,7 +125,7 @@ static inline int64_t fiber_steps(struct kernel_job *job)
 
 		if (parts > room) {
 			free(all);
-			all = (struct fiber *)calloc((size_t)parts, sizeof(*all));
+			all = (struct fiber_part *)calloc((size_t)parts, sizeof(*all));
 			room = parts;
 		}
 		if (!all)
