@@ -29,6 +29,7 @@
 #include "client/lib/spill.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"
+#include "common/list.h"
 #include "common/util.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
@@ -44,54 +45,51 @@
 #endif
 
 /* All clients of the process, for the child of a fork. */
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t list_once = PTHREAD_ONCE_INIT;
-static fk_client *list;
+static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t clients_once = PTHREAD_ONCE_INIT;
+static struct list_link clients;
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&list_lock);
+	pthread_mutex_lock(&clients_lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&clients_lock);
 }
 
 static void fork_child(void)
 {
-	for (fk_client *c = list; c; c = c->list_next) {
+	fk_client *c;
+
+	list_for_each (c, &clients, link) {
+		list_remove(&c->link);
 		c->fd = c->waker.fd = safe_close(c->fd);
 		events_forget(c);
 	}
-	list = NULL;
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&clients_lock);
 }
 
-static void list_init(void)
+static void clients_init(void)
 {
 	(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-static void list_add(fk_client *client)
+static void clients_add(fk_client *client)
 {
-	pthread_once(&list_once, list_init);
-	pthread_mutex_lock(&list_lock);
-	client->list_next = list;
-	list = client;
-	pthread_mutex_unlock(&list_lock);
+	pthread_once(&clients_once, clients_init);
+	pthread_mutex_lock(&clients_lock);
+	list_add(&clients, &client->link);
+	pthread_mutex_unlock(&clients_lock);
 }
 
-static void list_remove(fk_client *client)
+static void clients_remove(fk_client *client)
 {
-	pthread_mutex_lock(&list_lock);
-	for (fk_client **p = &list; *p; p = &(*p)->list_next) {
-		if (*p == client) {
-			*p = client->list_next;
-			break;
-		}
-	}
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_lock(&clients_lock);
+	if (client->link.next) /* in the child of a fork it is in no list */
+		list_remove(&client->link);
+	pthread_mutex_unlock(&clients_lock);
 }
 
 /* Frees what a client has so far. */
@@ -121,7 +119,7 @@ static fk_client *client_free(fk_client *client)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
 	/* Whoever has a copy of the descriptor, a child that was made without the handlers of
-	 * pthread_atfork() or before list_add(): the daemon sees the end (I2). */
+	 * pthread_atfork() or before clients_add(): the daemon sees the end (I2). */
 	if (client->fd >= 0)
 		(void)shutdown(client->fd, SHUT_RDWR);
 	FK_CRASH(close_shut);
@@ -332,7 +330,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 		return error_say(err, "cannot map what forkd on %s shares: %s", path,
 				 strerrordesc_np(-err));
 	FK_CRASH(open_ready);
-	list_add(client);
+	clients_add(client);
 	*ret_client = steal_ptr(client);
 	return 0;
 }
@@ -346,7 +344,7 @@ int fk_close(fk_client *client)
 	err = client_check(client);
 	if (err)
 		return err;
-	list_remove(client);
+	clients_remove(client);
 	FK_CRASH(close_unlisted);
 	client_free(client);
 	return 0;

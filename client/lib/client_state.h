@@ -15,6 +15,7 @@
 #include "client/lib/slot_stack.h"
 #include "client/lib/wake_worker.h"
 #include "common/clock.h"
+#include "common/list.h"
 #include "common/util.h"
 #include "shm/board.h"
 #include "shm/fence.h"
@@ -92,10 +93,10 @@ struct fk_client {
 	uint64_t board_size;
 	uint64_t tenant_size;
 	uint64_t segment_size;
-	struct fk_client *list_next; /* under the lock of client.c */
-	struct heap heap;	     /* has its own lock */
-	struct events events;	     /* the same */
-	void *spilled;		     /* tree of spill.c, under the lock of events */
+	struct list_link link; /* under the lock of client.c */
+	struct heap heap;      /* has its own lock */
+	struct events events;  /* the same */
+	void *spilled;	       /* tree of spill.c, under the lock of events */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* of who adds */

@@ -53,6 +53,7 @@
 #include "client/lib/wake_worker.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"
+#include "common/list.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -67,10 +68,9 @@ static void events_collect(struct fk_client *client)
 {
 	struct events *events = &client->events;
 	int gone = client_is_gone(client);
-	struct events_entry *next;
+	struct events_entry *e;
 
-	for (struct events_entry *e = TAILQ_FIRST(&events->lists[EVENTS_WATCHED]); e; e = next) {
-		next = TAILQ_NEXT(e, link);
+	list_for_each (e, &events->lists[EVENTS_WATCHED], link) {
 		if (unlikely(!client_slot(client, e->job)))
 			events_unlink(events, e);
 		else if (gone || client_outcome_in_table(client, e->job) != JOB_PENDING)
@@ -106,7 +106,7 @@ static int events_take(struct fk_client *client, enum events_list list, int coll
 	pthread_mutex_lock(&events->lock);
 	if (collect && !events->n[list])
 		events_collect(client);
-	while (!found && (entry = TAILQ_FIRST(&events->lists[list]))) {
+	while (!found && (entry = list_first(&events->lists[list], struct events_entry, link))) {
 		events_unlink(events, entry);
 		found = client_slot(client, entry->job) || spill_entry(client, entry->job);
 		*ret_entry = *entry;
@@ -364,8 +364,6 @@ void events_init(struct fk_client *client)
 	struct events *events = &client->events;
 
 	pthread_mutex_init(&events->lock, NULL);
-	for (int i = 0; i < EVENTS_LISTS; i++)
-		TAILQ_INIT(&events->lists[i]);
 	events->fd = -1;
 }
 

@@ -5,12 +5,13 @@
 #include <sys/eventfd.h>
 
 #include "client/lib/client_state.h"
+#include "common/list.h"
 
 void events_unlink(struct events *events, struct events_entry *entry)
 {
 	if (entry->list == EVENTS_NONE)
 		return;
-	TAILQ_REMOVE(&events->lists[entry->list], entry, link);
+	list_remove(&entry->link);
 	events->n[entry->list]--;
 	entry->list = EVENTS_NONE;
 }
@@ -18,7 +19,7 @@ void events_unlink(struct events *events, struct events_entry *entry)
 void events_link(struct events *events, struct events_entry *entry, enum events_list list)
 {
 	events_unlink(events, entry);
-	TAILQ_INSERT_TAIL(&events->lists[list], entry, link);
+	list_add(&events->lists[list], &entry->link);
 	events->n[list]++;
 	entry->list = list;
 }
@@ -59,8 +60,8 @@ void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
 	if (!from || from->list == EVENTS_NONE || from->job != job)
 		return;
 	*to = *from;
-	TAILQ_INSERT_BEFORE(from, to, link);
-	TAILQ_REMOVE(&events->lists[from->list], from, link);
+	list_add(&from->link, &to->link);
+	list_remove(&from->link);
 	from->list = EVENTS_NONE;
 	/* Its end is found here. One whose end was found before keeps its turn. */
 	if (to->list == EVENTS_WATCHED) {

@@ -5,9 +5,10 @@
 
 #include <pthread.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include <forkd/client.h>
+
+#include "common/list.h"
 
 /* Where an entry is. */
 enum events_list {
@@ -20,19 +21,17 @@ enum events_list {
 
 /* One for each record of the job table, and for each spilled job. */
 struct events_entry {
-	TAILQ_ENTRY(events_entry) link;
+	struct list_link link;
 	enum events_list list;
 	fk_job job;
 	void (*ended)(fk_client *client, fk_job job, void *data);
 	void *data;
 };
 
-TAILQ_HEAD(events_head, events_entry);
-
 struct events {
 	pthread_mutex_t lock;	      /* of all that follows, and of the spilled jobs */
 	struct events_entry *entries; /* NULL until the first use */
-	struct events_head lists[EVENTS_LISTS];
+	struct list_link lists[EVENTS_LISTS];
 	uint32_t n[EVENTS_LISTS];
 	int fd;	    /* -1 until fk_event_fd() */
 	int raised; /* fd is readable */
