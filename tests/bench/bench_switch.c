@@ -30,10 +30,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "daemon/core/switch.h"
 #include "tests/bench/figures.h"
 
@@ -43,14 +43,6 @@ static _Alignas(64) char stack[STACK];
 static volatile uint32_t answers; /* switches of the other side */
 /* To the compiler, any number: both sides run the same code, as fibers of one kind do. */
 static volatile uint32_t sides[2] = { 0, 1 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void die(const char *what)
 {
@@ -265,12 +257,12 @@ static uint64_t hand_over_run(struct hand_over *way, uint32_t n)
 		die("pthread_create");
 	pin(&may_use, false);
 	way->await(0); /* it has started */
-	took = now_ns();
+	took = clock_ns();
 	for (uint32_t i = 0; i < n; i++) {
 		way->give(1);
 		way->await(0);
 	}
-	took = now_ns() - took;
+	took = clock_ns() - took;
 	pthread_join(other_thread, NULL);
 	if (sched_setaffinity(0, sizeof(may_use), &may_use) < 0)
 		die("sched_setaffinity");
@@ -317,9 +309,9 @@ static void way_round(struct way *way, uint32_t round)
 		has_calls = way->calls;
 		way->run(100); /* warm */
 		answers = 0;
-		took = now_ns();
+		took = clock_ns();
 		way->run(way->n);
-		took = now_ns() - took;
+		took = clock_ns() - took;
 	} else {
 		took = hand_over_run(&way->threads, way->n);
 	}

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "tests/bench/figures.h"
 
 /*
@@ -54,14 +55,6 @@ struct board {
 	/* Written by the child, read by the parent. */
 	_Alignas(64) _Atomic uint32_t pong;
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void relax(void)
 {
@@ -134,8 +127,8 @@ static bool await(_Atomic uint32_t *word, uint32_t value, bool futex)
 		if (++spins % (1 << 20))
 			continue;
 		if (!end)
-			end = now_ns() + ANSWER_TIMEOUT_S * INT64_C(1000000000);
-		else if (now_ns() > end)
+			end = (int64_t)clock_ns() + ANSWER_TIMEOUT_S * INT64_C(1000000000);
+		else if ((int64_t)clock_ns() > end)
 			return false;
 	}
 }
@@ -230,7 +223,7 @@ int main(int argc, char **argv)
 
 		if (gap_us && i > ROUND_TRIPS_WARM)
 			nanosleep(&gap, NULL);
-		start = now_ns();
+		start = (int64_t)clock_ns();
 		publish(&board->ping, i, futex);
 		if (!await(&board->pong, i, futex)) {
 			fputs("no answer from the other process\n", stderr);
@@ -238,7 +231,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		if (i > ROUND_TRIPS_WARM)
-			times[i - ROUND_TRIPS_WARM - 1] = now_ns() - start;
+			times[i - ROUND_TRIPS_WARM - 1] = (int64_t)clock_ns() - start;
 	}
 	waitpid(pid, &status, 0);
 	if (status) {

@@ -3,7 +3,8 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
+
+#include "common/clock.h"
 
 /*
  * What it is
@@ -199,14 +200,6 @@ static uint64_t here(void)
 	return (uint64_t)pthread_self();
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void kernel_send(struct kernel_job *job, int64_t part)
 {
 	int64_t *block = job->blocks + part * KERNEL_MOVES_BLOCK;
@@ -224,11 +217,11 @@ static int64_t moves_part(const struct kernel_job *job, int64_t part)
 	struct kernel_move *move = &job->moves[part];
 	uint32_t sum = 0;
 
-	move->began = now_ns();
+	move->began = (int64_t)clock_ns();
 	for (int64_t i = 0; i < KERNEL_MOVES_BLOCK; i++)
 		sum = work_leaf(block[i] ^ sum, 0);
 	move->place = here();
-	move->ended = now_ns();
+	move->ended = (int64_t)clock_ns();
 	return sum;
 }
 

@@ -13,9 +13,10 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include <forkd/task.h>
+
+#include "common/clock.h"
 
 #define DEPTH_MAX  64
 #define GIVE_UP_NS INT64_C(10000000000)
@@ -28,21 +29,13 @@ struct probe {
 	_Atomic int32_t left; /* continuations that were not taken yet */
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static int64_t wait_in_leaf(struct probe *p)
 {
-	int64_t began = now_ns();
+	int64_t began = (int64_t)clock_ns();
 
 	atomic_store_explicit(&p->began, began, memory_order_relaxed);
 	while (atomic_load_explicit(&p->left, memory_order_relaxed) > 0)
-		if (now_ns() - began > GIVE_UP_NS)
+		if ((int64_t)clock_ns() - began > GIVE_UP_NS)
 			return 1;
 	return 0;
 }
@@ -55,7 +48,8 @@ FK_TASK(int64_t, nested, (struct probe *, p, int64_t, n), int64_t below;)
 FK_BODY(nested)
 {
 	FK_FORK(below, nested, self->p, self->n - 1);
-	atomic_store_explicit(&self->p->taken[self->n - 1], now_ns(), memory_order_relaxed);
+	atomic_store_explicit(&self->p->taken[self->n - 1], (int64_t)clock_ns(),
+			      memory_order_relaxed);
 	atomic_fetch_sub_explicit(&self->p->left, 1, memory_order_relaxed);
 	FK_JOIN();
 	FK_RETURN(self->below);
