@@ -186,15 +186,12 @@ static void fault_look_at_stack(const struct fiber *fiber, struct ledger_fault *
 				uint64_t address)
 {
 	const struct fault_thread *thread = fault_self;
-	struct fiber_stack *stack;
-	bool guard = false;
 
 	if (thread && thread->own.base &&
 	    fault_is_in(address, (const char *)thread->own.base - thread->guard, thread->guard))
 		fault_overflows(fault, thread->own.size);
-	stack = fiber_stack_at(&fault_pool->fibers->stacks, (void *)(uintptr_t)address, &guard);
-	if (fiber && stack && guard && stack->fiber == fiber)
-		fault_overflows(fault, stack->size);
+	if (fiber && fiber_stack_guards(fiber->stack, address))
+		fault_overflows(fault, fiber->stack->size);
 	if (fiber)
 		fault_name(fault, fiber);
 }

@@ -120,12 +120,6 @@ static uint32_t fiber_stack_shape(uint32_t kind, uint32_t class)
 	return kind * FIBER_STACK_CLASSES + class;
 }
 
-/* What stands below each stack of a shape: a guard, or a canary. */
-static size_t fiber_stack_edge(uint32_t shape)
-{
-	return shape < FIBER_STACK_CLASSES ? FIBER_STACK_PAGE : FIBER_STACK_CANARY;
-}
-
 /* From one stack to the next. */
 static size_t fiber_stack_stride(uint32_t shape)
 {
@@ -164,30 +158,6 @@ static struct fiber_stack_chunk *fiber_stack_chunk(const struct fiber_stacks *st
 	return stacks->chunks + (uint64_t)(stack - stacks->stacks) / FIBER_STACK_PER_CHUNK;
 }
 
-struct fiber_stack *fiber_stack_at(const struct fiber_stacks *stacks, const void *address,
-				   bool *ret_guard)
-{
-	uint64_t at = (uint64_t)((uintptr_t)address - (uintptr_t)stacks->base);
-	const struct fiber_stack_chunk *chunk;
-	uint32_t shape;
-	size_t edge;
-
-	if (at / FIBER_STACK_CHUNK >= stacks->n_chunks)
-		return NULL;
-	chunk = &stacks->chunks[at / FIBER_STACK_CHUNK];
-	/* Relaxed, both: who has a stack has seen it being made, by the lock. */
-	shape = load_relaxed(&chunk->shape);
-	if (!shape--)
-		return NULL;
-	edge = fiber_stack_edge(shape);
-	/* From the edge of the lowest one on; what is below that becomes a large number. */
-	at = at % FIBER_STACK_CHUNK - (FIBER_STACK_PAGE - edge);
-	if (at / fiber_stack_stride(shape) >= load_relaxed(&chunk->made))
-		return NULL;
-	*ret_guard = at % fiber_stack_stride(shape) < edge;
-	return fiber_stack_first(stacks, chunk) + at / fiber_stack_stride(shape);
-}
-
 void *fiber_stacks_part(const struct fiber_stacks *stacks, uint32_t node, size_t *ret_size)
 {
 	uint64_t part = stacks->n_chunks / stacks->n_nodes * FIBER_STACK_CHUNK;
@@ -219,7 +189,7 @@ static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *st
 static bool fiber_stack_unguard(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk)
 {
 	char *base = fiber_stack_chunk_base(stacks, chunk);
-	uint32_t n = chunk->guards, made = load_relaxed(&chunk->made);
+	uint32_t n = chunk->guards, made = chunk->made;
 	struct fiber_stack *first = fiber_stack_first(stacks, chunk);
 
 	chunk->guards = 0;
@@ -325,9 +295,8 @@ static struct fiber_stack_chunk *fiber_stack_open_chunk(struct fiber_stacks_node
 		chunk = node->next++;
 	else
 		return NULL;
-	/* Relaxed, as all of these: for fiber_stack_at(), which says why; else under the lock. */
-	store_relaxed(&chunk->made, 0);
-	store_relaxed(&chunk->shape, shape + 1);
+	chunk->made = 0;
+	chunk->shape = shape;
 	node->count.mapped += FIBER_STACK_CHUNK;
 	return chunk;
 }
@@ -345,7 +314,7 @@ static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 		chunk = fiber_stack_open_chunk(node, shape);
 	if (!chunk)
 		return NULL;
-	i = load_relaxed(&chunk->made);
+	i = chunk->made;
 	stack = fiber_stack_first(stacks, chunk) + i;
 	*stack = (struct fiber_stack){
 		.low = fiber_stack_chunk_base(stacks, chunk) + FIBER_STACK_PAGE +
@@ -358,7 +327,7 @@ static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 		.state = FIBER_STACK_USED,
 		.fresh = true,
 	};
-	store_relaxed(&chunk->made, i + 1);
+	chunk->made = i + 1;
 	shelf->open = i + 1 < fiber_stack_per_chunk(shape) ? chunk : NULL;
 	node->count.made++;
 	return stack;
@@ -396,7 +365,7 @@ static void fiber_stack_leave(struct fiber_stacks *stacks, struct fiber_stack_ch
 static void fiber_stack_leave_all(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
 				  bool whole, struct list_link *leaving)
 {
-	uint32_t n = load_relaxed(&chunk->made);
+	uint32_t n = chunk->made;
 	uint64_t near[FIBER_STACK_PER_CHUNK / 64 + 2] = { 0 }; /* bits, and a word at each end */
 
 	for (uint32_t i = 0; i < FIBER_STACK_PER_CHUNK / 64; i++) {
@@ -458,7 +427,6 @@ static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 /* It is nobody's any more. */
 static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber_stack_chunk *chunk)
 {
-	store_relaxed(&chunk->shape, 0);
 	chunk->leaving = 0;
 	chunk->next = node->free;
 	node->free = chunk;
@@ -483,7 +451,7 @@ static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chu
 static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 				    struct fiber_stack_chunk *chunk)
 {
-	uint32_t shape = load_relaxed(&chunk->shape) - 1;
+	uint32_t shape = chunk->shape;
 	bool whole = !chunk->used && !chunk->leaving, gone = false;
 	const struct fiber_stack *end =
 		fiber_stack_first(stacks, chunk) + fiber_stack_per_chunk(shape);
@@ -654,7 +622,6 @@ void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack)
 {
 	if (!stack)
 		return;
-	stack->fiber = NULL;
 	stack->fresh = false;
 	/* Who ran here may have left its frames without a return, and others may have come in. */
 	fiber_stack_open(stack->low, stack->size);

@@ -4,8 +4,8 @@
  *
  * WHAT IT IS
  *   C stacks of seven sizes, powers of two from 16 KiB to 1 MiB, of two kinds:
- *   - GUARDED: the page below it cannot be touched, so whoever overflows it ends by SIGSEGV, and
- *     fiber_stack_at() says in the handler whose stack that was.
+ *   - GUARDED: the page below it cannot be touched: an overflow ends by SIGSEGV, and
+ *     fiber_stack_guards() recognizes the address in the handler.
  *   - SLAB: nothing stands between it and the next one below but 64 bytes of canary. Cheap for any
  *     number; an overflow is found at the next switch, by fiber_stack_intact(), if it has written
  *     there: one that jumps over 64 bytes without writing is not found, and what it has written
@@ -17,8 +17,7 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fiber_stacks_init() and fiber_stacks_fini(): one thread, before and after all others. Any
- *   worker gets a stack, and any puts it back, also on another node. fiber_stack_at(): any thread,
- *   signal handlers too. The rest: who has the stack.
+ *   worker gets a stack, and any puts it back, also on another node. The rest: the stack's owner.
  *
  * INVARIANTS
  *   I1. A stack is at its place as long as there are stacks: whoever has its address, parked or
@@ -62,7 +61,6 @@ enum fiber_stack_kind {
 struct fiber_stack {
 	char *low;   /* its lowest byte; the first frame goes below low + size, aligned to 64 */
 	size_t size; /* bytes, of a slab FIBER_STACK_CANARY less than those of the class */
-	void *fiber; /* who is on it, if whoever has got it says so; NULL when it is free */
 	struct list_link link; /* in its list, while it is free */
 	uint32_t node;
 	uint8_t kind;
@@ -74,11 +72,11 @@ struct fiber_stack {
 
 /* What a piece of the mapping is cut into. */
 struct fiber_stack_chunk {
-	_Atomic uint32_t shape; /* + 1; 0 while it is free */
-	_Atomic uint32_t made;	/* stacks that have been cut out of it */
-	uint32_t used;		/* of these, those that somebody has */
-	uint32_t leaving;	/* of these, those whose pages are being given back */
-	uint32_t guards;	/* that cost a mapping */
+	uint32_t shape;	  /* of its stacks: kind and class */
+	uint32_t made;	  /* stacks that have been cut out of it */
+	uint32_t used;	  /* of these, those that somebody has */
+	uint32_t leaving; /* of these, those whose pages are being given back */
+	uint32_t guards;  /* that cost a mapping */
 	struct fiber_stack_chunk *next;
 	uint64_t kept[FIBER_STACK_PER_CHUNK /
 		      64]; /* a bit for each that may have pages and is free */
@@ -180,13 +178,13 @@ void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack);
  */
 size_t fiber_stack_high_water(const struct fiber_stack *stack);
 
-/*
- * The stack that the address is in or in whose guard (or canary) it is, or NULL. Also one that
- * is free; nobody is on that. Async-signal-safe, takes no lock, touches no stack. For an address
- * in a stack that somebody has; for others, the answer may be old.
- */
-struct fiber_stack *fiber_stack_at(const struct fiber_stacks *stacks, const void *address,
-				   bool *ret_guard);
+/* Is the address in what stands below the stack, its guard or its canary? Async-signal-safe. */
+static inline bool fiber_stack_guards(const struct fiber_stack *stack, uint64_t address)
+{
+	size_t edge = stack->kind == FIBER_STACK_GUARDED ? FIBER_STACK_PAGE : FIBER_STACK_CANARY;
+
+	return address - ((uintptr_t)stack->low - edge) < edge;
+}
 
 /* What stands in each word of its canary: no small number, and no address. */
 static inline uint64_t fiber_stack_canary(const struct fiber_stack *stack)

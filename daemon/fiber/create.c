@@ -54,7 +54,6 @@ static void fiber_main(void *arg)
 void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
 {
 	f->stack = stack;
-	stack->fiber = f;
 	switch_make(&f->context, stack->low, size, fiber_main, f);
 }
 

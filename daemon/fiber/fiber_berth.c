@@ -163,7 +163,6 @@ bool fiber_berth_enter(struct worker *w, struct fiber *f)
 	if (berth->resident)
 		fiber_berth_out(w, berth->resident);
 	berth->resident = f;
-	berth->stack->fiber = f;
 	if (!begins)
 		fiber_berth_in(f);
 	return begins;
@@ -211,5 +210,4 @@ void fiber_berth_leave(struct worker *w, struct fiber *f)
 	if (!berth || berth->resident != f)
 		return;
 	berth->resident = NULL;
-	berth->stack->fiber = NULL;
 }

@@ -117,10 +117,8 @@ START_TEST(last_one_that_was_put_is_got_first)
 		begin(1, 2, CHUNK, 0, false);
 		for (size_t i = 0; i < 8; i++)
 			all[i] = get(65536, kinds[k]);
-		for (size_t i = 0; i < 8; i++) {
-			all[i * 5 % 8]->fiber = all;
+		for (size_t i = 0; i < 8; i++)
 			put(all[i * 5 % 8]);
-		}
 		ck_assert_uint_eq(count().cached, 8 * 65536);
 		ck_assert_uint_eq(count().n_cached, 8);
 		/* No other size is taken for it. */
@@ -441,18 +439,13 @@ static void own(struct fiber_stack *stack)
 {
 	*(uint64_t *)(void *)stack->low = (uintptr_t)stack;
 	*(uint64_t *)(void *)(stack->low + stack->size - 8) = (uintptr_t)stack;
-	stack->fiber = stack;
 }
 
 static void owned(struct fiber_stack *stack)
 {
-	bool guard;
-
-	ck_assert_ptr_eq(stack->fiber, stack);
 	ck_assert(fiber_stack_intact(stack));
 	ck_assert_uint_eq(*(uint64_t *)(void *)stack->low, (uintptr_t)stack);
 	ck_assert_uint_eq(*(uint64_t *)(void *)(stack->low + stack->size - 8), (uintptr_t)stack);
-	ck_assert_ptr_eq(fiber_stack_at(&stacks, stack->low, &guard), stack);
 }
 
 static void *runner(void *arg)

@@ -56,10 +56,8 @@ START_TEST(guard_cannot_be_touched)
 }
 END_TEST
 
-START_TEST(address_leads_to_its_stack_and_tells_its_guard)
+START_TEST(address_in_a_guard_is_told_from_those_beside_it)
 {
-	bool guard;
-
 	begin(2, FIBER_STACK_SHAPES, 0, 0, false);
 	for (uint32_t k = 0; k < 2; k++) {
 		size_t edge = kinds[k] == FIBER_STACK_SLAB ? CANARY : PAGE;
@@ -67,59 +65,30 @@ START_TEST(address_leads_to_its_stack_and_tells_its_guard)
 		for (size_t size = FIBER_STACK_MIN; size <= FIBER_STACK_MAX; size *= 2)
 			for (uint32_t i = 0; i < 3; i++) {
 				struct fiber_stack *stack = get_on(1, size, kinds[k]);
-				char *low = stack->low, *high = low + stack->size;
+				uintptr_t low = (uintptr_t)stack->low;
 
 				ck_assert_uint_eq(stack->node, 1);
-				ck_assert_ptr_eq(fiber_stack_at(&stacks, low, &guard), stack);
-				ck_assert(!guard);
-				ck_assert_ptr_eq(fiber_stack_at(&stacks, high - 1, &guard), stack);
-				ck_assert(!guard);
-				ck_assert_ptr_eq(fiber_stack_at(&stacks, low - 1, &guard), stack);
-				ck_assert(guard);
-				ck_assert_ptr_eq(fiber_stack_at(&stacks, low - edge, &guard),
-						 stack);
-				ck_assert(guard);
-				ck_assert_ptr_ne(fiber_stack_at(&stacks, low - edge - 1, &guard),
-						 stack);
-				/* The next one is not made yet. */
-				ck_assert_ptr_null(fiber_stack_at(&stacks, high, &guard));
+				ck_assert(!fiber_stack_guards(stack, low));
+				ck_assert(!fiber_stack_guards(stack, low + stack->size));
+				ck_assert(fiber_stack_guards(stack, low - 1));
+				ck_assert(fiber_stack_guards(stack, low - edge));
+				ck_assert(!fiber_stack_guards(stack, low - edge - 1));
+				ck_assert(!fiber_stack_guards(stack, 0));
+				ck_assert(!fiber_stack_guards(stack, UINT64_MAX));
 			}
 	}
-	/* What is in no stack, and what was never used. */
-	ck_assert_ptr_null(fiber_stack_at(&stacks, stacks.base, &guard));
-	ck_assert_ptr_null(fiber_stack_at(&stacks, stacks.base - 1, &guard));
-	ck_assert_ptr_null(fiber_stack_at(&stacks, stacks.base + stacks.n_chunks * CHUNK, &guard));
-	ck_assert_ptr_null(fiber_stack_at(&stacks, NULL, &guard));
-	ck_assert_ptr_null(fiber_stack_at(&stacks, &guard, &guard));
 	fiber_stacks_fini(&stacks);
 }
 END_TEST
 
-START_TEST(address_in_a_chunk_that_was_given_back_leads_nowhere)
-{
-	struct fiber_stack *stack;
-	char *low;
-	bool guard;
-
-	begin(1, 1, 0, 0, false);
-	stack = get(FIBER_STACK_MIN, FIBER_STACK_SLAB);
-	low = stack->low;
-	ck_assert_ptr_eq(fiber_stack_at(&stacks, low, &guard), stack);
-	put(stack);
-	ck_assert_ptr_null(fiber_stack_at(&stacks, low, &guard));
-	end();
-}
-END_TEST
+static struct fiber_stack *overflowing;
 
 /* The handler, of a thread whose stack has ended. */
 static void on_overflow(int signo, siginfo_t *info, void *context)
 {
-	bool guard = false;
-	struct fiber_stack *stack = fiber_stack_at(&stacks, info->si_addr, &guard);
-
 	(void)signo;
 	(void)context;
-	_exit(stack && guard && stack->fiber == &stacks ? 42 : 1);
+	_exit(fiber_stack_guards(overflowing, (uintptr_t)info->si_addr) ? 42 : 1);
 }
 
 static uint64_t deeper(uint64_t n, const volatile char *caller)
@@ -145,7 +114,7 @@ static void *overflow(void *arg)
 }
 
 /* It runs into the guard by itself, as a fiber does. */
-START_TEST(overflow_names_who_is_on_the_stack)
+START_TEST(overflow_is_in_the_guard_of_its_stack)
 {
 	for (int protect = 0; protect < 2; protect++) {
 		pid_t child = fork();
@@ -161,7 +130,7 @@ START_TEST(overflow_names_who_is_on_the_stack)
 			put(get(FIBER_STACK_MAX, FIBER_STACK_GUARDED));
 			(void)get(FIBER_STACK_MAX, FIBER_STACK_GUARDED);
 			stack = get(FIBER_STACK_MAX, FIBER_STACK_GUARDED);
-			stack->fiber = &stacks;
+			overflowing = stack;
 			pthread_attr_init(&attr);
 			if (pthread_attr_setstack(&attr, stack->low, stack->size) ||
 			    pthread_create(&thread, &attr, overflow, NULL))
@@ -332,8 +301,7 @@ START_TEST(guards_that_cannot_be_taken_away_are_made_anew)
 END_TEST
 
 CHECK_MAIN("fiber_stack_guard", guard_cannot_be_touched,
-	   address_leads_to_its_stack_and_tells_its_guard,
-	   address_in_a_chunk_that_was_given_back_leads_nowhere, overflow_names_who_is_on_the_stack,
+	   address_in_a_guard_is_told_from_those_beside_it, overflow_is_in_the_guard_of_its_stack,
 	   canary_tells_of_any_byte, guards_that_cost_mappings_are_bounded,
 	   guards_take_half_of_the_mappings_that_there_may_be,
 	   kernel_without_guards_has_mappings_instead,
