@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/relaxed.h"
+
 const struct crash_row crash_rows[CRASH_SITES] = {
 	[CRASH_NONE] = { "none", "nowhere", CRASH_CLIENT },
 #define CRASH_SITE(site, process, between) [CRASH_AT_##site] = { #site, between, CRASH_##process },
@@ -38,8 +40,8 @@ static const char *token;
 
 void crash_arm(enum crash_site site, unsigned long after)
 {
-	atomic_store_explicit(&passes, after, memory_order_relaxed);
-	atomic_store_explicit(&crash_armed, (int)site, memory_order_relaxed);
+	store_relaxed(&passes, after);
+	store_relaxed(&crash_armed, (int)site);
 }
 
 __attribute__((constructor)) static void crash_read_environment(void)
@@ -65,7 +67,7 @@ void crash_here(void)
 {
 	/* Relaxed: it only counts. Whoever comes after the one that kills finds no token; or is in
 	 * a process that is being killed. */
-	unsigned long left = atomic_load_explicit(&passes, memory_order_relaxed);
+	unsigned long left = load_relaxed(&passes);
 
 	while (left)
 		if (atomic_compare_exchange_weak_explicit(

@@ -33,6 +33,8 @@ enum crash_site {
 
 #include <stdatomic.h>
 
+#include "common/relaxed.h"
+
 /* The site at which this process dies. */
 extern _Atomic int crash_armed;
 
@@ -45,7 +47,7 @@ extern void (*crash_die)(void);
 /* Relaxed: it is set before the threads are there that pass the site. */
 #define FK_CRASH(site)                                                                             \
 	do {                                                                                       \
-		if (atomic_load_explicit(&crash_armed, memory_order_relaxed) == CRASH_AT_##site)   \
+		if (load_relaxed(&crash_armed) == CRASH_AT_##site)                                 \
 			crash_here();                                                              \
 	} while (0)
 

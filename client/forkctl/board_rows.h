@@ -9,10 +9,11 @@
 #define CLIENT_FORKCTL_BOARD_ROWS_H
 
 #include "client/forkctl/output.h"
+#include "common/relaxed.h"
 #include "shm/board.h"
 
 /* A word of the board. Relaxed: for display. */
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
+#define LOAD(x) load_relaxed(&(x))
 
 enum rows_clients {
 	ROWS_CONNECTED,

@@ -28,6 +28,7 @@
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/options.h"
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 #define PROFILE_TIMES	5u
@@ -121,7 +122,7 @@ static double least(uint32_t runs, double so_far, double now)
 }
 
 /* Relaxed, all of it: the job's outcome was seen. */
-#define LOAD(field) atomic_load_explicit(&board->field, memory_order_relaxed)
+#define LOAD(field) load_relaxed(&board->field)
 
 static void take_figures(struct profile_figures *f, const struct board_profile *board)
 {
@@ -149,7 +150,7 @@ static void take_figures(struct profile_figures *f, const struct board_profile *
 /* There is one worker. Relaxed: a statistic, of a job that has ended. */
 static bool profile_has_fibers(const fk_client *client)
 {
-	return atomic_load_explicit(&client->board->counters[0].fibers, memory_order_relaxed);
+	return load_relaxed(&client->board->counters[0].fibers);
 }
 
 /* A run as it is, on one worker or on all. Of a short one on one worker the time on the clock is
@@ -189,8 +190,7 @@ static uint64_t profile_cpu(const fk_client *client)
 	while (profile_is_running(client) && clock_ns() - began < PROFILE_SETTLE_TIME)
 		(void)nanosleep(&pause, NULL);
 	/* Relaxed: a number. */
-	return atomic_load_explicit(&client->board->clients[client->id].cpu_ns,
-				    memory_order_relaxed);
+	return load_relaxed(&client->board->clients[client->id].cpu_ns);
 }
 
 /* Relaxed: statistics. */
@@ -199,7 +199,7 @@ static uint64_t count_samples(const struct board *board)
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < BOARD_SAMPLES; i++)
-		n += atomic_load_explicit(&board->samples[i].n, memory_order_relaxed);
+		n += load_relaxed(&board->samples[i].n);
 	return n;
 }
 
@@ -223,7 +223,7 @@ static void take_samples(struct profile_figures *f, enum profile_way way, const 
 {
 	for (uint32_t i = 0; i < BOARD_SAMPLES; i++) {
 		const struct board_sample *row = &board->samples[i];
-		uint64_t n = atomic_load_explicit(&row->n, memory_order_relaxed);
+		uint64_t n = load_relaxed(&row->n);
 		struct profile_task *t = NULL;
 
 		/* ORDER sample/name [S1]: acquire, the name of a row that is NAMED. */
@@ -265,13 +265,13 @@ static int run_job(const char *socket, void *context)
 	err = case_open(&job->given, client, job->task, &call);
 	/* The first run warms up what it needs. */
 	for (uint32_t i = 0; !err && profile_continues(job, client, i, times, began); i++) {
-		uint64_t before = atomic_load_explicit(&board->profile.jobs, memory_order_relaxed);
+		uint64_t before = load_relaxed(&board->profile.jobs);
 		uint64_t cpu = profile_cpu(client), jobs;
 		struct forkctl_outcome o;
 
 		err = case_run(&job->given, &call, job->timeout.ns, &o);
 		cpu = profile_cpu(client) - cpu;
-		jobs = atomic_load_explicit(&board->profile.jobs, memory_order_relaxed) - before;
+		jobs = load_relaxed(&board->profile.jobs) - before;
 		if (err)
 			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_strerror(err));
 		else if (o.outcome != FK_DONE)

@@ -15,6 +15,7 @@
 #include "client/forkctl/common.h"
 #include "client/lib/client.h"
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 #define PROGRESS_TICK  (NSEC_PER_SEC / 10)
@@ -72,7 +73,7 @@ static uint32_t workers_on(const fk_client *client, fk_job job)
 
 	/* Relaxed: for display. */
 	for (uint32_t i = 0; i < client->n_workers; i++)
-		n += atomic_load_explicit(&board->running[i].job, memory_order_relaxed) == row;
+		n += load_relaxed(&board->running[i].job) == row;
 	return n;
 }
 

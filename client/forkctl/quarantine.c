@@ -7,6 +7,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/lib/client.h"
+#include "common/relaxed.h"
 #include "shm/proto.h"
 
 #include <inttypes.h>
@@ -32,9 +33,9 @@ json_t *rows_quarantine(const struct board *board)
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
 		const struct board_quarantine *q = &board->quarantine[i];
 		/* Relaxed: for display. */
-		uint64_t until = atomic_load_explicit(&q->until_ns, memory_order_relaxed);
-		uint32_t uid = atomic_load_explicit(&q->uid, memory_order_relaxed);
-		uint32_t crashes = atomic_load_explicit(&q->crashes, memory_order_relaxed);
+		uint64_t until = load_relaxed(&q->until_ns);
+		uint32_t uid = load_relaxed(&q->uid);
+		uint32_t crashes = load_relaxed(&q->crashes);
 		uint64_t now = clock_ns();
 
 		if (until)

@@ -8,6 +8,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/lib/client.h"
+#include "common/relaxed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +31,7 @@ static int is_quarantined(const struct board *board, const struct board_task *ta
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
 		const struct board_quarantine *q = &board->quarantine[i];
 
-		if (atomic_load_explicit(&q->until_ns, memory_order_relaxed) &&
-		    atomic_load_explicit(&q->uid, memory_order_relaxed) == uid &&
+		if (load_relaxed(&q->until_ns) && load_relaxed(&q->uid) == uid &&
 		    (!q->task[0] || !strncmp(q->task, task->name, sizeof(q->task))))
 			return 1;
 	}
@@ -41,9 +41,8 @@ static int is_quarantined(const struct board *board, const struct board_task *ta
 static json_t *task_row(const fk_client *client, uint32_t index)
 {
 	const struct board_task *task = &client->board->tasks[index];
-	uint64_t denied =
-		atomic_load_explicit(&client->segment->denied[index / 64], memory_order_relaxed);
-	uint32_t flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
+	uint64_t denied = load_relaxed(&client->segment->denied[index / 64]);
+	uint32_t flags = load_relaxed(&task->flags);
 
 	json_t *row = json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
 				data_text(task->name, sizeof(task->name)), "signature",
@@ -65,8 +64,7 @@ static json_t *task_rows(const fk_client *client)
 	json_t *rows = json_array();
 
 	for (uint32_t i = 0; i < n; i++)
-		if (!(atomic_load_explicit(&client->board->tasks[i].flags, memory_order_relaxed) &
-		      TASK_GONE))
+		if (!(load_relaxed(&client->board->tasks[i].flags) & TASK_GONE))
 			(void)json_array_append_new(rows, task_row(client, i));
 	return rows;
 }

@@ -29,20 +29,20 @@
 #include "client/lib/publish.h"
 #include "client/lib/record_pool.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
 {
 	/* Relaxed: this thread's own, between taking and giving back. */
-	return atomic_load_explicit(&client->slots[index].next, memory_order_relaxed) - 1u;
+	return load_relaxed(&client->slots[index].next) - 1u;
 }
 
 int batch_has_node(const struct fk_client *client, uint32_t node)
 {
 	/* Relaxed: written once, before this client connected. */
 	for (uint32_t i = 0; i < client->n_workers; i++)
-		if (atomic_load_explicit(&client->board->workers[i].node, memory_order_relaxed) ==
-		    node)
+		if (load_relaxed(&client->board->workers[i].node) == node)
 			return 1;
 	return 0;
 }
@@ -115,12 +115,12 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	*ret_job = submit_fill(client, index, r->task, r->flags, strings, now);
 	/* Those of a free record are 0 (submit.c, I2). */
 	if (next | deadline | r->weight | group | place) {
-		atomic_store_explicit(&job->next, next, memory_order_relaxed);
-		atomic_store_explicit(&job->deadline_ns, deadline, memory_order_relaxed);
-		atomic_store_explicit(&job->weight, r->weight, memory_order_relaxed);
-		atomic_store_explicit(&job->group, group, memory_order_relaxed);
-		atomic_store_explicit(&job->place, place, memory_order_relaxed);
-		atomic_store_explicit(&slot->options, CLIENT_OPTIONS | group, memory_order_relaxed);
+		store_relaxed(&job->next, next);
+		store_relaxed(&job->deadline_ns, deadline);
+		store_relaxed(&job->weight, r->weight);
+		store_relaxed(&job->group, group);
+		store_relaxed(&job->place, place);
+		store_relaxed(&slot->options, CLIENT_OPTIONS | group);
 	}
 	return 0;
 }
@@ -132,8 +132,7 @@ static void batch_undo(struct fk_client *client, uint32_t first, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++) {
 		/* Relaxed: this thread's own. */
-		void *strings =
-			atomic_load_explicit(&client->slots[index].strings, memory_order_relaxed);
+		void *strings = load_relaxed(&client->slots[index].strings);
 
 		if (strings)
 			(void)heap_free(&client->heap, strings);
@@ -150,10 +149,8 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 	uint32_t run = 0;
 
 	for (uint32_t i = 0; i <= n; i++) {
-		uint32_t next = i < n ? atomic_load_explicit(&client->slots[index].options,
-							     memory_order_relaxed) &
-						CLIENT_GROUP
-				      : 0;
+		uint32_t next =
+			i < n ? load_relaxed(&client->slots[index].options) & CLIENT_GROUP : 0;
 
 		if (next != group) {
 			if (group && up) {
@@ -278,7 +275,7 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
 			continue;
 		}
 		/* Relaxed: slots_give_chain() publishes them. */
-		atomic_store_explicit(&slot->next, (uint16_t)first, memory_order_relaxed);
+		store_relaxed(&slot->next, (uint16_t)first);
 		if (!first)
 			last = (uint32_t)(jobs[i] & 0xffffu);
 		first = (uint32_t)(jobs[i] & 0xffffu) + 1;

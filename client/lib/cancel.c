@@ -25,6 +25,7 @@
 #include <errno.h>
 
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "shm/proto.h"
 
 /* The record's word. False: the record is another job's by now. */
@@ -65,7 +66,7 @@ int fk_cancel(fk_client *client, fk_job job)
 	if (client_is_gone(client))
 		return -ECONNRESET;
 	/* Relaxed: publish_ring(). */
-	atomic_store_explicit(&client->waker.cancels, 1, memory_order_relaxed);
+	store_relaxed(&client->waker.cancels, 1);
 	FK_CRASH(cancel_written);
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
 	FK_CRASH(cancel_sent);

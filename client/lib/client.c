@@ -30,6 +30,7 @@
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/list.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
@@ -101,7 +102,7 @@ static fk_client *client_free(fk_client *client)
 		return NULL;
 	events_fini(client);
 	spill_fini(client);
-	task = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	task = load_relaxed(&client->tasks);
 	while (task) {
 		struct fk_client_task *next = task->next;
 
@@ -262,7 +263,7 @@ static int init_private(fk_client *client)
 	client->alive = alive;
 	if (madvise(alive, CLIENT_ALIVE_SIZE, MADV_WIPEONFORK) < 0)
 		return -errno;
-	atomic_store_explicit(alive, 1, memory_order_relaxed);
+	store_relaxed(alive, 1);
 
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)

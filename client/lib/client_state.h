@@ -16,6 +16,7 @@
 #include "client/lib/wake_worker.h"
 #include "common/clock.h"
 #include "common/list.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/board.h"
 #include "shm/fence.h"
@@ -120,13 +121,13 @@ struct fk_client {
 static inline int client_check(const struct fk_client *client)
 {
 	/* Relaxed: only a fork changes it. */
-	return atomic_load_explicit(client->alive, memory_order_relaxed) ? 0 : -EPERM;
+	return load_relaxed(client->alive) ? 0 : -EPERM;
 }
 
 /* True if the daemon is known to be gone. Relaxed: never goes back. */
 static inline int client_is_gone(const struct fk_client *client)
 {
-	return atomic_load_explicit(&client->gone, memory_order_relaxed) != 0;
+	return load_relaxed(&client->gone) != 0;
 }
 
 /*
@@ -136,9 +137,9 @@ static inline int client_is_gone(const struct fk_client *client)
 static inline int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns)
 {
 	/* Relaxed, and load and store apart: if two come at once, both look. */
-	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + tick_ns)
+	if (now_ns < load_relaxed(looked_ns) + tick_ns)
 		return 0;
-	atomic_store_explicit(looked_ns, now_ns, memory_order_relaxed);
+	store_relaxed(looked_ns, now_ns);
 	return 1;
 }
 
@@ -175,7 +176,7 @@ static inline struct client_slot *client_slot(struct fk_client *client, fk_job j
 		return NULL;
 	slot = &client->slots[index];
 	/* Relaxed: a handle that is good was given out after the generation was set. */
-	if (atomic_load_explicit(&slot->generation, memory_order_relaxed) != job >> 16)
+	if (load_relaxed(&slot->generation) != job >> 16)
 		return NULL;
 	return slot;
 }

@@ -54,6 +54,7 @@
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/list.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -125,8 +126,7 @@ static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadl
 	int err;
 
 	/* Relaxed: it was written with the lock held, before the count of ends that tells of it. */
-	if (now <
-	    atomic_load_explicit(&client->events.kicked_ns, memory_order_relaxed) + EVENTS_FRESH)
+	if (now < load_relaxed(&client->events.kicked_ns) + EVENTS_FRESH)
 		end = min(end, now + PUBLISH_DOUBT);
 	err = client_sleep(client, &watch->ended, value, end);
 	return err == -ETIMEDOUT && end < deadline_ns ? 0 : err;

@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -27,8 +28,7 @@ uint32_t group_number(struct fk_client *client, fk_group group)
 	if (index >= LIMIT_GROUPS || !(group >> 16))
 		return 0;
 	/* Relaxed: a handle that is good was given out after the generation was set. */
-	if (atomic_load_explicit(&client->group[index].generation, memory_order_relaxed) !=
-	    group >> 16)
+	if (load_relaxed(&client->group[index].generation) != group >> 16)
 		return 0;
 	return (uint32_t)index + 1;
 }
@@ -38,8 +38,7 @@ static int group_has_pending(struct fk_client *client, uint32_t number)
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		/* Relaxed: what was submitted before the wait is known to who waits. */
-		uint32_t options =
-			atomic_load_explicit(&client->slots[i].options, memory_order_relaxed);
+		uint32_t options = load_relaxed(&client->slots[i].options);
 
 		if (unlikely((options & CLIENT_GROUP) == number) &&
 		    job_outcome(&client->jobs[i]) == JOB_PENDING)
@@ -76,7 +75,7 @@ int fk_group_new(fk_client *client, fk_group *ret_group)
 		group->state = CLIENT_GROUP_USED;
 		group->last = group->last + 1 ? group->last + 1 : 1;
 		/* Relaxed: the handle that it is compared with does not exist before. */
-		atomic_store_explicit(&group->generation, group->last, memory_order_relaxed);
+		store_relaxed(&group->generation, group->last);
 		*ret_group = (uint64_t)group->last << 16 | i;
 		err = 0;
 	}
@@ -104,8 +103,7 @@ int fk_group_free(fk_client *client, fk_group handle)
 	}
 	/* Relaxed: who uses the handle from now on makes a mistake, and may see it late. */
 	if (!err)
-		atomic_store_explicit(&client->group[number - 1].generation, 0,
-				      memory_order_relaxed);
+		store_relaxed(&client->group[number - 1].generation, 0);
 	pthread_mutex_unlock(&client->group_lock);
 	return err;
 }
@@ -168,7 +166,7 @@ static int group_wait(struct fk_client *client, uint32_t number, uint64_t timeou
 	start = clock_ns();
 	deadline = client_deadline(start, timeout_ns);
 	/* Relaxed: a hint, that single waits adapt. */
-	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	spin = load_relaxed(&client->spin);
 	if (spin && group_spin(&client->groups[number - 1], min(start + spin, deadline)))
 		return 0;
 	return group_sleep(client, number, group_generation(word), deadline);

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 
 #include "client/lib/wake_worker.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
@@ -42,7 +43,7 @@ int client_gone(struct fk_client *client)
 	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
-	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
+	store_relaxed(&client->gone, 1);
 	return 1;
 }
 
@@ -55,8 +56,7 @@ static int client_look_now(struct fk_client *client)
 	 * all jobs taken off the rings no worker has to be woken. */
 	wake_published();
 	if (tenant_is_marked(client->tenant)) {
-		(void)publish_wake(client->board, client->n_workers,
-				   atomic_load_explicit(&client->last, memory_order_relaxed),
+		(void)publish_wake(client->board, client->n_workers, load_relaxed(&client->last),
 				   &client->waker);
 		/* A task may have written over the words: after a tick the client rings anyway. */
 		(void)publish_ring(&client->waker);
@@ -80,7 +80,7 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 	uint64_t now = clock_ns();
 	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
 	/* Relaxed: a time, and by itself. */
-	uint64_t rung = atomic_load_explicit(&client->waker.rung_ns, memory_order_relaxed);
+	uint64_t rung = load_relaxed(&client->waker.rung_ns);
 	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
 	/* Half as often each time, if looks do not help. */
 	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
@@ -95,7 +95,7 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 	if (now < due)
 		return client_look(client, now) ? -ECONNRESET : 0;
 	/* Even if another thread has looked in the meantime (I1). Relaxed: a time, alone. */
-	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	store_relaxed(&client->looked_ns, now);
 	return client_look_now(client) ? -ECONNRESET : 0;
 }
 

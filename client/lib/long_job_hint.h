@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/job.h"
 
 #define LASTING_NS   UINT64_C(100000000)
@@ -30,10 +31,10 @@
 /* A wait for a job has gone to sleep, and that has ended, perhaps before it slept. */
 static inline void lasting_learn(_Atomic uint32_t *word, const struct job *job)
 {
-	uint64_t started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	uint64_t ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
-	uint32_t task = atomic_load_explicit(&job->task, memory_order_relaxed) << 2;
-	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint64_t started = load_relaxed(&job->started_ns);
+	uint64_t ended = load_relaxed(&job->ended_ns);
+	uint32_t task = load_relaxed(&job->task) << 2;
+	uint32_t old = load_relaxed(word);
 	uint32_t jobs = (old & ~3u) == task ? old & 3u : 0;
 
 	if (!started || ended < started || ended - started < LASTING_NS)
@@ -41,17 +42,17 @@ static inline void lasting_learn(_Atomic uint32_t *word, const struct job *job)
 	else if (jobs < LASTING_JOBS)
 		jobs++;
 	if (old != (task | jobs))
-		atomic_store_explicit(word, task | jobs, memory_order_relaxed);
+		store_relaxed(word, task | jobs);
 }
 
 /* A job was published. True if it can wait. */
 static inline int lasting_spends(_Atomic uint32_t *word, const struct job *job)
 {
-	uint32_t task = atomic_load_explicit(&job->task, memory_order_relaxed) << 2;
+	uint32_t task = load_relaxed(&job->task) << 2;
 
-	if (atomic_load_explicit(word, memory_order_relaxed) != (task | LASTING_JOBS))
+	if (load_relaxed(word) != (task | LASTING_JOBS))
 		return 0;
-	atomic_store_explicit(word, task | (LASTING_JOBS - 1), memory_order_relaxed);
+	store_relaxed(word, task | (LASTING_JOBS - 1));
 	return 1;
 }
 

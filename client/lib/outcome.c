@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 
 /*
@@ -18,7 +19,7 @@ static __attribute__((no_sanitize("thread"))) void wait_copy(uint8_t *to, struct
 
 	for (uint32_t i = 0; i < size / sizeof(*words); i++) {
 		/* Relaxed: client_end_in_table() has acquired the outcome. */
-		uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+		uint64_t word = load_relaxed(&words[i]);
 
 		memcpy(to + i * sizeof(word), &word, sizeof(word));
 	}
@@ -37,18 +38,14 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 	if (outcome == JOB_PENDING || outcome == JOB_IDLE)
 		return -EINPROGRESS;
 	/* Relaxed, all of them: written before the outcome. */
-	submitted = atomic_load_explicit(&slot->submitted_ns, memory_order_relaxed);
-	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	submitted = load_relaxed(&slot->submitted_ns);
+	started = load_relaxed(&job->started_ns);
+	ended = load_relaxed(&job->ended_ns);
 	*ret_end = (struct client_end){
 		.outcome = (uint32_t)outcome,
-		.code = outcome == JOB_FAILED
-			      ? atomic_load_explicit(&job->code, memory_order_relaxed)
-			      : 0,
-		.signo = outcome == JOB_CRASHED
-			       ? atomic_load_explicit(&job->signo, memory_order_relaxed)
-			       : 0,
-		.result_size = atomic_load_explicit(&slot->result_size, memory_order_relaxed),
+		.code = outcome == JOB_FAILED ? load_relaxed(&job->code) : 0,
+		.signo = outcome == JOB_CRASHED ? load_relaxed(&job->signo) : 0,
+		.result_size = load_relaxed(&slot->result_size),
 		/* One that never started has neither: error_outcome(). */
 		.wait_ns = started > submitted ? started - submitted : 0,
 		.run_ns = started >= submitted && ended > started ? ended - started : 0,

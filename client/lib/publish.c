@@ -22,6 +22,7 @@
 #include "client/lib/long_job_hint.h"
 #include "client/lib/wake_worker.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/wake.h"
 
@@ -30,14 +31,13 @@
 
 uint64_t publish_length(struct ring *ring)
 {
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t tail = load_relaxed(&ring->tail);
 	uint64_t length = 0;
 
 	/* What is full stands in one piece before the tail. Relaxed: an estimate. */
 	for (uint64_t d = 1; d <= RING_SLOTS && d <= tail; d *= 2) {
 		uint64_t p = tail - d;
-		uint64_t word =
-			atomic_load_explicit(&ring->slots[p % RING_SLOTS], memory_order_relaxed);
+		uint64_t word = load_relaxed(&ring->slots[p % RING_SLOTS]);
 
 		if (word >> 32 != ((p / RING_SLOTS) & UINT32_MAX) || !(word & RING_FULL_BIT))
 			break;
@@ -87,7 +87,7 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 		const struct board_worker *worker = &board->workers[w];
 
 		/* Relaxed: written once, before the client connected. */
-		if (atomic_load_explicit(&worker->node, memory_order_relaxed) == node) {
+		if (load_relaxed(&worker->node) == node) {
 			uint32_t state = wake_state(wake_load(&worker->wake));
 
 			if (state == WAKE_LOOKING)
@@ -162,7 +162,7 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 	if (job_place_kind(place) != JOB_PLACE_NODE)
 		return -EAGAIN;
 	for (uint32_t w = 0; w < n_workers; w++)
-		if (atomic_load_explicit(&board->workers[w].node, memory_order_relaxed) == node &&
+		if (load_relaxed(&board->workers[w].node) == node &&
 		    publish_push(board, tenant, n_workers, w, payload, waker))
 			return (int)w;
 	return -EAGAIN;
@@ -181,10 +181,10 @@ static void publish_wait(uint32_t *wait_ns)
 static inline uint32_t publish_random(struct fk_client *client)
 {
 	/* Relaxed, and load and store apart: any numbers will do. */
-	uint32_t random = atomic_load_explicit(&client->random, memory_order_relaxed);
+	uint32_t random = load_relaxed(&client->random);
 
 	random = random * 1664525u + 1013904223u;
-	atomic_store_explicit(&client->random, random, memory_order_relaxed);
+	store_relaxed(&client->random, random);
 	return random ^ random >> 15;
 }
 
@@ -195,7 +195,7 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 	uint32_t wait_ns = PUBLISH_WAIT_NS;
 
 	for (;;) {
-		uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
+		uint32_t last = load_relaxed(&client->last);
 		uint32_t random = publish_random(client);
 		int ring;
 
@@ -206,7 +206,7 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 			ring = publish(client->board, client->tenant, client->n_workers, last,
 				       random, payload, &client->waker);
 		if (ring >= 0) {
-			atomic_store_explicit(&client->last, (uint32_t)ring, memory_order_relaxed);
+			store_relaxed(&client->last, (uint32_t)ring);
 			return 0;
 		}
 		if (client_look(client, clock_coarse_ns()))
@@ -232,9 +232,9 @@ static inline void publish_fetch(const void *line)
 void publish_prepare(struct fk_client *client)
 {
 	/* Relaxed: hints, both. */
-	uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
+	uint32_t last = load_relaxed(&client->last);
 	struct ring *ring = &client->tenant->rings[last];
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t tail = load_relaxed(&ring->tail);
 
 	publish_fetch(&ring->slots[tail % RING_SLOTS]);
 	publish_fetch(&client->tenant->summary[last / 64]);
@@ -250,8 +250,7 @@ static void publish_hand_over(struct fk_client *client, uint32_t index)
 	 * a worker has seen the word, and no wake is owed for it. The dispatcher has to know of
 	 * a deadline. */
 	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
-	    !atomic_load_explicit(&job->next, memory_order_relaxed) &&
-	    !atomic_load_explicit(&job->deadline_ns, memory_order_relaxed) &&
+	    !load_relaxed(&job->next) && !load_relaxed(&job->deadline_ns) &&
 	    lasting_spends(&client->lasting, job))
 		return;
 	publish_wake_dispatcher(client->board, &client->waker);
@@ -265,7 +264,7 @@ int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int
 	if (unlikely(place))
 		return publish_slowly(client, payload, place, wait);
 	/* Relaxed: a hint. */
-	last = atomic_load_explicit(&client->last, memory_order_relaxed);
+	last = load_relaxed(&client->last);
 	ring = publish_pick(client->board, client->tenant, client->n_workers, last,
 			    publish_random(client));
 	if (unlikely(!publish_put(client->tenant, ring, payload)))
@@ -274,6 +273,6 @@ int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int
 	    client->n_workers)
 		publish_hand_over(client, index);
 	if (ring != last)
-		atomic_store_explicit(&client->last, ring, memory_order_relaxed);
+		store_relaxed(&client->last, ring);
 	return 0;
 }

@@ -21,6 +21,7 @@
 
 #include "client/lib/client.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
 
@@ -55,11 +56,11 @@ static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
 	 * slots_take_slowly(): either it sees the slots, or it is seen here. */
 	fence_full();
-	waiters = atomic_load_explicit(&client->room_waiters, memory_order_relaxed);
+	waiters = load_relaxed(&client->room_waiters);
 	if (waiters) {
 		all = first != last || waiters >= CLIENT_ROOM_CHAIN;
 		/* Relaxed: the kernel orders it against the sleep. */
-		atomic_fetch_add_explicit(&client->room, 1, memory_order_relaxed);
+		add_relaxed(&client->room, 1);
 		if (futex_wake(&client->room, all ? INT32_MAX : 1) < 1 || all)
 			client_kick(client);
 	}

@@ -24,6 +24,7 @@
 #include "client/lib/client.h"
 #include "client/lib/spill.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
 
@@ -77,10 +78,10 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 	if (index != -EAGAIN || !wait)
 		return index;
 	/* Relaxed: the fence below orders it. */
-	atomic_fetch_add_explicit(&client->room_waiters, who, memory_order_relaxed);
+	add_relaxed(&client->room_waiters, who);
 	FK_CRASH(slots_waiting);
 	do {
-		uint32_t room = atomic_load_explicit(&client->room, memory_order_relaxed);
+		uint32_t room = load_relaxed(&client->room);
 
 		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
 		 * Pairs with slots_push(). The value of room comes before the look for a looker,
@@ -90,14 +91,13 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 			 !atomic_exchange_explicit(&client->room_looker, 1, memory_order_relaxed);
 		index = looker ? slots_look(client, n) : slots_rest(client, n, room);
 	} while (index == -EAGAIN);
-	atomic_fetch_sub_explicit(&client->room_waiters, who, memory_order_relaxed);
+	sub_relaxed(&client->room_waiters, who);
 	if (looker)
-		atomic_store_explicit(&client->room_looker, 0, memory_order_relaxed);
+		store_relaxed(&client->room_looker, 0);
 	/* ORDER slots/room [C2]: full, between the end of this looker and the look for waiters. */
 	fence_full();
-	if (atomic_load_explicit(&client->room_waiters, memory_order_relaxed) &&
-	    !atomic_load_explicit(&client->room_looker, memory_order_relaxed)) {
-		atomic_fetch_add_explicit(&client->room, 1, memory_order_relaxed);
+	if (load_relaxed(&client->room_waiters) && !load_relaxed(&client->room_looker)) {
+		add_relaxed(&client->room, 1);
 		(void)futex_wake(&client->room, 1);
 	}
 	return index;

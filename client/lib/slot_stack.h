@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 struct client_slot {
 	_Atomic uint16_t next;	      /* the free list's next slot + 1 */
 	_Atomic uint16_t result_size; /* bytes */
@@ -43,7 +45,7 @@ slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)
 
 		/* Relaxed: may be stale, then the tag has changed (I2). */
 		for (; taken < n && at; taken++)
-			at = atomic_load_explicit(&slots[at - 1].next, memory_order_relaxed);
+			at = load_relaxed(&slots[at - 1].next);
 		if (taken == n) {
 			/* ORDER slots/give [C1]: acquire, as above, for the retry. */
 			if (atomic_compare_exchange_weak_explicit(
@@ -65,11 +67,11 @@ slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)
 static inline void slot_stack_push(_Atomic uint64_t *stack, struct client_slot *slots,
 				   uint32_t first, uint32_t last)
 {
-	uint64_t head = atomic_load_explicit(stack, memory_order_relaxed);
+	uint64_t head = load_relaxed(stack);
 	uint64_t next;
 
 	do {
-		atomic_store_explicit(&slots[last].next, (uint16_t)head, memory_order_relaxed);
+		store_relaxed(&slots[last].next, (uint16_t)head);
 		next = ((head >> 32) + 1) << 32 | (first + 1);
 		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
 		 * with the acquires in slot_stack_pop(). */

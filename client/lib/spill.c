@@ -40,6 +40,7 @@
 #include "client/lib/events_list.h"
 #include "client/lib/record_pool.h"
 #include "client/lib/submit.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 struct spilled {
@@ -79,7 +80,7 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 {
 	struct client_slot *slot = &client->slots[index];
 	/* Relaxed: submit_release() decides (I2). */
-	uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+	uint64_t generation = load_relaxed(&slot->generation);
 	struct spilled *spilled;
 	struct client_end end;
 	uint8_t result[LIMIT_RESULT];
@@ -123,8 +124,7 @@ int spill_ended(struct fk_client *client, int watch)
 		if (err <= 0)
 			continue;
 		/* Relaxed: slots_give_chain() publishes them. */
-		atomic_store_explicit(&client->slots[i].next, (uint16_t)first,
-				      memory_order_relaxed);
+		store_relaxed(&client->slots[i].next, (uint16_t)first);
 		if (!first)
 			last = i;
 		first = i + 1;
@@ -150,9 +150,7 @@ int spill_read(struct fk_client *client, fk_job job, struct client_end *ret_end,
 			memcpy(result, spilled->result, spilled->end.result_size);
 	} else {
 		/* In the table, with an empty record: wait.c. Relaxed: nothing else is read. */
-		err = client_slot(client, job) &&
-				      !atomic_load_explicit(&client_job(client, job)->state,
-							    memory_order_relaxed)
+		err = client_slot(client, job) && !load_relaxed(&client_job(client, job)->state)
 			    ? -ECONNRESET
 			    : -ESTALE;
 	}

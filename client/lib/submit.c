@@ -23,6 +23,7 @@
 #include "client/lib/record_pool.h"
 #include "client/lib/spill.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 uint64_t submit_first(struct fk_client *client, uint32_t index)
@@ -36,7 +37,7 @@ uint64_t submit_first(struct fk_client *client, uint32_t index)
 		JOB_GEN_SHIFT;
 	uint64_t next = submit_next(last);
 
-	atomic_store_explicit(&client->slots[index].generation, next, memory_order_relaxed);
+	store_relaxed(&client->slots[index].generation, next);
 	return next;
 }
 
@@ -46,14 +47,10 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	struct job *job = &client->jobs[index];
 
 	/* Relaxed: nobody else has seen it. */
-	atomic_store_explicit(
-		&job->state,
-		job_state((uint32_t)atomic_load_explicit(&slot->generation, memory_order_relaxed),
-			  JOB_IDLE),
-		memory_order_relaxed);
-	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
+	store_relaxed(&job->state, job_state((uint32_t)load_relaxed(&slot->generation), JOB_IDLE));
+	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, job);
-	atomic_store_explicit(&slot->strings, NULL, memory_order_relaxed);
+	store_relaxed(&slot->strings, NULL);
 }
 
 /* strings: freed with the job; on failure they stay the caller's. */

@@ -12,6 +12,7 @@
 
 #include "client/lib/client.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/fence.h"
 
@@ -19,13 +20,13 @@
 static inline void submit_clear_options(struct client_slot *slot, struct job *job)
 {
 	/* Relaxed: publishing the record, or giving the slot back, releases them. */
-	atomic_store_explicit(&job->next, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->deadline_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->weight, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->group, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->place, 0, memory_order_relaxed);
+	store_relaxed(&job->next, 0);
+	store_relaxed(&job->deadline_ns, 0);
+	store_relaxed(&job->weight, 0);
+	store_relaxed(&job->group, 0);
+	store_relaxed(&job->place, 0);
 	job_forget_end(job);
-	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
+	store_relaxed(&slot->options, 0);
 }
 
 /* The generation of the first job of a slot that was taken. */
@@ -40,7 +41,7 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 {
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
-	uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+	uint64_t generation = load_relaxed(&slot->generation);
 
 	if (unlikely(generation == CLIENT_UNUSED))
 		generation = submit_first(client, index);
@@ -48,20 +49,16 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	 * job has in the record. Pairs with client_end_in_table(). */
 	fence_release();
 	/* Relaxed, all of them: ring_push() releases. */
-	atomic_store_explicit(&slot->result_size, (uint16_t)task->signature.results_size,
-			      memory_order_relaxed);
-	atomic_store_explicit(&slot->strings, strings, memory_order_relaxed);
-	atomic_store_explicit(&slot->submitted_ns, now_ns, memory_order_relaxed);
-	atomic_store_explicit(&job->task, task->index, memory_order_relaxed);
-	atomic_store_explicit(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0,
-			      memory_order_relaxed);
-	atomic_store_explicit(&job->generation, (uint32_t)generation & JOB_GEN_MASK,
-			      memory_order_relaxed);
-	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
-	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
+	store_relaxed(&slot->result_size, (uint16_t)task->signature.results_size);
+	store_relaxed(&slot->strings, strings);
+	store_relaxed(&slot->submitted_ns, now_ns);
+	store_relaxed(&job->task, task->index);
+	store_relaxed(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0);
+	store_relaxed(&job->generation, (uint32_t)generation & JOB_GEN_MASK);
+	store_relaxed(&job->args_size, task->signature.args_size);
+	store_relaxed(&job->task_hash, task->hash);
 	FK_CRASH(submit_half);
-	atomic_store_explicit(&job->state, job_state((uint32_t)generation, JOB_PENDING),
-			      memory_order_relaxed);
+	store_relaxed(&job->state, job_state((uint32_t)generation, JOB_PENDING));
 	return generation << 16 | index;
 }
 
@@ -87,10 +84,10 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 						     memory_order_relaxed))
 		return 0;
 	FK_CRASH(submit_released);
-	strings = atomic_load_explicit(&slot->strings, memory_order_relaxed);
+	strings = load_relaxed(&slot->strings);
 	if (strings)
 		(void)heap_free(&client->heap, strings);
-	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
+	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, client_job(client, job));
 	return 1;
 }
@@ -101,7 +98,7 @@ static inline void submit_published(struct fk_client *client)
 {
 	/* ORDER slots/ends [C5]: relaxed, behind the full fence of wake_published(). Pairs with
 	 * slots_look(). */
-	if (unlikely(atomic_load_explicit(&client->room_waiters, memory_order_relaxed)))
+	if (unlikely(load_relaxed(&client->room_waiters)))
 		client_kick(client);
 }
 

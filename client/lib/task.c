@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/relaxed.h"
 
 int task_check(const struct fk_client *client, const fk_task *task)
 {
@@ -24,8 +25,7 @@ int task_check(const struct fk_client *client, const fk_task *task)
 	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
 	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
 
-	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
-	    flags & TASK_GONE)
+	if (load_relaxed(&entry->hash) != task->hash || flags & TASK_GONE)
 		return -ENOENT;
 	return 0;
 }
@@ -68,7 +68,7 @@ static int add_task(fk_client *client, const char *name, const fk_task **ret_tas
 	if (err)
 		return -EPROTO;
 	task->types = pack_types(&task->signature);
-	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	task->next = load_relaxed(&client->tasks);
 	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
 	atomic_store_explicit(&client->tasks, task, memory_order_release);
 	*ret_task = steal_ptr(task);

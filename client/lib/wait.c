@@ -27,6 +27,7 @@
 #include "client/lib/long_job_hint.h"
 #include "client/lib/spill.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 #define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
@@ -104,13 +105,12 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	deadline = client_deadline(start, timeout_ns);
 
 	/* Relaxed: a hint. */
-	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	spin = load_relaxed(&client->spin);
 	if (spin) {
 		if (wait_spin(client, handle, min(start + spin, deadline)))
 			return wait_ended(client, handle);
 		/* In vain so far (I3). */
-		atomic_store_explicit(&client->spin, max(spin / 2, WAIT_SPIN_MIN),
-				      memory_order_relaxed);
+		store_relaxed(&client->spin, max(spin / 2, WAIT_SPIN_MIN));
 	}
 	for (;;) {
 		uint32_t value = job_announce_waiter(job);
@@ -132,7 +132,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 			lasting_learn(&client->lasting, job);
 	}
 	if (!err && spin && clock_ns() - start < client->spin_max)
-		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
+		store_relaxed(&client->spin, client->spin_max);
 	return err;
 }
 

@@ -22,6 +22,7 @@
 #include <errno.h>
 
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 /* 0, or -EPERM in a child, or -ESTALE: one of them is not there. */
@@ -117,7 +118,7 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 		return any_poll(client, jobs, n, ret_index);
 	deadline = client_deadline(clock_ns(), timeout_ns);
 	/* Relaxed: a hint, that single waits adapt. */
-	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	spin = load_relaxed(&client->spin);
 	if (spin) {
 		err = any_spin(client, jobs, n, min(clock_ns() + spin, deadline), ret_index);
 		if (err != -EAGAIN)

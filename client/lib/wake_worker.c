@@ -28,6 +28,7 @@
 
 #include "client/lib/client_state.h"
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
@@ -45,8 +46,7 @@ int publish_ring(const struct publish_waker *waker)
 		return 0;
 	/* The manager has not read the last ring: it will look after that (I2). Relaxed: a cancel
 	 * of another thread that is in the socket alone costs this job a tick at most. */
-	if (!atomic_load_explicit(&waker->cancels, memory_order_relaxed) &&
-	    ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
+	if (!load_relaxed(&waker->cancels) && ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
 		return 1;
 	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
 }
@@ -61,14 +61,13 @@ uint64_t publish_unsure(const struct board *board, const struct publish_waker *w
 			uint64_t now_ns)
 {
 	/* Relaxed throughout: hints of when to look again. */
-	uint32_t at = atomic_load_explicit(&waker->last, memory_order_relaxed);
+	uint32_t at = load_relaxed(&waker->last);
 	uint32_t value = wake_load(publish_word(board, at));
 	uint64_t since;
 
-	if (!wake_rests(value) ||
-	    (uint32_t)atomic_load_explicit(&waker->woken[at], memory_order_relaxed) != value)
+	if (!wake_rests(value) || (uint32_t)load_relaxed(&waker->woken[at]) != value)
 		return PUBLISH_SURE;
-	since = atomic_load_explicit(&waker->since_ns, memory_order_relaxed);
+	since = load_relaxed(&waker->since_ns);
 	return now_ns > since ? now_ns - since : 0;
 }
 
@@ -78,9 +77,9 @@ static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t slee
 	if (!waker)
 		return;
 	/* Relaxed: as above. */
-	atomic_store_explicit(&waker->woken[at], sleep, memory_order_relaxed);
-	atomic_store_explicit(&waker->last, at, memory_order_relaxed);
-	atomic_store_explicit(&waker->since_ns, clock_ns(), memory_order_relaxed);
+	store_relaxed(&waker->woken[at], sleep);
+	store_relaxed(&waker->last, at);
+	store_relaxed(&waker->since_ns, clock_ns());
 }
 
 /*
@@ -96,17 +95,14 @@ static int wake_word(const struct board *board, uint32_t at, uint32_t value,
 {
 	const _Atomic uint32_t *word = publish_word(board, at);
 	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
-	uint64_t sleep =
-		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
-			<< 32 |
-		value;
+	uint64_t sleep = (uint64_t)load_relaxed(&board->manager.pool_generation) << 32 | value;
 
-	if (waker && atomic_load_explicit(&waker->woken[at], memory_order_relaxed) == sleep) {
+	if (waker && load_relaxed(&waker->woken[at]) == sleep) {
 		uint64_t now = clock_ns();
 		uint64_t unsure;
 
 		/* It was woken before the last one was: since_ns is late enough for it. */
-		atomic_store_explicit(&waker->last, at, memory_order_relaxed);
+		store_relaxed(&waker->last, at);
 		unsure = publish_unsure(board, waker, now);
 		/* Once in PUBLISH_DOUBT: a thread that gets no CPU time cannot change its word. */
 		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE &&
