@@ -23,7 +23,6 @@
 #include "common/clock.h"
 #include "common/list.h"
 #include "daemon/fiber/fiber_types.h"
-#include "daemon/jobs/job_cancel.h"
 #include "shm/job.h"
 #include "tests/support/quiet.h"
 #include "tests/support/rig.h"
@@ -148,11 +147,6 @@ static inline void await_reached(void)
 		sched_yield();
 }
 
-static inline void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
 /* Waits for a job that is done. Returns its result. */
 static inline int64_t result(uint32_t job)
 {
@@ -163,7 +157,7 @@ static inline int64_t result(uint32_t job)
 /* Cancels a job, which ends by that. */
 static inline void see_cancelled(uint32_t job)
 {
-	cancel(job);
+	rig_cancel(&rig, job);
 	ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 }
 
@@ -193,7 +187,7 @@ static inline uint32_t cancel_after(uint32_t turns, const char *task, int64_t n)
 	submit(1, task, n);
 	for (uint32_t i = 0; i < turns; i++)
 		__asm__ volatile("");
-	cancel(1);
+	rig_cancel(&rig, 1);
 	outcome = rig_wait(&rig, 1);
 	ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
 	return outcome;

@@ -13,6 +13,7 @@
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
+#include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/wake.h"
@@ -208,6 +209,11 @@ int64_t rig_call(struct rig *rig, const char *task, int64_t arg)
 	ck_assert_uint_eq(rig_wait(rig, 0), JOB_DONE);
 	memcpy(&result, rig->jobs[0].result, sizeof(result));
 	return result;
+}
+
+void rig_cancel(struct rig *rig, uint32_t job)
+{
+	root_cancel(rig->pool, job, rig->generation[job]);
 }
 
 void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text)

@@ -46,6 +46,8 @@ void rig_submit(struct rig *rig, uint32_t job, const char *task, const void *arg
 uint32_t rig_wait(struct rig *rig, uint32_t job);
 /* Both, with one i64 argument and an i64 result; fails the test if the outcome is not DONE. */
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
+/* Cancels the job that was submitted last as record number job. */
+void rig_cancel(struct rig *rig, uint32_t job);
 
 /* What the manager hears next, at its end of the pool's channel: of this client. text: NULL for any
  * or none. */

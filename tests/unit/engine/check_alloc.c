@@ -24,7 +24,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/jobs/job_cancel.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
@@ -430,7 +429,7 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 				while (!atomic_load(&rig.pool->rows.stack_bytes[2]) &&
 				       job_outcome(&rig.jobs[2]) == JOB_PENDING)
 					sched_yield();
-				root_cancel(rig.pool, 2, rig.generation[2]);
+				rig_cancel(&rig, 2);
 				/* Or it was faster. */
 				ck_assert_uint_ne(rig_wait(&rig, 2), JOB_DONE);
 				submit_two(3, "t:tree", 6, i);

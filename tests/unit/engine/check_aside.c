@@ -14,7 +14,6 @@
 #include "daemon/engine/aside.h"
 #include "daemon/engine/preempt_switch.h"
 #include "daemon/jobs/abort.h"
-#include "daemon/jobs/job_cancel.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
 #include "daemon/jobs/intake.h"
@@ -188,7 +187,7 @@ static void take_turns(const char *task, uint32_t workers, bool forced)
 	ck_assert_int_eq(*(int64_t *)rig.jobs[JOBS].result, 610);
 	/* One by one, and the others go on. */
 	for (uint32_t i = 0; i < JOBS; i++) {
-		root_cancel(rig.pool, i, rig.generation[i]);
+		rig_cancel(&rig, i);
 		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
 		all_go_on(i + 1, JOBS);
 	}
@@ -231,7 +230,7 @@ static uint64_t rounds_of_turns(void)
 		sched_yield();
 	rounds = rig_counter(&rig, rounds) - rounds;
 	for (uint32_t i = 0; i < 2; i++) {
-		root_cancel(rig.pool, i, rig.generation[i]);
+		rig_cancel(&rig, i);
 		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
 	}
 	return rounds;
@@ -283,7 +282,7 @@ START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
 			sched_yield();
 		atomic_store(&let_go[0], true);
 		all_go_on(0, 1);
-		root_cancel(rig.pool, 0, rig.generation[0]);
+		rig_cancel(&rig, 0);
 		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_CANCELLED);
 		atomic_store(&let_go[1], true);
 		for (uint32_t i = 0; i < 2; i++)
@@ -309,7 +308,7 @@ START_TEST(any_of_them_is_cancelled_first)
 		for (uint32_t i = 0; i < JOBS; i++) {
 			uint32_t job = order[(i + round) % JOBS];
 
-			root_cancel(rig.pool, job, rig.generation[job]);
+			rig_cancel(&rig, job);
 			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 		}
 		quiet(&rig);
@@ -336,7 +335,7 @@ static bool take_and_cancel(void)
 		sched_yield();
 	for (uint32_t i = 2; i < JOBS; i++)
 		submit(i, "t:queued", i);
-	root_cancel(rig.pool, 0, rig.generation[0]);
+	rig_cancel(&rig, 0);
 	atomic_store(&above_goes, true);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_CANCELLED);
 	for (uint32_t i = 1; i < JOBS; i++)

@@ -17,7 +17,6 @@
 
 #include "daemon/core/summons.h"
 #include "daemon/pool/dispatcher.h"
-#include "daemon/jobs/job_cancel.h"
 #include "daemon/pool/manager_requests.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
@@ -468,7 +467,7 @@ START_TEST(travellers_are_cancelled)
 				while (atomic_load(&tasks_reached) < 1 + 20 * round)
 					sched_yield();
 				for (uint32_t i = 0; i < 8; i++)
-					root_cancel(rig.pool, i, rig.generation[i]);
+					rig_cancel(&rig, i);
 				for (uint32_t i = 0; i < 8; i++)
 					ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
 				ck_assert_uint_eq(rig_wait(&rig, 8), JOB_DONE);

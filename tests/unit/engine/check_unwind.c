@@ -42,11 +42,6 @@ static void submit(uint32_t job, const char *task, int64_t n)
 	rig_submit(&rig, job, task, &n, sizeof(n));
 }
 
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
 static void wait_reached(uint64_t n)
 {
 	while (atomic_load(&tasks_reached) < n)
@@ -68,10 +63,10 @@ static void cancel_one(const char *task, int64_t n, uint64_t when)
 
 	submit(1, task, n);
 	wait_reached(before + when);
-	cancel(1);
-	cancel(1);
+	rig_cancel(&rig, 1);
+	rig_cancel(&rig, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
-	cancel(1);
+	rig_cancel(&rig, 1);
 	quiet(&rig);
 	ck_assert_uint_eq(rig_counter(&rig, jobs_failed), failed + 1);
 	submit(1, "t:fib", 12);
@@ -149,7 +144,7 @@ START_TEST(many_jobs_are_cancelled_at_once)
 				submit(i, i % 3 ? "t:wide" : "t:by_both", i % 3 ? 60 : 500);
 			wait_reached(1);
 			for (uint32_t i = 0; i < 60; i++)
-				cancel((i * 7 + round) % 60);
+				rig_cancel(&rig, (i * 7 + round) % 60);
 			for (uint32_t i = 0; i < 60; i++)
 				ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
 			quiet(&rig);
@@ -172,7 +167,7 @@ START_TEST(job_on_several_workers_is_cancelled)
 			submit(1, "t:wide", 60);
 			while (rig_counter(&rig, steals) < steals + 3)
 				sched_yield();
-			cancel(1);
+			rig_cancel(&rig, 1);
 			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 		}
 		stop();
@@ -194,7 +189,7 @@ START_TEST(job_that_was_set_aside_is_cancelled)
 		submit(2, "t:until", 7);
 		wait_reached(2);
 		ck_assert_uint_gt(rig_counter(&rig, moved), moved);
-		cancel(1);
+		rig_cancel(&rig, 1);
 		atomic_store(&tasks_opened, 1);
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
@@ -214,8 +209,8 @@ START_TEST(job_that_preempted_another_is_cancelled)
 		wait_reached(3 * i + 2);
 		submit(3, i % 3 ? "t:flat" : "t:by_forks", 50);
 		wait_reached(3 * i + 3);
-		cancel(i % 2 ? 2 : 3);
-		cancel(i % 2 ? 3 : 2);
+		rig_cancel(&rig, i % 2 ? 2 : 3);
+		rig_cancel(&rig, i % 2 ? 3 : 2);
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_CANCELLED);
 		ck_assert_uint_eq(rig_wait(&rig, 3), JOB_CANCELLED);
 		atomic_store(&tasks_opened, 1);
@@ -234,7 +229,7 @@ START_TEST(queued_job_is_cancelled_and_never_runs)
 	wait_reached(1);
 	submit(2, "t:flat", 0);
 	submit(3, "t:fib", 10);
-	cancel(2);
+	rig_cancel(&rig, 2);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_CANCELLED);
@@ -253,7 +248,7 @@ START_TEST(cancel_of_another_generation_does_nothing)
 	verdict_set(rig.pool, 1, rig.generation[1] + 1, JOB_CANCELLED);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	cancel(1);
+	rig_cancel(&rig, 1);
 	submit(1, "t:fib", 12);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	stop();
@@ -268,7 +263,7 @@ static void cancel_owners(const char *task, uint64_t when)
 	submit(1, task, 60);
 	while (atomic_load(&begun) < before + when)
 		sched_yield();
-	cancel(1);
+	rig_cancel(&rig, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 	quiet(&rig);
 	ck_assert_uint_eq(atomic_load(&begun), atomic_load(&ended) + atomic_load(&given_back));

@@ -524,7 +524,7 @@ START_TEST(a_wait_that_begins_after_the_end_is_none)
 	start(1, false);
 	submit(1, "t:waits_when_opened", 1);
 	await_reached();
-	cancel(1);
+	rig_cancel(&rig, 1);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 	ck_assert_uint_eq(atomic_load(&cut), 1);
@@ -540,7 +540,7 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 	submit(1, "t:outlasts", 1);
 	await_reached();
 	await_waiting(1);
-	cancel(1);
+	rig_cancel(&rig, 1);
 	while (!verdict_get(rig.pool, 1).outcome)
 		sched_yield();
 	/* It was told, and waits again. The child does not, but runs until this. */

@@ -433,7 +433,7 @@ START_TEST(a_cancel_reaches_those_that_wait_for_a_thread)
 		while (rig_counter(&rig, fiber_block_waits) < 14)
 			sched_yield();
 		await(&inside, 1);
-		cancel(1);
+		rig_cancel(&rig, 1);
 		await(&refused, 9);
 		/* The one in the section stays, and so do those of others that wait. */
 		ck_assert_uint_eq(atomic_load(&inside), 1);
@@ -466,7 +466,7 @@ START_TEST(cancelled_fiber_that_was_in_a_section_is_refused)
 	await(&inside, 1);
 	while (queued() < 9)
 		sched_yield();
-	cancel(1);
+	rig_cancel(&rig, 1);
 	await(&refused, 9);
 	open_gate(1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);

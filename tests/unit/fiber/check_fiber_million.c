@@ -109,7 +109,7 @@ static void park_and_wake(uint32_t of, const char *name, uint64_t most, bool can
 	parked = clock_ns();
 	there = resident();
 	if (cancelled)
-		cancel(1);
+		rig_cancel(&rig, 1);
 	else
 		(void)fk_rt_counter_add(&gate, -1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), cancelled ? JOB_CANCELLED : JOB_DONE);

@@ -201,7 +201,7 @@ START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
 			ck_assert_uint_eq(rig_wait(&rig, i), JOB_EXPIRED);
 		for (uint32_t i = 3; i < 300; i += 2) {
 			ck_assert_uint_eq(job_outcome(&rig.jobs[i]), JOB_PENDING);
-			root_cancel(rig.pool, i, rig.generation[i]);
+			rig_cancel(&rig, i);
 		}
 		for (uint32_t i = 3; i < 300; i += 2)
 			ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
@@ -300,7 +300,7 @@ START_TEST(cancel_that_comes_at_any_moment_is_not_lost)
 		submit(2, "t:fib", 5, 0);
 		for (volatile uint32_t i = 0; i < wait; i++)
 			;
-		root_cancel(rig.pool, 1, rig.generation[1]);
+		rig_cancel(&rig, 1);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
 	}
@@ -353,7 +353,7 @@ START_TEST(only_who_is_late_expires)
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_EXPIRED);
 		for (uint32_t job = 1; job <= 3; job += 2) {
 			ck_assert_uint_eq(job_outcome(&rig.jobs[job]), JOB_PENDING);
-			root_cancel(rig.pool, job, rig.generation[job]);
+			rig_cancel(&rig, job);
 			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 		}
 	}
