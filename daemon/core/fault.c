@@ -18,12 +18,12 @@
 
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/fiber_head.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/locate.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber_types.h"
 #include "daemon/host/symbols.h"
 #include "shm/board.h"
 #include "shm/futex.h"
@@ -56,9 +56,9 @@ struct fault_thread {
 	pid_t tid;
 	int *tid_address;	     /* of libc's, which the kernel clears; NULL: libc's it is */
 	const struct worker *worker; /* NULL: it is none */
-	struct fiber *const *fiber;  /* that it runs; NULL: it runs none */
-	struct fault_piece own;	     /* its stack */
-	size_t guard;		     /* bytes below that which nobody may touch */
+	struct fiber_head *const *fiber; /* that it runs; NULL: it runs none */
+	struct fault_piece own;		 /* its stack */
+	size_t guard;			 /* bytes below that which nobody may touch */
 	struct fault_thread *next;
 	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
 };
@@ -74,8 +74,8 @@ static _Thread_local struct fault_thread *fault_self; /* NULL: not the pool's, o
 
 /* Who runs a task on this thread. */
 struct fault_who {
-	const struct worker *worker; /* that it is; of a fiber in a section: was; or NULL */
-	const struct fiber *fiber;   /* or NULL */
+	const struct worker *worker;	/* that it is; of a fiber in a section: was; or NULL */
+	const struct fiber_head *fiber; /* or NULL */
 };
 
 /* Nobody in the child of a task that forks, also after vfork(), where the memory is the pool's. */
@@ -165,7 +165,7 @@ static bool fault_claim_for(struct pool *pool, struct fault_who who)
 }
 
 /* The fiber that ran, for the report. Async-signal-safe. */
-static void fault_name(struct ledger_fault *fault, const struct fiber *fiber)
+static void fault_name(struct ledger_fault *fault, const struct fiber_head *fiber)
 {
 	size_t n = strnlen(fiber->name, sizeof(fault->fiber) - 1);
 
@@ -182,7 +182,7 @@ static void fault_overflows(struct ledger_fault *fault, uint64_t size)
 
 /* Has it come to the end of its stack? What of it a wild task may have written over is looked at
  * last: by then the job is blamed. */
-static void fault_look_at_stack(const struct fiber *fiber, struct ledger_fault *fault,
+static void fault_look_at_stack(const struct fiber_head *fiber, struct ledger_fault *fault,
 				uint64_t address)
 {
 	const struct fault_thread *thread = fault_self;
@@ -500,7 +500,7 @@ void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t gener
 		kill(pool->pid, SIGKILL);
 }
 
-void fault_overflow(struct worker *w, const struct fiber *fiber)
+void fault_overflow(struct worker *w, const struct fiber_head *fiber)
 {
 	struct ledger_fault *fault = &w->pool->arena->fault;
 
@@ -579,7 +579,8 @@ static void fault_measure_stack(struct fault_thread *thread)
 	pthread_attr_destroy(&attr);
 }
 
-struct fault_thread *fault_begin_thread(const struct worker *worker, struct fiber *const *fiber)
+struct fault_thread *fault_begin_thread(const struct worker *worker,
+					struct fiber_head *const *fiber)
 {
 	struct fault_thread *thread = malloc(sizeof(*thread));
 

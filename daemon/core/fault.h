@@ -44,7 +44,7 @@
 #include <stdint.h>
 
 struct fault_thread;
-struct fiber;
+struct fiber_head;
 struct pool;
 struct worker;
 
@@ -64,7 +64,8 @@ void fault_end(void);
  * worker: that it is, NULL for none. fiber: where the fiber that it runs is stored; NULL: it runs
  * none. Returns what fault_end_thread() takes; NULL if there is no memory for it.
  */
-struct fault_thread *fault_begin_thread(const struct worker *worker, struct fiber *const *fiber);
+struct fault_thread *fault_begin_thread(const struct worker *worker,
+					struct fiber_head *const *fiber);
 void fault_end_thread(struct fault_thread *thread);
 
 /* This job of a row, which the worker ran when it was looked at, is to end and has not got on for
@@ -74,6 +75,7 @@ void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t gener
 
 /* A fiber that the worker has just run has written below its stack, where no guard is: ends the
  * process, and its job is to blame. */
-void fault_overflow(struct worker *worker, const struct fiber *fiber) __attribute__((noreturn));
+void fault_overflow(struct worker *worker, const struct fiber_head *fiber)
+	__attribute__((noreturn));
 
 #endif

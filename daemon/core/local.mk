@@ -11,6 +11,7 @@ libengine_la_SOURCES += \
 	daemon/core/deque.h \
 	daemon/core/fault.c \
 	daemon/core/fault.h \
+	daemon/core/fiber_head.h \
 	daemon/core/fiber_stack.c \
 	daemon/core/fiber_stack.h \
 	daemon/core/fork_mode.c \

@@ -24,7 +24,7 @@
 
 struct board_counters;
 struct board_worker;
-struct fiber;
+struct fiber_head;
 struct ledger_worker;
 struct pool;
 struct trace_ring;
@@ -141,9 +141,9 @@ struct worker_thief {
 
 /* Fibers: daemon/fiber. The owner writes. */
 struct worker_fiber {
-	struct fiber *self; /* that runs, or NULL */
-	bool turn;	    /* of those in the inbox, when a fiber yields next */
-	uint32_t ended;	    /* on stacks of their own */
+	struct fiber_head *self; /* that runs, or NULL */
+	bool turn;		 /* of those in the inbox, when a fiber yields next */
+	uint32_t ended;		 /* on stacks of their own */
 };
 
 /* The timer of its time slice: sched/alarm.h. */

@@ -57,9 +57,9 @@ int fk_rt_counter_add(struct fk_counter *counter, int32_t n)
 	} else if (!f) {
 		result = fiber_count_down(NULL, counter, size);
 	} else {
-		fk_enter(&f->worker->engine.fk, 0);
-		result = fiber_count_down(f->worker, counter, size);
-		fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
+		fk_enter(&f->head.worker->engine.fk, 0);
+		result = fiber_count_down(f->head.worker, counter, size);
+		fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
 	}
 	return fiber_counter_error(result);
 }

@@ -32,7 +32,7 @@ _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER
 /* A section that the fiber has left open ends. */
 static void fiber_close(struct fiber *f)
 {
-	if (f->side)
+	if (f->head.side)
 		(void)fk_rt_fiber_block_end();
 }
 
@@ -46,14 +46,14 @@ static void fiber_main(void *arg)
 	fiber_close(f);
 	fiber_locals_end(f);
 	fiber_close(f);
-	fk_enter(&f->worker->engine.fk, 0);
+	fk_enter(&f->head.worker->engine.fk, 0);
 	f->after = FIBER_ENDS;
-	switch_leave(&f->context, &f->worker->engine.loop);
+	switch_leave(&f->context, &f->head.worker->engine.loop);
 }
 
 void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
 {
-	f->stack = stack;
+	f->head.stack = stack;
 	switch_make(&f->context, stack->low, size, fiber_main, f);
 }
 
@@ -117,15 +117,15 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 		COUNT_ADD(w, fibers_refused, r != -EINVAL);
 		return r;
 	}
-	f->face.task = plan->task;
-	f->face.job = w->job.row;
-	f->face.top = (char *)&f->face; /* never a worker's sp */
+	f->head.face.task = plan->task;
+	f->head.face.job = w->job.row;
+	f->head.face.top = (char *)&f->head.face; /* never a worker's sp */
 	f->family = family;
-	f->worker = w;
+	f->head.worker = w;
 	f->fn = plan->fn;
 	f->arg = plan->arg;
-	f->name = plan->name;
-	fk_set_site(&f->face, FK_PARTED);
+	f->head.name = plan->name;
+	fk_set_site(&f->head.face, FK_PARTED);
 	fiber_park_init(&f->park);
 	COUNT(w, fibers);
 	*ret_fiber = f;
@@ -150,17 +150,17 @@ static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 
 void fiber_free(struct worker *w, struct fiber *f)
 {
-	struct fiber_stack *stack = f->stack;
+	struct fiber_stack *stack = f->head.stack;
 
 	if (stack)
 		switch_destroy(&f->context);
 	if (f->shared) {
 		fiber_berth_leave(w, f);
-		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
+		fiber_refund(w, f->head.face.job, fiber_memory_size(sizeof(*f)));
 		fiber_memory_put(&w->pool->fibers->blocks, f);
 		return;
 	}
-	fiber_refund(w, f->face.job, stack->size);
+	fiber_refund(w, f->head.face.job, stack->size);
 	fiber_measure(w, stack);
 	fiber_stack_put(&w->pool->fibers->stacks, stack);
 }

@@ -34,7 +34,7 @@
  *       woken it and was told to (fiber_park.h, I3): that one has found that fiber_left() had said
  *       so. Who finds it in the deque has acquired what was stored before it was put there.
  *   I2. Its stack is given back by fiber_left() alone, for the same reason.
- *   I3. What is asked of the worker that a fiber is on (worker_self(), fiber->worker) is asked anew
+ *   I3. What is asked of the worker that a fiber is on (worker_self(), head.worker) is asked again
  *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
  *       kept across it.
  *   I4. Entries of fibers are nobody's ancestors: worker->moved stands above each of them.
@@ -150,7 +150,7 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 		/* Who only yields moves through the deque, to its end. */
 		strand_reset_deque(w);
 		if (!w->roots.root_first && !w->engine.n_forced && !inbox_any(&w->inbox))
-			return &f->face;
+			return &f->head.face;
 		oldest = w->roots.root_first ? NULL : strand_pop_forced(w);
 		fiber_ready(w, f);
 		if (oldest)
@@ -197,21 +197,21 @@ static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 /* The fiber has left its stack. Returns what to run next. */
 static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
-	if (unlikely(!fiber_stack_intact(f->stack)))
-		fault_overflow(w, f);
+	if (unlikely(!fiber_stack_intact(f->head.stack)))
+		fault_overflow(w, &f->head);
 	if (f->shared && f->after != FIBER_ENDS && unlikely(!fiber_berth_keep(w, f))) {
 		f->refused = true;
-		return &f->face;
+		return &f->head.face;
 	}
 	switch ((enum fiber_after)f->after) {
 	case FIBER_AGAIN:
-		return &f->face;
+		return &f->head.face;
 	case FIBER_YIELDS:
 		return fiber_yield(w, f);
 	case FIBER_PARKS:
 		COUNT(w, fiber_parks);
 		/* If not it may run elsewhere by now. */
-		return fiber_park_left(&f->park) ? &f->face : NULL;
+		return fiber_park_left(&f->park) ? &f->head.face : NULL;
 	case FIBER_CALLS:
 		return fiber_call(w, f);
 	case FIBER_BLOCKS:
@@ -238,7 +238,7 @@ static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 		return true;
 	}
 	/* One that was sent here itself has waited for its turn among what was. */
-	if (!strand_attend(w, &f->face, !sent))
+	if (!strand_attend(w, &f->head.face, !sent))
 		return false;
 	strand_publish(w);
 	w->engine.vain = 0;
@@ -258,12 +258,12 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 		return NULL;
 	if (f->shared && fiber_berth_enter(w, f))
 		fiber_begin_on(f, f->copy.berth->stack, f->copy.berth->stack->size);
-	if (f->worker != w) {
+	if (f->head.worker != w) {
 		COUNT(w, fiber_moves);
-		f->worker = w;
+		f->head.worker = w;
 	}
 	COUNT(w, fiber_switches);
-	w->fiber.self = f;
+	w->fiber.self = &f->head;
 	/* fiber_main() begins with it; others do it themselves. */
 	fk_enter(fk, (uintptr_t)face);
 	switch_to(&w->engine.loop, &f->context);
@@ -307,6 +307,6 @@ int fk_rt_fiber_fail(int code)
 
 	if (!f)
 		return -EPERM;
-	fk_rt_fail(&f->worker->engine.fk, code);
+	fk_rt_fail(&f->head.worker->engine.fk, code);
 	return 0;
 }

@@ -149,7 +149,7 @@ static void fiber_berth_in(struct fiber *f)
 
 bool fiber_berth_enter(struct worker *w, struct fiber *f)
 {
-	bool begins = !f->copy.berth || !f->stack;
+	bool begins = !f->copy.berth || !f->head.stack;
 	struct fiber_berth *berth;
 
 	if (!f->copy.berth)
@@ -172,7 +172,7 @@ static void fiber_berth_drop(struct worker *w, struct fiber *f)
 {
 	if (!f->copy.room)
 		return;
-	fiber_refund(w, f->face.job, f->copy.room);
+	fiber_refund(w, f->head.face.job, f->copy.room);
 	fiber_memory_put(&w->pool->fibers->blocks, f->copy.bytes);
 	f->copy.room = 0;
 }
@@ -193,7 +193,7 @@ bool fiber_berth_keep(struct worker *w, struct fiber *f)
 		return used <= copy->room;
 	bytes = fiber_memory_get(&w->pool->fibers->blocks, w->index, room);
 	if (!bytes) {
-		fiber_refund(w, f->face.job, room);
+		fiber_refund(w, f->head.face.job, room);
 		return used <= copy->room;
 	}
 	fiber_berth_drop(w, f);

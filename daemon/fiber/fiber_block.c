@@ -68,7 +68,7 @@ struct fiber_side {
 	pthread_t thread;
 	struct pool *pool;
 	struct switch_context loop;
-	struct fiber *fiber; /* whose section it runs, or NULL */
+	struct fiber_head *fiber; /* whose section it runs, or NULL */
 	struct fiber_side *next;
 };
 
@@ -81,7 +81,7 @@ struct fiber *fiber_on_side(void)
 {
 	struct fiber_side *side = *fiber_side_here();
 
-	return side ? side->fiber : NULL;
+	return side && side->fiber ? fiber_of(&side->fiber->face) : NULL;
 }
 
 /* ------------------------------------------------------------------------ side threads */
@@ -141,14 +141,14 @@ static void fiber_side_run(struct fiber_side *side, struct fiber *f)
 	struct pool *pool = side->pool;
 	uint64_t began = fiber_side_cpu();
 
-	f->side = side;
-	side->fiber = f;
+	f->head.side = side;
+	side->fiber = &f->head;
 	switch_to(&side->loop, &f->context);
-	if (unlikely(!fiber_stack_intact(f->stack)))
-		fault_overflow(f->worker, f);
+	if (unlikely(!fiber_stack_intact(f->head.stack)))
+		fault_overflow(f->head.worker, &f->head);
 	side->fiber = NULL;
-	f->side = NULL;
-	pool->hooks->charge(pool, f->face.job, fiber_side_cpu() - began);
+	f->head.side = NULL;
+	pool->hooks->charge(pool, f->head.face.job, fiber_side_cpu() - began);
 	pthread_mutex_lock(&pool->fibers->sides.lock);
 	pool->fibers->sides.n_idle++;
 	pthread_mutex_unlock(&pool->fibers->sides.lock);
@@ -255,7 +255,7 @@ struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 	if (r < 0) {
 		pthread_mutex_unlock(&sides->lock);
 		f->no_section = r;
-		return &f->face;
+		return &f->head.face;
 	}
 	list_add(&sides->queue, &f->link);
 	sides->n_queued++;
@@ -276,7 +276,7 @@ void fiber_blocks_cancel(struct pool *pool, uint32_t row)
 
 	pthread_mutex_lock(&sides->lock);
 	list_for_each (f, &sides->queue, link) {
-		if (f->face.job != row || !fiber_is_over(f))
+		if (f->head.face.job != row || !fiber_is_over(f))
 			continue;
 		list_remove(&f->link);
 		list_add(&over, &f->link);
@@ -300,13 +300,13 @@ int fk_rt_fiber_block_begin(void)
 	/* Its stack is its worker's. */
 	if (f->shared)
 		return -ENOTSUP;
-	fk_enter(&f->worker->engine.fk, 0);
+	fk_enter(&f->head.worker->engine.fk, 0);
 	f->after = FIBER_BLOCKS;
-	switch_to(&f->context, &f->worker->engine.loop);
+	switch_to(&f->context, &f->head.worker->engine.loop);
 	/* Here it is on a side thread, and the worker runs something else; or it was refused. */
-	if (f->side)
+	if (f->head.side)
 		return 0;
-	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
+	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
 	return f->no_section;
 }
 
@@ -317,9 +317,9 @@ int fk_rt_fiber_block_end(void)
 
 	if (!side)
 		return -EPERM;
-	f = side->fiber;
+	f = fiber_of(&side->fiber->face);
 	switch_to(&f->context, &side->loop);
-	/* On a worker again: f->worker. */
-	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
+	/* On a worker again: f->head.worker. */
+	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
 	return fiber_is_over(f) ? -ECANCELED : 0;
 }

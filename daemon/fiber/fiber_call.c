@@ -28,7 +28,7 @@ static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_fram
 	struct fiber *f = container_of(bridge, struct fiber, calls.bridge);
 
 	stack_trim(&w->engine.cache, w->engine.top);
-	return &f->face;
+	return &f->head.face;
 }
 
 static const struct fk_task fiber_bridge = { "(fiber's call)", fiber_bridge_resume, NULL, NULL,
@@ -42,10 +42,10 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 	/* Without memory for its frames, the job has failed (strand_adopt()). */
 	if (!strand_own_stack(w)) {
 		worker_fail(w, -ENOMEM);
-		return &f->face;
+		return &f->head.face;
 	}
 	fiber_berths_wait(w);
-	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
+	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->head.face.job };
 	bridge->top = w->engine.fk.sp;
 	fk_set_site(bridge, FK_PARTED);
 	w->engine.base = bridge;
@@ -72,7 +72,8 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 	/* Who ends the task writes there while others are on this stack. The arguments are taken
 	 * off it before anything else is run. */
 	if (fiber_on_shared_stack(f, result, size)) {
-		place = fiber_memory_get(&f->worker->pool->fibers->blocks, f->worker->index, size);
+		place = fiber_memory_get(&f->head.worker->pool->fibers->blocks,
+					 f->head.worker->index, size);
 		if (!place)
 			return -ENOMEM;
 		memcpy(place, result, size);
@@ -87,7 +88,7 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 		r = -ECANCELED;
 	if (place != result) {
 		memcpy(result, place, size);
-		fiber_memory_put(&f->worker->pool->fibers->blocks, place);
+		fiber_memory_put(&f->head.worker->pool->fibers->blocks, place);
 	}
 	return r;
 }

@@ -145,7 +145,7 @@ void fiber_io_end(struct pool *pool, struct fiber *f, int error)
 static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, void *data,
 			     uint32_t size, uint64_t until_ns)
 {
-	struct pool *pool = f->worker->pool;
+	struct pool *pool = f->head.worker->pool;
 	struct poller *poller = &pool->fibers->poller;
 	struct fiber_io *io = &f->waits.io;
 	bool timed = until_ns != FK_NEVER;
@@ -159,8 +159,8 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	io->op.fd = fd;
 	io->op.data = data;
 	io->op.size = size;
-	COUNT(f->worker, fiber_ios);
-	COUNT(f->worker, fiber_io_waiting);
+	COUNT(f->head.worker, fiber_ios);
+	COUNT(f->head.worker, fiber_io_waiting);
 	io->generation = fiber_park_begin(&f->park, true);
 	poller_begin(poller, &io->op);
 	f->does_io = true;
@@ -174,12 +174,12 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	left = fiber_leave(f, FIBER_PARKS);
 	assert(left);
 	if (timed) {
-		COUNT(f->worker, fiber_timers);
+		COUNT(f->head.worker, fiber_timers);
 		fiber_timer_clear(f);
 	}
 	fiber_wait_end(f);
 	f->does_io = false;
-	COUNT_ADD(f->worker, fiber_io_waiting, -UINT64_C(1));
+	COUNT_ADD(f->head.worker, fiber_io_waiting, -UINT64_C(1));
 	return io->op.result;
 }
 
@@ -213,7 +213,7 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 			}
 			if (r == -EAGAIN && fiber_io_is_late(until_ns))
 				return -ETIMEDOUT;
-			if (f->worker->pool->fibers->poller_error)
+			if (f->head.worker->pool->fibers->poller_error)
 				return -ENOSYS;
 			if (r == -EAGAIN)
 				fiber_io_learn(tries);
@@ -239,7 +239,7 @@ int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_
 
 	if (!f)
 		return -EPERM;
-	COUNT(f->worker, fiber_io_calls);
+	COUNT(f->head.worker, fiber_io_calls);
 	if (what >= ARRAY_SIZE(fiber_io_ways))
 		return -EINVAL;
 	if ((what == FK_IO_READ || what == FK_IO_WRITE) && fiber_on_shared_stack(f, data, size))

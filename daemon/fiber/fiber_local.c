@@ -52,8 +52,8 @@ void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 	if (!f || !index)
 		return NULL;
 	if (!f->locals) {
-		f->locals = fiber_memory_get(&f->worker->pool->fibers->blocks, f->worker->index,
-					     FK_LOCALS * sizeof(*f->locals));
+		f->locals = fiber_memory_get(&f->head.worker->pool->fibers->blocks,
+					     f->head.worker->index, FK_LOCALS * sizeof(*f->locals));
 		if (!f->locals)
 			return NULL;
 		memset(f->locals, 0, FK_LOCALS * sizeof(*f->locals));
@@ -86,5 +86,5 @@ void fiber_locals_end(struct fiber *f)
 {
 	for (uint32_t i = 0; i < FK_LOCAL_PASSES && fiber_locals_pass(f); i++)
 		;
-	fiber_memory_put(&f->worker->pool->fibers->blocks, f->locals);
+	fiber_memory_put(&f->head.worker->pool->fibers->blocks, f->locals);
 }

@@ -98,7 +98,7 @@ static int fiber_sleep(struct fiber *f, uint64_t at_ns)
 		return r;
 	}
 	r = fiber_rest(f) ? -ECANCELED : -ENOMEM;
-	COUNT(f->worker, fiber_timers);
+	COUNT(f->head.worker, fiber_timers);
 	if (fiber_park_reason(&f->park) == FIBER_DEADLINE)
 		return 0;
 	fiber_timer_clear(f);

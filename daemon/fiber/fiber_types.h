@@ -15,6 +15,7 @@
 
 #include "common/list.h"
 #include "common/util.h"
+#include "daemon/core/fiber_head.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/switch.h"
 #include "daemon/core/vheap.h"
@@ -118,7 +119,7 @@ struct fiber_calls {
 
 /* Stands at the high end of its stack, or, where it shares one, in a block. */
 struct fiber {
-	struct fk_frame face;
+	struct fiber_head head;
 	struct switch_context context;
 	struct fiber_park park;
 	uint8_t after; /* enum fiber_after */
@@ -126,23 +127,19 @@ struct fiber {
 	bool refused;  /* it was to leave that, and there was no memory for a copy */
 	bool does_io;  /* what it waits for, if it does, is waits.io */
 	uint16_t shard;
-	uint64_t depth;	       /* spawns from its family's root to it */
-	struct worker *worker; /* it runs on, or has run on last */
+	uint64_t depth; /* spawns from its family's root to it */
 	struct fiber_family *family;
 	struct fk_counter *counter; /* that is told of its end, or NULL */
 	void (*fn)(void *arg);
 	void *arg;
-	const char *name;
-	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
-	struct fiber_copy copy;	   /* if it shares one */
-	struct list_link link;	   /* while it is parked, in its shard */
-	union {			   /* it does one thing at a time */
+	struct fiber_copy copy; /* if it shares one */
+	struct list_link link;	/* while it is parked, in its shard */
+	union {			/* it does one thing at a time */
 		struct fiber_waits waits;
 		struct fiber_calls calls;
 	};
-	void **locals;		 /* FK_LOCALS of them, once it has one */
-	struct fiber_side *side; /* that it is on in a section, or NULL */
-	int no_section;		 /* why a section has not begun */
+	void **locals;	/* FK_LOCALS of them, once it has one */
+	int no_section; /* why a section has not begun */
 	struct fiber_tries {
 		uint8_t vain : 4;  /* so many were left out after the last, which was in vain */
 		uint8_t blind : 4; /* so many are to be left out still */
@@ -151,7 +148,7 @@ struct fiber {
 
 static inline struct fiber *fiber_of(struct fk_frame *face)
 {
-	return container_of(face, struct fiber, face);
+	return container_of(face, struct fiber, head.face);
 }
 
 /* The families of jobs whose row modulo FIBER_BUCKETS is this. */

@@ -60,7 +60,7 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 		rested = fiber_rest(f);
 	reason = fiber_park_reason(&f->park);
 	if (timed) {
-		COUNT(f->worker, fiber_timers);
+		COUNT(f->head.worker, fiber_timers);
 		if (reason != FIBER_DEADLINE)
 			fiber_timer_clear(f);
 	}
@@ -73,7 +73,7 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 		return -ENOMEM;
 	if (reason != FIBER_DEADLINE)
 		return -ECANCELED;
-	COUNT(f->worker, fiber_timeouts);
+	COUNT(f->head.worker, fiber_timeouts);
 	return -ETIMEDOUT;
 }
 

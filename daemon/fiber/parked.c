@@ -10,7 +10,7 @@ void fiber_enlist(struct fiber *f, bool told)
 {
 	struct fiber_shard *shard;
 
-	f->shard = f->worker->index % FIBER_SHARDS;
+	f->shard = f->head.worker->index % FIBER_SHARDS;
 	shard = &f->family->shards[f->shard];
 	pthread_mutex_lock(&shard->lock);
 	list_add(told ? &shard->told : &shard->parked, &f->link);

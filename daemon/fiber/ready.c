@@ -28,13 +28,13 @@ struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_ber
  * else the worker that it was on, unless that is busy and another is not. */
 static struct worker *fiber_host(struct fiber *f)
 {
-	struct pool *pool = f->worker->pool;
+	struct pool *pool = f->head.worker->pool;
 	struct worker *busy = NULL;
 
 	if (f->copy.berth)
-		return fiber_berth_holder(f->worker, f->copy.berth);
+		return fiber_berth_holder(f->head.worker, f->copy.berth);
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		struct worker *w = &pool->workers[(f->worker->index + i) % pool->n_workers];
+		struct worker *w = &pool->workers[(f->head.worker->index + i) % pool->n_workers];
 
 		if (worker_is_parked(w))
 			continue;
@@ -42,18 +42,18 @@ static struct worker *fiber_host(struct fiber *f)
 			return w;
 		busy = busy ? busy : w;
 	}
-	return busy ? busy : f->worker;
+	return busy ? busy : f->head.worker;
 }
 
 bool fiber_goes_anywhere(const struct fk_frame *face)
 {
-	return !container_of(face, struct fiber, face)->copy.berth;
+	return !container_of(face, struct fiber, head.face)->copy.berth;
 }
 
 void fiber_send(struct worker *to, struct fiber *f)
 {
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	inbox_put(&to->inbox, &f->face);
+	fk_set_site(&f->head.face, FK_PARTED | FK_MOVED);
+	inbox_put(&to->inbox, &f->head.face);
 }
 
 void fiber_rouse(struct worker *to)
@@ -64,8 +64,8 @@ void fiber_rouse(struct worker *to)
 
 void fiber_put(struct worker *w, struct fiber *f)
 {
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	if (!strand_push(w, &f->face)) {
+	fk_set_site(&f->head.face, FK_PARTED | FK_MOVED);
+	if (!strand_push(w, &f->head.face)) {
 		fiber_send(w, f);
 		worker_ask(w);
 		return;

@@ -12,12 +12,12 @@ struct fiber *fiber_self(void)
 {
 	struct worker *w = worker_self();
 
-	return w ? w->fiber.self : NULL;
+	return w && w->fiber.self ? fiber_of(&w->fiber.self->face) : NULL;
 }
 
 bool fiber_is_over(const struct fiber *f)
 {
-	return verdict_get(f->worker->pool, f->face.job).outcome;
+	return verdict_get(f->head.worker->pool, f->head.face.job).outcome;
 }
 
 bool fiber_charge(struct worker *w, uint64_t bytes)
@@ -42,14 +42,14 @@ void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 /* Not inlined: each time that a function leaves by it, there is as much on the stack. */
 __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
 {
-	struct worker *w = f->worker;
+	struct worker *w = f->head.worker;
 
 	fk_enter(&w->engine.fk, 0);
 	f->after = (uint8_t)after;
 	f->refused = false;
 	switch_to(&f->context, &w->engine.loop);
-	/* Here the fiber is back, maybe on another worker: f->worker. */
-	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
+	/* Here the fiber is back, maybe on another worker: f->head.worker. */
+	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
 	return !f->refused;
 }
 

@@ -31,8 +31,8 @@ static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr,
 	if (!f->shared)
 		return false;
 	at = (uintptr_t)ptr;
-	low = (uintptr_t)f->stack->low;
-	return at - low < f->stack->size || low - at < len;
+	low = (uintptr_t)f->head.stack->low;
+	return at - low < f->head.stack->size || low - at < len;
 }
 
 /* The job of the worker holds so many bytes more. False: it may not. */

@@ -42,7 +42,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	if (fiber_on_shared_stack(self, arg, 1) ||
 	    (counter && fiber_on_shared_stack(self, counter, sizeof(*counter))))
 		return -EINVAL;
-	w = strand_enter(&self->worker->engine.fk);
+	w = strand_enter(&self->head.worker->engine.fk);
 	r = fiber_is_over(self) ? -ECANCELED : 0;
 	if (r == 0)
 		r = fiber_new(w, self->family, &plan, &f);
@@ -53,7 +53,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 			fiber_free(w, f);
 	}
 	if (r < 0) {
-		fk_enter(&w->engine.fk, (uintptr_t)&self->face);
+		fk_enter(&w->engine.fk, (uintptr_t)&self->head.face);
 		return r;
 	}
 	f->depth = self->depth + 1;
@@ -61,7 +61,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	add_relaxed(&self->family->live, 1);
 	fiber_put(w, f);
 	asked = !load_relaxed(&w->engine.fk.limit);
-	fk_enter(&w->engine.fk, (uintptr_t)&self->face);
+	fk_enter(&w->engine.fk, (uintptr_t)&self->head.face);
 	if (asked)
 		(void)fiber_leave(self, FIBER_AGAIN);
 	return 0;
@@ -96,5 +96,5 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 		worker_fail(w, -ENOMEM);
 	/* The front's ancestors are none of what its fibers call. */
 	w->engine.moved = w->engine.fk.bottom;
-	return &family->root->face;
+	return &family->root->head.face;
 }

@@ -54,7 +54,7 @@ static void fiber_held_count(struct fiber_family *family, uint64_t n)
 
 void fiber_held_begin(struct fiber *f)
 {
-	struct pool *pool = f->worker->pool;
+	struct pool *pool = f->head.worker->pool;
 
 	fiber_enlist(f, true);
 	fiber_held_count(f->family, 1);
@@ -73,8 +73,8 @@ void fiber_held_end(struct fiber *f)
 /* The counter that it waits for is not on its own stack. */
 static bool fiber_waits_elsewhere(const struct fiber *f)
 {
-	return f->shared ||
-	       (uintptr_t)f->waits.node.counter - (uintptr_t)f->stack->low >= f->stack->size;
+	return f->shared || (uintptr_t)f->waits.node.counter - (uintptr_t)f->head.stack->low >=
+				    f->head.stack->size;
 }
 
 /* Looks at the fibers of a family that only wait for others to end. Returns how many they are, 0 if

@@ -73,8 +73,8 @@ static int fiber_times_grow(struct fiber_times *times)
 
 int fiber_timer_set(struct fiber *f, uint64_t generation, uint64_t at_ns)
 {
-	struct pool *pool = f->worker->pool;
-	struct fiber_times *times = &pool->fibers->times[f->worker->index % FIBER_SHARDS];
+	struct pool *pool = f->head.worker->pool;
+	struct fiber_times *times = &pool->fibers->times[f->head.worker->index % FIBER_SHARDS];
 	struct fiber_timer *timer = &f->waits.timer;
 	bool first = false;
 	int r;

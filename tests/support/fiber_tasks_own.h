@@ -125,7 +125,7 @@ FK_EXPORT(greedy, 0, "How many fibers it could have at once")
 /* On a slab it may read below its stack. */
 static void reads_below(void *arg)
 {
-	const struct fiber *f = worker_self()->fiber.self;
+	const struct fiber_head *f = worker_self()->fiber.self;
 
 	*(int64_t *)arg = f->stack->kind == FIBER_STACK_SLAB && fiber_stack_intact(f->stack);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* fiber_head.h - what a fiber begins with: the part that a crash report tells of */
+#ifndef DAEMON_CORE_FIBER_HEAD_H
+#define DAEMON_CORE_FIBER_HEAD_H
+
+#include <forkd/frame.h>
+
+struct fiber_side;
+struct fiber_stack;
+struct worker;
+
+struct fiber_head {
+	struct fk_frame face;
+	struct worker *worker;	 /* it runs on, or has run on last */
+	struct fiber_side *side; /* that it is on in a section, or NULL */
+	const char *name;
+	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
+};
+
+#endif
