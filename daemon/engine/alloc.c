@@ -15,9 +15,6 @@
  *   I1. Both stand where no fork is outstanding and no child runs: then the frame is on the top of
  *       the worker's own stack, and memory goes and comes in reverse order.
  *   I2. What a task has not freed at its end goes with its frame.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #include "daemon/engine/alloc.h"
 

@@ -15,5 +15,6 @@ libengine_la_SOURCES += \
 	daemon/engine/strand_internal.h \
 	daemon/engine/strand_kept.c \
 	daemon/engine/strand_part.c \
+	daemon/engine/strand_run.c \
 	daemon/engine/strand_unwind.c \
 	daemon/engine/task_failure.c

@@ -4,7 +4,7 @@
  *
  * WHAT IT IS
  *   The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
- *   task, and strand_run(), by which the worker's loop (worker_thread.c) resumes a frame.
+ *   task.
  *   strand_internal.h says which file has the rest of it, and who owns what (O1 to O4).
  *
  * WHO CALLS IT, ON WHICH THREAD
@@ -229,38 +229,4 @@ void fk_rt_count_fork(struct fk_worker *fk)
 	struct worker *w = worker_of(fk);
 
 	w->engine.forks++;
-}
-
-/* Overwrites the C stack below the loop, where dropped activations were. */
-static __attribute__((noinline)) void strand_scribble(void)
-{
-	unsigned char dead[16 << 10];
-
-	memset(dead, 0xa5, sizeof(dead));
-	__asm__ volatile("" : : "r"(dead) : "memory");
-}
-
-void strand_shake(struct worker *w)
-{
-	if (w->pool->mode.shaken && w->engine.top)
-		strand_set_limit(w, w->engine.top);
-}
-
-void strand_run(struct worker *w, struct fk_frame *frame)
-{
-	COUNT(w, strands);
-	trace_strand(w);
-	w->engine.next = w->engine.unwind = NULL;
-	if (pool_scribbles(w->pool))
-		strand_scribble();
-	if (frame->parent && verdict_get(w->pool, w->job.row).outcome) {
-		w->engine.next = strand_unwind(w, frame);
-		trace_strand_end(w);
-		return;
-	}
-	w->engine.base = frame;
-	strand_shake(w);
-	STRAND_PROFILE(w, go, frame);
-	w->engine.next = frame->task->resume(&w->engine.fk, frame);
-	trace_strand_end(w);
 }

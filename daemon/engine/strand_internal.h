@@ -7,6 +7,7 @@
  *   strand_part.c    fresh frames get headers and entries, by which others can go on with them
  *   strand_hold.c    frames, entries and stacks change hands
  *   strand_attend.c  others ask: entries become public, the running frame makes way
+ *   strand_run.c     the loop resumes a frame
  *   strand_unwind.c  jobs that have failed wind down
  *   task_failure.c   a task fails its job
  *   strand_kept.c    the modes that check: what a worker steals from itself is kept back
@@ -27,9 +28,6 @@
  *       loop resumed last, the root that it started, or the last that strand_part_chain() pushed.
  *       No C activation below it goes on. What is known of its child is in worker->fk; the fresh
  *       frames stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #ifndef DAEMON_ENGINE_STRAND_INTERNAL_H
 #define DAEMON_ENGINE_STRAND_INTERNAL_H
