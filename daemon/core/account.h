@@ -36,9 +36,6 @@
  *       for its next job that much later: what all jobs are charged is what the thread has used,
  *       and at most the time from one reading to the next more.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
- *
  * Compiles with C11 alone: tests/model/account.c runs this file.
  */
 #ifndef DAEMON_CORE_ACCOUNT_H

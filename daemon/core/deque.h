@@ -39,9 +39,6 @@
  *       a later one is stored only after the owner has seen n at 0, or made it 0 by an exchange;
  *       either way the word has changed since it had that n.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool; nobody reads a deque after that.
- *
  * Compiles with C11 alone: tests/model/deque.c runs this file.
  */
 #ifndef DAEMON_CORE_DEQUE_H

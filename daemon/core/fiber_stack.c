@@ -55,9 +55,6 @@
  *   One for each node, held for some dozen instructions to get and to put; a thread that gives
  *   pages back holds it while it looks at the stacks of a chunk, 255 at most, and not while the
  *   kernel is at it. None while another is held.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fiber_stack.h.
  */
 #include "daemon/core/fiber_stack.h"
 

@@ -90,9 +90,6 @@
  *   workers or with the tenants; only the last looker of a cell looks at all tenants, when it
  *   sleeps, naps or turns busy. Measured: tests/bench/bench_sleep.c.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The census is in the pool's own memory and starts anew with it.
- *
  * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy.c has L1 to L5 and
  * L7, tests/model/leave.c L6.
  */

@@ -51,9 +51,6 @@
  *   each of its intervals counts with the least time that it has had so far. That takes a job that
  *   has the same intervals each time. The first one that has another number of them is not
  *   reported, and from then on each stands for itself.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The profile is the pool's, and dies with it.
  */
 #include "daemon/core/profile.h"
 

@@ -47,9 +47,6 @@
  *       was left is read or written by the thread that left it, once it stands in the other one;
  *       but for a build with AddressSanitizer, where the one that arrives looks at the one that
  *       it came from before anything else.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   There is none: stacks are private memory of one process.
  */
 #ifndef DAEMON_CORE_SWITCH_H
 #define DAEMON_CORE_SWITCH_H

@@ -14,9 +14,6 @@
  *   I1. No node goes before its parent, but for one whose v or warp has changed and which is moved
  *       next.
  *   I2. nodes[node->place - 1] is the node; place is 0 where it is in no heap.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   It is the pool's own memory.
  */
 #ifndef DAEMON_CORE_VHEAP_H
 #define DAEMON_CORE_VHEAP_H

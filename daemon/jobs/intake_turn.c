@@ -26,9 +26,6 @@
  *   I4. Where something stands in a ring or in a root deque, or waits for a place, or a short job
  *       is to go first before INTAKE_SOON, or a worker runs nothing, the dispatcher does it, tick
  *       by tick (dispatcher.h): there may be a flood of such jobs, which would wake it each time.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See intake.h.
  */
 #include "daemon/jobs/intake.h"
 

@@ -30,9 +30,6 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   pool.c starts its thread. Others wake it by pool_wake_dispatcher().
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #ifndef DAEMON_POOL_DISPATCHER_H
 #define DAEMON_POOL_DISPATCHER_H

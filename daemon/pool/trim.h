@@ -16,9 +16,6 @@
  * INVARIANTS
  *   I1. The last of the entries that are kept is zero only if all behind it have no pages: entries
  *       are filled from the first on, and it is cleared after the last piece.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #ifndef DAEMON_POOL_TRIM_H
 #define DAEMON_POOL_TRIM_H

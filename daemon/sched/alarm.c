@@ -24,9 +24,6 @@
  *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or alarm_over()
  *       is called when `at` is 0. Between two of them, in alarm_ring(), others find 0, too: they
  *       wake the dispatcher for nothing, or it does not doze.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A worker dies with the whole pool.
  */
 #include "daemon/sched/alarm.h"
 

@@ -24,9 +24,6 @@
  *       the others take for that.
  *   I3. Who asks about all workers, or all that is set aside, has them counted once (fair_count()):
  *       each answer costs the same, however many workers there are.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fair.c.
  */
 #include "daemon/sched/fair.h"
 

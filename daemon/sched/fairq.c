@@ -21,9 +21,6 @@
  *   I2. Counts follow the links: queued and placed of a client and of all, waits of each place;
  *       classes has a bit for each queue that is not empty. A row's weight and place do not change
  *       while it is linked.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fair.c.
  */
 #include "common/relaxed.h"
 #include "daemon/sched/fairq.h"

@@ -52,9 +52,6 @@
  *       (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a job in particular
  *       when the job has used as much (fair_claim.c). A tenant's is that of its client that goes
  *       first, and the same is true of tenants.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   See fair.c.
  */
 #include "daemon/sched/vtime.h"
 
