@@ -7,6 +7,7 @@ SCRIPT_TESTS += \
 	tests/source/check-debian \
 	tests/source/check-docs \
 	tests/source/check-documented \
+	tests/source/check-layers \
 	tests/source/check-orders \
 	tests/source/check-probes \
 	tests/source/check-sites \
