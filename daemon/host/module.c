@@ -284,8 +284,10 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 
 	if (fd < 0) {
 		snprintf(ret_error, size, "uid %u cannot open it: %s", geteuid(), strerror(errno));
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? MODULE_LATER
-									     : -errno;
+		/* EAGAIN: a lease of a file server. */
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EAGAIN
+			     ? MODULE_LATER
+			     : -errno;
 	}
 	if (fstat(fd, &st) < 0) {
 		snprintf(ret_error, size, "cannot look at it: %s", strerror(errno));
