@@ -232,7 +232,7 @@ static bool fault_threads_are_whole(void)
 static bool fault_is_whole(const struct pool *pool)
 {
 	const struct registry *all = &pool->registry;
-	bool whole = fault_is_mapped(pool, sizeof(*pool)) &&
+	bool whole = fault_is_mapped(pool, sizeof(*pool)) && fault_is_mapped(pool, pool->size) &&
 		     fault_is_mapped(pool->arena, pool->arena_size) &&
 		     fault_is_mapped(pool->board, pool->board_size);
 	uint32_t n;
@@ -242,7 +242,7 @@ static bool fault_is_whole(const struct pool *pool)
 	n = atomic_load_explicit(&fault_n_pieces, memory_order_acquire);
 	for (uint32_t i = 0; i < n && whole; i++)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
-	/* One that is being unmapped for its client's end is not there any more (registry.c). */
+	/* One that is being unmapped for its client's end is not there any more (attach.c). */
 	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
 		const struct registry_client *client = &all->clients[i];
 		const void *segment = client->segment;

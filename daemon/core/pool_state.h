@@ -78,6 +78,7 @@ struct pool_fork_mode {
 };
 
 struct pool {
+	uint64_t size; /* bytes of this and of the parts below that are behind it in memory */
 	const struct options *options;
 	struct board *board;
 	uint64_t board_size;

@@ -170,6 +170,7 @@ struct pool *pool_new(void)
 	if (whole == MAP_FAILED)
 		return NULL;
 	whole->pool.hooks = &pool_hooks;
+	whole->pool.size = sizeof(*whole);
 	whole->pool.fair = &whole->fair;
 	whole->pool.fibers = &whole->fibers;
 	whole->pool.park = &whole->park;
