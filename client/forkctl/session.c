@@ -27,6 +27,7 @@
 #include "client/lib/client.h"
 #include "client/forkctl/child_command.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -460,8 +461,10 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 
 	(void)snprintf(fork_mode, sizeof(fork_mode), "--fork-mode=%s", mode);
 	(void)snprintf(n_workers, sizeof(n_workers), "--workers=%" PRIu32, workers);
-	while (*more && n < SESSION_OPTIONS)
-		options[n++] = *more++;
+	for (; *more; more++) {
+		assert(n < SESSION_OPTIONS);
+		options[n++] = *more;
+	}
 	/* What is buffered must not be written twice. */
 	(void)fflush(stdout);
 	status = run_session(n, options, &command);
