@@ -25,7 +25,6 @@
 #include "daemon/fiber/poller.h"
 
 struct pool;
-struct worker;
 
 #define FIBER_SHARDS  16u /* lists of a family's parked fibers; heaps of timers */
 #define FIBER_BUCKETS 64u /* lists of families */

@@ -32,7 +32,12 @@ static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uin
 	return cut;
 }
 
-bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation)
+/*
+ * This generation of the row's job is late, or cancelled: ends it if it waits in a queue, and sees
+ * to it that it winds down if it runs. False: it is in hand, and the caller comes again. The
+ * dispatcher.
+ */
+static bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);
 	uint32_t outcome = root_is_cancelled(pool, row, generation) ? JOB_CANCELLED : JOB_EXPIRED;

@@ -9,13 +9,6 @@
 struct pool;
 
 /*
- * This generation of the row's job is late, or cancelled: ends it if it waits in a queue, and sees
- * to it that it winds down if it runs. False: it is in hand, and the caller comes again. The
- * dispatcher.
- */
-bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation);
-
-/*
  * The client wants this generation of the row's job to end: CANCELLED, if it has no outcome yet.
  * One that comes before its job was drained waits for it. The channel's thread.
  */
