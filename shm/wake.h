@@ -13,7 +13,7 @@
  *	word				sleepers		mapped by
  *	workers[i].wake, dispatcher	the pool's threads	every client, manager, pool
  *	(board)
- *	bell (arena), bell (worker.h)	the pool's threads	manager, pool
+ *	bell (arena), bell (bell.h)	the pool's threads	manager, pool
  *	job.state, group.word,		threads of the client	the client, manager, pool
  *	watch.ended (client segment)
  *   So only the words on the board are mapped by processes of two users, and their sleepers are
@@ -65,16 +65,16 @@
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  *	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
- *	room does the publisher's part again, once in a tick (liveness.c, I1), and sooner:
- *   W11. W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by
- *	itself, at each of its ticks, and the word says LOOKING, in the futex too; who reads that
- *	leaves it alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued
- *	if workers come for these by themselves (daemon/jobs/intake_turn.c). That is true for W2:
- *	the look comes without being asked for, and a look that finds nothing ends the ticks only
- *	after the steps of a worker that goes to sleep: store SLEEPING; full fence; look at all
- *   rings. W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has
- *		done: store DOZING;  full fence;  look at all rings;  look at the alarms: one is
- *	set, or it comes at once, and looks again. A worker whose alarm is over:
+ *	room does the publisher's part again, once in a tick (liveness.c, I1), and sooner: W11.
+ *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
+ *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
+ *	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
+ *	come for these by themselves (daemon/jobs/intake_turn.c). That is true for W2: the look
+ *	comes without being asked for, and a look that finds nothing ends the ticks only after the
+ *	steps of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
+ *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
+ *		store DOZING;  full fence;  look at all rings;  look at the alarms: one is set,
+ *	or it comes at once, and looks again. A worker whose alarm is over:
  *		store so;  full fence;  if no alarm is set, and the dispatcher dozes: wake it.
  *	If of the fences of the publisher and the dispatcher the publisher's comes first, the
  *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is

@@ -113,7 +113,7 @@ static json_t *crash_row(const struct board_crash *c)
 json_t *rows_crashes(const struct board *board)
 {
 	/* ORDER board/crashes [B2]: acquire, so that the entries are complete. Pairs with the
-	 * release in postmortem_show(). */
+	 * release in pool_segments_crashed(). */
 	uint64_t n = atomic_load_explicit(&board->manager.crashes, memory_order_acquire);
 	json_t *rows = json_array();
 

@@ -113,7 +113,7 @@ struct fk_client {
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
 	_Atomic uint32_t
-		room_looker; /* one of them sleeps on the ends of jobs (record_pool.c, I5) */
+		room_looker; /* one of them sleeps on the ends of jobs (record_wait.c, I3) */
 	_Alignas(64) struct publish_waker waker;
 };
 

@@ -3,8 +3,8 @@
  * profile.h - work and span of a job, measured while one worker runs it serially
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   strand*.c and root.c call the hooks, on the pool's only worker; pool.c makes the profile before
- *   there are workers. Everything stands in profile.c.
+ *   strand*.c and root.c call the hooks, on the pool's only worker; fork_mode.c makes the profile
+ *   before there are workers. Everything stands in profile.c.
  */
 #ifndef DAEMON_CORE_PROFILE_H
 #define DAEMON_CORE_PROFILE_H

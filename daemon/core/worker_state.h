@@ -104,7 +104,7 @@ struct asides {
 	 * that was stolen altogether stays until it has ended, or aside_bring_up() looks */
 	uint32_t rows[ASIDE_MAX];
 	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
-	/* the owner writes, others read (verdict.c) */
+	/* the owner writes, others read (abort.c, slice_signal.c) */
 	_Atomic uint32_t n;
 };
 

@@ -14,7 +14,8 @@
  *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The worker whose deque it is, between two strands. verdict.c and alarm.c read asides.n.
+ *   The worker whose deque it is, between two strands. abort.c and slice_signal.c read
+ *   asides.n.
  *
  * INVARIANTS
  *   I1. Only private entries are moved: all that is public is taken back first, and published again

@@ -10,8 +10,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   A worker whose C activations end here: a frame does not fit where it should stand, or goes on
- *   in the loop (strand.c). Its signal handler, while they live on (strand_attend.c); so the same
- *   frames may be walked once more, which FK_PARTED tells.
+ *   in the loop (worker_thread.c). Its signal handler, while they live on (strand_attend.c); so
+ *   the same frames may be walked once more, which FK_PARTED tells.
  */
 #include "daemon/engine/strand_internal.h"
 

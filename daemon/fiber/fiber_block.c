@@ -21,8 +21,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fk_rt_fiber_block_begin(), fk_rt_fiber_block_end(): fibers. fiber_block(): the loop of a
- *   worker. fiber_blocks_cancel(): any thread of the pool. fiber_on_side(): any, also in a handler
- *   of signals. fiber_sides_init(), fiber_sides_fini(): the pool's main thread, before there are
+ *   worker. fiber_blocks_cancel(): any thread of the pool. fiber_on_side(): any.
+ *   fiber_sides_init(), fiber_sides_fini(): the pool's main thread, before there are
  *   workers and when they have ended.
  *
  * INVARIANTS

@@ -39,7 +39,7 @@ static uint64_t line_charge(struct conn_table *table, uint32_t uid, uint64_t now
 	return quota_charge(&table->pace, uid, conn_cost(table, uid, QUOTA_CONNECT_NS), now);
 }
 
-/* Refuses one that is no session. */
+/* Refuses one that has no struct conn. */
 static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
 			const struct admission_verdict *verdict)
 {

@@ -107,8 +107,8 @@ struct poolproc {
 	struct poolproc_message **last;
 };
 
-/* hangups: they get the channel of each pool that has ended. store: it has the pidfd of each that
- * runs, as STORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
+/* closer: gets the channel of each pool that has ended. store: it has the pidfd of each that runs,
+ * as STORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
 int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 		  const struct options *options, const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */

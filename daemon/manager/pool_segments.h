@@ -57,7 +57,7 @@ struct saved_geometry pool_segments_geometry(const struct options *options, uint
  * Makes both segments, for so many workers, or takes over what there is; options and saved state
  * stay the caller's, and have to stay. What the board says stands there after the first
  * pool_segments_write(). Returns 0, or a negative errno with what could not be done. The
- * descriptors are the fronts' then.
+ * descriptors are pool_segments' then.
  */
 int pool_segments_init(struct pool_segments *pool_segments, const struct options *options,
 		       uint32_t n_workers, const struct pool_segments_inherited *inherited,

@@ -26,9 +26,9 @@
  *       slots is nobody's: a user's who was there before, perhaps, whose removal died with us.
  *   I3. A tenant's slot is taken before any client's that needs it, for the store gets their
  *       descriptors in this order; and it is free after all of these.
- *   I4. Up to the clients it is the same in each version of forkd, and larger rosters are longer:
- *       so of one that this forkd does not know it can still end each job. The rest is believed if
- *       it is known, saved_is_known().
+ *   I4. Up to the clients it is the same in each version of forkd, and one with more slots
+ *       is longer: so of one that this forkd does not know it can still end each job. The rest is
+ *       believed if it is known, saved_is_known().
  *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
  *       counts them, and SAVED_TRIES is the end of it. The living says that it is no such manager
  *       (saved_acquit()); of the dead a job counts that has ended since it was ready.

@@ -10,7 +10,7 @@ struct options;
 struct poolproc;
 
 /*
- * Sets an option of the fronts', for this pool and all later ones.
+ * Sets an option of pool_segments, for this pool and all later ones.
  * Returns 0 with the value it had, or a negative errno with a line that says why.
  */
 int settings_change(struct options *options, struct pool_segments *pool_segments,

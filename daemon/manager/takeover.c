@@ -4,11 +4,11 @@
  *
  * WHAT IT IS
  *   Sockets, segments and pidfds of the last manager are in the service manager's store, whoever it
- *   was and however it ended; what it knew of them is in its roster. Clients notice nothing: their
- *   sockets have never been closed, and what they submit or cancel meanwhile stands in segments.
- *   The pool is not taken over: it is another process's child, perhaps of another version. It is
- *   killed, and what becomes of its jobs is what becomes of those of a pool that has died
- *   (job_recovery.c), but that none is suspected.
+ *   was and however it ended; what it knew of them is in its saved state. Clients notice
+ *   nothing: their sockets have never been closed, and what they submit or cancel meanwhile stands
+ *   in segments. The pool is not taken over: it is another process's child, perhaps of another
+ *   version. It is killed, and what becomes of its jobs is what becomes of those of a pool that
+ *   has died (job_recovery.c), but that none is suspected.
  *
  *	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
  *	                                   |

@@ -50,14 +50,15 @@ bool takeover_had_cpus(const struct takeover *takeover, const struct hwloc_bitma
 
 /*
  * If this forkd cannot go on from what was left, each job has its outcome, each connection its end,
- * the store is empty, and there is a new roster.
+ * the store is empty, and there is a new saved state.
  * geometry: of what this one is to make. cpus: of the workers.
  * Returns 0, or a negative errno: a new saved state cannot be made.
  */
 int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
 		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus);
 
-/* Board and arena are there: what is new goes into the store. They are the fronts' from now on. */
+/* Board and arena are there: what is new goes into the store. Their descriptors are pool_segments'
+ * from now on. */
 void takeover_share(struct takeover *takeover, struct store *store,
 		    const struct pool_segments *pool_segments);
 

@@ -111,7 +111,7 @@ void tenants_mark_all(struct tenants *tenants);
 void tenants_ring(struct tenants *tenants);
 
 /* Takes over what a former manager had, as the saved state has it; no pool is alive. Before any
- * session. Returns 0, or what was short: nobody is given up then. */
+ * connection. Returns 0, or what was short: nobody is given up then. */
 int tenants_adopt(struct tenants *tenants);
 /* A connection that a former manager had is there. False if its tenant is not, or is another uid's.
  */

@@ -89,7 +89,7 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 
 void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 {
-	/* A job that has ended closed the account itself (root.c). */
+	/* A job that has ended closed the account itself (job_end.c). */
 	if (account_row(&w->job.account) != job)
 		intake_account(w, job, false, now ? now : clock_ns());
 	w->job.row = job;

@@ -299,7 +299,7 @@ static void mark_rings(uint32_t tenant)
 	}
 }
 
-/* What the manager does after a pool's death: manager_on_exit(), then conn_tell_pool(). */
+/* What the manager does after a pool's death: manager_on_died(), then conn_tell_pool(). */
 static void next_pool(void)
 {
 	struct recover_report report;

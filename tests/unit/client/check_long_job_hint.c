@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lasting: which job can wait, by those that were waited for. */
+/* long_job_hint: which job can wait, by those that were waited for. */
 #include "client/lib/long_job_hint.h"
 #include "tests/support/check_unit.h"
 
@@ -79,6 +79,6 @@ START_TEST(a_job_that_did_not_run_is_none_that_was_long)
 }
 END_TEST
 
-CHECK_MAIN("lasting", a_job_of_which_nothing_is_known_cannot_wait,
+CHECK_MAIN("long_job_hint", a_job_of_which_nothing_is_known_cannot_wait,
 	   each_job_that_was_long_lets_one_wait, a_short_job_or_another_task_begins_anew,
 	   a_job_that_did_not_run_is_none_that_was_long)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many: waiting for any, and for all, of many jobs. Against tests/support/fake.h;
+ * wait_many: waiting for any, and for all, of many jobs. Against tests/support/fake.h;
  * tests/model/watch.c has the interleavings of the count of ends.
  */
 #include <errno.h>
@@ -300,7 +300,7 @@ START_TEST(wait_for_any_or_all_ends_when_the_daemon_is_gone)
 }
 END_TEST
 
-CHECK_MAIN("many", the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them,
+CHECK_MAIN("wait_many", the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them,
 	   an_end_that_was_not_counted_is_found_all_the_same,
 	   a_single_wait_and_one_for_any_of_many_are_both_told,
 	   the_first_of_those_that_have_ended_is_named,

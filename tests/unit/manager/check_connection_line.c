@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* session_line - the order in which connections that come too fast are greeted */
+/* connection_line - the order in which connections that come too fast are greeted */
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>

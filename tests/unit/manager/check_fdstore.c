@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store: what the service manager is told to keep, in its order and up to its limit, also while it
- * does not read. tests/unit/manager/check_fdstore_inherit.c has what it gives back.
+ * fdstore: what the service manager is told to keep, in its order and up to its limit, also while
+ * it does not read. tests/unit/manager/check_fdstore_inherit.c has what it gives back.
  */
 #include <errno.h>
 #include <poll.h>

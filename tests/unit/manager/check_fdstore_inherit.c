@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_inherit: what the service manager gives back to the next forkd.
+ * fdstore_inherit: what the service manager gives back to the next forkd.
  * tests/unit/manager/check_fdstore.c has what it is told to keep.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recover: the whole table of daemon/manager/job_recovery.c on an arena made by hand, one record
- * for each cell.
+ * job_recovery: the whole table of daemon/manager/job_recovery.c on an arena made by hand, one
+ * record for each cell.
  */
 #include "daemon/manager/job_recovery.h"
 

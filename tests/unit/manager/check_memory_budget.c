@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget: what is auto comes to, what fits and what does not, and what a refusal says; a table of
- * sizes. And that forkd's own tables are no larger than it is said there.
+ * memory_budget: what is auto comes to, what fits and what does not, and what a refusal says; a
+ * table of sizes. And that forkd's own tables are no larger than it is said there.
  */
 #include "daemon/manager/memory_budget.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ceiling: the limits of control groups of both versions, in a folder that stands for the system's.
+ * memory_limit: the limits of control groups of both versions, in a folder that stands for the
+ * system's.
  * check_memory has a real group, where one can be made.
  */
 #define CHECK_SETUP    begin

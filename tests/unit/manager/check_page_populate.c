@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pages - a segment's pages are made and given back piece by piece, and all of them */
+/* page_populate - a segment's pages are made and given back piece by piece, and all of them */
 #include "daemon/manager/page_populate.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pulse: how long a pool owes its manager an answer, by tables of what looks have found.
+ * pool_watchdog: how long a pool owes its manager an answer, by tables of what looks have found.
  * tests/scenario/check_hanging.c does it with a real forkd.
  */
 #include "daemon/manager/pool_watchdog.h"

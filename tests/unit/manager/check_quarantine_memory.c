@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quarantine - what the next manager reads of crashes, wherever the last one was killed */
+/* quarantine_memory - what the next manager reads of crashes, wherever the last one was killed */
 #include "daemon/manager/quarantine.h"
 
 #include <stdio.h>
