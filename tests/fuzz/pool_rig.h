@@ -16,6 +16,8 @@
 /* Its macros do nothing where there is no AddressSanitizer. */
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
+#pragma weak __lsan_register_root_region
 #else
 #define ASAN_POISON_MEMORY_REGION(base, size)	((void)(base), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(base, size) ((void)(base), (void)(size))
@@ -344,6 +346,11 @@ static void set_up(void)
 	FUZZ_ASSERT(options_init(&options) == 0);
 	pool = pool_new();
 	FUZZ_ASSERT(pool);
+#if __has_include(<sanitizer/lsan_interface.h>)
+	/* LeakSanitizer looks at no mapping but the heap by itself. */
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(pool, pool->size);
+#endif
 	pool->options = &options;
 	channel_init(&pool->channel, -1);
 	pool->n_workers = WORKERS;
