@@ -32,7 +32,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 		.kind = kind,
 		.stack = stack,
 	};
-	struct fiber *self = fiber_self(), *f;
+	struct fiber *self = fiber_self(), *f = NULL;
 	struct worker *w;
 	bool asked;
 	int r;
