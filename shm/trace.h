@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/trace.h - what workers have done lately, for who traces
+ * shm/trace.h - what workers have done lately, for clients that trace
  *
  * WHO WRITES, WHO READS
  *   A segment of its own, that the manager makes when somebody begins to trace and nobody else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clients.c - forkctl clients: who is connected, and what each has used */
+/* clients.c - forkctl clients: the connections, and what each has used */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/lib/client.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crashes.c - forkctl crashes: how pools have died, and who is blamed
+ * crashes.c - forkctl crashes: how pools have died, and which job is blamed
  *
  * Everything comes from the board, the newest last. A crash meanwhile may spoil the oldest line.
  */

@@ -228,7 +228,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		return -EINVAL;
 	if (n > client->n_jobs)
 		return -E2BIG;
-	/* A daemon that goes right after this is found by who waits. */
+	/* If the daemon ends right after this, the thread that waits finds out. */
 	if (client_is_gone(client))
 		return -ECONNRESET;
 	for (size_t i = 0; i < n; i++) {

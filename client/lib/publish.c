@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * publish.c - which ring, into it, and who is woken
+ * publish.c - chooses a ring, publishes into it, wakes a worker
  *
  * The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* publish.h - which ring, into it, and who is woken */
+/* publish.h - chooses a ring, publishes into it, wakes a worker */
 #ifndef CLIENT_LIB_PUBLISH_H
 #define CLIENT_LIB_PUBLISH_H
 

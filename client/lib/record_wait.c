@@ -3,8 +3,8 @@
  * record_wait.c - a thread waits for free records of the job table
  *
  * INVARIANTS
- *   I1. Who waits for several slots takes all of them at once or none, and holds nothing while it
- *       waits, no lock either: nobody waits for a slot that is in the hands of another who waits.
+ *   I1. A thread that waits for several slots takes all of them at once or none. It holds no slot
+ *       and no lock while it waits, so no thread waits for a slot that a waiting thread holds.
  *       The price: one that waits for many may be overtaken by those that want fewer.
  *   I2. A slot that comes free wakes one of those that wait for one; if somebody waits for several
  *       it wakes all, because the one that is woken may be content with nothing less.

@@ -63,7 +63,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 
 	if (size != task->signature.args_size || flags & ~(FK_IDEMPOTENT | FK_WAIT_ROOM))
 		return -EINVAL;
-	/* A daemon that goes right after this is found by who waits. */
+	/* If the daemon ends right after this, the thread that waits finds out. */
 	if (unlikely(client_is_gone(client)))
 		return -ECONNRESET;
 	err = task_check(client, task);

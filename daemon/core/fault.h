@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fault.h - a task that ends the pool: who is to blame, for the manager to read
+ * fault.h - a task that ends the pool: the job to blame, for the manager to read
  *
  * WHAT IT IS
  *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for

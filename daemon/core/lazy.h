@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lazy.h - the lazy scheduler's policy: who looks for work, who sleeps, who is woken
+ * lazy.h - the lazy scheduler's policy: which workers search, sleep and are woken
  *
  * WHAT IT IS
  *   The census of the workers, and every step from one state to another. What wakes and sleeps

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry.h - who is there: the pool's copy of what it knows of tenants and clients
+ * registry.h - the tenants and clients that the pool knows of
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   registry_map_*, registry_unmap_client(), registry_show_*, registry_strand(), registry_gone():

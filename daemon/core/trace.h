@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h - what a worker does, told to who traces and to who has a probe there
+ * trace.h - events and probes of what a worker does
  *
  * WHAT IT IS
  *   The places where something is told: each is one call there, and an event (shm/trace.h), a probe

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strand_internal.h - who holds a frame and who owns a stack; what the parts of strand share
+ * strand_internal.h - holders of frames, owners of stacks; what the parts of strand share
  *
  * THE PARTS
  *   strand.c         the table of all cases; fork, pop, join and end of a task

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topology.c - which CPU each worker is pinned to, its group, and who is near to whom
+ * topology.c - which CPU each worker is pinned to, its group, and the distances between workers
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager at its start, to know how many workers there are, and on which CPUs; each pool at

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* topology.h - which CPU each worker is pinned to, its group, and who is near to whom */
+/* topology.h - which CPU each worker is pinned to, its group, and the distances */
 #ifndef DAEMON_HOST_TOPOLOGY_H
 #define DAEMON_HOST_TOPOLOGY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intake_turn.c - who comes, and when, while all workers are busy and jobs wait
+ * intake_turn.c - which worker looks, and when, while all are busy and jobs wait
  *
  * WHAT IT IS
  *   Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far

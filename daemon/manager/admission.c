@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * admission.c - what is answered to those who connect
+ * admission.c - answers the first message of a connection
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   connection.c, on the manager's only thread. Nothing here looks at the system or at a table:

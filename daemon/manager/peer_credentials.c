@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer_credentials.c - who is at the other end of a connection
+ * peer_credentials.c - the process at the other end of a connection
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client before its pidfd is had: it is refused, in words, when it has said HELLO, or somebody

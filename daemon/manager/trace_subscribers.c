@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_subscribers.c - who traces what workers do
+ * trace_subscribers.c - the connections that trace workers
  *
  *	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
  *	                                 <--PROTO_POOL_TRACED--

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fair.c - who goes first
+ * fair.c - which job goes first
  *
  * WHAT IT IS
  *   Whoever is furthest behind in virtual time goes first, in three levels: the tenant with the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fair.h - who goes first: weighted virtual time of CPU used, by uid, connection and job
+ * fair.h - which job goes first: weighted virtual time of CPU used, by uid, connection and job
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers and the dispatcher, through intake.c; the channel's thread adds tenants and clients.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vtime.h - virtual time of tenants and connections: who is how far, and who is there
+ * vtime.h - virtual time of tenants and connections: how far each is, and which are there
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fair.c and fairq.c, with the lock of fair held, but for what is pure arithmetic. It alone

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.c - forkctl check: does it matter who runs which part of a task, and when?
+ * check.c - forkctl check: does a result depend on the schedule of a task?
  *
  * Runs calls of a module's tasks in private forkds, one after the other (run.c), and compares what
  * comes out byte for byte (compare.c). This file knows which calls are checked, and in which runs.
