@@ -26,7 +26,7 @@
 #include "daemon/host/confine.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/spawn.h"
-#include "daemon/pool/pool.h"
+#include "daemon/pool/process.h"
 #include "daemon/manager/reload_trial_main.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */

@@ -154,7 +154,7 @@ struct board_client {
 				  * and to where a worker left a job: board_client_cpu() */
 	/* one worker at a time writes */
 	_Atomic uint64_t vtime_ns; /* cpu_ns, and time asleep, by weight: of weight 100 at its
-				    * own pace; vtime.c */
+				    * own pace; virtual_time.c */
 	_Atomic uint32_t weight;   /* among the connections of its uid */
 	/* the workers, as above: jobs that this pool has taken up, and those that had ended before,
 	 * modulo 2^32; what it is ahead of jobs has not ended yet */
@@ -250,7 +250,7 @@ struct board_counters {
 #undef COUNTER
 } __attribute__((aligned(64)));
 
-/* Work and span of the last job of a pool that profiles: daemon/core/profile.c. Times in
+/* Work and span of the last job of a pool that profiles: daemon/core/work_span.c. Times in
  * picoseconds. */
 struct board_profile {
 	_Atomic uint64_t jobs; /* profiled so far */

@@ -20,7 +20,7 @@
  *   lets the word name the first of the rest, before a job of the part can end (ring_repoint()):
  *   by the time that another pool walks it, the records of the part may be of other chains. A pool
  *   that died in a walk has not come to that: the next one does it before any job of the part can
- *   run (daemon/jobs/requeue.h, I1).
+ *   run (daemon/jobs/queue_recovery.h, I1).
  *
  * PLACES
  *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.

@@ -27,8 +27,8 @@
  *	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
  *	LOOKING   a thief: will look at every ring before it sleeps
  *	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
- *	PARKED    a worker that is not to run now (daemon/sched/park.h): it waits on the word, too,
- *		  and a publisher leaves it alone, as if it were BUSY for ever
+ *	PARKED    a worker that is not to run now (daemon/sched/cpu_parking.h): it waits on the
+ *		  word, too, and a publisher leaves it alone, as if it were BUSY for ever
  *	DOZING    the dispatcher sleeps, and a busy worker's alarm is set, at which that looks at
  *		  the rings: a publisher whose job can wait so long leaves it alone; others wake it
  *
@@ -52,7 +52,7 @@
  *	rings that follows the worker's fence sees P. It takes P, or, having become BUSY with
  *	something else, passes the duty on.
  *	A worker that leaves while others of its cell look for work leaves that look to them: the
- *	last one that leaves looks for all (daemon/core/lazy.h, L6).
+ *	last one that leaves looks for all (daemon/core/lazy_policy.h, L6).
  *   W3. It reads BUSY from all. The dispatcher is woken and raises attention until the rings are
  *	empty; a worker serves it at its next fork, or on ending its strand becomes LOOKING.
  *   W4. Passing on ends: each pass is made by a worker that turned BUSY, and there are finitely
@@ -69,7 +69,7 @@
  *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
  *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
  *	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
- *	come for these by themselves (daemon/jobs/intake_turn.c). That is true for W2: the look
+ *	come for these by themselves (daemon/jobs/time_slice.c). That is true for W2: the look
  *	comes without being asked for, and a look that finds nothing ends the ticks only after the
  *	steps of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
  *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
@@ -80,11 +80,11 @@
  *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
  *	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
  *	fork, or the next after its mail; if it comes to none for 2 ms the dispatcher is woken
- *	(daemon/sched/alarm.c). And the one whose fence is the last of those that end finds none
- *	set, and the word DOZING, if its fence comes after the dispatcher's; if it comes before, the
- *	dispatcher finds none. So the dispatcher is awake after the publisher's read, and looks at
- *	all rings before it rests (W8). Whoever else turns from BUSY looks by itself, and so does
- *	each worker at each end.
+ *	(daemon/sched/slice_timer.c). And the one whose fence is the last of those that end finds
+ *	none set, and the word DOZING, if its fence comes after the dispatcher's; if it comes
+ *	before, the dispatcher finds none. So the dispatcher is awake after the publisher's read,
+ *	and looks at all rings before it rests (W8). Whoever else turns from BUSY looks by itself,
+ *	and so does each worker at each end.
  *   W10. A client can move each sleeper of the board's words to a word of its own, where it stays
  *	after the client's end. So the pool's threads sleep on two words: the board's and a bell,
  *	which no client maps (daemon/core/bell.h). The pool and the manager wake by the bell alone:
@@ -218,7 +218,8 @@ static inline void wake_published(void)
 {
 	/* ORDER wake/sleep [W]: full, between the publication and the look at the words; W1, W2.
 	 * ORDER wake/busy [W]: the same fence; W2, W3.
-	 * ORDER wake/ring [A1]: the same fence, before the look at a worker's alarm (alarm.c). */
+	 * ORDER wake/ring [A1]: the same fence, before the look at a worker's alarm
+	 * (slice_timer.c). */
 	fence_full();
 }
 

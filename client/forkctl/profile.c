@@ -2,7 +2,7 @@
 /*
  * profile.c - forkctl profile: work, span and parallelism of a job
  *
- * Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/profile.c,
+ * Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/work_span.c,
  * which leaves work and span on the board, and as it is on all workers. Prints what follows from
  * them: parallelism, and between which bounds the speedup on P workers is (below, Brent's bound
  * with the burdened span; above, P and the parallelism).

@@ -16,7 +16,7 @@
 
 #include "common/util.h"
 
-#define PACK_ALIGN 8u /* bytes: daemon/jobs/record.c refuses buffers that start elsewhere */
+#define PACK_ALIGN 8u /* bytes: daemon/jobs/job_input.c refuses buffers that start elsewhere */
 
 _Static_assert(sizeof(struct fk_ref) == sizeof(struct job_ref), "one reference, two names");
 

@@ -5,7 +5,7 @@
 
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/core/profile.h"
+#include "daemon/core/work_span.h"
 
 int pool_set_fork_mode(struct pool *pool)
 {

@@ -12,11 +12,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/core/channel.h"
-#include "daemon/core/halt.h"
-#include "daemon/core/lazy.h"
-#include "daemon/core/permit.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/shutdown.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/task_permission.h"
+#include "daemon/core/clients.h"
 #include "daemon/host/module.h"
 #include "shm/limits.h"
 
@@ -38,14 +38,15 @@ struct trace;
 struct victims;
 struct worker;
 
-#define POOL_RUNNING  0u
-#define POOL_ENDING   1u /* workers leave as soon as they find nothing */
-#define POOL_DRAINING 2u /* and above, each time another: runs what is queued, or halts (halt.h) */
+#define POOL_RUNNING 0u
+#define POOL_ENDING  1u /* workers leave as soon as they find nothing */
+#define POOL_DRAINING                                                                              \
+	2u /* and above, each time another: runs what is queued, or halts (shutdown.h) */
 
 /* What is kept for each row of the ledger. */
 struct pool_rows {
-	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
-	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
+	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stacklet.h, I3 */
+	_Atomic uint64_t *verdicts;    /* of each row, see job_abort.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 };
 

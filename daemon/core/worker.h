@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/relaxed.h"
-#include "daemon/core/attend.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/request_word.h"
+#include "daemon/core/steal_policy.h"
 #include "daemon/core/worker_state.h"
 #include "shm/board.h"
 #include "shm/proto.h"

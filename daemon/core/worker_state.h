@@ -15,12 +15,12 @@
 #include <time.h>
 
 #include "common/util.h"
-#include "daemon/core/account.h"
+#include "daemon/core/cpu_account.h"
 #include "daemon/core/deque.h"
-#include "daemon/core/inbox.h"
-#include "daemon/core/spin.h"
-#include "daemon/core/stack.h"
-#include "daemon/core/switch.h"
+#include "daemon/core/mailbox.h"
+#include "daemon/core/spin_policy.h"
+#include "daemon/core/stacklet.h"
+#include "daemon/core/context_switch.h"
 
 struct board_counters;
 struct board_worker;
@@ -52,7 +52,7 @@ struct worker_engine {
 	struct fk_stack *top;	 /* that one's top stacklet */
 	struct fk_frame *next;	 /* to be run next by the loop */
 	struct fk_frame *unwind; /* the same, of a job that has failed */
-	struct fk_frame *base;	 /* see strand_internal.h, O4 */
+	struct fk_frame *base;	 /* see engine_internal.h, O4 */
 	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
 	struct fk_frame nobody; /* of a child that got no frame */
 	struct switch_context loop; /* where fibers come back to: fiber.c */
@@ -81,7 +81,8 @@ struct worker_requests {
 	 * the one that follows, ns; see work_search.c, ASKING */
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
-	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */
+	/* the dispatcher writes: it runs only what no other may, see cpu_parking.h; and
+	 * hang_detector.h; rarely */
 	_Alignas(64) _Atomic uint32_t parked;
 	_Atomic uint32_t away; /* from its CPU, 1 + which: park_fetch() */
 	_Atomic uint64_t hang_asked;
@@ -90,7 +91,7 @@ struct worker_requests {
 
 /* The job that it runs. The owner writes. */
 struct worker_job {
-	struct account account; /* the job that is charged for its time: account.h */
+	struct account account; /* the job that is charged for its time: cpu_account.h */
 	struct ledger_worker *ledger;
 	uint32_t row;	   /* of the ledger, WORKER_NO_JOB for none */
 	uint64_t since;	   /* ns, CLOCK_MONOTONIC */
@@ -124,7 +125,7 @@ struct worker_roots {
 
 /* What a thief remembers. The owner writes. */
 struct worker_thief {
-	bool duty; /* worker_wake_one() at the next fork: lazy.h, L1 */
+	bool duty; /* worker_wake_one() at the next fork: lazy_policy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to victims */
@@ -146,7 +147,7 @@ struct worker_fiber {
 	uint32_t ended;		 /* on stacks of their own */
 };
 
-/* The timer of its time slice: sched/alarm.h. */
+/* The timer of its time slice: sched/slice_timer.h. */
 struct alarm {
 	pthread_mutex_t lock; /* of those that set it */
 	timer_t timer;

@@ -2,19 +2,19 @@
 # Fork, join and steal.
 
 libengine_la_SOURCES += \
-	daemon/engine/alloc.c \
-	daemon/engine/alloc.h \
-	daemon/engine/aside.c \
-	daemon/engine/aside.h \
+	daemon/engine/frame_alloc.c \
+	daemon/engine/frame_alloc.h \
+	daemon/engine/preempted.c \
+	daemon/engine/preempted.h \
 	daemon/engine/preempt_switch.c \
 	daemon/engine/preempt_switch.h \
-	daemon/engine/strand.c \
-	daemon/engine/strand.h \
-	daemon/engine/strand_attend.c \
-	daemon/engine/strand_hold.c \
-	daemon/engine/strand_internal.h \
-	daemon/engine/strand_kept.c \
-	daemon/engine/strand_part.c \
-	daemon/engine/strand_run.c \
-	daemon/engine/strand_unwind.c \
+	daemon/engine/slow_path.c \
+	daemon/engine/slow_path.h \
+	daemon/engine/safepoint.c \
+	daemon/engine/ownership.c \
+	daemon/engine/engine_internal.h \
+	daemon/engine/self_steal.c \
+	daemon/engine/promote.c \
+	daemon/engine/resume.c \
+	daemon/engine/unwind.c \
 	daemon/engine/task_failure.c

@@ -6,9 +6,10 @@
  *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
  *   newest entry of the deque, and what runs first runs above it. A job whose child went to another
  *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a
- *   machine with no idle thief. So the worker has an alarm (alarm.h): it is summoned, and at the
- *   next fork it asks who is further behind (fair.c), and when that may change. If it is one that
- *   waits, the running frame is set aside, and the other one's entries are moved to the newest end:
+ *   machine with no idle thief. So the worker has an alarm (slice_timer.h): it is summoned, and at
+ *   the next fork it asks who is further behind (fair_queue.c), and when that may change. If it is
+ *   one that waits, the running frame is set aside, and the other one's entries are moved to the
+ *   newest end:
  *
  *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
  *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)
@@ -21,7 +22,7 @@
  *   I1. Only private entries are moved: all that is public is taken back first, and published again
  *       afterwards. A thief that read an entry while it moved loses its CAS (deque.h, I3).
  *   I2. Entries of one job keep their order, so thieves go on taking a job's oldest first.
- *   I3. Nothing runs, so no C activation is alive that an entry belongs to (strand_internal.h, O4):
+ *   I3. Nothing runs, so no C activation is alive that an entry belongs to (engine_internal.h, O4):
  *       every entry is a frame that anybody may resume, and no order between jobs has to be kept. A
  *       child that ends and does not find its parent as the newest entry leaves it there, as if it
  *       had been stolen; who pops it afterwards counts that as a steal.
@@ -39,11 +40,11 @@
 #include "daemon/core/deque.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/job_abort.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/engine/aside.h"
-#include "daemon/engine/strand.h"
+#include "daemon/engine/preempted.h"
+#include "daemon/engine/slow_path.h"
 #include "shm/ledger.h"
 
 #define ASIDE_SHARE 16u

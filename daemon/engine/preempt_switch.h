@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* preempt_switch.h - the jobs of aside.h take turns */
+/* preempt_switch.h - the jobs of preempted.h take turns */
 #ifndef DAEMON_ENGINE_PREEMPT_SWITCH_H
 #define DAEMON_ENGINE_PREEMPT_SWITCH_H
 

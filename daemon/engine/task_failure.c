@@ -8,7 +8,7 @@
 #include "common/util.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 
 void fk_rt_fail(struct fk_worker *fk, int code)
 {

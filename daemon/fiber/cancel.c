@@ -3,7 +3,7 @@
  * cancel.c - the fibers of a job that is over wait no more
  *
  * INVARIANTS
- *   I1. A family is told once, for its job is over for good. It lives meanwhile (fiber_family.c,
+ *   I1. A family is told once, for its job is over for good. It lives meanwhile (scope.c,
  *       I1).
  *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks. The
  *       thread that cancels has put the verdict there before it looks at the list. Both take the
@@ -15,10 +15,10 @@
 
 #include "common/list.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/verdict.h"
-#include "daemon/fiber/fiber_block.h"
-#include "daemon/fiber/fiber_family.h"
-#include "daemon/fiber/fiber_io.h"
+#include "daemon/core/job_abort.h"
+#include "daemon/fiber/blocking_section.h"
+#include "daemon/fiber/scope.h"
+#include "daemon/fiber/io.h"
 #include "daemon/fiber/ready.h"
 
 #define FIBER_TELL 64u /* that are cancelled with the lock held */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* counter.h - counters of authors, by fiber_counter.h */
+/* counter.h - counters of authors, by wait_counter.h */
 #ifndef DAEMON_FIBER_COUNTER_H
 #define DAEMON_FIBER_COUNTER_H
 

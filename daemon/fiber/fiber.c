@@ -20,7 +20,7 @@
  *   Else that is public once somebody asks, as with frames: fiber_resume() looks each time, and so
  *   does a fiber that spawns.
  *
- *   In a section that may block (fiber_block.c) it runs on a thread that is no worker.
+ *   In a section that may block (blocking_section.c) it runs on a thread that is no worker.
  *
  *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
  *	 ^              |  <-------------switch-----------------'
@@ -31,7 +31,7 @@
  *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a
  *       deque or an inbox by who has made it, before it ran; by fiber_left(), when fiber_resume()
  *       is back on the loop's stack, and all that the fiber needs is in its context; or by who has
- *       woken it and was told to (fiber_park.h, I3): that one has found that fiber_left() had said
+ *       woken it and was told to (park_word.h, I3): that one has found that fiber_left() had said
  *       so. Who finds it in the deque has acquired what was stored before it was put there.
  *   I2. Its stack is given back by fiber_left() alone, for the same reason.
  *   I3. What is asked of the worker that a fiber is on (worker_self(), head.worker) is asked again
@@ -45,23 +45,23 @@
 #include <stdlib.h>
 
 #include "common/relaxed.h"
-#include "daemon/core/fault.h"
+#include "daemon/core/crash_handler.h"
 #include "daemon/core/hooks.h"
-#include "daemon/core/inbox.h"
+#include "daemon/core/mailbox.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/switch.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/context_switch.h"
+#include "daemon/core/job_abort.h"
 #include "daemon/core/worker.h"
-#include "daemon/engine/aside.h"
-#include "daemon/engine/strand_internal.h"
+#include "daemon/engine/preempted.h"
+#include "daemon/engine/engine_internal.h"
 #include "daemon/fiber/counter.h"
 #include "daemon/fiber/create.h"
-#include "daemon/fiber/fiber_berth.h"
-#include "daemon/fiber/fiber_block.h"
-#include "daemon/fiber/fiber_call.h"
-#include "daemon/fiber/fiber_family.h"
-#include "daemon/fiber/fiber_io.h"
-#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/shared_stack.h"
+#include "daemon/fiber/blocking_section.h"
+#include "daemon/fiber/frame_bridge.h"
+#include "daemon/fiber/scope.h"
+#include "daemon/fiber/io.h"
+#include "daemon/fiber/slab.h"
 #include "daemon/fiber/ready.h"
 #include "daemon/fiber/self.h"
 #include "daemon/fiber/timer_heap.h"
@@ -91,7 +91,8 @@ static int fibers_reserve(struct pool *pool)
 		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
 		options.space /= 2;
 	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
-	/* Where it cannot be bound its first user decides: layout.c has said so in the log. */
+	/* Where it cannot be bound its first user decides: arena_layout.c has said so in the
+	 * log. */
 	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
 		size_t size;
 		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);

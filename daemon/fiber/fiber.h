@@ -10,14 +10,14 @@
  *   spawn.c          begins others; a frame begins a family
  *   create.c         records and stacks of fibers
  *   ready.c          what is to go on gets to a worker
- *   fiber_family.c   what belongs together: how it begins and ends
+ *   scope.c   what belongs together: how it begins and ends
  *   parked.c         lists of those that wait; cancel.c, stuck.c: how such waits end early
- *   counter.c        counters; fiber_wait.c, waits for them
- *   timer_heap.c     timers; fiber_time.c, waits for a time
- *   fiber_io.c       waits for input and output
- *   fiber_block.c    sections in which calls may block, on threads of their own
- *   fiber_call.c     fibers run frames
- *   fiber_stack.c    stacks of their own; fiber_berth.c, those that they share; fiber_memory.c,
+ *   counter.c        counters; wait.c, waits for them
+ *   timer_heap.c     timers; timer.c, waits for a time
+ *   io.c       waits for input and output
+ *   blocking_section.c    sections in which calls may block, on threads of their own
+ *   frame_bridge.c     fibers run frames
+ *   fiber_stack.c    stacks of their own; shared_stack.c, those that they share; slab.c,
  *                    memory for what they leave of these
  *
  * WORDS

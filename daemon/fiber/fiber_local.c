@@ -14,7 +14,7 @@
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
-#include "daemon/fiber/fiber_memory.h"
+#include "daemon/fiber/slab.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/self.h"
 

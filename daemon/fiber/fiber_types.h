@@ -17,12 +17,12 @@
 #include "common/util.h"
 #include "daemon/core/fiber_head.h"
 #include "daemon/core/fiber_stack.h"
-#include "daemon/core/switch.h"
+#include "daemon/core/context_switch.h"
 #include "daemon/core/vheap.h"
-#include "daemon/fiber/fiber_counter.h"
-#include "daemon/fiber/fiber_memory.h"
-#include "daemon/fiber/fiber_park.h"
-#include "daemon/fiber/poller.h"
+#include "daemon/fiber/wait_counter.h"
+#include "daemon/fiber/slab.h"
+#include "daemon/fiber/park_word.h"
+#include "daemon/fiber/io_poller.h"
 
 struct pool;
 
@@ -60,7 +60,7 @@ struct fiber_family {
 	struct fiber_shard shards[FIBER_SHARDS];
 };
 
-/* A stack that fibers share: fiber_berth.h. */
+/* A stack that fibers share: shared_stack.h. */
 struct fiber_berth {
 	/* the holder writes; others read where fibers are to be sent */
 	_Alignas(CACHE_LINE) _Atomic uint32_t holder; /* a worker's index */
@@ -166,7 +166,7 @@ struct fiber_times {
 	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
 };
 
-/* The threads for sections in which calls may block, and who waits for one: fiber_block.c. */
+/* The threads for sections in which calls may block, and who waits for one: blocking_section.c. */
 struct fiber_sides {
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t some;	/* fibers in the queue, or the end */

@@ -10,30 +10,30 @@ libengine_la_SOURCES += \
 	daemon/fiber/create.h \
 	daemon/fiber/fiber.c \
 	daemon/fiber/fiber.h \
-	daemon/fiber/fiber_berth.c \
-	daemon/fiber/fiber_berth.h \
-	daemon/fiber/fiber_block.c \
-	daemon/fiber/fiber_block.h \
-	daemon/fiber/fiber_call.c \
-	daemon/fiber/fiber_call.h \
-	daemon/fiber/fiber_counter.h \
-	daemon/fiber/fiber_family.c \
-	daemon/fiber/fiber_family.h \
-	daemon/fiber/fiber_io.c \
-	daemon/fiber/fiber_io.h \
+	daemon/fiber/shared_stack.c \
+	daemon/fiber/shared_stack.h \
+	daemon/fiber/blocking_section.c \
+	daemon/fiber/blocking_section.h \
+	daemon/fiber/frame_bridge.c \
+	daemon/fiber/frame_bridge.h \
+	daemon/fiber/wait_counter.h \
+	daemon/fiber/scope.c \
+	daemon/fiber/scope.h \
+	daemon/fiber/io.c \
+	daemon/fiber/io.h \
 	daemon/fiber/fiber_local.c \
 	daemon/fiber/fiber_local.h \
-	daemon/fiber/fiber_memory.c \
-	daemon/fiber/fiber_memory.h \
-	daemon/fiber/fiber_park.h \
-	daemon/fiber/fiber_time.c \
-	daemon/fiber/fiber_time.h \
+	daemon/fiber/slab.c \
+	daemon/fiber/slab.h \
+	daemon/fiber/park_word.h \
+	daemon/fiber/timer.c \
+	daemon/fiber/timer.h \
 	daemon/fiber/fiber_types.h \
-	daemon/fiber/fiber_wait.c \
+	daemon/fiber/wait.c \
 	daemon/fiber/parked.c \
 	daemon/fiber/parked.h \
-	daemon/fiber/poller.c \
-	daemon/fiber/poller.h \
+	daemon/fiber/io_poller.c \
+	daemon/fiber/io_poller.h \
 	daemon/fiber/ready.c \
 	daemon/fiber/ready.h \
 	daemon/fiber/self.c \

@@ -10,10 +10,10 @@
 #include "daemon/fiber/ready.h"
 
 #include "daemon/core/hooks.h"
-#include "daemon/core/inbox.h"
+#include "daemon/core/mailbox.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
-#include "daemon/engine/strand_internal.h"
+#include "daemon/engine/engine_internal.h"
 #include "shm/board.h"
 #include "shm/wake.h"
 

@@ -4,8 +4,8 @@
 
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/switch.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/context_switch.h"
+#include "daemon/core/job_abort.h"
 #include "daemon/core/worker.h"
 
 struct fiber *fiber_self(void)
@@ -24,7 +24,7 @@ bool fiber_charge(struct worker *w, uint64_t bytes)
 {
 	_Atomic uint64_t *held = &w->pool->rows.stack_bytes[w->job.row];
 
-	/* Relaxed: a sum, as in stack.c. */
+	/* Relaxed: a sum, as in stacklet.c. */
 	if (add_relaxed(held, bytes) + bytes <= w->engine.cache.max) {
 		COUNT_ADD(w, fiber_bytes, bytes);
 		return true;

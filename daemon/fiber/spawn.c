@@ -10,14 +10,14 @@
 
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/profile.h"
+#include "daemon/core/work_span.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/worker.h"
-#include "daemon/engine/strand_internal.h"
+#include "daemon/engine/engine_internal.h"
 #include "daemon/fiber/counter.h"
 #include "daemon/fiber/create.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/fiber/fiber_family.h"
+#include "daemon/fiber/scope.h"
 #include "daemon/fiber/ready.h"
 #include "daemon/fiber/self.h"
 

@@ -30,7 +30,7 @@
 #include "common/list.h"
 #include "common/log.h"
 #include "common/relaxed.h"
-#include "daemon/core/fault.h"
+#include "daemon/core/crash_handler.h"
 #include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/parked.h"

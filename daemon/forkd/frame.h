@@ -8,10 +8,10 @@
  *   top of forkd/task.h, which includes this file.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Tasks, through macros, on workers; the pool (daemon/engine/strand.h).
+ *   Tasks, through macros, on workers; the pool (daemon/engine/slow_path.h).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A task that dies takes the pool with it: see daemon/pool/pool.c.
+ *   A task that dies takes the pool with it: see daemon/pool/process.c.
  */
 #ifndef FORKD_FRAME_H
 #define FORKD_FRAME_H
@@ -176,7 +176,7 @@ struct fk_use_FK_LEAF_not_return {
 	bool ended;
 };
 
-/* The runtime's slow paths, in the pool (daemon/engine/strand.h). Not for authors. */
+/* The runtime's slow paths, in the pool (daemon/engine/slow_path.h). Not for authors. */
 
 /* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
 FK_COLD void *fk_rt_place(struct fk_worker *w, char *sp, size_t size);

@@ -15,7 +15,7 @@
  *   I1. The filter is there before the first worker is made, and in all threads: those that a
  *       module's constructor has started get it too (TSYNC). What runs earlier is forkd's own code
  *       and the constructors of modules; they may open, start and connect what tasks need.
- *       The poller's ring is there as well (poller.c): what fibers read, write and accept by it
+ *       The poller's ring is there as well (io_poller.c): what fibers read, write and accept by it
  *       passes no filter, so it does that and no more. Who accepts needs a socket that listens,
  *       which a task cannot make.
  *   I2. The first row of the table that fits decides; then normal allows, strict denies.
@@ -35,10 +35,10 @@
  * WHAT IT CANNOT DO
  *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
  *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which its
- *   dispatcher binds when CPUs come and go (park.c), from other processes: what has the same uid
- *   can be bound to another CPU, the manager excepted. With a sanitizer or on valgrind nothing is
- *   done: its runtime opens files, forks to look for leaks, and has pages that can be written and
- *   executed.
+ *   dispatcher binds when CPUs come and go (cpu_parking.c), from other processes: what has the same
+ *   uid can be bound to another CPU, the manager excepted. With a sanitizer or on valgrind nothing
+ *   is done: its runtime opens files, forks to look for leaks, and has pages that can be written
+ *   and executed.
  */
 #include "daemon/host/confine.h"
 
@@ -138,7 +138,8 @@ struct confine_row {
 #define IF_OWN_PID(argument)	    CONFINE_OWN_PID, argument, 0
 #define IF_MANAGER(argument)	    CONFINE_MANAGER, argument, 0
 
-/* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped: hang.c. */
+/* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped:
+ * hang_detector.c. */
 #define DENY_STOPS(call, argument)                                                                 \
 	{ call, DENY, IF_EQUAL(argument, SIGSTOP) }, { call, DENY, IF_EQUAL(argument, SIGTSTP) },  \
 		{ call, DENY, IF_EQUAL(argument, SIGTTIN) },                                       \
@@ -239,7 +240,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_TIMERSLACK) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TIMERSLACK) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_DUMPABLE) },
-	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TID_ADDRESS) }, /* daemon/core/fault.c */
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TID_ADDRESS) }, /* daemon/core/crash_handler.c */
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_VMA) },
 	{ SYS_prctl, DENY },
 	{ SYS_seccomp, DENY },
@@ -356,7 +357,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_sigaltstack, ALLOW },
 	{ SYS_sysinfo, ALLOW },
 	{ SYS_time, ALLOW },
-	{ SYS_timer_create, ALLOW }, /* daemon/sched/alarm.h */
+	{ SYS_timer_create, ALLOW }, /* daemon/sched/slice_timer.h */
 	{ SYS_timer_delete, ALLOW },
 	{ SYS_timer_settime, ALLOW },
 	{ SYS_times, ALLOW },

@@ -41,9 +41,9 @@
  *       never after that. So a worker finds no task, or all of it. Neither the state nor the entry
  *       changes again in this process.
  *   J2. Between modules_join() and modules_enter() the manager sends what the new tasks may not be
- *       called by (permit.h): the entries have their names and hashes, and no worker starts them.
- *       The same thread stores these bits before MODULE_CALLABLE, so a worker that may start the
- *       task sees them.
+ *       called by (task_permission.h): the entries have their names and hashes, and no worker
+ *       starts them. The same thread stores these bits before MODULE_CALLABLE, so a worker that may
+ *       start the task sees them.
  *   J3. A task is on the board after it is callable: a client that finds it there submits, by way
  *       of a ring, to a worker that reads MODULE_CALLABLE. The new task has a place that no task
  *       ever had, or the one that a task of its name had on the board; no entry of another task

@@ -34,7 +34,7 @@
  * INVARIANTS
  *   I1. Every place is in what the first manager may use when it starts: the machine's CPUs, the
  *       cgroup's cpuset and the affinity that forkd was started with. What changes after that is
- *       followed by park.c.
+ *       followed by cpu_parking.c.
  *   I2. At least one place and one worker; at most LIMIT_WORKERS workers on this machine; no place
  *       without one.
  *   I3. Each worker is in one group, and each group has one.

@@ -10,13 +10,13 @@
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/core/channel.h"
+#include "daemon/core/manager_channel.h"
 #include "daemon/core/mapping.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/clients.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/jobs/abort.h"
-#include "daemon/jobs/vacate.h"
+#include "daemon/jobs/tenant_unmap.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
 #include "shm/limits.h"
@@ -156,7 +156,7 @@ void registry_unmap_client(struct pool *pool, uint32_t slot)
 	struct registry_client *client = &pool->registry.clients[slot];
 	void *segment = client->segment;
 
-	/* First: fault.c looks whether what is here is mapped. */
+	/* First: crash_handler.c looks whether what is here is mapped. */
 	client->segment = NULL;
 	segment_unmap(segment, client->segment_size);
 	/* Of the next one in this slot nothing is known yet, if it goes before it has rings. */

@@ -19,7 +19,7 @@
  *   I2. Who adds one that becomes the earliest wakes the dispatcher; for another it need not come
  *       earlier than it wanted to.
  *   I3. A job that is over is asked for, at each look, until it has ended or winds down: one that
- *       is QUEUED and in no queue comes to one, or starts (root.c, I2).
+ *       is QUEUED and in no queue comes to one, or starts (job.c, I2).
  */
 #ifndef DAEMON_JOBS_DEADLINE_H
 #define DAEMON_JOBS_DEADLINE_H

@@ -5,11 +5,11 @@
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/verdict_word.h"
+#include "daemon/core/abort_word.h"
 #include "daemon/jobs/abort.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/jobs/job_end.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* job_end.h - a job gets its one outcome: root.c, I1 */
+/* job_end.h - a job gets its one outcome: job.c, I1 */
 #ifndef DAEMON_JOBS_JOB_END_H
 #define DAEMON_JOBS_JOB_END_H
 
@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/clients.h"
 #include "daemon/forkd/frame.h"
-#include "daemon/jobs/record.h"
+#include "daemon/jobs/job_input.h"
 #include "shm/ledger.h"
 
 struct job;
 struct worker;
 
-/* The root frame of a job: root.c. */
+/* The root frame of a job: job.c. */
 struct root {
 	struct fk_frame fk;
 	struct pool *pool;
@@ -57,7 +57,7 @@ static inline void root_set_row(struct pool *pool, uint32_t at, uint32_t state, 
 void root_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
 
 /* Ends a job that nobody has started, with this outcome; its row is in the caller's hand, and
- * counts as given in fair.c. Any thread. */
+ * counts as given in fair_queue.c. Any thread. */
 void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
 
 /* This generation of the row's job is wanted to end. After it was made QUEUED. */

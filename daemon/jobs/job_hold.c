@@ -4,7 +4,7 @@
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/jobs/placed_jobs.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 
 void halt_begin(struct pool *pool)
 {

@@ -8,13 +8,13 @@ libpool_la_SOURCES += \
 	daemon/jobs/attach.h \
 	daemon/jobs/deadline.c \
 	daemon/jobs/deadline.h \
-	daemon/jobs/drain.c \
-	daemon/jobs/drain.h \
-	daemon/jobs/hang.c \
-	daemon/jobs/hang.h \
-	daemon/jobs/intake.c \
-	daemon/jobs/intake.h \
-	daemon/jobs/intake_turn.c \
+	daemon/jobs/ring_drain.c \
+	daemon/jobs/ring_drain.h \
+	daemon/jobs/hang_detector.c \
+	daemon/jobs/hang_detector.h \
+	daemon/jobs/job_batches.c \
+	daemon/jobs/job_batches.h \
+	daemon/jobs/time_slice.c \
 	daemon/jobs/job_cancel.c \
 	daemon/jobs/job_cancel.h \
 	daemon/jobs/job_end.c \
@@ -27,13 +27,13 @@ libpool_la_SOURCES += \
 	daemon/jobs/pending.h \
 	daemon/jobs/placed_jobs.c \
 	daemon/jobs/placed_jobs.h \
-	daemon/jobs/record.c \
-	daemon/jobs/record.h \
-	daemon/jobs/requeue.c \
-	daemon/jobs/requeue.h \
-	daemon/jobs/root.c \
-	daemon/jobs/root.h \
+	daemon/jobs/job_input.c \
+	daemon/jobs/job_input.h \
+	daemon/jobs/queue_recovery.c \
+	daemon/jobs/queue_recovery.h \
+	daemon/jobs/job.c \
+	daemon/jobs/job.h \
 	daemon/jobs/starved.c \
 	daemon/jobs/starved.h \
-	daemon/jobs/vacate.c \
-	daemon/jobs/vacate.h
+	daemon/jobs/tenant_unmap.c \
+	daemon/jobs/tenant_unmap.h

@@ -5,16 +5,16 @@
 
 #include "common/crash_site.h"
 #include "common/relaxed.h"
-#include "daemon/core/permit.h"
+#include "daemon/core/task_permission.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/clients.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/jobs/attach.h"
-#include "daemon/jobs/hang.h"
+#include "daemon/jobs/hang_detector.h"
 #include "daemon/jobs/job_end.h"
 #include "daemon/jobs/placed_jobs.h"
-#include "daemon/jobs/requeue.h"
-#include "daemon/sched/fair.h"
+#include "daemon/jobs/queue_recovery.h"
+#include "daemon/sched/fair_queue.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
@@ -78,7 +78,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	tenant = &pool->registry.tenants[slot];
 	fair_add_tenant(pool->fair, slot, weight);
 	/* The manager says it before each client. Not again as long as there is one that was told
-	 * the contrary, or will be (registry.h, I4). */
+	 * the contrary, or will be (clients.h, I4). */
 	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
 		return tenant->error;
 	tenant->told = true;

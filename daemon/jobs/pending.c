@@ -3,11 +3,11 @@
 
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/clients.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/jobs/drain.h"
-#include "daemon/sched/fair.h"
+#include "daemon/jobs/ring_drain.h"
+#include "daemon/sched/fair_queue.h"
 
 bool intake_pending(struct pool *pool)
 {

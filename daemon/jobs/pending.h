@@ -18,7 +18,7 @@ bool intake_mine(struct worker *worker);
 /* Both, but of the tenants only DRAIN_GLANCE, others each time: for one who will look again. */
 bool intake_glance(struct worker *worker);
 
-/* True if nobody has any work left for a pool that drains (registry.h, I2). */
+/* True if nobody has any work left for a pool that drains (clients.h, I2). */
 bool intake_is_empty(struct pool *pool);
 
 /* True if a queued job waits in a root deque, a ring or a queue. After a full fence: see

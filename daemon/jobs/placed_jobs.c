@@ -5,7 +5,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/host/topology.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/wake.h"

@@ -12,8 +12,8 @@
  *   - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
  *     root deque, continuations of its deque, fibers of its inbox;
  *   - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
- *     group. It is pinned again at the next look of park.c: within PARK_TICK, or, if all workers
- *     sleep by then, when one of them wakes up.
+ *     group. It is pinned again at the next look of cpu_parking.c: within PARK_TICK, or, if all
+ *     workers sleep by then, when one of them wakes up.
  *   A worker that was not starved loses nothing but the time of a move to another CPU.
  *
  * A JOB THAT IS TO END
@@ -43,8 +43,8 @@
  *   wait until it runs again, on another CPU.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   starved_check(): the dispatcher, while park.c looks after CPUs, not in a pool that sleeps.
- *   starved_expect(): any thread of the pool.
+ *   starved_check(): the dispatcher, while cpu_parking.c looks after CPUs, not in a pool that
+ *   sleeps. starved_expect(): any thread of the pool.
  *
  * WHAT IT DOES NOT SEE
  *   A worker that a client has woken, and that has not run since: its word says SLEEPING. The

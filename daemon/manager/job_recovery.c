@@ -21,7 +21,7 @@
  *   the next one is ready.
  *
  *   A QUEUED job may be of a chain whose word is still in its ring: the next pool sees to that word
- *   before it runs any (daemon/jobs/requeue.h, I1).
+ *   before it runs any (daemon/jobs/queue_recovery.h, I1).
  *
  *   * Where nobody can be blamed (kill -9, out of memory) a job that was put back once before for
  *     the same reason is LOST: it may be the culprit, and would take down every pool to come. A

@@ -108,7 +108,7 @@ static bool manager_on_accept(struct listener *listener, int fd)
 	return conn_accept(&container_of(listener, struct manager, listener)->conns, fd);
 }
 
-/* It asks once a second, while it works (park.h); a task could say so at any time. */
+/* It asks once a second, while it works (cpu_parking.h); a task could say so at any time. */
 static void manager_on_asks_cpus(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);

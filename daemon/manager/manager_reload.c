@@ -10,7 +10,7 @@
  *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
  *   library, because they may need what the pool has given up (confine.c); with confine = strict,
  *   because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
- *   another pool, by the rules of a planned end (halt.h): jobs that run end first, queued jobs
+ *   another pool, by the rules of a planned end (shutdown.h): jobs that run end first, queued jobs
  *   wait, and no client loses its connection. If jobs still run after the time that was asked for,
  *   the old pool resumes, and nothing has changed; only if the reload was asked for with force are
  *   they ended.
@@ -51,7 +51,7 @@
  *       (module.c), so queued jobs and clients that know the task continue with the new one.
  *   I5. When a reload is reported as over no job begins by the old settings: the pool has heard the
  *       new ones, or has ended, and the next one is told before it has any job.
- *   I6. The pool ends or resumes, and not both (halt.h, I3): if it has ended before it read
+ *   I6. The pool ends or resumes, and not both (shutdown.h, I3): if it has ended before it read
  *       PROTO_POOL_RESUME, the reload has succeeded.
  *   I7. A task of a module that the pool has loaded while it runs cannot be called before rules,
  *       quarantines and limits hold for it: they are sent after PROTO_POOL_LOADED and before

@@ -8,8 +8,8 @@
  *
  *	memory-total	all there is: told, or memory_limit.h
  *	  memory-max	what clients share with forkd: preallocated for each (client_segments.c)
- *	  arena-max	what jobs are run with: committed as it is used (stack.h)
- *	  module-memory	what tasks allocate themselves (allowance.h)
+ *	  arena-max	what jobs are run with: committed as it is used (stacklet.h)
+ *	  module-memory	what tasks allocate themselves (module_memory.h)
  *	  the rest	forkd's own: two processes, stacks and tables, and what the kernel has for
  *			them in its tables of pages
  *

@@ -3,9 +3,9 @@
  * pool_watchdog.h - whether the pool itself still does what it is told
  *
  * WHAT IT IS
- *   A task that hangs is the dispatcher's matter (hang.h). If the dispatcher or the channel's
- *   thread is stuck nobody in the pool notices: no client is taken on or let go of, no job that is
- *   late ends, while workers may go on. So the manager asks: the channel's thread reads
+ *   A task that hangs is the dispatcher's matter (hang_detector.h). If the dispatcher or the
+ *   channel's thread is stuck nobody in the pool notices: no client is taken on or let go of, no
+ *   job that is late ends, while workers may go on. So the manager asks: the channel's thread reads
  *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit,
  *   or a second if that is less, is killed; it is nobody's fault.
  *

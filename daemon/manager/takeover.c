@@ -16,7 +16,7 @@
  *
  *   Segments are as large as they are, and each worker has its place in them. So whatever of that
  *   the options leave open is as it was: it does not matter which CPUs and how much memory there
- *   are just now. Workers whose CPUs are missing park (park.h).
+ *   are just now. Workers whose CPUs are missing park (cpu_parking.h).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   manager.c, when it starts, before its loop runs.

@@ -8,32 +8,32 @@
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/core/account.h"
-#include "daemon/core/channel.h"
-#include "daemon/core/halt.h"
+#include "daemon/core/cpu_account.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/shutdown.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/stack.h"
+#include "daemon/core/stacklet.h"
 #include "daemon/core/stop.h"
-#include "daemon/core/summons.h"
+#include "daemon/core/preempt_request.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/jobs/deadline.h"
-#include "daemon/jobs/hang.h"
-#include "daemon/jobs/intake.h"
+#include "daemon/jobs/hang_detector.h"
+#include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/pending.h"
-#include "daemon/sched/alarm.h"
+#include "daemon/sched/slice_timer.h"
 #include "daemon/core/bell.h"
 #include "daemon/jobs/job_cancel.h"
-#include "daemon/jobs/drain.h"
-#include "daemon/core/fault.h"
+#include "daemon/jobs/ring_drain.h"
+#include "daemon/core/crash_handler.h"
 #include "daemon/core/worker.h"
-#include "daemon/fiber/fiber_time.h"
+#include "daemon/fiber/timer.h"
 #include "daemon/fiber/stuck.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/jobs/placed_jobs.h"
 #include "daemon/jobs/starved.h"
 #include "daemon/pool/slice_signal.h"
-#include "daemon/sched/fair.h"
-#include "daemon/sched/park.h"
+#include "daemon/sched/fair_queue.h"
+#include "daemon/sched/cpu_parking.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
@@ -140,7 +140,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	bool fresh;
 
 	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
-	 * for hours is charged (account.h). */
+	 * for hours is charged (cpu_account.h). */
 	fair_lock(fair);
 	fair_settle_sometimes(fair, now);
 	fair_unlock(fair);
@@ -184,9 +184,9 @@ static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * Sees to it that freed memory is given back: workers do it before they sleep (trim.h). If none has
- * since the last time, it wakes one, and does a piece itself, not so often that those who have work
- * would feel it.
+ * Sees to it that freed memory is given back: workers do it before they sleep (idle_trim.h). If
+ * none has since the last time, it wakes one, and does a piece itself, not so often that those who
+ * have work would feel it.
  */
 static void dispatcher_clean(struct pool *pool)
 {
@@ -299,7 +299,8 @@ static bool dispatcher_is_done(struct pool *pool)
 	return halt_declines(&pool->halt) ? halt_is_over(pool) : intake_is_empty(pool);
 }
 
-/* True if the pool drains and is done: it ends then, and cannot resume any more (halt.h, I3). */
+/* True if the pool drains and is done: it ends then, and cannot resume any more (shutdown.h,
+ * I3). */
 static bool dispatcher_ends(struct pool *pool)
 {
 	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with

@@ -2,22 +2,22 @@
 # The pool's threads: main, workers, dispatcher.
 
 libpool_la_SOURCES += \
-	daemon/pool/allowance.c \
-	daemon/pool/allowance.h \
+	daemon/pool/module_memory.c \
+	daemon/pool/module_memory.h \
 	daemon/pool/dispatcher.c \
 	daemon/pool/dispatcher.h \
-	daemon/pool/layout.c \
-	daemon/pool/layout.h \
+	daemon/pool/arena_layout.c \
+	daemon/pool/arena_layout.h \
 	daemon/pool/manager_requests.c \
 	daemon/pool/manager_requests.h \
-	daemon/pool/pool.c \
-	daemon/pool/pool.h \
-	daemon/pool/shake.c \
-	daemon/pool/shake.h \
+	daemon/pool/process.c \
+	daemon/pool/process.h \
+	daemon/pool/schedule_fuzz.c \
+	daemon/pool/schedule_fuzz.h \
 	daemon/pool/slice_signal.c \
 	daemon/pool/slice_signal.h \
-	daemon/pool/trim.c \
-	daemon/pool/trim.h \
+	daemon/pool/idle_trim.c \
+	daemon/pool/idle_trim.h \
 	daemon/pool/work_search.c \
 	daemon/pool/work_search.h \
 	daemon/pool/worker_sleep.c \

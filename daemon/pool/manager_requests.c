@@ -17,24 +17,24 @@
 #include "common/options.h"
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/core/channel.h"
-#include "daemon/core/fault.h"
-#include "daemon/core/halt.h"
-#include "daemon/core/permit.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/crash_handler.h"
+#include "daemon/core/shutdown.h"
+#include "daemon/core/task_permission.h"
 #include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/registry.h"
+#include "daemon/core/clients.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/host/module.h"
 #include "daemon/jobs/attach.h"
-#include "daemon/jobs/hang.h"
+#include "daemon/jobs/hang_detector.h"
 #include "daemon/jobs/job_hold.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"
-#include "daemon/jobs/vacate.h"
-#include "daemon/sched/park.h"
+#include "daemon/jobs/tenant_unmap.h"
+#include "daemon/sched/cpu_parking.h"
 #include "shm/job.h"
 #include "shm/proto.h"
 
@@ -200,7 +200,7 @@ static void channel_drain(struct pool *pool)
 	pool_wake_dispatcher(pool);
 }
 
-/* The halt is taken back, unless the pool ends by now: halt.h, I3. */
+/* The halt is taken back, unless the pool ends by now: shutdown.h, I3. */
 static void channel_resume(struct pool *pool)
 {
 	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */

@@ -2,20 +2,20 @@
 /*
  * slice_signal.c - the signal of a worker's alarm: summons the worker, which looks at its next fork
  *
- * The invariants I1 to I4 are those of daemon/sched/alarm.c.
+ * The invariants I1 to I4 are those of daemon/sched/slice_timer.c.
  */
 #include "daemon/pool/slice_signal.h"
 
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/summons.h"
+#include "daemon/core/preempt_request.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
-#include "daemon/engine/aside.h"
+#include "daemon/engine/preempted.h"
 #include "daemon/jobs/pending.h"
-#include "daemon/sched/alarm.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/slice_timer.h"
+#include "daemon/sched/fair_queue.h"
 #include "shm/fence.h"
 #include "shm/wake.h"
 

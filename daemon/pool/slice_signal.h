@@ -3,7 +3,7 @@
  * slice_signal.h - what happens when the alarm of a worker rings
  *
  * alarm_is_due(), alarm_ring(): the worker, in the handler of WORKER_SIGNAL. alarms_check(): the
- * dispatcher. daemon/sched/alarm.c has the invariants.
+ * dispatcher. daemon/sched/slice_timer.c has the invariants.
  */
 #ifndef DAEMON_POOL_SLICE_SIGNAL_H
 #define DAEMON_POOL_SLICE_SIGNAL_H

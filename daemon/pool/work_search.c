@@ -25,27 +25,27 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/deque.h"
-#include "daemon/core/inbox.h"
-#include "daemon/core/lazy.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/mailbox.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/steal_policy.h"
 #include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/spin.h"
+#include "daemon/core/spin_policy.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/engine/aside.h"
-#include "daemon/engine/strand.h"
+#include "daemon/engine/preempted.h"
+#include "daemon/engine/slow_path.h"
 #include "daemon/fiber/ready.h"
 #include "daemon/host/victims.h"
-#include "daemon/jobs/intake.h"
+#include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/pending.h"
-#include "daemon/pool/trim.h"
+#include "daemon/pool/idle_trim.h"
 #include "daemon/pool/worker_sleep.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 #include "daemon/sched/job_switch.h"
-#include "daemon/sched/park.h"
+#include "daemon/sched/cpu_parking.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/fence.h"
@@ -282,7 +282,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 
 	if (worker_take_mail(w, ret_found))
 		return true;
-	/* A running job's turn, if there is something of it to take (fair.c). */
+	/* A running job's turn, if there is something of it to take (fair_queue.c). */
 	bool behind = fair_behind(pool->fair);
 
 	*ret_found = WORKER_ROOT;

@@ -3,14 +3,14 @@
  * worker_sleep.c - how workers sleep; sched/wake.c wakes them
  *
  * WHO IS AWAKE
- *   lazy.h has the census, the invariant L1 to L6 and the steps; spin.h how long a thief spins.
- *   work_search.c, sched/wake.c and this file make the steps together with the words on the board
- *   (shm/wake.h):
+ *   lazy_policy.h has the census, the invariant L1 to L6 and the steps; spin_policy.h how long a
+ *   thief spins. work_search.c, sched/wake.c and this file make the steps together with the words
+ *   on the board (shm/wake.h):
  *	busy -> look	word LOOKING, step
  *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
  *			first fork, through the attention that every fork looks at
- *	look -> sleep	word SLEEPING and full fence, step, then what lazy.h, L6 says about jobs; if
- *			the step is refused it naps for POLICY_NAP, counted as looking
+ *	look -> sleep	word SLEEPING and full fence, step, then what lazy_policy.h, L6 says about
+ *			jobs; if the step is refused it naps for POLICY_NAP, counted as looking
  *	sleep -> look	a thread of the pool that wakes a worker makes the step, then changes its
  *			word and rings its bell (bell.h); a client wakes it by the word alone, and
  *			the worker makes the step itself
@@ -32,20 +32,20 @@
 #include "common/relaxed.h"
 #include "daemon/core/bell.h"
 #include "daemon/core/deque.h"
-#include "daemon/core/inbox.h"
-#include "daemon/core/lazy.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/mailbox.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/steal_policy.h"
 #include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/stack.h"
+#include "daemon/core/stacklet.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/jobs/intake.h"
+#include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/pending.h"
-#include "daemon/sched/park.h"
+#include "daemon/sched/cpu_parking.h"
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/fence.h"
@@ -133,7 +133,7 @@ void worker_park(struct worker *w)
 	heard = bell_heard(&w->requests.bell);
 	value = wake_parked(&w->board->wake);
 	lazy_park(l, w->index);
-	/* What others left to this one while it looked, or woke it for (lazy.h, L6, L7). */
+	/* What others left to this one while it looked, or woke it for (lazy_policy.h, L6, L7). */
 	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
 		worker_pass(w);
 	else if (!worker_wake_one(pool, w))

@@ -2,18 +2,18 @@
 # Whose turn it is, which worker sleeps and which is woken.
 
 libpool_la_SOURCES += \
-	daemon/sched/alarm.c \
-	daemon/sched/alarm.h \
-	daemon/sched/fair.c \
-	daemon/sched/fair.h \
-	daemon/sched/fair_claim.c \
-	daemon/sched/fairq.c \
-	daemon/sched/fairq.h \
+	daemon/sched/slice_timer.c \
+	daemon/sched/slice_timer.h \
+	daemon/sched/fair_queue.c \
+	daemon/sched/fair_queue.h \
+	daemon/sched/preemption.c \
+	daemon/sched/job_queues.c \
+	daemon/sched/job_queues.h \
 	daemon/sched/job_switch.c \
 	daemon/sched/job_switch.h \
-	daemon/sched/park.c \
-	daemon/sched/park.h \
-	daemon/sched/vtime.c \
-	daemon/sched/vtime.h \
+	daemon/sched/cpu_parking.c \
+	daemon/sched/cpu_parking.h \
+	daemon/sched/virtual_time.c \
+	daemon/sched/virtual_time.h \
 	daemon/sched/wake.c \
 	daemon/sched/wake.h

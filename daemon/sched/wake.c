@@ -2,8 +2,8 @@
 #include "daemon/sched/wake.h"
 
 #include "common/relaxed.h"
-#include "daemon/core/lazy.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/steal_policy.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/core/lazy.h"
+#include "daemon/core/lazy_policy.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker_state.h"
 

@@ -3,7 +3,7 @@
  * bench_switch - from one stack to another and back: ours, jump_fcontext, swapcontext, two threads
  *
  * WHAT IT IS
- *   Two sides go to and fro, as plainly as each way can: by daemon/core/switch.h; by
+ *   Two sides go to and fro, as plainly as each way can: by daemon/core/context_switch.h; by
  *   boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
  *   statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
  *   threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "daemon/core/switch.h"
+#include "daemon/core/context_switch.h"
 #include "tests/bench/figures.h"
 
 #define STACK 65536u
@@ -79,7 +79,8 @@ static void die(const char *what)
 
 static bool has_calls; /* the shape that is being measured */
 
-/* ------------------------------------------------------------------------ daemon/core/switch.h */
+/* ------------------------------------------------------------------------
+ * daemon/core/context_switch.h */
 
 static struct switch_context contexts[2];
 

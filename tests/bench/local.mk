@@ -304,8 +304,8 @@ tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 
 # As configure took it, which stands in config.h.
 BENCH_SWITCH = \
-	daemon/core/switch.c \
-	daemon/core/switch.h \
+	daemon/core/context_switch.c \
+	daemon/core/context_switch.h \
 	daemon/core/$(SWITCH_IMPLEMENTATION)
 BENCH_SWITCH_CPPFLAGS = -include config.h
 BENCH_SWITCH_LIBS =
@@ -316,7 +316,7 @@ endif
 tests/bench/bench_switch: tests/bench/bench_switch.c $(BENCH_SWITCH) tests/bench/figures.h
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ \
-		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/core/switch.c \
+		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/core/context_switch.c \
 		$(top_srcdir)/daemon/core/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
 
 tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 #include "common/util.h"
-#include "daemon/core/permit.h"
-#include "daemon/jobs/record.h"
+#include "daemon/core/task_permission.h"
+#include "daemon/jobs/job_input.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HEAP 3000u /* bytes at most: more than RECORD_ROOM holds */

@@ -218,7 +218,7 @@ static void found(uint32_t payload)
 	last[word->producer] = word->order;
 }
 
-/* As drain_ring() (daemon/jobs/drain.c) goes on by one. False: it leaves the ring. */
+/* As drain_ring() (daemon/jobs/ring_drain.c) goes on by one. False: it leaves the ring. */
 static bool consume(uint8_t how)
 {
 	uint32_t payload = 0;

@@ -62,12 +62,12 @@ tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
 # The rings of pool are full soon, and soon looked through; these sources know how long they are.
 FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
-	daemon/jobs/drain.c \
-	daemon/jobs/intake.c \
+	daemon/jobs/ring_drain.c \
+	daemon/jobs/job_batches.c \
 	daemon/jobs/membership.c \
-	daemon/core/registry.c \
+	daemon/core/clients.c \
 	daemon/jobs/attach.c \
-	daemon/jobs/requeue.c \
+	daemon/jobs/queue_recovery.c \
 	tests/fuzz/fuzz_pool.c \
 	tests/fuzz/pool_rig.h \
 	tests/fuzz/pool_true.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - the time that a worker uses is charged once (daemon/core/account.h)
+ * account.c - the time that a worker uses is charged once (daemon/core/cpu_account.h)
  *
  * THE PROGRAM
  *   A worker opens its account for one job, closes it, and does the same with a second; two others
@@ -37,7 +37,7 @@ static uint64_t load_store(_Atomic uint64_t *object, uint64_t value)
 #define atomic_exchange_explicit(object, value, order) load_store(object, value)
 #endif
 
-#include "daemon/core/account.h"
+#include "daemon/core/cpu_account.h"
 
 #define MODEL_THREADS 3
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attend.c - a worker sees what each of several threads has asked for (daemon/core/attend.h)
+ * attend.c - a worker sees what each of several threads has asked for (daemon/core/request_word.h)
  *
  * THE PROGRAM
  *   Two threads write what they ask for, and ask. The worker comes to a few forks: there it takes
@@ -34,7 +34,7 @@
 #define attend_set attend_set_of_the_header
 #endif
 
-#include "daemon/core/attend.h"
+#include "daemon/core/request_word.h"
 
 #undef memory_order_acq_rel
 #undef memory_order_acquire

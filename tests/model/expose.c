@@ -2,13 +2,13 @@
 /*
  * expose.c - a signal at any moment loses no entry and runs none twice
  * (fk_push(), fk_pop(), fk_enter() of forkd/task.h, daemon/core/deque.h, policy_publish() of
- * policy.h)
+ * steal_policy.h)
  *
  * THE PROGRAM
  *   The owner resumes a frame: it pushes its entry, runs a child, and pops. The child is fresh, and
  *   has a fresh child of its own, which runs a leaf: none of these two has an entry, unless the
  *   signal handler finds them and pushes them, as strand_expose() does. Each finds out when its
- *   child has returned (FK_PARTED, strand_part.c), and then leaves the C stack: the newest entry is
+ *   child has returned (FK_PARTED, promote.c), and then leaves the C stack: the newest entry is
  *   popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same places of the
  *   array. A thief steals what is public, one or half.
  *   The handler runs on the owner's thread wherever a compiler fence of the production code stands,
@@ -62,7 +62,7 @@ static void model_signal(void);
 
 #define DEQUE_WORD_BY_WORD
 #include "daemon/core/deque.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/steal_policy.h"
 
 /* run.h's own steps are whole. */
 #undef atomic_fetch_add_explicit

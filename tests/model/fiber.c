@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fiber.c - a fiber parks, is woken once, and leaves nothing behind
- * (daemon/fiber/fiber_park.h, daemon/fiber/fiber_counter.h)
+ * (daemon/fiber/park_word.h, daemon/fiber/wait_counter.h)
  *
  * THE PROGRAM
  *   A stack is a flag that says that somebody is on it, and a place for registers. Each thread
@@ -170,7 +170,7 @@ MODEL_HELPER void model_store(void *object, size_t size, uint64_t value, memory_
 	model_cas(word, old, value, MODEL_CAS_SPLIT(order, failed), order)
 #endif
 
-#include "daemon/fiber/fiber_park.h"
+#include "daemon/fiber/park_word.h"
 
 #undef memory_order_acq_rel
 #undef memory_order_acquire
@@ -288,7 +288,7 @@ static inline bool model_blind(_Atomic uint64_t *word)
 	model_store(object, MODEL_STORE(sizeof(*(object)), value, order))
 #endif
 
-#include "daemon/fiber/fiber_counter.h"
+#include "daemon/fiber/wait_counter.h"
 
 #undef fiber_park_claim
 #undef fiber_counter_down

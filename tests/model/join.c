@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join.c - one owner after the join, who sees everything (daemon/core/join.h)
+ * join.c - one owner after the join, who sees everything (daemon/core/join_counter.h)
  *
  * THE PROGRAM
  *   A parent whose continuation was stolen twice comes to its join, while its two children end. The
@@ -49,7 +49,7 @@
 #define atomic_fetch_add_explicit(object, n, order) MODEL_TWO_STEPS(object, model_old + (n))
 #endif
 
-#include "daemon/core/join.h"
+#include "daemon/core/join_counter.h"
 
 #undef memory_order_acq_rel
 /* run.h's own steps are whole. */

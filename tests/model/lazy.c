@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lazy.c - while somebody is active, each cell has a thief (daemon/core/lazy.h, L1 to L5,
+ * lazy.c - while somebody is active, each cell has a thief (daemon/core/lazy_policy.h, L1 to L5,
  * L7)
  *
  * THE PROGRAM
@@ -34,7 +34,7 @@
 
 #pragma push_macro("atomic_load_explicit")
 #ifdef MUTANT_LAST
-/* The one word of 32 bits that lazy.h reads is active. */
+/* The one word of 32 bits that lazy_policy.h reads is active. */
 #undef atomic_load_explicit
 #define atomic_load_explicit(object, order)                                                        \
 	(sizeof(*(object)) == 4 ? 0 : __atomic_load_n((uint64_t *)(object), __ATOMIC_ACQUIRE))
@@ -47,7 +47,7 @@
 	} while (0)
 #endif
 
-#include "daemon/core/lazy.h"
+#include "daemon/core/lazy_policy.h"
 
 #undef fence_full
 #pragma pop_macro("atomic_load_explicit")

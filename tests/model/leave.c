@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * leave.c - no published job is forgotten, though only the last thief of a cell that
- * leaves looks at the rings once more (daemon/core/lazy.h, L6; shm/wake.h)
+ * leaves looks at the rings once more (daemon/core/lazy_policy.h, L6; shm/wake.h)
  *
  * THE PROGRAM
  *   One client publishes one job and does what a publisher does. Two workers of one cell look for
@@ -23,7 +23,7 @@
 
 #include "tests/model/model.h"
 
-#include "daemon/core/lazy.h"
+#include "daemon/core/lazy_policy.h"
 #include "shm/wake.h"
 
 #define MODEL_THREADS 3

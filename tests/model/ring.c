@@ -367,7 +367,7 @@ static int drain(struct model *m, uint32_t worker)
 			accept(m, payload);
 		if (dies(m))
 			return 0;
-		/* [L1] of daemon/jobs/drain.c */
+		/* [L1] of daemon/jobs/ring_drain.c */
 		atomic_store_explicit(&m->side.head, ++head, memory_order_release);
 		if (dies(m))
 			return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * settings.c - no worker sleeps through a change of the settings, and none starts a job
- * once it was seen to have stopped (daemon/core/wakeup.c [P1], daemon/core/halt.h [Q1], shm/wake.h)
+ * once it was seen to have stopped (daemon/core/wakeup.c [P1], daemon/core/shutdown.h [Q1],
+ * shm/wake.h)
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It
@@ -29,7 +30,7 @@
 
 #undef fence_full
 
-#include "daemon/core/halt.h"
+#include "daemon/core/shutdown.h"
 
 #define MODEL_THREADS 3
 

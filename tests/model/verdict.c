@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * verdict.c - a job that is cancelled ends as that, wherever it is
- * (daemon/core/verdict_word.h, daemon/jobs/abort.c, daemon/jobs/root.c,
+ * (daemon/core/abort_word.h, daemon/jobs/abort.c, daemon/jobs/job.c,
  * daemon/jobs/job_cancel.c [V1] to [V3], shm/job.h [V5])
  *
  * THE PROGRAM, one of four in turn
@@ -76,7 +76,7 @@
 #define memory_order_acquire memory_order_relaxed
 #endif
 
-#include "daemon/core/verdict_word.h"
+#include "daemon/core/abort_word.h"
 
 #undef memory_order_release
 #undef memory_order_acquire

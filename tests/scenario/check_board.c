@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "daemon/core/account.h"
+#include "daemon/core/cpu_account.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 #include "tests/support/jobs.h"

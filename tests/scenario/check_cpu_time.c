@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/core/account.h"
+#include "daemon/core/cpu_account.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 240
 #include "tests/support/check_unit.h"

@@ -14,7 +14,7 @@
 
 #include "client/lib/client.h"
 #include "common/util.h"
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 #include "tests/support/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -308,7 +308,7 @@ static double look(struct used *used, uint64_t *ret_sum)
  * A job whose worker has no CPU falls behind until other workers steal from it, and is given more
  * then: so on a busy machine it may be off by any amount at one look, but it comes close. CPU time
  * need not: virtual time has the time that a worker slept as well. What it slept is an estimate
- * where other programs take CPUs away (intake.c), and may be half a second of one of the two.
+ * where other programs take CPUs away (job_batches.c), and may be half a second of one of the two.
  */
 static void assert_share(pid_t a, pid_t b, double share)
 {

@@ -415,7 +415,7 @@ END_TEST
 /* ------------------------------------------------------------------------ slots that come back */
 
 /* Says that its rings are full up to the end of time, and keeps them so as far as it gets the CPU.
- * check_registry.c has one that always does. */
+ * check_clients.c has one that always does. */
 static void fill_rings(void)
 {
 	fk_client *c = NULL;

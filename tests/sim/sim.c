@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/util.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/steal_policy.h"
 #include "tests/sim/state.h"
 
 #define SIM_BLOCK   4096u /* frames */

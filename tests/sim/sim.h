@@ -5,10 +5,10 @@
  * WHAT IT IS
  *   Workers with split deques of continuations on a simulated machine (machine.h) run a
  *   computation (dag.h). What decides is the scheduler's own code: tables of victims
- *   (daemon/host/victims.h), who looks, sleeps and is woken (daemon/core/lazy.h), how long a thief
- *   spins (daemon/core/spin.h), how often it asks and how much is made public
- *   (daemon/core/policy.h). Around it, strands.c is daemon/engine/strand.c and thieves.c is
- *   daemon/pool/work_search.c, step by step, with a cost for each step.
+ *   (daemon/host/victims.h), who looks, sleeps and is woken (daemon/core/lazy_policy.h), how long a
+ *   thief spins (daemon/core/spin_policy.h), how often it asks and how much is made public
+ *   (daemon/core/steal_policy.h). Around it, strands.c is daemon/engine/slow_path.c and thieves.c
+ *   is daemon/pool/work_search.c, step by step, with a cost for each step.
  *
  * TIME
  *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one
@@ -18,7 +18,7 @@
  *
  * INVARIANTS
  *   S1. The work done by all workers is T_1 of the computation, to the picosecond.
- *   S2. At any time each live frame has one holder (O1 of strand_internal.h): a worker, a deque, or
+ *   S2. At any time each live frame has one holder (O1 of engine_internal.h): a worker, a deque, or
  *       its join counter.
  *   S3. Entries of a deque go oldest first; a stolen entry's elders are stolen too (task.h, I2).
  *   S4. The lazy invariant, after every event (sim_check()).

@@ -3,8 +3,8 @@
 #ifndef TESTS_SIM_STATE_H
 #define TESTS_SIM_STATE_H
 
-#include "daemon/core/lazy.h"
-#include "daemon/core/spin.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/spin_policy.h"
 #include "tests/sim/sim.h"
 
 enum sim_frame_state {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strands.c - daemon/engine/strand.c in the model: forks, pops, joins, and what they cost
+ * strands.c - daemon/engine/slow_path.c in the model: forks, pops, joins, and what they cost
  *
  * THE CASES
- *   Those of the table in strand.c. A fresh activation checks nothing when its child returns
+ *   Those of the table in slow_path.c. A fresh activation checks nothing when its child returns
  *   (1), unless a signal has parted it (3); the resumed one below looks whether its entry is
  *   private, and takes it back or has lost it (4 to 6); a frame that was resumed itself returns
  *   to the loop, which does the same for its parent (7 to 10); at the join nothing (13), all
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "common/util.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/steal_policy.h"
 #include "tests/sim/state.h"
 
 /* Moves the worker to the end of the work that precedes the frame's next act. */

@@ -3,10 +3,10 @@
  * thieves.c - daemon/pool/work_search.c in the model: how a worker finds work, and how it sleeps
  *
  * WHAT IS THE POOL'S OWN CODE
- *   Every step between busy, looking and asleep, and whom to wake, is a call of daemon/core/lazy.h
- *   on a struct lazy; whom to look at comes from daemon/host/victims.h, when to ask from
- *   daemon/core/policy.h. Around each call stands what it costs: the lines of cache that it has
- *   changed.
+ *   Every step between busy, looking and asleep, and whom to wake, is a call of
+ *   daemon/core/lazy_policy.h on a struct lazy; whom to look at comes from daemon/host/victims.h,
+ *   when to ask from daemon/core/steal_policy.h. Around each call stands what it costs: the lines
+ *   of cache that it has changed.
  *
  * INVARIANTS
  *   T1. A look, of POLICY_TRIES victims at most, is one event: what a thief sees of the last of
@@ -16,12 +16,12 @@
 #include <stdlib.h>
 
 #include "common/util.h"
-#include "daemon/core/policy.h"
+#include "daemon/core/steal_policy.h"
 #include "tests/sim/state.h"
 
 #define THIEVES_PS(ns) ((uint64_t)(ns)*COSTS_PS_PER_NS)
 
-/* What a step of lazy.h may change, as it was before. */
+/* What a step of lazy_policy.h may change, as it was before. */
 struct thieves_census {
 	uint64_t cell, lonely;
 	uint32_t active;

@@ -9,7 +9,7 @@
 #include <fenv.h>
 #include <stdlib.h>
 
-#include "daemon/core/switch.h"
+#include "daemon/core/context_switch.h"
 
 static struct switch_context home, other;
 static _Alignas(16) char stack[65536];

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/sched/fair.h"
+#include "daemon/sched/fair_queue.h"
 #include "tests/support/check_unit.h"
 
 #define CLIENTS 16u

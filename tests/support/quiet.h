@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 #include "tests/support/rig.h"
 
 /* An idle worker keeps one stack, which is empty: its first stacklet, and one of twice the size. */

@@ -11,7 +11,7 @@
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/layout.h"
+#include "daemon/pool/arena_layout.h"
 #include "daemon/host/topology.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "daemon/pool/pool.h"
+#include "daemon/pool/process.h"
 
 #define RIG_JOBS 1024u
 

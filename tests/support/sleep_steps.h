@@ -4,9 +4,10 @@
  *
  * WHAT IT IS
  *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
- *   steps of its workers itself, with work_search.c, worker_sleep.c, wake.c, intake.c,
- *   drain.c and registry.c of daemon/ compiled into it. So what is seen is the work that is done
- *   around a futex, and the futex's own call for a wake, and no CPU's way out of its idle state.
+ *   steps of its workers itself, with work_search.c, worker_sleep.c, wake.c, job_batches.c,
+ *   ring_drain.c and clients.c of daemon/ compiled into it. So what is seen is the work that is
+ *   done around a futex, and the futex's own call for a wake, and no CPU's way out of its idle
+ *   state.
  *
  *	to sleep         a worker that leaves a cell in which another one looks, and its way back
  *	to sleep, last   the last one that looks, in an idle pool
@@ -30,10 +31,10 @@
 #include "daemon/pool/worker_sleep.c"
 #include "daemon/sched/wake.c"
 
-#include "daemon/jobs/drain.c"
-#include "daemon/jobs/intake.c"
+#include "daemon/jobs/ring_drain.c"
+#include "daemon/jobs/job_batches.c"
 #include "daemon/jobs/pending.c"
-#include "daemon/core/registry.c"
+#include "daemon/core/clients.c"
 #include "daemon/jobs/membership.h"
 
 #include <check.h>

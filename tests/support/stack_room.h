@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/core/stack.h"
+#include "daemon/core/stacklet.h"
 
 #define ROOM_MAX (64u << 20)
 

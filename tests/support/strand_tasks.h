@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strand_tasks.h - the tasks of check_strand.c: a way to each row of strand.c's table
+ * strand_tasks.h - the tasks of check_strand.c: a way to each row of slow_path.c's table
  */
 #ifndef TESTS_STRAND_TASKS_H
 #define TESTS_STRAND_TASKS_H
 
 #include <sched.h>
 
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"
 

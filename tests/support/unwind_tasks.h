@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/core/verdict.h"
+#include "daemon/core/job_abort.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"
 

@@ -93,7 +93,7 @@ START_TEST(bad_values_are_refused_and_leave_nothing)
 }
 END_TEST
 
-/* Tasks read numbers in them, and the pool refuses others (record.c). */
+/* Tasks read numbers in them, and the pool refuses others (job_input.c). */
 START_TEST(a_buffer_starts_at_a_multiple_of_eight)
 {
 	union fk_value values[2] = { { .str = "text" } };

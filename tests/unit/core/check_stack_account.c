@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/core/stack.h"
+#include "daemon/core/stacklet.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
 #include "tests/support/stack_room.h"
@@ -29,7 +29,7 @@ static uint64_t stack_size(struct fk_stack *top, bool first)
 	return bytes + (first ? STACK_MIN : 0);
 }
 
-/* I3 of stack.h, in any order of pushes, pops and hand-overs. */
+/* I3 of stacklet.h, in any order of pushes, pops and hand-overs. */
 START_TEST(account_is_what_the_stacks_of_a_job_are_of)
 {
 	enum { N = 8 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/core/stack.h"
+#include "daemon/core/stacklet.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/stack_room.h"
 

@@ -2,34 +2,34 @@
 # Tests of the units in daemon/core.
 
 PROGRAM_TESTS += \
-	tests/unit/core/check_account \
+	tests/unit/core/check_cpu_account \
 	tests/unit/core/check_bell \
-	tests/unit/core/check_channel \
+	tests/unit/core/check_manager_channel \
 	tests/unit/core/check_deque \
 	tests/unit/core/check_fiber_stack \
 	tests/unit/core/check_fiber_stack_guard \
-	tests/unit/core/check_halt \
-	tests/unit/core/check_inbox \
-	tests/unit/core/check_lazy \
-	tests/unit/core/check_permit \
-	tests/unit/core/check_profile \
-	tests/unit/core/check_registry \
-	tests/unit/core/check_stack \
+	tests/unit/core/check_shutdown \
+	tests/unit/core/check_mailbox \
+	tests/unit/core/check_lazy_policy \
+	tests/unit/core/check_task_permission \
+	tests/unit/core/check_work_span \
+	tests/unit/core/check_clients \
+	tests/unit/core/check_stacklet \
 	tests/unit/core/check_stack_account \
 	tests/unit/core/check_stack_arena \
-	tests/unit/core/check_switch \
+	tests/unit/core/check_context_switch \
 	tests/unit/core/check_switch_ucontext \
 	tests/unit/core/check_trace
 
 # Once more, with the implementation that few machines need.
 tests_unit_core_check_switch_ucontext_SOURCES = \
-	daemon/core/switch.c \
-	daemon/core/switch_ucontext.c \
-	tests/unit/core/check_switch.c
+	daemon/core/context_switch.c \
+	daemon/core/context_switch_ucontext.c \
+	tests/unit/core/check_context_switch.c
 tests_unit_core_check_switch_ucontext_CPPFLAGS = $(AM_CPPFLAGS) -DSWITCH_UCONTEXT=1
 tests_unit_core_check_switch_ucontext_LDADD = libcommon.la $(CHECK_LIBS)
 # The kernel is short of something when the test says so.
-tests_unit_core_check_channel_LDFLAGS = \
+tests_unit_core_check_manager_channel_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=nanosleep \
 	-Wl,--wrap=proto_recv_short \

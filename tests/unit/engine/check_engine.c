@@ -9,7 +9,7 @@
 #include <forkd/fiber.h>
 #include <forkd/task.h>
 
-#include "daemon/core/summons.h"
+#include "daemon/core/preempt_request.h"
 #include "daemon/core/worker.h"
 #include "shm/job.h"
 #include "tests/support/check_unit.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/core/worker.h"
-#include "daemon/pool/shake.h"
+#include "daemon/pool/schedule_fuzz.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"

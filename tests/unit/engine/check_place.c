@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "daemon/core/summons.h"
+#include "daemon/core/preempt_request.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/pool/manager_requests.h"
 #include "tests/support/check_unit.h"

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"

@@ -22,7 +22,7 @@
 
 #include "daemon/jobs/abort.h"
 #include "daemon/jobs/job_cancel.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/job_abort.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
 #include "tests/support/unwind_tasks.h"

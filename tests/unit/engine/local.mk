@@ -2,12 +2,12 @@
 # Tests of the units in daemon/engine.
 
 PROGRAM_TESTS += \
-	tests/unit/engine/check_alloc \
-	tests/unit/engine/check_aside \
+	tests/unit/engine/check_frame_alloc \
+	tests/unit/engine/check_preempted \
 	tests/unit/engine/check_engine \
 	tests/unit/engine/check_forkmode \
 	tests/unit/engine/check_place \
-	tests/unit/engine/check_strand \
+	tests/unit/engine/check_slow_path \
 	tests/unit/engine/check_strand_full \
 	tests/unit/engine/check_task_api \
 	tests/unit/engine/check_unwind

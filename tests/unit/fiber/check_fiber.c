@@ -18,9 +18,9 @@
 
 #include <forkd/fiber.h>
 
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 #include "daemon/fiber/cancel.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/job_abort.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"

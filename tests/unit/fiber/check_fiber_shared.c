@@ -23,9 +23,9 @@ static _Atomic uint32_t kind; /* of what tasks spawn */
 	fk_fiber_spawn_on(fn, arg, counter, atomic_load(&kind), FK_FIBER_STACK)
 
 #include "common/clock.h"
-#include "daemon/sched/park.h"
-#include "daemon/engine/strand.h"
-#include "daemon/fiber/fiber_berth.h"
+#include "daemon/sched/cpu_parking.h"
+#include "daemon/engine/slow_path.h"
+#include "daemon/fiber/shared_stack.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_rig.h"

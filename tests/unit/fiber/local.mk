@@ -3,14 +3,14 @@
 
 PROGRAM_TESTS += \
 	tests/unit/fiber/check_fiber \
-	tests/unit/fiber/check_fiber_block \
-	tests/unit/fiber/check_fiber_counter \
-	tests/unit/fiber/check_fiber_io \
+	tests/unit/fiber/check_blocking_section \
+	tests/unit/fiber/check_wait_counter \
+	tests/unit/fiber/check_io \
 	tests/unit/fiber/check_fiber_million \
-	tests/unit/fiber/check_fiber_park \
+	tests/unit/fiber/check_park_word \
 	tests/unit/fiber/check_fiber_shared \
-	tests/unit/fiber/check_fiber_time
+	tests/unit/fiber/check_timer
 
-tests_unit_fiber_check_fiber_block_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
-tests_unit_fiber_check_fiber_time_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
-tests_unit_fiber_check_fiber_io_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+tests_unit_fiber_check_blocking_section_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
+tests_unit_fiber_check_timer_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+tests_unit_fiber_check_io_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc

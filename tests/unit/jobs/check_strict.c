@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "daemon/core/worker.h"
-#include "daemon/sched/vtime.h"
+#include "daemon/sched/virtual_time.h"
 #include "shm/futex.h"
 #include "tests/support/intake_rig.h"
 

@@ -3,14 +3,14 @@
 
 PROGRAM_TESTS += \
 	tests/unit/jobs/check_deadline \
-	tests/unit/jobs/check_drain \
-	tests/unit/jobs/check_hang \
-	tests/unit/jobs/check_intake \
-	tests/unit/jobs/check_intake_turn \
-	tests/unit/jobs/check_record \
-	tests/unit/jobs/check_requeue \
+	tests/unit/jobs/check_ring_drain \
+	tests/unit/jobs/check_hang_detector \
+	tests/unit/jobs/check_job_batches \
+	tests/unit/jobs/check_time_slice \
+	tests/unit/jobs/check_job_input \
+	tests/unit/jobs/check_queue_recovery \
 	tests/unit/jobs/check_strict \
-	tests/unit/jobs/check_vacate
+	tests/unit/jobs/check_tenant_unmap
 
 # The kernel unmaps what was there, and has no memory then.
-tests_unit_jobs_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
+tests_unit_jobs_check_tenant_unmap_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap

@@ -9,7 +9,7 @@
  *   that it works on, or that its copies are taken from. Whatever it does then, it ends as DONE or
  *   FAILED and nothing but its buffers has changed. AddressSanitizer sees each byte that is read
  *   or written beside them, too: in the heap it is told of the bytes around them, and copies have
- *   fences (daemon/jobs/record.c). So everything is run a second time with copies, as if no task
+ *   fences (daemon/jobs/job_input.c). So everything is run a second time with copies, as if no task
  *   worked on the client's memory.
  */
 #define CHECK_TIMEOUT 240

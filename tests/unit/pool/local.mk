@@ -2,7 +2,7 @@
 # Tests of the units in daemon/pool.
 
 PROGRAM_TESTS += \
-	tests/unit/pool/check_pool \
+	tests/unit/pool/check_process \
 	tests/unit/pool/check_sleep
 
 tests_unit_pool_check_sleep_CFLAGS = $(libpool_la_CFLAGS)

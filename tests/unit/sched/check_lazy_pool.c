@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lazy invariant (daemon/core/lazy.h, L1) in every state of recorded traces of real pools: from
- * eight workers on one node to 112 on two, with SMT, on unlike packages and in a ring, both
- * schedulers, random work; and what such a pool does when it is idle, and when it is not.
+ * The lazy invariant (daemon/core/lazy_policy.h, L1) in every state of recorded traces of real
+ * pools: from eight workers on one node to 112 on two, with SMT, on unlike packages and in a ring,
+ * both schedulers, random work; and what such a pool does when it is idle, and when it is not.
  */
 #include <check.h>
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "common/util.h"
-#include "daemon/core/lazy.h"
+#include "daemon/core/lazy_policy.h"
 #include "daemon/core/pool_settings.h"
-#include "daemon/engine/strand.h"
+#include "daemon/engine/slow_path.h"
 #include "daemon/pool/manager_requests.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/core/clients.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/core/pool_state.h"
+#include "daemon/core/wakeup.h"
+
+struct tenant_segment *registry_segment(struct pool *pool, uint32_t slot)
+{
+	/* ORDER tenant/known [T1]: acquire, pairs with registry_show_tenant(). */
+	return atomic_load_explicit(&pool->registry.tenants[slot].segment, memory_order_acquire);
+}
+
+uint64_t registry_tenants(struct pool *pool, uint32_t word)
+{
+	/* ORDER tenant/known [T1]: acquire, pairs with registry_count_client(). */
+	return atomic_load_explicit(&pool->registry.peopled[word], memory_order_acquire);
+}
+
+bool registry_is_peopled(struct pool *pool, uint32_t slot)
+{
+	return registry_tenants(pool, slot / 64) >> slot % 64 & 1;
+}
+
+struct registry_client *registry_of(struct pool *pool, uint32_t row)
+{
+	return &pool->registry.clients[row / pool->max_jobs];
+}
+
+struct registry_client *registry_get(struct pool *pool, uint32_t slot)
+{
+	struct registry_client *client;
+
+	if (slot >= pool->max_clients)
+		return NULL;
+	client = &pool->registry.clients[slot];
+	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
+	 * registry_gone(), which stores the state before it looks at the count: one sees
+	 * the other. */
+	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
+	/* ORDER client/live [K1]: acquire, pairs with registry_show_client(); seq_cst for K2. */
+	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
+		return client;
+	registry_put(pool, client);
+	return NULL;
+}
+
+void registry_put(struct pool *pool, struct registry_client *client)
+{
+	/* ORDER client/active [K2]: seq_cst: what was done with the client comes before, and the
+	 * look at the state after it. Pairs with registry_gone(). */
+	if (atomic_fetch_sub_explicit(&client->active, 1, memory_order_seq_cst) == 1 &&
+	    (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING ||
+	     atomic_load_explicit(&client->stranded, memory_order_seq_cst)))
+		pool_wake_dispatcher(pool);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context_switch.c - contexts begin and end: what the implementations of context_switch.h share
+ *
+ * WHAT IT IS
+ *   Most of it is for those who watch: valgrind must know of each stack, or it takes a switch for a
+ *   large frame; AddressSanitizer where each begins and ends; ThreadSanitizer that each is a thread
+ *   of its own to it, of which one at a time runs on a real one.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any thread. A context is made, used and destroyed by one at a time.
+ */
+#include "daemon/core/context_switch.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdint.h>
+
+#ifdef FK_SANITIZE_ADDRESS
+#include <sanitizer/asan_interface.h>
+#endif
+#ifdef HAVE_VALGRIND_VALGRIND_H
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) UINT_MAX
+#define VALGRIND_STACK_DEREGISTER(id)	   ((void)(id))
+#endif
+
+#ifdef FK_SANITIZE
+static void switch_begin(void *arg)
+{
+	struct switch_context *ctx = arg;
+
+	switch_arrive(ctx);
+	ctx->entry(ctx->arg);
+}
+#endif
+
+void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void (*entry)(void *arg),
+		 void *arg)
+{
+	void *high = (void *)(((uintptr_t)stack_low + size) & ~(uintptr_t)15);
+
+	assert(size >= SWITCH_STACK_LEAST);
+	*ctx = (struct switch_context){
+		.valgrind = VALGRIND_STACK_REGISTER(stack_low, (char *)high - 1) + 1,
+	};
+#ifdef FK_SANITIZE
+	ctx->entry = entry;
+	ctx->arg = arg;
+	ctx->stack_low = stack_low;
+	ctx->stack_size = size;
+#ifdef FK_SANITIZE_THREAD
+	ctx->fiber = __tsan_create_fiber(0);
+#endif
+	entry = switch_begin;
+	arg = ctx;
+#endif
+	ctx->sp = switch_prepare(stack_low, high, entry, arg);
+}
+
+void switch_adopt(struct switch_context *ctx)
+{
+	*ctx = (struct switch_context){ 0 };
+#ifdef FK_SANITIZE
+	ctx->adopted = true;
+#ifdef FK_SANITIZE_THREAD
+	ctx->fiber = __tsan_get_current_fiber();
+#endif
+#endif
+}
+
+void switch_destroy(struct switch_context *ctx)
+{
+	if (ctx->valgrind)
+		VALGRIND_STACK_DEREGISTER(ctx->valgrind - 1);
+#ifdef FK_SANITIZE_ADDRESS
+	/* Around the variables of functions that have never returned. */
+	if (!ctx->adopted)
+		__asan_unpoison_memory_region(ctx->stack_low, ctx->stack_size);
+#endif
+#ifdef FK_SANITIZE_THREAD
+	if (!ctx->adopted)
+		__tsan_destroy_fiber(ctx->fiber);
+#endif
+	ctx->sp = NULL;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context_switch_ucontext.c - context_switch.h by the C library's makecontext() and swapcontext()
+ *
+ * WHAT IT IS
+ *   For machines without assembly of ours, and where shadow stacks are forced, which the C library
+ *   knows of. Each switch is a system call at least, as the mask of signals changes along with the
+ *   context.
+ *
+ *   A ucontext_t stands on the stack that it is of, so that the sp of a context that waits is the
+ *   address of one:
+ *
+ *       a new stack                         one that waits
+ *       | struct new_stack: ucontext, |     | frames of its functions       |
+ *       |   entry, arg                | <-- | switch_swap(): a ucontext_t   | <-- sp
+ *       | nothing yet                 |
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   As in context_switch.h.
+ */
+#ifndef SWITCH_UCONTEXT
+#define SWITCH_UCONTEXT 1 /* for who compiles it beside another one */
+#endif
+#include "daemon/core/context_switch.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* At the upper end of a stack that nobody has used yet. */
+struct new_stack {
+	_Alignas(16) ucontext_t ucontext; /* first: its address is sp */
+	void (*entry)(void *arg);
+	void *arg;
+};
+
+/* makecontext() hands over ints: the two halves of an address. */
+static void switch_start(unsigned int upper, unsigned int lower)
+{
+	uint64_t address = (uint64_t)upper << 32 | lower;
+	struct new_stack *stack = (struct new_stack *)(uintptr_t)address;
+
+	stack->entry(stack->arg);
+	__builtin_trap();
+}
+
+void *switch_prepare(void *low, void *high, void (*entry)(void *arg), void *arg)
+{
+	struct new_stack *stack = (struct new_stack *)high - 1;
+	uint64_t address = (uintptr_t)stack;
+	int r;
+
+	/* This one, one more in switch_swap(), and as much for the functions. */
+	assert((size_t)((char *)high - (char *)low) >= 3 * sizeof(*stack));
+	r = getcontext(&stack->ucontext);
+	assert(r == 0);
+	stack->entry = entry;
+	stack->arg = arg;
+	stack->ucontext.uc_link = NULL;
+	stack->ucontext.uc_stack.ss_sp = low;
+	stack->ucontext.uc_stack.ss_size = (size_t)((char *)stack - (char *)low);
+	makecontext(&stack->ucontext, (void (*)(void))switch_start, 2,
+		    (unsigned int)(address >> 32), (unsigned int)address);
+	return stack;
+}
+
+void switch_swap(struct switch_context *from, struct switch_context *to)
+{
+	ucontext_t here;
+	int r;
+
+	/* A sanitizer looks at it in each context that is switched to. */
+	here.uc_stack.ss_sp = NULL;
+	here.uc_stack.ss_size = 0;
+	from->sp = &here;
+	r = swapcontext(&here, to->sp);
+	assert(r == 0);
+}

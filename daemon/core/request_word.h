@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * request_word.h - requests to a worker, which it takes at its next fork
+ *
+ * WHAT IT IS
+ *   One word of the worker, its limit: the end of its stacklet, with which each fork compares
+ *   anyway. 0 is a request. What is requested is in words of its own, written before.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   attend_ask(): any thread, and signal handlers. The others: the worker.
+ *
+ * INVARIANTS
+ *   I1. Each change of the word is a read-modify-write. So a worker that takes a request sees what
+ *       all that asked before wrote, not only the last of them; and a request that comes while the
+ *       worker stores another limit is not lost. clang 14 makes a store of an exchange that is
+ *       relaxed or release and whose result is not used, so these are acq_rel.
+ *
+ * Compiles with C11 alone: tests/model/attend.c runs this file.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+static inline void attend_ask(_Atomic uintptr_t *limit)
+{
+	/* ORDER attend [A1]: release, the worker that takes the request sees what was written
+	 * before (summoned). Pairs with attend_take(). */
+	atomic_exchange_explicit(limit, 0, memory_order_acq_rel);
+}
+
+/* Takes the requests, before the worker acts on them, so that a later one is not lost. */
+static inline void attend_take(_Atomic uintptr_t *limit, uintptr_t now)
+{
+	/* ORDER attend [A1]: acquire, pairs with attend_ask(). */
+	atomic_exchange_explicit(limit, now, memory_order_acquire);
+}
+
+/* Another limit; a request stays. */
+static inline void attend_set(_Atomic uintptr_t *limit, uintptr_t now)
+{
+	/* ORDER attend [A1]: relaxed, a request that is put back here is still released by the
+	 * threads that have asked; acq_rel for I1 alone. */
+	if (!atomic_exchange_explicit(limit, now, memory_order_relaxed))
+		atomic_exchange_explicit(limit, 0, memory_order_acq_rel);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/core/shutdown.h"
+
+#include <string.h>
+
+#include "common/relaxed.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/clients.h"
+#include "daemon/core/worker_state.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/wake.h"
+
+/* I2. */
+static void halt_look_at(struct halt *halt)
+{
+	/* Relaxed: this thread has seen pool->stop, which is set after it. */
+	uint32_t on = load_relaxed(&halt->on);
+
+	if (halt->of == on)
+		return;
+	halt->of = on;
+	halt->client = halt->job = 0;
+	memset(halt->seen, 0, sizeof(halt->seen));
+}
+
+/* True if no worker will start anything. */
+static bool halt_is_seen(struct pool *pool)
+{
+	uint64_t *seen = pool->halt.seen;
+	bool all = true;
+
+	/* ORDER halt/busy [Q1]: full, between halt_begin(), which this thread has seen, and the
+	 * look at the words. Pairs with halt_declines(). */
+	wake_published();
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		if (wake_state(wake_load(&pool->workers[i].board->wake)) != WAKE_BUSY)
+			seen[i / 64] |= UINT64_C(1) << i % 64;
+		all &= seen[i / 64] >> i % 64 & 1;
+	}
+	return all;
+}
+
+/* True if no row of the client's runs, from where the look stands. */
+static bool halt_has_passed(struct pool *pool, const struct registry_client *client)
+{
+	struct halt *halt = &pool->halt;
+
+	for (; halt->job < client->n_jobs; halt->job++) {
+		uint32_t row = halt->client * pool->max_jobs + halt->job;
+		uint32_t state = ledger_row(pool->arena, row).state;
+
+		if (state != LEDGER_FREE && state != LEDGER_QUEUED)
+			return false;
+	}
+	return true;
+}
+
+bool halt_is_over(struct pool *pool)
+{
+	struct halt *halt = &pool->halt;
+
+	halt_look_at(halt);
+	if (!halt_is_seen(pool))
+		return false;
+	for (; halt->client < pool->max_clients; halt->client++) {
+		struct registry_client *client = &pool->registry.clients[halt->client];
+		/* ORDER client/active [K2]: acquire, as intake_release() has it: who has a number
+		 * of jobs here. */
+		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
+
+		if (state != CLIENT_NONE && !halt_has_passed(pool, client))
+			return false;
+		halt->job = 0;
+	}
+	return true;
+}

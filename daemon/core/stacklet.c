@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stacklet.c - stacklets: where they come from, and where they go
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   See stacklet.h.
+ *
+ * THE ARENA
+ *   Stacklets are powers of two from STACK_MIN on. Those of a size that are free stand in a list;
+ *   if there is none a larger one is halved, and two free halves of one block become that block
+ *   again (Knowlton's buddies, 1965), so what small jobs have used serves a deep one afterwards,
+ *   and the other way round. A block stands at a multiple of its size from the arena's begin, which
+ *   tells where its other half is; blocks[] tells whether that is free, and whole, so no page is
+ *   touched for it. What was never used begins at next. It is taken when no free block is large
+ *   enough, so memory that has pages is used first; of two free blocks of a size, the one that may
+ *   have pages.
+ *
+ *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
+ *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says
+ *       so.
+ *   A2. Two free halves of a block are merged, by whoever frees the second: also when that is the
+ *       cleaner.
+ *   A3. left is what is in no stack and in no cache: free, never used, or out to be cleaned.
+ *
+ *   There may be several arenas (one for each NUMA node), linked in a ring: a worker takes from its
+ *   own, and from the next ones when that is full. A stacklet goes back to the arena that it is
+ *   from, and a worker keeps only those of its own arena.
+ *
+ * CACHES
+ *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to no
+ *   lock that others take. Before somebody is refused, what all workers keep goes back to the
+ *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
+ *   nobody else takes otherwise.
+ *   What most of them take and free is one stacklet of STACK_MIN, so one more of these stands
+ *   before the lists, in `first`: the owner alone puts one there, with a store, and whoever takes
+ *   it, the owner or who collects, does so by an exchange.
+ *
+ * PAGES
+ *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
+ *   that ends does not wait for it: workers do it that have looked for work in vain (idle_trim.c),
+ *   and STACK_CLEAN bytes at a time, because they look again in between. As long as none comes to
+ *   that, the dispatcher does, more slowly: who has put something back where pages are to be given
+ *   back wakes it (stack_dirtied()). Each piece makes a block's clean part longer, and only who
+ *   frees makes one that is not clean: so it comes to an end, STACK_CLEAN bytes of free memory per
+ *   call. P1. A block is in no list while its pages go. Nobody is refused for that: who finds
+ *       nothing waits for `cleaner`, and looks once more while he holds it.
+ *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
+ *
+ * LOCKS
+ *   cleaner before lock; a cache's lock with no other.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   All of it is the pool's. Its successor does not wait until the pages that it left are given
+ *   back: as far as they go all is free blocks that are not clean.
+ */
+#include "daemon/core/stacklet.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/relaxed.h"
+#include "common/util.h"
+
+_Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
+
+/* What is known of the STACK_MIN bytes of an arena where a free block begins; zero elsewhere. */
+struct stack_block {
+	struct stack_block *next;
+	struct stack_block **link; /* what points to it */
+	uint64_t cleaned;	   /* bytes from its begin on that have no pages; others may */
+	uint64_t size_log;
+};
+
+static uint64_t stack_blocks_size(const struct stack_arena *arena)
+{
+	return (arena->size / STACK_MIN + 1) * sizeof(struct stack_block);
+}
+
+int stack_arena_init(struct stack_arena *arena, char *base, char *end)
+{
+	memset(arena, 0, sizeof(*arena));
+	arena->sibling = arena;
+	arena->begin = arena->next = base;
+	arena->end = end;
+	arena->size = (uint64_t)(end - base) & ~(uint64_t)(STACK_MIN - 1);
+	atomic_init(&arena->left, arena->size);
+	pthread_mutex_init(&arena->lock, NULL);
+	pthread_mutex_init(&arena->cleaner, NULL);
+	/* Sparse, as the arena itself. */
+	arena->blocks = mmap(NULL, stack_blocks_size(arena), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (arena->blocks != MAP_FAILED)
+		return 0;
+	arena->blocks = NULL;
+	return -errno;
+}
+
+void stack_arena_fini(struct stack_arena *arena)
+{
+	if (arena->blocks)
+		munmap(arena->blocks, stack_blocks_size(arena));
+	arena->blocks = NULL;
+	pthread_mutex_destroy(&arena->cleaner);
+	pthread_mutex_destroy(&arena->lock);
+}
+
+void stack_arena_link(struct stack_arena *arenas, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		arenas[i].sibling = &arenas[(i + 1) % n];
+}
+
+void stack_cache_init(struct stack_cache *cache, struct stack_arena *arena)
+{
+	memset(cache, 0, sizeof(*cache));
+	pthread_mutex_init(&cache->lock, NULL);
+	cache->arena = arena;
+	cache->next = arena->caches;
+	arena->caches = cache;
+}
+
+void stack_cache_fini(struct stack_cache *cache)
+{
+	pthread_mutex_destroy(&cache->lock);
+}
+
+/* ------------------------------------------------------------------------ free blocks */
+
+static uint64_t stack_bytes(uint32_t order)
+{
+	return UINT64_C(1) << (order + STACK_MIN_LOG);
+}
+
+/* The smallest order that has this size; STACK_ORDERS if none has. */
+static uint32_t stack_order(uint64_t size)
+{
+	uint32_t order = 0;
+
+	while (order < STACK_ORDERS && stack_bytes(order) < size)
+		order++;
+	return order;
+}
+
+/* The arena of the ring that a stacklet is from. */
+static struct stack_arena *stack_home(struct stack_arena *arena, struct fk_stack *stacklet)
+{
+	while ((char *)stacklet < arena->begin || (char *)stacklet >= arena->end)
+		arena = arena->sibling;
+	return arena;
+}
+
+static struct stack_block *stack_block(struct stack_arena *arena, uint64_t offset)
+{
+	return &arena->blocks[offset / STACK_MIN];
+}
+
+static uint64_t stack_offset(struct stack_arena *arena, struct stack_block *block)
+{
+	return (uint64_t)(block - arena->blocks) * STACK_MIN;
+}
+
+/* Counts bytes in or out (P2). Relaxed: written under the lock, elsewhere a hint. */
+static void stack_count_dirty(struct stack_arena *arena, int64_t bytes)
+{
+	uint64_t dirty = load_relaxed(&arena->dirty);
+
+	store_relaxed(&arena->dirty, dirty + (uint64_t)bytes);
+}
+
+/* The bytes of a block that the cleaner has to see to. */
+static int64_t stack_to_clean(const struct stack_block *block)
+{
+	uint64_t bytes = UINT64_C(1) << block->size_log;
+
+	return block->cleaned < bytes && bytes > STACK_KEEP ? (int64_t)bytes : 0;
+}
+
+/* Under the lock, as all that follows. cleaned: see stack_block; all of it if it is clean. */
+static void stack_insert(struct stack_arena *arena, uint64_t offset, uint32_t order,
+			 uint64_t cleaned)
+{
+	struct stack_block *block = stack_block(arena, offset);
+	struct stack_block **head = &arena->free[order][cleaned < stack_bytes(order)];
+
+	*block = (struct stack_block){ *head, head, cleaned, order + STACK_MIN_LOG };
+	if (block->next)
+		block->next->link = &block->next;
+	*head = block;
+	stack_count_dirty(arena, stack_to_clean(block));
+}
+
+void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes)
+{
+	uint64_t end = min(align_up(bytes, STACK_MIN), arena->size), at = 0;
+
+	/* The largest blocks that there can be: no two of them are halves of one. */
+	for (uint32_t order = STACK_ORDERS; order-- > 0;)
+		for (; end - at >= stack_bytes(order); at += stack_bytes(order))
+			stack_insert(arena, at, order, 0);
+	arena->next = arena->begin + end;
+}
+
+/* Returns how much of it is clean. */
+static uint64_t stack_remove(struct stack_arena *arena, struct stack_block *block)
+{
+	uint64_t cleaned = block->cleaned;
+
+	*block->link = block->next;
+	if (block->next)
+		block->next->link = block->link;
+	stack_count_dirty(arena, -stack_to_clean(block));
+	memset(block, 0, sizeof(*block));
+	return cleaned;
+}
+
+/* Inserts a block, merged with its other half, if that is free, and so on (A2). */
+static void stack_merge(struct stack_arena *arena, uint64_t offset, uint32_t order,
+			uint64_t cleaned)
+{
+	for (; order + 1 < STACK_ORDERS; order++) {
+		uint64_t bytes = stack_bytes(order), other = offset ^ bytes, lower, upper;
+
+		if (other >= arena->size ||
+		    stack_block(arena, other)->size_log != order + STACK_MIN_LOG)
+			break;
+		lower = upper = stack_remove(arena, stack_block(arena, other));
+		if (other < offset)
+			upper = cleaned;
+		else
+			lower = cleaned;
+		offset = min(offset, other);
+		cleaned = lower == bytes ? lower + upper : lower;
+	}
+	stack_insert(arena, offset, order, cleaned);
+}
+
+/* The smallest free block that is large enough, halved until it is just so. NULL if there
+ * is none. */
+static char *stack_split(struct stack_arena *arena, uint32_t order)
+{
+	struct stack_block *block = NULL;
+	uint64_t offset, cleaned;
+	uint32_t of = order;
+
+	for (; of < STACK_ORDERS; of++) {
+		block = arena->free[of][true] ? arena->free[of][true] : arena->free[of][false];
+		if (block)
+			break;
+	}
+	if (!block)
+		return NULL;
+	offset = stack_offset(arena, block);
+	cleaned = stack_remove(arena, block);
+	while (of-- > order) {
+		uint64_t half = stack_bytes(of);
+
+		stack_insert(arena, offset + half, of, cleaned > half ? cleaned - half : 0);
+		cleaned = min(cleaned, half);
+	}
+	return arena->begin + offset;
+}
+
+/*
+ * A block out of what was never used. What is left out before it becomes free, and may complete a
+ * free block that is large enough: also if no block fits behind it. NULL if there is none.
+ */
+static char *stack_extend(struct stack_arena *arena, uint32_t order)
+{
+	uint64_t next = (uint64_t)(arena->next - arena->begin);
+	uint64_t at = align_up(next, stack_bytes(order));
+
+	if (at > arena->size)
+		return NULL;
+	while (next < at) {
+		uint64_t bytes = next & -next;
+
+		stack_merge(arena, next, stack_order(bytes), bytes);
+		next += bytes;
+		arena->next = arena->begin + next;
+		if (arena->free[order][true] || arena->free[order][false])
+			return stack_split(arena, order);
+	}
+	if (arena->size - at < stack_bytes(order))
+		return NULL;
+	arena->next += stack_bytes(order);
+	return arena->begin + at;
+}
+
+/* A stacklet out of an arena that has so many bytes left then, or NULL. Takes the lock. */
+static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_arena *arena,
+					 uint32_t order, uint64_t keep)
+{
+	uint64_t bytes = stack_bytes(order), left;
+	char *at = NULL;
+
+	pthread_mutex_lock(&arena->lock);
+	left = load_relaxed(&arena->left);
+	if (left >= bytes && left - bytes >= keep) {
+		at = stack_split(arena, order);
+		if (!at)
+			at = stack_extend(arena, order);
+		/* What was left over may have joined pages that are to be given back. */
+		own->dirtied |= load_relaxed(&arena->dirty);
+		if (at)
+			store_relaxed(&arena->left, left - bytes);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return (struct fk_stack *)(void *)at;
+}
+
+/* The other way round. Takes the lock. True: there is something to be cleaned. */
+static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet)
+{
+	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
+	uint64_t left, dirty;
+
+	pthread_mutex_lock(&arena->lock);
+	left = load_relaxed(&arena->left);
+	store_relaxed(&arena->left, left + stack_bytes(order));
+	stack_merge(arena, (uint64_t)((char *)stacklet - arena->begin), order, 0);
+	dirty = load_relaxed(&arena->dirty);
+	pthread_mutex_unlock(&arena->lock);
+	return dirty;
+}
+
+/* ------------------------------------------------------------------------ giving pages back */
+
+/* Gives pages back. If the system cannot, they stay: there is nothing else that could be done. */
+static void stack_punch(struct stack_arena *arena, uint64_t offset, uint64_t size)
+{
+	(void)madvise(arena->begin + offset, size, MADV_REMOVE);
+}
+
+/* Cleans a piece of the arena's largest dirty block. The caller has `cleaner`. */
+static void stack_clean_piece(struct stack_arena *arena)
+{
+	struct stack_block *block = NULL;
+	uint32_t order = STACK_ORDERS;
+	uint64_t bytes, offset, from, to;
+
+	pthread_mutex_lock(&arena->lock);
+	while (!block && order-- > 0 && stack_bytes(order) > STACK_KEEP)
+		block = arena->free[order][true];
+	if (!block) {
+		pthread_mutex_unlock(&arena->lock);
+		return;
+	}
+	bytes = stack_bytes(order);
+	offset = stack_offset(arena, block);
+	stack_count_dirty(arena, (int64_t)bytes);
+	from = stack_remove(arena, block);
+	pthread_mutex_unlock(&arena->lock);
+	to = min(bytes, from + STACK_CLEAN);
+	stack_punch(arena, offset + from, to - from);
+	pthread_mutex_lock(&arena->lock);
+	stack_merge(arena, offset, order, to);
+	stack_count_dirty(arena, -(int64_t)bytes);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/* One of the ring, or NULL. */
+static struct stack_arena *stack_dirty_one(struct stack_arena *arena)
+{
+	struct stack_arena *first = arena;
+
+	/* Relaxed: a hint; who frees sees to it that somebody comes. */
+	while (!load_relaxed(&arena->dirty)) {
+		arena = arena->sibling;
+		if (arena == first)
+			return NULL;
+	}
+	return arena;
+}
+
+bool stack_arena_dirty(struct stack_arena *arena)
+{
+	return stack_dirty_one(arena);
+}
+
+uint64_t stack_arena_cleaned(const struct stack_arena *arena)
+{
+	const struct stack_arena *first = arena;
+	uint64_t sum = 0;
+
+	/* Relaxed: a hint. */
+	do {
+		sum += load_relaxed(&arena->cleaned);
+		arena = arena->sibling;
+	} while (arena != first);
+	return sum;
+}
+
+bool stack_arena_clean(struct stack_arena *arena)
+{
+	arena = stack_dirty_one(arena);
+	if (!arena || pthread_mutex_trylock(&arena->cleaner))
+		return false;
+	stack_clean_piece(arena);
+	add_relaxed(&arena->cleaned, 1);
+	pthread_mutex_unlock(&arena->cleaner);
+	return true;
+}
+
+/* ------------------------------------------------------------------------ caches */
+
+static struct fk_stack *stack_cache_take_first(struct stack_cache *cache)
+{
+	/* Relaxed: only saves the exchange. */
+	if (!load_relaxed(&cache->first))
+		return NULL;
+	/* ORDER stack/first [F1]: acquire, who takes it sees what its owner left in it. Pairs with
+	 * stack_cache_put(). */
+	return atomic_exchange_explicit(&cache->first, NULL, memory_order_acquire);
+}
+
+static struct fk_stack *stack_cache_take(struct stack_cache *cache, uint32_t order)
+{
+	struct fk_stack *stacklet = order ? NULL : stack_cache_take_first(cache);
+
+	if (stacklet)
+		return stacklet;
+	pthread_mutex_lock(&cache->lock);
+	stacklet = cache->free[order];
+	if (stacklet) {
+		cache->free[order] = stacklet->prev;
+		cache->n[order]--;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return stacklet;
+}
+
+/* Owner. False: there are enough of them. */
+static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet)
+{
+	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
+	bool kept = false;
+
+	if (stack_bytes(order) > STACK_KEEP)
+		return false;
+	/* Relaxed: nobody else puts one there. */
+	if (!order && !load_relaxed(&cache->first)) {
+		/* ORDER stack/first [F1]: release, pairs with stack_cache_take_first(). */
+		atomic_store_explicit(&cache->first, stacklet, memory_order_release);
+		return true;
+	}
+	pthread_mutex_lock(&cache->lock);
+	if ((cache->n[order] + 1) * stack_bytes(order) <= STACK_KEEP) {
+		stacklet->prev = cache->free[order];
+		cache->free[order] = stacklet;
+		cache->n[order]++;
+		kept = true;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return kept;
+}
+
+/* What is in a cache goes to its arena. True: there is something to be cleaned. */
+static bool stack_cache_empty(struct stack_cache *cache)
+{
+	bool dirty = false;
+
+	for (uint32_t order = 0; stack_bytes(order) <= STACK_KEEP; order++) {
+		struct fk_stack *stacklet;
+
+		while ((stacklet = stack_cache_take(cache, order)))
+			dirty |= stack_arena_put(cache->arena, stacklet);
+	}
+	return dirty;
+}
+
+/* ------------------------------------------------------------------------ stacklets */
+
+/* Who wants memory. */
+enum stack_for { STACK_FOR_WORKER, STACK_FOR_SMALL_JOB, STACK_FOR_JOB };
+
+/* The bytes of an arena that this one has to leave to others. */
+static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for who)
+{
+	return who == STACK_FOR_JOB	  ? arena->size / 16
+	     : who == STACK_FOR_SMALL_JOB ? arena->size / 64
+					  : 0;
+}
+
+/* What all workers keep goes back to the arenas of the ring. */
+static void stack_collect(struct stack_cache *own)
+{
+	struct stack_arena *arena = own->arena;
+
+	do {
+		for (struct stack_cache *cache = arena->caches; cache; cache = cache->next)
+			own->dirtied |= stack_cache_empty(cache);
+		arena = arena->sibling;
+	} while (arena != own->arena);
+}
+
+/* A stacklet out of an arena of the ring; after all that is free was collected, if need be. */
+static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum stack_for who)
+{
+	struct stack_arena *first = own->arena, *arena = first;
+	struct fk_stack *stacklet;
+
+	do {
+		stacklet = stack_arena_take(own, arena, order, stack_reserve(arena, who));
+		arena = arena->sibling;
+	} while (!stacklet && arena != first);
+	if (stacklet)
+		return stacklet;
+	stack_collect(own);
+	do {
+		pthread_mutex_lock(&arena->cleaner); /* P1 */
+		stacklet = stack_arena_take(own, arena, order, stack_reserve(arena, who));
+		pthread_mutex_unlock(&arena->cleaner);
+		arena = arena->sibling;
+	} while (!stacklet && arena != first);
+	return stacklet;
+}
+
+static void stack_refund(struct stack_cache *cache, uint64_t bytes)
+{
+	/* Relaxed, here and below: a sum. That it is complete when the job ends is the join
+	 * counters' doing (I3). */
+	if (cache->account)
+		sub_relaxed(cache->account, bytes);
+}
+
+static enum stack_for stack_for(uint64_t held)
+{
+	return held > STACK_SMALL ? STACK_FOR_JOB : STACK_FOR_SMALL_JOB;
+}
+
+/*
+ * Sets *ret_who to what the job is with these bytes. False: it would hold more than it may, and is
+ * not charged, not even for a moment in which another of its workers would be refused for that.
+ */
+static bool stack_charge(struct stack_cache *cache, uint64_t bytes, enum stack_for *ret_who)
+{
+	uint64_t held;
+
+	*ret_who = STACK_FOR_WORKER;
+	if (!cache->account)
+		return true;
+	held = load_relaxed(cache->account);
+	do {
+		if (held > cache->max || bytes > cache->max - held)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		cache->account, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
+	*ret_who = stack_for(held + bytes);
+	return true;
+}
+
+static struct fk_stack *stacklet_new(struct stack_cache *cache, uint32_t order, enum stack_for who)
+{
+	struct fk_stack *stacklet = stack_cache_take(cache, order);
+
+	if (!stacklet)
+		stacklet = stack_find(cache, order, who);
+	if (!stacklet)
+		return NULL;
+	cache->allocated++;
+	cache->bytes += (int64_t)stack_bytes(order);
+	*stacklet = (struct fk_stack){
+		.end = (char *)stacklet + stack_bytes(order),
+		.top = stacklet,
+		.size_log = order + STACK_MIN_LOG,
+	};
+	return stacklet;
+}
+
+static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
+{
+	struct stack_arena *home = stack_home(cache->arena, stacklet);
+
+	cache->bytes -= (int64_t)1 << stacklet->size_log;
+	if (home != cache->arena || !stack_cache_put(cache, stacklet))
+		cache->dirtied |= stack_arena_put(home, stacklet);
+}
+
+/* One that the job is charged for. */
+static struct fk_stack *stacklet_buy(struct stack_cache *cache, uint32_t order)
+{
+	struct fk_stack *stacklet;
+	enum stack_for who;
+
+	if (!stack_charge(cache, stack_bytes(order), &who))
+		return NULL;
+	stacklet = stacklet_new(cache, order, who);
+	if (!stacklet)
+		stack_refund(cache, stack_bytes(order));
+	return stacklet;
+}
+
+struct fk_stack *stack_new(struct stack_cache *cache)
+{
+	return stacklet_new(cache, 0, STACK_FOR_WORKER);
+}
+
+void stack_free(struct stack_cache *cache, struct fk_stack *stack)
+{
+	if (!stack)
+		return;
+	stack_trim(cache, stack);
+	stacklet_free(cache, stack);
+}
+
+struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, char *sp, size_t size)
+{
+	uint32_t least = size <= stack_bytes(STACK_ORDERS - 1)
+			       ? stack_order(sizeof(struct fk_stack) + size)
+			       : STACK_ORDERS;
+	uint32_t twice = (uint32_t)top->size_log - STACK_MIN_LOG + 1;
+	struct fk_stack *next = top->spare;
+
+	if (next && next->size_log < least + STACK_MIN_LOG) {
+		stack_trim(cache, top);
+		next = NULL;
+	}
+	for (uint32_t order = max(least, twice); !next && order >= least; order--) {
+		if (order < STACK_ORDERS)
+			next = stacklet_buy(cache, order);
+		if (!order)
+			break;
+	}
+	if (!next)
+		return NULL;
+	next->prev = top;
+	next->below = sp;
+	top->spare = next;
+	return next;
+}
+
+struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top)
+{
+	stack_trim(cache, top);
+	return top->prev;
+}
+
+void stack_trim(struct stack_cache *cache, struct fk_stack *top)
+{
+	if (!top || !top->spare)
+		return;
+	stack_refund(cache, UINT64_C(1) << top->spare->size_log);
+	stacklet_free(cache, top->spare);
+	top->spare = NULL;
+}
+
+/* Is there a first stacklet for a worker, in place of one that a job with these bytes has now? */
+static bool stack_can_spare(struct stack_cache *cache, uint64_t held)
+{
+	struct stack_arena *arena = cache->arena;
+
+	do {
+		/* Relaxed: a sum. */
+		if (load_relaxed(&arena->left) >= stack_reserve(arena, stack_for(held)) + STACK_MIN)
+			return true;
+		arena = arena->sibling;
+	} while (arena != cache->arena);
+	return false;
+}
+
+bool stack_give(struct stack_cache *cache, struct fk_stack *top)
+{
+	uint64_t held;
+
+	stack_trim(cache, top);
+	if (!cache->account)
+		return true;
+	held = add_relaxed(cache->account, STACK_MIN) + STACK_MIN;
+	if (held > cache->max)
+		return false;
+	if (stack_can_spare(cache, held))
+		return true;
+	stack_collect(cache);
+	return stack_can_spare(cache, held);
+}
+
+void stack_take(struct stack_cache *cache)
+{
+	stack_refund(cache, STACK_MIN);
+}
+
+/* ------------------------------------------------------------------------ lumps */
+
+void *stack_lump_take(struct stack_cache *cache, uint64_t size)
+{
+	uint32_t order = stack_order(size);
+
+	return order < STACK_ORDERS ? stacklet_buy(cache, order) : NULL;
+}
+
+void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size)
+{
+	struct fk_stack *stacklet = lump;
+
+	/* Whoever had it has written over that. */
+	stacklet->size_log = stack_order(size) + STACK_MIN_LOG;
+	stack_refund(cache, UINT64_C(1) << stacklet->size_log);
+	stacklet_free(cache, stacklet);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* blocking_section.h - sections of fibers in which calls may block */
+#ifndef DAEMON_FIBER_BLOCKING_SECTION_H
+#define DAEMON_FIBER_BLOCKING_SECTION_H
+
+#include <stdint.h>
+
+struct fiber;
+struct fk_frame;
+struct pool;
+struct worker;
+
+void fiber_sides_init(struct pool *pool);
+/* No worker is left: the threads end. */
+void fiber_sides_fini(struct pool *pool);
+
+/* In the loop: a section begins. Returns what to run next. */
+struct fk_frame *fiber_block(struct worker *worker, struct fiber *fiber);
+
+/* The job of this row has an outcome: its fibers wait for no thread any more. */
+void fiber_blocks_cancel(struct pool *pool, uint32_t row);
+
+/* The fiber whose section the calling thread runs; NULL if it runs none. Async-signal-safe. */
+struct fiber *fiber_on_side(void);
+
+#endif

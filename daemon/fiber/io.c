@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io.c - fibers read, write, accept and poll, and hold no worker meanwhile
+ *
+ * WHAT IT IS
+ *   A fiber tries what it wants by a call that does not wait. What cannot be done at once is left
+ *   to the poller (io_poller.h), and the fiber parks until that has done it. A descriptor for which
+ *   the kernel does not wait because it is O_NONBLOCK is polled, and tried again.
+ *   Who has to wait each time need not try each time, for the ring tries first, too, and a call is
+ *   among the most expensive things here: the more tries of a fiber were in vain, one after the
+ *   other, the more of the same kind that it does next is left to the poller at once, 7 of 8 at
+ *   most.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Fibers: fk_rt_fiber_io(). fiber_io_end(): who ends a job, and the dispatcher for one whose time
+ *   has come. fiber_io_done(): the poller's thread.
+ *
+ *	fiber	begin park (held); op --> poller; into the list of its shard; timer; leave
+ *	poller	op has completed, and so has its cancel, if there is one: wake
+ *	cancel, deadline	--> fiber_io_end(): the poller cancels op, and nothing else
+ *
+ * INVARIANTS
+ *   I1. While an operation is under way the kernel has the fiber's buffer, so nothing wakes the
+ *       fiber but its completion: the park is held, and whoever wants it to end early has the
+ *       poller cancel it.
+ *   I2. The operation and the timer stand in struct fiber, and not on the fiber's stack: what other
+ *       threads write to is there, whatever becomes of the stack of a fiber that waits.
+ *   I3. Who ends an operation early finds its fiber in the list of its shard, or by its timer in a
+ *       heap, under the lock under which the fiber takes it out before it goes on. Both come after
+ *       the operation was left to the poller (io_poller.c, I1).
+ *   I4. No end is missed: a fiber is in the list before it looks at its job's verdict
+ *       (cancel.c, I2), and ends its own operation if there is one.
+ *   I5. Nothing here blocks the worker: no call is made that waits, whatever the descriptor is.
+ */
+#include "daemon/fiber/io.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/uio.h>
+
+#include "common/clock.h"
+#include "common/options.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/parked.h"
+#include "daemon/fiber/io_poller.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
+#include "daemon/fiber/timer_heap.h"
+#include "shm/board.h"
+
+#define FIBER_IO_MAX   ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
+#define FIBER_IO_BLIND 7u				   /* tries that are left out in a row */
+
+/* ------------------------------------------------------------------------ at once */
+
+static int64_t fiber_io_poll(int fd, uint32_t events)
+{
+	struct pollfd pollfd = { .fd = fd, .events = (short)events };
+
+	if (fd < 0)
+		return -EBADF;
+	switch (poll(&pollfd, 1, 0)) {
+	case -1:
+		return errno == EINTR ? -EAGAIN : -errno;
+	case 0:
+		return -EAGAIN;
+	default:
+		return pollfd.revents & POLLNVAL ? -EBADF : pollfd.revents;
+	}
+}
+
+/* Without waiting: -EAGAIN or -EOPNOTSUPP if that cannot be. Not inlined: fiber.c, I3. */
+static int64_t __attribute__((noinline))
+fiber_io_try(enum fk_io what, int fd, void *data, size_t size)
+{
+	struct iovec iov = { .iov_base = data, .iov_len = size };
+	ssize_t n = -1;
+
+	switch (what) {
+	case FK_IO_READ:
+		n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+		break;
+	case FK_IO_WRITE:
+		n = pwritev2(fd, &iov, 1, -1, RWF_NOWAIT);
+		break;
+	case FK_IO_ACCEPT:
+		/* There is no call that would not wait if another one was first. */
+		return -EOPNOTSUPP;
+	case FK_IO_POLL:
+		return fiber_io_poll(fd, (uint32_t)size);
+	default:
+		return -EINVAL;
+	}
+	return n < 0 ? -errno : n;
+}
+
+static bool fiber_io_is_late(uint64_t until_ns)
+{
+	return until_ns != FK_NEVER && until_ns <= clock_ns();
+}
+
+/* There was a try in vain. */
+static void fiber_io_learn(struct fiber_tries *tries)
+{
+	tries->vain = min(2u * tries->vain + 1, FIBER_IO_BLIND);
+	tries->blind = tries->vain;
+}
+
+/* Not to be tried this time. */
+static bool fiber_io_is_blind(struct fiber_tries *tries, uint64_t until_ns)
+{
+	if (!tries->blind || fiber_io_is_late(until_ns))
+		return false;
+	tries->blind--;
+	return true;
+}
+
+/* ------------------------------------------------------------------------ later */
+
+/* On the poller's thread. */
+static void fiber_io_done(void *arg, struct poller_op *first)
+{
+	struct fiber_batch batch = { 0 };
+	struct poller_op *next;
+
+	for (struct poller_op *op = first; op; op = next) {
+		struct fiber *f = container_of(op, struct fiber, waits.io.op);
+
+		next = (struct poller_op *)op->next[0];
+		if (fiber_park_wake(&f->park, f->waits.io.generation, FIBER_IO) == FIBER_RUN)
+			fiber_ready_one(&batch, f);
+	}
+	fiber_ready_all(arg, &batch);
+}
+
+void fiber_io_end(struct pool *pool, struct fiber *f, int error)
+{
+	poller_end(&pool->fibers->poller, &f->waits.io.op, error);
+}
+
+/* Leaves it to the poller, and parks. Returns the result. */
+static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, void *data,
+			     uint32_t size, uint64_t until_ns)
+{
+	struct pool *pool = f->head.worker->pool;
+	struct poller *poller = &pool->fibers->poller;
+	struct fiber_io *io = &f->waits.io;
+	bool timed = until_ns != FK_NEVER;
+	bool left;
+
+	/* Who shares a stack has room for what is on it from here on: it leaves by the same frame
+	 * below, and then it has to. */
+	if (f->shared && !fiber_leave(f, FIBER_AGAIN))
+		return -ENOMEM;
+	io->op.what = what;
+	io->op.fd = fd;
+	io->op.data = data;
+	io->op.size = size;
+	COUNT(f->head.worker, fiber_ios);
+	COUNT(f->head.worker, fiber_io_waiting);
+	io->generation = fiber_park_begin(&f->park, true);
+	poller_begin(poller, &io->op);
+	f->does_io = true;
+	fiber_wait_begin(f);
+	if (fiber_is_over(f))
+		fiber_io_end(pool, f, -ECANCELED);
+	if (timed && fiber_timer_set(f, io->generation, until_ns) < 0) {
+		fiber_io_end(pool, f, -ENOMEM);
+		timed = false;
+	}
+	left = fiber_leave(f, FIBER_PARKS);
+	assert(left);
+	if (timed) {
+		COUNT(f->head.worker, fiber_timers);
+		fiber_timer_clear(f);
+	}
+	fiber_wait_end(f);
+	f->does_io = false;
+	COUNT_ADD(f->head.worker, fiber_io_waiting, -UINT64_C(1));
+	return io->op.result;
+}
+
+static const struct {
+	enum poller_what what;
+	uint32_t events; /* when it can be tried again */
+} fiber_io_ways[] = {
+	[FK_IO_READ] = { POLLER_READ, POLLIN },
+	[FK_IO_WRITE] = { POLLER_WRITE, POLLOUT },
+	[FK_IO_ACCEPT] = { POLLER_ACCEPT, POLLIN },
+	[FK_IO_POLL] = { POLLER_POLL, 0 },
+};
+
+_Static_assert(sizeof(((struct fiber *)0)->tries) == ARRAY_SIZE(fiber_io_ways), "one for each");
+
+static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, size_t size,
+			uint64_t until_ns)
+{
+	struct fiber_tries *tries = &f->tries[what];
+
+	for (bool blind = fiber_io_is_blind(tries, until_ns);; blind = false) {
+		int64_t r;
+
+		if (fiber_is_over(f))
+			return -ECANCELED;
+		if (!blind) {
+			r = fiber_io_try(what, fd, data, size);
+			if (r != -EAGAIN && r != -EOPNOTSUPP) {
+				*tries = (struct fiber_tries){ 0 };
+				return r;
+			}
+			if (r == -EAGAIN && fiber_io_is_late(until_ns))
+				return -ETIMEDOUT;
+			if (f->head.worker->pool->fibers->poller_error)
+				return -ENOSYS;
+			if (r == -EAGAIN)
+				fiber_io_learn(tries);
+		}
+		r = fiber_io_wait(f, fiber_io_ways[what].what, fd, data, (uint32_t)size, until_ns);
+		/* It needs none if it need not wait. */
+		if (r == -ENOMEM && blind)
+			continue;
+		if (r == -EAGAIN)
+			r = fiber_io_wait(f, POLLER_POLL, fd, NULL, fiber_io_ways[what].events,
+					  until_ns);
+		else if (r != -EINTR)
+			return r;
+		if (r < 0 && r != -EINTR)
+			return r;
+	}
+}
+
+int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_t until_ns)
+{
+	struct fiber *f = fiber_self();
+	int64_t r;
+
+	if (!f)
+		return -EPERM;
+	COUNT(f->head.worker, fiber_io_calls);
+	if (what >= ARRAY_SIZE(fiber_io_ways))
+		return -EINVAL;
+	if ((what == FK_IO_READ || what == FK_IO_WRITE) && fiber_on_shared_stack(f, data, size))
+		return -EINVAL;
+	r = fiber_io(f, what, fd, data, min(size, FIBER_IO_MAX), until_ns);
+	return r == -ETIMEDOUT && fiber_is_over(f) ? -ECANCELED : r;
+}
+
+/* ------------------------------------------------------------------------ init, fini */
+
+int fiber_io_init(struct pool *pool)
+{
+	const struct poller_way way = {
+		.done = fiber_io_done,
+		.arg = pool,
+		.turns = &pool->board->counters[BOARD_POOL].poller_turns,
+		.confine = pool->options->confine,
+	};
+
+	return poller_start(&pool->fibers->poller, &way);
+}
+
+void fiber_io_fini(struct pool *pool)
+{
+	poller_stop(&pool->fibers->poller);
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io_poller.c - input and output that is waited for, all of a pool's in one place
+ *
+ * WHAT IT IS
+ *   The ring belongs to the poller's thread: it alone submits, and takes what has completed. Others
+ *   leave notes in a list, and ring a bell if the thread sleeps. A note is an operation that is to
+ *   begin, or the same one that is to end early: the address of it, with the lowest bit set for the
+ *   latter.
+ *
+ *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
+ *	poller		take all notes --> ring; announce sleep, fence, look again; sleep
+ *			<-- completions: result, count down; those at 0 --> done()
+ *
+ * HOW THE THREAD SLEEPS
+ *   The ring's memory is mapped, so a stray write of a task can change it. io_uring_enter(2) must
+ *   therefore never wait: if completions have overflowed the ring and its indices say otherwise,
+ *   the kernel looks for them for ever, and no signal ends that, SIGKILL included. The thread
+ *   sleeps in futex_waitv(2) instead, which reads no memory but the words that it compares:
+ *
+ *	word		other threads change it, and wake the thread (shm/wake.h)
+ *	tail of the completions, flags of the ring
+ *			the kernel changes them when an operation completes, on this thread. For
+ *			that it interrupts the sleep, which begins again, and compares again: no
+ *			completion is lost between the look and the sleep.
+ *
+ *   What a thread of the kernel completes, such as a read from a disk, changes the tail without an
+ *   interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is always
+ *   under way in the ring, and its completion interrupts.
+ *
+ * INVARIANTS
+ *   I1. notes is the newest note, which leads to those before by next. The thread takes all at
+ *       once, so nothing is ever taken out of the middle; it submits them in the order in which
+ *       they were left. Who ends an operation knows of it by something that came after
+ *       poller_begin(): so its end is submitted after it, and the kernel finds it.
+ *   I2. state is { why:24, asked:1, notes:2 }: how many of the operation's notes have not
+ *       completed, and why it is to end, once somebody has asked. Whoever asks counts up from 1,
+ *       never from 0, and once; the thread alone counts down. So an operation is done once, and
+ *       nobody touches it when its notes have come down to 0 but done().
+ *   I3. No note is forgotten: who leaves one makes a full fence and looks at the word; the thread
+ *       announces its sleep, makes a full fence, and looks at the list (shm/wake.h, W1, W5). If it
+ *       is on its way into the kernel then, the futex has another value than it was given.
+ *   I4. What was read is not lost: an operation that has completed is told so, whoever has asked
+ *       for its end.
+ *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
+ *       registered with itself, and the ring has the eventfd.
+ *   I6. No end is lost: its note counts as completed when it has found the operation, or that has
+ *       completed before. Until then it is one of those for which there was no room, so the thread
+ *       does not sleep.
+ *   I7. What the ring's memory says is compared with what only this thread writes or what the
+ *       kernel keeps (poller_is_sound()), each time before completions are taken. If it cannot be,
+ *       a task has written there: the pool ends, and no job is blamed. The kernel itself bounds
+ *       what it takes from that memory: at most the submissions that the ring has room for.
+ *
+ * CONFINEMENT
+ *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
+ *   restricted to what is used here, and where the kernel can do so to this thread: a task that
+ *   writes to the ring's memory can do no more by it than read, write, accept and poll.
+ */
+#include "daemon/fiber/io_poller.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/low_latency.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "daemon/core/bell.h"
+#include "daemon/host/confine.h"
+#include "shm/futex.h"
+#include "shm/wake.h"
+
+#define POLLER_SQES    1024u
+#define POLLER_CQES    4096u
+#define POLLER_THREADS 4u	    /* of the kernel's, for files on disks */
+#define POLLER_STACK   (256u << 10) /* a sanitizer needs some */
+
+#define POLLER_AHEAD 8u /* completions, of which the operation is fetched */
+
+#define POLLER_NOTES 3u /* state: how many */
+#define POLLER_ASKED 4u
+#define POLLER_WHY   8 /* shift */
+
+#define POLLER_ENDS  ((uintptr_t)1) /* of a note */
+#define POLLER_NEWS  UINT64_C(2)    /* user_data of the read of the eventfd */
+#define POLLER_EVENT 0		    /* the eventfd among the ring's own files */
+
+/* ------------------------------------------------------------------------ notes */
+
+static struct poller_op *poller_op_of(uintptr_t note)
+{
+	return (struct poller_op *)(note & ~POLLER_ENDS);
+}
+
+static uintptr_t *poller_next(uintptr_t note)
+{
+	return &poller_op_of(note)->next[note & POLLER_ENDS];
+}
+
+/* What it is to find was published before. */
+static void poller_wake(struct poller *p)
+{
+	uint32_t value;
+
+	wake_published();
+	value = wake_load(&p->word);
+	/* Relaxed: I3; who changes it is the one that rings. */
+	if (wake_rests(value) && atomic_compare_exchange_strong_explicit(
+					 &p->word, &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
+					 memory_order_relaxed, memory_order_relaxed))
+		futex_wake(&p->word, 1);
+}
+
+static void poller_push(struct poller *p, uintptr_t note)
+{
+	/* Relaxed: the CAS orders. */
+	uintptr_t newest = load_relaxed(&p->notes);
+
+	do {
+		*poller_next(note) = newest;
+		/* ORDER poller/note [N1]: release, the operation as it is filled in. Pairs with
+		 * poller_take(). */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&p->notes, &newest, note, memory_order_release, memory_order_relaxed));
+	poller_wake(p);
+}
+
+void poller_begin(struct poller *p, struct poller_op *op)
+{
+	/* Relaxed: nobody knows of it yet. */
+	store_relaxed(&op->state, 1);
+	poller_push(p, (uintptr_t)op);
+}
+
+void poller_end(struct poller *p, struct poller_op *op, int error)
+{
+	/* Relaxed throughout: the word has all there is to know, and the list orders the rest. */
+	uint32_t state = load_relaxed(&op->state), next;
+
+	do {
+		if (!(state & POLLER_NOTES) || state & POLLER_ASKED)
+			return;
+		next = (state + 1) | POLLER_ASKED | (uint32_t)-error << POLLER_WHY;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&op->state, &state, next, memory_order_relaxed, memory_order_relaxed));
+	poller_push(p, (uintptr_t)op | POLLER_ENDS);
+}
+
+/* All that were left, the oldest first. */
+static uintptr_t poller_take(struct poller *p)
+{
+	uintptr_t note, older, list = 0;
+
+	/* Relaxed: a hint; poller_turn() looks again. */
+	if (!load_relaxed(&p->notes))
+		return 0;
+	/* ORDER poller/note [N1]: acquire, what the notes say. Pairs with poller_push(). */
+	note = atomic_exchange_explicit(&p->notes, 0, memory_order_acquire);
+	for (; note; note = older) {
+		older = *poller_next(note);
+		*poller_next(note) = list;
+		list = note;
+	}
+	return list;
+}
+
+/* ------------------------------------------------------------------------ submissions */
+
+/* NULL: there is no room now. */
+static struct io_uring_sqe *poller_sqe(struct poller *p)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
+
+	if (!sqe && io_uring_submit(&p->ring) >= 0)
+		sqe = io_uring_get_sqe(&p->ring);
+	/* liburing writes the table of entries once; a task may have written there since. */
+	if (sqe)
+		p->ring.sq.array[sqe - p->ring.sq.sqes] = (uint32_t)(sqe - p->ring.sq.sqes);
+	return sqe;
+}
+
+static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op)
+{
+	switch (op->what) {
+	case POLLER_READ:
+		io_uring_prep_read(sqe, op->fd, op->data, op->size, (uint64_t)-1);
+		return;
+	case POLLER_WRITE:
+		io_uring_prep_write(sqe, op->fd, op->data, op->size, (uint64_t)-1);
+		return;
+	case POLLER_ACCEPT:
+		io_uring_prep_accept(sqe, op->fd, NULL, NULL, SOCK_CLOEXEC);
+		return;
+	case POLLER_POLL:
+		io_uring_prep_poll_add(sqe, op->fd, op->size & UINT16_MAX);
+		return;
+	}
+	__builtin_unreachable();
+}
+
+/* Tells the ring what the notes say. What there is no room for stays. */
+static void poller_submit(struct poller *p)
+{
+	uintptr_t note = p->later ? p->later : poller_take(p);
+
+	while (note) {
+		struct io_uring_sqe *sqe = poller_sqe(p);
+		struct poller_op *op = poller_op_of(note);
+
+		if (!sqe)
+			break;
+		if (note & POLLER_ENDS)
+			io_uring_prep_cancel64(sqe, (uintptr_t)op, 0);
+		else
+			poller_describe(sqe, op);
+		sqe->user_data = note;
+		/* Where it is done once it is submitted: read before. */
+		note = *poller_next(note);
+	}
+	p->later = note;
+}
+
+/* The ring reads the eventfd. False: there is no room now. */
+static bool poller_arm(struct poller *p)
+{
+	struct io_uring_sqe *sqe;
+
+	if (p->armed)
+		return true;
+	sqe = poller_sqe(p);
+	if (!sqe)
+		return false;
+	io_uring_prep_read(sqe, POLLER_EVENT, &p->news, sizeof(p->news), 0);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	sqe->user_data = POLLER_NEWS;
+	p->armed = true;
+	return true;
+}
+
+/* ------------------------------------------------------------------------ completions */
+
+/* One of the operation's notes has completed. True: all have. */
+static bool poller_count(struct poller_op *op, bool ends, int32_t result)
+{
+	uint32_t state;
+
+	if (!ends)
+		op->result = result;
+	/* Relaxed: I2. */
+	state = sub_relaxed(&op->state, 1);
+	assert(state & POLLER_NOTES);
+	if ((state & POLLER_NOTES) != 1)
+		return false;
+	if (state & POLLER_ASKED && (op->result == -ECANCELED || op->result == -EINTR))
+		op->result = -(int32_t)(state >> POLLER_WHY);
+	return true;
+}
+
+/* The kernel has the operation still. */
+static bool poller_is_out(struct poller_op *op)
+{
+	/* Relaxed: the thread alone counts down. */
+	return (load_relaxed(&op->state) & POLLER_NOTES) > 1;
+}
+
+/* How many have completed that were not taken yet. */
+static uint32_t poller_ready(const struct poller *p)
+{
+	return io_uring_smp_load_acquire(p->ring.cq.ktail) - p->head;
+}
+
+/* Set by the kernel: completions wait outside of the ring, which was full before. */
+static uint32_t poller_flags(const struct poller *p)
+{
+	return io_uring_smp_load_acquire(p->ring.sq.kflags);
+}
+
+static const struct io_uring_cqe *poller_cqe(const struct poller *p, uint32_t at)
+{
+	return &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
+}
+
+/* The operation of a completion that comes later, or of an old one: worker and kernel had it on
+ * other CPUs. */
+static void poller_fetch(const struct poller *p, uint32_t at)
+{
+	__builtin_prefetch(poller_op_of(poller_cqe(p, at)->user_data), 1);
+}
+
+/*
+ * False: something else than this thread and the kernel has written to the ring's memory (I7).
+ * all: the kernel has just taken all submissions, and has put into the ring what there was room
+ * for.
+ */
+static bool poller_is_sound(const struct poller *p, bool all)
+{
+	const struct io_uring_sq *sq = &p->ring.sq;
+	const struct io_uring_cq *cq = &p->ring.cq;
+	/* In this order: with the flag the completions are seen that have filled the ring. */
+	uint32_t flags = poller_flags(p);
+	uint32_t ready = poller_ready(p);
+
+	return IO_URING_READ_ONCE(*cq->khead) == p->head && ready <= POLLER_CQES &&
+	       !IO_URING_READ_ONCE(*cq->kflags) && !IO_URING_READ_ONCE(*sq->kdropped) &&
+	       IO_URING_READ_ONCE(*sq->ktail) == sq->sqe_tail &&
+	       sq->sqe_tail - IO_URING_READ_ONCE(*sq->khead) <= POLLER_SQES &&
+	       !(flags & ~IORING_SQ_CQ_OVERFLOW) && !(flags && all && !ready);
+}
+
+/* Takes what has completed. Returns how many. An end that has not found its operation, since the
+ * kernel is just about to try that once more, is submitted again (I6). */
+static uint32_t poller_reap(struct poller *p)
+{
+	uintptr_t first = 0, *end = &first;
+	uint32_t n = poller_ready(p);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct io_uring_cqe *cqe = poller_cqe(p, p->head + i);
+		uint64_t note = cqe->user_data;
+		struct poller_op *op = poller_op_of(note);
+
+		poller_fetch(p, p->head + i + POLLER_AHEAD);
+		if (note == POLLER_NEWS) {
+			p->armed = false;
+		} else if (note & POLLER_ENDS && cqe->res == -ENOENT && poller_is_out(op)) {
+			*poller_next(note) = p->later;
+			p->later = note;
+		} else if (poller_count(op, note & POLLER_ENDS, cqe->res)) {
+			*end = (uintptr_t)op;
+			end = &op->next[0];
+		}
+	}
+	*end = 0;
+	p->head += n;
+	io_uring_cq_advance(&p->ring, n);
+	if (first)
+		p->way.done(p->way.arg, (struct poller_op *)first);
+	return n;
+}
+
+/* ------------------------------------------------------------------------ the thread */
+
+static bool poller_stops(struct poller *p)
+{
+	/* Relaxed: who sets it wakes the thread after it. */
+	return load_relaxed(&p->stop);
+}
+
+/* Until there is a note, or something has completed. Returns 0 or a negative errno. */
+static int poller_sleep(struct poller *p)
+{
+	uint32_t value = wake_prepare(&p->word);
+	const struct futex_waitv words[] = {
+		{ value, (uintptr_t)&p->word, FUTEX_32, 0 },
+		{ p->head, (uintptr_t)p->ring.cq.ktail, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
+		{ 0, (uintptr_t)p->ring.sq.kflags, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
+	};
+	/* Relaxed: after the fence of wake_prepare(), I3. */
+	bool rests = !load_relaxed(&p->notes) && !poller_stops(p);
+	int r = 0;
+
+	if (rests && !p->naps &&
+	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0) {
+		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		p->naps = r == -ENOSYS || r == -EPERM;
+	}
+	/* As bell.c does without futex_waitv(2). Completions wait as long. */
+	if (rests && p->naps) {
+		(void)futex_wait(&p->word, value, clock_ns() + BELL_NAP);
+		r = 0;
+	}
+	wake_store(&p->word, WAKE_LOOKING);
+	return r;
+}
+
+static void poller_turn(struct poller *p)
+{
+	const struct timespec rest = { .tv_nsec = 1000000 };
+	_Atomic uint64_t *turns = p->way.turns;
+	bool armed, all;
+	int r;
+
+	poller_submit(p);
+	armed = poller_arm(p);
+	r = io_uring_submit(&p->ring);
+	all = r >= 0 && !io_uring_sq_ready(&p->ring);
+	if (all && armed && !p->later && !poller_ready(p) && !poller_flags(p))
+		r = poller_sleep(p);
+	if (!poller_is_sound(p, all)) {
+		log_error("io_uring: memory of the ring was overwritten: the pool ends");
+		abort();
+	}
+	/* Relaxed: its own. */
+	store_relaxed(turns, load_relaxed(turns) + 1);
+	/* The kernel has no memory for it now, or too much has completed: it comes again. */
+	if (!poller_reap(p) && (r < 0 || !all))
+		(void)nanosleep(&rest, NULL);
+}
+
+static void poller_allow(struct io_uring_restriction *rows, uint32_t *n, uint8_t op)
+{
+	rows[(*n)++] =
+		(struct io_uring_restriction){ .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = op };
+}
+
+static int poller_make(struct poller *p)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
+			 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE,
+		.cq_entries = POLLER_CQES,
+	};
+
+	return io_uring_queue_init_params(POLLER_SQES, &p->ring, &params);
+}
+
+/* The eventfd, which the ring keeps. Returns 0 or a negative errno. */
+static int poller_add_event(struct poller *p)
+{
+	_cleanup_close_ int event = eventfd(0, EFD_CLOEXEC);
+	int r = event < 0 ? -errno : io_uring_register_eventfd_async(&p->ring, event);
+
+	return r < 0 ? r : io_uring_register_files(&p->ring, &event, 1);
+}
+
+/* What liburing 2.3 declares and does not have. */
+static int poller_register(struct poller *p, unsigned int what, const void *arg, uint32_t n)
+{
+	return syscall(SYS_io_uring_register, p->ring.ring_fd, what, arg, n) < 0 ? -errno : 0;
+}
+
+/* I5, and what is to be done for tasks alone. Returns 0 or a negative errno. */
+static int poller_restrict(struct poller *p)
+{
+	/* Those for what is on no disk stay as many as there may be: one who was woken for nothing
+	 * some 128 times, as where many read from one pipe, blocks in such a thread until it has
+	 * its data, and then nobody else may have to wait for that. */
+	unsigned int threads[2] = { POLLER_THREADS, 0 };
+	struct io_uring_restriction rows[6];
+	uint32_t n = 0;
+	int r;
+
+	poller_allow(rows, &n, IORING_OP_READ);
+	poller_allow(rows, &n, IORING_OP_WRITE);
+	poller_allow(rows, &n, IORING_OP_ACCEPT);
+	poller_allow(rows, &n, IORING_OP_POLL_ADD);
+	poller_allow(rows, &n, IORING_OP_ASYNC_CANCEL);
+	rows[n++] = (struct io_uring_restriction){
+		.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+		.sqe_flags = IOSQE_FIXED_FILE,
+	};
+	(void)io_uring_register_iowq_max_workers(&p->ring, threads);
+	r = poller_register(p, IORING_REGISTER_RESTRICTIONS, rows, n);
+	if (r < 0)
+		return r;
+	r = io_uring_register_ring_fd(&p->ring);
+	if (r < 0)
+		return r;
+	return poller_register(p, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+}
+
+/* begun: 1, or a negative errno. */
+static void poller_say(struct poller *p, int begun)
+{
+	/* ORDER poller/begun [N2]: release, the ring as it is made. Pairs with
+	 * poller_start(). */
+	atomic_store_explicit(&p->begun, (uint32_t)begun, memory_order_release);
+	futex_wake(&p->begun, INT32_MAX);
+}
+
+static void *poller_main(void *arg)
+{
+	struct poller *p = arg;
+	int r;
+
+	pthread_setname_np(pthread_self(), "forkd-poller");
+	low_latency_end();
+	r = poller_make(p);
+	if (r < 0) {
+		poller_say(p, r);
+		return NULL;
+	}
+	r = confine_thread(p->way.confine);
+	if (r == 0)
+		r = poller_add_event(p);
+	if (r == 0)
+		r = poller_restrict(p);
+	if (r >= 0) {
+		/* It is registered. */
+		close(p->ring.ring_fd);
+		p->ring.ring_fd = -1;
+		poller_say(p, 1);
+		while (!poller_stops(p))
+			poller_turn(p);
+	}
+	io_uring_queue_exit(&p->ring);
+	if (r < 0)
+		poller_say(p, r);
+	return NULL;
+}
+
+static void poller_join(struct poller *p)
+{
+	pthread_join(p->thread, NULL);
+	p->started = false;
+}
+
+int poller_start(struct poller *p, const struct poller_way *way)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	uint32_t begun;
+	int r;
+
+	p->way = *way;
+	/* Whatever comes to the process is not this thread's, nor is a write that nobody reads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	(void)pthread_attr_setstacksize(&attr, POLLER_STACK);
+	r = -pthread_create(&p->thread, &attr, poller_main, p);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0)
+		return r;
+	/* ORDER poller/begun [N2]: acquire, the ring as it is made. Pairs with poller_say(). */
+	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
+		(void)futex_wait(&p->begun, 0, 0);
+	p->started = true;
+	if (begun == 1)
+		return 0;
+	poller_join(p);
+	return (int)begun;
+}
+
+void poller_stop(struct poller *p)
+{
+	if (!p->started)
+		return;
+	/* Relaxed: poller_wake(). */
+	store_relaxed(&p->stop, true);
+	poller_wake(p);
+	poller_join(p);
+}

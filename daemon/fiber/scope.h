@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* scope.h - a root fiber, and what it and those have spawned */
+#ifndef DAEMON_FIBER_SCOPE_H
+#define DAEMON_FIBER_SCOPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/core/pool_state.h"
+#include "daemon/fiber/fiber_types.h"
+
+struct fiber_plan;
+
+/* The list of a job's families. */
+static inline struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
+{
+	return &pool->fibers->buckets[row % FIBER_BUCKETS];
+}
+
+/* plan: of the root, with room for the family. Returns 0 or a negative errno. */
+int fiber_family_new(struct worker *worker, struct fk_frame *front, const struct fiber_plan *plan,
+		     struct fiber_family **ret_family);
+
+/* A fiber of the family has ended. Returns what runs next: the front, if it was the last. */
+struct fk_frame *fiber_family_leave(struct worker *worker, struct fiber_family *family);
+
+/* True if the job of this row has fibers that have not ended. Any thread of the pool. */
+bool fibers_has_family(struct pool *pool, uint32_t row);
+
+#endif

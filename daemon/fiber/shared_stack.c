@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shared_stack.c - stacks that many fibers share
+ *
+ * SANITIZERS
+ *   Each fiber is a context of its own to them, though many are at one address. To ThreadSanitizer
+ *   each is a thread that hands over to the loop, which copies, and hands over to the next: all in
+ *   order. AddressSanitizer has marks around the variables of whoever was there before: they are
+ *   taken away as the next one's bytes come in, and those of that one do not come back, so an
+ *   overflow within a frame is not found after its fiber has waited. Valgrind is told that what was
+ *   below somebody's stack pointer may be written.
+ */
+#include "daemon/fiber/shared_stack.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "daemon/core/fiber_stack.h"
+#include "daemon/core/mailbox.h"
+#include "daemon/core/steal_policy.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/slab.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/fiber/ready.h"
+#include "daemon/fiber/self.h"
+#include "daemon/core/hooks.h"
+
+#ifdef FK_SANITIZE_ADDRESS
+#include <sanitizer/asan_interface.h>
+#endif
+#ifdef HAVE_VALGRIND_VALGRIND_H
+#include <valgrind/memcheck.h>
+#else
+#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) ((void)(p), (void)(n))
+#endif
+
+/* Bytes below the sp of a context that are in use, too. */
+#ifdef SWITCH_UCONTEXT
+#define FIBER_BERTH_BELOW 1024u /* what switch_swap() and what it calls have there */
+#else
+#define FIBER_BERTH_BELOW 0u
+#endif
+
+_Static_assert(FIBER_BERTH <= FIBER_MEMORY_MAX, "there are blocks for all that may be there");
+
+int fiber_berths_ready(struct worker *w)
+{
+	struct fiber_berths *all = &w->pool->fibers->berths;
+	int r = 0;
+
+	/* ORDER berth/ready [B8]: acquire, the stacks. Pairs with the release below. */
+	if (atomic_load_explicit(&all->ready, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&all->lock);
+	for (uint32_t i = 0; r == 0 && i < w->pool->n_workers; i++)
+		if (!all->berths[i].stack)
+			r = fiber_stack_get(&w->pool->fibers->stacks, w->pool->workers[i].group,
+					    FIBER_BERTH, FIBER_STACK_GUARDED,
+					    &all->berths[i].stack);
+	/* ORDER berth/ready [B8]: release, pairs with the acquire above. */
+	atomic_store_explicit(&all->ready, r == 0, memory_order_release);
+	pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+/* ------------------------------------------------------------------------ who runs it */
+
+/* Who is to hold a berth that w holds. */
+static struct worker *fiber_berth_host(struct worker *w, const struct fiber_berth *berth)
+{
+	struct pool *pool = w->pool;
+	struct worker *home = &pool->workers[berth->home];
+
+	if (!worker_is_parked(home))
+		return home;
+	for (uint32_t i = 0; i < pool->n_workers && worker_is_parked(w); i++)
+		w = &pool->workers[(berth->home + i) % pool->n_workers];
+	return w;
+}
+
+bool fiber_berth_take(struct worker *w, struct fiber *f)
+{
+	struct fiber_berth *berth = f->copy.berth;
+	struct worker *holder, *to;
+
+	if (!berth)
+		berth = &w->pool->fibers->berths.berths[w->index];
+	holder = fiber_berth_holder(w, berth);
+	to = holder == w ? fiber_berth_host(w, berth) : holder;
+	if (to == w)
+		return true;
+	/* One that has begun may be in its holder's hands, too, which moves it out. */
+	if (!f->copy.berth)
+		f->copy.berth = berth;
+	if (holder == w)
+		/* ORDER berth/holder [B7]: release, the berth and its fibers as they are. Pairs
+		 * with fiber_berth_holder(). */
+		atomic_store_explicit(&berth->holder, to->index, memory_order_release);
+	fiber_send(to, f);
+	fiber_rouse(to);
+	return false;
+}
+
+void fiber_berths_wait(struct worker *w)
+{
+	uint64_t now;
+
+	if (!inbox_any(&w->inbox))
+		return;
+	now = clock_ns();
+	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
+}
+
+/* ------------------------------------------------------------------------ whose bytes are there */
+
+/* What is in use of the stack of a fiber that has left it: from the result on, to its end. */
+static char *fiber_berth_used(const struct fiber *f, uint32_t *ret_used)
+{
+	const struct fiber_stack *stack = f->copy.berth->stack;
+	char *low = (char *)((uintptr_t)f->context.sp & ~(uintptr_t)15);
+
+	low = max(low - FIBER_BERTH_BELOW, stack->low);
+	*ret_used = (uint32_t)(stack->low + stack->size - low);
+	return low;
+}
+
+static void fiber_berth_out(struct worker *w, struct fiber *f)
+{
+	uint32_t used;
+	char *low = fiber_berth_used(f, &used);
+
+	assert(used <= f->copy.room); /* I3 */
+	memcpy(f->copy.bytes, low, used);
+	COUNT(w, fiber_copies);
+	COUNT_ADD(w, fiber_copied_bytes, used);
+}
+
+static void fiber_berth_in(struct fiber *f)
+{
+	uint32_t used;
+	char *low = fiber_berth_used(f, &used);
+
+	VALGRIND_MAKE_MEM_UNDEFINED(low, used);
+	memcpy(low, f->copy.bytes, used);
+}
+
+bool fiber_berth_enter(struct worker *w, struct fiber *f)
+{
+	bool begins = !f->copy.berth || !f->head.stack;
+	struct fiber_berth *berth;
+
+	if (!f->copy.berth)
+		f->copy.berth = &w->pool->fibers->berths.berths[w->index];
+	berth = f->copy.berth;
+	if (berth->resident == f)
+		return false;
+#ifdef FK_SANITIZE_ADDRESS
+	ASAN_UNPOISON_MEMORY_REGION(berth->stack->low, berth->stack->size);
+#endif
+	if (berth->resident)
+		fiber_berth_out(w, berth->resident);
+	berth->resident = f;
+	if (!begins)
+		fiber_berth_in(f);
+	return begins;
+}
+
+static void fiber_berth_drop(struct worker *w, struct fiber *f)
+{
+	if (!f->copy.room)
+		return;
+	fiber_refund(w, f->head.face.job, f->copy.room);
+	fiber_memory_put(&w->pool->fibers->blocks, f->copy.bytes);
+	f->copy.room = 0;
+}
+
+bool fiber_berth_keep(struct worker *w, struct fiber *f)
+{
+	struct fiber_copy *copy = &f->copy;
+	uint32_t used;
+	size_t room;
+	char *bytes;
+
+	(void)fiber_berth_used(f, &used);
+	room = fiber_memory_size(used);
+	if (room == copy->room)
+		return true;
+	/* Without memory for less than it has, it has enough all the same. */
+	if (!fiber_charge(w, room))
+		return used <= copy->room;
+	bytes = fiber_memory_get(&w->pool->fibers->blocks, w->index, room);
+	if (!bytes) {
+		fiber_refund(w, f->head.face.job, room);
+		return used <= copy->room;
+	}
+	fiber_berth_drop(w, f);
+	copy->bytes = bytes;
+	copy->room = (uint32_t)room;
+	return true;
+}
+
+void fiber_berth_leave(struct worker *w, struct fiber *f)
+{
+	struct fiber_berth *berth = f->copy.berth;
+
+	fiber_berth_drop(w, f);
+	if (!berth || berth->resident != f)
+		return;
+	berth->resident = NULL;
+}

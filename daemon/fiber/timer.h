@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* timer.h - fibers wait for a time */
+#ifndef DAEMON_FIBER_TIMER_H
+#define DAEMON_FIBER_TIMER_H
+
+#include <stdint.h>
+
+struct pool;
+
+/* Makes fibers go on whose time has come. Returns when the next look is due, 0 if there is none to
+ * come. */
+uint64_t fibers_check(struct pool *pool);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.c - fibers wait for counters
+ *
+ * WHAT IT IS
+ *   A wait is announced on the fiber's park word (park_word.h); then the fiber's node goes into
+ *   the counter's list (wait_counter.h), and its link into the list of those that a cancel looks
+ *   for (parked.c); then it leaves its stack. All three stand in the fiber's own record, not on its
+ *   stack, of which nobody needs a byte until the fiber goes on. The waker that wins the park word
+ *   makes it go on (ready.c).
+ *
+ * INVARIANTS
+ *   I1. What a fiber has put into lists it takes out of them itself, before its wait returns: a
+ *       link, under its shard's lock; a node, under the counter's, unless the thread that counted
+ *       has. So nobody has a pointer to them once the fiber goes on, and its next wait has them
+ *       again.
+ */
+#include <errno.h>
+
+#include "common/clock.h"
+#include "daemon/core/worker.h"
+#include "daemon/fiber/counter.h"
+#include "daemon/fiber/parked.h"
+#include "daemon/fiber/self.h"
+#include "daemon/fiber/stuck.h"
+#include "daemon/fiber/timer_heap.h"
+
+/* The fiber has begun a park, and what it wanted to wait for is there, or cannot be waited for. */
+static int fiber_stay(struct fiber *f, int r)
+{
+	if (!fiber_park_stay(&f->park))
+		(void)fiber_rest(f);
+	return r;
+}
+
+/* Parks until the counter is at value or below, or until a time; FK_NEVER: without one. held:
+ * whatever becomes of the job. Returns 0, or the error, -ETIMEDOUT, -ENOMEM or, if it was over,
+ * -ECANCELED. */
+static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value,
+		      uint64_t until_ns, bool held)
+{
+	struct fiber_counter_node *node = &f->waits.node;
+	uint64_t generation = fiber_park_begin(&f->park, held);
+	bool timed = until_ns != FK_NEVER;
+	enum fiber_counter_result result;
+	enum fiber_reason reason;
+	bool rested = true;
+	int r;
+
+	if (!generation)
+		return -ECANCELED;
+	*node = (struct fiber_counter_node){ .hooked = 0 };
+	r = timed ? fiber_timer_set(f, generation, until_ns) : 0;
+	if (r < 0)
+		return fiber_stay(f, r);
+	result = fiber_counter_hook(ref, value, node, &f->park, generation);
+	if (result != FIBER_COUNTER_OK)
+		r = fiber_stay(f, fiber_counter_error(result));
+	else
+		rested = fiber_rest(f);
+	reason = fiber_park_reason(&f->park);
+	if (timed) {
+		COUNT(f->head.worker, fiber_timers);
+		if (reason != FIBER_DEADLINE)
+			fiber_timer_clear(f);
+	}
+	if (result != FIBER_COUNTER_OK)
+		return r;
+	if (reason == FIBER_COUNTER)
+		return fiber_counter_error(node->outcome);
+	fiber_counter_unhook(node);
+	if (!rested)
+		return -ENOMEM;
+	if (reason != FIBER_DEADLINE)
+		return -ECANCELED;
+	COUNT(f->head.worker, fiber_timeouts);
+	return -ETIMEDOUT;
+}
+
+int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t until_ns)
+{
+	struct fiber_counter_ref ref = fiber_counter_of(counter);
+	enum fiber_counter_result result;
+	struct fiber *f = fiber_self();
+	int r = -ECANCELED;
+
+	if (!f)
+		return -EPERM;
+	if (counter->fk_kind > FIBER_COUNTS_ANY ||
+	    fiber_on_shared_stack(f, counter, sizeof(*counter)))
+		return -EINVAL;
+	/* It is there already, for the most part, where fibers were stolen and have ended. */
+	result = fiber_counter_look(ref, value);
+	if (result != FIBER_COUNTER_OK) {
+		r = fiber_counter_error(result);
+	} else if (until_ns != FK_NEVER && until_ns <= clock_ns()) {
+		r = -ETIMEDOUT;
+	} else {
+		fiber_wait_begin(f);
+		if (!fiber_is_over(f))
+			r = fiber_wait(f, ref, value, until_ns, false);
+		fiber_wait_end(f);
+	}
+	/* The counter may be gone: another one that waited for it goes on, too. */
+	if (r == 0)
+		return fiber_is_over(f) ? -ECANCELED : 0;
+	if (r == -ETIMEDOUT && fiber_is_over(f))
+		r = -ECANCELED;
+	/* They will not take long. Not for more of them: they may wait for this one. */
+	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter) {
+		fiber_held_begin(f);
+		if (fiber_wait(f, ref, value, FK_NEVER, true) == -ENOMEM)
+			r = -ENOMEM;
+		fiber_held_end(f);
+	}
+	return r;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* job.h - a job as the pool runs it: from QUEUED to its one outcome */
+#ifndef DAEMON_JOBS_JOB_H
+#define DAEMON_JOBS_JOB_H
+
+#include <stdint.h>
+
+struct worker;
+
+/* Starts the queued job of this row on the worker, and ends it unless its strand was left. */
+void root_run(struct worker *worker, uint32_t row);
+
+#endif

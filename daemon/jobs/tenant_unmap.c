@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/jobs/tenant_unmap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "common/crash_site.h"
+#include "common/log.h"
+#include "common/relaxed.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/task_permission.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/clients.h"
+#include "daemon/sched/fair_queue.h"
+#include "shm/limits.h"
+#include "shm/ledger.h"
+#include "shm/proto.h"
+
+#define VACATE_TRIES 20u
+
+static const struct timespec vacate_pause = { .tv_nsec = 50000 };
+
+/* What is there for who has the address. Nobody writes to it: that takes a role. */
+static int vacate_blank(const struct registry_tenant *tenant)
+{
+	if (mmap(tenant->base, tenant->size, PROT_READ,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
+
+/* A shortage may be over in a moment, and nobody comes by here again before the next tenant. */
+static int vacate_blank_patiently(const struct registry_tenant *tenant)
+{
+	int r = vacate_blank(tenant);
+
+	for (uint32_t i = 1; r < 0 && i < VACATE_TRIES; i++) {
+		(void)nanosleep(&vacate_pause, NULL);
+		r = vacate_blank(tenant);
+	}
+	return r;
+}
+
+/* I1, I2. */
+static void vacate_close(struct pool *pool, uint32_t slot)
+{
+	struct registry_chain *chains = pool->registry.tenants[slot].chains;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct ledger_ring *side = &pool->arena->rings[slot][i];
+
+		/* A worker holds the role for the steps of a drain at most. Not sched_yield(): this
+		 * thread has a better nice value than a worker that may wait for its CPU. */
+		while (!ledger_ring_hold(side, LEDGER_NO_TENANT))
+			(void)nanosleep(&vacate_pause, NULL);
+		chains[i] = (struct registry_chain){ .next = 0 };
+	}
+}
+
+void vacate_tenant(struct pool *pool, uint32_t slot)
+{
+	struct proto_pool released = {
+		.head = { PROTO_MAGIC, PROTO_POOL_TENANT_RELEASED },
+		.tenant = slot,
+	};
+	struct registry_tenant *tenant;
+	int r;
+
+	if (slot >= LIMIT_TENANTS)
+		return;
+	tenant = &pool->registry.tenants[slot];
+	if (registry_segment(pool, slot)) {
+		/* Relaxed: who still has the address finds what is told above. */
+		store_relaxed(&tenant->segment, NULL);
+		vacate_close(pool, slot);
+		FK_CRASH(tenant_closed);
+		r = vacate_blank_patiently(tenant);
+		if (r < 0)
+			/* It is one mapping more than there was for a moment. What the manager has
+			 * punched reads as zeros, too. */
+			log_warning("tenant %u has left and stays mapped: %s", slot, strerror(-r));
+	}
+	fair_remove_tenant(pool->fair, slot);
+	permit_clear(&pool->permit, slot);
+	tenant->told = false;
+	tenant->error = 0;
+	FK_CRASH(tenant_unmapped);
+	channel_tell(pool, &released);
+}
+
+int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
+{
+	struct registry_tenant *tenant = &pool->registry.tenants[slot];
+	int r;
+
+	if (!tenant->base) {
+		tenant->base = *base;
+		tenant->size = size;
+		return 0;
+	}
+	if (size != tenant->size)
+		return -EBADMSG;
+	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED) {
+		r = -errno;
+		/* It may have unmapped what was there before it failed. */
+		(void)vacate_blank(tenant);
+		return r;
+	}
+	*base = tenant->base;
+	return 0;
+}
+
+void vacate_open(struct pool *pool, uint32_t slot)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		ledger_ring_leave(&pool->arena->rings[slot][i]);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * time_slice.c - which worker looks, and when, while all are busy and jobs wait
+ *
+ * WHAT IT IS
+ *   Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far
+ *   ahead that they make way (preemption.c). When that is, at the earliest, is known; so nobody
+ *   looks before, and then it is the worker itself (slice_timer.h).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers, and the dispatcher before it rests: see job_batches.h.
+ *
+ * INVARIANTS
+ *   I1. With all workers busy somebody comes for what is queued: the dispatcher, or a worker whose
+ *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
+ *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (slice_timer.c, I1):
+ *       it takes a job, or sets an alarm anew, or wakes the dispatcher, which for what it leaves
+ *       does intake_tell(). One that was summoned for now, and has not looked, does so at its next
+ *       fork; so the alarm is another's, or rings in FAIR_TURN_LONG. A worker that ends what it
+ *       runs goes on to what it has set aside, or looks for jobs, and so it does at each end.
+ *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
+ *       FAIR_TURN_LONG at most: if a worker has gone on meanwhile to one that is further ahead than
+ *       those that the alarm was set for.
+ *   I3. For what is set aside its own worker has an alarm as long as there is any: aside_start()
+ *       and aside_bring_up() set one, and each look sets the next.
+ *   I4. Where something stands in a ring or in a root deque, or waits for a place, or a short job
+ *       is to go first before INTAKE_SOON, or a worker runs nothing, the dispatcher does it, tick
+ *       by tick (dispatcher.h): there may be a flood of such jobs, which would wake it each time.
+ */
+#include "daemon/jobs/job_batches.h"
+
+#include "common/clock.h"
+#include "daemon/sched/slice_timer.h"
+#include "daemon/jobs/ring_drain.h"
+#include "common/util.h"
+#include "daemon/core/cpu_account.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/preempt_request.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/sched/fair_queue.h"
+#include "shm/board.h"
+#include "daemon/core/worker.h"
+#include "shm/wake.h"
+
+/* A claim of a short job that comes before that is not worth a timer. */
+#define INTAKE_SOON NSEC_PER_MSEC
+
+/* Lock held: in how many ns a worker has to look by itself, with what runs there. False: somebody
+ * has to see to it now. */
+static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t *ret_in)
+{
+	struct fair *fair = w->pool->fair;
+	uint64_t in = fair_claims_in(fair, w->index, runs);
+
+	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
+		return false;
+	/* A summons without a request is one that nobody looks after any more. */
+	if (in < INTAKE_SOON && !self && dispatcher_has_summoned(w) && worker_is_asked(w))
+		in = FAIR_TURN_LONG;
+	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);
+	return true;
+}
+
+bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t row)
+{
+	struct fair *fair = pool->fair;
+	uint64_t first = FAIR_NEVER, now = clock_ns();
+	struct worker *next = NULL;
+	bool watched;
+
+	if (fair_placed(fair) || worker_roots_pending(pool) || drain_rings_pending(pool))
+		return false;
+	fair_lock(fair);
+	fair_settle_sometimes(fair, now);
+	fair_count(fair);
+	watched = fair->heap.n;
+	for (uint32_t i = 0; i < pool->n_workers && watched; i++) {
+		struct worker *w = &pool->workers[i];
+		uint32_t runs = w == self ? row : account_row(&w->job.account);
+		uint64_t in;
+
+		if (worker_is_parked(w))
+			continue;
+		watched = intake_looks_in(w, runs, w == self, &in);
+		if (watched && in < first) {
+			first = in;
+			next = w;
+		}
+	}
+	watched &= next != NULL;
+	if (watched)
+		alarm_by(next, now + first, now);
+	fair_unlock(fair);
+	return watched;
+}
+
+void intake_tell(struct worker *w, uint32_t row)
+{
+	/* What there is was queued, or left, before the look at the word: wake.h, W8. */
+	wake_published();
+	if (wake_rests(wake_load(&w->pool->board->dispatcher)) &&
+	    !intake_is_watched(w->pool, w, row))
+		pool_wake_dispatcher(w->pool);
+}
+
+/* Lock held: when a worker that goes on with its job has to look again, CLOCK_MONOTONIC, ns; 0: at
+ * no time. However soon a claim comes, the worker has an alarm for it: the dispatcher may sleep
+ * (I1). What was set aside has its turn after not_before. */
+static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t n,
+			       uint64_t not_before, uint64_t now)
+{
+	struct fair *fair = w->pool->fair;
+	uint64_t turn, claim, in;
+
+	fair_count(fair);
+	turn = max(fair_turn_in(fair, w->job.row, rows, n), FAIR_TURN / 4);
+	claim = max(fair_claims_in(fair, w->index, w->job.row), FAIR_QUANTUM);
+	if (n && not_before > now)
+		turn = max(turn, not_before - now);
+	in = min(turn, claim);
+	return in == FAIR_NEVER ? 0 : now + min(in, FAIR_TURN_LONG);
+}
+
+uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_t not_before)
+{
+	struct fair *fair = w->pool->fair;
+	uint64_t now = clock_ns();
+	uint32_t row = w->job.row;
+
+	fair_lock(fair);
+	fair_settle_sometimes(fair, now);
+	if (now >= not_before)
+		row = fair_turn(fair, w->job.row, rows, n);
+	if (row == w->job.row)
+		alarm_at(w, intake_look_at(w, rows, n, not_before, now));
+	fair_unlock(fair);
+	return row;
+}

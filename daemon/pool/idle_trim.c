@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/pool/idle_trim.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "common/relaxed.h"
+#include "daemon/core/worker.h"
+
+#define TRIM_PAGE    ((uintptr_t)4096)
+#define TRIM_KEPT    (TRIM_PAGE / sizeof(struct fk_entry)) /* entries */
+#define TRIM_ENTRIES 32768				   /* at a time */
+#define TRIM_CSTACK  65536				   /* bytes that are kept, below the loop */
+#define TRIM_PROBE   (2 * TRIM_PAGE) /* of those below: larger than most locals */
+
+void trim_init(struct worker *w)
+{
+	pthread_attr_t attr;
+	void *lowest;
+	size_t size;
+
+	w->engine.cstack = NULL;
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (!pthread_attr_getstack(&attr, &lowest, &size))
+		w->engine.cstack = lowest;
+	pthread_attr_destroy(&attr);
+}
+
+/* Has an activation stood here on the C stack? To read it costs no memory if not. */
+static __attribute__((no_sanitize("address", "thread"))) bool trim_is_used(const char *from,
+									   size_t size)
+{
+	const volatile uint64_t *words = (const volatile uint64_t *)(const volatile void *)from;
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < size / sizeof(*words) && !any; i++)
+		any = words[i];
+	return any;
+}
+
+/* Activations follow each other, so some have been below what is kept if one was right there. */
+static void trim_cstack(struct worker *w)
+{
+	char *here = __builtin_frame_address(0);
+	char *end = here - TRIM_CSTACK - (uintptr_t)here % TRIM_PAGE;
+
+	if (w->engine.cstack && end - TRIM_PROBE >= w->engine.cstack &&
+	    trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
+		(void)madvise(w->engine.cstack, (size_t)(end - w->engine.cstack), MADV_DONTNEED);
+}
+
+/* Those of the deque, from *next on. */
+static bool trim_deque(struct worker *w, struct fk_entry **next)
+{
+	struct fk_entry *kept = w->engine.frames.entries + TRIM_KEPT, *from = *next;
+
+	/* Relaxed, here and below: the owner's. */
+	if (from >= w->engine.fk.end || !load_relaxed(&kept[-1].word))
+		return false;
+	*next = w->engine.fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->engine.fk.end;
+	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
+	(void)madvise(from, (size_t)((char *)*next - (char *)from), MADV_REMOVE);
+	if (*next == w->engine.fk.end)
+		store_relaxed(&kept[-1].word, 0);
+	return true;
+}
+
+bool trim_some(struct worker *w, struct fk_entry **next)
+{
+	if (!*next) {
+		*next = w->engine.frames.entries + TRIM_KEPT;
+		trim_cstack(w);
+	}
+	if (!trim_deque(w, next) && !stack_arena_clean(w->engine.cache.arena))
+		return false;
+	sched_yield();
+	return true;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* module_memory.h - what tasks may allocate themselves */
+#ifndef DAEMON_POOL_MODULE_MEMORY_H
+#define DAEMON_POOL_MODULE_MEMORY_H
+
+#include <stdint.h>
+
+/*
+ * Before anything is allocated that tasks could give back. bytes: the option module-memory.
+ * Returns a descriptor for allowance_begin(), to be closed, or a negative errno.
+ */
+int allowance_prepare(uint64_t bytes);
+
+/*
+ * From now on this process may have as many bytes more as the option says. fd: of
+ * allowance_prepare(). n_threads: that may still be taking what they need to begin with.
+ * Returns 0 or a negative errno.
+ */
+int allowance_begin(int fd, uint64_t bytes, uint32_t n_threads);
+
+#endif

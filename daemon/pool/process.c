@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process.c - the pool process
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   pool_run() is the process's main thread: it reads the channel and maps segments. The
+ *   dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
+ *   for together on kernel 6.1. Workers are threads, pinned.
+ *
+ * DESCRIPTORS
+ *   While tasks run the process has 0 to 2 and the channel: what it got over that, and modules'
+ *   files, are mapped by then and closed. Others that come over it are open while they are mapped.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the channel ends, and the process exits. The pool: crash_handler.h.
+ */
+#include "daemon/pool/process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/low_latency.h"
+#include "common/options.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "daemon/core/bell.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/crash_handler.h"
+#include "daemon/core/fork_mode.h"
+#include "daemon/core/hooks.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/work_span.h"
+#include "daemon/core/trace.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/host/confine.h"
+#include "daemon/host/module.h"
+#include "daemon/host/topology.h"
+#include "daemon/jobs/abort.h"
+#include "daemon/jobs/deadline.h"
+#include "daemon/jobs/hang_detector.h"
+#include "daemon/jobs/job_batches.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/pool/module_memory.h"
+#include "daemon/pool/dispatcher.h"
+#include "daemon/pool/arena_layout.h"
+#include "daemon/pool/manager_requests.h"
+#include "daemon/pool/schedule_fuzz.h"
+#include "daemon/pool/worker_thread.h"
+#include "daemon/sched/fair_queue.h"
+#include "daemon/sched/job_switch.h"
+#include "daemon/sched/cpu_parking.h"
+#include "daemon/sched/wake.h"
+#include "shm/board.h"
+#include "daemon/sched/slice_timer.h"
+#include "shm/ledger.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+/* Below a worker's C stack: a module may be compiled without stack probes, and the frame that
+ * overflows is larger than a page then. Who steps over it is in another worker's stack. */
+#define POOL_GUARD (1u << 20)
+
+struct pool_thread {
+	struct pool *pool;
+	uint32_t worker;
+};
+
+static void *pool_worker_thread(void *arg)
+{
+	struct pool_thread *thread = arg;
+	struct worker *w = &thread->pool->workers[thread->worker];
+	int r = topology_bind(thread->pool->topology, thread->worker);
+	struct fault_thread *fault;
+
+	low_latency_end();
+	if (r < 0)
+		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
+	fault = fault_begin_thread(w, &w->fiber.self);
+	worker_main(w);
+	fault_end_thread(fault);
+	return NULL;
+}
+
+int pool_make_rows(struct pool *pool)
+{
+	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
+
+	pool->rows.verdicts = calloc(rows, sizeof(*pool->rows.verdicts));
+	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
+	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
+	if (deadlines_init(pool->deadlines, rows) < 0)
+		return -ENOMEM;
+	return pool->rows.verdicts && pool->rows.cancels && pool->rows.stack_bytes ? 0 : -ENOMEM;
+}
+
+void pool_free_rows(struct pool *pool)
+{
+	free(pool->rows.verdicts);
+	free(pool->rows.cancels);
+	free(pool->rows.stack_bytes);
+	deadlines_fini(pool->deadlines);
+}
+
+static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
+			      pthread_t *ret_dispatcher)
+{
+	pthread_attr_t attr;
+	int r;
+
+	pthread_attr_init(&attr);
+	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
+	if (r == 0)
+		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
+	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */
+	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
+	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
+		const struct topology_place *place = topology_place(pool->topology, i);
+
+		store_relaxed(&pool->board->workers[i].cpu, place->cpu);
+		store_relaxed(&pool->board->workers[i].node, place->node);
+		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
+		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
+				    &threads[i]);
+	}
+	if (r == 0)
+		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+static void pool_fail_job(struct worker *w, int code)
+{
+	verdict_fail(w->pool, w->job.row, code);
+}
+
+static void pool_charge(struct pool *pool, uint32_t row, uint64_t ns)
+{
+	fair_charge(pool->fair, row, ns, false);
+}
+
+static const struct pool_hooks pool_hooks = {
+	.wake_one = worker_wake_one,
+	.wake = worker_wake,
+	.set_job = worker_set_job,
+	.preempt = intake_preempt,
+	.turn = intake_turn,
+	.fail_job = pool_fail_job,
+	.charge = pool_charge,
+	.summon_by = alarm_by,
+	.hang_expect = hang_expect,
+	.hang_is_reached = hang_is_reached,
+};
+
+struct pool *pool_new(void)
+{
+	/* Sparse: most of its tables are for more workers than there are. */
+	struct pool_whole *whole = mmap(NULL, sizeof(*whole), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (whole == MAP_FAILED)
+		return NULL;
+	whole->pool.hooks = &pool_hooks;
+	whole->pool.size = sizeof(*whole);
+	whole->pool.fair = &whole->fair;
+	whole->pool.fibers = &whole->fibers;
+	whole->pool.park = &whole->park;
+	whole->pool.starved = &whole->starved;
+	whole->pool.deadlines = &whole->deadlines;
+	whole->pool.hangs = &whole->hangs;
+	whole->pool.dispatcher = &whole->dispatcher;
+	return &whole->pool;
+}
+
+void pool_delete(struct pool *pool)
+{
+	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
+}
+
+/* After all threads have ended. Modules stay loaded. */
+static void pool_free(struct pool *pool)
+{
+	fault_end();
+	fibers_fini(pool); /* its thread counts on the board */
+	intake_fini(pool);
+	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
+		worker_fini(&pool->workers[i]);
+	trace_fini(pool);
+	layout_unplace(pool);
+	layout_unmap(pool);
+	pool_free_rows(pool);
+	profile_free(pool->mode.profile);
+	channel_fini(&pool->channel);
+	pool_delete(pool);
+}
+
+static int pool_fail_on(int channel, const char *what, int r)
+{
+	struct proto_pool failed = { .head = { PROTO_MAGIC, PROTO_POOL_FAILED }, .error = r };
+
+	snprintf(failed.text, sizeof(failed.text), "%.120s: %.60s", what, strerror(-r));
+	/* The manager logs it, or tries again later. The channel is empty, so it has room. */
+	(void)proto_send(channel, &failed, sizeof(failed), NULL, 0);
+	return EXIT_FAILURE;
+}
+
+static int pool_fail(struct pool *pool, const char *what, int r)
+{
+	return pool_fail_on(pool->channel.fd, what, r);
+}
+
+/* All that can fail before there are threads. fds: board and arena. Returns 0, or an exit status
+ * after saying why. */
+static int pool_prepare(struct pool *pool, const int *fds)
+{
+	const struct proto_pool sends_gate = { .head = { PROTO_MAGIC, PROTO_POOL_GATE } };
+	const struct options *options = pool->options;
+	_cleanup_close_ int gate = -1;
+	struct topology *topology;
+	char error[256] = "";
+	int r = layout_map(pool, fds[0], fds[1]);
+
+	if (r == 0)
+		r = pool_make_rows(pool);
+	if (r < 0)
+		return pool_fail(pool, "cannot map the arena", r);
+	r = topology_again(pool->n_workers, options->cpus, error, sizeof(error), &topology);
+	if (r < 0)
+		return pool_fail(pool, error, r);
+	r = layout_place(pool, topology);
+	if (r < 0)
+		return pool_fail(pool, "no memory for the table of victims", r);
+	r = pool_set_fork_mode(pool);
+	if (r < 0)
+		return pool_fail(pool, "fork-mode=profile is for one worker", r);
+	r = layout_make(pool, fds[1]);
+	if (r < 0)
+		return pool_fail(pool, "arena-max is too small for so many workers", r);
+	r = fibers_init(pool);
+	if (r < 0)
+		log_warning("tasks that are fibers will fail, there are no stacks for them: %s",
+			    r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
+	if (pool->fibers->poller_error)
+		log_warning("fibers cannot wait for input and output: io_uring: %s",
+			    strerror(-pool->fibers->poller_error));
+	r = intake_init(pool);
+	if (r < 0)
+		return pool_fail(pool, "no memory for the queues", r);
+	/* Threads that modules have are not urgent, nor are workers. */
+	low_latency_end();
+	r = modules_load(&pool->modules, pool->board, options->module_dir);
+	if (r < 0) {
+		snprintf(error, sizeof(error),
+			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
+			 options->module_dir);
+		return pool_fail(pool, error, r);
+	}
+	low_latency_begin(false); /* allowed to root, so far */
+	low_latency_settle();
+	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
+	 * abort. */
+	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
+	r = confine_pool(options->confine, &gate);
+	if (r < 0)
+		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",
+				 r);
+	/* The channel is empty, so it has room. */
+	if (gate >= 0)
+		r = proto_send(pool->channel.fd, &sends_gate, sizeof(sends_gate), &gate, 1);
+	if (r < 0)
+		log_warning("no module can be loaded while jobs run: the manager cannot get the "
+			    "gate: %s",
+			    strerror(-r));
+	return 0;
+}
+
+int pool_run(const struct options *options, int channel)
+{
+	struct pool *pool = NULL;
+	struct pool_thread *threads = NULL;
+	struct shake *shake = NULL;
+	_cleanup_close_ int memory = -1;
+	pthread_t dispatcher;
+	union proto_message m;
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n_fds = 0;
+
+	log_set_name("forkd-pool");
+	low_latency_take_over();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	r = proto_recv(channel, &m, fds, &n_fds, 0);
+	if (r <= 0 || m.head.type != PROTO_POOL_START || n_fds != 2) {
+		log_error("--pool is for forkd itself; start forkd without it");
+		return EXIT_FAILURE;
+	}
+	pool = pool_new();
+	if (!pool)
+		return pool_fail_on(channel, "no memory for its tables", -errno);
+	pool->options = options;
+	pool->pid = getpid();
+	channel_init(&pool->channel, channel);
+	hangs_begin();
+	memory = allowance_prepare(options->module_memory);
+	if (memory < 0)
+		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
+	else
+		r = pool_prepare(pool, fds);
+	/* No task is to find one: the board can be written. */
+	close(fds[0]);
+	close(fds[1]);
+	if (r) {
+		pool_free(pool);
+		return r;
+	}
+	r = fault_begin(pool);
+	worker_catch_signal();
+	bell_begin();
+	park_begin(pool);
+	threads = calloc(pool->n_workers, sizeof(*threads));
+	if (r == 0)
+		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
+	if (r == 0 && pool->mode.shaken && !(shake = shake_start(pool, pool->mode.shaken)))
+		r = -ENOMEM;
+	if (r < 0)
+		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
+	r = allowance_begin(memory, options->module_memory, pool->n_workers + 1);
+	if (r < 0)
+		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
+	memory = safe_close(memory);
+	channel_tell(pool, &(struct proto_pool){
+				   .head = { PROTO_MAGIC, PROTO_POOL_READY },
+				   .task_hash = pool->modules.version,
+				   .n_jobs = pool->modules.n_left_out,
+				   .joinable = pool->modules.joinable,
+			   });
+	if (!channel_serve(pool))
+		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */
+	pthread_join(dispatcher, NULL);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pthread_join(pool->workers[i].thread, NULL);
+	shake_stop(shake);
+	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
+	channel_flush(pool);
+	free(threads);
+	pool_free(pool);
+	return EXIT_SUCCESS;
+}

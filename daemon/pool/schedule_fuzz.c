@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * schedule_fuzz.c - random preemption of workers, for forkctl check
+ *
+ * WHAT IT IS
+ *   A thread that sends WORKER_SIGNAL to random workers at random moments and asks for their
+ *   attention, in bursts, so that forks are published, stolen and joined in orders that a quiet
+ *   machine seldom shows. Beside it each worker leaves the fast path by itself, after some frames
+ *   or at some fork (worker_limit()), and steals from itself what it then publishes, one time of
+ *   two (fk_rt_publish()): this takes effect however short a job is. The seed decides what is
+ *   tried; when it hits is the system's business, so a run cannot be repeated exactly.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   process.c: the pool's main thread starts and stops it.
+ *
+ * INVARIANTS
+ *   I1. It does to a worker what thieves do (work_search.c, ASKING), only more of it: no result may
+ *       depend on it. A signal to a thread that has ended does nothing.
+ */
+#include "daemon/pool/schedule_fuzz.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/low_latency.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "shm/board.h"
+
+#define SHAKE_BURST 8u	 /* at a time, at most */
+#define SHAKE_PAUSE 60u	 /* us between bursts, at most */
+#define SHAKE_IDLE  1000 /* us, as long as nobody is busy */
+
+struct shake {
+	struct pool *pool;
+	uint64_t random;
+	_Atomic bool stop;
+	pthread_t thread;
+};
+
+static uint32_t shake_random(struct shake *shake, uint32_t below)
+{
+	return (uint32_t)(xorshift64(&shake->random) >> 32) % below;
+}
+
+static void shake_one(struct shake *shake)
+{
+	struct worker *w = &shake->pool->workers[shake_random(shake, shake->pool->n_workers)];
+	uint32_t what = shake_random(shake, 3);
+	uint32_t tid = load_relaxed(&w->board->tid);
+
+	if (what != 0)
+		worker_ask(w);
+	if (what != 1 && tid)
+		tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
+}
+
+static void *shake_main(void *arg)
+{
+	struct shake *shake = arg;
+
+	pthread_setname_np(pthread_self(), "forkd-shake");
+	low_latency_end();
+	/* Relaxed: a hint, and nothing goes with it. */
+	while (!load_relaxed(&shake->stop)) {
+		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);
+		uint32_t pause = shake_random(shake, SHAKE_PAUSE);
+
+		if (!load_relaxed(&shake->pool->idle.lazy.active)) {
+			usleep(SHAKE_IDLE);
+			continue;
+		}
+		while (burst--)
+			shake_one(shake);
+		if (pause % 4)
+			usleep(pause);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+struct shake *shake_start(struct pool *pool, uint32_t seed)
+{
+	struct shake *shake = calloc(1, sizeof(*shake));
+
+	if (!shake)
+		return NULL;
+	shake->pool = pool;
+	shake->random = UINT64_C(0x9e3779b97f4a7c15) * (seed + UINT64_C(1));
+	if (pthread_create(&shake->thread, NULL, shake_main, shake)) {
+		free(shake);
+		return NULL;
+	}
+	return shake;
+}
+
+void shake_stop(struct shake *shake)
+{
+	if (!shake)
+		return;
+	store_relaxed(&shake->stop, true);
+	pthread_join(shake->thread, NULL);
+	free(shake);
+}

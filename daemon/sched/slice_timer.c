@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slice_timer.c - a worker's own timer
+ *
+ * INVARIANTS
+ *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
+ *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
+ *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
+ *       is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a root
+ *       deque, for others to look. If nothing waits any more it rings no more, until somebody
+ *       wants it to. One that is not busy looks for work, in which it finds whatever waits, or
+ *       sleeps, and nothing is set aside there.
+ *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
+ *       the lock held, and then sets the alarm. If it finds one that rings earlier it leaves it
+ *       alone; that one has not rung, so the look that follows it finds what was written. If the
+ *       alarm rings meanwhile, the same look does. The owner may put it off because it has just
+ *       looked: what is written after that look sets the alarm anew.
+ *   I3. `at` says when it rings, or a time that has passed, whose ring is on its way; or 0. It is
+ *       written before the timer is set, and the timer is stopped, by the owner alone, before it is
+ *       0. So a handler that comes in between, which makes it 0 or sets both, never leaves a time
+ *       without a timer behind it. It may leave a timer without a time, which rings for nothing;
+ *       and where two threads cross, it may ring as late as the later of the two wanted.
+ *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake nobody
+ *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or alarm_over()
+ *       is called when `at` is 0. Between two of them, in alarm_ring(), others find 0, too: they
+ *       wake the dispatcher for nothing, or it does not doze.
+ */
+#include "daemon/sched/slice_timer.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/relaxed.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker_state.h"
+#include "shm/board.h"
+#include "daemon/core/worker.h"
+#include "shm/fence.h"
+#include "shm/wake.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+void alarm_init(struct worker *w)
+{
+	pthread_mutex_init(&w->alarm.lock, NULL);
+}
+
+void alarm_fini(struct worker *w)
+{
+	pthread_mutex_destroy(&w->alarm.lock);
+}
+
+bool alarms_set(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		const struct alarm *a = &pool->workers[i].alarm;
+
+		/* Relaxed: the callers have the fences. */
+		if (load_relaxed(&a->at) && load_relaxed(&a->timed))
+			return true;
+	}
+	return false;
+}
+
+void alarm_over(struct pool *pool)
+{
+	wake_alarm_over();
+	if (wake_state(wake_load(&pool->board->dispatcher)) == WAKE_DOZING && !alarms_set(pool))
+		pool_wake_dispatcher(pool);
+}
+
+void alarm_begin(struct worker *w)
+{
+	struct alarm *a = &w->alarm;
+	struct sigevent event = {
+		.sigev_notify = SIGEV_THREAD_ID,
+		.sigev_signo = WORKER_SIGNAL,
+		.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid),
+	};
+	bool timed = timer_create(CLOCK_MONOTONIC, &event, &a->timer) == 0;
+
+	/* Relaxed, wherever it is read: with the lock held, or on this thread; alarms_check() looks
+	 * again. */
+	pthread_mutex_lock(&a->lock);
+	a->made = timed;
+	store_relaxed(&a->timed, timed);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void alarm_end(struct worker *w)
+{
+	struct alarm *a = &w->alarm;
+
+	pthread_mutex_lock(&a->lock);
+	if (a->made)
+		(void)timer_delete(a->timer);
+	a->made = false;
+	store_relaxed(&a->timed, false);
+	store_relaxed(&a->at, 0);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void alarm_stop(struct alarm *a)
+{
+	static const struct itimerspec never;
+
+	if (load_relaxed(&a->timed))
+		(void)timer_settime(a->timer, 0, &never, NULL);
+	/* Relaxed, here and below: I2 and I3. */
+	store_relaxed(&a->at, 0);
+}
+
+void alarm_set(struct worker *w, uint64_t at)
+{
+	struct alarm *a = &w->alarm;
+	struct itimerspec time = { .it_value = clock_to_timespec(at) };
+
+	store_relaxed(&a->at, at);
+	if (load_relaxed(&a->timed) && timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) == 0)
+		return;
+	/* One that cannot be set is none from now on: the dispatcher sees that. */
+	store_relaxed(&a->timed, false);
+	pool_wake_dispatcher(w->pool);
+}
+
+void alarm_by(struct worker *w, uint64_t at, uint64_t now)
+{
+	uint64_t old = load_relaxed(&w->alarm.at);
+
+	if (old > now && old <= at)
+		return;
+	pthread_mutex_lock(&w->alarm.lock);
+	alarm_set(w, at);
+	pthread_mutex_unlock(&w->alarm.lock);
+}
+
+void alarm_at(struct worker *w, uint64_t at)
+{
+	if (load_relaxed(&w->alarm.at) == at)
+		return;
+	pthread_mutex_lock(&w->alarm.lock);
+	if (at)
+		alarm_set(w, at);
+	else
+		alarm_stop(&w->alarm);
+	pthread_mutex_unlock(&w->alarm.lock);
+	if (!at)
+		alarm_over(w->pool);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* registry - clients that are gone, and when the pool lets go of them */
+#include "daemon/core/clients.h"
+#include "shm/ledger.h"
+
+#include "daemon/jobs/attach.h"
+#include "daemon/jobs/job_batches.h"
+#include "tests/support/intake_rig.h"
+
+#define RING 0u
+
+static struct ring *ring(struct pool *pool)
+{
+	return &pool->registry.tenants[0].segment->rings[RING];
+}
+
+static uint64_t head(struct pool *pool)
+{
+	return atomic_load(&pool->arena->rings[0][RING].head);
+}
+
+/* Somebody of the uid keeps every slot full that the consumer comes to. */
+static void keep_full(struct pool *pool)
+{
+	uint64_t at = head(pool);
+
+	for (uint64_t i = at; i < at + RING_SLOTS; i++)
+		atomic_store(&ring(pool)->slots[i % RING_SLOTS],
+			     i / RING_SLOTS << 32 | RING_FULL_BIT | ring_payload(0, 7, 0));
+	tenant_mark(pool->registry.tenants[0].segment, RING);
+}
+
+/* As the dispatcher does, before there are others. */
+static void die_with_this_tail(struct pool *pool, uint64_t tail)
+{
+	struct registry_client *client = &pool->registry.clients[0];
+	uint64_t from;
+
+	keep_full(pool);
+	intake_collect(pool, 0);
+	keep_full(pool);
+	from = head(pool);
+	ck_assert_uint_ne(from, 0);
+	atomic_store(&ring(pool)->tail, tail);
+	registry_gone(pool, 0, client->generation);
+	/* A word of the client may be among those that were there. */
+	ck_assert(!registry_is_over(pool, client));
+	while (head(pool) < from + RING_SLOTS) {
+		ck_assert(!registry_is_over(pool, client));
+		intake_collect(pool, 0);
+		keep_full(pool);
+	}
+	ck_assert(registry_is_over(pool, client));
+}
+
+static void die_with_a_tail_far_ahead(struct pool *pool)
+{
+	die_with_this_tail(pool, UINT64_C(1) << 63);
+}
+
+static void die_with_a_tail_behind(struct pool *pool)
+{
+	die_with_this_tail(pool, 0);
+}
+
+START_TEST(a_ring_that_is_kept_full_does_not_keep_the_dead_whatever_its_tail_says)
+{
+	rig_prepare = die_with_a_tail_far_ahead;
+	start(1);
+	rig_stop(&rig);
+	rig_prepare = die_with_a_tail_behind;
+	start(1);
+	rig_stop(&rig);
+}
+END_TEST
+
+CHECK_MAIN("registry", a_ring_that_is_kept_full_does_not_keep_the_dead_whatever_its_tail_says)

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c has them
+ * in pools, tests/model/lazy.c the interleavings.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "daemon/core/lazy_policy.h"
+#include "daemon/core/spin_policy.h"
+#include "tests/support/check_unit.h"
+
+/* ------------------------------------------------------------------------ the census */
+
+static struct lazy census;
+static struct lazy_seat seats[LAZY_MAX];
+
+/* A census in which everybody looks. */
+static void make(uint32_t n, const uint32_t *groups, uint32_t n_groups)
+{
+	memset(&census, 0, sizeof(census));
+	lazy_init(&census, seats, n, groups, n_groups);
+	for (uint32_t i = 0; i < n; i++)
+		lazy_turn_looking(&census, i);
+	ck_assert_uint_eq(atomic_load(&census.active), 0);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+
+static void all_sleep(void)
+{
+	for (uint32_t i = 0; i < census.n; i++)
+		ck_assert_int_eq(lazy_sleep(&census, i), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), UINT64_MAX >> (64 - census.n_cells));
+}
+
+static uint32_t looking(uint32_t cell)
+{
+	return lazy_looking(&census.cells[cell], lazy_load(&census.cells[cell]));
+}
+
+START_TEST(a_group_is_a_cell_and_a_large_one_is_split_evenly)
+{
+	uint32_t groups[200], members[LAZY_CELLS] = { 0 };
+
+	for (uint32_t i = 0; i < 200; i++)
+		groups[i] = i < 112 ? 1 : i % 2 * 2; /* 44, 112 and 44 workers */
+	make(200, groups, 3);
+	ck_assert_uint_eq(census.n_cells, 4);
+	for (uint32_t i = 0; i < 200; i++) {
+		const struct lazy_cell *cell = lazy_cell_of(&census, i);
+
+		ck_assert_uint_eq(groups[lazy_member(&census, cell, 0)], groups[i]);
+		ck_assert_uint_eq(lazy_member(&census, cell, seats[i].bit), i);
+		members[seats[i].cell]++;
+	}
+	ck_assert_uint_eq(members[0], 44);
+	ck_assert_uint_eq(members[1], 56);
+	ck_assert_uint_eq(members[2], 56);
+	ck_assert_uint_eq(members[3], 44);
+}
+END_TEST
+
+START_TEST(with_more_groups_than_cells_groups_do_not_count)
+{
+	uint32_t groups[256];
+
+	for (uint32_t i = 0; i < 256; i++)
+		groups[i] = i;
+	make(256, groups, 256);
+	ck_assert_uint_eq(census.n_cells, 5);
+	make(64, groups, 64);
+	ck_assert_uint_eq(census.n_cells, 64);
+	make(LAZY_MAX, NULL, 0);
+	ck_assert_uint_eq(census.n_cells, LAZY_CELLS);
+	for (uint32_t c = 0; c < LAZY_CELLS; c++)
+		ck_assert_uint_eq(census.cells[c].n, LAZY_CELL);
+}
+END_TEST
+
+START_TEST(the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy)
+{
+	static const uint32_t groups[] = { 0, 0, 0, 1, 1 };
+
+	make(5, groups, 2);
+	lazy_turn_busy(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 1), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_NAPS);
+	ck_assert_int_eq(lazy_sleep(&census, 3), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_NAPS);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	lazy_turn_looking(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
+}
+END_TEST
+
+START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once)
+{
+	static const uint32_t groups[] = { 0, 0, 1, 1 };
+
+	make(4, groups, 2);
+	all_sleep();
+	ck_assert(lazy_rise(&census, 0, LAZY_ROUSED));
+	ck_assert_uint_eq(atomic_load(&census.lonely), 2);
+	lazy_turn_busy(&census, 0);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_AT_FORK);
+	ck_assert(lazy_rise(&census, 3, LAZY_ROUSED));
+	lazy_turn_busy(&census, 3);
+	ck_assert_int_eq(lazy_charge(&census, 3), LAZY_NOW);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_NOW);
+	/* Its own cell first, then the other one, then nobody is needed. */
+	ck_assert_uint_eq(lazy_pick(&census, 3), 2);
+	ck_assert_uint_eq(lazy_pick(&census, 2), 1);
+	ck_assert_uint_eq(lazy_pick(&census, 1), LAZY_NOBODY);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	ck_assert_uint_eq(atomic_load(&census.active), 2);
+}
+END_TEST
+
+START_TEST(a_charge_that_is_passed_on_wakes_one_in_each_cell)
+{
+	uint32_t groups[64], woken = 0, who = 9;
+
+	for (uint32_t i = 0; i < 64; i++)
+		groups[i] = i / 8;
+	make(64, groups, 8);
+	all_sleep();
+	ck_assert(lazy_rise(&census, 9, LAZY_ROUSED));
+	lazy_turn_busy(&census, 9);
+	while ((who = lazy_pick(&census, who)) != LAZY_NOBODY)
+		woken++;
+	ck_assert_uint_eq(woken, 8);
+	for (uint32_t c = 0; c < 8; c++)
+		ck_assert_uint_eq(looking(c), 1);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+END_TEST
+
+START_TEST(the_nearest_sleeper_and_the_nearest_cell_come_first)
+{
+	static const uint16_t near[] = { 6, 9, 8, 0, 10, 4, 3, 12, 1 };
+	uint32_t groups[16];
+
+	for (uint32_t i = 0; i < 16; i++)
+		groups[i] = i / 4;
+	make(16, groups, 4);
+	lazy_set_near(&census, 1, near, ARRAY_SIZE(near));
+	all_sleep();
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 2);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 3);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 1);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 0);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), LAZY_NOBODY);
+	ck_assert_uint_eq(lazy_pick(&census, 5), 5); /* it sleeps itself */
+	ck_assert_uint_eq(lazy_pick(&census, 5), 8);
+	ck_assert_uint_eq(lazy_pick(&census, 5), 12);
+	ck_assert_uint_eq(lazy_pick(&census, 5), LAZY_NOBODY);
+}
+END_TEST
+
+START_TEST(a_sleeper_is_had_once)
+{
+	make(3, NULL, 0);
+	all_sleep();
+	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
+	ck_assert_uint_eq(looking(0), 1);
+	ck_assert(lazy_rise(&census, 2, LAZY_ROUSED));
+	ck_assert(!lazy_rise(&census, 2, LAZY_WOKEN));
+	ck_assert_uint_eq(looking(0), 2);
+}
+END_TEST
+
+START_TEST(a_nap_is_no_spin)
+{
+	make(2, NULL, 0);
+	ck_assert(lazy_spins(&census.cells[0]));
+	lazy_nap(&census, 1);
+	ck_assert(lazy_spins(&census.cells[0]));
+	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), 1);
+	lazy_turn_busy(&census, 0);
+	ck_assert(!lazy_spins(&census.cells[0]));
+	lazy_nap_over(&census, 1);
+	ck_assert(lazy_spins(&census.cells[0]));
+	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), LAZY_NOBODY);
+}
+END_TEST
+
+START_TEST(a_parked_worker_is_woken_by_its_name_alone)
+{
+	make(3, NULL, 0);
+	lazy_park(&census, 1);
+	ck_assert_uint_eq(looking(0), 2);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	ck_assert_uint_eq(lazy_asleep(lazy_load(&census.cells[0])), 3);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 2);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 0);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), LAZY_NOBODY);
+	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
+	/* Back among the others. */
+	lazy_return(&census, 1);
+	ck_assert_uint_eq(looking(0), 3);
+	all_sleep();
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 1);
+}
+END_TEST
+
+START_TEST(a_cell_of_busy_and_parked_workers_is_in_no_need)
+{
+	make(3, NULL, 0);
+	lazy_turn_busy(&census, 0);
+	lazy_park(&census, 1);
+	lazy_park(&census, 2);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	ck_assert_uint_eq(lazy_pick(&census, 0), LAZY_NOBODY);
+	lazy_turn_looking(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
+}
+END_TEST
+
+START_TEST(the_last_looker_that_parks_is_charged_and_wakes_another)
+{
+	static const uint32_t groups[] = { 0, 0, 0, 1 };
+
+	make(4, groups, 2);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	lazy_turn_busy(&census, 0);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	lazy_park(&census, 1);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
+	ck_assert_uint_eq(lazy_pass(&census, 1), 2);
+	ck_assert_uint_eq(lazy_pass(&census, 1), LAZY_NOBODY);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the spin */
+
+START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
+{
+	struct spin spin;
+	uint32_t whole = 0;
+
+	spin_init(&spin);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 1600000);
+	for (uint32_t i = 0; i < 10; i++)
+		spin_learn(&spin, 1600001, 1600000);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 100000);
+	for (uint32_t i = 0; i < 2 * SPIN_TRY; i++)
+		whole += spin_limit(&spin, 1600000) == 1600000;
+	ck_assert_uint_eq(whole, 2);
+	for (uint32_t i = 0; i < 4; i++)
+		spin_learn(&spin, 1600000, 1600000);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 1600000);
+	ck_assert_uint_eq(spin_limit(&spin, 0), 0);
+}
+END_TEST
+
+START_TEST(no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)
+{
+	struct spin spin;
+
+	spin_init(&spin);
+	for (uint32_t i = 0; i < 10; i++)
+		spin_learn(&spin, 50001, 50000);
+	ck_assert_uint_eq(spin.share, 1);
+	ck_assert_uint_eq(spin_limit(&spin, 50000), SPIN_FLOOR);
+	ck_assert_uint_eq(spin_limit(&spin, SPIN_FLOOR), SPIN_FLOOR);
+	ck_assert_uint_eq(spin_limit(&spin, SPIN_FLOOR - 1), SPIN_FLOOR - 1);
+	ck_assert_uint_eq(spin_limit(&spin, 7), 7);
+}
+END_TEST
+
+CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
+	   with_more_groups_than_cells_groups_do_not_count,
+	   the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy,
+	   only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once,
+	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
+	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
+	   a_nap_is_no_spin, a_parked_worker_is_woken_by_its_name_alone,
+	   a_cell_of_busy_and_parked_workers_is_in_no_need,
+	   the_last_looker_that_parks_is_charged_and_wakes_another,
+	   a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
+	   no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)

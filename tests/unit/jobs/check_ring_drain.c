@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drain: what is taken off the rings, in a whole pool: chains, and each tenant's share.
+ */
+#include "common/util.h"
+#include "daemon/jobs/ring_drain.h"
+#include "daemon/jobs/job_batches.h"
+#include "daemon/jobs/pending.h"
+#include "shm/ledger.h"
+#include "tests/support/intake_rig.h"
+
+static uint64_t refused(void)
+{
+	return rig_counter(&rig, refused);
+}
+
+START_TEST(a_chain_of_all_records_is_one_word_and_each_runs_once)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers);
+		for (uint32_t round = 1; round <= 20; round++) {
+			/* Against their order in the table; weights of all kinds. */
+			for (uint32_t i = 0; i < RIG_JOBS; i++)
+				atomic_store(&fill(i, "intake:count", i ? i - 1 : LAST)->weight,
+					     i * i * i);
+			publish(RIG_JOBS - 1, round % workers);
+			for (uint32_t i = 0; i < RIG_JOBS; i++)
+				ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			ck_assert_uint_eq(atomic_load(&ran), round * RIG_JOBS);
+		}
+		ck_assert_uint_eq(refused(), 0);
+		ck_assert_uint_eq(rig_counter(&rig, garbage), 0);
+		ck_assert_uint_eq(rig_counter(&rig, drained), 20 * RIG_JOBS);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(a_walk_goes_on_where_it_was_left)
+{
+	start(1);
+	/* The first words use up some of the steps of a drain, so the chain takes two. */
+	atomic_store(&flag, 0);
+	fill(0, "intake:hold", LAST);
+	publish(0, 0);
+	while (!rig_counter(&rig, roots))
+		sched_yield();
+	for (uint32_t i = 1; i < 100; i++) {
+		fill(i, "intake:count", LAST);
+		publish(i, 0);
+	}
+	for (uint32_t i = 100; i < RIG_JOBS; i++)
+		fill(i, "intake:count", i + 1 < RIG_JOBS ? i + 1 : LAST);
+	publish(100, 0);
+	/* A second time, as a client that is up to no good: each is refused, and nothing else. */
+	publish(100, 0);
+	atomic_store(&flag, 1);
+	for (uint32_t i = 0; i < RIG_JOBS; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	fill(0, "intake:count", LAST);
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_eq(atomic_load(&ran), RIG_JOBS);
+	ck_assert_uint_eq(refused(), RIG_JOBS - 100);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(a_chain_that_is_a_ring_ends)
+{
+	start(1);
+	fill(0, "intake:count", 1);
+	fill(1, "intake:count", 2);
+	fill(2, "intake:count", 0);
+	fill(3, "intake:count", 3);
+	publish(0, 0);
+	publish(3, 0);
+	fill(4, "intake:count", LAST);
+	publish(4, 0);
+	for (uint32_t i = 0; i < 5; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	ck_assert_uint_eq(atomic_load(&ran), 5);
+	/* As many steps as there are records, each. */
+	ck_assert_uint_eq(refused(), RIG_JOBS - 3 + RIG_JOBS - 1);
+	ck_assert_uint_eq(rig_counter(&rig, garbage), 2);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(a_chain_that_leads_nowhere_ends_there)
+{
+	static const uint32_t nowhere[] = { RIG_JOBS, RIG_JOBS + 1, 0x7fffffff, UINT32_MAX - 1 };
+
+	start(1);
+	for (uint32_t i = 0; i < ARRAY_SIZE(nowhere); i++) {
+		fill(0, "intake:count", 1);
+		fill(1, "intake:count", nowhere[i]);
+		publish(0, 0);
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	}
+	fill(0, "intake:count", LAST);
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_eq(rig_counter(&rig, garbage), ARRAY_SIZE(nowhere));
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(chains_that_share_records_run_each_once)
+{
+	start(2);
+	for (uint32_t round = 0; round < 50; round++) {
+		for (uint32_t i = 0; i < 100; i++)
+			fill(i, "intake:count", i < 99 ? i + 1 : LAST);
+		publish(0, 0);
+		publish(50, 1);
+		for (uint32_t i = 0; i < 100; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		/* Both words are off the rings. */
+		while (intake_pending(rig.pool))
+			sched_yield();
+	}
+	ck_assert_uint_eq(atomic_load(&ran), 50 * 100);
+	rig_stop(&rig);
+}
+END_TEST
+
+static uint32_t passed(struct ledger_ring *side)
+{
+	return (uint32_t)atomic_load(&side->head);
+}
+
+/* Before there are workers: this thread drains, as the dispatcher would. */
+static void drain_by_hand(struct pool *pool)
+{
+	struct ledger_ring *sides[2] = { &pool->arena->rings[0][0], &pool->arena->rings[0][1] };
+	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
+	uint64_t wasted = 0, position;
+	uint32_t drains = 0;
+
+	for (uint32_t ring = 0; ring < 2; ring++) {
+		for (uint32_t i = 0; i < RING_SLOTS - 1; i++)
+			ck_assert_int_eq(ring_push(&tenant->rings[ring], ring_payload(0, 7, i),
+						   &position),
+					 RING_OK);
+		tenant_mark(tenant, ring);
+	}
+	while (drain_rings_pending(pool)) {
+		uint32_t before = passed(sides[0]) + passed(sides[1]);
+
+		intake_collect(pool, drains++);
+		ck_assert_uint_le(passed(sides[0]) + passed(sides[1]) - before, DRAIN_SHARE);
+		ck_assert_uint_lt(drains, 20);
+	}
+	wasted = atomic_load(&pool->fair->tenants[0].wasted);
+	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * DRAIN_STEP_NS);
+
+	/* Looking at all slots counts, too. */
+	ring_set_astray(&tenant->rings[0]);
+	tenant_mark(tenant, 0);
+	intake_collect(pool, drains);
+	ck_assert_uint_ge(atomic_load(&pool->fair->tenants[0].wasted),
+			  wasted + DRAIN_MEND * DRAIN_STEP_NS);
+	ck_assert(!drain_rings_pending(pool));
+}
+
+START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
+{
+	rig_prepare = drain_by_hand;
+	start(2);
+	ck_assert_uint_eq(rig_counter(&rig, garbage), 2 * (RING_SLOTS - 1));
+	fill(0, "intake:count", LAST);
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* A chain of three shares, and a job behind it in the same ring. */
+static void drain_chain_by_hand(struct pool *pool)
+{
+	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
+	uint64_t position;
+
+	for (uint32_t i = 0; i < 3 * DRAIN_SHARE; i++)
+		fill(i, "intake:count", i + 1 < 3 * DRAIN_SHARE ? i + 1 : LAST);
+	fill(3 * DRAIN_SHARE, "intake:count", LAST);
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 0), &position), RING_OK);
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 3 * DRAIN_SHARE),
+				   &position),
+			 RING_OK);
+	tenant_mark(tenant, 0);
+	intake_collect(pool, 0);
+	ck_assert_uint_eq(passed(&pool->arena->rings[0][0]), 2);
+	ck_assert_uint_eq(fair_queued(pool->fair), 3 * DRAIN_SHARE + 1);
+	ck_assert(!drain_rings_pending(pool));
+}
+
+START_TEST(a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
+{
+	rig_prepare = drain_chain_by_hand;
+	start(2);
+	for (uint32_t i = 0; i <= 3 * DRAIN_SHARE; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	ck_assert_uint_eq(atomic_load(&ran), 3 * DRAIN_SHARE + 1);
+	rig_stop(&rig);
+}
+END_TEST
+
+CHECK_MAIN("drain", a_chain_of_all_records_is_one_word_and_each_runs_once,
+	   a_walk_goes_on_where_it_was_left, a_chain_that_is_a_ring_ends,
+	   a_chain_that_leads_nowhere_ends_there, chains_that_share_records_run_each_once,
+	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
+	   a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * alarm: a worker's timer: when it rings, when it rings again, and who is told when it does not any
+ * more. Before there are workers, this thread is one of them, which is busy: the signals come to
+ * it, and it takes them for nothing. check_intake_turn.c has what alarms are set for.
+ */
+#include "daemon/sched/slice_timer.h"
+
+#include <signal.h>
+
+#include "common/clock.h"
+#include "daemon/core/preempt_request.h"
+#include "daemon/jobs/job_batches.h"
+#include "daemon/pool/dispatcher.h"
+#include "daemon/jobs/job_end.h"
+#include "daemon/pool/slice_signal.h"
+#include "tests/support/intake_rig.h"
+
+#define LATER (3600 * NSEC_PER_SEC)
+
+static uint64_t rings_at(const struct worker *w)
+{
+	return atomic_load(&w->alarm.at);
+}
+
+static void let_dispatcher_doze(struct pool *pool)
+{
+	(void)wake_dozing(&pool->board->dispatcher);
+}
+
+/* For who comes to no fork it rings again, but not if nothing waits any more. */
+static void ring_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+
+	alarm_begin(w);
+	ck_assert_uint_eq(wake_state(wake_load(&w->board->wake)), WAKE_BUSY);
+	alarm_ring(w);
+	ck_assert_uint_ne(rings_at(w), 0);
+	ck_assert(dispatcher_has_summoned(w));
+	w->alarm.asked = 0;
+	alarm_ring(w);
+	ck_assert_uint_eq(rings_at(w), 0);
+	ck_assert(dispatcher_take_summons(w));
+	/* Nor for one that is not busy: it looks by itself. */
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	alarm_ring(w);
+	ck_assert_uint_eq(rings_at(w), 0);
+	ck_assert(!dispatcher_has_summoned(w));
+	ck_assert_uint_eq(w->counters->alarms, 3);
+	wake_store(&w->board->wake, WAKE_BUSY);
+	alarm_end(w);
+}
+
+START_TEST(alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits)
+{
+	by_hand(1, ring_by_hand);
+}
+END_TEST
+
+static void set_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint64_t now = clock_ns();
+
+	alarm_begin(w);
+	alarm_by(w, now + LATER, now);
+	ck_assert_uint_eq(rings_at(w), now + LATER);
+	alarm_by(w, now + LATER + 1, now);
+	ck_assert_uint_eq(rings_at(w), now + LATER);
+	alarm_by(w, now + LATER - 1, now);
+	ck_assert_uint_eq(rings_at(w), now + LATER - 1);
+	alarm_at(w, now + LATER + 1);
+	ck_assert_uint_eq(rings_at(w), now + LATER + 1);
+	ck_assert(!alarm_is_due(w));
+	alarm_at(w, now);
+	ck_assert(alarm_is_due(w));
+	/* A time that has passed says nothing of when it rings next. */
+	alarm_by(w, now + LATER, now);
+	ck_assert_uint_eq(rings_at(w), now + LATER);
+	alarm_end(w);
+	ck_assert_uint_eq(rings_at(w), 0);
+}
+
+START_TEST(others_bring_it_forward_and_the_owner_puts_it_off)
+{
+	by_hand(1, set_by_hand);
+}
+END_TEST
+
+static struct worker *rung;
+
+static void ring(int signo)
+{
+	(void)signo;
+	alarm_ring(rung);
+}
+
+/* It rings while it is being set, and has nothing to ring for any more. */
+static void cross_by_hand(struct pool *pool)
+{
+	struct sigaction act = { .sa_handler = ring }, old;
+	struct worker *w = &pool->workers[0];
+
+	rung = w;
+	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &act, &old), 0);
+	alarm_begin(w);
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	for (int i = 0; i < 1000; i++) {
+		uint64_t rings = w->counters->alarms, now = clock_ns();
+
+		if (i % 2)
+			alarm_at(w, now);
+		else
+			alarm_by(w, now, now);
+		while (w->counters->alarms == rings)
+			sched_yield();
+		/* It rings no more, so none is set. */
+		ck_assert_uint_eq(rings_at(w), 0);
+		ck_assert(!alarms_set(pool));
+	}
+	alarm_end(w);
+	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &old, NULL), 0);
+	wake_store(&w->board->wake, WAKE_BUSY);
+}
+
+START_TEST(alarm_that_rings_while_it_is_set_is_ignored)
+{
+	by_hand(1, cross_by_hand);
+}
+END_TEST
+
+/* A client has left a job to the alarms, and this worker comes to no fork. */
+static void leave_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint32_t row = LAST;
+
+	alarm_begin(w);
+	words(0, 0);
+	/* So the alarm goes on. */
+	atomic_store(&w->roots.asides.n, 1);
+	let_dispatcher_doze(pool);
+	alarm_ring(w);
+	ck_assert(!dispatcher_was_woken(pool));
+	w->alarm.asked = 0;
+	alarm_ring(w);
+	ck_assert(dispatcher_was_woken(pool));
+	ck_assert_uint_ne(rings_at(w), 0);
+	ck_assert(dispatcher_take_summons(w));
+	atomic_store(&w->roots.asides.n, 0);
+	ck_assert(intake_drain(w, &row));
+	root_drop(pool, row, JOB_CANCELLED, 0);
+	alarm_end(w);
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
+START_TEST(the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look)
+{
+	by_hand(1, leave_by_hand);
+}
+END_TEST
+
+/* Two workers: the last alarm that ends wakes a dispatcher that dozes. */
+static void end_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0], *other = &pool->workers[1];
+	uint64_t now = clock_ns();
+
+	alarm_begin(w);
+	alarm_begin(other);
+	ck_assert(!alarms_set(pool));
+	alarm_by(w, now + LATER, now);
+	alarm_by(other, now + LATER, now);
+	ck_assert(alarms_set(pool));
+	let_dispatcher_doze(pool);
+	alarm_at(w, 0);
+	ck_assert(alarms_set(pool));
+	ck_assert(!dispatcher_was_woken(pool));
+	alarm_at(other, 0);
+	ck_assert(!alarms_set(pool));
+	ck_assert(dispatcher_was_woken(pool));
+
+	/* The same where it rings for a worker that is not busy. */
+	alarm_by(other, now + LATER, now);
+	let_dispatcher_doze(pool);
+	wake_store(&other->board->wake, WAKE_LOOKING);
+	alarm_ring(other);
+	ck_assert(dispatcher_was_woken(pool));
+	wake_store(&other->board->wake, WAKE_BUSY);
+
+	/* Who sleeps without counting on alarms is left alone. */
+	alarm_by(other, now + LATER, now);
+	let_dispatcher_sleep(pool);
+	alarm_at(other, 0);
+	ck_assert(!dispatcher_was_woken(pool));
+	alarm_end(w);
+	alarm_end(other);
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
+START_TEST(the_last_one_that_ends_wakes_a_dispatcher_that_dozes)
+{
+	by_hand(2, end_by_hand);
+}
+END_TEST
+
+/* What a worker whose timer cannot be set is to look at, the dispatcher comes for. */
+static void lose_the_timer(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint64_t now = clock_ns();
+
+	alarm_begin(w);
+	/* From now on the kernel refuses it. */
+	ck_assert_int_eq(timer_delete(w->alarm.timer), 0);
+	let_dispatcher_sleep(pool);
+	alarm_by(w, now + LATER, now);
+	ck_assert(dispatcher_was_woken(pool));
+	ck_assert_uint_eq(alarms_check(pool), now + LATER);
+	/* It does not doze then. */
+	ck_assert(!alarms_set(pool));
+	alarm_end(w);
+	ck_assert_uint_eq(alarms_check(pool), 0);
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
+START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
+{
+	by_hand(1, lose_the_timer);
+}
+END_TEST
+
+CHECK_MAIN("alarm", alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits,
+	   others_bring_it_forward_and_the_owner_puts_it_off,
+	   alarm_that_rings_while_it_is_set_is_ignored,
+	   the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look,
+	   the_last_one_that_ends_wakes_a_dispatcher_that_dozes,
+	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
