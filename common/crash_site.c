@@ -11,6 +11,7 @@
 
 #ifdef FK_CRASH_SITES
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ void (*crash_die)(void) = crash_kill;
 
 static _Atomic unsigned long passes; /* that are left before the one that kills */
 static const char *token;
+static pthread_mutex_t token_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void crash_arm(enum crash_site site, unsigned long after)
 {
@@ -65,16 +67,23 @@ __attribute__((constructor)) static void crash_read_environment(void)
 
 void crash_here(void)
 {
-	/* Relaxed: it only counts. Whoever comes after the one that kills finds no token; or is in
-	 * a process that is being killed. */
+	/* Relaxed: it only counts. */
 	unsigned long left = load_relaxed(&passes);
 
 	while (left)
 		if (atomic_compare_exchange_weak_explicit(
 			    &passes, &left, left - 1, memory_order_relaxed, memory_order_relaxed))
 			return;
-	if (!token || unlink(token) == 0)
+	if (!token) {
 		crash_die();
+		return;
+	}
+	/* A thread that comes here while another one is about to kill the process waits, and dies
+	 * with it. Only a process in which the token was gone before goes on behind the site. */
+	(void)pthread_mutex_lock(&token_lock);
+	if (unlink(token) == 0)
+		crash_die();
+	(void)pthread_mutex_unlock(&token_lock);
 }
 
 #endif
