@@ -61,7 +61,7 @@ static int main_check(struct options *options)
 {
 	struct options_error text;
 
-	if (budget_settle(options, 0, &text) < 0) {
+	if (budget_decide(options, 0, &text) < 0) {
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}

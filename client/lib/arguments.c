@@ -4,7 +4,7 @@
  *
  * INVARIANTS
  *   I1. All buffers are checked first: they lie within the heap and start where the pool takes them
- *       (PACK_ALIGN), whose tasks read numbers there.
+ *       (ARGUMENTS_ALIGN), whose tasks read numbers there.
  *   I2. All strings of one job stand in one block of the heap, each with a NUL behind it that its
  *       size does not count. On failure no block is left.
  */
@@ -16,7 +16,7 @@
 
 #include "common/util.h"
 
-#define PACK_ALIGN 8u /* bytes: daemon/jobs/job_input.c refuses buffers that start elsewhere */
+#define ARGUMENTS_ALIGN 8u /* bytes: daemon/jobs/job_input.c refuses buffers that start elsewhere */
 
 _Static_assert(sizeof(struct fk_ref) == sizeof(struct job_ref), "one reference, two names");
 
@@ -49,7 +49,7 @@ int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 	if (!heap_contains(heap, buffer.data, buffer.size))
 		return -EFAULT;
 	offset = (uint64_t)((char *)buffer.data - heap->base);
-	if (offset % PACK_ALIGN)
+	if (offset % ARGUMENTS_ALIGN)
 		return -EFAULT;
 	*ret_ref = (struct fk_ref){ .offset = offset, .size = buffer.size };
 	return 0;
@@ -114,7 +114,7 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 }
 
 /* FK_I64, ... for the type of an argument or a result. */
-static uint64_t pack_type(uint8_t type)
+static uint64_t arguments_type(uint8_t type)
 {
 	switch ((enum signature_type)type) {
 	case SIGNATURE_I64:
@@ -136,9 +136,9 @@ uint64_t pack_types(const struct signature *signature)
 
 	_Static_assert(4 * SIGNATURE_MAX_ARGS <= PACK_RESULT, "and FKC_FOLD() of forkd/client.h");
 	for (uint32_t i = 0; i < signature->n_args; i++)
-		types |= pack_type(signature->args[i].type) << 4 * i;
+		types |= arguments_type(signature->args[i].type) << 4 * i;
 	if (signature->n_results == 1)
-		types |= pack_type(signature->results[0].type) << PACK_RESULT;
+		types |= arguments_type(signature->results[0].type) << PACK_RESULT;
 	return types;
 }
 

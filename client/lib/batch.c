@@ -238,7 +238,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 	}
 	if (!n)
 		return 0;
-	first = slots_take_chain(client, (uint32_t)n);
+	first = records_take_chain(client, (uint32_t)n);
 	if (unlikely(first < 0)) {
 		first = slots_take_slowly(client, (uint32_t)n, flags & FK_WAIT_ROOM);
 		if (first < 0)
@@ -246,8 +246,8 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 	}
 	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags, ret_jobs);
 	if (err) {
-		slots_give_chain(client, (uint32_t)first,
-				 batch_last(client, (uint32_t)first, (uint32_t)n));
+		records_give_chain(client, (uint32_t)first,
+				   batch_last(client, (uint32_t)first, (uint32_t)n));
 		return err;
 	}
 	FK_CRASH(batch_published);
@@ -274,7 +274,7 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
 				err = -ESTALE;
 			continue;
 		}
-		/* Relaxed: slots_give_chain() publishes them. */
+		/* Relaxed: records_give_chain() publishes them. */
 		store_relaxed(&slot->next, (uint16_t)first);
 		if (!first)
 			last = (uint32_t)(jobs[i] & 0xffffu);
@@ -282,6 +282,6 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
 	}
 	FK_CRASH(batch_linked);
 	if (first)
-		slots_give_chain(client, first - 1, last);
+		records_give_chain(client, first - 1, last);
 	return err;
 }

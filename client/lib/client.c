@@ -270,7 +270,7 @@ static int init_private(fk_client *client)
 		return -ENOMEM;
 	for (uint32_t i = client->n_jobs; i-- > 0;) {
 		atomic_init(&client->slots[i].generation, CLIENT_UNUSED);
-		slots_give(client, i);
+		records_give(client, i);
 	}
 	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
 	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;

@@ -251,7 +251,7 @@ static void publish_hand_over(struct fk_client *client, uint32_t index)
 	 * a deadline. */
 	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
 	    !load_relaxed(&job->next) && !load_relaxed(&job->deadline_ns) &&
-	    lasting_spends(&client->lasting, job))
+	    long_job_spends(&client->lasting, job))
 		return;
 	publish_wake_dispatcher(client->board, &client->waker);
 }

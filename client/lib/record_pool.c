@@ -25,7 +25,7 @@
 #include "shm/fence.h"
 #include "shm/futex.h"
 
-static inline __attribute__((always_inline)) int slots_pop(struct fk_client *client, uint32_t n)
+static inline __attribute__((always_inline)) int records_pop(struct fk_client *client, uint32_t n)
 {
 	int index = slot_stack_pop(&client->free, client->slots, n);
 
@@ -35,17 +35,17 @@ static inline __attribute__((always_inline)) int slots_pop(struct fk_client *cli
 	return index;
 }
 
-int slots_take(struct fk_client *client)
+int records_take(struct fk_client *client)
 {
-	return slots_pop(client, 1);
+	return records_pop(client, 1);
 }
 
-int slots_take_chain(struct fk_client *client, uint32_t n)
+int records_take_chain(struct fk_client *client, uint32_t n)
 {
-	return slots_pop(client, n);
+	return records_pop(client, n);
 }
 
-static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
+static inline void records_push(struct fk_client *client, uint32_t first, uint32_t last)
 {
 	uint32_t waiters;
 	int all;
@@ -66,12 +66,12 @@ static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t
 	}
 }
 
-void slots_give_chain(struct fk_client *client, uint32_t first, uint32_t last)
+void records_give_chain(struct fk_client *client, uint32_t first, uint32_t last)
 {
-	slots_push(client, first, last);
+	records_push(client, first, last);
 }
 
-void slots_give(struct fk_client *client, uint32_t index)
+void records_give(struct fk_client *client, uint32_t index)
 {
-	slots_push(client, index, index);
+	records_push(client, index, index);
 }

@@ -8,14 +8,14 @@
 struct fk_client;
 
 /* Takes one. Returns its index, or -EAGAIN. */
-int slots_take(struct fk_client *client);
+int records_take(struct fk_client *client);
 
 /*
  * Takes n of them, all or none, by one compare-and-swap. n: not 0.
  * Returns the index of the first, from which client->slots[].next leads to the others (index + 1;
  * what stands in the last is no matter), or -EAGAIN if there are fewer.
  */
-int slots_take_chain(struct fk_client *client, uint32_t n);
+int records_take_chain(struct fk_client *client, uint32_t n);
 
 /*
  * After one of these has found too few of them: spills the jobs that have ended (spill.c).
@@ -25,9 +25,9 @@ int slots_take_chain(struct fk_client *client, uint32_t n);
 int slots_take_slowly(struct fk_client *client, uint32_t n, int wait);
 
 /* Gives one back, and wakes who waits for it. */
-void slots_give(struct fk_client *client, uint32_t index);
+void records_give(struct fk_client *client, uint32_t index);
 
 /* Gives those from first to last back, linked by next (index + 1) as they were taken. */
-void slots_give_chain(struct fk_client *client, uint32_t first, uint32_t last);
+void records_give_chain(struct fk_client *client, uint32_t first, uint32_t last);
 
 #endif

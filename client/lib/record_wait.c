@@ -32,7 +32,7 @@
 static int slots_take_spilled(struct fk_client *client, uint32_t n, int watch)
 {
 	int err = spill_ended(client, watch);
-	int index = slots_take_chain(client, n);
+	int index = records_take_chain(client, n);
 
 	return index < 0 && err < 0 ? err : index;
 }
@@ -59,7 +59,7 @@ static int slots_look(struct fk_client *client, uint32_t n)
 /* The others: takes n, or sleeps until a record came free. */
 static int slots_rest(struct fk_client *client, uint32_t n, uint32_t room)
 {
-	int index = slots_take_chain(client, n);
+	int index = records_take_chain(client, n);
 	int err = index < 0 ? client_sleep(client, &client->room, room, UINT64_MAX) : 0;
 
 	return err ? err : index;
@@ -84,7 +84,7 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 		uint32_t room = load_relaxed(&client->room);
 
 		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
-		 * Pairs with slots_push(). The value of room comes before the look for a looker,
+		 * Pairs with records_push(). The value of room comes before the look for a looker,
 		 * too, which counts there when it leaves. */
 		fence_full();
 		looker = looker ||

@@ -8,7 +8,7 @@
  * does not wait for itself.
  *
  *	record --client_end_in_table()--> struct spilled --fk_release()--> freed
- *	      \-submit_release(), slots_give_chain(): the next job's
+ *	      \-submit_release(), records_give_chain(): the next job's
  *
  * INVARIANTS
  *   I1. A handle is valid from its submission to fk_release(), in one place at a time: its slot has
@@ -123,7 +123,7 @@ int spill_ended(struct fk_client *client, int watch)
 		err = spill_record(client, i, watch);
 		if (err <= 0)
 			continue;
-		/* Relaxed: slots_give_chain() publishes them. */
+		/* Relaxed: records_give_chain() publishes them. */
 		store_relaxed(&client->slots[i].next, (uint16_t)first);
 		if (!first)
 			last = i;
@@ -132,7 +132,7 @@ int spill_ended(struct fk_client *client, int watch)
 	}
 	/* Before fk_release() of one of them returns. */
 	if (first)
-		slots_give_chain(client, first - 1, last);
+		records_give_chain(client, first - 1, last);
 	pthread_mutex_unlock(&client->events.lock);
 	return n || err >= 0 ? n : err;
 }

@@ -69,7 +69,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	err = task_check(client, task);
 	if (err)
 		return err;
-	index = slots_take(client);
+	index = records_take(client);
 	if (unlikely(index < 0)) {
 		index = slots_take_slowly(client, 1, flags & FK_WAIT_ROOM);
 		if (index < 0)
@@ -85,7 +85,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	if (unlikely(err)) {
 		submit_undo(client, (uint32_t)index);
 		FK_CRASH(submit_undone);
-		slots_give(client, (uint32_t)index);
+		records_give(client, (uint32_t)index);
 		return err;
 	}
 	FK_CRASH(submit_published);
@@ -145,7 +145,7 @@ int fk_release(fk_client *client, fk_job job)
 	slot = client_slot(client, job);
 	if (unlikely(!slot) || !submit_release(client, slot, job))
 		return spill_release(client, job);
-	slots_give(client, (uint32_t)(job & 0xffffu));
+	records_give(client, (uint32_t)(job & 0xffffu));
 	return 0;
 }
 

@@ -2,8 +2,8 @@
 /*
  * submit.h - a record's way from the free list and back, for one job and for many
  *
- *	slots_take() -> submit_fill() -> publish_record() ... submit_release() -> slots_give()
- *				      -> submit_undo(), if it was not published -> slots_give()
+ *	records_take() -> submit_fill() -> publish_record() ... submit_release() -> records_give()
+ *				      -> submit_undo(), if it was not published -> records_give()
  *
  * The invariants stand in submit.c. Any thread; the record is the caller's alone in all of them.
  */
@@ -78,7 +78,7 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 	uint64_t generation = job >> 16;
 	void *strings;
 
-	/* Relaxed: slots_give() publishes the slot. The CAS lets one of two releases win (I1). */
+	/* Relaxed: records_give() publishes the slot. The CAS lets one of two releases win (I1). */
 	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
 						     submit_next(generation), memory_order_relaxed,
 						     memory_order_relaxed))

@@ -26,7 +26,7 @@
 #include "common/util.h"
 
 /* 0, or -EPERM in a child, or -ESTALE: one of them is not there. */
-static int many_check(struct fk_client *client, const fk_job *jobs, size_t n)
+static int wait_many_check(struct fk_client *client, const fk_job *jobs, size_t n)
 {
 	int err = client_check(client);
 
@@ -105,7 +105,7 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 {
 	uint64_t deadline;
 	uint32_t spin;
-	int err = many_check(client, jobs, n);
+	int err = wait_many_check(client, jobs, n);
 
 	if (err)
 		return err;
@@ -130,7 +130,7 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 int fk_wait_all(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeout_ns)
 {
 	uint64_t deadline = timeout_ns ? client_deadline(clock_ns(), timeout_ns) : 0;
-	int err = many_check(client, jobs, n);
+	int err = wait_many_check(client, jobs, n);
 
 	while (n-- && !err)
 		err = fk_wait(client, jobs[n], client_left(deadline));

@@ -9,50 +9,50 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/wakeup.h"
 
-struct tenant_segment *registry_segment(struct pool *pool, uint32_t slot)
+struct tenant_segment *clients_segment(struct pool *pool, uint32_t slot)
 {
-	/* ORDER tenant/known [T1]: acquire, pairs with registry_show_tenant(). */
-	return atomic_load_explicit(&pool->registry.tenants[slot].segment, memory_order_acquire);
+	/* ORDER tenant/known [T1]: acquire, pairs with clients_show_tenant(). */
+	return atomic_load_explicit(&pool->clients.tenants[slot].segment, memory_order_acquire);
 }
 
-uint64_t registry_tenants(struct pool *pool, uint32_t word)
+uint64_t clients_tenants(struct pool *pool, uint32_t word)
 {
-	/* ORDER tenant/known [T1]: acquire, pairs with registry_count_client(). */
-	return atomic_load_explicit(&pool->registry.peopled[word], memory_order_acquire);
+	/* ORDER tenant/known [T1]: acquire, pairs with clients_count_client(). */
+	return atomic_load_explicit(&pool->clients.peopled[word], memory_order_acquire);
 }
 
-bool registry_is_peopled(struct pool *pool, uint32_t slot)
+bool clients_is_peopled(struct pool *pool, uint32_t slot)
 {
-	return registry_tenants(pool, slot / 64) >> slot % 64 & 1;
+	return clients_tenants(pool, slot / 64) >> slot % 64 & 1;
 }
 
-struct registry_client *registry_of(struct pool *pool, uint32_t row)
+struct client_entry *clients_of(struct pool *pool, uint32_t row)
 {
-	return &pool->registry.clients[row / pool->max_jobs];
+	return &pool->clients.clients[row / pool->max_jobs];
 }
 
-struct registry_client *registry_get(struct pool *pool, uint32_t slot)
+struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 {
-	struct registry_client *client;
+	struct client_entry *client;
 
 	if (slot >= pool->max_clients)
 		return NULL;
-	client = &pool->registry.clients[slot];
+	client = &pool->clients.clients[slot];
 	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
-	 * registry_gone(), which stores the state before it looks at the count: one sees
+	 * clients_gone(), which stores the state before it looks at the count: one sees
 	 * the other. */
 	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
-	/* ORDER client/live [K1]: acquire, pairs with registry_show_client(); seq_cst for K2. */
+	/* ORDER client/live [K1]: acquire, pairs with clients_show_client(); seq_cst for K2. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
 		return client;
-	registry_put(pool, client);
+	clients_put(pool, client);
 	return NULL;
 }
 
-void registry_put(struct pool *pool, struct registry_client *client)
+void clients_put(struct pool *pool, struct client_entry *client)
 {
 	/* ORDER client/active [K2]: seq_cst: what was done with the client comes before, and the
-	 * look at the state after it. Pairs with registry_gone(). */
+	 * look at the state after it. Pairs with clients_gone(). */
 	if (atomic_fetch_sub_explicit(&client->active, 1, memory_order_seq_cst) == 1 &&
 	    (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING ||
 	     atomic_load_explicit(&client->stranded, memory_order_seq_cst)))

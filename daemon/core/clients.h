@@ -3,9 +3,9 @@
  * clients.h - the tenants and clients that the pool knows of
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   registry_map_*, registry_unmap_client(), registry_show_*, registry_strand(), registry_gone():
- *   the channel's thread. registry_release(), registry_tell_stranded(): the dispatcher.
- *   registry_get(), registry_put(), registry_segment(), registry_tenants(): any thread of the pool.
+ *   registry_map_*, clients_unmap_client(), registry_show_*, clients_orphan(), clients_gone():
+ *   the channel's thread. clients_release(), clients_tell_orphans(): the dispatcher.
+ *   clients_get(), clients_put(), clients_segment(), clients_tenants(): any thread of the pool.
  *
  * INVARIANTS
  *   I1. A client's segment stays mapped as long as active > 0 or the client is live. Who uses it
@@ -41,13 +41,13 @@
 
 struct pool;
 
-#define REGISTRY_WORDS (LIMIT_TENANTS / 64)
+#define CLIENTS_WORDS (LIMIT_TENANTS / 64)
 
 #define CLIENT_NONE  0u
 #define CLIENT_LIVE  1u
 #define CLIENT_DYING 2u
 
-struct registry_client {
+struct client_entry {
 	_Alignas(64) _Atomic uint32_t state; /* CLIENT_* */
 	_Atomic uint32_t active;	     /* rows that are not FREE, and lookers */
 	/* the channel's thread and the dispatcher: why there are no rings for it, a negative errno;
@@ -63,26 +63,26 @@ struct registry_client {
 	struct client_segment *segment;
 	uint64_t segment_size;
 	uint64_t *tails; /* of its tenant's rings, when it died; all->tails has them */
-	/* the channel's thread writes: the tasks that it may not call, permit_deny() */
-	_Atomic uint64_t denied[PERMIT_WORDS];
+	/* the channel's thread writes: the tasks that it may not call, permission_deny() */
+	_Atomic uint64_t denied[PERMISSION_WORDS];
 	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is there */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;
-	uint32_t to_settle; /* of these, that requeue_settle_ring() may still come by */
+	uint32_t to_settle; /* of these, that requeue_place_ring() may still come by */
 };
 
 /* How far the chain is walked whose word stands at a ring's head (ring_drain.c). The ring's
  * consumer only. */
-struct registry_chain {
+struct ring_chain {
 	uint32_t payload;
 	uint32_t next; /* record to go on with + 1; 0: the word's own */
 	uint32_t left; /* steps, at most */
 };
 
-struct registry_tenant {
+struct tenant_entry {
 	struct tenant_segment *_Atomic segment;
-	struct registry_chain *chains; /* of each ring; all->chains has them */
-	void *base;		       /* where all segments of the slot are: tenant_unmap.h */
+	struct ring_chain *chains; /* of each ring; all->chains has them */
+	void *base;		   /* where all segments of the slot are: tenant_unmap.h */
 	uint64_t size;
 	/* the channel's thread */
 	bool told;	    /* it was added, or was to be and could not be mapped */
@@ -90,36 +90,36 @@ struct registry_tenant {
 	uint32_t n_clients; /* that are not released; under count_lock */
 };
 
-struct registry {
-	struct registry_tenant tenants[LIMIT_TENANTS];
-	_Atomic uint64_t peopled[REGISTRY_WORDS]; /* a bit for each tenant that has clients */
-	_Atomic uint32_t n_leaving;		  /* clients that are CLIENT_DYING, or stranded */
+struct clients {
+	struct tenant_entry tenants[LIMIT_TENANTS];
+	_Atomic uint64_t peopled[CLIENTS_WORDS]; /* a bit for each tenant that has clients */
+	_Atomic uint32_t n_leaving;		 /* clients that are CLIENT_DYING, or stranded */
 	/* of n_clients and peopled; nothing else is locked or waited for with it held */
 	pthread_mutex_t count_lock;
-	struct registry_client clients[LIMIT_CLIENTS];
-	struct registry_chain *chains;
+	struct client_entry clients[LIMIT_CLIENTS];
+	struct ring_chain *chains;
 	uint64_t *tails;
 };
 
 /* The number of a client. */
-static inline uint32_t registry_slot(const struct registry *registry,
-				     const struct registry_client *client)
+static inline uint32_t clients_slot(const struct clients *registry,
+				    const struct client_entry *client)
 {
 	return (uint32_t)(client - registry->clients);
 }
 
 /* The client of a row. */
-struct registry_client *registry_of(struct pool *pool, uint32_t row);
+struct client_entry *clients_of(struct pool *pool, uint32_t row);
 
 /* Begins one use of a client; NULL if it is not live. And ends it. */
-struct registry_client *registry_get(struct pool *pool, uint32_t client);
-void registry_put(struct pool *pool, struct registry_client *client);
+struct client_entry *clients_get(struct pool *pool, uint32_t client);
+void clients_put(struct pool *pool, struct client_entry *client);
 
 /* The tenant's rings; NULL if it is not there. */
-struct tenant_segment *registry_segment(struct pool *pool, uint32_t tenant);
+struct tenant_segment *clients_segment(struct pool *pool, uint32_t tenant);
 
 /* The tenants that have a client now, or one that is not released yet: a word of a bit for each. */
-uint64_t registry_tenants(struct pool *pool, uint32_t word);
-bool registry_is_peopled(struct pool *pool, uint32_t tenant);
+uint64_t clients_tenants(struct pool *pool, uint32_t word);
+bool clients_is_peopled(struct pool *pool, uint32_t tenant);
 
 #endif

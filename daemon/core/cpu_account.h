@@ -21,8 +21,8 @@
  *
  * THE WORD
  *   { row + 1:25, time:39 }, the CPU time of the worker's thread in units of 32 ns: it wraps after
- *   4.8 hours. The dispatcher settles all accounts every ACCOUNT_TIDE at least. 0: the worker runs
- *   no job.
+ *   4.8 hours. The dispatcher settles all accounts every ACCOUNT_SETTLE_MAX at least. 0: the worker
+ *   runs no job.
  *
  * INVARIANTS
  *   I1. Each moment between open and close is charged once. The word is replaced by a
@@ -47,13 +47,13 @@
 
 #include "common/relaxed.h"
 
-#define ACCOUNT_TIME_BITS 39
-#define ACCOUNT_TIME_MASK ((UINT64_C(1) << ACCOUNT_TIME_BITS) - 1)
-#define ACCOUNT_UNIT	  5 /* log2 of ns */
-#define ACCOUNT_NOBODY	  UINT32_MAX
-#define ACCOUNT_SKEW	  (UINT64_C(1) << 36) /* units, 36 min: no clock is read so early (I3) */
-#define ACCOUNT_TIDE	  UINT64_C(3600000000000) /* ns, an hour: nobody is settled less often */
-#define ACCOUNT_STALE	  UINT64_C(1000000) /* ns from one reading of a CPU clock to the next */
+#define ACCOUNT_TIME_BITS  39
+#define ACCOUNT_TIME_MASK  ((UINT64_C(1) << ACCOUNT_TIME_BITS) - 1)
+#define ACCOUNT_UNIT	   5 /* log2 of ns */
+#define ACCOUNT_NOBODY	   UINT32_MAX
+#define ACCOUNT_SKEW	   (UINT64_C(1) << 36) /* units, 36 min: no clock is read so early (I3) */
+#define ACCOUNT_SETTLE_MAX UINT64_C(3600000000000) /* ns, an hour: nobody is settled less often */
+#define ACCOUNT_STALE	   UINT64_C(1000000) /* ns from one reading of a CPU clock to the next */
 
 struct account {
 	_Atomic uint64_t word; /* its worker and settlers write */

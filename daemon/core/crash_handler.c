@@ -115,7 +115,7 @@ static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
  */
 static bool fault_is_foreign(struct fault_who who, uint64_t address)
 {
-	const struct registry *all = &fault_pool->registry;
+	const struct clients *all = &fault_pool->clients;
 	uint32_t own = fault_row(who) / fault_pool->max_jobs;
 
 	if (own >= fault_pool->max_clients)
@@ -231,7 +231,7 @@ static bool fault_threads_are_whole(void)
 /* False if memory that the pool cannot be without is not mapped any more. Async-signal-safe. */
 static bool fault_is_whole(const struct pool *pool)
 {
-	const struct registry *all = &pool->registry;
+	const struct clients *all = &pool->clients;
 	bool whole = fault_is_mapped(pool, sizeof(*pool)) && fault_is_mapped(pool, pool->size) &&
 		     fault_is_mapped(pool->arena, pool->arena_size) &&
 		     fault_is_mapped(pool->board, pool->board_size);
@@ -244,7 +244,7 @@ static bool fault_is_whole(const struct pool *pool)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
 	/* One that is being unmapped for its client's end is not there any more (attach.c). */
 	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
-		const struct registry_client *client = &all->clients[i];
+		const struct client_entry *client = &all->clients[i];
 		const void *segment = client->segment;
 
 		whole = fault_is_mapped(segment, client->segment_size) ||

@@ -140,8 +140,8 @@ struct fiber_stacks {
 
 /*
  * Reserves the address space; no page is made. It counts as private memory that can be written,
- * so this comes before allowance_begin(). The caller may bind the nodes' parts to their nodes, and
- * may keep them out of core files: fiber_stacks_part().
+ * so this comes before module_memory_begin(). The caller may bind the nodes' parts to their nodes,
+ * and may keep them out of core files: fiber_stacks_part().
  * Returns 0 or a negative errno: -EINVAL (no node, or less than a chunk for each), -ENOMEM,
  * -ENOTSUP (pages are not of 4 KiB).
  */

@@ -6,16 +6,16 @@
 #include "daemon/core/abort_word.h"
 #include "daemon/core/worker_state.h"
 
-void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation)
+void abort_begin(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	verdict_word_begin(&pool->rows.verdicts[row], generation);
+	abort_word_begin(&pool->rows.aborts[row], generation);
 }
 
-struct verdict verdict_get(struct pool *pool, uint32_t row)
+struct verdict abort_get(struct pool *pool, uint32_t row)
 {
 	/* Relaxed: worker_ask() and worker_take_request() order it; a strand that begins with an
 	 * older word is asked afterwards. */
-	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->rows.verdicts[row]);
+	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->rows.aborts[row]);
 
-	return (struct verdict){ .outcome = verdict_outcome(word), .code = (int32_t)(word >> 32) };
+	return (struct verdict){ .outcome = abort_outcome(word), .code = (int32_t)(word >> 32) };
 }

@@ -8,21 +8,21 @@
  *   the client put their outcome in, and the first one wins.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   verdict_begin(): the worker that starts the job. verdict_fail(): workers that run it.
- *   verdict_set(): any thread; a generation that does not run any more is left alone.
- *   verdict_get(): workers, of the job that they run, at each frame that they resume and at
+ *   abort_begin(): the worker that starts the job. abort_fail(): workers that run it.
+ *   abort_set(): any thread; a generation that does not run any more is left alone.
+ *   abort_get(): workers, of the job that they run, at each frame that they resume and at
  *   attention; and of jobs that they have set aside. Such a one may have been stolen and be over
  *   by then; if so, nothing of it is left to be moved (preempt_switch.c).
  *
  * INVARIANTS
- *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
+ *   I1. Between two abort_begin() the outcome changes once, by a CAS from none.
  *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that
  *       have set anything aside, so each strand of the job sees it at its next fork, or at that of
  *       what runs in its place (rows 16 and 17 of slow_path.c; preempt_switch.c). A worker that
  *       resumes a strand says which job it runs (worker_set_job()) before it reads the verdict,
  *       with a full fence in between; who changes the verdict does the two in the other order. So
  *       one sees the other: a strand that begins later reads the verdict first. A worker that
- *       starts a job says so before verdict_begin(), and nobody changes the verdict who has not
+ *       starts a job says so before abort_begin(), and nobody changes the verdict who has not
  *       seen that.
  */
 #ifndef DAEMON_CORE_JOB_ABORT_H
@@ -39,9 +39,9 @@ struct verdict {
 };
 
 /* The job of this row and generation starts. */
-void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation);
+void abort_begin(struct pool *pool, uint32_t row, uint32_t generation);
 
 /* What the job of this row has so far: one that runs here, or that was set aside here. */
-struct verdict verdict_get(struct pool *pool, uint32_t row);
+struct verdict abort_get(struct pool *pool, uint32_t row);
 
 #endif

@@ -46,7 +46,7 @@ struct worker;
 /* What is kept for each row of the ledger. */
 struct pool_rows {
 	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stacklet.h, I3 */
-	_Atomic uint64_t *verdicts;    /* of each row, see job_abort.h */
+	_Atomic uint64_t *aborts;      /* of each row, see job_abort.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 };
 
@@ -103,10 +103,10 @@ struct pool {
 	struct pool_fork_mode mode;
 	struct pool_rows rows;
 	struct modules modules;
-	struct permit permit;
-	struct registry registry;
+	struct permission permission;
+	struct clients clients;
 	struct channel channel;
-	struct halt halt;
+	struct shutdown shutdown;
 	_Alignas(64) struct pool_settings settings;
 	_Alignas(64) struct pool_idle idle;
 	/* of other directories */

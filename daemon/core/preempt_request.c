@@ -4,7 +4,7 @@
 #include "common/relaxed.h"
 #include "daemon/core/worker.h"
 
-void dispatcher_summon(struct worker *w)
+void dispatcher_preempt(struct worker *w)
 {
 	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
 	atomic_store_explicit(&w->requests.summoned, 1, memory_order_release);
@@ -19,6 +19,6 @@ bool dispatcher_has_summoned(struct worker *w)
 
 bool dispatcher_take_summons(struct worker *w)
 {
-	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
+	/* ORDER summons [M1]: acquire, pairs with dispatcher_preempt(). */
 	return atomic_exchange_explicit(&w->requests.summoned, 0, memory_order_acquire);
 }

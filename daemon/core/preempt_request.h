@@ -9,7 +9,7 @@ struct worker;
 
 /* A worker is to look, at its next fork, whether another job goes first. Any thread, and the
  * handler of WORKER_SIGNAL. */
-void dispatcher_summon(struct worker *worker);
+void dispatcher_preempt(struct worker *worker);
 
 /* It was, and has not looked. */
 bool dispatcher_has_summoned(struct worker *worker);

@@ -7,7 +7,7 @@
  *   anyway. 0 is a request. What is requested is in words of its own, written before.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   attend_ask(): any thread, and signal handlers. The others: the worker.
+ *   request_ask(): any thread, and signal handlers. The others: the worker.
  *
  * INVARIANTS
  *   I1. Each change of the word is a read-modify-write. So a worker that takes a request sees what
@@ -22,22 +22,22 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-static inline void attend_ask(_Atomic uintptr_t *limit)
+static inline void request_ask(_Atomic uintptr_t *limit)
 {
 	/* ORDER attend [A1]: release, the worker that takes the request sees what was written
-	 * before (summoned). Pairs with attend_take(). */
+	 * before (summoned). Pairs with request_take(). */
 	atomic_exchange_explicit(limit, 0, memory_order_acq_rel);
 }
 
 /* Takes the requests, before the worker acts on them, so that a later one is not lost. */
-static inline void attend_take(_Atomic uintptr_t *limit, uintptr_t now)
+static inline void request_take(_Atomic uintptr_t *limit, uintptr_t now)
 {
-	/* ORDER attend [A1]: acquire, pairs with attend_ask(). */
+	/* ORDER attend [A1]: acquire, pairs with request_ask(). */
 	atomic_exchange_explicit(limit, now, memory_order_acquire);
 }
 
 /* Another limit; a request stays. */
-static inline void attend_set(_Atomic uintptr_t *limit, uintptr_t now)
+static inline void request_set(_Atomic uintptr_t *limit, uintptr_t now)
 {
 	/* ORDER attend [A1]: relaxed, a request that is put back here is still released by the
 	 * threads that have asked; acq_rel for I1 alone. */

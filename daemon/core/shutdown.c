@@ -12,7 +12,7 @@
 #include "shm/wake.h"
 
 /* I2. */
-static void halt_look_at(struct halt *halt)
+static void shutdown_look_at(struct shutdown *halt)
 {
 	/* Relaxed: this thread has seen pool->stop, which is set after it. */
 	uint32_t on = load_relaxed(&halt->on);
@@ -25,13 +25,13 @@ static void halt_look_at(struct halt *halt)
 }
 
 /* True if no worker will start anything. */
-static bool halt_is_seen(struct pool *pool)
+static bool shutdown_is_seen(struct pool *pool)
 {
-	uint64_t *seen = pool->halt.seen;
+	uint64_t *seen = pool->shutdown.seen;
 	bool all = true;
 
-	/* ORDER halt/busy [Q1]: full, between halt_begin(), which this thread has seen, and the
-	 * look at the words. Pairs with halt_declines(). */
+	/* ORDER halt/busy [Q1]: full, between shutdown_begin(), which this thread has seen, and the
+	 * look at the words. Pairs with shutdown_declines(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		if (wake_state(wake_load(&pool->workers[i].board->wake)) != WAKE_BUSY)
@@ -42,9 +42,9 @@ static bool halt_is_seen(struct pool *pool)
 }
 
 /* True if no row of the client's runs, from where the look stands. */
-static bool halt_has_passed(struct pool *pool, const struct registry_client *client)
+static bool shutdown_has_passed(struct pool *pool, const struct client_entry *client)
 {
-	struct halt *halt = &pool->halt;
+	struct shutdown *halt = &pool->shutdown;
 
 	for (; halt->job < client->n_jobs; halt->job++) {
 		uint32_t row = halt->client * pool->max_jobs + halt->job;
@@ -56,20 +56,20 @@ static bool halt_has_passed(struct pool *pool, const struct registry_client *cli
 	return true;
 }
 
-bool halt_is_over(struct pool *pool)
+bool shutdown_is_over(struct pool *pool)
 {
-	struct halt *halt = &pool->halt;
+	struct shutdown *halt = &pool->shutdown;
 
-	halt_look_at(halt);
-	if (!halt_is_seen(pool))
+	shutdown_look_at(halt);
+	if (!shutdown_is_seen(pool))
 		return false;
 	for (; halt->client < pool->max_clients; halt->client++) {
-		struct registry_client *client = &pool->registry.clients[halt->client];
+		struct client_entry *client = &pool->clients.clients[halt->client];
 		/* ORDER client/active [K2]: acquire, as intake_release() has it: who has a number
 		 * of jobs here. */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
 
-		if (state != CLIENT_NONE && !halt_has_passed(pool, client))
+		if (state != CLIENT_NONE && !shutdown_has_passed(pool, client))
 			return false;
 		halt->job = 0;
 	}

@@ -9,8 +9,8 @@
  *   long: then this pool starts what is queued again.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   halt_begin(), halt_end(): the channel's thread. halt_declines(): workers, with a row
- *   in hand. halt_is_over(): the dispatcher.
+ *   shutdown_begin(), shutdown_end(): the channel's thread. shutdown_declines(): workers, with a
+ *   row in hand. shutdown_is_over(): the dispatcher.
  *
  * INVARIANTS
  *   I1. A row that waits stays in the queues during a halt: they give out none (fair_hold()). A row
@@ -20,14 +20,14 @@
  *   I2. Each halt has another number. What the dispatcher has seen counts for one number only.
  *   I3. A pool ends or stays, and both sides agree: pool->stop leaves POOL_DRAINING of this halt
  *       once, by a compare-and-swap of the dispatcher (POOL_ENDING) or of the channel's thread
- *       (POOL_RUNNING, before halt_end()).
+ *       (POOL_RUNNING, before shutdown_end()).
  *
  * WHY IT IS OVER
  *   A worker with a row in hand is BUSY on the board, with a full fence before it asks
- *   halt_declines() (wake_busy()), or goes from job to job and asks each time. So one that was seen
- *   not to be BUSY, after a full fence that follows halt_begin(), has started nothing since, and
- *   never will. When all were seen so, no row becomes RUNNING any more, and each that was RUNNING
- *   is looked at until it is not: what has been passed needs no second look.
+ *   shutdown_declines() (wake_busy()), or goes from job to job and asks each time. So one that was
+ *   seen not to be BUSY, after a full fence that follows shutdown_begin(), has started nothing
+ *   since, and never will. When all were seen so, no row becomes RUNNING any more, and each that
+ *   was RUNNING is looked at until it is not: what has been passed needs no second look.
  */
 #ifndef DAEMON_CORE_SHUTDOWN_H
 #define DAEMON_CORE_SHUTDOWN_H
@@ -41,7 +41,7 @@
 
 struct pool;
 
-struct halt {
+struct shutdown {
 	_Atomic uint32_t on; /* the number of the halt, 0: there is none */
 	uint32_t n;	     /* halts so far; the channel's thread */
 	/* the dispatcher's */
@@ -52,14 +52,14 @@ struct halt {
 };
 
 /* True if no row is to be started: intake_decline() decides. */
-static inline bool halt_declines(const struct halt *halt)
+static inline bool shutdown_declines(const struct shutdown *halt)
 {
 	/* ORDER halt/busy [Q1]: relaxed, the full fence is that of wake_busy(). Pairs with
-	 * halt_is_seen(). */
+	 * shutdown_is_seen(). */
 	return load_relaxed(&halt->on);
 }
 
-/* True if all that ran has ended. After halt_begin(). */
-bool halt_is_over(struct pool *pool);
+/* True if all that ran has ended. After shutdown_begin(). */
+bool shutdown_is_over(struct pool *pool);
 
 #endif

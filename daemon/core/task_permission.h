@@ -4,8 +4,8 @@
  * rules, and by a tenant now, because they are in quarantine
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   permit_rule(), permit_deny(), permit_set(), permit_clear(): the channel's thread.
- *   permit_check(): any worker, for each job that it starts.
+ *   permission_rule(), permission_deny(), permission_set(), permission_clear(): the channel's
+ *   thread. permission_check(): any worker, for each job that it starts.
  *
  * INVARIANTS
  *   I1. What a client may not call by the option tasks is the client's own (clients.h): it is
@@ -38,50 +38,50 @@
 
 struct modules;
 
-#define PERMIT_WORDS (LIMIT_TASKS / 64)
-#define PERMIT_RULES (PROTO_RULES * 64)
-#define PERMIT_RULE  64u /* bytes of a pattern, with its end */
+#define PERMISSION_WORDS (LIMIT_TASKS / 64)
+#define PERMISSION_RULES (PROTO_RULES * 64)
+#define PERMISSION_RULE	 64u /* bytes of a pattern, with its end */
 
-struct permit_tenant {
+struct permission_tenant {
 	/* a bit for each task */
-	_Alignas(64) _Atomic uint64_t refused[PERMIT_WORDS]; /* by itself, or with all */
-	uint64_t tasks[PERMIT_WORDS];			     /* by itself */
+	_Alignas(64) _Atomic uint64_t refused[PERMISSION_WORDS]; /* by itself, or with all */
+	uint64_t tasks[PERMISSION_WORDS];			 /* by itself */
 	bool all;
 };
 
-struct permit {
-	struct permit_tenant tenants[LIMIT_TENANTS];
+struct permission {
+	struct permission_tenant tenants[LIMIT_TENANTS];
 	/* the channel's thread: of the option tasks, what each entry lets one call */
-	char rules[PERMIT_RULES][PERMIT_RULE];
+	char rules[PERMISSION_RULES][PERMISSION_RULE];
 };
 
 /* The entry at this place of the option tasks has this pattern now. Returns 0, or -EINVAL for
  * another place or a longer one than there can be. */
-int permit_rule(struct permit *permit, uint32_t place, const char *pattern);
+int permission_rule(struct permission *permit, uint32_t place, const char *pattern);
 
 /*
  * The tasks that a client may not call: a bit for each in ret_denied. rules: the entries that say
  * what it may call, a bit for each; none: it may call all (PROTO_POOL_CLIENT).
  */
-void permit_deny(const struct permit *permit, const struct modules *modules, const uint64_t *rules,
-		 uint64_t ret_denied[PERMIT_WORDS]);
+void permission_deny(const struct permission *permit, const struct modules *modules,
+		     const uint64_t *rules, uint64_t ret_denied[PERMISSION_WORDS]);
 
 /*
  * Refuses a task to a tenant from now on, or does so no more. task: its hash, 0 for every task.
  * Returns 0, -ENOENT if no module has the task (it is nothing to refuse then), -EINVAL for another
  * tenant than there can be.
  */
-int permit_set(struct permit *permit, const struct modules *modules, uint32_t tenant, uint64_t task,
-	       bool refused);
+int permission_set(struct permission *permit, const struct modules *modules, uint32_t tenant,
+		   uint64_t task, bool refused);
 
 /* The tenant has left: nothing is refused to the slot's next one. tenant: one that there can be. */
-void permit_clear(struct permit *permit, uint32_t tenant);
+void permission_clear(struct permission *permit, uint32_t tenant);
 
 /* Returns 0, or what the job of a client fails with, of a tenant: -EACCES if the client may not
  * call the task, -EKEYREVOKED if it is in quarantine. task: an index that there is. */
-static inline int permit_check(const struct permit *permit,
-			       const _Atomic uint64_t denied[PERMIT_WORDS], uint32_t tenant,
-			       uint32_t task)
+static inline int permission_check(const struct permission *permit,
+				   const _Atomic uint64_t denied[PERMISSION_WORDS], uint32_t tenant,
+				   uint32_t task)
 {
 	/* Relaxed: a job that is started while it is told may be on either side of it. */
 	uint64_t refused = load_relaxed(&permit->tenants[tenant].refused[task / 64]);

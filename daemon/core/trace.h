@@ -69,7 +69,7 @@ static inline void trace_root(struct worker *w, uint32_t row, uint64_t drained_n
 	trace_strand_begin(w, TRACE_ROOT, row, drained_ns);
 }
 
-/* Its task is about to run: root_name_task() is done. waited: ns, in the queue. */
+/* Its task is about to run: job_name_task() is done. waited: ns, in the queue. */
 static inline void trace_task(struct worker *w, uint32_t client, uint32_t row, uint64_t waited)
 {
 	PROBE(job_start, w->index, client, row, trace_name(w->pool, row), waited);

@@ -40,7 +40,7 @@ uintptr_t worker_limit(struct worker *worker);
 /* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */
 static inline void worker_ask(struct worker *worker)
 {
-	attend_ask(&worker->engine.fk.limit);
+	request_ask(&worker->engine.fk.limit);
 }
 
 /* It has a request to take. Relaxed: a hint. */
@@ -52,7 +52,7 @@ static inline bool worker_is_asked(struct worker *worker)
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
 static inline void worker_take_request(struct worker *worker)
 {
-	attend_take(&worker->engine.fk.limit, worker_limit(worker));
+	request_take(&worker->engine.fk.limit, worker_limit(worker));
 	/* Relaxed: a hint for thieves. */
 	store_relaxed(&worker->requests.press_wait, POLICY_PRESS_MIN);
 }

@@ -29,7 +29,7 @@ struct ledger_worker;
 struct pool;
 struct trace_ring;
 
-#define ASIDE_MAX     64u /* jobs that are remembered; others go on after those above them */
+#define PREEMPTED_MAX 64u /* jobs that are remembered; others go on after those above them */
 #define WORKER_NO_JOB UINT32_MAX
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -100,10 +100,10 @@ struct worker_job {
 };
 
 /* Jobs that wait in a worker's deque below another. */
-struct asides {
+struct preempted_jobs {
 	/* the owner's: the row of each job that something else was started above, oldest first; one
-	 * that was stolen altogether stays until it has ended, or aside_bring_up() looks */
-	uint32_t rows[ASIDE_MAX];
+	 * that was stolen altogether stays until it has ended, or preempted_bring_up() looks */
+	uint32_t rows[PREEMPTED_MAX];
 	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
 	/* the owner writes, others read (abort.c, slice_signal.c) */
 	_Atomic uint32_t n;
@@ -120,7 +120,7 @@ struct worker_roots {
 	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
 	bool root_first; /* a frame was set aside for a root */
 	bool mail_last;	 /* what was taken last, of mail and such roots */
-	struct asides asides;
+	struct preempted_jobs preempted_jobs;
 };
 
 /* What a thief remembers. The owner writes. */
@@ -148,7 +148,7 @@ struct worker_fiber {
 };
 
 /* The timer of its time slice: sched/slice_timer.h. */
-struct alarm {
+struct slice_timer {
 	pthread_mutex_t lock; /* of those that set it */
 	timer_t timer;
 	bool made;	     /* there is one */
@@ -169,7 +169,7 @@ struct worker {
 	_Alignas(64) struct worker_requests requests;
 	/* anybody puts, thieves take */
 	_Alignas(64) struct inbox inbox;
-	_Alignas(64) struct alarm alarm;
+	_Alignas(64) struct slice_timer slice_timer;
 	_Alignas(64) struct worker_roots roots;
 	struct worker_job job;
 	struct worker_thief thief;

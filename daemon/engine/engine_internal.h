@@ -26,9 +26,9 @@
  *   O3. steals > 0 of a frame that runs implies that it does not stand on the runner's own stack,
  *       which is empty but for the children of this strand.
  *   O4. The base is the newest frame of the strand that may be in other hands: the one that the
- *       loop resumed last, the root that it started, or the last that strand_part_chain() pushed.
- *       No C activation below it goes on. What is known of its child is in worker->fk; the fresh
- *       frames stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
+ *       loop resumed last, the root that it started, or the last that strand_promote_chain()
+ *       pushed. No C activation below it goes on. What is known of its child is in worker->fk; the
+ *       fresh frames stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
  */
 #ifndef DAEMON_ENGINE_ENGINE_INTERNAL_H
 #define DAEMON_ENGINE_ENGINE_INTERNAL_H
@@ -56,15 +56,15 @@
 /* promote.c */
 
 /* Fills the header of a frame in, but for what its parent's part fills in. Holder only. */
-void strand_part(struct worker *worker, struct fk_frame *frame);
+void strand_promote(struct worker *worker, struct fk_frame *frame);
 
 /*
  * Fills in the header of a fresh frame that is within a fork or call, puts it into the deque if
  * that is a fork, and fills in what the header of its child has from it. False: it is a fork, there
  * is no room in the deque, and must is false: nothing was done.
  */
-bool strand_part_parent(struct worker *worker, struct fk_frame *frame, struct fk_frame *child,
-			bool must);
+bool strand_promote_parent(struct worker *worker, struct fk_frame *frame, struct fk_frame *child,
+			   bool must);
 
 /*
  * Does so for the fresh frames between the base and last, without last, whose header gets what its
@@ -72,7 +72,7 @@ bool strand_part_parent(struct worker *worker, struct fk_frame *frame, struct fk
  * False: one has forked, there is no room in the deque, and must is false: it and what is above it
  * stay as they are.
  */
-bool strand_part_chain(struct worker *worker, struct fk_frame *last, char *sp, bool must);
+bool strand_promote_chain(struct worker *worker, struct fk_frame *last, char *sp, bool must);
 
 /* ownership.c */
 
@@ -105,7 +105,7 @@ static inline void strand_reset_deque(struct worker *w)
 	w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = w->engine.frames.entries;
 	deque_reset(&w->engine.frames);
 	if (!w->engine.n_forced)
-		aside_clear(&w->roots.asides);
+		preempted_clear(&w->roots.preempted_jobs);
 }
 
 /* safepoint.c */
@@ -117,7 +117,7 @@ void strand_publish(struct worker *worker);
  * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it
  * was set aside, or its job has failed. mail: what was sent to the worker goes first.
  */
-bool strand_attend(struct worker *worker, struct fk_frame *frame, bool mail);
+bool strand_safepoint(struct worker *worker, struct fk_frame *frame, bool mail);
 
 /* unwind.c */
 

@@ -33,7 +33,7 @@
 void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
 {
 	w->engine.stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
-	attend_set(&w->engine.fk.limit, worker_limit(w));
+	request_set(&w->engine.fk.limit, worker_limit(w));
 }
 
 bool strand_own_stack(struct worker *w)
@@ -117,7 +117,7 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 	if (w->job.row != frame->job) {
 		w->pool->hooks->set_job(w, frame->job);
 		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
-		 * with verdict_put(). */
+		 * with abort_put(). */
 		fence_full();
 	}
 	fk_set_site(frame, fk_site(frame) & ~flags);
@@ -201,7 +201,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	/* One that was set aside; or, after its child has gone to another worker, stolen by
 	 * oneself. */
 	w->engine.moved = --w->engine.fk.bottom;
-	FK_CRASH(aside_taken);
-	aside_end(w, newest->job);
+	FK_CRASH(preempted_taken);
+	preempted_end(w, newest->job);
 	return newest;
 }

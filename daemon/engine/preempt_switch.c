@@ -12,11 +12,11 @@
  *   newest end:
  *
  *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
- *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)
+ *	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker whose deque it is, between two strands. abort.c and slice_signal.c read
- *   asides.n.
+ *   preempted.n.
  *
  * INVARIANTS
  *   I1. Only private entries are moved: all that is public is taken back first, and published again
@@ -27,8 +27,8 @@
  *       child that ends and does not find its parent as the newest entry leaves it there, as if it
  *       had been stolen; who pops it afterwards counts that as a steal.
  *   I4. Moving costs a time that grows with the deque. The next move is not made before
- *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share. A job
- *       that has failed does not wait for that, and all that have failed come up in one move.
+ *       PREEMPTED_SHARE times of what the last one took has passed, so it stays a small share. A
+ *       job that has failed does not wait for that, and all that have failed come up in one move.
  */
 #include "daemon/engine/preempt_switch.h"
 
@@ -47,43 +47,43 @@
 #include "daemon/engine/slow_path.h"
 #include "shm/ledger.h"
 
-#define ASIDE_SHARE 16u
+#define PREEMPTED_SHARE 16u
 
 /* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
  * who brought it here has seen so; of any other the row may be a new job's, or nobody's. */
-static uint32_t aside_forget(struct worker *w)
+static uint32_t preempted_forget(struct worker *w)
 {
 	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
-	struct asides *asides = &w->roots.asides;
+	struct preempted_jobs *preempted = &w->roots.preempted_jobs;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < aside_count(asides); i++) {
-		uint32_t row = asides->rows[i];
+	for (uint32_t i = 0; i < preempted_count(preempted); i++) {
+		uint32_t row = preempted->rows[i];
 		uint64_t word = load_relaxed(&rows[row]);
 
 		if (ledger_unpack(word).state == LEDGER_RUNNING)
-			asides->rows[n++] = row;
+			preempted->rows[n++] = row;
 	}
-	if (n != aside_count(asides))
-		aside_set_count(asides, n);
+	if (n != preempted_count(preempted))
+		preempted_set_count(preempted, n);
 	return n;
 }
 
-bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
+bool preempted_claims(struct worker *w, bool asked, uint32_t *ret_row)
 {
-	struct asides *asides = &w->roots.asides;
-	uint32_t n = aside_forget(w);
+	struct preempted_jobs *preempted = &w->roots.preempted_jobs;
+	uint32_t n = preempted_forget(w);
 	uint32_t row;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (verdict_get(w->pool, asides->rows[i]).outcome) {
-			*ret_row = asides->rows[i];
+		if (abort_get(w->pool, preempted->rows[i]).outcome) {
+			*ret_row = preempted->rows[i];
 			return true;
 		}
 	}
 	if (!asked)
 		return false;
-	row = w->pool->hooks->turn(w, asides->rows, n, asides->not_before);
+	row = w->pool->hooks->turn(w, preempted->rows, n, preempted->not_before);
 	if (row == w->job.row)
 		return false;
 	*ret_row = row;
@@ -91,21 +91,21 @@ bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 }
 
 /* Relaxed: no thief may take any of these. */
-static uint64_t aside_word(struct fk_entry *entry)
+static uint64_t preempted_word(struct fk_entry *entry)
 {
 	return load_relaxed(&entry->word);
 }
 
-static struct fk_frame *aside_frame(uint64_t word)
+static struct fk_frame *preempted_frame(uint64_t word)
 {
 	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
 }
 
 /* Moves those of the job, and of all that have failed, behind the others, and finds out what waits:
  * whatever has another job's above it, or goes on next. */
-static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
+static void preempted_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
 {
-	struct asides *asides = &w->roots.asides;
+	struct preempted_jobs *preempted = &w->roots.preempted_jobs;
 	uint64_t *words = malloc(n * sizeof(*words)), n_words = 0;
 	struct fk_entry *to = entries;
 	uint32_t last = WORKER_NO_JOB, n_rows = 0;
@@ -113,11 +113,11 @@ static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, u
 
 	/* Without memory it goes on at its next turn, or after what is above it. */
 	for (uint64_t i = 0; words && i < n; i++) {
-		uint64_t word = aside_word(&entries[i]);
-		uint32_t job = aside_frame(word)->job;
+		uint64_t word = preempted_word(&entries[i]);
+		uint32_t job = preempted_frame(word)->job;
 
 		if (job != last)
-			goes = job == row || verdict_get(w->pool, job).outcome;
+			goes = job == row || abort_get(w->pool, job).outcome;
 		last = job;
 		if (goes)
 			words[n_words++] = word;
@@ -129,17 +129,17 @@ static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, u
 	free(words);
 	last = WORKER_NO_JOB;
 	for (uint64_t i = 0; i < n; i++) {
-		uint32_t job = aside_frame(aside_word(&entries[i]))->job;
+		uint32_t job = preempted_frame(preempted_word(&entries[i]))->job;
 
 		if (job != last)
-			n_rows = aside_add(asides, n_rows, job);
+			n_rows = preempted_add(preempted, n_rows, job);
 		last = job;
 	}
 	/* At once: who looks in between sees that there is something. */
-	aside_set_count(asides, n_rows);
+	preempted_set_count(preempted, n_rows);
 }
 
-void aside_bring_up(struct worker *w, uint32_t row)
+void preempted_bring_up(struct worker *w, uint32_t row)
 {
 	uint64_t began = clock_ns();
 
@@ -147,13 +147,13 @@ void aside_bring_up(struct worker *w, uint32_t row)
 	if (w->engine.n_forced) {
 		/* They take their turns where the worker, its own thief, keeps what it stole. */
 		strand_keep_all_back(w);
-		aside_sort(w, w->engine.forced, w->engine.n_forced, row);
+		preempted_sort(w, w->engine.forced, w->engine.n_forced, row);
 	} else {
-		aside_sort(w, w->engine.fk.floor,
-			   (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor), row);
+		preempted_sort(w, w->engine.fk.floor,
+			       (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor), row);
 	}
-	FK_CRASH(aside_moved);
+	FK_CRASH(preempted_moved);
 	COUNT(w, turns);
-	w->roots.asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
-	aside_set_alarm(w);
+	w->roots.preempted_jobs.not_before = clock_ns() + PREEMPTED_SHARE * (clock_ns() - began);
+	preempted_set_alarm(w);
 }

@@ -13,10 +13,10 @@ struct worker;
  * has failed, and is to wind down; or, if the worker was asked to look, if it is behind by a turn.
  * Sets *ret_row to it.
  */
-bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);
+bool preempted_claims(struct worker *worker, bool asked, uint32_t *ret_row);
 
 /* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
  * to the newest end. */
-void aside_bring_up(struct worker *worker, uint32_t row);
+void preempted_bring_up(struct worker *worker, uint32_t row);
 
 #endif

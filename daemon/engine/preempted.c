@@ -10,35 +10,36 @@
 #include "daemon/core/hooks.h"
 #include "daemon/core/steal_policy.h"
 
-void aside_set_alarm(struct worker *w)
+void preempted_set_alarm(struct worker *w)
 {
 	uint64_t now = clock_ns();
 
 	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
 }
 
-void aside_start(struct worker *w)
+void preempted_start(struct worker *w)
 {
 	/* What ran last left the newest entries, if there are any. */
 	if (w->job.row == WORKER_NO_JOB ||
 	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_forced))
 		return;
-	aside_set_count(&w->roots.asides,
-			aside_add(&w->roots.asides, aside_count(&w->roots.asides), w->job.row));
-	aside_set_alarm(w);
+	preempted_set_count(&w->roots.preempted_jobs,
+			    preempted_add(&w->roots.preempted_jobs,
+					  preempted_count(&w->roots.preempted_jobs), w->job.row));
+	preempted_set_alarm(w);
 }
 
-void aside_end(struct worker *w, uint32_t row)
+void preempted_end(struct worker *w, uint32_t row)
 {
-	struct asides *asides = &w->roots.asides;
-	uint32_t n = aside_count(asides);
+	struct preempted_jobs *preempted = &w->roots.preempted_jobs;
+	uint32_t n = preempted_count(preempted);
 
 	for (uint32_t i = n; i--;) {
-		if (asides->rows[i] != row)
+		if (preempted->rows[i] != row)
 			continue;
 		for (; i + 1 < n; i++)
-			asides->rows[i] = asides->rows[i + 1];
-		aside_set_count(asides, n - 1);
+			preempted->rows[i] = preempted->rows[i + 1];
+		preempted_set_count(preempted, n - 1);
 		return;
 	}
 }

@@ -19,7 +19,7 @@
 
 #include "common/relaxed.h"
 
-void strand_part(struct worker *w, struct fk_frame *frame)
+void strand_promote(struct worker *w, struct fk_frame *frame)
 {
 	frame->steals = 0;
 	frame->stack = NULL;
@@ -29,7 +29,8 @@ void strand_part(struct worker *w, struct fk_frame *frame)
 	fk_set_site(frame, (fk_site(frame) & ~FK_DST) | FK_PARTED);
 }
 
-bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_frame *child, bool must)
+bool strand_promote_parent(struct worker *w, struct fk_frame *frame, struct fk_frame *child,
+			   bool must)
 {
 	struct fk_child info;
 	bool pushed;
@@ -40,7 +41,7 @@ bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_fram
 	if (fk_site(frame) & FK_DST)
 		info.dst = frame->stack;
 	assert(info.task && info.dst);
-	strand_part(w, frame);
+	strand_promote(w, frame);
 	/* With the deque full it is as if the child had been called. */
 	pushed = info.forked && strand_push(w, frame);
 	child->task = info.task;
@@ -56,7 +57,7 @@ bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_fram
 	return true;
 }
 
-bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
+bool strand_promote_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
 {
 	struct fk_frame *frame = w->engine.base;
 	struct fk_frame *at = (struct fk_frame *)(void *)w->engine.fk.sp;
@@ -69,10 +70,10 @@ bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp, bool m
 			child->slot = w->engine.fk.slot;
 			child->parent = frame;
 		} else if (!(fk_site(frame) & FK_PARTED)) {
-			if (!strand_part_parent(w, frame, child, must))
+			if (!strand_promote_parent(w, frame, child, must))
 				return false;
 		} else if (child != at) {
-			/* Parted by strand_expose() before the child had its place. */
+			/* Parted by strand_publish_from_signal() before the child had its place. */
 			child->task = at->task;
 			child->slot = at->slot;
 			child->parent = at->parent;

@@ -34,7 +34,7 @@ void strand_run(struct worker *w, struct fk_frame *frame)
 	w->engine.next = w->engine.unwind = NULL;
 	if (pool_scribbles(w->pool))
 		strand_scribble();
-	if (frame->parent && verdict_get(w->pool, w->job.row).outcome) {
+	if (frame->parent && abort_get(w->pool, w->job.row).outcome) {
 		w->engine.next = strand_unwind(w, frame);
 		trace_strand_end(w);
 		return;

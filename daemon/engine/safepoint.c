@@ -10,12 +10,12 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker that was asked: tasks, the other parts of strand, and the handler of WORKER_SIGNAL
- *   (strand_expose()).
+ *   (strand_publish_from_signal()).
  *
  * EXPOSING WORK UNDER A RUNNING LEAF
- *   strand_expose() runs in a signal handler on the worker's thread, so it needs no ordering but
- *   the compiler's: it sees what the interrupted code has stored so far. It acts only while
- *   `current` names the newest frame; whatever else of strand changes the deque or the stack
+ *   strand_publish_from_signal() runs in a signal handler on the worker's thread, so it needs no
+ *   ordering but the compiler's: it sees what the interrupted code has stored so far. It acts only
+ *   while `current` names the newest frame; whatever else of strand changes the deque or the stack
  *   is entered with current cleared first (strand_enter()). What it does to the deque is what the
  *   owner does at attention: it pushes at bottom and moves floor up, and the inlined code reads
  *   floor after it has stored bottom (fk_pop()): ORDER leaf/expose [E1]. tests/model/expose.c runs
@@ -77,7 +77,7 @@ void fk_rt_publish(struct fk_worker *fk)
 	fk_enter(fk, current);
 }
 
-bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
+bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 {
 	uint32_t turn = WORKER_NO_JOB;
 	bool asked, preempted;
@@ -88,7 +88,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 		w->thief.duty = false;
 		w->pool->hooks->wake_one(w->pool, w);
 	}
-	if (verdict_get(w->pool, w->job.row).outcome) {
+	if (abort_get(w->pool, w->job.row).outcome) {
 		w->engine.unwind = frame;
 		return false;
 	}
@@ -107,13 +107,13 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 	if (mail && dispatcher_has_summoned(w))
 		worker_ask(w);
 	preempted = asked && w->pool->hooks->preempt(w);
-	if (!mail && !preempted && !aside_claims(w, asked, &turn))
+	if (!mail && !preempted && !preempted_claims(w, asked, &turn))
 		return true;
 	strand_set_aside(w, frame);
 	(void)strand_push(w, frame);
-	FK_CRASH(aside_put);
+	FK_CRASH(preempted_put);
 	if (turn != WORKER_NO_JOB)
-		aside_bring_up(w, turn);
+		preempted_bring_up(w, turn);
 	w->engine.moved = w->engine.fk.bottom;
 	strand_publish(w);
 	/* What is on the root deque goes before this frame if that was judged now, or before, for a
@@ -129,7 +129,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 
 	STRAND_PROFILE(w, stop);
 	fk_set_site(frame, site | FK_PARTED);
-	if (!strand_attend(w, frame, true))
+	if (!strand_safepoint(w, frame, true))
 		return false;
 	strand_publish(w);
 	w->engine.vain = 0;
@@ -140,7 +140,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	return true;
 }
 
-void strand_expose(struct worker *w)
+void strand_publish_from_signal(struct worker *w)
 {
 	uintptr_t current = w->engine.fk.current;
 	struct fk_frame *frame = (struct fk_frame *)(current & ~FK_IN_CHILD);
@@ -150,9 +150,9 @@ void strand_expose(struct worker *w)
 	/* The C activations live on: with the deque full, a frame that has forked stays fresh. The
 	 * newest one's child may be on its way to a frame of its own, which is there then; if there
 	 * is none, the place is free all the same (FK_SLACK). */
-	if (strand_part_chain(w, frame, NULL, false) && current & FK_IN_CHILD &&
+	if (strand_promote_chain(w, frame, NULL, false) && current & FK_IN_CHILD &&
 	    frame != w->engine.base && !(fk_site(frame) & FK_PARTED))
-		strand_part_parent(
+		strand_promote_parent(
 			w, frame,
 			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
 			false);

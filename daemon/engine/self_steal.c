@@ -43,7 +43,7 @@ static void strand_keep_back(struct worker *w, uint64_t word)
 	store_relaxed(&w->engine.forced[w->engine.n_forced++].word, word);
 }
 
-static uint64_t strand_kept_last(const struct worker *w)
+static uint64_t strand_self_steal_last(const struct worker *w)
 {
 	return load_relaxed(&w->engine.forced[w->engine.n_forced - 1].word);
 }
@@ -70,7 +70,7 @@ void strand_keep_all_back(struct worker *w)
 bool strand_delay(struct worker *w, struct fk_frame *child)
 {
 	if (child->slot & FK_CALLED || !w->engine.n_forced || w->engine.n_late >= WORKER_LATE ||
-	    strand_kept_last(w) != (uintptr_t)child->parent)
+	    strand_self_steal_last(w) != (uintptr_t)child->parent)
 		return false;
 	w->engine.n_late++;
 	strand_set_aside(w, child);
@@ -87,10 +87,10 @@ struct fk_frame *strand_pop_forced(struct worker *w)
 
 	if (!w->engine.n_forced)
 		return NULL;
-	word = strand_kept_last(w);
+	word = strand_self_steal_last(w);
 	frame = (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
 	w->engine.n_forced--;
 	w->engine.n_late -= word & STRAND_LATE;
-	aside_end(w, frame->job);
+	preempted_end(w, frame->job);
 	return frame;
 }

@@ -60,7 +60,7 @@
 #include "daemon/core/job_abort.h"
 #include "shm/board.h"
 
-#define STRAND_VAIN                                                                                \
+#define STRAND_EMPTY_POLLS                                                                         \
 	8u /* frames in a row for which a request stands that finds nothing to publish */
 
 /* A child of parent has ended, and the paths have parted. Returns parent if this was the last
@@ -108,9 +108,9 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	struct worker *w = strand_enter(fk);
 
 	STRAND_PROFILE(w, enter, frame);
-	(void)strand_part_chain(w, frame, sp, true);
+	(void)strand_promote_chain(w, frame, sp, true);
 	fk_set_site(frame, site);
-	strand_part(w, frame);
+	strand_promote(w, frame);
 	w->engine.fk.sp = frame->top;
 	w->engine.next = frame;
 	COUNT(w, unnested);
@@ -118,12 +118,12 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 		w->engine.next = NULL;
 	/* It may come to no fork. */
 	if (!w->pool->mode.force_steals && worker_is_asked(w)) {
-		if (!strand_attend(w, frame, true))
+		if (!strand_safepoint(w, frame, true))
 			w->engine.next = NULL;
 		strand_publish(w);
 		/* What is forked first is to be public; but where nothing forks, the request is
 		 * over after some frames. */
-		if (!deque_size(&w->engine.frames) && w->engine.vain++ < STRAND_VAIN)
+		if (!deque_size(&w->engine.frames) && w->engine.vain++ < STRAND_EMPTY_POLLS)
 			worker_ask(w);
 		else
 			w->engine.vain = 0;
@@ -142,7 +142,7 @@ void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
 	if (strand_push_stacklet(w, sp, size))
 		return stack_first(w->engine.top);
 	/* It is as if the child had ended; its parent ends where it would go on. */
-	(void)strand_part_chain(w, &w->engine.nobody, sp, true);
+	(void)strand_promote_chain(w, &w->engine.nobody, sp, true);
 	parent = w->engine.nobody.parent;
 	w->engine.fk.sp = sp;
 	w->engine.next = w->engine.nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);

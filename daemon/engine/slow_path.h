@@ -64,7 +64,7 @@ struct fk_frame *strand_pop_own(struct worker *worker);
 
 /* In a signal handler on the worker's thread: makes the work public that stands behind the leaf it
  * runs. */
-void strand_expose(struct worker *worker);
+void strand_publish_from_signal(struct worker *worker);
 
 /* task_failure.c */
 

@@ -31,7 +31,7 @@
  *       again. The lock of the queue, and that of the inbox, order what it did before.
  *   I2. While the fiber is in the section, side is set, worker is the one that it came from, and
  *       nothing of the worker's is touched: worker_self() is NULL, so fiber_self() is. What is the
- *       fiber's stays with it: it is live in its family, so neither the job nor the pool ends.
+ *       fiber's stays with it: it is live in its scope, so neither the job nor the pool ends.
  *   I3. A fiber stands in the queue only if there is a side thread, which comes to it when the
  *       sections before it have ended: one is made before, under the lock, and none ends before
  *       the pool does.

@@ -3,7 +3,7 @@
  * cancel.c - the fibers of a job that is over wait no more
  *
  * INVARIANTS
- *   I1. A family is told once, for its job is over for good. It lives meanwhile (scope.c,
+ *   I1. A scope is told once, for its job is over for good. It lives meanwhile (scope.c,
  *       I1).
  *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks. The
  *       thread that cancels has put the verdict there before it looks at the list. Both take the
@@ -42,32 +42,32 @@ static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 	return n == FIBER_TELL;
 }
 
-/* A family of this job that has not been told, or NULL. Lock held. */
-static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, uint32_t row)
+/* A scope of this job that has not been told, or NULL. Lock held. */
+static struct scope *scope_to_tell(struct fiber_bucket *bucket, uint32_t row)
 {
-	struct fiber_family *family;
+	struct scope *scope;
 
-	list_for_each (family, &bucket->families, link)
-		if (family->front->job == row && !family->told)
+	list_for_each (scope, &bucket->scopes, link)
+		if (scope->front->job == row && !scope->told)
 			break;
-	return family;
+	return scope;
 }
 
 void fibers_cancel(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
-	struct fiber_family *family;
+	struct scope *scope;
 
 	pthread_mutex_lock(&bucket->lock);
 	/* The job may have ended since, and the row be another's: that has no verdict. */
-	while ((family = fiber_family_to_tell(bucket, row)) && verdict_get(pool, row).outcome) {
-		family->told = family->telling = true;
+	while ((scope = scope_to_tell(bucket, row)) && abort_get(pool, row).outcome) {
+		scope->told = scope->telling = true;
 		pthread_mutex_unlock(&bucket->lock);
 		for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-			while (fiber_shard_cancel(pool, &family->shards[i]))
+			while (fiber_shard_cancel(pool, &scope->shards[i]))
 				;
 		pthread_mutex_lock(&bucket->lock);
-		family->telling = false;
+		scope->telling = false;
 		pthread_cond_broadcast(&bucket->told);
 	}
 	pthread_mutex_unlock(&bucket->lock);

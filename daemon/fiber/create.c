@@ -86,9 +86,9 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 	struct fiber *f;
 	int r;
 
-	if (plan->stack > FIBER_BERTH)
+	if (plan->stack > FIBER_SHARED_STACK)
 		return -EINVAL;
-	r = fiber_berths_ready(w);
+	r = shared_stacks_ready(w);
 	if (r < 0)
 		return r;
 	if (!fiber_charge(w, size))
@@ -104,7 +104,7 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 	return 0;
 }
 
-int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
+int fiber_new(struct worker *w, struct scope *scope, const struct fiber_plan *plan,
 	      struct fiber **ret_fiber)
 {
 	struct fiber *f = NULL;
@@ -120,7 +120,7 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	f->head.face.task = plan->task;
 	f->head.face.job = w->job.row;
 	f->head.face.top = (char *)&f->head.face; /* never a worker's sp */
-	f->family = family;
+	f->scope = scope;
 	f->head.worker = w;
 	f->fn = plan->fn;
 	f->arg = plan->arg;
@@ -155,7 +155,7 @@ void fiber_free(struct worker *w, struct fiber *f)
 	if (stack)
 		switch_destroy(&f->context);
 	if (f->shared) {
-		fiber_berth_leave(w, f);
+		shared_stack_leave(w, f);
 		fiber_refund(w, f->head.face.job, fiber_memory_size(sizeof(*f)));
 		fiber_memory_put(&w->pool->fibers->blocks, f);
 		return;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct fiber;
-struct fiber_family;
+struct scope;
 struct fiber_stack;
 struct fk_task;
 struct worker;
@@ -24,7 +24,7 @@ struct fiber_plan {
 };
 
 /* A fiber of the worker's job that nobody knows of yet. Returns 0 or a negative errno. */
-int fiber_new(struct worker *worker, struct fiber_family *family, const struct fiber_plan *plan,
+int fiber_new(struct worker *worker, struct scope *scope, const struct fiber_plan *plan,
 	      struct fiber **ret_fiber);
 
 /* Its stack goes back: nobody knows of it any more. */

@@ -16,9 +16,9 @@
  *   done with it, and switches to the loop's context, within fiber_resume(), where that is done.
  *   The worker's own stack of frames is empty while a fiber runs. `current` is the face while the
  *   fiber's own code runs, and 0 while the runtime's does and while contexts are switched: so a
- *   signal makes what the fiber has spawned public (strand_expose() finds no frame above the base).
- *   Else that is public once somebody asks, as with frames: fiber_resume() looks each time, and so
- *   does a fiber that spawns.
+ *   signal makes what the fiber has spawned public (strand_publish_from_signal() finds no frame
+ *   above the base). Else that is public once somebody asks, as with frames: fiber_resume() looks
+ *   each time, and so does a fiber that spawns.
  *
  *   In a section that may block (blocking_section.c) it runs on a thread that is no worker.
  *
@@ -81,12 +81,13 @@ static int fibers_reserve(struct pool *pool)
 
 	if (r < 0)
 		return r;
-	pool->fibers->berths.berths =
-		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct fiber_berth));
-	if (!pool->fibers->berths.berths)
+	pool->fibers->shared_stacks.shared_stacks =
+		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct shared_stack));
+	if (!pool->fibers->shared_stacks.shared_stacks)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pool->fibers->berths.berths[i] = (struct fiber_berth){ .holder = i, .home = i };
+		pool->fibers->shared_stacks.shared_stacks[i] =
+			(struct shared_stack){ .holder = i, .home = i };
 	do {
 		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
 		options.space /= 2;
@@ -110,7 +111,7 @@ int fibers_init(struct pool *pool)
 	}
 	fiber_times_init(pool->fibers);
 	fiber_sides_init(pool);
-	pthread_mutex_init(&pool->fibers->berths.lock, NULL);
+	pthread_mutex_init(&pool->fibers->shared_stacks.lock, NULL);
 	pool->fibers->error = fibers_reserve(pool);
 	pool->fibers->poller_error = fiber_io_init(pool);
 	return pool->fibers->error;
@@ -122,8 +123,8 @@ void fibers_fini(struct pool *pool)
 	fiber_sides_fini(pool);
 	fiber_stacks_fini(&pool->fibers->stacks);
 	fiber_memory_fini(&pool->fibers->blocks);
-	free(pool->fibers->berths.berths);
-	pthread_mutex_destroy(&pool->fibers->berths.lock);
+	free(pool->fibers->shared_stacks.shared_stacks);
+	pthread_mutex_destroy(&pool->fibers->shared_stacks.lock);
 	fiber_times_fini(pool->fibers);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		pthread_mutex_destroy(&pool->fibers->buckets[i].lock);
@@ -174,8 +175,8 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 		return NULL;
 	oldest = (struct fk_frame *)(uintptr_t)word;
 	if (oldest->job != w->job.row) {
-		aside_start(w);
-		aside_end(w, oldest->job);
+		preempted_start(w);
+		preempted_end(w, oldest->job);
 	}
 	strand_adopt(w, oldest);
 	return oldest;
@@ -184,15 +185,15 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 /* In the loop: the fiber has ended. */
 static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 {
-	struct fiber_family *family = f->family;
+	struct scope *scope = f->scope;
 	struct fk_counter *counter = f->counter;
 
-	/* The root's stack is the family's, too. */
-	if (f != family->root)
+	/* The root's stack is the scope's, too. */
+	if (f != scope->root)
 		fiber_free(w, f);
 	if (counter)
 		fiber_counter_end(w, counter);
-	return fiber_family_leave(w, family);
+	return scope_leave(w, scope);
 }
 
 /* The fiber has left its stack. Returns what to run next. */
@@ -200,7 +201,7 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
 	if (unlikely(!fiber_stack_intact(f->head.stack)))
 		fault_overflow(w, &f->head);
-	if (f->shared && f->after != FIBER_ENDS && unlikely(!fiber_berth_keep(w, f))) {
+	if (f->shared && f->after != FIBER_ENDS && unlikely(!shared_stack_keep(w, f))) {
 		f->refused = true;
 		return &f->head.face;
 	}
@@ -225,7 +226,7 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 
 /* Others may have asked the worker for something since it has run a fiber or frame last. False: the
  * fiber makes way for another job, and stands in the deque. */
-static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
+static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 {
 	if (!worker_is_asked(w))
 		return true;
@@ -239,7 +240,7 @@ static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 		return true;
 	}
 	/* One that was sent here itself has waited for its turn among what was. */
-	if (!strand_attend(w, &f->head.face, !sent))
+	if (!strand_safepoint(w, &f->head.face, !sent))
 		return false;
 	strand_publish(w);
 	w->engine.vain = 0;
@@ -255,10 +256,11 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 
 	w->roots.mail = NULL;
 	/* One that could not leave goes straight back. */
-	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f, sent)))
+	if (!f->refused &&
+	    ((f->shared && !shared_stack_take(w, f)) || !fiber_safepoint(w, f, sent)))
 		return NULL;
-	if (f->shared && fiber_berth_enter(w, f))
-		fiber_begin_on(f, f->copy.berth->stack, f->copy.berth->stack->size);
+	if (f->shared && shared_stack_enter(w, f))
+		fiber_begin_on(f, f->copy.shared->stack, f->copy.shared->stack->size);
 	if (f->head.worker != w) {
 		COUNT(w, fiber_moves);
 		f->head.worker = w;
@@ -271,7 +273,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 	w->fiber.self = NULL;
 	next = fiber_left(w, f);
 	if (next && next->task != &fiber_task)
-		fiber_berths_wait(w);
+		shared_stacks_wait(w);
 	return next;
 }
 

@@ -7,7 +7,7 @@
  *
  *   fiber.c          a fiber's life: switched to, leaves, ends
  *   self.c           what it asks for itself, and how it leaves its stack
- *   spawn.c          begins others; a frame begins a family
+ *   spawn.c          begins others; a frame begins a scope
  *   create.c         records and stacks of fibers
  *   ready.c          what is to go on gets to a worker
  *   scope.c   what belongs together: how it begins and ends
@@ -21,10 +21,10 @@
  *                    memory for what they leave of these
  *
  * WORDS
- *   face: the frame by which a fiber stands in a deque. family: a root fiber, and all that it and
- *   those have spawned. front: the frame that runs a family, and goes on when all of it has ended.
- *   bridge: the frame that is the parent of what a fiber calls. berth: a stack that fibers share.
- *   side thread: one beside the workers, for a section that may block.
+ *   face: the frame by which a fiber stands in a deque. scope: a root fiber, and all that it and
+ *   those have spawned. front: the frame that runs a scope, and goes on when all of it has ended.
+ *   bridge: the frame that is the parent of what a fiber calls. shared stack: a stack that fibers
+ *   share. side thread: one beside the workers, for a section that may block.
  */
 #ifndef DAEMON_FIBER_FIBER_H
 #define DAEMON_FIBER_FIBER_H

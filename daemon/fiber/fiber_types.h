@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_types.h - a fiber, its family, and what a pool has for them
+ * fiber_types.h - a fiber, its scope, and what a pool has for them
  */
 #ifndef DAEMON_FIBER_FIBER_TYPES_H
 #define DAEMON_FIBER_FIBER_TYPES_H
@@ -26,8 +26,8 @@
 
 struct pool;
 
-#define FIBER_SHARDS  16u /* lists of a family's parked fibers; heaps of timers */
-#define FIBER_BUCKETS 64u /* lists of families */
+#define FIBER_SHARDS  16u /* lists of a scope's parked fibers; heaps of timers */
+#define FIBER_BUCKETS 64u /* lists of scopes */
 
 /* What is to be done with a fiber that has left its stack. */
 enum fiber_after {
@@ -39,14 +39,14 @@ enum fiber_after {
 	FIBER_ENDS,
 };
 
-/* The fibers of a family that wait, of those workers whose index modulo FIBER_SHARDS is this. */
+/* The fibers of a scope that wait, of those workers whose index modulo FIBER_SHARDS is this. */
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
 	struct list_link parked;
 	struct list_link told; /* the same, cancelled; or waiting for others to end */
 };
 
-struct fiber_family {
+struct scope {
 	struct fk_frame *front;
 	struct fiber *root;	   /* on whose stack this is */
 	struct list_link link;	   /* in its bucket */
@@ -61,7 +61,7 @@ struct fiber_family {
 };
 
 /* A stack that fibers share: shared_stack.h. */
-struct fiber_berth {
+struct shared_stack {
 	/* the holder writes; others read where fibers are to be sent */
 	_Alignas(CACHE_LINE) _Atomic uint32_t holder; /* a worker's index */
 	/* constant once there are fibers of it */
@@ -71,17 +71,17 @@ struct fiber_berth {
 	struct fiber *resident; /* whose bytes are there, or NULL */
 };
 
-struct fiber_berths {
-	struct fiber_berth *berths; /* one for each worker */
-	pthread_mutex_t lock;	    /* of who gets their stacks */
+struct shared_stacks {
+	struct shared_stack *shared_stacks; /* one for each worker */
+	pthread_mutex_t lock;		    /* of who gets their stacks */
 	_Atomic bool ready;
 };
 
-/* What a fiber has of a berth. */
+/* What a fiber has of a shared stack. */
 struct fiber_copy {
-	struct fiber_berth *berth; /* NULL: it has not begun */
-	char *bytes;		   /* room for what it has on the stack */
-	uint32_t room;		   /* bytes */
+	struct shared_stack *shared; /* NULL: it has not begun */
+	char *bytes;		     /* room for what it has on the stack */
+	uint32_t room;		     /* bytes */
 };
 
 /* Of a fiber that waits for a time, or may. */
@@ -126,8 +126,8 @@ struct fiber {
 	bool refused;  /* it was to leave that, and there was no memory for a copy */
 	bool does_io;  /* what it waits for, if it does, is waits.io */
 	uint16_t shard;
-	uint64_t depth; /* spawns from its family's root to it */
-	struct fiber_family *family;
+	uint64_t depth; /* spawns from its scope's root to it */
+	struct scope *scope;
 	struct fk_counter *counter; /* that is told of its end, or NULL */
 	void (*fn)(void *arg);
 	void *arg;
@@ -150,11 +150,11 @@ static inline struct fiber *fiber_of(struct fk_frame *face)
 	return container_of(face, struct fiber, head.face);
 }
 
-/* The families of jobs whose row modulo FIBER_BUCKETS is this. */
+/* The scopes of jobs whose row modulo FIBER_BUCKETS is this. */
 struct fiber_bucket {
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t told; /* of a family */
-	struct list_link families;
+	pthread_cond_t told; /* of a scope */
+	struct list_link scopes;
 };
 
 /* The fibers that wait for a time, of those workers whose index modulo FIBER_SHARDS is this. */
@@ -182,7 +182,7 @@ struct fiber_sides {
 struct fibers {
 	struct fiber_stacks stacks;
 	struct fiber_memory blocks;
-	struct fiber_berths berths;
+	struct shared_stacks shared_stacks;
 	struct fiber_bucket buckets[FIBER_BUCKETS];
 	struct fiber_times times[FIBER_SHARDS];
 	struct poller poller;

@@ -44,7 +44,7 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 		worker_fail(w, -ENOMEM);
 		return &f->head.face;
 	}
-	fiber_berths_wait(w);
+	shared_stacks_wait(w);
 	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->head.face.job };
 	bridge->top = w->engine.fk.sp;
 	fk_set_site(bridge, FK_PARTED);

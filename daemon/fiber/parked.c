@@ -11,7 +11,7 @@ void fiber_enlist(struct fiber *f, bool told)
 	struct fiber_shard *shard;
 
 	f->shard = f->head.worker->index % FIBER_SHARDS;
-	shard = &f->family->shards[f->shard];
+	shard = &f->scope->shards[f->shard];
 	pthread_mutex_lock(&shard->lock);
 	list_add(told ? &shard->told : &shard->parked, &f->link);
 	pthread_mutex_unlock(&shard->lock);
@@ -24,7 +24,7 @@ void fiber_wait_begin(struct fiber *f)
 
 void fiber_wait_end(struct fiber *f)
 {
-	struct fiber_shard *shard = &f->family->shards[f->shard];
+	struct fiber_shard *shard = &f->scope->shards[f->shard];
 
 	pthread_mutex_lock(&shard->lock);
 	list_remove(&f->link);

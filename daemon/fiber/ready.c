@@ -17,22 +17,22 @@
 #include "shm/board.h"
 #include "shm/wake.h"
 
-struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
+struct worker *shared_stack_holder(const struct worker *w, const struct shared_stack *shared)
 {
-	/* ORDER berth/holder [B7]: acquire, the berth as the holder before has left it. Pairs with
-	 * fiber_berth_take(). */
-	return &w->pool->workers[atomic_load_explicit(&berth->holder, memory_order_acquire)];
+	/* ORDER shared_stack/holder [B7]: acquire, the shared stack as the holder before has left
+	 * it. Pairs with shared_stack_take(). */
+	return &w->pool->workers[atomic_load_explicit(&shared->holder, memory_order_acquire)];
 }
 
-/* The worker that gets a fiber which no worker has woken: the holder of its berth, if it has one;
- * else the worker that it was on, unless that is busy and another is not. */
+/* The worker that gets a fiber which no worker has woken: the holder of its shared stack, if it has
+ * one; else the worker that it was on, unless that is busy and another is not. */
 static struct worker *fiber_host(struct fiber *f)
 {
 	struct pool *pool = f->head.worker->pool;
 	struct worker *busy = NULL;
 
-	if (f->copy.berth)
-		return fiber_berth_holder(f->head.worker, f->copy.berth);
+	if (f->copy.shared)
+		return shared_stack_holder(f->head.worker, f->copy.shared);
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[(f->head.worker->index + i) % pool->n_workers];
 
@@ -47,7 +47,7 @@ static struct worker *fiber_host(struct fiber *f)
 
 bool fiber_goes_anywhere(const struct fk_frame *face)
 {
-	return !container_of(face, struct fiber, head.face)->copy.berth;
+	return !container_of(face, struct fiber, head.face)->copy.shared;
 }
 
 void fiber_send(struct worker *to, struct fiber *f)
@@ -77,7 +77,7 @@ void fiber_ready(struct worker *w, struct fiber *f)
 {
 	struct worker *to;
 
-	if (w && !f->copy.berth) {
+	if (w && !f->copy.shared) {
 		fiber_put(w, f);
 		return;
 	}

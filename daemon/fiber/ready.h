@@ -13,8 +13,8 @@
  * whoever steals it. */
 void fiber_put(struct worker *worker, struct fiber *fiber);
 
-/* The worker that runs the berth's fibers now. w: any worker of its pool. */
-struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth);
+/* The worker that runs the shared stack's fibers now. w: any worker of its pool. */
+struct worker *shared_stack_holder(const struct worker *w, const struct shared_stack *shared);
 
 /* Has won the wake of a fiber that is parked: makes it go on. w: the worker that the caller is, or
  * NULL. */

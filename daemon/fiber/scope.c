@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scope.c - families of fibers: how they begin, and how they end
+ * scope.c - scopes of fibers: how they begin, and how they end
  *
  * WHAT IT IS
- *   The root fiber of a family is run by a frame, the front, which is set aside until the family's
+ *   The root fiber of a scope is run by a frame, the front, which is set aside until the scope's
  *   last fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends
- *   jobs (job.c) knows nothing of fibers. Families that live stand in lists by their job's row,
+ *   jobs (job.c) knows nothing of fibers. Scopes that live stand in lists by their job's row,
  *   their fibers that wait in lists of theirs (parked.c): there cancel.c finds them.
  *
  * INVARIANTS
- *   I1. A family is in the list of its row's bucket from before its first fiber runs until all have
+ *   I1. A scope is in the list of its row's bucket from before its first fiber runs until all have
  *       ended. A thread that cancels finds it there with the lock of the bucket held, and sets
  *       `telling` before it lets go of that: a worker that would take it out of the list waits
- *       then. So it lives meanwhile. The family stands on its root's stack, which is given back
+ *       then. So it lives meanwhile. The scope stands on its root's stack, which is given back
  *       after that.
  *   I2. live counts the fibers that have not ended; one that lives counts the next up. The fiber
- *       that counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the
+ *       that counts it down to 0 sees what all of them did (ORDER fiber/scope [B5]), and has the
  *       front.
  *
  * LOCKS
@@ -29,55 +29,55 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/fiber/create.h"
 
-int fiber_family_new(struct worker *w, struct fk_frame *front, const struct fiber_plan *plan,
-		     struct fiber_family **ret_family)
+int scope_new(struct worker *w, struct fk_frame *front, const struct fiber_plan *plan,
+	      struct scope **ret_family)
 {
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
-	struct fiber_family *family;
+	struct scope *scope;
 	struct fiber *root;
 	int r = fiber_new(w, NULL, plan, &root);
 
 	if (r < 0)
 		return r;
-	family = (struct fiber_family *)(void *)root - 1;
-	family->front = front;
-	family->told = family->telling = false;
-	family->depth = family->vain_ns = 0;
-	family->root = root;
-	root->family = family;
-	atomic_init(&family->live, 1);
-	atomic_init(&family->held, 0);
-	atomic_init(&family->stuck_ns, 0);
+	scope = (struct scope *)(void *)root - 1;
+	scope->front = front;
+	scope->told = scope->telling = false;
+	scope->depth = scope->vain_ns = 0;
+	scope->root = root;
+	root->scope = scope;
+	atomic_init(&scope->live, 1);
+	atomic_init(&scope->held, 0);
+	atomic_init(&scope->stuck_ns, 0);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		pthread_mutex_init(&family->shards[i].lock, NULL);
-		list_init(&family->shards[i].parked);
-		list_init(&family->shards[i].told);
+		pthread_mutex_init(&scope->shards[i].lock, NULL);
+		list_init(&scope->shards[i].parked);
+		list_init(&scope->shards[i].told);
 	}
 	pthread_mutex_lock(&bucket->lock);
-	list_add_first(&bucket->families, &family->link);
+	list_add_first(&bucket->scopes, &scope->link);
 	pthread_mutex_unlock(&bucket->lock);
-	*ret_family = family;
+	*ret_family = scope;
 	return 0;
 }
 
-struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *family)
+struct fk_frame *scope_leave(struct worker *w, struct scope *scope)
 {
-	struct fk_frame *front = family->front;
+	struct fk_frame *front = scope->front;
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
 
-	/* ORDER fiber/family [B5]: release, what the fiber did comes before; acquire, the last sees
+	/* ORDER fiber/scope [B5]: release, what the fiber did comes before; acquire, the last sees
 	 * what all did. Pairs with itself. */
-	if (atomic_fetch_sub_explicit(&family->live, 1, memory_order_acq_rel) != 1)
+	if (atomic_fetch_sub_explicit(&scope->live, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	pthread_mutex_lock(&bucket->lock);
-	while (family->telling) /* and comes to the end soon: nobody waits any more */
+	while (scope->telling) /* and comes to the end soon: nobody waits any more */
 		pthread_cond_wait(&bucket->told, &bucket->lock);
-	list_remove(&family->link);
+	list_remove(&scope->link);
 	pthread_mutex_unlock(&bucket->lock);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-		pthread_mutex_destroy(&family->shards[i].lock);
-	fiber_free(w, family->root);
-	/* The front was set aside for the family. */
+		pthread_mutex_destroy(&scope->shards[i].lock);
+	fiber_free(w, scope->root);
+	/* The front was set aside for the scope. */
 	strand_adopt(w, front);
 	return front;
 }
@@ -85,12 +85,12 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 bool fibers_has_family(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
-	struct fiber_family *family;
+	struct scope *scope;
 
 	pthread_mutex_lock(&bucket->lock);
-	list_for_each (family, &bucket->families, link)
-		if (family->front->job == row)
+	list_for_each (scope, &bucket->scopes, link)
+		if (scope->front->job == row)
 			break;
 	pthread_mutex_unlock(&bucket->lock);
-	return family;
+	return scope;
 }

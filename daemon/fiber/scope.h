@@ -11,18 +11,18 @@
 
 struct fiber_plan;
 
-/* The list of a job's families. */
+/* The list of a job's scopes. */
 static inline struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
 	return &pool->fibers->buckets[row % FIBER_BUCKETS];
 }
 
-/* plan: of the root, with room for the family. Returns 0 or a negative errno. */
-int fiber_family_new(struct worker *worker, struct fk_frame *front, const struct fiber_plan *plan,
-		     struct fiber_family **ret_family);
+/* plan: of the root, with room for the scope. Returns 0 or a negative errno. */
+int scope_new(struct worker *worker, struct fk_frame *front, const struct fiber_plan *plan,
+	      struct scope **ret_family);
 
-/* A fiber of the family has ended. Returns what runs next: the front, if it was the last. */
-struct fk_frame *fiber_family_leave(struct worker *worker, struct fiber_family *family);
+/* A fiber of the scope has ended. Returns what runs next: the front, if it was the last. */
+struct fk_frame *scope_leave(struct worker *worker, struct scope *scope);
 
 /* True if the job of this row has fibers that have not ended. Any thread of the pool. */
 bool fibers_has_family(struct pool *pool, uint32_t row);

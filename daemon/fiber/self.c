@@ -17,7 +17,7 @@ struct fiber *fiber_self(void)
 
 bool fiber_is_over(const struct fiber *f)
 {
-	return verdict_get(f->head.worker->pool, f->head.face.job).outcome;
+	return abort_get(f->head.worker->pool, f->head.face.job).outcome;
 }
 
 bool fiber_charge(struct worker *w, uint64_t bytes)

@@ -39,28 +39,29 @@
 
 /* Bytes below the sp of a context that are in use, too. */
 #ifdef SWITCH_UCONTEXT
-#define FIBER_BERTH_BELOW 1024u /* what switch_swap() and what it calls have there */
+#define SHARED_STACK_BELOW 1024u /* what switch_swap() and what it calls have there */
 #else
-#define FIBER_BERTH_BELOW 0u
+#define SHARED_STACK_BELOW 0u
 #endif
 
-_Static_assert(FIBER_BERTH <= FIBER_MEMORY_MAX, "there are blocks for all that may be there");
+_Static_assert(FIBER_SHARED_STACK <= FIBER_MEMORY_MAX,
+	       "there are blocks for all that may be there");
 
-int fiber_berths_ready(struct worker *w)
+int shared_stacks_ready(struct worker *w)
 {
-	struct fiber_berths *all = &w->pool->fibers->berths;
+	struct shared_stacks *all = &w->pool->fibers->shared_stacks;
 	int r = 0;
 
-	/* ORDER berth/ready [B8]: acquire, the stacks. Pairs with the release below. */
+	/* ORDER shared_stack/ready [B8]: acquire, the stacks. Pairs with the release below. */
 	if (atomic_load_explicit(&all->ready, memory_order_acquire))
 		return 0;
 	pthread_mutex_lock(&all->lock);
 	for (uint32_t i = 0; r == 0 && i < w->pool->n_workers; i++)
-		if (!all->berths[i].stack)
+		if (!all->shared_stacks[i].stack)
 			r = fiber_stack_get(&w->pool->fibers->stacks, w->pool->workers[i].group,
-					    FIBER_BERTH, FIBER_STACK_GUARDED,
-					    &all->berths[i].stack);
-	/* ORDER berth/ready [B8]: release, pairs with the acquire above. */
+					    FIBER_SHARED_STACK, FIBER_STACK_GUARDED,
+					    &all->shared_stacks[i].stack);
+	/* ORDER shared_stack/ready [B8]: release, pairs with the acquire above. */
 	atomic_store_explicit(&all->ready, r == 0, memory_order_release);
 	pthread_mutex_unlock(&all->lock);
 	return r;
@@ -68,43 +69,43 @@ int fiber_berths_ready(struct worker *w)
 
 /* ------------------------------------------------------------------------ who runs it */
 
-/* Who is to hold a berth that w holds. */
-static struct worker *fiber_berth_host(struct worker *w, const struct fiber_berth *berth)
+/* Who is to hold a shared stack that w holds. */
+static struct worker *shared_stack_host(struct worker *w, const struct shared_stack *shared)
 {
 	struct pool *pool = w->pool;
-	struct worker *home = &pool->workers[berth->home];
+	struct worker *home = &pool->workers[shared->home];
 
 	if (!worker_is_parked(home))
 		return home;
 	for (uint32_t i = 0; i < pool->n_workers && worker_is_parked(w); i++)
-		w = &pool->workers[(berth->home + i) % pool->n_workers];
+		w = &pool->workers[(shared->home + i) % pool->n_workers];
 	return w;
 }
 
-bool fiber_berth_take(struct worker *w, struct fiber *f)
+bool shared_stack_take(struct worker *w, struct fiber *f)
 {
-	struct fiber_berth *berth = f->copy.berth;
+	struct shared_stack *shared = f->copy.shared;
 	struct worker *holder, *to;
 
-	if (!berth)
-		berth = &w->pool->fibers->berths.berths[w->index];
-	holder = fiber_berth_holder(w, berth);
-	to = holder == w ? fiber_berth_host(w, berth) : holder;
+	if (!shared)
+		shared = &w->pool->fibers->shared_stacks.shared_stacks[w->index];
+	holder = shared_stack_holder(w, shared);
+	to = holder == w ? shared_stack_host(w, shared) : holder;
 	if (to == w)
 		return true;
 	/* One that has begun may be in its holder's hands, too, which moves it out. */
-	if (!f->copy.berth)
-		f->copy.berth = berth;
+	if (!f->copy.shared)
+		f->copy.shared = shared;
 	if (holder == w)
-		/* ORDER berth/holder [B7]: release, the berth and its fibers as they are. Pairs
-		 * with fiber_berth_holder(). */
-		atomic_store_explicit(&berth->holder, to->index, memory_order_release);
+		/* ORDER shared_stack/holder [B7]: release, the shared stack and its fibers as they
+		 * are. Pairs with shared_stack_holder(). */
+		atomic_store_explicit(&shared->holder, to->index, memory_order_release);
 	fiber_send(to, f);
 	fiber_rouse(to);
 	return false;
 }
 
-void fiber_berths_wait(struct worker *w)
+void shared_stacks_wait(struct worker *w)
 {
 	uint64_t now;
 
@@ -117,20 +118,20 @@ void fiber_berths_wait(struct worker *w)
 /* ------------------------------------------------------------------------ whose bytes are there */
 
 /* What is in use of the stack of a fiber that has left it: from the result on, to its end. */
-static char *fiber_berth_used(const struct fiber *f, uint32_t *ret_used)
+static char *shared_stack_used(const struct fiber *f, uint32_t *ret_used)
 {
-	const struct fiber_stack *stack = f->copy.berth->stack;
+	const struct fiber_stack *stack = f->copy.shared->stack;
 	char *low = (char *)((uintptr_t)f->context.sp & ~(uintptr_t)15);
 
-	low = max(low - FIBER_BERTH_BELOW, stack->low);
+	low = max(low - SHARED_STACK_BELOW, stack->low);
 	*ret_used = (uint32_t)(stack->low + stack->size - low);
 	return low;
 }
 
-static void fiber_berth_out(struct worker *w, struct fiber *f)
+static void shared_stack_out(struct worker *w, struct fiber *f)
 {
 	uint32_t used;
-	char *low = fiber_berth_used(f, &used);
+	char *low = shared_stack_used(f, &used);
 
 	assert(used <= f->copy.room); /* I3 */
 	memcpy(f->copy.bytes, low, used);
@@ -138,37 +139,37 @@ static void fiber_berth_out(struct worker *w, struct fiber *f)
 	COUNT_ADD(w, fiber_copied_bytes, used);
 }
 
-static void fiber_berth_in(struct fiber *f)
+static void shared_stack_in(struct fiber *f)
 {
 	uint32_t used;
-	char *low = fiber_berth_used(f, &used);
+	char *low = shared_stack_used(f, &used);
 
 	VALGRIND_MAKE_MEM_UNDEFINED(low, used);
 	memcpy(low, f->copy.bytes, used);
 }
 
-bool fiber_berth_enter(struct worker *w, struct fiber *f)
+bool shared_stack_enter(struct worker *w, struct fiber *f)
 {
-	bool begins = !f->copy.berth || !f->head.stack;
-	struct fiber_berth *berth;
+	bool begins = !f->copy.shared || !f->head.stack;
+	struct shared_stack *shared;
 
-	if (!f->copy.berth)
-		f->copy.berth = &w->pool->fibers->berths.berths[w->index];
-	berth = f->copy.berth;
-	if (berth->resident == f)
+	if (!f->copy.shared)
+		f->copy.shared = &w->pool->fibers->shared_stacks.shared_stacks[w->index];
+	shared = f->copy.shared;
+	if (shared->resident == f)
 		return false;
 #ifdef FK_SANITIZE_ADDRESS
-	ASAN_UNPOISON_MEMORY_REGION(berth->stack->low, berth->stack->size);
+	ASAN_UNPOISON_MEMORY_REGION(shared->stack->low, shared->stack->size);
 #endif
-	if (berth->resident)
-		fiber_berth_out(w, berth->resident);
-	berth->resident = f;
+	if (shared->resident)
+		shared_stack_out(w, shared->resident);
+	shared->resident = f;
 	if (!begins)
-		fiber_berth_in(f);
+		shared_stack_in(f);
 	return begins;
 }
 
-static void fiber_berth_drop(struct worker *w, struct fiber *f)
+static void shared_stack_drop(struct worker *w, struct fiber *f)
 {
 	if (!f->copy.room)
 		return;
@@ -177,14 +178,14 @@ static void fiber_berth_drop(struct worker *w, struct fiber *f)
 	f->copy.room = 0;
 }
 
-bool fiber_berth_keep(struct worker *w, struct fiber *f)
+bool shared_stack_keep(struct worker *w, struct fiber *f)
 {
 	struct fiber_copy *copy = &f->copy;
 	uint32_t used;
 	size_t room;
 	char *bytes;
 
-	(void)fiber_berth_used(f, &used);
+	(void)shared_stack_used(f, &used);
 	room = fiber_memory_size(used);
 	if (room == copy->room)
 		return true;
@@ -196,18 +197,18 @@ bool fiber_berth_keep(struct worker *w, struct fiber *f)
 		fiber_refund(w, f->head.face.job, room);
 		return used <= copy->room;
 	}
-	fiber_berth_drop(w, f);
+	shared_stack_drop(w, f);
 	copy->bytes = bytes;
 	copy->room = (uint32_t)room;
 	return true;
 }
 
-void fiber_berth_leave(struct worker *w, struct fiber *f)
+void shared_stack_leave(struct worker *w, struct fiber *f)
 {
-	struct fiber_berth *berth = f->copy.berth;
+	struct shared_stack *shared = f->copy.shared;
 
-	fiber_berth_drop(w, f);
-	if (!berth || berth->resident != f)
+	shared_stack_drop(w, f);
+	if (!shared || shared->resident != f)
 		return;
-	berth->resident = NULL;
+	shared->resident = NULL;
 }

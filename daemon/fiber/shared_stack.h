@@ -3,42 +3,43 @@
  * shared_stack.h - stacks that many fibers share: one runs there, the others' bytes are away
  *
  * WHAT IT IS
- *   A berth is a stack of FIBER_BERTH bytes, guarded, on which fibers of FK_STACK_SHARED run. There
- *   is one for each worker, its home. A fiber gets its berth when it begins, and comes back to it
- *   each time that it goes on, for what is on its stack has addresses. What it uses of the stack is
- *   copied out to a block of that size (slab.h) when another one needs the berth, and not
- *   before: a fiber that goes on where it was the last has its bytes there. So a fiber that waits
- *   costs its record and what is on its stack; while it runs it may use all of the berth.
+ *   A shared stack is a stack of FIBER_SHARED_STACK bytes, guarded, on which fibers of
+ *   FK_STACK_SHARED run. There is one for each worker, its home. A fiber gets its shared stack when
+ *   it begins, and comes back to it each time that it goes on, for what is on its stack has
+ *   addresses. What it uses of the stack is copied out to a block of that size (slab.h) when
+ *   another one needs the shared stack, and not before: a fiber that goes on where it was the last
+ *   has its bytes there. So a fiber that waits costs its record and what is on its stack; while it
+ *   runs it may use all of the shared stack.
  *
- *	berth		fibers of it, all in the hands of its holder
+ *	shared stack		fibers of it, all in the hands of its holder
  *	| bytes of F  |	  resident F: runs, or was the last that ran
  *	|             |	  G: bytes in G->copy.room, waits
  *	|             |	  H: the same, and is in the holder's inbox: goes on next
  *	'-------------'	  guard
  *
- *	F leaves --> fiber_berth_keep(): there is room for its bytes, or it goes straight back
- *	G goes on --> fiber_berth_take(): here; fiber_berth_enter(): F's bytes out, G's bytes in
+ *	F leaves --> shared_stack_keep(): there is room for its bytes, or it goes straight back
+ *	G goes on --> shared_stack_take(): here; shared_stack_enter(): F's bytes out, G's bytes in
  *
  * WHO RUNS THEM
- *   A berth has one holder, the only worker that runs its fibers. That is its home, unless its home
- *   is parked (cpu_parking.h): then another one stands in. A fiber that is woken is put into the
- *   holder's inbox. A fiber that has not begun has no berth; it stands in deques as any other, and
- *   is stolen. One that has begun may get into a deque, too, where it is set aside for a better
- *   claim (strand_attend()); a thief that takes it there sends it to the holder.
+ *   A shared stack has one holder, the only worker that runs its fibers. That is its home, unless
+ *   its home is parked (cpu_parking.h): then another one stands in. A fiber that is woken is put
+ *   into the holder's inbox. A fiber that has not begun has no shared stack; it stands in deques as
+ *   any other, and is stolen. One that has begun may get into a deque, too, where it is set aside
+ *   for a better claim (strand_safepoint()); a thief that takes it there sends it to the holder.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers, in the loop, and fiber_berths_ready() from fibers that spawn.
+ *   Workers, in the loop, and shared_stacks_ready() from fibers that spawn.
  *
  * INVARIANTS
- *   I1. Only the holder changes `holder`, in its loop, while no fiber runs on the berth; and only
- *       it looks at the berth's bytes, at `resident`, and at what is in the copies of its fibers.
- *       Who becomes the holder sees all that (ORDER berth/holder [B7]).
- *   I2. A berth moves as a whole, with all its fibers, wherever they wait: none of them is looked
- *       for. Who has one of them in hand and is not the holder sends it there, and `holder` is read
- *       anew wherever it arrives. So none is stuck with a worker that is parked: mail wakes it, it
- *       takes that, gives the berth away, and sends the fiber after it.
+ *   I1. Only the holder changes `holder`, in its loop, while no fiber runs on the shared stack; and
+ *       only it looks at the shared stack's bytes, at `resident`, and at what is in the copies of
+ *       its fibers. Who becomes the holder sees all that (ORDER shared_stack/holder [B7]).
+ *   I2. A shared stack moves as a whole, with all its fibers, wherever they wait: none of them is
+ *       looked for. Who has one of them in hand and is not the holder sends it there, and `holder`
+ *       is read anew wherever it arrives. So none is stuck with a worker that is parked: mail wakes
+ *       it, it takes that, gives the shared stack away, and sends the fiber after it.
  *   I3. A fiber that has begun and does not run is resident, or its bytes are in its copy. It has a
- *       copy that is large enough whenever others may see it (fiber_berth_keep() comes before
+ *       copy that is large enough whenever others may see it (shared_stack_keep() comes before
  *       that), so that it can always be moved out: to run a fiber needs no memory, and never fails.
  *   I4. Whatever others need of a fiber that waits is in its record: its park word, its timer, its
  *       node, what it has called. What an author leaves on the stack for others is refused where it
@@ -53,27 +54,27 @@
 struct fiber;
 struct worker;
 
-#define FIBER_BERTH ((size_t)256 << 10) /* bytes of a stack that is shared */
+#define FIBER_SHARED_STACK ((size_t)256 << 10) /* bytes of a stack that is shared */
 
-/* Sees to it that all berths have their stacks. Returns 0 or a negative errno: see
+/* Sees to it that all shared stacks have their stacks. Returns 0 or a negative errno: see
  * fiber_stack_get(). */
-int fiber_berths_ready(struct worker *worker);
+int shared_stacks_ready(struct worker *worker);
 
 /* In the loop: may the worker run this fiber? False: it was sent to who may. */
-bool fiber_berth_take(struct worker *worker, struct fiber *fiber);
+bool shared_stack_take(struct worker *worker, struct fiber *fiber);
 
-/* The same worker, next: the berth has the fiber's bytes. True: there are none yet, and the fiber
- * is to begin there (fiber_begin_on()). */
-bool fiber_berth_enter(struct worker *worker, struct fiber *fiber);
+/* The same worker, next: the shared stack has the fiber's bytes. True: there are none yet, and the
+ * fiber is to begin there (fiber_begin_on()). */
+bool shared_stack_enter(struct worker *worker, struct fiber *fiber);
 
 /* The same worker, when the fiber has left its stack: room for what is on it. False: there is none,
- * and the fiber is to go on before any other of the berth. */
-bool fiber_berth_keep(struct worker *worker, struct fiber *fiber);
+ * and the fiber is to go on before any other of the shared stack. */
+bool shared_stack_keep(struct worker *worker, struct fiber *fiber);
 
 /* The fiber has ended. */
-void fiber_berth_leave(struct worker *worker, struct fiber *fiber);
+void shared_stack_leave(struct worker *worker, struct fiber *fiber);
 
 /* The worker goes on with a frame, which may take long: what is in its inbox has its turn then. */
-void fiber_berths_wait(struct worker *worker);
+void shared_stacks_wait(struct worker *worker);
 
 #endif

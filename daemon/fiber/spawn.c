@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spawn.c - fibers begin: those that a fiber spawns, and the root of a family
+ * spawn.c - fibers begin: those that a fiber spawns, and the root of a scope
  *
  * WHAT IT IS
  *   A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker. It
- *   goes on when the last fiber of the family has ended.
+ *   goes on when the last fiber of the scope has ended.
  */
 #include <errno.h>
 
@@ -45,7 +45,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	w = strand_enter(&self->head.worker->engine.fk);
 	r = fiber_is_over(self) ? -ECANCELED : 0;
 	if (r == 0)
-		r = fiber_new(w, self->family, &plan, &f);
+		r = fiber_new(w, self->scope, &plan, &f);
 	if (r == 0 && counter) {
 		f->counter = counter;
 		r = fiber_counter_begin(counter);
@@ -58,7 +58,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	}
 	f->depth = self->depth + 1;
 	/* Relaxed: the caller is one of them. */
-	add_relaxed(&self->family->live, 1);
+	add_relaxed(&self->scope->live, 1);
 	fiber_put(w, f);
 	asked = !load_relaxed(&w->engine.fk.limit);
 	fk_enter(&w->engine.fk, (uintptr_t)&self->head.face);
@@ -79,10 +79,10 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 		.name = name,
 		.kind = FK_STACK_GUARDED,
 		.stack = stack,
-		.room = sizeof(struct fiber_family),
+		.room = sizeof(struct scope),
 	};
-	struct fiber_family *family;
-	int r = fiber_family_new(w, frame, &plan, &family);
+	struct scope *scope;
+	int r = scope_new(w, frame, &plan, &scope);
 
 	STRAND_PROFILE(w, stop);
 	if (r < 0) {
@@ -96,5 +96,5 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 		worker_fail(w, -ENOMEM);
 	/* The front's ancestors are none of what its fibers call. */
 	w->engine.moved = w->engine.fk.bottom;
-	return &family->root->head.face;
+	return &scope->root->head.face;
 }

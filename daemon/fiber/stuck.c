@@ -6,7 +6,7 @@
  *   A wait that is cut short continues until the others have ended, because they may use what
  *   is on the waiting fiber's stack. Fibers that wait for each other's end would do so for
  *   ever. A fiber that begins such a wait has the dispatcher look, and the dispatcher looks
- *   again until there is no such wait. A family is stuck if all of its fibers are in such
+ *   again until there is no such wait. A scope is stuck if all of its fibers are in such
  *   waits. Then some of these waits end with -ECANCELED: of the fibers whose counter is not on
  *   their own stack those that are deepest in the tree of spawns.
  *   No fiber that is left uses a stack that goes, if what is on the stack of a fiber, a counter
@@ -14,12 +14,12 @@
  *   Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
  *   deeper than those that are parted: the deepest of all would wait for a counter on its own
  *   stack. That counts a fiber that has not ended, and which the owner or a descendant has
- *   spawned: a deeper one. So in each stuck family there is a fiber to part. Then the others'
+ *   spawned: a deeper one. So in each stuck scope there is a fiber to part. Then the others'
  *   waits end as usual, or the next look finds those that are the deepest now.
  *   A look compares two: no such wait began or ended between them, and none during the second.
- *   A body that waits again each time keeps its family stuck: after hang-limit the pool ends,
+ *   A body that waits again each time keeps its scope stuck: after hang-limit the pool ends,
  *   with this job to blame.
- *   Where the job has several families, one may wait for fibers of another: it counts as stuck
+ *   Where the job has several scopes, one may wait for fibers of another: it counts as stuck
  *   after hang-limit.
  */
 #include "daemon/fiber/stuck.h"
@@ -46,10 +46,10 @@
 #define FIBER_REST  16u			 /* times as long as a look took, before the next */
 
 /* Relaxed throughout: the dispatcher looks more than once. */
-static void fiber_held_count(struct fiber_family *family, uint64_t n)
+static void fiber_held_count(struct scope *scope, uint64_t n)
 {
-	add_relaxed(&family->held, n);
-	store_relaxed(&family->stuck_ns, 0);
+	add_relaxed(&scope->held, n);
+	store_relaxed(&scope->stuck_ns, 0);
 }
 
 void fiber_held_begin(struct fiber *f)
@@ -57,7 +57,7 @@ void fiber_held_begin(struct fiber *f)
 	struct pool *pool = f->head.worker->pool;
 
 	fiber_enlist(f, true);
-	fiber_held_count(f->family, 1);
+	fiber_held_count(f->scope, 1);
 	if (load_relaxed(&pool->fibers->look_ns))
 		return;
 	store_relaxed(&pool->fibers->look_ns, clock_ns() + FIBER_LOOK);
@@ -66,7 +66,7 @@ void fiber_held_begin(struct fiber *f)
 
 void fiber_held_end(struct fiber *f)
 {
-	fiber_held_count(f->family, -UINT64_C(1));
+	fiber_held_count(f->scope, -UINT64_C(1));
 	fiber_wait_end(f);
 }
 
@@ -77,10 +77,10 @@ static bool fiber_waits_elsewhere(const struct fiber *f)
 				    f->head.stack->size;
 }
 
-/* Looks at the fibers of a family that only wait for others to end. Returns how many they are, 0 if
+/* Looks at the fibers of a scope that only wait for others to end. Returns how many they are, 0 if
  * one of them runs; and of those that wait elsewhere the depth of the deepest + 1, 0: there is
  * none. */
-static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_depth)
+static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 {
 	bool runs = false;
 	struct fiber *f;
@@ -88,7 +88,7 @@ static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_d
 
 	*ret_depth = 0;
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_shard *shard = &family->shards[i];
+		struct fiber_shard *shard = &scope->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
 		list_for_each (f, &shard->told, link) {
@@ -104,12 +104,12 @@ static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_d
 }
 
 /* Ends the waits of those of this depth that wait elsewhere. */
-static void fiber_family_part(struct fiber_family *family, uint64_t depth)
+static void scope_promote(struct scope *scope, uint64_t depth)
 {
 	struct fiber *f;
 
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_shard *shard = &family->shards[i];
+		struct fiber_shard *shard = &scope->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
 		list_for_each (f, &shard->told, link) {
@@ -124,14 +124,14 @@ static void fiber_family_part(struct fiber_family *family, uint64_t depth)
 }
 
 /* ns that it has to be stuck for: none, if nothing but its own fibers can end its waits. */
-static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_bucket *bucket,
-				      const struct fiber_family *family)
+static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *bucket,
+			       const struct scope *scope)
 {
-	const struct fiber_family *other;
+	const struct scope *other;
 	uint64_t limit = pool_hang_limit(pool);
 
-	list_for_each (other, &bucket->families, link)
-		if (other != family && other->front->job == family->front->job)
+	list_for_each (other, &bucket->scopes, link)
+		if (other != scope && other->front->job == scope->front->job)
 			break;
 	if (!other)
 		return 0;
@@ -143,51 +143,50 @@ static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_buck
  * wait for others have ended by then. If it does not fall for hang-limit, a body goes back to its
  * wait each time, and would do so for ever.
  */
-static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, uint64_t depth,
-			       uint64_t now)
+static bool scope_hangs(struct pool *pool, struct scope *scope, uint64_t depth, uint64_t now)
 {
-	if (!family->depth || depth < family->depth) {
-		family->depth = depth;
-		family->vain_ns = 0;
+	if (!scope->depth || depth < scope->depth) {
+		scope->depth = depth;
+		scope->vain_ns = 0;
 	} else {
 		/* Looks that come late do not count for more. */
-		family->vain_ns += min(now - family->parted_ns, 4 * FIBER_LOOK);
+		scope->vain_ns += min(now - scope->parted_ns, 4 * FIBER_LOOK);
 	}
-	family->parted_ns = now;
-	return pool->hooks->hang_is_reached(pool, &family->vain_ns);
+	scope->parted_ns = now;
+	return pool->hooks->hang_is_reached(pool, &scope->vain_ns);
 }
 
 /* Bucket locked. Returns whether it is to be looked at again. */
-static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *bucket,
-			      struct fiber_family *family, uint64_t now)
+static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, struct scope *scope,
+		       uint64_t now)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
-	uint32_t row = family->front->job;
+	uint32_t row = scope->front->job;
 	uint64_t depth;
-	uint64_t held = load_relaxed(&family->held);
-	uint64_t since = load_relaxed(&family->stuck_ns);
+	uint64_t held = load_relaxed(&scope->held);
+	uint64_t since = load_relaxed(&scope->stuck_ns);
 
-	if (held < load_relaxed(&family->live) || !held) {
-		store_relaxed(&family->stuck_ns, 0);
+	if (held < load_relaxed(&scope->live) || !held) {
+		store_relaxed(&scope->stuck_ns, 0);
 		return held;
 	}
 	if (!since) {
-		store_relaxed(&family->stuck_ns, now);
+		store_relaxed(&scope->stuck_ns, now);
 		return true;
 	}
 	/* One that runs has begun or ended such a wait, or is about to. */
-	if (now - since < fiber_family_patience(pool, bucket, family) ||
-	    fiber_family_survey(family, &depth) != held || !depth ||
-	    load_relaxed(&family->stuck_ns) != since)
+	if (now - since < scope_patience(pool, bucket, scope) ||
+	    scope_survey(scope, &depth) != held || !depth ||
+	    load_relaxed(&scope->stuck_ns) != since)
 		return true;
-	if (fiber_family_hangs(pool, family, depth, now))
+	if (scope_hangs(pool, scope, depth, now))
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
-			   ledger_row(pool->arena, row).generation, family->vain_ns);
+			   ledger_row(pool->arena, row).generation, scope->vain_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
 		    "waits end with ECANCELED",
 		    row % pool->max_jobs, row / pool->max_jobs, held);
-	fiber_family_part(family, depth - 1);
+	scope_promote(scope, depth - 1);
 	return true;
 }
 
@@ -195,7 +194,7 @@ uint64_t fibers_look(struct pool *pool)
 {
 	_Atomic uint64_t *look_ns = &pool->fibers->look_ns;
 	uint64_t at = load_relaxed(look_ns), now;
-	struct fiber_family *family;
+	struct scope *scope;
 	bool again = false;
 
 	if (!at || (now = clock_ns()) < at)
@@ -206,13 +205,13 @@ uint64_t fibers_look(struct pool *pool)
 		struct fiber_bucket *bucket = &pool->fibers->buckets[i];
 
 		pthread_mutex_lock(&bucket->lock);
-		list_for_each (family, &bucket->families, link)
-			again |= fiber_family_look(pool, bucket, family, now);
+		list_for_each (scope, &bucket->scopes, link)
+			again |= scope_look(pool, bucket, scope, now);
 		pthread_mutex_unlock(&bucket->lock);
 	}
 	if (!again)
 		return load_relaxed(look_ns);
-	/* Many families take long, and this thread has more to do. */
+	/* Many scopes take long, and this thread has more to do. */
 	at = now + max(FIBER_LOOK, FIBER_REST * (clock_ns() - now));
 	store_relaxed(look_ns, at);
 	return at;

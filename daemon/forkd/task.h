@@ -91,12 +91,12 @@
  *
  * WORK NEVER STAYS HIDDEN
  *   A worker that sits in a long leaf comes to no frame. Thieves that have asked in vain send its
- *   thread a signal, and the handler (strand_expose()) does the same walk, under the running leaf,
- *   and makes the oldest entries public. Then it has to know which frame is the newest one, and
- *   whether a child of it runs: that is `current`, which ordinary tasks keep up to date:
- *	self       the newest frame is self, which runs code of its own, or fine-grained children,
- *		   or has ended just now; the handler parts what is older than it. Before a job's
- *		   first task has a frame: the root's, and all that waits is in the deque
+ *   thread a signal, and the handler (strand_publish_from_signal()) does the same walk, under the
+ *   running leaf, and makes the oldest entries public. Then it has to know which frame is the
+ *   newest one, and whether a child of it runs: that is `current`, which ordinary tasks keep up to
+ *	date: self       the newest frame is self, which runs code of its own, or fine-grained
+ *		   children, or has ended just now; the handler parts what is older than it. Before
+ *		   a job's first task has a frame: the root's, and all that waits is in the deque
  *	self | 1   the newest frame is self, and the first block of a child of it runs
  *	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
@@ -465,7 +465,8 @@ struct fk_iobuf {
 
 /*
  * Says what runs from here on, for the signal handler of this thread.
- * ORDER leaf/expose [E1]: the compiler's alone, nothing moves across. Pairs with strand_expose().
+ * ORDER leaf/expose [E1]: the compiler's alone, nothing moves across. Pairs with
+ * strand_publish_from_signal().
  */
 FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 {
@@ -608,7 +609,7 @@ FK_INLINE bool fk_push(struct fk_worker *w, struct fk_frame *frame)
 	/* Relaxed: published later, by a release in deque_publish(). */
 	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
 	/* ORDER leaf/expose [E1]: the compiler's alone, the entry before bottom, up to which
-	 * strand_expose() publishes. */
+	 * strand_publish_from_signal() publishes. */
 	atomic_signal_fence(memory_order_seq_cst);
 	w->bottom = b + 1;
 	return true;
@@ -624,7 +625,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	b = w->bottom - 1;
 	w->bottom = b;
 	/* ORDER leaf/expose [E1]: the compiler's alone, bottom before the look at floor, which
-	 * strand_expose() moves up to bottom at most. */
+	 * strand_publish_from_signal() moves up to bottom at most. */
 	atomic_signal_fence(memory_order_seq_cst);
 	return b < w->floor;
 }

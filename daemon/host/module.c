@@ -527,7 +527,7 @@ void modules_enter(struct modules *modules, struct board *board)
 		if (!task->export || load_relaxed(&task->state) == MODULE_CALLABLE)
 			continue;
 		/* ORDER module/callable [M1]: release, the entry is complete, and so are
-		 * the rules for its callers (J1, J2). Pairs with record_check(). */
+		 * the rules for its callers (J1, J2). Pairs with input_check(). */
 		atomic_store_explicit(&task->state, MODULE_CALLABLE, memory_order_release);
 		module_write_entry(board, i, task);
 	}

@@ -16,40 +16,40 @@
 #include "shm/ledger.h"
 
 /* Puts an outcome into a word that has none. False: it has one, or is of another job. */
-static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
-			uint32_t outcome)
+static bool abort_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
+		      uint32_t outcome)
 {
-	if (!verdict_word_put(&pool->rows.verdicts[row], word, code, outcome))
+	if (!abort_word_put(&pool->rows.aborts[row], word, code, outcome))
 		return false;
-	FK_CRASH(verdict_put);
+	FK_CRASH(abort_put);
 	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
 	 * Pairs with worker_set_job(). The others are left alone. */
 	fence_full();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
 
-		/* Or it may have set the job aside: aside_claims(). */
+		/* Or it may have set the job aside: preempted_claims(). */
 		if (atomic_load_explicit(&w->job.ledger->job, memory_order_acquire) == row ||
-		    aside_any(&w->roots.asides))
+		    preempted_any(&w->roots.preempted_jobs))
 			worker_ask(w);
 	}
 	fibers_cancel(pool, row);
 	return true;
 }
 
-void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
+void abort_fail(struct pool *pool, uint32_t row, int32_t code)
 {
-	(void)verdict_put(pool, row, load_relaxed(&pool->rows.verdicts[row]), code, JOB_FAILED);
+	(void)abort_put(pool, row, load_relaxed(&pool->rows.aborts[row]), code, JOB_FAILED);
 }
 
-bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
-	uint64_t word = verdict_word_look(&pool->rows.verdicts[row]);
+	uint64_t word = abort_word_look(&pool->rows.aborts[row]);
 
-	if (verdict_generation(word) != generation)
+	if (abort_generation(word) != generation)
 		return false;
 	/* A client may say so again and again. */
-	if (verdict_put(pool, row, word, 0, outcome))
+	if (abort_put(pool, row, word, 0, outcome))
 		starved_expect(pool);
 	/* In any case: nobody waited for a job that had failed, until now. */
 	hang_expect(pool);

@@ -9,10 +9,10 @@
 struct pool;
 
 /* The job of this row, which runs here, fails with this code (not 0), unless it has an outcome. */
-void verdict_fail(struct pool *pool, uint32_t row, int32_t code);
+void abort_fail(struct pool *pool, uint32_t row, int32_t code);
 
 /* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it
  * was not begun. */
-bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
+bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
 
 #endif

@@ -25,9 +25,9 @@
 #include "shm/segment.h"
 #include "shm/tenant.h"
 
-int registry_init(struct pool *pool)
+int clients_init(struct pool *pool)
 {
-	struct registry *all = &pool->registry;
+	struct clients *all = &pool->clients;
 
 	pthread_mutex_init(&all->count_lock, NULL);
 	/* Pages that no tenant and no client needs are never touched. */
@@ -42,9 +42,9 @@ int registry_init(struct pool *pool)
 	return 0;
 }
 
-void registry_fini(struct pool *pool)
+void clients_fini(struct pool *pool)
 {
-	struct registry *all = &pool->registry;
+	struct clients *all = &pool->clients;
 
 	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
@@ -56,7 +56,7 @@ void registry_fini(struct pool *pool)
 }
 
 /* fd: -1 where there was no room for it (daemon/pool/manager_requests.c). */
-static int registry_map(int fd, void **ret_base, uint64_t *ret_size)
+static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
 {
 	void *base;
 	uint64_t size;
@@ -77,19 +77,19 @@ static int registry_map(int fd, void **ret_base, uint64_t *ret_size)
 	return 0;
 }
 
-int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
-			struct tenant_segment **ret_segment)
+int clients_map_tenant(struct pool *pool, uint32_t slot, int fd,
+		       struct tenant_segment **ret_segment)
 {
 	void *base;
 	uint64_t size;
-	int r = registry_map(fd, &base, &size);
+	int r = clients_map(fd, &base, &size);
 
 	if (r < 0)
 		return r;
 	if (size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
 	if (r == 0)
-		r = vacate_settle(pool, slot, &base, size);
+		r = unmap_settle(pool, slot, &base, size);
 	if (r < 0) {
 		segment_unmap(base, size);
 		return r;
@@ -98,40 +98,40 @@ int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 	return 0;
 }
 
-void registry_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment *segment)
+void clients_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment *segment)
 {
-	vacate_open(pool, slot);
+	unmap_open(pool, slot);
 	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
-	 * registry_segment(). */
-	atomic_store_explicit(&pool->registry.tenants[slot].segment, segment, memory_order_release);
+	 * clients_segment(). */
+	atomic_store_explicit(&pool->clients.tenants[slot].segment, segment, memory_order_release);
 }
 
 /* A tenant has one client more or less. The channel's thread and the dispatcher. */
-static void registry_count_client(struct pool *pool, uint32_t slot, int n)
+static void clients_count_client(struct pool *pool, uint32_t slot, int n)
 {
-	_Atomic uint64_t *word = &pool->registry.peopled[slot / 64];
+	_Atomic uint64_t *word = &pool->clients.peopled[slot / 64];
 	uint64_t bit = UINT64_C(1) << slot % 64;
 
 	/* The lock makes count and bit change together. */
-	pthread_mutex_lock(&pool->registry.count_lock);
-	pool->registry.tenants[slot].n_clients += (uint32_t)n;
-	/* ORDER tenant/known [T1]: release, pairs with registry_tenants(). */
-	if (pool->registry.tenants[slot].n_clients)
+	pthread_mutex_lock(&pool->clients.count_lock);
+	pool->clients.tenants[slot].n_clients += (uint32_t)n;
+	/* ORDER tenant/known [T1]: release, pairs with clients_tenants(). */
+	if (pool->clients.tenants[slot].n_clients)
 		atomic_fetch_or_explicit(word, bit, memory_order_release);
 	else
 		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
-	pthread_mutex_unlock(&pool->registry.count_lock);
+	pthread_mutex_unlock(&pool->clients.count_lock);
 }
 
-int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
-			uint32_t n_jobs, int fd)
+int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
+		       uint32_t n_jobs, int fd)
 {
-	struct registry_client *client = &pool->registry.clients[slot];
+	struct client_entry *client = &pool->clients.clients[slot];
 	/* The numbers are the manager's: the client can write those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	void *base;
 	uint64_t size;
-	int r = registry_map(fd, &base, &size);
+	int r = clients_map(fd, &base, &size);
 
 	if (r < 0)
 		return r;
@@ -151,9 +151,9 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 	return 0;
 }
 
-void registry_unmap_client(struct pool *pool, uint32_t slot)
+void clients_unmap_client(struct pool *pool, uint32_t slot)
 {
-	struct registry_client *client = &pool->registry.clients[slot];
+	struct client_entry *client = &pool->clients.clients[slot];
 	void *segment = client->segment;
 
 	/* First: crash_handler.c looks whether what is here is mapped. */
@@ -165,53 +165,53 @@ void registry_unmap_client(struct pool *pool, uint32_t slot)
 	client->n_requeued = client->to_settle = 0;
 }
 
-void registry_show_client(struct pool *pool, uint32_t slot)
+void clients_show_client(struct pool *pool, uint32_t slot)
 {
-	struct registry_client *client = &pool->registry.clients[slot];
+	struct client_entry *client = &pool->clients.clients[slot];
 
 	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
-	 * registry_get(). */
+	 * clients_get(). */
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
-	registry_count_client(pool, client->tenant, 1);
+	clients_count_client(pool, client->tenant, 1);
 }
 
-void registry_strand(struct pool *pool, uint32_t slot, int error)
+void clients_orphan(struct pool *pool, uint32_t slot, int error)
 {
-	struct registry_client *client = &pool->registry.clients[slot];
+	struct client_entry *client = &pool->clients.clients[slot];
 
 	/* Relaxed: it is this thread that makes it LIVE and DYING. */
 	if (load_relaxed(&client->state) != CLIENT_LIVE)
 		return;
-	/* ORDER client/active [K2]: seq_cst, as in registry_gone(). The number is relaxed: the
+	/* ORDER client/active [K2]: seq_cst, as in clients_gone(). The number is relaxed: the
 	 * dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, error, memory_order_seq_cst))
-		add_relaxed(&pool->registry.n_leaving, 1);
+		add_relaxed(&pool->clients.n_leaving, 1);
 	pool_wake_dispatcher(pool);
 }
 
-void registry_tell_stranded(struct pool *pool, struct registry_client *client)
+void clients_tell_orphans(struct pool *pool, struct client_entry *client)
 {
-	uint32_t slot = registry_slot(&pool->registry, client);
+	uint32_t slot = clients_slot(&pool->clients, client);
 	char text[100];
 	int error;
 
-	/* ORDER client/active [K2]: seq_cst, as in registry_is_over(). */
+	/* ORDER client/active [K2]: seq_cst, as in clients_is_over(). */
 	if (!atomic_load_explicit(&client->stranded, memory_order_seq_cst) ||
 	    atomic_load_explicit(&client->active, memory_order_seq_cst))
 		return;
-	/* Relaxed: only who gets the word speaks of it, this thread or registry_gone(), and nothing
+	/* Relaxed: only who gets the word speaks of it, this thread or clients_gone(), and nothing
 	 * else goes with it; the number is the dispatcher's own from here on. */
 	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
 	if (!error) /* it is gone meanwhile */
 		return;
-	sub_relaxed(&pool->registry.n_leaving, 1);
+	sub_relaxed(&pool->clients.n_leaving, 1);
 	(void)snprintf(text, sizeof(text), "its rings cannot be mapped: %s", strerror(-error));
 	channel_send(pool, PROTO_POOL_ATTACHED, slot, client->generation, text);
 }
 
 /* Behind the last position that has a word now: the tail, as far as that can be. It is only what
  * clients say, and no more than RING_SLOTS are full. */
-static uint64_t registry_reach(struct ledger_ring *side, struct ring *ring)
+static uint64_t clients_reach(struct ledger_ring *side, struct ring *ring)
 {
 	/* Relaxed: who has died has published before. */
 	uint64_t head = load_relaxed(&side->head);
@@ -220,47 +220,47 @@ static uint64_t registry_reach(struct ledger_ring *side, struct ring *ring)
 	return head + min(ring_ahead(tail, head), (uint64_t)RING_SLOTS);
 }
 
-void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
+void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 {
-	struct registry_client *client;
+	struct client_entry *client;
 	struct tenant_segment *tenant;
 
 	if (slot >= pool->max_clients)
 		return;
-	client = &pool->registry.clients[slot];
+	client = &pool->clients.clients[slot];
 	uint32_t state = load_relaxed(&client->state);
 
 	if (state == CLIENT_NONE) /* it could not be mapped */
 		channel_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
 	if (state != CLIENT_LIVE)
 		return;
-	tenant = registry_segment(pool, client->tenant);
+	tenant = clients_segment(pool, client->tenant);
 	for (uint32_t i = 0; tenant && i < pool->n_workers; i++)
 		client->tails[i] =
-			registry_reach(&pool->arena->rings[client->tenant][i], &tenant->rings[i]);
-	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
+			clients_reach(&pool->arena->rings[client->tenant][i], &tenant->rings[i]);
+	/* ORDER client/active [K2]: seq_cst, see clients_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
 	FK_CRASH(client_dying);
 	/* Relaxed: the dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed))
-		add_relaxed(&pool->registry.n_leaving, 1);
+		add_relaxed(&pool->clients.n_leaving, 1);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		uint32_t at = slot * pool->max_jobs + i;
-		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with root_run(). */
+		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with job_run(). */
 		struct ledger_row row = ledger_unpack(
 			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));
 
 		if (row.state == LEDGER_RUNNING)
-			(void)verdict_set(pool, at, row.generation, JOB_CANCELLED);
+			(void)abort_set(pool, at, row.generation, JOB_CANCELLED);
 	}
 	pool_wake_dispatcher(pool);
 }
 
 /* True if no ring can still hold a word of the dead client. */
-static bool registry_passed(struct pool *pool, struct registry_client *client)
+static bool clients_passed(struct pool *pool, struct client_entry *client)
 {
-	struct tenant_segment *tenant = registry_segment(pool, client->tenant);
+	struct tenant_segment *tenant = clients_segment(pool, client->tenant);
 
 	for (uint32_t i = 0; tenant && i < pool->n_workers; i++) {
 		struct ledger_ring *ring = &pool->arena->rings[client->tenant][i];
@@ -277,22 +277,22 @@ static bool registry_passed(struct pool *pool, struct registry_client *client)
 	return true;
 }
 
-bool registry_is_over(struct pool *pool, struct registry_client *client)
+bool clients_is_over(struct pool *pool, struct client_entry *client)
 {
-	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
+	/* ORDER client/active [K2]: seq_cst, see clients_get(). */
 	return !atomic_load_explicit(&client->active, memory_order_seq_cst) &&
-	       registry_passed(pool, client);
+	       clients_passed(pool, client);
 }
 
-void registry_release(struct pool *pool, struct registry_client *client)
+void clients_release(struct pool *pool, struct client_entry *client)
 {
-	uint32_t slot = registry_slot(&pool->registry, client);
+	uint32_t slot = clients_slot(&pool->clients, client);
 	uint32_t generation = client->generation;
 
-	registry_unmap_client(pool, slot);
+	clients_unmap_client(pool, slot);
 	FK_CRASH(client_unmapped);
-	sub_relaxed(&pool->registry.n_leaving, 1);
-	registry_count_client(pool, client->tenant, -1);
+	sub_relaxed(&pool->clients.n_leaving, 1);
+	clients_count_client(pool, client->tenant, -1);
 	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);

@@ -7,41 +7,41 @@
 #include <stdint.h>
 
 struct pool;
-struct registry_client;
+struct client_entry;
 struct tenant_segment;
 
 /* Before any other call: 0 or -ENOMEM. And unmaps everything, after all threads have ended. */
-int registry_init(struct pool *pool);
-void registry_fini(struct pool *pool);
+int clients_init(struct pool *pool);
+void clients_fini(struct pool *pool);
 
 /* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; nobody sees it
- * before registry_show_tenant(). Returns 0 or a negative errno. */
-int registry_map_tenant(struct pool *pool, uint32_t tenant, int fd,
-			struct tenant_segment **ret_segment);
-void registry_show_tenant(struct pool *pool, uint32_t tenant, struct tenant_segment *segment);
+ * before clients_show_tenant(). Returns 0 or a negative errno. */
+int clients_map_tenant(struct pool *pool, uint32_t tenant, int fd,
+		       struct tenant_segment **ret_segment);
+void clients_show_tenant(struct pool *pool, uint32_t tenant, struct tenant_segment *segment);
 
 /* The same of a client. */
-int registry_map_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
-			uint32_t n_jobs, int fd);
-void registry_show_client(struct pool *pool, uint32_t client);
+int clients_map_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
+		       uint32_t n_jobs, int fd);
+void clients_show_client(struct pool *pool, uint32_t client);
 
-/* Undoes registry_map_client(), of a client that was not shown. */
-void registry_unmap_client(struct pool *pool, uint32_t client);
+/* Undoes clients_map_client(), of a client that was not shown. */
+void clients_unmap_client(struct pool *pool, uint32_t client);
 
 /* A live client's tenant could not be mapped, for this reason (I4). */
-void registry_strand(struct pool *pool, uint32_t client, int error);
+void clients_orphan(struct pool *pool, uint32_t client, int error);
 
 /* Tells the manager of a live client that is stranded, if it has no job left. The dispatcher. */
-void registry_tell_stranded(struct pool *pool, struct registry_client *client);
+void clients_tell_orphans(struct pool *pool, struct client_entry *client);
 
 /* The client's connection is gone. It is released when its last job has ended. */
-void registry_gone(struct pool *pool, uint32_t client, uint32_t generation);
+void clients_gone(struct pool *pool, uint32_t client, uint32_t generation);
 
 /* True if the client is dying, nothing refers to it any more, and no ring can still hold a word of
  * it. The dispatcher. */
-bool registry_is_over(struct pool *pool, struct registry_client *client);
+bool clients_is_over(struct pool *pool, struct client_entry *client);
 
 /* Unmaps that one, and tells the manager. */
-void registry_release(struct pool *pool, struct registry_client *client);
+void clients_release(struct pool *pool, struct client_entry *client);
 
 #endif

@@ -155,8 +155,8 @@ static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation,
 	if (outcome != JOB_FAILED)
 		return outcome;
 	/* Relaxed: whoever changes it is followed by a look. */
-	return root_is_cancelled(pool, row, generation) ||
-	       load_relaxed(&registry_of(pool, row)->state) != CLIENT_LIVE;
+	return job_is_cancelled(pool, row, generation) ||
+	       load_relaxed(&clients_of(pool, row)->state) != CLIENT_LIVE;
 }
 
 /* The job of this row, if it runs and is to end; 0 if it is not. */
@@ -165,7 +165,7 @@ static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 	struct ledger_row now = ledger_row(pool->arena, row);
 
 	if (now.state != LEDGER_RUNNING ||
-	    !hang_is_wanted(pool, row, now.generation, verdict_get(pool, row).outcome))
+	    !hang_is_wanted(pool, row, now.generation, abort_get(pool, row).outcome))
 		return 0;
 	return ((uint64_t)row + 1) << 32 | now.generation;
 }
@@ -266,11 +266,11 @@ static uint64_t hang_find(struct pool *pool)
 	uint64_t doomed = 0;
 
 	for (uint32_t i = 0; i < pool->max_clients && !doomed; i++) {
-		const struct registry_client *client = &pool->registry.clients[i];
+		const struct client_entry *client = &pool->clients.clients[i];
 		uint32_t n = 0;
 
 		/* ORDER client/live [K1]: acquire, before its number of jobs. Pairs with
-		 * registry_show_client(). */
+		 * clients_show_client(). */
 		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_NONE &&
 		    load_relaxed(&client->active))
 			n = min(client->n_jobs, pool->max_jobs);

@@ -8,7 +8,7 @@
  *   by. When the task returns, by C or through fk_rt_finish(), the job gets its outcome.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   root_run() and the root's resume: workers. The outcome is given in job_end.c; job_cancel.c
+ *   job_run() and the root's resume: workers. The outcome is given in job_end.c; job_cancel.c
  *   has cancellation and deadlines.
  *
  * INVARIANTS
@@ -16,14 +16,14 @@
  *       between the last two. From RUNNING it goes to COPYING first where copies of buffers are to
  *       be written back (shm/ledger.h, I6). A job that is cancelled, late, or whose client is gone
  *       while it waits in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it
- *       in hand, and ends it (root_drop()).
+ *       in hand, and ends it (job_drop()).
  *   I2. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
  *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
  *       (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
  *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
  *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
- *       RUNNING: the verdict has it, or root_run() finds mark, deadline or client when it looks
- *       after verdict_begin(). The wish of a client outlives the pool, in the record (shm/job.h,
+ *       RUNNING: the verdict has it, or job_run() finds mark, deadline or client when it looks
+ *       after abort_begin(). The wish of a client outlives the pool, in the record (shm/job.h,
  *       I5): who accepts the job or finds it QUEUED makes it the mark (drain_admit()).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -60,12 +60,12 @@
 #include "shm/fence.h"
 #include "shm/ledger.h"
 
-static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame);
+static struct fk_frame *job_resume(struct fk_worker *fk, struct fk_frame *frame);
 
-static const struct fk_task root_task = { "(root)", root_resume, NULL, NULL, sizeof(struct root) };
+static const struct fk_task job_task = { "(root)", job_resume, NULL, NULL, sizeof(struct root) };
 
 /* Who has the row in hand, before any code of the task runs: for blame. */
-static void root_name_task(struct pool *pool, uint32_t at, uint32_t task)
+static void job_name_task(struct pool *pool, uint32_t at, uint32_t task)
 {
 	struct ledger_row row = ledger_row(pool->arena, at);
 
@@ -75,59 +75,59 @@ static void root_name_task(struct pool *pool, uint32_t at, uint32_t task)
 }
 
 /* Copies of buffers become the client's. The job ends as DONE: no verdict comes to it any more. */
-static void root_write_back(struct worker *w, struct root *root)
+static void job_write_back(struct worker *w, struct root *root)
 {
-	root_set_row(root->pool, root->row, LEDGER_COPYING, 0, w->index);
+	job_set_row(root->pool, root->row, LEDGER_COPYING, 0, w->index);
 	/* What a pool has written when it is killed is what stands before that place in the program
 	 * (and the manager waits for its end): so the compiler alone is to be told. */
 	fence_signal();
-	record_write_back(&root->record);
-	FK_CRASH(root_copied);
+	input_write_back(&root->record);
+	FK_CRASH(job_copied);
 }
 
 /* The task has returned: the result goes into the record. */
-static void root_done(struct worker *w, struct root *root)
+static void job_done(struct worker *w, struct root *root)
 {
-	struct verdict verdict = verdict_get(root->pool, root->row);
+	struct verdict verdict = abort_get(root->pool, root->row);
 
 	if (root->pool->mode.profile)
 		profile_end(root->pool->mode.profile, &root->fk, !verdict.outcome,
 			    &root->pool->board->profile);
 	stack_trim(&w->engine.cache, w->engine.top);
 	if (!verdict.outcome) {
-		if (record_has_changes(&root->record))
-			root_write_back(w, root);
+		if (input_has_changes(&root->record))
+			job_write_back(w, root);
 		/* ORDER job/reuse [J2]: release, this job was published before its result stands
 		 * there. Pairs with client_end_in_table(). */
 		fence_release();
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
 	}
-	record_unload(&root->record, &w->engine.cache);
-	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
+	input_unload(&root->record, &w->engine.cache);
+	job_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 }
 
-static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame)
+static struct fk_frame *job_resume(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct root *root = (struct root *)frame;
 
 	/* It stands at the bottom of the worker's stack, which is empty now. */
 	fk->sp = (char *)root;
-	root_done(worker_of(fk), root);
+	job_done(worker_of(fk), root);
 	return NULL;
 }
 
-void root_run(struct worker *w, uint32_t row)
+void job_run(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
-	struct registry_client *client = registry_of(pool, row);
+	struct client_entry *client = clients_of(pool, row);
 	struct root *root = (struct root *)w->engine.fk.sp;
 	const struct fk_export *export;
 	struct verdict verdict;
 	bool over;
 	int r;
 
-	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + RECORD_ROOM + FK_SLACK +
+	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + INPUT_ROOM + FK_SLACK +
 				       1024 <=
 			       STACK_MIN,
 		       "a root, copies and first frames fit on the first stacklet");
@@ -143,7 +143,7 @@ void root_run(struct worker *w, uint32_t row)
 	w->roots.next_ns = 0;
 	if (root->drained_ns > root->started_ns)
 		root->drained_ns = root->started_ns;
-	root->fk.task = &root_task;
+	root->fk.task = &job_task;
 	root->fk.slot = 0;
 	fk_set_site(&root->fk, FK_PARTED);
 	root->fk.job = row;
@@ -152,7 +152,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->fk.parent = NULL;
 	root->fk.top = (char *)(root + 1);
 	store_relaxed(&root->fk.joins, 0);
-	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
+	job_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
 	/* The board comes after the ledger. If the pool dies, the manager finds RUNNING what a
 	 * client has seen run. */
 	board_show_task(pool->board, row, UINT32_MAX);
@@ -160,44 +160,44 @@ void root_run(struct worker *w, uint32_t row)
 	COUNT(w, roots);
 	worker_set_job(w, row);
 	trace_root(w, row, root->drained_ns);
-	FK_CRASH(root_running);
+	FK_CRASH(job_running);
 
-	verdict_begin(pool, row, root->generation);
-	FK_CRASH(root_begun);
+	abort_begin(pool, row, root->generation);
+	FK_CRASH(job_begun);
 	/* A client that is gone wants no answer any more.
-	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the
+	 * ORDER verdict/cancel [V1]: seq_cst, after abort_begin(): clients_gone() stores the
 	 * state before it looks at the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
 	    job_is_unwanted(root->job, root->generation) ||
-	    root_is_cancelled(pool, row, root->generation)) {
-		root_end(w, root, JOB_CANCELLED, 0);
+	    job_is_cancelled(pool, row, root->generation)) {
+		job_end(w, root, JOB_CANCELLED, 0);
 		return;
 	}
 	/* Or the dispatcher has seen to it since the verdict began, and forgotten it. */
 	over = deadline_is_over(pool, row, root->generation, root->started_ns);
-	verdict = verdict_get(pool, row);
+	verdict = abort_get(pool, row);
 	if (over || verdict.outcome) {
-		root_end(w, root, verdict.outcome ? verdict.outcome : JOB_EXPIRED, verdict.code);
+		job_end(w, root, verdict.outcome ? verdict.outcome : JOB_EXPIRED, verdict.code);
 		return;
 	}
 	r = fair_place(pool->fair, row) == FAIR_NOWHERE
 		  ? -EINVAL
-		  : record_load(&root->record, &pool->modules, &pool->permit, client, root->job,
-				&w->engine.cache, &root->fk.top);
+		  : input_load(&root->record, &pool->modules, &pool->permission, client, root->job,
+			       &w->engine.cache, &root->fk.top);
 	/* That there is no memory for it now is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
-		add_relaxed(&pool->board->clients[root_slot(root)].refused, 1);
+		add_relaxed(&pool->board->clients[job_slot(root)].refused, 1);
 		COUNT(w, refused);
 	}
 	if (r < 0) {
-		root_end(w, root, JOB_FAILED, r);
+		job_end(w, root, JOB_FAILED, r);
 		return;
 	}
 	export = root->record.task->export;
-	FK_CRASH(root_loaded);
-	root_name_task(pool, row, root->record.index);
+	FK_CRASH(job_loaded);
+	job_name_task(pool, row, root->record.index);
 	board_show_task(pool->board, row, root->record.index);
-	trace_task(w, root_slot(root), row, root->started_ns - root->drained_ns);
+	trace_task(w, job_slot(root), row, root->started_ns - root->drained_ns);
 	/* With nothing below there is no frame that would want to be told. */
 	if (w->engine.fk.bottom == w->engine.frames.entries)
 		w->engine.fk.unwinds = 0;
@@ -207,11 +207,12 @@ void root_run(struct worker *w, uint32_t row)
 	w->engine.fk.child = export->task;
 	if (pool->mode.profile)
 		profile_begin(pool->mode.profile, &root->fk);
-	/* In a long leaf of its own, what waits below is to be had by others: strand_expose(). */
+	/* In a long leaf of its own, what waits below is to be had by others:
+	 * strand_publish_from_signal(). */
 	fk_enter(&w->engine.fk, (uintptr_t)&root->fk);
 	export->enter(&w->engine.fk, w->engine.fk.sp, root->record.result, root->record.args);
 	fk_enter(&w->engine.fk, 0);
 	w->engine.fk.sp = (char *)root;
 	/* Here the strand was never left: the same worker, the same stack. */
-	root_done(w, root);
+	job_done(w, root);
 }

@@ -8,6 +8,6 @@
 struct worker;
 
 /* Starts the queued job of this row on the worker, and ends it unless its strand was left. */
-void root_run(struct worker *worker, uint32_t row);
+void job_run(struct worker *worker, uint32_t row);
 
 #endif

@@ -205,7 +205,7 @@ bool intake_decline(struct worker *w, uint32_t row)
 	bool declines;
 
 	fair_lock(fair);
-	declines = halt_declines(&w->pool->halt);
+	declines = shutdown_declines(&w->pool->shutdown);
 	if (declines)
 		fair_return(fair, rows, 1 + intake_take_back(w, rows + 1), clock_ns());
 	fair_unlock(fair);

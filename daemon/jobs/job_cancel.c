@@ -16,7 +16,7 @@
 #define DEADLINE_TURNS 4u /* rounds of DEADLINE_SOME at most in a call */
 
 /* Ends a job that waits in a queue. False: it is in hand. */
-static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+static bool job_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
 	struct fair *fair = pool->fair;
 	struct ledger_row now;
@@ -28,7 +28,7 @@ static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uin
 	cut = now.generation == generation && now.state == LEDGER_QUEUED && fair_cut(fair, row);
 	fair_unlock(fair);
 	if (cut)
-		root_drop(pool, row, outcome, 0);
+		job_drop(pool, row, outcome, 0);
 	return cut;
 }
 
@@ -37,19 +37,19 @@ static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uin
  * to it that it winds down if it runs. False: it is in hand, and the caller comes again. The
  * dispatcher.
  */
-static bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation)
+static bool job_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);
-	uint32_t outcome = root_is_cancelled(pool, row, generation) ? JOB_CANCELLED : JOB_EXPIRED;
+	uint32_t outcome = job_is_cancelled(pool, row, generation) ? JOB_CANCELLED : JOB_EXPIRED;
 
 	if (now.generation != generation)
 		return true;
 	if (now.state == LEDGER_QUEUED)
-		return root_forgo(pool, row, generation, outcome);
-	return now.state != LEDGER_RUNNING || verdict_set(pool, row, generation, outcome);
+		return job_forgo(pool, row, generation, outcome);
+	return now.state != LEDGER_RUNNING || abort_set(pool, row, generation, outcome);
 }
 
-void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
+void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	/* Relaxed: a row that is passed here and is of the generation before has the job in a ring
 	 * still, or will never have it: the mark waits for that generation. */
@@ -60,8 +60,8 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	if (!later && !(queued && generation == now.generation))
 		return;
 	cancel_mark(&pool->rows.cancels[row], generation);
-	FK_CRASH(root_cancelling);
-	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
+	FK_CRASH(job_cancelling);
+	(void)abort_set(pool, row, generation, JOB_CANCELLED);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which
 	 * makes the row QUEUED, and drain_admit(), which looks at the mark: one sees the other. */
 	now = ledger_unpack(
@@ -69,7 +69,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	if (now.generation != generation) {
 		over = job_is_later(now.generation, generation);
 	} else if (now.state == LEDGER_QUEUED) {
-		if (!root_forgo(pool, row, generation, JOB_CANCELLED))
+		if (!job_forgo(pool, row, generation, JOB_CANCELLED))
 			deadline_watch(pool, row, generation);
 	} else {
 		over = now.state != LEDGER_RUNNING;
@@ -91,7 +91,7 @@ uint64_t deadlines_check(struct pool *pool)
 	for (uint32_t i = 0; i < DEADLINE_TURNS && n == DEADLINE_SOME; i++) {
 		n = deadlines_due(all, now, jobs);
 		for (uint32_t k = 0; k < n; k++)
-			if (root_is_over(pool, jobs[k].row, jobs[k].generation))
+			if (job_is_over(pool, jobs[k].row, jobs[k].generation))
 				deadline_forget(all, &jobs[k]);
 	}
 	return deadlines_next(all);

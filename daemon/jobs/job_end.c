@@ -23,7 +23,7 @@
 #include "shm/watch.h"
 
 /* What a job ends with. */
-struct root_end {
+struct job_end {
 	uint32_t row;
 	uint32_t generation;
 	uint32_t outcome;
@@ -36,7 +36,7 @@ struct root_end {
 
 /* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
  * was accepted in the meantime (drain_accept()). */
-static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
+static void job_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 {
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[at];
 	uint64_t finishing = load_relaxed(word);
@@ -49,13 +49,13 @@ static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
+bool job_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	return cancel_is_marked(&pool->rows.cancels[row], generation);
 }
 
 /* What its tenant is told of a job that ends; its row is FINISHING. */
-static void root_count_time(struct pool *pool, uint32_t tenant, const struct root_end *end)
+static void job_count_time(struct pool *pool, uint32_t tenant, const struct job_end *end)
 {
 	if (end->worker == UINT32_MAX)
 		/* Relaxed: a statistic. */
@@ -67,27 +67,27 @@ static void root_count_time(struct pool *pool, uint32_t tenant, const struct roo
 }
 
 /* Gives the job its outcome; the row is in the caller's hand. True if it has woken who waited. */
-static bool root_finish(struct pool *pool, const struct root_end *end)
+static bool job_end_row(struct pool *pool, const struct job_end *end)
 {
-	struct registry_client *client = registry_of(pool, end->row);
+	struct client_entry *client = clients_of(pool, end->row);
 	struct job *job = &client->jobs[end->row % pool->max_jobs];
-	struct board_client *board = &pool->board->clients[registry_slot(&pool->registry, client)];
+	struct board_client *board = &pool->board->clients[clients_slot(&pool->clients, client)];
 	struct watch *watch = watch_of(client->groups);
 	struct group *group;
 	uint32_t told;
 	bool woke = false;
 
-	/* ORDER job/reuse [J2]: release, as in root_done(). */
+	/* ORDER job/reuse [J2]: release, as in job_done(). */
 	fence_release();
 	store_relaxed(&job->code, end->code);
 	store_relaxed(&job->signo, 0);
 	store_relaxed(&job->worker, end->worker);
 	store_relaxed(&job->started_ns, end->started_ns);
 	store_relaxed(&job->ended_ns, end->ended_ns);
-	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
-	FK_CRASH(root_finishing);
-	root_count_time(pool, client->tenant, end);
-	FK_CRASH(root_timed);
+	job_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
+	FK_CRASH(job_finishing);
+	job_count_time(pool, client->tenant, end);
+	FK_CRASH(job_timed);
 	deadline_remove(pool, end->row);
 
 	add_relaxed(&board->jobs, 1);
@@ -97,34 +97,34 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	if (end->outcome != JOB_DONE)
 		add_relaxed(&board->failed, 1);
 	group = group_of(client->groups, load_relaxed(&job->group));
-	if (root_is_cancelled(pool, end->row, end->generation))
+	if (job_is_cancelled(pool, end->row, end->generation))
 		store_relaxed(&pool->rows.cancels[end->row], 0);
 	told = job_finish(job, end->generation, end->outcome);
 	if (told) {
-		FK_CRASH(root_ended);
+		FK_CRASH(job_ended);
 		if (told & JOB_WAITER)
 			futex_wake(&job->state, INT32_MAX);
 		if (told & JOB_WATCHED && watch_end(watch)) {
-			FK_CRASH(root_watched);
+			FK_CRASH(job_watched);
 			futex_wake(&watch->ended, INT32_MAX);
 		}
 		woke = true;
 	}
-	FK_CRASH(root_told);
+	FK_CRASH(job_told);
 	if (group && group_done(group, 1)) {
-		FK_CRASH(root_counted);
+		FK_CRASH(job_counted);
 		futex_wake(&group->word, INT32_MAX);
 		woke = true;
 	}
-	FK_CRASH(root_woken);
-	root_free_row(pool, end->row, end->generation);
-	FK_CRASH(root_freed);
-	registry_put(pool, client);
+	FK_CRASH(job_woken);
+	job_free_row(pool, end->row, end->generation);
+	FK_CRASH(job_freed);
+	clients_put(pool, client);
 	return woke;
 }
 
 /* A job ends here that began with the task that its row names, if it came to one. */
-static void root_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
+static void job_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 {
 	uint32_t task = ledger_row(w->pool->arena, row).task;
 	struct board_load *load;
@@ -136,11 +136,11 @@ static void root_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 	times_add(&load->run_ns, run_ns);
 }
 
-void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
+void job_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
 {
 	bool begun = ledger_row(w->pool->arena, root->row).task;
 	uint64_t now = clock_ns();
-	struct root_end end = {
+	struct job_end end = {
 		.row = root->row,
 		.generation = root->generation,
 		.outcome = outcome,
@@ -152,23 +152,23 @@ void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t cod
 	};
 
 	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
-	root_count_task(w, root->row, end.ended_ns - end.started_ns);
-	trace_job_end(w, root_slot(root), root->row, outcome, code, end.ended_ns - end.started_ns);
+	job_count_task(w, root->row, end.ended_ns - end.started_ns);
+	trace_job_end(w, job_slot(root), root->row, outcome, code, end.ended_ns - end.started_ns);
 	if (outcome == JOB_DONE)
 		COUNT(w, jobs_done);
 	else
 		COUNT(w, jobs_failed);
 	/* A wake takes as long as there are waiters: that is not the next job's time. */
-	if (root_finish(root->pool, &end))
+	if (job_end_row(root->pool, &end))
 		w->job.since = clock_ns();
 	worker_set_job(w, WORKER_NO_JOB);
 }
 
-void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
+void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 {
-	struct job *job = &registry_of(pool, row)->jobs[row % pool->max_jobs];
+	struct job *job = &clients_of(pool, row)->jobs[row % pool->max_jobs];
 	uint64_t now = clock_ns();
-	struct root_end end = {
+	struct job_end end = {
 		.row = row,
 		.generation = ledger_row(pool->arena, row).generation,
 		.outcome = outcome,
@@ -179,8 +179,8 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 		.ended_ns = now,
 	};
 
-	FK_CRASH(root_dropping);
+	FK_CRASH(job_dropping);
 	/* Relaxed: a statistic. */
 	add_relaxed(&pool->board->counters[BOARD_POOL].dropped, 1);
-	(void)root_finish(pool, &end);
+	(void)job_end_row(pool, &end);
 }

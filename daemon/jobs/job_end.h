@@ -20,24 +20,24 @@ struct worker;
 struct root {
 	struct fk_frame fk;
 	struct pool *pool;
-	struct registry_client *client;
+	struct client_entry *client;
 	struct job *job;
 	uint32_t row;
 	uint32_t generation;
 	uint64_t drained_ns;
 	uint64_t started_ns;
-	struct record record; /* from its record_load() on */
+	struct record record; /* from its input_load() on */
 };
 
 /* The slot of its client. */
-static inline uint32_t root_slot(const struct root *root)
+static inline uint32_t job_slot(const struct root *root)
 {
-	return registry_slot(&root->pool->registry, root->client);
+	return clients_slot(&root->pool->clients, root->client);
 }
 
 /* Writes the state of a row that the caller has in hand. */
-static inline void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
-				uint32_t worker)
+static inline void job_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
+			       uint32_t worker)
 {
 	struct ledger_row row = ledger_row(pool->arena, at);
 
@@ -54,13 +54,13 @@ static inline void root_set_row(struct pool *pool, uint32_t at, uint32_t state, 
  * Gives a job that was started its outcome: the root is gone after it, and the worker runs none. A
  * job has run for 0 ns if and only if its task was not begun: its code is the pool's then.
  */
-void root_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
+void job_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
 
 /* Ends a job that nobody has started, with this outcome; its row is in the caller's hand, and
  * counts as given in fair_queue.c. Any thread. */
-void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
+void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
 
 /* This generation of the row's job is wanted to end. After it was made QUEUED. */
-bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation);
+bool job_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation);
 
 #endif

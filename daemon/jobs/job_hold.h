@@ -6,9 +6,9 @@
 struct pool;
 
 /* No job is started from now on. */
-void halt_begin(struct pool *pool);
+void shutdown_begin(struct pool *pool);
 
-/* Jobs are started again. After halt_begin(). */
-void halt_end(struct pool *pool);
+/* Jobs are started again. After shutdown_begin(). */
+void shutdown_end(struct pool *pool);
 
 #endif

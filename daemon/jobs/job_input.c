@@ -9,36 +9,36 @@
 #include "common/util.h"
 #include "shm/ref.h"
 
-#define RECORD_ALIGN 16u /* of a copy, as malloc() has it */
-#define RECORD_SMALL (RECORD_ROOM - RECORD_ALIGN)
+#define INPUT_ALIGN 16u /* of a copy, as malloc() has it */
+#define INPUT_SMALL (INPUT_ROOM - INPUT_ALIGN)
 
 /* AddressSanitizer knows what malloc() gives, and is told of copies: behind each is a fence. */
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
-#define RECORD_FENCE	   16u
-#define record_fence(p, n) ASAN_POISON_MEMORY_REGION(p, n)
-#define record_open(p, n)  ASAN_UNPOISON_MEMORY_REGION(p, n)
+#define INPUT_FENCE	  16u
+#define input_fence(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define input_open(p, n)  ASAN_UNPOISON_MEMORY_REGION(p, n)
 #else
-#define RECORD_FENCE	   0u
-#define record_fence(p, n) ((void)(p), (void)(n))
-#define record_open(p, n)  ((void)(p), (void)(n))
+#define INPUT_FENCE	  0u
+#define input_fence(p, n) ((void)(p), (void)(n))
+#define input_open(p, n)  ((void)(p), (void)(n))
 #endif
 
-static const struct signature_item *record_item(const struct record *record, uint32_t i)
+static const struct signature_item *input_item(const struct record *record, uint32_t i)
 {
 	return &record->task->signature.args[i];
 }
 
 /* A reference among the arguments, of whichever type: a struct job_ref until it is resolved. */
-static struct fk_iobuf *record_buf(struct record *record, uint32_t i)
+static struct fk_iobuf *input_buf(struct record *record, uint32_t i)
 {
-	return (struct fk_iobuf *)((char *)record->args + record_item(record, i)->offset);
+	return (struct fk_iobuf *)((char *)record->args + input_item(record, i)->offset);
 }
 
 /* A string always is: it ends with a NUL, which the client could write over. */
-static bool record_is_copied(const struct record *record, uint32_t i)
+static bool input_is_copied(const struct record *record, uint32_t i)
 {
-	uint8_t type = record_item(record, i)->type;
+	uint8_t type = input_item(record, i)->type;
 
 	return type == SIGNATURE_STR ||
 	       (signature_is_buffer(type) &&
@@ -46,23 +46,23 @@ static bool record_is_copied(const struct record *record, uint32_t i)
 }
 
 /* Bytes of the copy of so many; a string has its NUL behind it. */
-static uint64_t record_length(const struct record *record, uint32_t i, uint64_t size)
+static uint64_t input_length(const struct record *record, uint32_t i, uint64_t size)
 {
-	return size + (record_item(record, i)->type == SIGNATURE_STR);
+	return size + (input_item(record, i)->type == SIGNATURE_STR);
 }
 
 /* Bytes from there to the next one; an empty buffer is somewhere, too. */
-static uint64_t record_space(const struct record *record, uint32_t i, uint64_t size)
+static uint64_t input_space(const struct record *record, uint32_t i, uint64_t size)
 {
-	uint64_t length = record_length(record, i, size);
+	uint64_t length = input_length(record, i, size);
 
-	return align_up(max(length, UINT64_C(1)), RECORD_ALIGN) + RECORD_FENCE;
+	return align_up(max(length, UINT64_C(1)), INPUT_ALIGN) + INPUT_FENCE;
 }
 
 /* Which task it is, and its packed arguments. */
-static int record_check(struct record *record, const struct modules *modules,
-			const struct permit *permit, const struct registry_client *client,
-			struct job *job)
+static int input_check(struct record *record, const struct modules *modules,
+		       const struct permission *permit, const struct client_entry *client,
+		       struct job *job)
 {
 	uint32_t index = load_relaxed(&job->task);
 	uint32_t args_size = load_relaxed(&job->args_size);
@@ -81,7 +81,7 @@ static int record_check(struct record *record, const struct modules *modules,
 		return -ENOENT;
 	if (state != MODULE_CALLABLE || record->task->hash != hash)
 		return -ESTALE;
-	r = permit_check(permit, client->denied, client->tenant, index);
+	r = permission_check(permit, client->denied, client->tenant, index);
 	if (r < 0)
 		return r;
 	if (args_size != record->task->signature.args_size)
@@ -91,14 +91,14 @@ static int record_check(struct record *record, const struct modules *modules,
 }
 
 /* Makes addresses of references. *ret_size: bytes of all copies. */
-static int record_resolve(struct record *record, const struct registry_client *client,
-			  uint64_t *ret_size)
+static int input_resolve(struct record *record, const struct client_entry *client,
+			 uint64_t *ret_size)
 {
 	uint64_t size = 0;
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
-		uint8_t type = record_item(record, i)->type;
-		struct fk_iobuf *buf = record_buf(record, i);
+		uint8_t type = input_item(record, i)->type;
+		struct fk_iobuf *buf = input_buf(record, i);
 		struct job_ref ref;
 		void *data;
 
@@ -111,49 +111,49 @@ static int record_resolve(struct record *record, const struct registry_client *c
 			return -EFAULT;
 		*buf = (struct fk_iobuf){ .data = data, .size = ref.size };
 		/* Twelve of LIMIT_HEAP at most. */
-		if (record_is_copied(record, i))
-			size += record_space(record, i, ref.size);
+		if (input_is_copied(record, i))
+			size += input_space(record, i, ref.size);
 	}
 	*ret_size = size;
 	return 0;
 }
 
-static void record_copy_in(struct record *record)
+static void input_copy_in(struct record *record)
 {
 	char *at = record->copies;
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
-		struct fk_iobuf *buf = record_buf(record, i);
+		struct fk_iobuf *buf = input_buf(record, i);
 		uint64_t length, space;
 
-		if (!record_is_copied(record, i))
+		if (!input_is_copied(record, i))
 			continue;
-		length = record_length(record, i, buf->size);
-		space = record_space(record, i, buf->size);
+		length = input_length(record, i, buf->size);
+		space = input_space(record, i, buf->size);
 		record->originals[i] = buf->data;
 		memcpy(at, buf->data, buf->size);
 		if (length > buf->size)
 			at[buf->size] = '\0';
-		record_fence(at + length, space - length);
+		input_fence(at + length, space - length);
 		buf->data = at;
 		at += space;
 	}
 }
 
-int record_load(struct record *record, const struct modules *modules, const struct permit *permit,
-		const struct registry_client *client, struct job *job, struct stack_cache *cache,
-		char **top)
+int input_load(struct record *record, const struct modules *modules,
+	       const struct permission *permit, const struct client_entry *client, struct job *job,
+	       struct stack_cache *cache, char **top)
 {
-	char *small = (char *)align_up((uintptr_t)*top, RECORD_ALIGN);
+	char *small = (char *)align_up((uintptr_t)*top, INPUT_ALIGN);
 	int r;
 
 	record->size = 0;
-	r = record_check(record, modules, permit, client, job);
+	r = input_check(record, modules, permit, client, job);
 	if (r == 0)
-		r = record_resolve(record, client, &record->size);
+		r = input_resolve(record, client, &record->size);
 	if (r < 0 || !record->size)
 		return r;
-	if (record->size <= RECORD_SMALL) {
+	if (record->size <= INPUT_SMALL) {
 		record->copies = small;
 		*top = small + record->size;
 	} else {
@@ -161,41 +161,41 @@ int record_load(struct record *record, const struct modules *modules, const stru
 		if (!record->copies)
 			return -ENOMEM;
 	}
-	record_copy_in(record);
+	input_copy_in(record);
 	return 0;
 }
 
-static bool record_is_written_back(const struct record *record, uint32_t i)
+static bool input_is_written_back(const struct record *record, uint32_t i)
 {
-	return record_item(record, i)->type == SIGNATURE_IOBUF && record_is_copied(record, i);
+	return input_item(record, i)->type == SIGNATURE_IOBUF && input_is_copied(record, i);
 }
 
-bool record_has_changes(const struct record *record)
+bool input_has_changes(const struct record *record)
 {
 	/* Most have no copies at all. */
 	for (uint32_t i = 0; record->size && i < record->task->signature.n_args; i++)
-		if (record_is_written_back(record, i))
+		if (input_is_written_back(record, i))
 			return true;
 	return false;
 }
 
-void record_write_back(struct record *record)
+void input_write_back(struct record *record)
 {
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
-		const struct fk_iobuf *buf = record_buf(record, i);
+		const struct fk_iobuf *buf = input_buf(record, i);
 
-		if (!record_is_written_back(record, i))
+		if (!input_is_written_back(record, i))
 			continue;
 		FK_CRASH(record_copying);
 		memcpy(record->originals[i], buf->data, buf->size);
 	}
 }
 
-void record_unload(struct record *record, struct stack_cache *cache)
+void input_unload(struct record *record, struct stack_cache *cache)
 {
 	if (!record->size)
 		return;
-	record_open(record->copies, record->size);
-	if (record->size > RECORD_SMALL)
+	input_open(record->copies, record->size);
+	if (record->size > INPUT_SMALL)
 		stack_lump_put(cache, record->copies, record->size);
 }

@@ -8,13 +8,13 @@
  *   the client's own memory. And the way back, when the task has done its work.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   job.c: record_load() on the worker that starts the job, the others on the one that ends it;
+ *   job.c: input_load() on the worker that starts the job, the others on the one that ends it;
  *   both run the job by then (stack_bill()).
  *
  * INVARIANTS
  *   I1. Every word of the record is loaded once, checked, and used from the copy.
  *   I2. All copies of a job are one block of the arena, which is on the job's account as long as it
- *       is there (stacklet.h, I3). What fits into RECORD_ROOM stands behind the root's frame
+ *       is there (stacklet.h, I3). What fits into INPUT_ROOM stands behind the root's frame
  *       instead, on the first stacklet of its stack, and costs nothing.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -31,7 +31,7 @@
 #include "daemon/core/clients.h"
 #include "daemon/core/stacklet.h"
 
-#define RECORD_ROOM 1024u /* bytes behind the root's frame */
+#define INPUT_ROOM 1024u /* bytes behind the root's frame */
 
 struct record {
 	const struct module_task *task;
@@ -49,20 +49,20 @@ struct record {
  * -ESTALE (no such task, or another by now), -EACCES or -EKEYREVOKED (refused: task_permission.h),
  * -EINVAL (arguments of another size), -EFAULT (a bad reference), -ENOMEM (the job may not have so
  * much); then nothing is held.
- * top: the end of the root's frame, with RECORD_ROOM bytes free behind it; set to where its
+ * top: the end of the root's frame, with INPUT_ROOM bytes free behind it; set to where its
  * children may begin.
  */
-int record_load(struct record *record, const struct modules *modules, const struct permit *permit,
-		const struct registry_client *client, struct job *job, struct stack_cache *cache,
-		char **top);
+int input_load(struct record *record, const struct modules *modules,
+	       const struct permission *permit, const struct client_entry *client, struct job *job,
+	       struct stack_cache *cache, char **top);
 
 /* True if there are copies that the task may have changed, and that the client is to see. */
-bool record_has_changes(const struct record *record);
+bool input_has_changes(const struct record *record);
 
 /* Writes these back into the client's heap. The job's row is COPYING (shm/ledger.h, I6). */
-void record_write_back(struct record *record);
+void input_write_back(struct record *record);
 
 /* Gives the copies back. */
-void record_unload(struct record *record, struct stack_cache *cache);
+void input_unload(struct record *record, struct stack_cache *cache);
 
 #endif

@@ -39,7 +39,7 @@ int intake_init(struct pool *pool)
 	fair->cpu = intake_cpu;
 	fair->cpu_context = pool;
 	if (r == 0)
-		r = registry_init(pool);
+		r = clients_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
 		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].job.account);
 	return r;
@@ -47,7 +47,7 @@ int intake_init(struct pool *pool)
 
 void intake_fini(struct pool *pool)
 {
-	registry_fini(pool);
+	clients_fini(pool);
 	fair_fini(pool->fair);
 }
 
@@ -55,7 +55,7 @@ void intake_fini(struct pool *pool)
 static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 {
 	struct tenant_segment *segment;
-	int r = registry_map_tenant(pool, slot, fd, &segment);
+	int r = clients_map_tenant(pool, slot, fd, &segment);
 
 	if (r < 0)
 		return r;
@@ -63,46 +63,46 @@ static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 		struct ledger_ring *side = &pool->arena->rings[slot][i];
 
 		ring_take_over(&segment->rings[i], load_relaxed(&side->head));
-		requeue_settle_ring(pool, slot, &segment->rings[i], side);
+		requeue_place_ring(pool, slot, &segment->rings[i], side);
 	}
-	registry_show_tenant(pool, slot, segment);
+	clients_show_tenant(pool, slot, segment);
 	return 0;
 }
 
 int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 {
-	struct registry_tenant *tenant;
+	struct tenant_entry *tenant;
 
 	if (slot >= LIMIT_TENANTS)
 		return -EINVAL;
-	tenant = &pool->registry.tenants[slot];
+	tenant = &pool->clients.tenants[slot];
 	fair_add_tenant(pool->fair, slot, weight);
 	/* The manager says it before each client. Not again as long as there is one that was told
 	 * the contrary, or will be (clients.h, I4). */
-	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
+	if (tenant->told && (!tenant->error || clients_is_peopled(pool, slot)))
 		return tenant->error;
 	tenant->told = true;
 	tenant->error = intake_map_tenant(pool, slot, fd);
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
-		if (pool->registry.clients[i].tenant != slot)
+		if (pool->clients.clients[i].tenant != slot)
 			continue;
 		requeue_push(pool, i);
 		if (tenant->error)
-			registry_strand(pool, i, tenant->error);
+			clients_orphan(pool, i, tenant->error);
 	}
 	intake_wake_places(pool, NULL);
 	return tenant->error;
 }
 
 /* What the client may not call is known here, and shown to it. */
-static void intake_deny(struct pool *pool, struct registry_client *client, const uint64_t *rules)
+static void intake_deny(struct pool *pool, struct client_entry *client, const uint64_t *rules)
 {
-	uint64_t denied[PERMIT_WORDS];
+	uint64_t denied[PERMISSION_WORDS];
 
-	permit_deny(&pool->permit, &pool->modules, rules, denied);
+	permission_deny(&pool->permission, &pool->modules, rules, denied);
 	/* Relaxed: of one that comes the manager hears after that, and then the client; of others
-	 * see permit_check(). */
-	for (uint32_t i = 0; i < PERMIT_WORDS; i++) {
+	 * see permission_check(). */
+	for (uint32_t i = 0; i < PERMISSION_WORDS; i++) {
 		store_relaxed(&client->denied[i], denied[i]);
 		store_relaxed(&client->segment->denied[i], denied[i]);
 	}
@@ -110,11 +110,11 @@ static void intake_deny(struct pool *pool, struct registry_client *client, const
 
 void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, const uint64_t *rules)
 {
-	struct registry_client *client;
+	struct client_entry *client;
 
 	if (slot >= pool->max_clients)
 		return;
-	client = &pool->registry.clients[slot];
+	client = &pool->clients.clients[slot];
 	/* Relaxed: this thread makes clients live, and ends them. */
 	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
 		intake_deny(pool, client, rules);
@@ -123,33 +123,33 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
 {
 	uint32_t slot = newcomer->slot, tenant = newcomer->tenant;
-	const struct registry_tenant *t;
+	const struct tenant_entry *t;
 	int r;
 
 	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
-	t = &pool->registry.tenants[tenant];
+	t = &pool->clients.tenants[tenant];
 	/* ORDER client/live [K1]: acquire, who had the slot before is done with the fields. Pairs
-	 * with registry_release(). */
-	if (atomic_load_explicit(&pool->registry.clients[slot].state, memory_order_acquire) !=
+	 * with clients_release(). */
+	if (atomic_load_explicit(&pool->clients.clients[slot].state, memory_order_acquire) !=
 	    CLIENT_NONE)
 		return -EBUSY;
 	/* A new pool may hear of the client first, and of its tenant after. */
 	fair_add_tenant(pool->fair, tenant, newcomer->weight);
-	r = registry_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
+	r = clients_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
-	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
+	intake_deny(pool, &pool->clients.clients[slot], newcomer->rules);
 	/* Relaxed: this thread sets it. */
 	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
-	if (t->error && !pool->registry.clients[slot].n_requeued) {
+	if (t->error && !pool->clients.clients[slot].n_requeued) {
 		fair_remove_client(pool->fair, slot);
-		registry_unmap_client(pool, slot);
+		clients_unmap_client(pool, slot);
 		return t->error;
 	}
-	registry_show_client(pool, slot);
+	clients_show_client(pool, slot);
 	FK_CRASH(client_shown);
 	/* Else when the tenant comes. */
 	if (t->told) {
@@ -157,7 +157,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 		intake_wake_places(pool, NULL);
 	}
 	if (t->error)
-		registry_strand(pool, slot, t->error);
+		clients_orphan(pool, slot, t->error);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ static uint32_t intake_cut(struct pool *pool, uint32_t client)
 	n = fair_cut_client(fair, client, rows, INTAKE_CUT);
 	fair_unlock(fair);
 	for (uint32_t i = 0; i < n; i++)
-		root_drop(pool, rows[i], JOB_CANCELLED, 0);
+		job_drop(pool, rows[i], JOB_CANCELLED, 0);
 	return n;
 }
 
@@ -179,23 +179,23 @@ enum intake_left intake_release(struct pool *pool)
 {
 	enum intake_left left = INTAKE_NONE;
 
-	if (!load_relaxed(&pool->registry.n_leaving))
+	if (!load_relaxed(&pool->clients.n_leaving))
 		return left;
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
-		struct registry_client *client = &pool->registry.clients[i];
+		struct client_entry *client = &pool->clients.clients[i];
 		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
-		 * registry_gone(). */
+		 * clients_gone(). */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
 
 		if (state == CLIENT_LIVE)
-			registry_tell_stranded(pool, client);
+			clients_tell_orphans(pool, client);
 		if (state != CLIENT_DYING)
 			continue;
 		if (intake_cut(pool, i) == INTAKE_CUT)
 			left = INTAKE_MORE;
-		if (registry_is_over(pool, client)) {
+		if (clients_is_over(pool, client)) {
 			fair_remove_client(pool->fair, i);
-			registry_release(pool, client);
+			clients_release(pool, client);
 		} else if (left == INTAKE_NONE) {
 			left = INTAKE_SOME;
 		}

@@ -32,7 +32,7 @@ struct intake_newcomer {
 	uint32_t tenant;
 	uint32_t weight;	     /* of its tenant, from now on */
 	uint32_t n_jobs;	     /* records in its table */
-	uint64_t rules[PROTO_RULES]; /* of the option tasks: permit_deny() */
+	uint64_t rules[PROTO_RULES]; /* of the option tasks: permission_deny() */
 };
 
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client
@@ -41,7 +41,8 @@ struct intake_newcomer {
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
 int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
 
-/* A live client may call other tasks from now on: permit_deny(). Of any other nothing changes. */
+/* A live client may call other tasks from now on: permission_deny(). Of any other nothing
+ * changes. */
 void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
 		      const uint64_t *rules);
 

@@ -21,9 +21,9 @@ bool intake_mine(struct worker *w)
 	return fair_waits(fair, FAIR_WORKER(w->index)) || fair_waits(fair, FAIR_GROUP(w->group));
 }
 
-bool intake_glance(struct worker *w)
+bool intake_scan_some(struct worker *w)
 {
-	return fair_queued(w->pool->fair) || intake_mine(w) || drain_glance(w);
+	return fair_queued(w->pool->fair) || intake_mine(w) || drain_scan_some(w);
 }
 
 bool intake_is_empty(struct pool *pool)
@@ -31,7 +31,7 @@ bool intake_is_empty(struct pool *pool)
 	if (!drain_is_empty(pool))
 		return false;
 	for (uint32_t i = 0; i < pool->max_clients; i++)
-		if (load_relaxed(&pool->registry.clients[i].active))
+		if (load_relaxed(&pool->clients.clients[i].active))
 			return false;
 	/* A consumer that has left a ring since has set its bit before, if it left something. */
 	return !drain_rings_pending(pool);

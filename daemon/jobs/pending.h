@@ -15,8 +15,8 @@ bool intake_pending(struct pool *pool);
 /* True if a job is queued that only this worker may start, or only its group. Owner. */
 bool intake_mine(struct worker *worker);
 
-/* Both, but of the tenants only DRAIN_GLANCE, others each time: for one who will look again. */
-bool intake_glance(struct worker *worker);
+/* Both, but of the tenants only DRAIN_SCAN_SOME, others each time: for one who will look again. */
+bool intake_scan_some(struct worker *worker);
 
 /* True if nobody has any work left for a pool that drains (clients.h, I2). */
 bool intake_is_empty(struct pool *pool);

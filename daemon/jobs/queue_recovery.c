@@ -14,7 +14,7 @@
 
 void requeue_find(struct pool *pool, uint32_t slot)
 {
-	struct registry_client *c = &pool->registry.clients[slot];
+	struct client_entry *c = &pool->clients.clients[slot];
 	struct board_client *board = &pool->board->clients[slot];
 	uint32_t first = slot * pool->max_jobs;
 	struct drain drain = { .pool = pool };
@@ -33,17 +33,17 @@ void requeue_find(struct pool *pool, uint32_t slot)
 	c->n_requeued = c->to_settle = drain.n;
 }
 
-void requeue_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
-			 struct ledger_ring *side)
+void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
+			struct ledger_ring *side)
 {
 	uint64_t head = load_relaxed(&side->head);
-	struct registry_client *client;
+	struct client_entry *client;
 	uint32_t payload, slot, first, next;
 
 	if (ring_peek(ring, head, &payload) != RING_OK)
 		return;
 	slot = ring_payload_client(payload);
-	client = &pool->registry.clients[slot];
+	client = &pool->clients.clients[slot];
 	if (slot >= pool->max_clients || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload))
 		return;
@@ -71,7 +71,7 @@ void requeue_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 
 void requeue_push(struct pool *pool, uint32_t slot)
 {
-	struct registry_client *client = &pool->registry.clients[slot];
+	struct client_entry *client = &pool->clients.clients[slot];
 
 	if (!client->n_requeued)
 		return;

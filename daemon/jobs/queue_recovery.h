@@ -10,7 +10,7 @@
  *       is off the ring: once it has ended its record may be another job's, with another next, and
  *       be half filled. Within a pool that is so because what a drain takes is queued after it. Of
  *       what the last pool had QUEUED nothing is queued in this one before the words at the heads
- *       of its tenant's rings were put on by what is QUEUED of their chains: requeue_settle_ring().
+ *       of its tenant's rings were put on by what is QUEUED of their chains: requeue_place_ring().
  *       Only those: a pool that dies is at work on the head's word, those behind it are whole.
  *   I2. Where the rings cannot be mapped nobody looks at them while a client of that time is there,
  *       and what is QUEUED runs (clients.h, I4).
@@ -38,8 +38,8 @@ void requeue_find(struct pool *pool, uint32_t client);
  * ring. Chains that are rings, or lead into each other, end all the same: an honest client has each
  * of its QUEUED rows in one chain at most, so there are no more steps than such rows.
  */
-void requeue_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
-			 struct ledger_ring *side);
+void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
+			struct ledger_ring *side);
 
 /* Queues what requeue_find() found: the rings are in order, or will never be looked at. */
 void requeue_push(struct pool *pool, uint32_t client);

@@ -35,7 +35,7 @@ static uint32_t drain_summary_words(struct pool *pool)
 
 static bool drain_tenant_pending(struct pool *pool, uint32_t slot)
 {
-	struct tenant_segment *tenant = registry_segment(pool, slot);
+	struct tenant_segment *tenant = clients_segment(pool, slot);
 
 	for (uint32_t k = 0; tenant && k < drain_summary_words(pool); k++)
 		if (drain_summary(pool, tenant, k))
@@ -45,28 +45,28 @@ static bool drain_tenant_pending(struct pool *pool, uint32_t slot)
 
 bool drain_rings_pending(struct pool *pool)
 {
-	for (uint32_t k = 0; k < REGISTRY_WORDS; k++)
-		for (uint64_t left = registry_tenants(pool, k); left; left &= left - 1)
+	for (uint32_t k = 0; k < CLIENTS_WORDS; k++)
+		for (uint64_t left = clients_tenants(pool, k); left; left &= left - 1)
 			if (drain_tenant_pending(pool, 64 * k + (uint32_t)__builtin_ctzll(left)))
 				return true;
 	return false;
 }
 
 /* All tenants that have clients, as of now. */
-static void drain_all_tenants(struct pool *pool, uint64_t ret_bits[REGISTRY_WORDS])
+static void drain_all_tenants(struct pool *pool, uint64_t ret_bits[CLIENTS_WORDS])
 {
-	for (uint32_t k = 0; k < REGISTRY_WORDS; k++)
-		ret_bits[k] = registry_tenants(pool, k);
+	for (uint32_t k = 0; k < CLIENTS_WORDS; k++)
+		ret_bits[k] = clients_tenants(pool, k);
 }
 
 /* The one of them that comes after this one, in turn, and takes it out; LIMIT_TENANTS if there is
  * none left. */
-static uint32_t drain_next_tenant(uint64_t bits[REGISTRY_WORDS], uint32_t slot)
+static uint32_t drain_next_tenant(uint64_t bits[CLIENTS_WORDS], uint32_t slot)
 {
 	uint32_t from = (slot + 1) % LIMIT_TENANTS;
 
-	for (uint32_t i = 0; i <= REGISTRY_WORDS; i++) {
-		uint32_t k = (from / 64 + i) % REGISTRY_WORDS;
+	for (uint32_t i = 0; i <= CLIENTS_WORDS; i++) {
+		uint32_t k = (from / 64 + i) % CLIENTS_WORDS;
 		uint64_t left = i == 0 ? bits[k] & UINT64_MAX << from % 64 : bits[k];
 
 		if (left) {
@@ -77,12 +77,12 @@ static uint32_t drain_next_tenant(uint64_t bits[REGISTRY_WORDS], uint32_t slot)
 	return LIMIT_TENANTS;
 }
 
-bool drain_glance(struct worker *w)
+bool drain_scan_some(struct worker *w)
 {
-	uint64_t bits[REGISTRY_WORDS];
+	uint64_t bits[CLIENTS_WORDS];
 
 	drain_all_tenants(w->pool, bits);
-	for (uint32_t i = 0; i < DRAIN_GLANCE; i++) {
+	for (uint32_t i = 0; i < DRAIN_SCAN_SOME; i++) {
 		uint32_t slot = drain_next_tenant(bits, w->roots.glance);
 
 		if (slot == LIMIT_TENANTS)
@@ -99,7 +99,7 @@ bool drain_is_empty(struct pool *pool)
 	if (drain_rings_pending(pool))
 		return false;
 	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
-		for (uint32_t i = 0; registry_segment(pool, t) && i < pool->n_workers; i++)
+		for (uint32_t i = 0; clients_segment(pool, t) && i < pool->n_workers; i++)
 			/* ORDER ring/consumer [R3]: acquire: who has let go has counted what it
 			 * took. Pairs with ledger_ring_leave(). */
 			if (atomic_load_explicit(&pool->arena->rings[t][i].consumer,
@@ -167,19 +167,19 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
 	 * deadline_watch() has a lock. */
 	if (unlikely(job_is_unwanted(job, generation)))
 		store_relaxed(&pool->rows.cancels[row], generation);
-	if (root_is_cancelled(pool, row, generation))
+	if (job_is_cancelled(pool, row, generation))
 		deadline_watch(pool, row, generation);
 	drain_link(drain, row, load_relaxed(&job->weight), drain_place(pool, place));
 }
 
 /* Takes a job off a ring: its row is QUEUED after it, or it is refused. The walk holds a use of the
  * client. Returns true if the row was accepted. */
-static bool drain_accept(struct drain *drain, struct registry_client *client, uint32_t index,
+static bool drain_accept(struct drain *drain, struct client_entry *client, uint32_t index,
 			 uint64_t now)
 {
 	struct pool *pool = drain->pool;
 	struct job *job = &client->jobs[index];
-	uint32_t slot = registry_slot(&pool->registry, client);
+	uint32_t slot = clients_slot(&pool->clients, client);
 	uint32_t row = slot * pool->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
 	uint64_t expected = load_relaxed(word);
@@ -191,7 +191,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 		.flags = flags & JOB_IDEMPOTENT ? LEDGER_FLAG_IDEMPOTENT : 0,
 	};
 
-	/* Once more if the row was freed at the same moment (root_free_row()). Two rings may hold
+	/* Once more if the row was freed at the same moment (job_free_row()). Two rings may hold
 	 * the same record at once: the one of the two words that comes second finds it QUEUED. */
 	do {
 		struct ledger_row old = ledger_unpack(expected);
@@ -206,7 +206,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 			return false;
 		}
 		/* ORDER cancel/accept [V2]: seq_cst, before the look at the mark of a cancel in
-		 * drain_admit(). Pairs with root_cancel(). */
+		 * drain_admit(). Pairs with job_cancel(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		word, &expected, ledger_pack(row_new), memory_order_seq_cst, memory_order_relaxed));
 	store_relaxed(&job->drained_ns, now);
@@ -216,19 +216,19 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 
 /* Walks the chain of one word, or goes on with it. Adds to *accepted. False: it was not over. The
  * rows are counted in active when the walk ends: until then none is where it could be ended. */
-static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_chain *chain,
+static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *chain,
 		       uint32_t payload, uint64_t now, uint32_t *accepted)
 {
 	uint32_t slot = ring_payload_client(payload);
-	struct registry_client *client = registry_get(drain->pool, slot);
+	struct client_entry *client = clients_get(drain->pool, slot);
 	bool more = false;
 	uint32_t n = 0;
 
 	/* Nobody but its writer loses anything by a word that has changed since. */
 	if (!chain->next || chain->payload != payload)
-		*chain = (struct registry_chain){ .payload = payload,
-						  .next = ring_payload_job(payload) + 1,
-						  .left = client ? client->n_jobs : 0 };
+		*chain = (struct ring_chain){ .payload = payload,
+					      .next = ring_payload_job(payload) + 1,
+					      .left = client ? client->n_jobs : 0 };
 	if (!client || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload)) {
 		COUNT(drain, garbage);
@@ -259,7 +259,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 	if (n > 1)
 		add_relaxed(&client->active, n - 1);
 	else if (client && !n)
-		registry_put(drain->pool, client);
+		clients_put(drain->pool, client);
 	return !chain->next;
 }
 
@@ -269,7 +269,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 {
 	struct pool *pool = drain->pool;
 	struct ledger_ring *side = &pool->arena->rings[tenant_slot][index];
-	struct registry_chain *chain = &pool->registry.tenants[tenant_slot].chains[index];
+	struct ring_chain *chain = &pool->clients.tenants[tenant_slot].chains[index];
 	struct ring *ring = &tenant->rings[index];
 	uint32_t payload = 0, accepted = 0, before = drain->steps;
 	uint64_t head, now = 0;
@@ -313,7 +313,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 		if (drain->steps == steps)
 			drain_step(drain, 1);
 		/* ORDER ledger/head [L1]: release, the rows are QUEUED before the head moves (I1).
-		 * Pairs with registry_passed(); the manager reads after the pool's death. */
+		 * Pairs with clients_passed(); the manager reads after the pool's death. */
 		FK_CRASH(intake_walked);
 		atomic_store_explicit(&side->head, ++head, memory_order_release);
 		FK_CRASH(intake_head);
@@ -337,7 +337,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 /* Takes what is in a tenant's rings: of those whose bit is set, beginning with ring first. */
 static void drain_tenant(struct drain *drain, uint32_t slot, uint32_t first)
 {
-	struct tenant_segment *tenant = registry_segment(drain->pool, slot);
+	struct tenant_segment *tenant = clients_segment(drain->pool, slot);
 	uint32_t words = drain_summary_words(drain->pool);
 	uint64_t from = UINT64_MAX << first % 64;
 
@@ -358,7 +358,7 @@ void drain_rings(struct drain *drain)
 	struct pool *pool = drain->pool;
 	uint32_t ring = (drain->round & 1 ? drain->round / 2 : drain->home) % pool->n_workers;
 	uint32_t slot = drain->round % LIMIT_TENANTS;
-	uint64_t bits[REGISTRY_WORDS];
+	uint64_t bits[CLIENTS_WORDS];
 	uint32_t n;
 
 	do {

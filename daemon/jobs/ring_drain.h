@@ -41,11 +41,11 @@
 struct pool;
 struct worker;
 
-#define DRAIN_STEPS   1024u /* records and words that one drain takes off the rings */
-#define DRAIN_SHARE   256u  /* of these, of one tenant, before the others' turn */
-#define DRAIN_MEND    128u  /* steps that stand for ring_mend() */
-#define DRAIN_STEP_NS 50u   /* that a tenant is charged with for a step that was no job */
-#define DRAIN_GLANCE  8u    /* tenants that a search looks at, each time */
+#define DRAIN_STEPS	1024u /* records and words that one drain takes off the rings */
+#define DRAIN_SHARE	256u  /* of these, of one tenant, before the others' turn */
+#define DRAIN_MEND	128u  /* steps that stand for ring_mend() */
+#define DRAIN_STEP_NS	50u   /* that a tenant is charged with for a step that was no job */
+#define DRAIN_SCAN_SOME 8u    /* tenants that a search looks at, each time */
 
 /* Rows on their way into the fair queues, linked by next, and who takes them off the rings. */
 struct drain {
@@ -84,8 +84,8 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
  * that has clients. */
 bool drain_rings_pending(struct pool *pool);
 
-/* The same of DRAIN_GLANCE tenants, others each time: for one who will look again. Owner. */
-bool drain_glance(struct worker *worker);
+/* The same of DRAIN_SCAN_SOME tenants, others each time: for one who will look again. Owner. */
+bool drain_scan_some(struct worker *worker);
 
 /* True if nothing is in any ring, or on its way out of one. */
 bool drain_is_empty(struct pool *pool);

@@ -18,12 +18,12 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
-#define VACATE_TRIES 20u
+#define UNMAP_TRIES 20u
 
-static const struct timespec vacate_pause = { .tv_nsec = 50000 };
+static const struct timespec unmap_pause = { .tv_nsec = 50000 };
 
 /* What is there for who has the address. Nobody writes to it: that takes a role. */
-static int vacate_blank(const struct registry_tenant *tenant)
+static int unmap_blank(const struct tenant_entry *tenant)
 {
 	if (mmap(tenant->base, tenant->size, PROT_READ,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
@@ -32,21 +32,21 @@ static int vacate_blank(const struct registry_tenant *tenant)
 }
 
 /* A shortage may be over in a moment, and nobody comes by here again before the next tenant. */
-static int vacate_blank_patiently(const struct registry_tenant *tenant)
+static int unmap_blank_patiently(const struct tenant_entry *tenant)
 {
-	int r = vacate_blank(tenant);
+	int r = unmap_blank(tenant);
 
-	for (uint32_t i = 1; r < 0 && i < VACATE_TRIES; i++) {
-		(void)nanosleep(&vacate_pause, NULL);
-		r = vacate_blank(tenant);
+	for (uint32_t i = 1; r < 0 && i < UNMAP_TRIES; i++) {
+		(void)nanosleep(&unmap_pause, NULL);
+		r = unmap_blank(tenant);
 	}
 	return r;
 }
 
 /* I1, I2. */
-static void vacate_close(struct pool *pool, uint32_t slot)
+static void unmap_close(struct pool *pool, uint32_t slot)
 {
-	struct registry_chain *chains = pool->registry.tenants[slot].chains;
+	struct ring_chain *chains = pool->clients.tenants[slot].chains;
 
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct ledger_ring *side = &pool->arena->rings[slot][i];
@@ -54,45 +54,45 @@ static void vacate_close(struct pool *pool, uint32_t slot)
 		/* A worker holds the role for the steps of a drain at most. Not sched_yield(): this
 		 * thread has a better nice value than a worker that may wait for its CPU. */
 		while (!ledger_ring_hold(side, LEDGER_NO_TENANT))
-			(void)nanosleep(&vacate_pause, NULL);
-		chains[i] = (struct registry_chain){ .next = 0 };
+			(void)nanosleep(&unmap_pause, NULL);
+		chains[i] = (struct ring_chain){ .next = 0 };
 	}
 }
 
-void vacate_tenant(struct pool *pool, uint32_t slot)
+void unmap_tenant(struct pool *pool, uint32_t slot)
 {
 	struct proto_pool released = {
 		.head = { PROTO_MAGIC, PROTO_POOL_TENANT_RELEASED },
 		.tenant = slot,
 	};
-	struct registry_tenant *tenant;
+	struct tenant_entry *tenant;
 	int r;
 
 	if (slot >= LIMIT_TENANTS)
 		return;
-	tenant = &pool->registry.tenants[slot];
-	if (registry_segment(pool, slot)) {
+	tenant = &pool->clients.tenants[slot];
+	if (clients_segment(pool, slot)) {
 		/* Relaxed: who still has the address finds what is told above. */
 		store_relaxed(&tenant->segment, NULL);
-		vacate_close(pool, slot);
+		unmap_close(pool, slot);
 		FK_CRASH(tenant_closed);
-		r = vacate_blank_patiently(tenant);
+		r = unmap_blank_patiently(tenant);
 		if (r < 0)
 			/* It is one mapping more than there was for a moment. What the manager has
 			 * punched reads as zeros, too. */
 			log_warning("tenant %u has left and stays mapped: %s", slot, strerror(-r));
 	}
 	fair_remove_tenant(pool->fair, slot);
-	permit_clear(&pool->permit, slot);
+	permission_clear(&pool->permission, slot);
 	tenant->told = false;
 	tenant->error = 0;
 	FK_CRASH(tenant_unmapped);
 	channel_tell(pool, &released);
 }
 
-int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
+int unmap_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 {
-	struct registry_tenant *tenant = &pool->registry.tenants[slot];
+	struct tenant_entry *tenant = &pool->clients.tenants[slot];
 	int r;
 
 	if (!tenant->base) {
@@ -105,14 +105,14 @@ int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED) {
 		r = -errno;
 		/* It may have unmapped what was there before it failed. */
-		(void)vacate_blank(tenant);
+		(void)unmap_blank(tenant);
 		return r;
 	}
 	*base = tenant->base;
 	return 0;
 }
 
-void vacate_open(struct pool *pool, uint32_t slot)
+void unmap_open(struct pool *pool, uint32_t slot)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		ledger_ring_leave(&pool->arena->rings[slot][i]);

@@ -11,7 +11,7 @@
  *   goes away: as long as the slot is empty there are zeros, in which nothing is to be found, and
  *   the slot's next segment, which is of the same size, is mapped at the same place.
  *
- *	mapped --vacate_tenant()--> zeros, rings closed --vacate_settle(), vacate_open()--> mapped
+ *	mapped --vacate_tenant()--> zeros, rings closed --vacate_settle(), unmap_open()--> mapped
  *
  * INVARIANTS
  *   I1. Who takes something from a ring holds its consumer role, and the roles of a tenant that has
@@ -32,13 +32,13 @@
 struct pool;
 
 /* Lets go of a tenant without clients, and tells the manager. */
-void vacate_tenant(struct pool *pool, uint32_t tenant);
+void unmap_tenant(struct pool *pool, uint32_t tenant);
 
 /* Puts what was just mapped for a tenant, *base, to where the slot's former tenants were, if there
  * were any. size: of both. Returns 0 or a negative errno, and *base is still mapped then. */
-int vacate_settle(struct pool *pool, uint32_t tenant, void **base, uint64_t size);
+int unmap_settle(struct pool *pool, uint32_t tenant, void **base, uint64_t size);
 
 /* The new tenant's rings are in order: their roles are free. */
-void vacate_open(struct pool *pool, uint32_t tenant);
+void unmap_open(struct pool *pool, uint32_t tenant);
 
 #endif

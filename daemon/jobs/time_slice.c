@@ -21,8 +21,8 @@
  *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
  *       FAIR_TURN_LONG at most: if a worker has gone on meanwhile to one that is further ahead than
  *       those that the alarm was set for.
- *   I3. For what is set aside its own worker has an alarm as long as there is any: aside_start()
- *       and aside_bring_up() set one, and each look sets the next.
+ *   I3. For what is set aside its own worker has an alarm as long as there is any:
+ *       preempted_start() and preempted_bring_up() set one, and each look sets the next.
  *   I4. Where something stands in a ring or in a root deque, or waits for a place, or a short job
  *       is to go first before INTAKE_SOON, or a worker runs nothing, the dispatcher does it, tick
  *       by tick (dispatcher.h): there may be a flood of such jobs, which would wake it each time.
@@ -90,7 +90,7 @@ bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t ro
 	}
 	watched &= next != NULL;
 	if (watched)
-		alarm_by(next, now + first, now);
+		slice_timer_by(next, now + first, now);
 	fair_unlock(fair);
 	return watched;
 }
@@ -133,7 +133,7 @@ uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_
 	if (now >= not_before)
 		row = fair_turn(fair, w->job.row, rows, n);
 	if (row == w->job.row)
-		alarm_at(w, intake_look_at(w, rows, n, not_before, now));
+		slice_timer_at(w, intake_look_at(w, rows, n, not_before, now));
 	fair_unlock(fair);
 	return row;
 }

@@ -161,14 +161,14 @@ static void conn_open(struct conn *s)
 	conn_count(table);
 }
 
-/* Puts what the next manager needs of it into the store, as store_put() does. */
+/* Puts what the next manager needs of it into the store, as fdstore_put() does. */
 static int conn_store(struct conn *s)
 {
 	int fds[3] = { s->fd, s->segment.fd, s->pidfd };
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 
-	store_name(name, STORE_CLIENT, s->slot);
-	return store_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
+	fdstore_name(name, FDSTORE_CLIENT, s->slot);
+	return fdstore_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
 }
 
 static void conn_fail_to_make(struct conn *s, int r)
@@ -191,7 +191,7 @@ static void conn_stored(struct conn *s, int result)
 	conn_refuse(s, &failed);
 }
 
-static void conn_on_stored(struct store_put *put, int result)
+static void conn_on_stored(struct fdstore_put *put, int result)
 {
 	conn_stored(container_of(put, struct conn, put), result);
 }

@@ -46,7 +46,7 @@ void conn_free(struct conn *s)
 		conn_trace_left(s->table);
 	if (s->reload)
 		s->table->reload_left(s->table);
-	store_forget(&s->put);
+	fdstore_forget(&s->put);
 	if (s->slot != CONN_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);
 	conn_disconnect(s);
@@ -63,11 +63,11 @@ void conn_count(struct conn_table *table)
 
 void conn_forget(struct conn_table *table, uint32_t slot)
 {
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 
 	saved_client_is(table->saved, slot, SAVED_FREE);
-	store_name(name, STORE_CLIENT, slot);
-	store_remove(table->store, name);
+	fdstore_name(name, FDSTORE_CLIENT, slot);
+	fdstore_remove(table->store, name);
 }
 
 /* Its segment is gone: the slot is free (I4). */
@@ -92,7 +92,7 @@ void conn_retire(struct conn *s)
 	int r;
 
 	conn_disconnect(s);
-	store_forget(&s->put);
+	fdstore_forget(&s->put);
 	/* A slot that nobody goes on with stays so. */
 	if (s->state == CONN_GONE)
 		saved_client_is(s->table->saved, s->slot, SAVED_EMPTYING);

@@ -73,7 +73,7 @@ struct conn {
 	struct segments_client segment;
 	struct admission_rights rights; /* admission.c, I3 */
 	uint32_t *unwanted;		/* control_request.c, I1; NULL: nobody has asked */
-	struct store_put put;		/* MAKING: its descriptors go into the store */
+	struct fdstore_put put;		/* MAKING: its descriptors go into the store */
 };
 
 struct conn_table {

@@ -17,17 +17,17 @@
  *   I1. Messages are sent in the order of the calls, and none is dropped for want of room: it waits
  *       here, the descriptors duplicated; but what is removed before it was sent is never sent, so
  *       that no more descriptors wait than max. One that cannot be sent for another reason, or for
- *       which nothing can wait, is an error of store_put(). A removal for which nothing can wait
+ *       which nothing can wait, is an error of fdstore_put(). A removal for which nothing can wait
  *       goes with the next message; of one that cannot be sent the rest is found by
- *       store_drop_rest() of the next forkd.
+ *       fdstore_drop_rest() of the next forkd.
  *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
- *       nothing is put that would be above max. STORE_OWN places are never a client's or a
+ *       nothing is put that would be above max. FDSTORE_OWN places are never a client's or a
  *       tenant's: a pool that is started finds its own. Where max is less than it was when others
  *       took theirs, clients are let go of until that is so again.
  *   I3. A message that was sent is acted on before our death is: systemd gives the notification
  *       socket the higher priority, for this reason, and a datagram stays in its queue when we
  *       die. So nothing here waits for a barrier, but the end (I5).
- *   I4. Nothing leaves the store but by store_remove(): FDPOLL=0. Without it systemd watches what
+ *   I4. Nothing leaves the store but by fdstore_remove(): FDPOLL=0. Without it systemd watches what
  *       it has, and drops it when it hangs up.
  *   I5. Clients' sockets may hold what takes for ever to close (socket_close.c). The service
  *       manager is never to be the last who has such a socket: while forkd lives it is not, for
@@ -36,7 +36,7 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The service manager: it is executed anew, and keeps its socket and what waits in it. If that is
- *   gone, store_put() fails.
+ *   gone, fdstore_put() fails.
  */
 #include "daemon/manager/fdstore.h"
 
@@ -64,37 +64,37 @@
 #include "daemon/manager/sd_notify.h"
 #include "daemon/manager/socket_close.h"
 
-#define STORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
-#define STORE_MAX      1000000u		   /* whatever is said */
-#define STORE_LEAST    (STORE_OWN + STORE_PER_NAME + 1) /* one client and its rings */
-#define STORE_END_NS   (2 * NSEC_PER_SEC) /* the service manager has so long to read the rest */
+#define FDSTORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
+#define FDSTORE_MAX	 1000000u	     /* whatever is said */
+#define FDSTORE_LEAST	 (FDSTORE_OWN + FDSTORE_PER_NAME + 1) /* one client and its rings */
+#define FDSTORE_END_NS	 (2 * NSEC_PER_SEC) /* the service manager has so long to read the rest */
 
 /* One name. */
-struct store_item {
+struct fdstore_item {
 	struct list_link link; /* in the list of all */
 	struct list_link queued;
-	char name[STORE_NAME];
-	uint32_t n;		 /* descriptors */
-	int fds[STORE_PER_NAME]; /* as long as they are to be sent */
-	bool puts;		 /* it is to be put */
-	bool leaves;		 /* it is to be removed */
-	struct store_put *put;	 /* who waits for it, or NULL */
+	char name[FDSTORE_NAME];
+	uint32_t n;		   /* descriptors */
+	int fds[FDSTORE_PER_NAME]; /* as long as they are to be sent */
+	bool puts;		   /* it is to be put */
+	bool leaves;		   /* it is to be removed */
+	struct fdstore_put *put;   /* who waits for it, or NULL */
 };
 
 /* ------------------------------------------------------------------------ messages */
 
 /* Why a message cannot be sent now. */
-enum store_unsent {
-	STORE_FULL = 1, /* there is no room before the service manager reads */
-	STORE_SHORT,	/* the kernel is short of memory, or of descriptors under way */
+enum fdstore_unsent {
+	FDSTORE_FULL = 1, /* there is no room before the service manager reads */
+	FDSTORE_SHORT,	  /* the kernel is short of memory, or of descriptors under way */
 };
 
-/* Returns 0, an enum store_unsent, or a negative errno. */
-static int store_send(int fd, const char *text, const int *fds, uint32_t n)
+/* Returns 0, an enum fdstore_unsent, or a negative errno. */
+static int fdstore_send(int fd, const char *text, const int *fds, uint32_t n)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(STORE_PER_NAME * sizeof(int))];
+		char bytes[CMSG_SPACE(FDSTORE_PER_NAME * sizeof(int))];
 	} control = { 0 };
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) };
 	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -112,11 +112,11 @@ static int store_send(int fd, const char *text, const int *fds, uint32_t n)
 		case EINTR:
 			break;
 		case EAGAIN:
-			return STORE_FULL;
+			return FDSTORE_FULL;
 		case ENOBUFS:
 		case ENOMEM:
 		case ETOOMANYREFS:
-			return STORE_SHORT;
+			return FDSTORE_SHORT;
 		default:
 			return -errno;
 		}
@@ -124,83 +124,84 @@ static int store_send(int fd, const char *text, const int *fds, uint32_t n)
 	return 0;
 }
 
-static int store_send_put(const struct store *store, const char *name, const int *fds, uint32_t n)
+static int fdstore_send_put(const struct store *store, const char *name, const int *fds, uint32_t n)
 {
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-	return store_send(store->fd, text, fds, n);
+	return fdstore_send(store->fd, text, fds, n);
 }
 
-static int store_send_remove(const struct store *store, const char *name)
+static int fdstore_send_remove(const struct store *store, const char *name)
 {
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	return store_send(store->fd, text, NULL, 0);
+	return fdstore_send(store->fd, text, NULL, 0);
 }
 
 /* ------------------------------------------------------------------------ the queue */
 
-static void store_close_fds(struct store_item *item)
+static void fdstore_close_fds(struct fdstore_item *item)
 {
 	/* Of what was inherited there are none, however many it is. */
-	for (uint32_t i = 0; i < STORE_PER_NAME; i++)
+	for (uint32_t i = 0; i < FDSTORE_PER_NAME; i++)
 		item->fds[i] = safe_close(item->fds[i]);
 }
 
-static void store_item_free(struct store_item *item)
+static void fdstore_item_free(struct fdstore_item *item)
 {
 	list_remove(&item->link);
 	free(item);
 }
 
-/* Returns 0: store_on_outgoing() follows; or a negative errno. */
-static int store_wait(struct store *store, enum store_unsent why)
+/* Returns 0: fdstore_on_outgoing() follows; or a negative errno. */
+static int fdstore_wait(struct store *store, enum fdstore_unsent why)
 {
 	if (store->outgoing.op)
 		return 0;
-	if (why == STORE_FULL && loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT) == 0)
+	if (why == FDSTORE_FULL &&
+	    loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT) == 0)
 		return 0;
-	return loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
+	return loop_timer(store->loop, &store->outgoing, FDSTORE_AGAIN_NS);
 }
 
 /* One of the queue is done with: it was sent, or cannot be. */
-static void store_done(struct store *store, struct store_item *item, int r)
+static void fdstore_done(struct store *store, struct fdstore_item *item, int r)
 {
-	struct store_put *waits = item->put;
+	struct fdstore_put *waits = item->put;
 
 	list_remove(&item->queued);
-	store_close_fds(item);
+	fdstore_close_fds(item);
 	item->put = NULL;
 	item->puts = false;
 	if (r < 0 && !item->leaves)
 		store->n -= item->n;
 	if (r < 0 || item->leaves)
-		store_item_free(item);
+		fdstore_item_free(item);
 	if (waits) {
 		waits->item = NULL;
 		waits->call(waits, r);
 	}
 }
 
-/* Sends the first of the queue. Returns 0: it is done with; or an enum store_unsent. */
-static int store_push(struct store *store)
+/* Sends the first of the queue. Returns 0: it is done with; or an enum fdstore_unsent. */
+static int fdstore_push(struct store *store)
 {
-	struct store_item *item = list_first(&store->queue, struct store_item, queued);
-	int r = item->leaves ? store_send_remove(store, item->name)
-			     : store_send_put(store, item->name, item->fds, item->n);
+	struct fdstore_item *item = list_first(&store->queue, struct fdstore_item, queued);
+	int r = item->leaves ? fdstore_send_remove(store, item->name)
+			     : fdstore_send_put(store, item->name, item->fds, item->n);
 
 	if (r > 0)
 		return r;
-	store_done(store, item, r);
+	fdstore_done(store, item, r);
 	return 0;
 }
 
 /* The first of the queue that is to be put. */
-static struct store_item *store_first_put(const struct store *store)
+static struct fdstore_item *fdstore_first_put(const struct store *store)
 {
-	struct store_item *item;
+	struct fdstore_item *item;
 
 	list_for_each (item, &store->queue, queued)
 		if (item->puts)
@@ -210,28 +211,28 @@ static struct store_item *store_first_put(const struct store *store)
 
 /* Nothing would call us: each owner that waits is told so. Removals wait for the next message
  * (I1). */
-static void store_give_up(struct store *store, int r)
+static void fdstore_give_up(struct store *store, int r)
 {
-	struct store_item *item;
+	struct fdstore_item *item;
 
 	/* An owner that was told may have changed the queue. */
-	while ((item = store_first_put(store)))
-		store_done(store, item, r);
+	while ((item = fdstore_first_put(store)))
+		fdstore_done(store, item, r);
 }
 
-static void store_on_outgoing(struct loop_source *source, int result)
+static void fdstore_on_outgoing(struct loop_source *source, int result)
 {
 	struct store *store = container_of(source, struct store, outgoing);
 
 	(void)result;
 	while (!list_is_empty(&store->queue)) {
-		int r = store_push(store);
+		int r = fdstore_push(store);
 
 		if (r == 0)
 			continue;
-		r = store_wait(store, (enum store_unsent)r);
+		r = fdstore_wait(store, (enum fdstore_unsent)r);
 		if (r < 0)
-			store_give_up(store, r);
+			fdstore_give_up(store, r);
 		return;
 	}
 }
@@ -239,9 +240,9 @@ static void store_on_outgoing(struct loop_source *source, int result)
 /* ------------------------------------------------------------------------ putting, removing */
 
 /* The item of a name that is there, or is to be. */
-static struct store_item *store_find(const struct store *store, const char *name)
+static struct fdstore_item *fdstore_find(const struct store *store, const char *name)
 {
-	struct store_item *item;
+	struct fdstore_item *item;
 
 	list_for_each (item, &store->items, link)
 		if (!item->leaves && streq(item->name, name))
@@ -249,15 +250,15 @@ static struct store_item *store_find(const struct store *store, const char *name
 	return item;
 }
 
-static struct store_item *store_item_new(struct store *store, const char *name, uint32_t n)
+static struct fdstore_item *fdstore_item_new(struct store *store, const char *name, uint32_t n)
 {
-	struct store_item *item = calloc(1, sizeof(*item));
+	struct fdstore_item *item = calloc(1, sizeof(*item));
 
 	if (!item)
 		return NULL;
 	(void)snprintf(item->name, sizeof(item->name), "%s", name);
 	item->n = n;
-	for (uint32_t i = 0; i < STORE_PER_NAME; i++)
+	for (uint32_t i = 0; i < FDSTORE_PER_NAME; i++)
 		item->fds[i] = -1;
 	list_add_first(&store->items, &item->link);
 	store->n += n;
@@ -265,15 +266,15 @@ static struct store_item *store_item_new(struct store *store, const char *name, 
 }
 
 /* The service manager does not read just now. Returns 1, or a negative errno. */
-static int store_put_later(struct store *store, struct store_item *item, struct store_put *put,
-			   const int *fds)
+static int fdstore_put_later(struct store *store, struct fdstore_item *item,
+			     struct fdstore_put *put, const int *fds)
 {
 	for (uint32_t i = 0; i < item->n; i++) {
 		item->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
 		if (item->fds[i] < 0) {
 			int r = -errno;
 
-			store_close_fds(item);
+			fdstore_close_fds(item);
 			return r;
 		}
 	}
@@ -285,161 +286,161 @@ static int store_put_later(struct store *store, struct store_item *item, struct 
 }
 
 /* The service manager is there, and may have something of ours. */
-static bool store_hears(const struct store *store)
+static bool fdstore_hears(const struct store *store)
 {
 	return store->fd >= 0;
 }
 
-static bool store_is_own(const char *name)
+static bool fdstore_is_own(const char *name)
 {
 	return !isdigit((unsigned char)name[strlen(name) - 1]);
 }
 
-/* Those of STORE_OWN that are not there. */
-static uint32_t store_kept_free(const struct store *store)
+/* Those of FDSTORE_OWN that are not there. */
+static uint32_t fdstore_kept_free(const struct store *store)
 {
-	const struct store_item *item;
+	const struct fdstore_item *item;
 	uint32_t n = 0;
 
 	list_for_each (item, &store->items, link)
-		if (!item->leaves && store_is_own(item->name))
+		if (!item->leaves && fdstore_is_own(item->name))
 			n += item->n;
-	return STORE_OWN - min(n, STORE_OWN);
+	return FDSTORE_OWN - min(n, FDSTORE_OWN);
 }
 
-static bool store_has_room(const struct store *store, const char *name, uint32_t n)
+static bool fdstore_has_room(const struct store *store, const char *name, uint32_t n)
 {
-	uint32_t kept = store_is_own(name) ? 0 : store_kept_free(store);
+	uint32_t kept = fdstore_is_own(name) ? 0 : fdstore_kept_free(store);
 
 	return (uint64_t)store->n + n + kept <= store->max;
 }
 
-int store_put(struct store *store, struct store_put *put, const char *name, const int *fds,
-	      uint32_t n)
+int fdstore_put(struct store *store, struct fdstore_put *put, const char *name, const int *fds,
+		uint32_t n)
 {
-	struct store_item *item;
-	int r = STORE_FULL;
+	struct fdstore_item *item;
+	int r = FDSTORE_FULL;
 
-	assert(n <= STORE_PER_NAME);
-	if (!store_is_there(store))
+	assert(n <= FDSTORE_PER_NAME);
+	if (!fdstore_is_there(store))
 		return 0;
-	if (!store_has_room(store, name, n))
+	if (!fdstore_has_room(store, name, n))
 		return -ENOSPC;
-	item = store_item_new(store, name, n);
+	item = fdstore_item_new(store, name, n);
 	if (!item)
 		return -ENOMEM;
 	if (list_is_empty(&store->queue))
-		r = store_send_put(store, name, fds, n);
+		r = fdstore_send_put(store, name, fds, n);
 	if (r > 0) {
-		r = store_wait(store, (enum store_unsent)r);
+		r = fdstore_wait(store, (enum fdstore_unsent)r);
 		if (r == 0)
-			r = store_put_later(store, item, put, fds);
+			r = fdstore_put_later(store, item, put, fds);
 	}
 	if (r < 0) {
 		store->n -= item->n;
-		store_item_free(item);
+		fdstore_item_free(item);
 	}
 	return r;
 }
 
-void store_forget(struct store_put *put)
+void fdstore_forget(struct fdstore_put *put)
 {
 	if (put->item)
 		put->item->put = NULL;
 	put->item = NULL;
 }
 
-static void store_remove_item(struct store *store, struct store_item *item)
+static void fdstore_remove_item(struct store *store, struct fdstore_item *item)
 {
-	int r = STORE_FULL;
+	int r = FDSTORE_FULL;
 
 	store->n -= item->n;
 	if (item->puts) {
 		if (item->put)
-			store_forget(item->put);
+			fdstore_forget(item->put);
 		list_remove(&item->queued);
-		store_close_fds(item);
-		store_item_free(item);
+		fdstore_close_fds(item);
+		fdstore_item_free(item);
 		return;
 	}
 	item->leaves = true;
 	if (list_is_empty(&store->queue))
-		r = store_send_remove(store, item->name);
+		r = fdstore_send_remove(store, item->name);
 	if (r <= 0) {
-		store_item_free(item);
+		fdstore_item_free(item);
 		return;
 	}
 	list_add(&store->queue, &item->queued);
-	(void)store_wait(store, (enum store_unsent)r);
+	(void)fdstore_wait(store, (enum fdstore_unsent)r);
 }
 
-void store_remove(struct store *store, const char *name)
+void fdstore_remove(struct store *store, const char *name)
 {
-	struct store_item *item = store_hears(store) ? store_find(store, name) : NULL;
+	struct fdstore_item *item = fdstore_hears(store) ? fdstore_find(store, name) : NULL;
 
 	if (item)
-		store_remove_item(store, item);
+		fdstore_remove_item(store, item);
 }
 
-void store_empty(struct store *store)
+void fdstore_empty(struct store *store)
 {
-	struct store_item *item;
+	struct fdstore_item *item;
 
 	list_for_each (item, &store->items, link) {
 		store->emptied = true;
 		if (!item->leaves)
-			store_remove_item(store, item);
+			fdstore_remove_item(store, item);
 	}
 }
 
-bool store_has(const struct store *store, const char *name)
+bool fdstore_has(const struct store *store, const char *name)
 {
-	return store_find(store, name) != NULL;
+	return fdstore_find(store, name) != NULL;
 }
 
-void store_name(char ret_name[STORE_NAME], enum store_letter letter, uint32_t slot)
+void fdstore_name(char ret_name[FDSTORE_NAME], enum fdstore_letter letter, uint32_t slot)
 {
-	(void)snprintf(ret_name, STORE_NAME, "%c%u", letter, slot % 1000000u);
+	(void)snprintf(ret_name, FDSTORE_NAME, "%c%u", letter, slot % 1000000u);
 }
 
 /* ------------------------------------------------------------------------ what was inherited */
 
-static enum store_kind store_kind_of(int fd)
+static enum fdstore_kind fdstore_kind_of(int fd)
 {
 	int listens = 0;
 	socklen_t size = sizeof(listens);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0)
-		return listens ? STORE_LISTENER : STORE_SOCKET;
+		return listens ? FDSTORE_LISTENER : FDSTORE_SOCKET;
 	if (fcntl(fd, F_GET_SEALS) >= 0)
-		return STORE_MEMFD;
+		return FDSTORE_MEMFD;
 	/* Of what is no pidfd it says EBADF, before anything else. */
 	if (pidfd_send_signal(fd, 0, NULL, 0) == 0 || errno != EBADF)
-		return STORE_PIDFD;
-	return STORE_OTHER;
+		return FDSTORE_PIDFD;
+	return FDSTORE_OTHER;
 }
 
 /* "board", "c12": a letter, and nothing that the name of a unit has. */
-static bool store_is_ours(const char *name)
+static bool fdstore_is_ours(const char *name)
 {
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < n; i++)
 		if (!islower((unsigned char)name[i]) && !isdigit((unsigned char)name[i]))
 			return false;
-	return n > 0 && n < STORE_NAME;
+	return n > 0 && n < FDSTORE_NAME;
 }
 
 /* By name, and the oldest first: there may be thousands of them. */
-static int store_compare(const void *left, const void *right)
+static int fdstore_compare(const void *left, const void *right)
 {
-	const struct store_inherited *a = left, *b = right;
+	const struct fdstore_inherited *a = left, *b = right;
 	int order = strcmp(a->name, b->name);
 
 	return order ? order : (a->fd > b->fd) - (a->fd < b->fd);
 }
 
-static int store_inherit(struct store *store)
+static int fdstore_inherit(struct store *store)
 {
 	char **names = NULL;
 	int n = sd_listen_fds_with_names(1, &names);
@@ -447,12 +448,12 @@ static int store_inherit(struct store *store)
 	if (n > 0)
 		store->inherited = calloc((size_t)n, sizeof(*store->inherited));
 	for (int i = 0; i < n && store->inherited; i++) {
-		struct store_inherited *in = &store->inherited[store->n_inherited++];
+		struct fdstore_inherited *in = &store->inherited[store->n_inherited++];
 
 		in->fd = SD_LISTEN_FDS_START + i;
-		in->kind = store_kind_of(in->fd);
+		in->kind = fdstore_kind_of(in->fd);
 		/* "unknown" is what systemd calls one that has no name. */
-		if (in->kind != STORE_LISTENER && store_is_ours(names[i]) &&
+		if (in->kind != FDSTORE_LISTENER && fdstore_is_ours(names[i]) &&
 		    !streq(names[i], "unknown"))
 			(void)snprintf(in->name, sizeof(in->name), "%s", names[i]);
 	}
@@ -463,12 +464,12 @@ static int store_inherit(struct store *store)
 		return -ENOMEM;
 	if (store->n_inherited)
 		qsort(store->inherited, store->n_inherited, sizeof(*store->inherited),
-		      store_compare);
+		      fdstore_compare);
 	return min(n, 0);
 }
 
 /* Where those of a name begin. */
-static uint32_t store_first(const struct store *store, const char *name)
+static uint32_t fdstore_first(const struct store *store, const char *name)
 {
 	uint32_t first = 0, end = store->n_inherited;
 
@@ -483,22 +484,22 @@ static uint32_t store_first(const struct store *store, const char *name)
 	return first;
 }
 
-static bool store_is_called(const struct store *store, uint32_t i, const char *name)
+static bool fdstore_is_called(const struct store *store, uint32_t i, const char *name)
 {
 	return i < store->n_inherited && streq(store->inherited[i].name, name);
 }
 
 /* What was inherited is in the store. */
-static int store_count_inherited(struct store *store)
+static int fdstore_count_inherited(struct store *store)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		const char *name = store->inherited[i].name;
-		struct store_item *item = list_first(&store->items, struct store_item, link);
+		struct fdstore_item *item = list_first(&store->items, struct fdstore_item, link);
 
 		if (!name[0])
 			continue;
 		if (!item || !streq(item->name, name))
-			item = store_item_new(store, name, 0);
+			item = fdstore_item_new(store, name, 0);
 		if (!item)
 			return -ENOMEM;
 		item->n++;
@@ -507,12 +508,12 @@ static int store_count_inherited(struct store *store)
 	return 0;
 }
 
-int store_take(struct store *store, const char *name, enum store_kind kind)
+int fdstore_take(struct store *store, const char *name, enum fdstore_kind kind)
 {
-	if (!store_is_there(store))
+	if (!fdstore_is_there(store))
 		return -1;
-	for (uint32_t i = store_first(store, name); store_is_called(store, i, name); i++) {
-		struct store_inherited *in = &store->inherited[i];
+	for (uint32_t i = fdstore_first(store, name); fdstore_is_called(store, i, name); i++) {
+		struct fdstore_inherited *in = &store->inherited[i];
 
 		if (in->fd >= 0 && !in->gone && in->kind == kind)
 			return steal_fd(&in->fd);
@@ -520,13 +521,13 @@ int store_take(struct store *store, const char *name, enum store_kind kind)
 	return -1;
 }
 
-int store_take_socket(struct store *store, uint32_t *ret_n)
+int fdstore_take_socket(struct store *store, uint32_t *ret_n)
 {
 	uint32_t n = 0;
 	int fd = -1;
 
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
-		struct store_inherited *in = &store->inherited[i];
+		struct fdstore_inherited *in = &store->inherited[i];
 
 		if (in->fd < 0 || in->name[0])
 			continue;
@@ -537,25 +538,25 @@ int store_take_socket(struct store *store, uint32_t *ret_n)
 	return fd;
 }
 
-static bool store_was_taken(const struct store *store, const char *name)
+static bool fdstore_was_taken(const struct store *store, const char *name)
 {
-	for (uint32_t i = store_first(store, name); store_is_called(store, i, name); i++)
+	for (uint32_t i = fdstore_first(store, name); fdstore_is_called(store, i, name); i++)
 		if (store->inherited[i].fd < 0)
 			return true;
 	return false;
 }
 
-void store_drop_rest(struct store *store, struct socket_closer *closer)
+void fdstore_drop_rest(struct store *store, struct socket_closer *closer)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++)
 		if (store->inherited[i].name[0] &&
-		    !store_was_taken(store, store->inherited[i].name))
-			store_remove(store, store->inherited[i].name);
+		    !fdstore_was_taken(store, store->inherited[i].name))
+			fdstore_remove(store, store->inherited[i].name);
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
-		struct store_inherited *in = &store->inherited[i];
+		struct fdstore_inherited *in = &store->inherited[i];
 
-		in->fd = in->kind == STORE_SOCKET ? socket_close(closer, in->fd)
-						  : safe_close(in->fd);
+		in->fd = in->kind == FDSTORE_SOCKET ? socket_close(closer, in->fd)
+						    : safe_close(in->fd);
 	}
 	free(store->inherited);
 	store->inherited = NULL;
@@ -565,40 +566,40 @@ void store_drop_rest(struct store *store, struct socket_closer *closer)
 /* ------------------------------------------------------------------------ begin, end */
 
 /* What was inherited under one name that begins so is let go of: nobody finds it any more, and
- * store_drop_rest() closes it. False if there is none. */
-static bool store_let_go(struct store *store, enum store_letter letter)
+ * fdstore_drop_rest() closes it. False if there is none. */
+static bool fdstore_let_go(struct store *store, enum fdstore_letter letter)
 {
 	const char *name = NULL;
 
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
-		struct store_inherited *in = &store->inherited[i];
+		struct fdstore_inherited *in = &store->inherited[i];
 
-		if (!name && !in->gone && in->name[0] == (char)letter && !store_is_own(in->name))
+		if (!name && !in->gone && in->name[0] == (char)letter && !fdstore_is_own(in->name))
 			name = in->name;
 		if (name && streq(in->name, name))
 			in->gone = true;
 	}
 	if (name)
-		store_remove(store, name);
+		fdstore_remove(store, name);
 	return name;
 }
 
 /* Less may be in it than is (I2), or nothing that is of use. */
-static void store_fit(struct store *store)
+static void fdstore_fit(struct store *store)
 {
 	uint32_t before = store->n, n = 0;
 
-	if (store->max < STORE_LEAST) {
+	if (store->max < FDSTORE_LEAST) {
 		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, with less than %u no "
 			    "client outlives a restart of forkd: nothing is kept",
-			    store->max, STORE_LEAST);
+			    store->max, FDSTORE_LEAST);
 		store->max = 0;
 		return;
 	}
-	while (!store_has_room(store, "c0", 0) && store_let_go(store, STORE_CLIENT))
+	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_CLIENT))
 		n++;
 	/* Those who had them are gone now. */
-	while (!store_has_room(store, "c0", 0) && store_let_go(store, STORE_TENANT))
+	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_TENANT))
 		;
 	if (n)
 		log_warning("FDSTORE= of forkd's unit is %u, and %u descriptors were kept: %u "
@@ -607,29 +608,29 @@ static void store_fit(struct store *store)
 			    store->max, before, n);
 }
 
-int store_init(struct store *store, struct loop *loop)
+int fdstore_init(struct store *store, struct loop *loop)
 {
 	const char *size = getenv("FDSTORE"), *rest;
 	uint64_t max = 0;
 	int r;
 
-	*store = (struct store)STORE_INIT;
+	*store = (struct store)FDSTORE_INIT;
 	store->loop = loop;
-	store->outgoing.call = store_on_outgoing;
+	store->outgoing.call = fdstore_on_outgoing;
 	if (size && number_parse(size, 10, &max, &rest) == 0 && !*rest && max > 0) {
-		store->max = (uint32_t)min(max, (uint64_t)STORE_MAX);
+		store->max = (uint32_t)min(max, (uint64_t)FDSTORE_MAX);
 		store->fd = max(notify_connect(), -1);
 	}
-	r = store_inherit(store);
-	if (r == 0 && store_is_there(store))
-		r = store_count_inherited(store);
-	if (r == 0 && store_is_there(store))
-		store_fit(store);
+	r = fdstore_inherit(store);
+	if (r == 0 && fdstore_is_there(store))
+		r = fdstore_count_inherited(store);
+	if (r == 0 && fdstore_is_there(store))
+		fdstore_fit(store);
 	return r;
 }
 
 /* Waits for what is left: true if there is room, or if the pipe was closed. */
-static bool store_wait_until(int fd, short events, uint64_t end)
+static bool fdstore_wait_until(int fd, short events, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	uint64_t now = clock_ns();
@@ -638,18 +639,18 @@ static bool store_wait_until(int fd, short events, uint64_t end)
 }
 
 /* What could not be sent, for this reason, can be tried again. */
-static bool store_wait_to_send(const struct store *store, int r, uint64_t end)
+static bool fdstore_wait_to_send(const struct store *store, int r, uint64_t end)
 {
-	static const struct timespec pause = { .tv_nsec = STORE_AGAIN_NS };
+	static const struct timespec pause = { .tv_nsec = FDSTORE_AGAIN_NS };
 
-	if (r == STORE_FULL)
-		return store_wait_until(store->fd, POLLOUT, end);
+	if (r == FDSTORE_FULL)
+		return fdstore_wait_until(store->fd, POLLOUT, end);
 	(void)nanosleep(&pause, NULL);
 	return clock_ns() < end;
 }
 
 /* Everything that was sent is done, closed descriptors among it (I5). */
-static void store_barrier(struct store *store, uint64_t end)
+static void fdstore_barrier(struct store *store, uint64_t end)
 {
 	_cleanup_close_ int theirs = -1;
 	_cleanup_close_ int ours = -1;
@@ -660,33 +661,33 @@ static void store_barrier(struct store *store, uint64_t end)
 	ours = pair[0];
 	theirs = pair[1];
 	do {
-		r = store_send(store->fd, "BARRIER=1", &theirs, 1);
-	} while (r > 0 && store_wait_to_send(store, r, end));
+		r = fdstore_send(store->fd, "BARRIER=1", &theirs, 1);
+	} while (r > 0 && fdstore_wait_to_send(store, r, end));
 	theirs = safe_close(theirs);
 	if (r == 0)
-		(void)store_wait_until(ours, 0, end);
+		(void)fdstore_wait_until(ours, 0, end);
 }
 
-void store_fini(struct store *store)
+void fdstore_fini(struct store *store)
 {
-	uint64_t end = clock_ns() + STORE_END_NS;
-	struct store_item *item;
+	uint64_t end = clock_ns() + FDSTORE_END_NS;
+	struct fdstore_item *item;
 	int r = 0;
 
 	loop_forget(store->loop, &store->outgoing);
-	while (!list_is_empty(&store->queue) && (r == 0 || store_wait_to_send(store, r, end)))
-		r = store_push(store);
+	while (!list_is_empty(&store->queue) && (r == 0 || fdstore_wait_to_send(store, r, end)))
+		r = fdstore_push(store);
 	if (store->emptied)
-		store_barrier(store, end);
+		fdstore_barrier(store, end);
 	list_for_each (item, &store->items, link) {
-		store_close_fds(item);
-		store_item_free(item);
+		fdstore_close_fds(item);
+		fdstore_item_free(item);
 	}
 	/* Sockets are left to the end of the process (socket_close.c, I3). */
 	for (uint32_t i = 0; i < store->n_inherited; i++)
-		if (store->inherited[i].kind != STORE_SOCKET)
+		if (store->inherited[i].kind != FDSTORE_SOCKET)
 			(void)safe_close(store->inherited[i].fd);
 	free(store->inherited);
 	store->fd = safe_close(store->fd);
-	*store = (struct store)STORE_INIT;
+	*store = (struct store)FDSTORE_INIT;
 }

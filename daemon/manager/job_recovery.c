@@ -73,7 +73,7 @@
 /* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
  * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
- * ordered all of its stores before this. Pairs with root_set_row(). */
+ * ordered all of its stores before this. Pairs with job_set_row(). */
 #define recover_load(p)	    load_relaxed((p))
 #define RECOVER_TRIES	    10000u
 #define recover_store(p, v) store_relaxed((p), (v))
@@ -86,7 +86,7 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 	struct watch *watch = watch_of(groups);
 	uint32_t state = recover_load(&job->state);
 
-	/* ORDER job/reuse [J2]: release, as in root_done(). */
+	/* ORDER job/reuse [J2]: release, as in job_done(). */
 	fence_release();
 	/* A client that hammers the word can make the step fail, but not hold the manager up. */
 	for (uint32_t tries = 0;; tries++) {

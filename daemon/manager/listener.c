@@ -77,7 +77,7 @@ static int listener_inherit(struct listener *l, struct store *store, char *error
 	_cleanup_close_ int fd = -1;
 	uint32_t n;
 
-	fd = store_take_socket(store, &n);
+	fd = fdstore_take_socket(store, &n);
 	if (n == 0)
 		return 0;
 	if (n > 1)

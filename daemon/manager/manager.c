@@ -225,14 +225,14 @@ static int manager_init(struct manager *m)
 	uint32_t n_workers;
 	int r;
 
-	r = store_init(&m->store, &m->loop);
+	r = fdstore_init(&m->store, &m->loop);
 	if (r < 0)
 		return manager_system(m, "take what systemd passes", r);
 	r = options_copy(m->options, &m->configured);
 	if (r < 0)
 		return manager_system(m, "keep the options as they are", r);
 	takeover_look(&m->takeover, &m->store);
-	if (budget_settle(m->options, takeover_inherit(&m->takeover, m->options), &text) < 0) {
+	if (budget_decide(m->options, takeover_inherit(&m->takeover, m->options), &text) < 0) {
 		log_error("%s", text.text);
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}
@@ -328,7 +328,7 @@ int manager_run(struct options *options, char *const *args)
 		.args = args,
 		.reload.trial = TRIAL_INIT,
 		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
-		.store = STORE_INIT,
+		.store = FDSTORE_INIT,
 		.takeover = TAKEOVER_INIT,
 		.listener = LISTENER_INIT,
 		.pool_segments = POOL_SEGMENTS_INIT,
@@ -363,7 +363,7 @@ int manager_run(struct options *options, char *const *args)
 		m.exit_code = MANAGER_EXIT_BUG;
 	}
 	/* What this one cannot go on with may do for the next. */
-	m.halting |= !ran && !m.stopping && store_is_there(&m.store);
+	m.halting |= !ran && !m.stopping && fdstore_is_there(&m.store);
 	if (m.halting && m.takeover.saved)
 		saved_acquit(m.takeover.saved);
 	if (begun && !ran && !m.halting) {

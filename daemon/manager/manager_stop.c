@@ -178,7 +178,7 @@ void manager_on_signal(struct loop_source *source, int result)
  * sockets. */
 void manager_part(struct manager *m)
 {
-	store_fini(&m->store);
+	fdstore_fini(&m->store);
 	loop_fini(&m->loop);
 }
 
@@ -191,8 +191,8 @@ void manager_fini(struct manager *m)
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
 	takeover_fini(&m->takeover);
-	store_empty(&m->store);
-	store_fini(&m->store);
+	fdstore_empty(&m->store);
+	fdstore_fini(&m->store);
 	socket_close_fini(&m->closer);
 	notify_end(&m->notify);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));

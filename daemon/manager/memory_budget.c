@@ -199,7 +199,7 @@ static uint32_t budget_workers(const struct options *o)
 	return (uint32_t)CPU_COUNT_S(sizeof(cpus), &cpus.set);
 }
 
-int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text)
+int budget_decide(struct options *options, uint64_t before, struct options_error *ret_text)
 {
 	const char *where = "as it was set";
 	struct memory_limit ceiling;

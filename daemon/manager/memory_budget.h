@@ -54,6 +54,6 @@ uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t bef
  * The same on this machine.
  * Returns 0 and a line that says what comes of it, or -ENOSPC and one that says what does not fit.
  */
-int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text);
+int budget_decide(struct options *options, uint64_t before, struct options_error *ret_text);
 
 #endif

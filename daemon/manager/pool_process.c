@@ -88,7 +88,7 @@ static void poolproc_on_process(struct loop_source *source, int result);
 static void poolproc_on_incoming(struct loop_source *source, int result);
 static void poolproc_on_outgoing(struct loop_source *source, int result);
 static void poolproc_on_limit(struct loop_source *source, int result);
-static void poolproc_on_stored(struct store_put *put, int result);
+static void poolproc_on_stored(struct fdstore_put *put, int result);
 
 static uint64_t poolproc_on_pulse_asks(struct watchdog *watchdog);
 static void poolproc_on_pulse_kills(struct watchdog *watchdog, const char *why);
@@ -220,9 +220,9 @@ static void poolproc_close(struct poolproc *pool, bool abandons)
 	loop_forget(pool->loop, &pool->incoming);
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
-	store_forget(&pool->stored);
+	fdstore_forget(&pool->stored);
 	if (!abandons)
-		store_remove(pool->store, STORE_POOL);
+		fdstore_remove(pool->store, FDSTORE_POOL);
 	watchdog_end(&pool->watchdog);
 	gate_end(&pool->gate);
 	pool->channel = socket_close(pool->closer, pool->channel);
@@ -284,7 +284,7 @@ static int poolproc_begin(struct poolproc *pool)
 	return r < 0 ? r : poolproc_limit_start(pool);
 }
 
-static void poolproc_on_stored(struct store_put *put, int result)
+static void poolproc_on_stored(struct fdstore_put *put, int result)
 {
 	struct poolproc *pool = container_of(put, struct poolproc, stored);
 	int r = result < 0 ? result : poolproc_begin(pool);
@@ -323,7 +323,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 
 	poolproc_free_spares(pool);
 	/* Of an abandoned one, this manager's or the last one's. */
-	store_remove(pool->store, STORE_POOL);
+	fdstore_remove(pool->store, FDSTORE_POOL);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		r = -errno;
 		goto fail;
@@ -351,7 +351,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	if (r == 0)
 		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
 	if (r == 0)
-		r = store_put(pool->store, &pool->stored, STORE_POOL, &pool->pidfd, 1);
+		r = fdstore_put(pool->store, &pool->stored, FDSTORE_POOL, &pool->pidfd, 1);
 	if (r == 0)
 		r = poolproc_begin(pool);
 	if (r >= 0)

@@ -100,7 +100,7 @@ struct poolproc {
 	struct loop_source incoming;
 	struct loop_source outgoing;
 	struct loop_source limit;
-	struct store_put stored;
+	struct fdstore_put stored;
 	struct gate gate;
 	struct watchdog watchdog;
 	struct poolproc_message *first; /* waiting to be sent */
@@ -108,7 +108,7 @@ struct poolproc {
 };
 
 /* closer: gets the channel of each pool that has ended. store: it has the pidfd of each that runs,
- * as STORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
+ * as FDSTORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
 int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 		  const struct options *options, const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */

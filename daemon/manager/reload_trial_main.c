@@ -94,7 +94,7 @@ int rehearse_run(struct options *options, int fd)
 	/* A constructor that forks and exits would write what stands in the buffer once more. */
 	if (fflush(out) != 0)
 		return MANAGER_EXIT_SYSTEM;
-	if (budget_settle(options, 0, &text) < 0) {
+	if (budget_decide(options, 0, &text) < 0) {
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}

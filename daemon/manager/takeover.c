@@ -80,8 +80,8 @@
 
 #define TAKEOVER_ARENA 1u
 
-static const char *const takeover_names[] = { STORE_BOARD, [TAKEOVER_ARENA] = STORE_ARENA,
-					      STORE_ROSTER };
+static const char *const takeover_names[] = { FDSTORE_BOARD, [TAKEOVER_ARENA] = FDSTORE_ARENA,
+					      FDSTORE_ROSTER };
 
 static const char *takeover_name(const struct takeover *takeover, uint32_t i)
 {
@@ -92,17 +92,17 @@ static const char *takeover_name(const struct takeover *takeover, uint32_t i)
  * pool has used the next one then, and the last one is replaced again. */
 static int takeover_take_arena(struct takeover *takeover, struct store *store)
 {
-	int fd = store_take(store, STORE_ARENA, STORE_MEMFD);
-	int next = store_take(store, STORE_ARENA_NEXT, STORE_MEMFD);
+	int fd = fdstore_take(store, FDSTORE_ARENA, FDSTORE_MEMFD);
+	int next = fdstore_take(store, FDSTORE_ARENA_NEXT, FDSTORE_MEMFD);
 
-	takeover->arena = STORE_ARENA;
+	takeover->arena = FDSTORE_ARENA;
 	if (fd < 0 && next >= 0) {
-		takeover->arena = STORE_ARENA_NEXT;
+		takeover->arena = FDSTORE_ARENA_NEXT;
 		return next;
 	}
 	if (next >= 0) {
 		(void)close(next);
-		store_remove(store, STORE_ARENA_NEXT);
+		fdstore_remove(store, FDSTORE_ARENA_NEXT);
 	}
 	return fd;
 }
@@ -125,7 +125,7 @@ static void takeover_fence(struct takeover *takeover, struct store *store)
 {
 	int pidfd;
 
-	while ((pidfd = store_take(store, STORE_POOL, STORE_PIDFD)) >= 0) {
+	while ((pidfd = fdstore_take(store, FDSTORE_POOL, FDSTORE_PIDFD)) >= 0) {
 		if (!takeover_kill(pidfd)) {
 			log_error("the last forkd's pool was killed and has not ended after %u s: "
 				  "the next one is started without waiting for its end",
@@ -137,7 +137,7 @@ static void takeover_fence(struct takeover *takeover, struct store *store)
 	}
 	/* Else before the next pool is started (pool_process.c, I7). */
 	if (!takeover->abandoned)
-		store_remove(store, STORE_POOL);
+		fdstore_remove(store, FDSTORE_POOL);
 }
 
 /* One record of another layout's, or of this one's. */
@@ -191,12 +191,12 @@ static void takeover_drain(struct takeover *takeover, struct store *store, const
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS; slot++) {
 		const struct saved_entry entry = saved_client(takeover->saved, slot);
 		_cleanup_close_ int fd = -1;
-		char name[STORE_NAME];
+		char name[FDSTORE_NAME];
 
 		if (entry.state != SAVED_HERE)
 			continue;
-		store_name(name, STORE_CLIENT, slot);
-		fd = store_take(store, name, STORE_MEMFD);
+		fdstore_name(name, FDSTORE_CLIENT, slot);
+		fd = fdstore_take(store, name, FDSTORE_MEMFD);
 		if (fd < 0)
 			continue;
 		lost += takeover_lose_client(takeover->saved, &entry, fd);
@@ -270,8 +270,8 @@ void takeover_look(struct takeover *takeover, struct store *store)
 	int r;
 
 	*takeover = (struct takeover){
-		.saved_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
-		.board_fd = store_take(store, STORE_BOARD, STORE_MEMFD),
+		.saved_fd = fdstore_take(store, FDSTORE_ROSTER, FDSTORE_MEMFD),
+		.board_fd = fdstore_take(store, FDSTORE_BOARD, FDSTORE_MEMFD),
 	};
 	takeover->arena_fd = takeover_take_arena(takeover, store);
 	takeover_fence(takeover, store);
@@ -332,10 +332,10 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
 		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus)
 {
-	uint32_t needs = STORE_NEEDS((uint32_t)geometry->max_clients);
+	uint32_t needs = FDSTORE_NEEDS((uint32_t)geometry->max_clients);
 	int r = 0;
 
-	if (store_is_there(store) && store->max < needs)
+	if (fdstore_is_there(store) && store->max < needs)
 		log_warning("FileDescriptorStoreMax= and FDSTORE= of forkd's unit are %u: for "
 			    "max-clients (%u) they should be %u, or clients are refused, and one "
 			    "user can keep all others out",
@@ -343,8 +343,8 @@ int takeover_begin(struct takeover *takeover, struct store *store, struct socket
 	takeover->inherited = takeover_can(takeover, store, geometry);
 	if (!takeover->inherited) {
 		takeover_forgo(takeover);
-		store_drop_rest(store, closer);
-		store_empty(store);
+		fdstore_drop_rest(store, closer);
+		fdstore_empty(store);
 		r = takeover_anew(takeover, geometry);
 	}
 	if (r == 0)
@@ -352,7 +352,7 @@ int takeover_begin(struct takeover *takeover, struct store *store, struct socket
 	return r;
 }
 
-static void takeover_on_shared(struct store_put *put, int result)
+static void takeover_on_shared(struct fdstore_put *put, int result)
 {
 	(void)put;
 	if (result < 0)
@@ -365,7 +365,7 @@ static void takeover_put(struct takeover *takeover, struct store *store, uint32_
 	int r;
 
 	takeover->puts[i].call = takeover_on_shared;
-	r = store_put(store, &takeover->puts[i], takeover_name(takeover, i), &fd, 1);
+	r = fdstore_put(store, &takeover->puts[i], takeover_name(takeover, i), &fd, 1);
 	if (r < 0)
 		takeover_on_shared(&takeover->puts[i], r);
 }
@@ -385,19 +385,19 @@ void takeover_share_arena(struct takeover *takeover, struct store *store,
 {
 	const char *last = takeover->arena;
 
-	store_forget(&takeover->puts[TAKEOVER_ARENA]);
-	takeover->arena = streq(last, STORE_ARENA) ? STORE_ARENA_NEXT : STORE_ARENA;
+	fdstore_forget(&takeover->puts[TAKEOVER_ARENA]);
+	takeover->arena = streq(last, FDSTORE_ARENA) ? FDSTORE_ARENA_NEXT : FDSTORE_ARENA;
 	/* A store that is full has no room for both: the next manager finds one, or none. */
 	if (store->n >= store->max)
-		store_remove(store, last);
+		fdstore_remove(store, last);
 	takeover_put(takeover, store, TAKEOVER_ARENA, pool_segments->arena_fd);
-	store_remove(store, last);
+	fdstore_remove(store, last);
 }
 
 bool takeover_is_shared(const struct takeover *takeover, const struct store *store)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(takeover_names); i++)
-		if (takeover->puts[i].item || !store_has(store, takeover_name(takeover, i)))
+		if (takeover->puts[i].item || !fdstore_has(store, takeover_name(takeover, i)))
 			return false;
 	return true;
 }
@@ -405,7 +405,7 @@ bool takeover_is_shared(const struct takeover *takeover, const struct store *sto
 void takeover_fini(struct takeover *takeover)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(takeover->puts); i++)
-		store_forget(&takeover->puts[i]);
+		fdstore_forget(&takeover->puts[i]);
 	saved_unmap(takeover->saved);
 	takeover->saved = NULL;
 	takeover->saved_fd = safe_close(takeover->saved_fd);
@@ -413,13 +413,13 @@ void takeover_fini(struct takeover *takeover)
 
 static struct conn_inherited takeover_take(struct store *store, uint32_t slot)
 {
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 
-	store_name(name, STORE_CLIENT, slot);
+	fdstore_name(name, FDSTORE_CLIENT, slot);
 	return (struct conn_inherited){
-		.socket = store_take(store, name, STORE_SOCKET),
-		.pidfd = store_take(store, name, STORE_PIDFD),
-		.segment = store_take(store, name, STORE_MEMFD),
+		.socket = fdstore_take(store, name, FDSTORE_SOCKET),
+		.pidfd = fdstore_take(store, name, FDSTORE_PIDFD),
+		.segment = fdstore_take(store, name, FDSTORE_MEMFD),
 	};
 }
 
@@ -450,6 +450,6 @@ int takeover_clients(struct takeover *takeover, struct conn_table *table)
 	if (r < 0)
 		return r;
 	tenants_settle(&table->tenants);
-	store_drop_rest(table->store, table->closer);
+	fdstore_drop_rest(table->store, table->closer);
 	return 0;
 }

@@ -26,12 +26,12 @@ struct takeover {
 	int arena_fd;	    /* as well */
 	const char *arena;  /* its name in the store */
 	uint32_t n_clients; /* of a former manager, that this one goes on with */
-	struct store_put puts[3];
+	struct fdstore_put puts[3];
 };
 
 #define TAKEOVER_INIT                                                                              \
 	{                                                                                          \
-		.saved_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = STORE_ARENA               \
+		.saved_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = FDSTORE_ARENA             \
 	}
 
 /* Waits until no former pool is alive, or abandons it, and looks at what the last manager has left
@@ -41,7 +41,7 @@ void takeover_look(struct takeover *takeover, struct store *store);
 
 /*
  * Puts in for what the options leave open (workers, cpus) what the former manager had, if this one
- * can go on from there. Returns arena-max as it was then, for budget_settle(); 0: as it may be.
+ * can go on from there. Returns arena-max as it was then, for budget_decide(); 0: as it may be.
  */
 uint64_t takeover_inherit(const struct takeover *takeover, struct options *options);
 

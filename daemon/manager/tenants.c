@@ -150,12 +150,12 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
 /* Nobody goes on with it: the slot is free first (saved_state.c, I2). */
 static void tenants_forget(struct tenants *tenants, uint32_t index)
 {
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 
 	saved_tenant_is(tenants->saved, index, SAVED_FREE);
-	store_forget(&tenants->slots[index].put);
-	store_name(name, STORE_TENANT, index);
-	store_remove(tenants->store, name);
+	fdstore_forget(&tenants->slots[index].put);
+	fdstore_name(name, FDSTORE_TENANT, index);
+	fdstore_remove(tenants->store, name);
 }
 
 static void tenants_on_emptied(struct pages *pages, int result)
@@ -282,7 +282,7 @@ static void tenants_enter(struct tenants *tenants, uint32_t index)
 		saved_tenant_is(tenants->saved, index, SAVED_GONE);
 }
 
-static void tenants_on_stored(struct store_put *put, int result)
+static void tenants_on_stored(struct fdstore_put *put, int result)
 {
 	struct tenants_slot *t = container_of(put, struct tenants_slot, put);
 
@@ -320,7 +320,7 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	struct tenants_slot *t = &tenants->slots[index];
 	uint64_t size = tenant_segment_size(tenants->n_workers);
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 	void *base;
 	int fd, r;
 
@@ -332,9 +332,9 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		(void)safe_close(fd);
 		return r;
 	}
-	t->put = (struct store_put){ .call = tenants_on_stored };
-	store_name(name, STORE_TENANT, index);
-	r = store_put(tenants->store, &t->put, name, &fd, 1);
+	t->put = (struct fdstore_put){ .call = tenants_on_stored };
+	fdstore_name(name, FDSTORE_TENANT, index);
+	r = fdstore_put(tenants->store, &t->put, name, &fd, 1);
 	if (r < 0) {
 		segment_unmap(base, size);
 		(void)safe_close(fd);
@@ -451,12 +451,12 @@ int tenants_fd(const struct tenants *tenants, uint32_t index)
 static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	uint64_t size = tenant_segment_size(tenants->n_workers);
-	char name[STORE_NAME];
+	char name[FDSTORE_NAME];
 	void *base;
 	int fd, r;
 
-	store_name(name, STORE_TENANT, index);
-	fd = store_take(tenants->store, name, STORE_MEMFD);
+	fdstore_name(name, FDSTORE_TENANT, index);
+	fd = fdstore_take(tenants->store, name, FDSTORE_MEMFD);
 	if (fd < 0)
 		return SEGMENTS_FOREIGN;
 	r = segments_map(fd, size, &base);
@@ -520,7 +520,7 @@ void tenants_fini(struct tenants *tenants)
 
 		if (t->state == TENANTS_FREE)
 			continue;
-		store_forget(&t->put);
+		fdstore_forget(&t->put);
 		if (t->state == TENANTS_EMPTYING)
 			pages_stop(&t->pages);
 		segment_unmap(t->segment, t->size);

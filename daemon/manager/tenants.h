@@ -43,7 +43,7 @@ struct tenants_slot {
 	struct tenant_segment *segment;
 	uint64_t size;
 	struct pages pages;
-	struct store_put put;
+	struct fdstore_put put;
 };
 
 struct tenants {

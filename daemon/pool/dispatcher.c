@@ -97,7 +97,7 @@ static void dispatcher_summon_some(struct pool *pool)
 			continue;
 		if (row == ACCOUNT_NOBODY && worker_is_parked(&pool->workers[at]))
 			continue;
-		dispatcher_summon(&pool->workers[at]);
+		dispatcher_preempt(&pool->workers[at]);
 		pool->dispatcher->next_worker = at + 1;
 		summoned++;
 	}
@@ -145,11 +145,11 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	fair_settle_sometimes(fair, now);
 	fair_unlock(fair);
 	if (!waiting && !placed)
-		return left || load_relaxed(&pool->stop) ? again : ACCOUNT_TIDE;
+		return left || load_relaxed(&pool->stop) ? again : ACCOUNT_SETTLE_MAX;
 	if (placed)
 		intake_wake_places(pool, NULL);
 	if (dispatcher_may_rest(pool, left))
-		return ACCOUNT_TIDE;
+		return ACCOUNT_SETTLE_MAX;
 	/* What workers do is judged by the tick; in between jobs of the dead are ended. */
 	if (!again && now < d->looked_ns + DISPATCHER_TICK)
 		return again;
@@ -168,7 +168,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	if ((fresh || !view.drained) && drain_rings_pending(pool)) {
 		intake_collect(pool, d->collected++);
 		if (dispatcher_may_rest(pool, left))
-			return ACCOUNT_TIDE;
+			return ACCOUNT_SETTLE_MAX;
 	}
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		if (!(view.moved[i / 64] >> i % 64 & 1))
@@ -227,7 +227,7 @@ static void dispatcher_answer(struct pool *pool)
  * says when it has to come back, within so many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
-	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
+	uint64_t next = dispatcher_earlier(deadlines_check(pool), slice_timers_check(pool));
 	uint64_t now, cpus;
 
 	next = dispatcher_earlier(next, fibers_check(pool));
@@ -273,17 +273,17 @@ void dispatcher_attend(struct pool *pool)
 	/* Relaxed: its own. */
 	store_relaxed(rounds, load_relaxed(rounds) + 1);
 
-	if (again == ACCOUNT_TIDE) {
-		bool dozes = alarms_set(pool);
+	if (again == ACCOUNT_SETTLE_MAX) {
+		bool dozes = slice_timers_set(pool);
 
 		value = dozes ? wake_dozing(word) : wake_prepare(word);
 		again = dispatcher_dispatch(pool);
 		/* Nobody looks at what clients leave to the alarms: wake.h, W9. */
-		if (dozes && !alarms_set(pool))
+		if (dozes && !slice_timers_set(pool))
 			again = 0;
 	}
 	/* It comes by itself: nobody needs to wake it. */
-	if (again < ACCOUNT_TIDE) {
+	if (again < ACCOUNT_SETTLE_MAX) {
 		wake_store(word, WAKE_LOOKING);
 		value = wake_load(word);
 	}
@@ -296,7 +296,7 @@ void dispatcher_attend(struct pool *pool)
 /* Of a pool that drains: nobody has any work left, or any that is to be done. */
 static bool dispatcher_is_done(struct pool *pool)
 {
-	return halt_declines(&pool->halt) ? halt_is_over(pool) : intake_is_empty(pool);
+	return shutdown_declines(&pool->shutdown) ? shutdown_is_over(pool) : intake_is_empty(pool);
 }
 
 /* True if the pool drains and is done: it ends then, and cannot resume any more (shutdown.h,

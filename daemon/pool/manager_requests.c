@@ -114,15 +114,15 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 }
 
 /* All that a client has submitted and that has not ended; what is still in a ring, too: its mark
- * waits for it (root_cancel()). A client that lies in its records gets at its own jobs alone. */
-static void channel_cancel_all(struct pool *pool, struct registry_client *client, uint32_t first)
+ * waits for it (job_cancel()). A client that lies in its records gets at its own jobs alone. */
+static void channel_cancel_all(struct pool *pool, struct client_entry *client, uint32_t first)
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		/* Relaxed: a job that is submitted right now may be seen or not. */
 		uint32_t state = load_relaxed(&client->jobs[i].state);
 
 		if ((state & JOB_OUTCOME_MASK) == JOB_PENDING && state >> JOB_GEN_SHIFT)
-			root_cancel(pool, first + i, state >> JOB_GEN_SHIFT);
+			job_cancel(pool, first + i, state >> JOB_GEN_SHIFT);
 	}
 }
 
@@ -131,18 +131,18 @@ static void channel_cancel_all(struct pool *pool, struct registry_client *client
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	uint32_t first = m->client * pool->max_jobs;
-	struct registry_client *client;
+	struct client_entry *client;
 
 	if (m->client >= pool->max_clients)
 		return;
-	client = &pool->registry.clients[m->client];
+	client = &pool->clients.clients[m->client];
 	if (load_relaxed(&client->state) != CLIENT_LIVE ||
 	    client->generation != m->client_generation)
 		return;
 	if (m->job == PROTO_EVERY_JOB)
 		channel_cancel_all(pool, client, first);
 	else if (m->job < client->n_jobs)
-		root_cancel(pool, first + m->job, m->job_generation);
+		job_cancel(pool, first + m->job, m->job_generation);
 }
 
 /* The text is "name=value". */
@@ -164,7 +164,7 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m)
 static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 {
 	m->text[sizeof(m->text) - 1] = '\0';
-	if (permit_rule(&pool->permit, m->n_jobs, m->text) < 0)
+	if (permission_rule(&pool->permission, m->n_jobs, m->text) < 0)
 		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
 }
 
@@ -193,7 +193,7 @@ static void channel_drain(struct pool *pool)
 	const uint32_t draining = POOL_DRAINING + pool->n_drains++;
 	uint32_t running = POOL_RUNNING;
 
-	/* ORDER pool/stop [Q2]: release, halt_begin() comes before. Pairs with
+	/* ORDER pool/stop [Q2]: release, shutdown_begin() comes before. Pairs with
 	 * dispatcher_ends(). */
 	atomic_compare_exchange_strong_explicit(&pool->stop, &running, draining,
 						memory_order_release, memory_order_relaxed);
@@ -206,11 +206,11 @@ static void channel_resume(struct pool *pool)
 	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
 	uint32_t stop = load_relaxed(&pool->stop);
 
-	if (stop < POOL_DRAINING || !halt_declines(&pool->halt) ||
+	if (stop < POOL_DRAINING || !shutdown_declines(&pool->shutdown) ||
 	    !atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_RUNNING,
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	halt_end(pool);
+	shutdown_end(pool);
 	log_notice("jobs are started again: this pool stays");
 	pool_wake_dispatcher(pool);
 }
@@ -228,7 +228,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		channel_on_client(pool, m, fd);
 		break;
 	case PROTO_POOL_GONE:
-		registry_gone(pool, m->client, m->client_generation);
+		clients_gone(pool, m->client, m->client_generation);
 		break;
 	case PROTO_POOL_CANCEL:
 		channel_on_cancel(pool, m);
@@ -238,8 +238,8 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		break;
 	case PROTO_POOL_TASKS:
 		/* A task that no module has any more needs no refusal. */
-		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash,
-				 m->refused);
+		(void)permission_set(&pool->permission, &pool->modules, m->tenant, m->task_hash,
+				     m->refused);
 		break;
 	case PROTO_POOL_RULE:
 		channel_on_rule(pool, m);
@@ -248,7 +248,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		intake_set_rules(pool, m->client, m->client_generation, m->rules);
 		break;
 	case PROTO_POOL_TENANT_GONE:
-		vacate_tenant(pool, m->tenant);
+		unmap_tenant(pool, m->tenant);
 		break;
 	case PROTO_POOL_LOAD:
 		channel_on_load(pool, m);
@@ -273,7 +273,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		pool_wake_dispatcher(pool);
 		break;
 	case PROTO_POOL_HALT:
-		halt_begin(pool);
+		shutdown_begin(pool);
 		log_notice("no job is started any more: those that wait are the next pool's");
 		/* fall through */
 	case PROTO_POOL_STOP:

@@ -37,22 +37,23 @@
 
 #include "common/util.h"
 
-#define ALLOWANCE_AREA	 (UINT64_C(64) << 20)  /* what one of malloc()'s may keep (I1) */
-#define ALLOWANCE_THREAD (UINT64_C(256) << 10) /* a thread's signal stack, its first of an area */
+#define MODULE_MEMORY_AREA (UINT64_C(64) << 20) /* what one of malloc()'s may keep (I1) */
+#define MODULE_MEMORY_THREAD                                                                       \
+	(UINT64_C(256) << 10) /* a thread's signal stack, its first of an area */
 
-int allowance_prepare(uint64_t bytes)
+int module_memory_prepare(uint64_t bytes)
 {
 	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
 	(void)mallopt(M_ARENA_MAX,
-		      (int)min(max(bytes / (4 * ALLOWANCE_AREA), UINT64_C(1)), UINT64_C(256)));
+		      (int)min(max(bytes / (4 * MODULE_MEMORY_AREA), UINT64_C(1)), UINT64_C(256)));
 	return fd;
 }
 
 /* Bytes of private memory that can be written; or a negative errno. */
-static int64_t allowance_used(int fd)
+static int64_t module_memory_used(int fd)
 {
 	int64_t pages;
 	char text[128];
@@ -66,23 +67,24 @@ static int64_t allowance_used(int fd)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-int allowance_begin(int fd, uint64_t bytes, uint32_t n_threads)
+int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads)
 {
 #ifdef FK_SANITIZE
 	(void)fd;
 	(void)bytes;
 	(void)n_threads;
-	(void)allowance_used;
+	(void)module_memory_used;
 	return 0;
 #else
-	int64_t used = allowance_used(fd);
+	int64_t used = module_memory_used(fd);
 	struct rlimit limit;
 
 	if (used < 0)
 		return (int)used;
 	if (getrlimit(RLIMIT_DATA, &limit) < 0)
 		return -errno;
-	limit.rlim_max = min(limit.rlim_max, (rlim_t)used + n_threads * ALLOWANCE_THREAD + bytes);
+	limit.rlim_max =
+		min(limit.rlim_max, (rlim_t)used + n_threads * MODULE_MEMORY_THREAD + bytes);
 	limit.rlim_cur = min(limit.rlim_cur, limit.rlim_max);
 	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 #endif

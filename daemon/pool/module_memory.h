@@ -7,15 +7,15 @@
 
 /*
  * Before anything is allocated that tasks could give back. bytes: the option module-memory.
- * Returns a descriptor for allowance_begin(), to be closed, or a negative errno.
+ * Returns a descriptor for module_memory_begin(), to be closed, or a negative errno.
  */
-int allowance_prepare(uint64_t bytes);
+int module_memory_prepare(uint64_t bytes);
 
 /*
  * From now on this process may have as many bytes more as the option says. fd: of
- * allowance_prepare(). n_threads: that may still be taking what they need to begin with.
+ * module_memory_prepare(). n_threads: that may still be taking what they need to begin with.
  * Returns 0 or a negative errno.
  */
-int allowance_begin(int fd, uint64_t bytes, uint32_t n_threads);
+int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads);
 
 #endif

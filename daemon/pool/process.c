@@ -95,17 +95,17 @@ int pool_make_rows(struct pool *pool)
 {
 	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
 
-	pool->rows.verdicts = calloc(rows, sizeof(*pool->rows.verdicts));
+	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
 	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
 	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
 	if (deadlines_init(pool->deadlines, rows) < 0)
 		return -ENOMEM;
-	return pool->rows.verdicts && pool->rows.cancels && pool->rows.stack_bytes ? 0 : -ENOMEM;
+	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes ? 0 : -ENOMEM;
 }
 
 void pool_free_rows(struct pool *pool)
 {
-	free(pool->rows.verdicts);
+	free(pool->rows.aborts);
 	free(pool->rows.cancels);
 	free(pool->rows.stack_bytes);
 	deadlines_fini(pool->deadlines);
@@ -140,7 +140,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 
 static void pool_fail_job(struct worker *w, int code)
 {
-	verdict_fail(w->pool, w->job.row, code);
+	abort_fail(w->pool, w->job.row, code);
 }
 
 static void pool_charge(struct pool *pool, uint32_t row, uint64_t ns)
@@ -156,7 +156,7 @@ static const struct pool_hooks pool_hooks = {
 	.turn = intake_turn,
 	.fail_job = pool_fail_job,
 	.charge = pool_charge,
-	.summon_by = alarm_by,
+	.summon_by = slice_timer_by,
 	.hang_expect = hang_expect,
 	.hang_is_reached = hang_is_reached,
 };
@@ -309,7 +309,7 @@ int pool_run(const struct options *options, int channel)
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);
 	hangs_begin();
-	memory = allowance_prepare(options->module_memory);
+	memory = module_memory_prepare(options->module_memory);
 	if (memory < 0)
 		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
 	else
@@ -328,11 +328,11 @@ int pool_run(const struct options *options, int channel)
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	if (r == 0)
 		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
-	if (r == 0 && pool->mode.shaken && !(shake = shake_start(pool, pool->mode.shaken)))
+	if (r == 0 && pool->mode.shaken && !(shake = schedule_fuzz_start(pool, pool->mode.shaken)))
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	r = allowance_begin(memory, options->module_memory, pool->n_workers + 1);
+	r = module_memory_begin(memory, options->module_memory, pool->n_workers + 1);
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
 	memory = safe_close(memory);
@@ -347,7 +347,7 @@ int pool_run(const struct options *options, int channel)
 	pthread_join(dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
-	shake_stop(shake);
+	schedule_fuzz_stop(shake);
 	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
 	channel_flush(pool);
 	free(threads);

@@ -33,9 +33,9 @@
 #include "daemon/core/worker_state.h"
 #include "shm/board.h"
 
-#define SHAKE_BURST 8u	 /* at a time, at most */
-#define SHAKE_PAUSE 60u	 /* us between bursts, at most */
-#define SHAKE_IDLE  1000 /* us, as long as nobody is busy */
+#define SCHEDULE_FUZZ_BURST 8u	 /* at a time, at most */
+#define SCHEDULE_FUZZ_PAUSE 60u	 /* us between bursts, at most */
+#define SCHEDULE_FUZZ_IDLE  1000 /* us, as long as nobody is busy */
 
 struct shake {
 	struct pool *pool;
@@ -44,15 +44,16 @@ struct shake {
 	pthread_t thread;
 };
 
-static uint32_t shake_random(struct shake *shake, uint32_t below)
+static uint32_t schedule_fuzz_random(struct shake *shake, uint32_t below)
 {
 	return (uint32_t)(xorshift64(&shake->random) >> 32) % below;
 }
 
-static void shake_one(struct shake *shake)
+static void schedule_fuzz_one(struct shake *shake)
 {
-	struct worker *w = &shake->pool->workers[shake_random(shake, shake->pool->n_workers)];
-	uint32_t what = shake_random(shake, 3);
+	struct worker *w =
+		&shake->pool->workers[schedule_fuzz_random(shake, shake->pool->n_workers)];
+	uint32_t what = schedule_fuzz_random(shake, 3);
 	uint32_t tid = load_relaxed(&w->board->tid);
 
 	if (what != 0)
@@ -61,7 +62,7 @@ static void shake_one(struct shake *shake)
 		tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
 
-static void *shake_main(void *arg)
+static void *schedule_fuzz_main(void *arg)
 {
 	struct shake *shake = arg;
 
@@ -69,15 +70,15 @@ static void *shake_main(void *arg)
 	low_latency_end();
 	/* Relaxed: a hint, and nothing goes with it. */
 	while (!load_relaxed(&shake->stop)) {
-		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);
-		uint32_t pause = shake_random(shake, SHAKE_PAUSE);
+		uint32_t burst = 1 + schedule_fuzz_random(shake, SCHEDULE_FUZZ_BURST);
+		uint32_t pause = schedule_fuzz_random(shake, SCHEDULE_FUZZ_PAUSE);
 
 		if (!load_relaxed(&shake->pool->idle.lazy.active)) {
-			usleep(SHAKE_IDLE);
+			usleep(SCHEDULE_FUZZ_IDLE);
 			continue;
 		}
 		while (burst--)
-			shake_one(shake);
+			schedule_fuzz_one(shake);
 		if (pause % 4)
 			usleep(pause);
 		else
@@ -86,7 +87,7 @@ static void *shake_main(void *arg)
 	return NULL;
 }
 
-struct shake *shake_start(struct pool *pool, uint32_t seed)
+struct shake *schedule_fuzz_start(struct pool *pool, uint32_t seed)
 {
 	struct shake *shake = calloc(1, sizeof(*shake));
 
@@ -94,14 +95,14 @@ struct shake *shake_start(struct pool *pool, uint32_t seed)
 		return NULL;
 	shake->pool = pool;
 	shake->random = UINT64_C(0x9e3779b97f4a7c15) * (seed + UINT64_C(1));
-	if (pthread_create(&shake->thread, NULL, shake_main, shake)) {
+	if (pthread_create(&shake->thread, NULL, schedule_fuzz_main, shake)) {
 		free(shake);
 		return NULL;
 	}
 	return shake;
 }
 
-void shake_stop(struct shake *shake)
+void schedule_fuzz_stop(struct shake *shake)
 {
 	if (!shake)
 		return;

@@ -9,9 +9,9 @@ struct pool;
 struct shake;
 
 /* Begins, once the workers' threads run. seed: of what it does. NULL: no memory, or no thread. */
-struct shake *shake_start(struct pool *pool, uint32_t seed);
+struct shake *schedule_fuzz_start(struct pool *pool, uint32_t seed);
 
 /* Ends it. NULL is fine. */
-void shake_stop(struct shake *shake);
+void schedule_fuzz_stop(struct shake *shake);
 
 #endif

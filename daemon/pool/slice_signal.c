@@ -20,22 +20,23 @@
 #include "shm/wake.h"
 
 /* A worker that was summoned has not come to a fork. */
-#define ALARM_AGAIN (2 * NSEC_PER_MSEC)
+#define SLICE_TIMER_AGAIN (2 * NSEC_PER_MSEC)
 
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */
-static uint64_t alarm_summon(struct worker *w, uint64_t now)
+static uint64_t slice_timer_summon(struct worker *w, uint64_t now)
 {
 	struct fair *fair = w->pool->fair;
 	/* A press that comes at the same time rings, too. */
-	bool still = dispatcher_has_summoned(w) && now - w->alarm.asked >= ALARM_AGAIN / 2;
+	bool still =
+		dispatcher_has_summoned(w) && now - w->slice_timer.asked >= SLICE_TIMER_AGAIN / 2;
 
 	if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 		return 0;
 	/* Also if it was: it takes the request as it unwinds a job, and does not look. */
-	dispatcher_summon(w);
+	dispatcher_preempt(w);
 	if (!still) {
-		w->alarm.asked = now;
-		return now + ALARM_AGAIN;
+		w->slice_timer.asked = now;
+		return now + SLICE_TIMER_AGAIN;
 	}
 	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
 	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): who reads that `at` has
@@ -43,39 +44,39 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 	fence_full();
 	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
-	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->roots.asides)
+	return fair_queued(fair) || fair_placed(fair) || preempted_any(&w->roots.preempted_jobs)
 		     ? now + FAIR_TURN_LONG
 		     : 0;
 }
 
-bool alarm_is_due(struct worker *w)
+bool slice_timer_is_due(struct worker *w)
 {
-	uint64_t at = load_relaxed(&w->alarm.at);
+	uint64_t at = load_relaxed(&w->slice_timer.at);
 
 	return at && at <= clock_ns();
 }
 
-void alarm_ring(struct worker *w)
+void slice_timer_ring(struct worker *w)
 {
 	uint64_t again;
 
 	COUNT(w, alarms);
-	store_relaxed(&w->alarm.at, 0);
-	again = alarm_summon(w, clock_ns());
+	store_relaxed(&w->slice_timer.at, 0);
+	again = slice_timer_summon(w, clock_ns());
 	/* Without the lock, which this thread may have. */
 	if (again)
-		alarm_set(w, again);
+		slice_timer_set(w, again);
 	else
-		alarm_over(w->pool);
+		slice_timer_over(w->pool);
 }
 
-uint64_t alarms_check(struct pool *pool)
+uint64_t slice_timers_check(struct pool *pool)
 {
 	uint64_t now = clock_ns(), next = 0;
 
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
-		struct alarm *a = &w->alarm;
+		struct slice_timer *a = &w->slice_timer;
 		uint64_t at = load_relaxed(&a->at);
 
 		if (load_relaxed(&a->timed) || !at)
@@ -83,7 +84,7 @@ uint64_t alarms_check(struct pool *pool)
 		pthread_mutex_lock(&a->lock);
 		at = load_relaxed(&a->at);
 		if (at && at <= now) {
-			at = alarm_summon(w, now);
+			at = slice_timer_summon(w, now);
 			store_relaxed(&a->at, at);
 		}
 		pthread_mutex_unlock(&a->lock);

@@ -2,8 +2,8 @@
 /*
  * slice_signal.h - what happens when the alarm of a worker rings
  *
- * alarm_is_due(), alarm_ring(): the worker, in the handler of WORKER_SIGNAL. alarms_check(): the
- * dispatcher. daemon/sched/slice_timer.c has the invariants.
+ * slice_timer_is_due(), slice_timer_ring(): the worker, in the handler of WORKER_SIGNAL.
+ * slice_timers_check(): the dispatcher. daemon/sched/slice_timer.c has the invariants.
  */
 #ifndef DAEMON_POOL_SLICE_SIGNAL_H
 #define DAEMON_POOL_SLICE_SIGNAL_H
@@ -16,12 +16,12 @@ struct worker;
 
 /* Owner: its time has come. Of two signals the kernel, or ThreadSanitizer, may deliver one, and
  * that may be another's. */
-bool alarm_is_due(struct worker *worker);
+bool slice_timer_is_due(struct worker *worker);
 
 /* The handler of the signal: summons the worker, which is its own. */
-void alarm_ring(struct worker *worker);
+void slice_timer_ring(struct worker *worker);
 
 /* Rings for workers without timers. Returns when to come back, 0 for never. */
-uint64_t alarms_check(struct pool *pool);
+uint64_t slice_timers_check(struct pool *pool);
 
 #endif

@@ -10,8 +10,9 @@
  *   finds some asks all the same.
  *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_PRESS_MIN after
  *   it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
- *   public (strand_expose()). While there is none, signals go out at intervals that double up to
- *   POLICY_PRESS_MAX: that, and the time until a thief looks, is how long work stays hidden.
+ *   public (strand_publish_from_signal()). While there is none, signals go out at intervals that
+ *   double up to POLICY_PRESS_MAX: that, and the time until a thief looks, is how long work stays
+ *   hidden.
  */
 #include "daemon/pool/work_search.h"
 
@@ -80,7 +81,7 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
 	 * others did: pairs with lazy_sleep().
 	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_set_job() and
-	 * the loop's look at the verdict. Pairs with verdict_put(). */
+	 * the loop's look at the verdict. Pairs with abort_put(). */
 	wake_busy(&w->board->wake);
 	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
 		worker_charge(w);
@@ -236,7 +237,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 
 	if (worker_take_root(w, w, ret_row))
 		return true;
-	if (intake_glance(w) && intake_drain(w, ret_row))
+	if (intake_scan_some(w) && intake_drain(w, ret_row))
 		return true;
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
 		/* Relaxed: a hint; deque_steal() acquires. */
@@ -262,7 +263,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 		return false;
 	FK_CRASH(mail_taken);
 	if (frame->job != w->job.row)
-		aside_start(w);
+		preempted_start(w);
 	*ret_found = WORKER_FRAME;
 	w->engine.next = frame;
 	w->roots.mail = frame;
@@ -320,7 +321,7 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 	if (worker_take_root(w, w, ret_row))
 		w->roots.next_ns = w->job.since;
 	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
-				     : !intake_glance(w) || !intake_drain(w, ret_row))
+				     : !intake_scan_some(w) || !intake_drain(w, ret_row))
 		return false;
 	worker_charge(w);
 	w->thief.stolen_at = 0;

@@ -24,7 +24,7 @@
  *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
  *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
  *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
- *   reads those of DRAIN_GLANCE tenants at a time.
+ *   reads those of DRAIN_SCAN_SOME tenants at a time.
  */
 #include "daemon/pool/worker_sleep.h"
 

@@ -55,17 +55,17 @@ static void worker_counters(struct worker *w)
 
 static void worker_run_root(struct worker *w, uint32_t row)
 {
-	if (halt_declines(&w->pool->halt) && intake_decline(w, row)) {
+	if (shutdown_declines(&w->pool->shutdown) && intake_decline(w, row)) {
 		w->roots.next_ns = 0;
 		return;
 	}
 	/* What is in the deque waits for a child that has left, or was set aside: no ancestor of
 	 * this one. */
 	w->engine.moved = w->engine.fk.bottom;
-	aside_start(w);
+	preempted_start(w);
 	COUNT(w, strands);
 	strand_shake(w);
-	root_run(w, row);
+	job_run(w, row);
 	trace_strand_end(w);
 }
 
@@ -119,7 +119,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	w->engine.fk.bottom = w->engine.fk.floor = frame_entries;
 	w->engine.moved = frame_entries;
 	inbox_init(&w->inbox);
-	alarm_init(w);
+	slice_timer_init(w);
 	w->engine.fk.end = frame_entries + n_frame_entries;
 	store_relaxed(&w->requests.press_wait, POLICY_PRESS_MIN);
 	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
@@ -135,7 +135,7 @@ void worker_fini(struct worker *w)
 {
 	free(w->engine.forced);
 	inbox_fini(&w->inbox);
-	alarm_fini(w);
+	slice_timer_fini(w);
 	stack_cache_fini(&w->engine.cache);
 }
 
@@ -148,10 +148,10 @@ static void worker_pressed(int signo, siginfo_t *info, void *context)
 	(void)signo;
 	(void)context;
 	if (w) {
-		strand_expose(w);
+		strand_publish_from_signal(w);
 		hang_answer(w);
-		if (info->si_code == SI_TIMER || alarm_is_due(w))
-			alarm_ring(w);
+		if (info->si_code == SI_TIMER || slice_timer_is_due(w))
+			slice_timer_ring(w);
 	}
 	errno = saved;
 }
@@ -179,11 +179,11 @@ void *worker_main(void *arg)
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
 	w->engine.fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
-	alarm_begin(w);
+	slice_timer_begin(w);
 	sample_begin(w);
 	switch_adopt(&w->engine.loop);
 	worker_loop(w);
 	switch_destroy(&w->engine.loop);
-	alarm_end(w);
+	slice_timer_end(w);
 	return NULL;
 }

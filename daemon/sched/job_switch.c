@@ -97,7 +97,7 @@ void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 	stack_bill(&w->engine.cache, job == WORKER_NO_JOB ? NULL : &w->pool->rows.stack_bytes[job],
 		   load_relaxed(&w->pool->settings.stack_max));
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
-	 * verdict_put(). */
+	 * abort_put(). */
 	atomic_store_explicit(&w->job.ledger->job, job, memory_order_release);
 }
 

@@ -4,10 +4,10 @@
  *
  * INVARIANTS
  *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
- *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
- *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
- *       is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a root
- *       deque, for others to look. If nothing waits any more it rings no more, until somebody
+ *       of fair held. A busy worker that was summoned looks at its next fork (strand_safepoint()).
+ *       One that comes to none for SLICE_TIMER_AGAIN rings again, until it has looked; it finds
+ *       that it is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a
+ *       root deque, for others to look. If nothing waits any more it rings no more, until somebody
  *       wants it to. One that is not busy looks for work, in which it finds whatever waits, or
  *       sleeps, and nothing is set aside there.
  *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
@@ -21,9 +21,9 @@
  *       without a timer behind it. It may leave a timer without a time, which rings for nothing;
  *       and where two threads cross, it may ring as late as the later of the two wanted.
  *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake nobody
- *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or alarm_over()
- *       is called when `at` is 0. Between two of them, in alarm_ring(), others find 0, too: they
- *       wake the dispatcher for nothing, or it does not doze.
+ *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or
+ *       slice_timer_over() is called when `at` is 0. Between two of them, in slice_timer_ring(),
+ *       others find 0, too: they wake the dispatcher for nothing, or it does not doze.
  */
 #include "daemon/sched/slice_timer.h"
 
@@ -45,20 +45,20 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-void alarm_init(struct worker *w)
+void slice_timer_init(struct worker *w)
 {
-	pthread_mutex_init(&w->alarm.lock, NULL);
+	pthread_mutex_init(&w->slice_timer.lock, NULL);
 }
 
-void alarm_fini(struct worker *w)
+void slice_timer_fini(struct worker *w)
 {
-	pthread_mutex_destroy(&w->alarm.lock);
+	pthread_mutex_destroy(&w->slice_timer.lock);
 }
 
-bool alarms_set(struct pool *pool)
+bool slice_timers_set(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		const struct alarm *a = &pool->workers[i].alarm;
+		const struct slice_timer *a = &pool->workers[i].slice_timer;
 
 		/* Relaxed: the callers have the fences. */
 		if (load_relaxed(&a->at) && load_relaxed(&a->timed))
@@ -67,16 +67,17 @@ bool alarms_set(struct pool *pool)
 	return false;
 }
 
-void alarm_over(struct pool *pool)
+void slice_timer_over(struct pool *pool)
 {
 	wake_alarm_over();
-	if (wake_state(wake_load(&pool->board->dispatcher)) == WAKE_DOZING && !alarms_set(pool))
+	if (wake_state(wake_load(&pool->board->dispatcher)) == WAKE_DOZING &&
+	    !slice_timers_set(pool))
 		pool_wake_dispatcher(pool);
 }
 
-void alarm_begin(struct worker *w)
+void slice_timer_begin(struct worker *w)
 {
-	struct alarm *a = &w->alarm;
+	struct slice_timer *a = &w->slice_timer;
 	struct sigevent event = {
 		.sigev_notify = SIGEV_THREAD_ID,
 		.sigev_signo = WORKER_SIGNAL,
@@ -84,17 +85,17 @@ void alarm_begin(struct worker *w)
 	};
 	bool timed = timer_create(CLOCK_MONOTONIC, &event, &a->timer) == 0;
 
-	/* Relaxed, wherever it is read: with the lock held, or on this thread; alarms_check() looks
-	 * again. */
+	/* Relaxed, wherever it is read: with the lock held, or on this thread; slice_timers_check()
+	 * looks again. */
 	pthread_mutex_lock(&a->lock);
 	a->made = timed;
 	store_relaxed(&a->timed, timed);
 	pthread_mutex_unlock(&a->lock);
 }
 
-void alarm_end(struct worker *w)
+void slice_timer_end(struct worker *w)
 {
-	struct alarm *a = &w->alarm;
+	struct slice_timer *a = &w->slice_timer;
 
 	pthread_mutex_lock(&a->lock);
 	if (a->made)
@@ -105,7 +106,7 @@ void alarm_end(struct worker *w)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void alarm_stop(struct alarm *a)
+static void slice_timer_stop(struct slice_timer *a)
 {
 	static const struct itimerspec never;
 
@@ -115,9 +116,9 @@ static void alarm_stop(struct alarm *a)
 	store_relaxed(&a->at, 0);
 }
 
-void alarm_set(struct worker *w, uint64_t at)
+void slice_timer_set(struct worker *w, uint64_t at)
 {
-	struct alarm *a = &w->alarm;
+	struct slice_timer *a = &w->slice_timer;
 	struct itimerspec time = { .it_value = clock_to_timespec(at) };
 
 	store_relaxed(&a->at, at);
@@ -128,27 +129,27 @@ void alarm_set(struct worker *w, uint64_t at)
 	pool_wake_dispatcher(w->pool);
 }
 
-void alarm_by(struct worker *w, uint64_t at, uint64_t now)
+void slice_timer_by(struct worker *w, uint64_t at, uint64_t now)
 {
-	uint64_t old = load_relaxed(&w->alarm.at);
+	uint64_t old = load_relaxed(&w->slice_timer.at);
 
 	if (old > now && old <= at)
 		return;
-	pthread_mutex_lock(&w->alarm.lock);
-	alarm_set(w, at);
-	pthread_mutex_unlock(&w->alarm.lock);
+	pthread_mutex_lock(&w->slice_timer.lock);
+	slice_timer_set(w, at);
+	pthread_mutex_unlock(&w->slice_timer.lock);
 }
 
-void alarm_at(struct worker *w, uint64_t at)
+void slice_timer_at(struct worker *w, uint64_t at)
 {
-	if (load_relaxed(&w->alarm.at) == at)
+	if (load_relaxed(&w->slice_timer.at) == at)
 		return;
-	pthread_mutex_lock(&w->alarm.lock);
+	pthread_mutex_lock(&w->slice_timer.lock);
 	if (at)
-		alarm_set(w, at);
+		slice_timer_set(w, at);
 	else
-		alarm_stop(&w->alarm);
-	pthread_mutex_unlock(&w->alarm.lock);
+		slice_timer_stop(&w->slice_timer);
+	pthread_mutex_unlock(&w->slice_timer.lock);
 	if (!at)
-		alarm_over(w->pool);
+		slice_timer_over(w->pool);
 }

@@ -7,14 +7,14 @@
  *   sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so
  *   that it looks at its next fork. A signal to a thread that runs is no context switch.
  *   Where the kernel gives no timer, or does not set it, the dispatcher comes and summons the
- *   worker (alarms_check()).
+ *   worker (slice_timers_check()).
  *   A worker that looks sees the rings, too. So as long as an alarm is set the dispatcher dozes
  *   (shm/wake.h, W9), and the next one of a client's long jobs wakes nobody.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   alarm_begin(), alarm_end(), alarm_at(), alarm_ring(): the worker; the last one in the handler
- *   of WORKER_SIGNAL. alarm_by(): any thread of the pool. alarms_check(), alarms_set(): the
- *   dispatcher. slice_timer.c says why none is lost.
+ *   slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the worker; the
+ *   last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
+ *   slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c says why none is lost.
  */
 #ifndef DAEMON_SCHED_SLICE_TIMER_H
 #define DAEMON_SCHED_SLICE_TIMER_H
@@ -28,28 +28,28 @@
 struct pool;
 struct worker;
 
-void alarm_init(struct worker *worker);
-void alarm_fini(struct worker *worker);
+void slice_timer_init(struct worker *worker);
+void slice_timer_fini(struct worker *worker);
 
 /* The worker's thread has begun, or is about to end. */
-void alarm_begin(struct worker *worker);
-void alarm_end(struct worker *worker);
+void slice_timer_begin(struct worker *worker);
+void slice_timer_end(struct worker *worker);
 
 /* It rings at this time, or earlier. After what it is to look at was written with the lock of fair
  * held, or by the worker itself. now: the clock. */
-void alarm_by(struct worker *worker, uint64_t at, uint64_t now);
+void slice_timer_by(struct worker *worker, uint64_t at, uint64_t now);
 
 /* Owner: it rings at this time, and not before; 0: not at all. With the lock of fair held, in which
  * it has looked at all that there is to look at. */
-void alarm_at(struct worker *worker, uint64_t at);
+void slice_timer_at(struct worker *worker, uint64_t at);
 
 /* Sets the timer to this time. Owner, or with the lock held. */
-void alarm_set(struct worker *worker, uint64_t at);
+void slice_timer_set(struct worker *worker, uint64_t at);
 
 /* A worker's alarm has become none (slice_timer.c, I4). */
-void alarm_over(struct pool *pool);
+void slice_timer_over(struct pool *pool);
 
 /* One is set, by a timer: whoever has it looks at all rings soon, or wakes the dispatcher. */
-bool alarms_set(struct pool *pool);
+bool slice_timers_set(struct pool *pool);
 
 #endif

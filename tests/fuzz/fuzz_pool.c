@@ -213,7 +213,7 @@ static void leave(uint32_t client)
 	for (uint32_t i = 0; i < JOBS; i++)
 		wanted[client][i].pending = false;
 	mark_rings(tenant_of(client));
-	registry_gone(pool, client, generations[client]);
+	clients_gone(pool, client, generations[client]);
 }
 
 /* The slot of one that was released is given to another. */
@@ -282,22 +282,22 @@ static uint32_t take_hand(uint32_t from)
 	return ROWS;
 }
 
-/* As root_run(): a job whose end is wanted ends, others are RUNNING. */
+/* As job_run(): a job whose end is wanted ends, others are RUNNING. */
 static void start(uint32_t row, uint32_t worker)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);
-	struct registry_client *client = registry_of(pool, row);
+	struct client_entry *client = clients_of(pool, row);
 
 	if (now.state != LEDGER_QUEUED)
 		return;
 	now.state = LEDGER_RUNNING;
 	now.worker = worker;
 	atomic_store(&arena_rows(pool->arena)[row], ledger_pack(now));
-	verdict_begin(pool, row, now.generation);
-	if (client->state != CLIENT_LIVE || root_is_cancelled(pool, row, now.generation) ||
+	abort_begin(pool, row, now.generation);
+	if (client->state != CLIENT_LIVE || job_is_cancelled(pool, row, now.generation) ||
 	    job_is_unwanted(&client->jobs[row % JOBS], now.generation)) {
 		hand[row] = false;
-		root_drop(pool, row, JOB_CANCELLED, 0);
+		job_drop(pool, row, JOB_CANCELLED, 0);
 	}
 }
 
@@ -308,16 +308,16 @@ static void end(uint32_t row)
 	start(row, 0);
 	if (!hand[row])
 		return;
-	verdict = verdict_get(pool, row);
+	verdict = abort_get(pool, row);
 	hand[row] = false;
-	root_drop(pool, row, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
+	job_drop(pool, row, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 }
 
 static void release(void)
 {
 	(void)intake_release(pool);
 	for (uint32_t c = 0; c < CLIENTS; c++)
-		if (gone[c] && pool->registry.clients[c].state == CLIENT_NONE)
+		if (gone[c] && pool->clients.clients[c].state == CLIENT_NONE)
 			attached[c] = gone[c] = false;
 }
 
@@ -363,7 +363,7 @@ static void step(void)
 	case 12:
 		row = fuzz_u8(&input) % (CLIENTS * JOBS);
 		if (attached[row / JOBS])
-			root_cancel(pool, row, fuzz_u8(&input));
+			job_cancel(pool, row, fuzz_u8(&input));
 		break;
 	case 13:
 		(void)deadlines_check(pool);
@@ -400,7 +400,7 @@ static void look_at_everything(void)
 		while ((row = take_hand(0)) < ROWS)
 			end(row);
 		release();
-		if (intake_is_empty(pool) && !pool->registry.n_leaving)
+		if (intake_is_empty(pool) && !pool->clients.n_leaving)
 			break;
 	}
 	check();

@@ -16,8 +16,8 @@
 #include "daemon/jobs/job_input.h"
 #include "tests/fuzz/fuzz.h"
 
-#define HEAP 3000u /* bytes at most: more than RECORD_ROOM holds */
-#define ROOM (RECORD_ROOM + 16)
+#define HEAP 3000u /* bytes at most: more than INPUT_ROOM holds */
+#define ROOM (INPUT_ROOM + 16)
 
 static const char *const signatures[] = {
 	"-> ",
@@ -34,7 +34,7 @@ static const char *const signatures[] = {
 #define TASKS (2 * ARRAY_SIZE(signatures)) /* each with copies, and without */
 
 static struct modules modules;
-static struct permit permit;
+static struct permission permission;
 static struct fk_export exports[TASKS];
 static uint32_t blocks; /* that are taken from the arena */
 
@@ -116,7 +116,7 @@ static void take_record(struct fuzz_input *input, struct job *job)
 	}
 }
 
-/* What record_load() is to say, if there is memory. */
+/* What input_load() is to say, if there is memory. */
 static int expected(const struct job *job, uint64_t heap_size)
 {
 	const struct module_task *task;
@@ -203,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct job *job = aligned_alloc(64, sizeof(*job));
 	char *heap = aligned_alloc(8, align_up(heap_size + 1, 8));
 	char *picture = malloc(heap_size + 1), *room = malloc(ROOM), *top = room;
-	struct registry_client client = { .heap = heap, .heap_size = heap_size };
+	struct client_entry client = { .heap = heap, .heap_size = heap_size };
 	struct record record;
 	struct job before;
 	int r;
@@ -212,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_up();
 	FUZZ_ASSERT(job && heap && picture && room);
 	memset((void *)job, 0, sizeof(*job));
-	/* As root_run() leaves it: full of what was there before. */
+	/* As job_run() leaves it: full of what was there before. */
 	memset(&record, 0xa5, sizeof(record));
 	for (uint64_t i = 0; i < heap_size; i++)
 		heap[i] = (char)(i * 7);
@@ -220,7 +220,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_record(&input, job);
 	memcpy((void *)&before, (void *)job, sizeof(before));
 
-	r = record_load(&record, &modules, &permit, &client, job, NULL, &top);
+	r = input_load(&record, &modules, &permission, &client, job, NULL, &top);
 	FUZZ_ASSERT(r == expected(&before, heap_size) || r == -ENOMEM);
 	FUZZ_ASSERT(top >= room && top <= room + ROOM);
 	if (r == 0) {
@@ -230,10 +230,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_args(&record, &before, heap, picture, heap_size);
 		memcpy(heap, picture, heap_size);
 		work(&record, &before, picture);
-		if (record_has_changes(&record))
-			record_write_back(&record);
+		if (input_has_changes(&record))
+			input_write_back(&record);
 		FUZZ_ASSERT(!memcmp(heap, picture, heap_size));
-		record_unload(&record, NULL);
+		input_unload(&record, NULL);
 	} else {
 		FUZZ_ASSERT(top == room);
 	}

@@ -280,7 +280,7 @@ static void pool_begin(void)
 
 static void pool_end(void)
 {
-	struct registry *all = &pool->registry;
+	struct clients *all = &pool->clients;
 
 	intake_fini(pool);
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -319,7 +319,7 @@ static void next_pool(void)
 		add_tenant(t);
 	for (uint32_t c = 0; c < CLIENTS; c++)
 		if (attached[c] && gone[c])
-			registry_gone(pool, c, generations[c]);
+			clients_gone(pool, c, generations[c]);
 	for (uint32_t t = 0; t < TENANTS; t++)
 		mark_rings(t);
 	/* A word that hostile ones have led to where the pool had been is freed: shm/ring.h. */

@@ -90,9 +90,9 @@ static void worker(struct model *m)
 #ifdef MUTANT_AFTER
 			look(m);
 			model_stumble();
-			attend_take(&m->limit, 2000 + fork);
+			request_take(&m->limit, 2000 + fork);
 #else
-			attend_take(&m->limit, 2000 + fork);
+			request_take(&m->limit, 2000 + fork);
 			look(m);
 #endif
 		}
@@ -107,7 +107,7 @@ static void model_thread(struct model *m, uint32_t thread)
 		return;
 	}
 	atomic_store_explicit(&m->wanted[thread], 1, memory_order_relaxed);
-	attend_ask(&m->limit);
+	request_ask(&m->limit);
 }
 
 static void model_check(struct model *m)

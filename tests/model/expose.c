@@ -7,10 +7,10 @@
  * THE PROGRAM
  *   The owner resumes a frame: it pushes its entry, runs a child, and pops. The child is fresh, and
  *   has a fresh child of its own, which runs a leaf: none of these two has an entry, unless the
- *   signal handler finds them and pushes them, as strand_expose() does. Each finds out when its
- *   child has returned (FK_PARTED, promote.c), and then leaves the C stack: the newest entry is
- *   popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same places of the
- *   array. A thief steals what is public, one or half.
+ *   signal handler finds them and pushes them, as strand_publish_from_signal() does. Each finds out
+ *   when its child has returned (FK_PARTED, promote.c), and then leaves the C stack: the newest
+ *   entry is popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same
+ *   places of the array. A thief steals what is public, one or half.
  *   The handler runs on the owner's thread wherever a compiler fence of the production code stands,
  *   which is wherever a signal can make a difference, and in the leaf; which of these it takes is
  *   left open (model_choose()).
@@ -163,7 +163,7 @@ static void publish(struct model *m)
 	deque_publish(&m->deque, n);
 }
 
-/* strand_part_parent(): a fresh frame within a fork gets its entry. */
+/* strand_promote_parent(): a fresh frame within a fork gets its entry. */
 static void part(struct model *m, struct model_frame *frame)
 {
 	struct fk_worker *w = &m->worker;
@@ -177,7 +177,7 @@ static void part(struct model *m, struct model_frame *frame)
 	w->bottom++;
 }
 
-/* strand_expose(). */
+/* strand_publish_from_signal(). */
 static void expose(struct model *m)
 {
 	struct model_frame *frames = m->frames[m->round];

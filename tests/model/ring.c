@@ -380,7 +380,7 @@ static int drain(struct model *m, uint32_t worker)
 	return 1;
 }
 
-/* The next pool: intake_map_tenant(), requeue_settle_ring(). */
+/* The next pool: intake_map_tenant(), requeue_place_ring(). */
 static void take_over(struct model *m)
 {
 	struct ring *ring = ring_of(m);

@@ -6,7 +6,7 @@
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It
- *   stops the starts of jobs, and looks whether the worker is busy, as halt_is_seen() does.
+ *   stops the starts of jobs, and looks whether the worker is busy, as shutdown_is_seen() does.
  *   One worker lies down unless the setting has changed. Another turns busy, and starts a job
  *   unless starts are stopped.
  *
@@ -40,7 +40,7 @@
 struct model {
 	_Alignas(64) _Atomic uint32_t words[MODEL_THREADS];
 	_Alignas(64) _Atomic uint32_t setting;
-	struct halt halt;
+	struct shutdown shutdown;
 	struct model_futex futex;
 	uint32_t seen;	  /* the dispatcher's: the starter is not busy */
 	uint32_t started; /* the starter's */
@@ -52,7 +52,7 @@ static void model_init(struct model *m, uint32_t instance)
 	for (uint32_t i = 0; i < MODEL_THREADS; i++)
 		atomic_store_explicit(&m->words[i], WAKE_LOOKING, memory_order_relaxed);
 	atomic_store_explicit(&m->setting, 0, memory_order_relaxed);
-	atomic_store_explicit(&m->halt.on, false, memory_order_relaxed);
+	atomic_store_explicit(&m->shutdown.on, false, memory_order_relaxed);
 	model_futex_init(&m->futex);
 	m->seen = m->started = 0;
 }
@@ -81,8 +81,8 @@ static void dispatcher(struct model *m)
 	wake_published();
 	wake(m);
 #endif
-	/* halt_begin() and halt_is_seen() */
-	atomic_store_explicit(&m->halt.on, true, memory_order_relaxed);
+	/* shutdown_begin() and shutdown_is_seen() */
+	atomic_store_explicit(&m->shutdown.on, true, memory_order_relaxed);
 	wake_published();
 	m->seen = wake_state(wake_load(&m->words[STARTER])) != WAKE_BUSY;
 }
@@ -108,14 +108,14 @@ static void sleeper(struct model *m)
 static void starter(struct model *m)
 {
 #ifdef MUTANT_START
-	bool declines = halt_declines(&m->halt);
+	bool declines = shutdown_declines(&m->shutdown);
 
 	model_stumble();
 	wake_busy(&m->words[STARTER]);
 	m->started = !declines;
 #else
 	wake_busy(&m->words[STARTER]);
-	m->started = !halt_declines(&m->halt);
+	m->started = !shutdown_declines(&m->shutdown);
 #endif
 }
 

@@ -76,7 +76,7 @@ static void model_init(struct model *m, uint32_t instance)
 	model_futex_init(&m->futex);
 }
 
-/* slots_push() */
+/* records_push() */
 static void give(struct model *m, uint32_t first, uint32_t last)
 {
 	slot_stack_push(&m->free, m->slots, first, last);

@@ -6,11 +6,11 @@
  *
  * THE PROGRAM, one of four in turn
  *	STARTS   a worker starts the job: it begins the verdict and looks for the mark; meanwhile
- *	         the job is cancelled, as in root_cancel(), and its deadline passes
+ *	         the job is cancelled, as in job_cancel(), and its deadline passes
  *	ACCEPTS  a worker makes the job's row QUEUED and looks for the mark, as in drain_accept();
  *	         meanwhile the job is cancelled
  *	STEALS   a worker continues a strand of the job, as in strand_adopt(); meanwhile the job is
- *	         cancelled, as in verdict_put()
+ *	         cancelled, as in abort_put()
  *	RELEASES one thread of the client cancels the job, as in cancel_write(); another releases it
  *
  * WHAT MUST BE TRUE
@@ -113,7 +113,7 @@ static void model_init(struct model *m, uint32_t instance)
 {
 	m->kind = (enum kind)(instance % KINDS);
 	__atomic_store_n((uint64_t *)&m->verdict,
-			 verdict_pack(0, m->kind == STEALS ? GENERATION : GENERATION - 1, 0),
+			 abort_pack(0, m->kind == STEALS ? GENERATION : GENERATION - 1, 0),
 			 __ATOMIC_RELAXED);
 	__atomic_store_n((uint32_t *)&m->mark, 0, __ATOMIC_RELAXED);
 	__atomic_store_n((uint64_t *)&m->row, m->kind == ACCEPTS ? FREE : QUEUED, __ATOMIC_RELAXED);
@@ -125,10 +125,10 @@ static void model_init(struct model *m, uint32_t instance)
 	m->put[0] = m->put[1] = m->put[2] = 0;
 }
 
-/* verdict_put() */
+/* abort_put() */
 static void put(struct model *m, uint64_t word, uint32_t thread)
 {
-	m->put[thread] = verdict_word_put(&m->verdict, word, (int32_t)thread, JOB_CANCELLED);
+	m->put[thread] = abort_word_put(&m->verdict, word, (int32_t)thread, JOB_CANCELLED);
 	if (!m->put[thread])
 		return;
 #ifndef MUTANT_RUNS
@@ -138,47 +138,47 @@ static void put(struct model *m, uint64_t word, uint32_t thread)
 		__atomic_store_n((uint32_t *)&m->asked, 1, __ATOMIC_RELAXED);
 }
 
-/* root_cancel() */
+/* job_cancel() */
 static void cancel(struct model *m, uint32_t thread)
 {
 	uint64_t word, row;
 #ifdef MUTANT_FIRST
-	word = verdict_word_look(&m->verdict);
+	word = abort_word_look(&m->verdict);
 	model_stumble();
 	cancel_mark(&m->mark, GENERATION);
 #else
 	cancel_mark(&m->mark, GENERATION);
-	word = verdict_word_look(&m->verdict);
+	word = abort_word_look(&m->verdict);
 #endif
-	if (verdict_generation(word) == GENERATION)
+	if (abort_generation(word) == GENERATION)
 		put(m, word, thread);
 #ifdef MUTANT_QUEUED
 	row = __atomic_load_n((uint64_t *)&m->row, __ATOMIC_RELAXED);
 #else
 	row = __atomic_load_n((uint64_t *)&m->row, __ATOMIC_SEQ_CST);
 #endif
-	/* root_forgo() */
+	/* job_forgo() */
 	m->cut = m->kind == ACCEPTS && row == QUEUED;
 }
 
 /* The job's deadline passes: the first thread decides it. */
 static void expire(struct model *m, uint32_t thread)
 {
-	uint64_t word = verdict_word_look(&m->verdict);
+	uint64_t word = abort_word_look(&m->verdict);
 
-	if (verdict_generation(word) == GENERATION)
+	if (abort_generation(word) == GENERATION)
 		put(m, word, thread);
 }
 
-/* root_run() */
+/* job_run() */
 static void start(struct model *m)
 {
 #ifdef MUTANT_AFTER
 	m->sees = cancel_is_marked(&m->mark, GENERATION);
 	model_stumble();
-	verdict_word_begin(&m->verdict, GENERATION);
+	abort_word_begin(&m->verdict, GENERATION);
 #else
-	verdict_word_begin(&m->verdict, GENERATION);
+	abort_word_begin(&m->verdict, GENERATION);
 	m->sees = cancel_is_marked(&m->mark, GENERATION);
 #endif
 }
@@ -205,7 +205,7 @@ static void steal(struct model *m)
 #ifndef MUTANT_ADOPT
 	fence_full();
 #endif
-	m->sees = verdict_outcome(__atomic_load_n((uint64_t *)&m->verdict, __ATOMIC_RELAXED)) != 0;
+	m->sees = abort_outcome(__atomic_load_n((uint64_t *)&m->verdict, __ATOMIC_RELAXED)) != 0;
 }
 
 /* cancel_write() */
@@ -253,8 +253,8 @@ static void model_check(struct model *m)
 	model_assert(m->put[1] + m->put[2] <= 1, "a verdict has one outcome");
 	switch (m->kind) {
 	case STARTS:
-		model_assert(m->sees || (verdict_generation(verdict) == GENERATION &&
-					 verdict_outcome(verdict)),
+		model_assert(m->sees || (abort_generation(verdict) == GENERATION &&
+					 abort_outcome(verdict)),
 			     "a job that starts sees the mark, or has a verdict");
 		break;
 	case ACCEPTS:

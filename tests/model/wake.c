@@ -81,7 +81,7 @@ static void model_init(struct model *m, uint32_t instance)
 	m->thief_runs = kind > 3;
 	m->a_runs = kind != 1 && kind != 3;
 	m->b_runs = kind == 1 || kind == 2 || kind == 5;
-	atomic_store_explicit(&m->alarm, (uint32_t)m->a_rings, memory_order_relaxed);
+	atomic_store_explicit(&m->slice_timer, (uint32_t)m->a_rings, memory_order_relaxed);
 	atomic_store_explicit(&m->a, m->a_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->b, m->b_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->job, NOTHING, memory_order_relaxed);
@@ -303,7 +303,7 @@ static void alarm_rings(struct model *m)
 	uint32_t dispatcher;
 
 	(void)take(m);
-	atomic_store_explicit(&m->alarm, 0, memory_order_relaxed);
+	atomic_store_explicit(&m->slice_timer, 0, memory_order_relaxed);
 	wake_alarm_over();
 	dispatcher = wake_load(&m->dispatcher);
 #ifdef MUTANT_OVER
@@ -316,7 +316,7 @@ static void alarm_rings(struct model *m)
 
 static inline int alarm_is_set(struct model *m)
 {
-	return atomic_load_explicit(&m->alarm, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&m->slice_timer, memory_order_relaxed) != 0;
 }
 
 /* It takes nothing off: where it sees the job it sees to it, and comes again by itself. */

@@ -2,7 +2,7 @@
 /*
  * adopt: the manager is killed, and the next one goes on with its clients, who notice nothing
  *
- * The stand-in for systemd (tests/support/fdstore.h) has forkd's descriptors meanwhile. Nobody
+ * The stand-in for systemd (tests/support/systemd_stub.h) has forkd's descriptors meanwhile. Nobody
  * connects twice: each client is one connection, of the first manager's.
  */
 #include <errno.h>
@@ -46,9 +46,9 @@ static bool is_dead(int pidfd)
 
 START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 {
-	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct fdstore_inherited *inherited = calloc(2, sizeof(*inherited));
 	struct takeover takeover = TAKEOVER_INIT;
-	struct store s = STORE_INIT;
+	struct store s = FDSTORE_INIT;
 	int fds[2];
 
 	for (uint32_t i = 0; i < 2; i++) {
@@ -58,9 +58,9 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 			(void)pause();
 		fds[i] = (int)syscall(SYS_pidfd_open, pid, 0);
 		ck_assert_int_ge(fds[i], 0);
-		inherited[i] = (struct store_inherited){
+		inherited[i] = (struct fdstore_inherited){
 			.name = "pool",
-			.kind = STORE_PIDFD,
+			.kind = FDSTORE_PIDFD,
 			.fd = dup(fds[i]),
 		};
 	}

@@ -52,7 +52,7 @@ static int old_roster(uint32_t slot, const struct saved_entry *entry)
 START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 {
 	const struct saved_geometry geometry = { .n_workers = 1 };
-	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct fdstore_inherited *inherited = calloc(2, sizeof(*inherited));
 	struct saved_entry entry = {
 		.state = SAVED_HERE,
 		.n_jobs = 4,
@@ -62,7 +62,7 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
 	struct takeover takeover = TAKEOVER_INIT;
 	struct socket_closer closer = { 0 };
-	struct store s = STORE_INIT;
+	struct store s = FDSTORE_INIT;
 	struct options o;
 	struct job *jobs;
 	char text[1024];
@@ -75,14 +75,14 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	for (uint32_t i = 0; i < 4; i++)
 		atomic_store(&jobs[i].state, (i + 1) << JOB_GEN_SHIFT | JOB_DONE);
 	atomic_store(&jobs[2].state, 3 << JOB_GEN_SHIFT | JOB_PENDING);
-	inherited[0] = (struct store_inherited){
+	inherited[0] = (struct fdstore_inherited){
 		.name = "c9",
-		.kind = STORE_MEMFD,
+		.kind = FDSTORE_MEMFD,
 		.fd = segment,
 	};
-	inherited[1] = (struct store_inherited){
+	inherited[1] = (struct fdstore_inherited){
 		.name = "roster",
-		.kind = STORE_MEMFD,
+		.kind = FDSTORE_MEMFD,
 		.fd = old_roster(9, &entry),
 	};
 	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -126,7 +126,7 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	for (uint32_t i = 0; i < 3; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	saved = fdstore_roster(store);
+	saved = systemd_stub_roster(store);
 	saved->head.layout_hash ^= 1;
 	saved_unmap(saved);
 	kept_kill(&d, store);
@@ -144,7 +144,7 @@ START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
 	store = kept_start(&d, "--workers=2", NULL);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
-	saved = fdstore_roster(store);
+	saved = systemd_stub_roster(store);
 	DAEMON_AWAIT(atomic_load(&saved->tries) == 0);
 	saved_unmap(saved);
 	kept_stop(&d, store);
@@ -218,7 +218,7 @@ END_TEST
 
 static uint64_t arena_max(void)
 {
-	struct saved_state *saved = fdstore_roster(store);
+	struct saved_state *saved = systemd_stub_roster(store);
 	uint64_t size = saved_arena_max(saved);
 
 	saved_unmap(saved);

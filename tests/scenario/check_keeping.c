@@ -24,12 +24,12 @@
 #include "tests/support/keeping.h"
 
 /* Beside board, arena, roster, and what clients have. */
-static bool keeps_one_pool(struct fdstore *store)
+static bool keeps_one_pool(struct systemd_stub *store)
 {
 	char found[512], *save = NULL;
 	uint32_t n = 0;
 
-	fdstore_names(store, found, sizeof(found));
+	systemd_stub_names(store, found, sizeof(found));
 	for (char *name = strtok_r(found, " ", &save); name; name = strtok_r(NULL, " ", &save))
 		n += streq(name, "pool");
 	return n == 1;
@@ -37,7 +37,7 @@ static bool keeps_one_pool(struct fdstore *store)
 
 START_TEST(the_pool_that_runs_is_kept_and_no_other)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c;
 	pid_t pool, next;
 
@@ -62,7 +62,7 @@ END_TEST
 
 START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	pid_t pool = 0;
 
 	for (uint32_t i = 1; i <= 3; i++) {
@@ -83,7 +83,7 @@ END_TEST
 
 START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--weights=*:300");
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--weights=*:300");
 	struct service_client c;
 	uint64_t told;
 
@@ -102,7 +102,7 @@ END_TEST
 
 START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 500000);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 500000);
 
 	service_expect("READY=1");
 	serves();
@@ -119,7 +119,7 @@ END_TEST
 
 START_TEST(told_to_stop_it_leaves_nothing_behind)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 
 	service_expect("READY=1");
 	serves();
@@ -171,7 +171,7 @@ int __wrap_poolproc_init(struct poolproc *pool, struct socket_closer *closer, st
 
 START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
 {
-	struct fdstore *store;
+	struct systemd_stub *store;
 	struct service_client c;
 
 	fails = mmap(NULL, sizeof(*fails), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -195,7 +195,7 @@ END_TEST
 
 START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
 {
-	struct fdstore *store = SERVICE_KEEP("once", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("once", 32, 0);
 
 	service_expect("READY=1");
 	ck_assert_int_eq(kill(kept_pool(store, 0), SIGKILL), 0);
@@ -270,7 +270,7 @@ static bool is_pool(pid_t pid)
 
 START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c;
 	pid_t manager, pool, next = 0;
 
@@ -318,7 +318,7 @@ static void mine(enum crash_site site)
 
 static void dies_at(enum crash_site site)
 {
-	struct fdstore *store;
+	struct systemd_stub *store;
 	pid_t pool;
 
 	/* At its start, and with a pool that has ended. */
@@ -360,7 +360,7 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 	union proto_message m;
 	int fds[PROTO_MAX_FDS];
 	struct service_client c;
-	struct fdstore *store;
+	struct systemd_stub *store;
 	uint32_t n;
 	pid_t pid;
 

@@ -28,19 +28,19 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* What is to be in the store, as fdstore_names() says it. */
+/* What is to be in the store, as systemd_stub_names() says it. */
 static void say_roster(const struct saved_state *saved, char *ret_names, size_t size)
 {
-	char names[FDSTORE_MAX][STORE_NAME] = { "arena", "board", "pool", "roster" };
+	char names[SYSTEMD_STUB_MAX][FDSTORE_NAME] = { "arena", "board", "pool", "roster" };
 	uint32_t n = 4;
 
-	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < FDSTORE_MAX; slot++)
+	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < SYSTEMD_STUB_MAX; slot++)
 		if (saved->tenants[slot].state != SAVED_FREE)
-			store_name(names[n++], STORE_TENANT, slot);
+			fdstore_name(names[n++], FDSTORE_TENANT, slot);
 	/* Socket, segment, pidfd. */
-	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= FDSTORE_MAX; slot++)
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= SYSTEMD_STUB_MAX; slot++)
 		for (uint32_t i = 0; i < 3 && saved->clients[slot].state != SAVED_FREE; i++)
-			store_name(names[n++], STORE_CLIENT, slot);
+			fdstore_name(names[n++], FDSTORE_CLIENT, slot);
 	qsort(names, n, sizeof(names[0]), compare);
 	ret_names[0] = '\0';
 	for (uint32_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void say_roster(const struct saved_state *saved, char *ret_names, size_t 
 	}
 }
 
-static bool as_the_roster_says(struct fdstore *store, const struct saved_state *saved)
+static bool as_the_roster_says(struct systemd_stub *store, const struct saved_state *saved)
 {
 	char names[1024];
 
@@ -64,14 +64,14 @@ static bool as_the_roster_says(struct fdstore *store, const struct saved_state *
 
 START_TEST(kept_descriptors_are_those_that_the_roster_names)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client a, b;
 	struct saved_state *saved;
 	pid_t pool;
 
 	service_expect("READY=1");
 	AWAIT(holds(store, "arena board pool roster"));
-	saved = fdstore_roster(store);
+	saved = systemd_stub_roster(store);
 	AWAIT_STORE("pool roster");
 	a = service_attach();
 	AWAIT_STORE("c0 c0 c0 pool roster t0");
@@ -109,13 +109,13 @@ START_TEST(kept_descriptors_are_those_that_the_roster_names)
 END_TEST
 
 /* Only root has several users. Any of them may connect; the roster that is kept. */
-static struct saved_state *keep_for_all(struct fdstore *store)
+static struct saved_state *keep_for_all(struct systemd_stub *store)
 {
 	service_expect("READY=1");
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
 	AWAIT(holds(store, "arena board pool roster"));
-	return fdstore_roster(store);
+	return systemd_stub_roster(store);
 }
 
 /* Of that many users a segment with rings is kept. */
@@ -124,7 +124,7 @@ static struct saved_state *keep_for_all(struct fdstore *store)
 
 START_TEST(tenants_that_are_released_leave_the_store)
 {
-	struct fdstore *store = SERVICE_KEEP("", FDSTORE_MAX, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", SYSTEMD_STUB_MAX, 0);
 	struct saved_state *saved;
 	uint32_t n = 0;
 
@@ -152,7 +152,7 @@ END_TEST
 START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 {
 	/* Three of the manager's, the pool, one client and its rings. */
-	struct fdstore *store = SERVICE_KEEP("", 4 + 4, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 4 + 4, 0);
 	struct service_client a;
 	pid_t pool;
 
@@ -195,7 +195,7 @@ static uint32_t count_ended(const struct service_client *clients, uint32_t n, ui
 
 START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c[3];
 	uint32_t here = 0;
 
@@ -242,7 +242,7 @@ static uint32_t segments(pid_t manager, const char *name)
 
 START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct proto_hello h = service_hello();
 	union proto_message m;
 	int fd, fds[PROTO_MAX_FDS];
@@ -288,7 +288,7 @@ static pid_t dial_as(uint32_t uid)
 
 START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
 	struct proto_hello large = service_hello();
 	struct saved_state *saved;
 	int status;

@@ -25,13 +25,13 @@ static const struct step {
 	uint32_t left;	      /* in its group: the pool has died before it counted that down */
 } steps[] = {
 	{ "intake_accepted", FK_DONE, 1, 1, 0 }, /* QUEUED */
-	{ "root_running", FK_LOST, 0, 1, 0 },
-	{ "root_begun", FK_LOST, 0, 1, 0 },
-	{ "root_loaded", FK_LOST, 0, 1, 0 },
-	{ "root_finishing", FK_DONE, 1, 1, 0 }, /* the manager gives the outcome of the row */
-	{ "root_told", FK_DONE, 1, 1, 1 },
-	{ "root_woken", FK_DONE, 1, 1, 0 },
-	{ "root_freed", FK_DONE, 1, 1, 0 },
+	{ "job_running", FK_LOST, 0, 1, 0 },
+	{ "job_begun", FK_LOST, 0, 1, 0 },
+	{ "job_loaded", FK_LOST, 0, 1, 0 },
+	{ "job_finishing", FK_DONE, 1, 1, 0 }, /* the manager gives the outcome of the row */
+	{ "job_told", FK_DONE, 1, 1, 1 },
+	{ "job_woken", FK_DONE, 1, 1, 0 },
+	{ "job_freed", FK_DONE, 1, 1, 0 },
 };
 
 static struct daemon d;

@@ -136,7 +136,7 @@ END_TEST
 /* Nothing is said of it to the pool, and hang-limit would have it asked in an hour. */
 START_TEST(a_pool_is_asked_with_each_sign_of_life_while_a_job_runs)
 {
-	struct fdstore *store = SERVICE_KEEP("", 32, 1000000, "--hang-limit=3600s");
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 1000000, "--hang-limit=3600s");
 	struct service_client c;
 
 	service_expect("READY=1");

@@ -31,7 +31,7 @@ struct shared {
 };
 
 static struct daemon d;
-static struct fdstore *store; /* of a forkd that is kept */
+static struct systemd_stub *store; /* of a forkd that is kept */
 static struct shared *shared;
 static uint32_t number; /* of the client */
 static pid_t clients[CLIENTS];

@@ -23,7 +23,7 @@
 #define OTHER_UID 65531u
 
 static struct daemon d;
-static struct fdstore *store;
+static struct systemd_stub *store;
 
 /* Waits until the next one has been started. */
 static void restart(void)

@@ -438,7 +438,7 @@ START_TEST(planned_restart_crashes_no_job_and_waiting_clients_are_told)
 {
 	const char *conf = kept_configure(&d, "workers = 1\nstop-timeout = 1000s\n");
 	volatile uint8_t *gate;
-	struct fdstore *store;
+	struct systemd_stub *store;
 	pid_t waits;
 	fk_job held;
 

@@ -384,7 +384,7 @@ static void next_round(uint32_t n_members)
 START_TEST(a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other)
 {
 	static const struct who *const members[MEMBERS] = { &alice, &plain_alice, &bob, &carol };
-	struct fdstore *store;
+	struct systemd_stub *store;
 	pid_t pids[MEMBERS];
 
 	begin();
@@ -443,7 +443,7 @@ static void be_there(void)
 
 START_TEST(the_next_manager_asks_its_own_forkd_conf)
 {
-	struct fdstore *store;
+	struct systemd_stub *store;
 	char path[128], config[160];
 	pid_t pid, visitor;
 

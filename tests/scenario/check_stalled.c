@@ -329,7 +329,7 @@ END_TEST
 
 START_TEST(the_next_manager_abandons_it_as_well)
 {
-	struct fdstore *store;
+	struct systemd_stub *store;
 	volatile uint8_t *gate;
 	pid_t pool, holder;
 	fk_job job;

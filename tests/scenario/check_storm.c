@@ -252,8 +252,8 @@ START_TEST(each_job_of_four_clients_ends_once_however_often_the_pool_crashes)
 {
 	static const char *const sites[] = {
 #ifdef FK_CRASH_SITES
-		"steal_taken", "steal_adopted", "root_running", "root_begun", "root_finishing",
-		"root_ended",  "root_told",	"root_counted", "root_freed", "roots_taken",
+		"steal_taken", "steal_adopted", "job_running", "job_begun", "job_finishing",
+		"job_ended",   "job_told",	"job_counted", "job_freed", "roots_taken",
 #else
 		"none",
 #endif

@@ -287,11 +287,11 @@ static void die_at(const char *site, uint64_t started, uint64_t ended)
 
 START_TEST(a_pool_that_dies_while_a_job_ends_has_counted_it_or_not)
 {
-	die_at("root_loaded", BATCH, 0);
-	die_at("root_finishing", BATCH - 1, 1);
-	die_at("root_timed", BATCH, 0);
-	die_at("root_told", BATCH, 0);
-	die_at("root_freed", BATCH, 0);
+	die_at("job_loaded", BATCH, 0);
+	die_at("job_finishing", BATCH - 1, 1);
+	die_at("job_timed", BATCH, 0);
+	die_at("job_told", BATCH, 0);
+	die_at("job_freed", BATCH, 0);
 }
 END_TEST
 #endif
@@ -339,7 +339,7 @@ START_TEST(they_go_on_where_another_manager_does)
 {
 	struct sums sums = { 0 };
 	struct shown before, now;
-	struct fdstore *store = kept_start(&d, "--workers=2", NULL);
+	struct systemd_stub *store = kept_start(&d, "--workers=2", NULL);
 
 	c = daemon_open(&d);
 	run(&sums, c, 20, "null:null", 0);

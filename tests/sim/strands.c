@@ -107,8 +107,8 @@ static void strands_park(struct sim_frame *frame)
 	frame->state = SIM_PARKED;
 }
 
-/* strand_expose(), under the leaf that the worker runs: what is forked is as if it had been forked
- * by resumed frames. */
+/* strand_publish_from_signal(), under the leaf that the worker runs: what is forked is as if it had
+ * been forked by resumed frames. */
 void strands_expose(struct sim *sim, struct sim_worker *w, uint64_t now)
 {
 	struct sim_frame *frame = w->frame;

@@ -10,7 +10,7 @@
 #include "tests/support/kept.h"
 
 static struct daemon d;
-static struct fdstore *store;
+static struct systemd_stub *store;
 
 /* A job of an old connection. */
 static inline void serves(fk_client *c)
@@ -24,7 +24,7 @@ static inline uint32_t n_kept(const char *pattern)
 	char names[4096], *save = NULL;
 	uint32_t n = 0;
 
-	fdstore_names(store, names, sizeof(names));
+	systemd_stub_names(store, names, sizeof(names));
 	for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save))
 		n += fnmatch(pattern, name, 0) == 0;
 	return n;

@@ -100,9 +100,9 @@ static uint32_t turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_
 
 static void fail_job(struct worker *w, int code)
 {
-	_Atomic uint64_t *word = &pool.rows.verdicts[w->job.row];
+	_Atomic uint64_t *word = &pool.rows.aborts[w->job.row];
 
-	(void)verdict_word_put(word, load_relaxed(word), code, JOB_FAILED);
+	(void)abort_word_put(word, load_relaxed(word), code, JOB_FAILED);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		worker_ask(&workers[i]);
 	fibers_cancel(&pool, w->job.row);
@@ -145,7 +145,7 @@ static void end_root(struct worker *w, struct root_frame *frame)
 	struct job_root *root = frame->root;
 
 	stack_trim(&w->engine.cache, w->engine.top);
-	root->verdict = verdict_get(&pool, w->job.row);
+	root->verdict = abort_get(&pool, w->job.row);
 	set_job(w, WORKER_NO_JOB);
 	root->order = atomic_fetch_add(&n_ended, 1) + 1;
 }
@@ -178,7 +178,7 @@ static bool run_root(struct worker *w)
 	frame->fk.top = (char *)(frame + 1);
 	fk_set_site(&frame->fk, FK_PARTED);
 	set_job(w, row);
-	verdict_word_begin(&pool.rows.verdicts[row], 1);
+	abort_word_begin(&pool.rows.aborts[row], 1);
 	if (w->engine.fk.bottom == w->engine.frames.entries)
 		w->engine.fk.unwinds = 0;
 	w->engine.moved = w->engine.fk.bottom;
@@ -286,7 +286,7 @@ static void run(uint32_t n)
 	pool.stacks = &stacks;
 	pool.board = map(sizeof(struct board));
 	pool.arena = map(arena_workers_offset(1, ROOTS));
-	pool.rows.verdicts = map(ROOTS * sizeof(*pool.rows.verdicts));
+	pool.rows.aborts = map(ROOTS * sizeof(*pool.rows.aborts));
 	pool.rows.stack_bytes = map(ROOTS * sizeof(*pool.rows.stack_bytes));
 	ck_assert_int_eq(topology_new("numa:1 core:2 pu:1", WORKERS, NULL, NULL, 0, &pool.topology),
 			 0);

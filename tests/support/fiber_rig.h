@@ -77,15 +77,16 @@ static inline void shake(struct pool *pool)
 }
 
 /* Workers that keep a stack for those that share it; nobody is on it. */
-static inline uint32_t berths_with_stacks(void)
+static inline uint32_t shared_stacks_in_use(void)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < rig.pool->n_workers; i++) {
-		const struct fiber_berth *berth = &rig.pool->fibers->berths.berths[i];
+		const struct shared_stack *shared =
+			&rig.pool->fibers->shared_stacks.shared_stacks[i];
 
-		n += berth->stack != NULL;
-		ck_assert_ptr_null(berth->resident);
+		n += shared->stack != NULL;
+		ck_assert_ptr_null(shared->resident);
 	}
 	return n;
 }
@@ -109,12 +110,12 @@ static inline void stop(void)
 
 	quiet(&rig);
 	fiber_stacks_count(&fibers->stacks, &count);
-	ck_assert_uint_eq(count.n_used, berths_with_stacks());
+	ck_assert_uint_eq(count.n_used, shared_stacks_in_use());
 	ck_assert_uint_eq(blocks_used(), 0);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_io_waiting), 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
-		ck_assert(list_is_empty(&fibers->buckets[i].families));
+		ck_assert(list_is_empty(&fibers->buckets[i].scopes));
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		ck_assert_uint_eq(fibers->times[i].heap.n, 0);
 		ck_assert_uint_eq(atomic_load(&fibers->times[i].first_ns), 0);

@@ -190,7 +190,7 @@ FK_FIBER_TASK(int64_t, fails_first, (int64_t, n))
 }
 FK_EXPORT(fails_first, 0, "Fails before its fibers begin")
 
-FK_FIBER_TASK(int64_t, family, (int64_t, n))
+FK_FIBER_TASK(int64_t, scope, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
 
@@ -203,18 +203,18 @@ FK_FIBER_TASK(int64_t, family, (int64_t, n))
 	return n;
 }
 
-/* A tree of frames whose leaves are families that are under way when the last one fails. */
-FK_TASK(int64_t, families, (int64_t, n), int64_t x; int64_t y;)
-FK_NO_LEAF(families)
+/* A tree of frames whose leaves are scopes that are under way when the last one fails. */
+FK_TASK(int64_t, scopes, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(scopes)
 {
-	FK_FORK(x, family, self->n);
+	FK_FORK(x, scope, self->n);
 	if (self->n)
-		FK_CALL(y, families, self->n - 1);
+		FK_CALL(y, scopes, self->n - 1);
 	FK_JOIN();
 	FK_RETURN(self->x);
 }
-FK_END(families)
-FK_EXPORT(families, 0, "Families of fibers, of which the last fails")
+FK_END(scopes)
+FK_EXPORT(scopes, 0, "Scopes of fibers, of which the last fails")
 
 static struct fk_counter shared_gate;
 
@@ -231,7 +231,7 @@ FK_FIBER_TASK(int64_t, tells_shared, (int64_t, n))
 	return n;
 }
 
-/* A fiber of one family stands in the deque, awake, when the frame that runs another winds down. */
+/* A fiber of one scope stands in the deque, awake, when the frame that runs another winds down. */
 FK_TASK(int64_t, shared, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(shared)
 {
@@ -242,7 +242,7 @@ FK_NO_LEAF(shared)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(shared)
-FK_EXPORT(shared, 0, "Two families that share a counter")
+FK_EXPORT(shared, 0, "Two scopes that share a counter")
 
 FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 {

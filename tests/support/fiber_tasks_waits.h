@@ -294,14 +294,14 @@ FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 }
 FK_EXPORT(gated, 0, "Waits until all is opened")
 
-/* The fiber, alone in its family, stands in no list of those that wait. */
+/* The fiber, alone in its scope, stands in no list of those that wait. */
 static int64_t is_listed(void)
 {
-	struct fiber_family *family = fiber_self()->family;
+	struct scope *scope = fiber_self()->scope;
 	int64_t n = 0;
 
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-		n += family->shards[i].parked.next != &family->shards[i].parked;
+		n += scope->shards[i].parked.next != &scope->shards[i].parked;
 	return n;
 }
 

@@ -29,20 +29,20 @@
 		}                                                                                  \
 	} while (0)
 
-static inline bool holds(struct fdstore *store, const char *names)
+static inline bool holds(struct systemd_stub *store, const char *names)
 {
 	char found[512];
 
-	fdstore_names(store, found, sizeof(found));
+	systemd_stub_names(store, found, sizeof(found));
 	return streq(found, names);
 }
 
 /* Waits for a pool that is not the one of this pid, and is kept. */
-static inline pid_t kept_pool(struct fdstore *store, pid_t last)
+static inline pid_t kept_pool(struct systemd_stub *store, pid_t last)
 {
 	pid_t pid;
 
-	AWAIT((pid = fdstore_process(store, "pool")) > 0 && pid != last);
+	AWAIT((pid = systemd_stub_process(store, "pool")) > 0 && pid != last);
 	return pid;
 }
 
@@ -55,7 +55,7 @@ static inline void serves(void)
 }
 
 /* It does not read, and its notification socket is full. */
-static inline void deafen(struct fdstore *store)
+static inline void deafen(struct systemd_stub *store)
 {
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);

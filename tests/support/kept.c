@@ -49,10 +49,12 @@ static int kept_listen(const char *path)
 	return fd;
 }
 
-struct fdstore *kept_start(struct daemon *d, ...)
+struct systemd_stub *kept_start(struct daemon *d, ...)
 {
-	struct fdstore_unit unit = { .run = kept_run, .context = &kept, .max = FDSTORE_MAX };
-	struct fdstore *store;
+	struct systemd_stub_unit unit = { .run = kept_run,
+					  .context = &kept,
+					  .max = SYSTEMD_STUB_MAX };
+	struct systemd_stub *store;
 	uint32_t n = 0;
 	va_list ap;
 
@@ -70,7 +72,7 @@ struct fdstore *kept_start(struct daemon *d, ...)
 	(void)close(d->notify_fd);
 	unit.notify = kept.notify;
 	unit.socket = kept_listen(d->socket);
-	store = fdstore_start(&unit);
+	store = systemd_stub_start(&unit);
 	(void)close(unit.socket);
 	d->notify_fd = store->messages;
 	kept_ready(d, store);
@@ -95,14 +97,14 @@ const char *kept_configure(struct daemon *d, const char *text)
 	return option;
 }
 
-void kept_ready(struct daemon *d, struct fdstore *store)
+void kept_ready(struct daemon *d, struct systemd_stub *store)
 {
 	DAEMON_AWAIT(store->readies > kept.readies);
 	kept.readies = store->readies;
 	d->manager = store->service;
 }
 
-void kept_kill(struct daemon *d, struct fdstore *store)
+void kept_kill(struct daemon *d, struct systemd_stub *store)
 {
 	uint32_t starts = store->starts;
 
@@ -110,7 +112,7 @@ void kept_kill(struct daemon *d, struct fdstore *store)
 	DAEMON_AWAIT(store->starts > starts);
 }
 
-void kept_kill_and_hold(struct daemon *d, struct fdstore *store)
+void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store)
 {
 	pid_t pool = (pid_t)atomic_load(&d->board->manager.pool_pid);
 
@@ -122,18 +124,18 @@ void kept_kill_and_hold(struct daemon *d, struct fdstore *store)
 	DAEMON_AWAIT(daemon_proc_status(d->manager, "VmSize") < 0);
 }
 
-void kept_go_on(struct fdstore *store)
+void kept_go_on(struct systemd_stub *store)
 {
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 }
 
-void kept_stop(struct daemon *d, struct fdstore *store)
+void kept_stop(struct daemon *d, struct systemd_stub *store)
 {
 	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
 	kept_ended(d, store);
 }
 
-void kept_ended(struct daemon *d, struct fdstore *store)
+void kept_ended(struct daemon *d, struct systemd_stub *store)
 {
 	ck_assert_int_eq(fk_close(d->watcher), 0);
 	d->watcher = NULL;
@@ -141,7 +143,7 @@ void kept_ended(struct daemon *d, struct fdstore *store)
 	ck_assert_int_eq(store->status, 0);
 	ck_assert_uint_eq(store->strangers, 0);
 	ck_assert_uint_eq(store->refused, 0);
-	fdstore_end(store);
+	systemd_stub_end(store);
 	ck_assert_msg(!daemon_logged(d, "Sanitizer", "") && !daemon_logged(d, "runtime error", ""),
 		      "a sanitizer has found something: %s", d->log);
 	daemon_discard(d);

@@ -12,8 +12,8 @@ tests_support_libtests_la_SOURCES = \
 	tests/support/daemon_proc.c \
 	tests/support/fake.c \
 	tests/support/fake.h \
-	tests/support/fdstore.c \
-	tests/support/fdstore.h \
+	tests/support/systemd_stub.c \
+	tests/support/systemd_stub.h \
 	tests/support/hostile.c \
 	tests/support/hostile.h \
 	tests/support/kept.c \
@@ -87,7 +87,7 @@ noinst_HEADERS = \
 	tests/support/sites.h \
 	tests/support/sleep_steps.h \
 	tests/support/stack_room.h \
-	tests/support/store_rig.h \
+	tests/support/fdstore_rig.h \
 	tests/support/strand_tasks.h \
 	tests/support/tasks.h \
 	tests/support/unwind_tasks.h

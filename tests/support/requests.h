@@ -41,7 +41,7 @@ static inline void must_be_clean(void)
 	for (uint32_t i = 0; i < JOBS; i++) {
 		struct job *job = &client->jobs[i];
 
-		ck_assert_int_ge(slots_take(client), 0);
+		ck_assert_int_ge(records_take(client), 0);
 		ck_assert_uint_eq(job->next, 0);
 		ck_assert_uint_eq(job->deadline_ns, 0);
 		ck_assert_uint_eq(job->weight, 0);
@@ -50,9 +50,9 @@ static inline void must_be_clean(void)
 		ck_assert_uint_eq(client->slots[i].options, 0);
 		ck_assert_uint_ne(job_outcome(job), JOB_PENDING);
 	}
-	ck_assert_int_eq(slots_take(client), -EAGAIN);
+	ck_assert_int_eq(records_take(client), -EAGAIN);
 	for (uint32_t i = 0; i < JOBS; i++)
-		slots_give(client, i);
+		records_give(client, i);
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
 }
 

@@ -118,10 +118,10 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, rig->tenant_fd), 0);
 	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
-	rig->tenant = pool->registry.tenants[0].segment;
-	rig->client = pool->registry.clients[0].segment;
-	rig->jobs = pool->registry.clients[0].jobs;
-	rig->heap = pool->registry.clients[0].heap;
+	rig->tenant = pool->clients.tenants[0].segment;
+	rig->client = pool->clients.clients[0].segment;
+	rig->jobs = pool->clients.clients[0].jobs;
+	rig->heap = pool->clients.clients[0].heap;
 
 	if (rig_prepare)
 		rig_prepare(pool);
@@ -213,7 +213,7 @@ int64_t rig_call(struct rig *rig, const char *task, int64_t arg)
 
 void rig_cancel(struct rig *rig, uint32_t job)
 {
-	root_cancel(rig->pool, job, rig->generation[job]);
+	job_cancel(rig->pool, job, rig->generation[job]);
 }
 
 void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text)

@@ -139,30 +139,30 @@ int service_listen(void)
 	return fd;
 }
 
-struct fdstore *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
-			     const char *const *extra)
+struct systemd_stub *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
+				  const char *const *extra)
 {
-	struct fdstore_unit unit = {
+	struct systemd_stub_unit unit = {
 		.run = service_run_kept,
 		.context = (void *)(uintptr_t)extra,
 		.notify = notify_path,
 		.max = max,
 		.watchdog_us = watchdog_us,
 	};
-	struct fdstore *store;
+	struct systemd_stub *store;
 
 	service_setup(mode);
 	(void)close(notify_fd);
 	unit.socket = service_listen();
-	store = fdstore_start(&unit);
+	store = systemd_stub_start(&unit);
 	notify_fd = store->messages;
 	(void)close(unit.socket);
 	return store;
 }
 
-void service_end(struct fdstore *store)
+void service_end(struct systemd_stub *store)
 {
-	fdstore_end(store);
+	systemd_stub_end(store);
 	service_teardown();
 }
 

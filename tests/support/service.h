@@ -12,7 +12,7 @@
 #include "shm/job.h"
 #include "shm/proto.h"
 #include "shm/tenant.h"
-#include "tests/support/fdstore.h"
+#include "tests/support/systemd_stub.h"
 #include "tests/support/stub.h"
 
 /* Of this test, and where the manager listens in it. */
@@ -43,11 +43,11 @@ pid_t service_ready(const char *mode, const char *const *extra);
  * of its descriptors and starts it again with them. watchdog_us: 0 for none. extra: stays.
  * service_end() ends all of it, however it stands.
  */
-struct fdstore *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
-			     const char *const *extra);
+struct systemd_stub *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
+				  const char *const *extra);
 #define SERVICE_KEEP(mode, max, watchdog_us, ...)                                                  \
 	service_keep(mode, max, watchdog_us, SERVICE_OPTIONS(__VA_ARGS__))
-void service_end(struct fdstore *store);
+void service_end(struct systemd_stub *store);
 
 /* A socket that listens, as a unit's; it is service_socket from now on. */
 int service_listen(void);

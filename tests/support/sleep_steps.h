@@ -83,7 +83,7 @@ static void sleep_add_tenants(struct pool *pool)
 		ck_assert_int_eq(intake_add_tenant(pool, i, FAIR_WEIGHT, fd), 0);
 		(void)close(fd);
 		/* As if it had clients: nothing is read of those that have none. */
-		atomic_fetch_or(&pool->registry.peopled[i / 64], UINT64_C(1) << i % 64);
+		atomic_fetch_or(&pool->clients.peopled[i / 64], UINT64_C(1) << i % 64);
 	}
 }
 

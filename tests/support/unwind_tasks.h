@@ -248,7 +248,7 @@ FK_END(never_begins)
 /* Fails after somebody else has. */
 FK_TASK(int64_t, fails_late, (int64_t, row))
 {
-	while (!verdict_get(rig.pool, (uint32_t)row).outcome)
+	while (!abort_get(rig.pool, (uint32_t)row).outcome)
 		sched_yield();
 	FK_LEAF_FAIL(99);
 }

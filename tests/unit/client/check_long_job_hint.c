@@ -3,7 +3,7 @@
 #include "client/lib/long_job_hint.h"
 #include "tests/support/check_unit.h"
 
-#define SHORT_NS (LASTING_NS - 1)
+#define SHORT_NS (LONG_JOB_NS - 1)
 
 static _Atomic uint32_t word;
 static struct job job;
@@ -13,22 +13,22 @@ static void learn(uint32_t task, uint64_t ns)
 	atomic_store(&job.task, task);
 	atomic_store(&job.started_ns, 1000);
 	atomic_store(&job.ended_ns, 1000 + ns);
-	lasting_learn(&word, &job);
+	long_job_learn(&word, &job);
 }
 
 static int can_wait(uint32_t task)
 {
 	atomic_store(&job.task, task);
-	return lasting_spends(&word, &job);
+	return long_job_spends(&word, &job);
 }
 
 START_TEST(a_job_of_which_nothing_is_known_cannot_wait)
 {
 	ck_assert(!can_wait(0));
 	ck_assert(!can_wait(511));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	ck_assert(!can_wait(7));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	ck_assert(!can_wait(6));
 	ck_assert(can_wait(7));
 }
@@ -37,11 +37,11 @@ END_TEST
 START_TEST(each_job_that_was_long_lets_one_wait)
 {
 	for (int i = 0; i < 5; i++)
-		learn(7, LASTING_NS);
+		learn(7, LONG_JOB_NS);
 	ck_assert(can_wait(7));
 	ck_assert(!can_wait(7));
 	for (int i = 0; i < 5; i++) {
-		learn(7, 2 * LASTING_NS);
+		learn(7, 2 * LONG_JOB_NS);
 		ck_assert(can_wait(7));
 		ck_assert(!can_wait(7));
 	}
@@ -50,17 +50,17 @@ END_TEST
 
 START_TEST(a_short_job_or_another_task_begins_anew)
 {
-	learn(7, LASTING_NS);
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
+	learn(7, LONG_JOB_NS);
 	learn(7, SHORT_NS);
 	ck_assert(!can_wait(7));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	ck_assert(!can_wait(7));
-	learn(8, LASTING_NS);
+	learn(8, LONG_JOB_NS);
 	ck_assert(!can_wait(8));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	ck_assert(!can_wait(7));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	ck_assert(can_wait(7));
 }
 END_TEST
@@ -68,13 +68,13 @@ END_TEST
 /* It was cancelled while it waited, in a record that had one before, or in a new one. */
 START_TEST(a_job_that_did_not_run_is_none_that_was_long)
 {
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	atomic_store(&job.started_ns, 0);
-	lasting_learn(&word, &job);
+	long_job_learn(&word, &job);
 	ck_assert(!can_wait(7));
-	learn(7, LASTING_NS);
+	learn(7, LONG_JOB_NS);
 	atomic_store(&job.ended_ns, 999);
-	lasting_learn(&word, &job);
+	long_job_learn(&word, &job);
 	ck_assert(!can_wait(7));
 }
 END_TEST

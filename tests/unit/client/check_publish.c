@@ -204,10 +204,10 @@ static void doze(struct sleeper *s)
 /* As if the client had slept until two of its jobs of 100 ms ended. */
 static void have_waited(fk_client *client, uint32_t task)
 {
-	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LASTING_NS };
+	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LONG_JOB_NS };
 
-	lasting_learn(&client->lasting, &job);
-	lasting_learn(&client->lasting, &job);
+	long_job_learn(&client->lasting, &job);
+	long_job_learn(&client->lasting, &job);
 }
 
 static void submit_some(fk_client *client, const struct fk_request *request, uint32_t n)

@@ -42,7 +42,7 @@ static void *take_and_give(void *arg)
 
 		random = random * 1664525u + 1013904223u;
 		n = random >> 16 & 31;
-		first = n ? slots_take_chain(client, n) : slots_take(client);
+		first = n ? records_take_chain(client, n) : records_take(client);
 		if (first < 0)
 			continue;
 		index = (uint32_t)first;
@@ -62,9 +62,9 @@ static void *take_and_give(void *arg)
 				1;
 		}
 		if (n)
-			slots_give_chain(client, (uint32_t)first, last);
+			records_give_chain(client, (uint32_t)first, last);
 		else
-			slots_give(client, (uint32_t)first);
+			records_give(client, (uint32_t)first);
 	}
 	return NULL;
 }

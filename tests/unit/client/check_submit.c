@@ -290,8 +290,8 @@ START_TEST(threads_may_share_a_client)
 	}
 	/* Every slot is back, each once. */
 	for (uint32_t i = 0; i < client->n_jobs; i++)
-		ck_assert_int_ge(slots_take(client), 0);
-	ck_assert_int_eq(slots_take(client), -EAGAIN);
+		ck_assert_int_ge(records_take(client), 0);
+	ck_assert_int_eq(records_take(client), -EAGAIN);
 	fk_close(client);
 	fake_stop();
 }

@@ -317,7 +317,7 @@ static void *end_a_long_job(void *argument)
 	while (!atomic_load(&job->started_ns))
 		sched_yield();
 	atomic_store(&job->started_ns, 1);
-	atomic_store(&job->ended_ns, 1 + LASTING_NS);
+	atomic_store(&job->ended_ns, 1 + LONG_JOB_NS);
 	(void)job_finish(job, atomic_load(&job->generation), JOB_DONE);
 	return NULL;
 }
@@ -335,12 +335,12 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 		fk_job job;
 
 		ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
-		ck_assert(!lasting_spends(&client->lasting, client_job(client, job)));
+		ck_assert(!long_job_spends(&client->lasting, client_job(client, job)));
 		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
 		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 		pthread_join(thread, NULL);
 		if (i)
-			ck_assert(lasting_spends(&client->lasting, client_job(client, job)));
+			ck_assert(long_job_spends(&client->lasting, client_job(client, job)));
 	}
 	fk_close(client);
 	fake_stop();

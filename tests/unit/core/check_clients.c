@@ -11,7 +11,7 @@
 
 static struct ring *ring(struct pool *pool)
 {
-	return &pool->registry.tenants[0].segment->rings[RING];
+	return &pool->clients.tenants[0].segment->rings[RING];
 }
 
 static uint64_t head(struct pool *pool)
@@ -27,13 +27,13 @@ static void keep_full(struct pool *pool)
 	for (uint64_t i = at; i < at + RING_SLOTS; i++)
 		atomic_store(&ring(pool)->slots[i % RING_SLOTS],
 			     i / RING_SLOTS << 32 | RING_FULL_BIT | ring_payload(0, 7, 0));
-	tenant_mark(pool->registry.tenants[0].segment, RING);
+	tenant_mark(pool->clients.tenants[0].segment, RING);
 }
 
 /* As the dispatcher does, before there are others. */
 static void die_with_this_tail(struct pool *pool, uint64_t tail)
 {
-	struct registry_client *client = &pool->registry.clients[0];
+	struct client_entry *client = &pool->clients.clients[0];
 	uint64_t from;
 
 	keep_full(pool);
@@ -42,15 +42,15 @@ static void die_with_this_tail(struct pool *pool, uint64_t tail)
 	from = head(pool);
 	ck_assert_uint_ne(from, 0);
 	atomic_store(&ring(pool)->tail, tail);
-	registry_gone(pool, 0, client->generation);
+	clients_gone(pool, 0, client->generation);
 	/* A word of the client may be among those that were there. */
-	ck_assert(!registry_is_over(pool, client));
+	ck_assert(!clients_is_over(pool, client));
 	while (head(pool) < from + RING_SLOTS) {
-		ck_assert(!registry_is_over(pool, client));
+		ck_assert(!clients_is_over(pool, client));
 		intake_collect(pool, 0);
 		keep_full(pool);
 	}
-	ck_assert(registry_is_over(pool, client));
+	ck_assert(clients_is_over(pool, client));
 }
 
 static void die_with_a_tail_far_ahead(struct pool *pool)

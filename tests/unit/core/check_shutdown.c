@@ -52,14 +52,14 @@ static bool is_left(uint32_t job)
 
 static void wait_until_over(void)
 {
-	while (!halt_is_over(rig.pool))
+	while (!shutdown_is_over(rig.pool))
 		sched_yield();
 }
 
 static void not_over(void)
 {
 	for (uint32_t i = 0; i < 1000; i++) {
-		ck_assert(!halt_is_over(rig.pool));
+		ck_assert(!shutdown_is_over(rig.pool));
 		sched_yield();
 	}
 }
@@ -68,7 +68,7 @@ START_TEST(running_jobs_end_and_queued_jobs_stay)
 {
 	start(2, 2, "t:held");
 	queue(2);
-	halt_begin(rig.pool);
+	shutdown_begin(rig.pool);
 	not_over();
 	atomic_store(&tasks_opened, 1);
 	wait_until_over();
@@ -92,14 +92,14 @@ static void wait_until_idle(void)
 START_TEST(an_idle_pool_that_halts_starts_nothing)
 {
 	start(2, 0, "t:held");
-	halt_begin(rig.pool);
+	shutdown_begin(rig.pool);
 	queue(0);
 	wait_until_over();
 	wait_until_idle();
 	for (uint32_t i = 0; i < QUEUED; i++)
 		ck_assert(is_left(i));
 	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
-	ck_assert(halt_is_over(rig.pool));
+	ck_assert(shutdown_is_over(rig.pool));
 	rig_stop(&rig);
 }
 END_TEST
@@ -111,7 +111,7 @@ START_TEST(forking_jobs_continue_on_all_workers_to_their_end)
 	/* Each of them is set aside for those that come after it. */
 	start(2, 3, "t:until");
 	queue(3);
-	halt_begin(rig.pool);
+	shutdown_begin(rig.pool);
 	queue(3 + QUEUED);
 	not_over();
 	atomic_store(&tasks_opened, 1);
@@ -137,23 +137,23 @@ START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 	int64_t arg = 1;
 
 	start(2, 0, "t:held");
-	halt_begin(rig.pool);
+	shutdown_begin(rig.pool);
 	for (uint32_t i = 0; i < QUEUED; i++)
 		rig_submit(&rig, i, "t:held", &arg, sizeof(arg));
 	wait_until_over();
 	wait_until_idle();
 	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
-	halt_end(rig.pool);
+	shutdown_end(rig.pool);
 	pool_wake_dispatcher(rig.pool);
 	/* They run, and those after them wait. */
 	while (rig_counter(&rig, roots) < 2)
 		sched_yield();
-	halt_begin(rig.pool);
+	shutdown_begin(rig.pool);
 	/* What the dispatcher has seen of the first halt does not count. */
 	not_over();
 	atomic_store(&tasks_opened, 1);
 	wait_until_over();
-	halt_end(rig.pool);
+	shutdown_end(rig.pool);
 	pool_wake_dispatcher(rig.pool);
 	for (uint32_t i = 0; i < QUEUED; i++)
 		while (job_outcome(&rig.jobs[i]) == JOB_PENDING)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * permit: which task is refused to which tenant and client, and for which reason
+ * permission: which task is refused to which tenant and client, and for which reason
  */
 #include "daemon/core/task_permission.h"
 
@@ -16,13 +16,13 @@
 
 #define HASH(task) (UINT64_C(0xabcdef0000) + (task))
 
-static struct permit permit;
+static struct permission permission;
 static struct modules modules;
-static const _Atomic uint64_t nothing[PERMIT_WORDS];
+static const _Atomic uint64_t nothing[PERMISSION_WORDS];
 
 static void setup(uint32_t n_tasks)
 {
-	memset(&permit, 0, sizeof(permit));
+	memset(&permission, 0, sizeof(permission));
 	modules.n_tasks = n_tasks;
 	for (uint32_t i = 0; i < n_tasks; i++)
 		modules.tasks[i].hash = HASH(i);
@@ -30,7 +30,7 @@ static void setup(uint32_t n_tasks)
 
 static int refuse(uint32_t tenant, uint64_t task, bool refused)
 {
-	return permit_set(&permit, &modules, tenant, task, refused);
+	return permission_set(&permission, &modules, tenant, task, refused);
 }
 
 /* These are refused to this tenant, and no other to any. */
@@ -40,7 +40,7 @@ static void refused_are(uint32_t tenant, uint32_t from, uint32_t to)
 
 	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
 		for (uint32_t i = 0; i < LIMIT_TASKS; i++)
-			wrong += permit_check(&permit, nothing, t, i) !=
+			wrong += permission_check(&permission, nothing, t, i) !=
 				 (t == tenant && i >= from && i < to ? -EKEYREVOKED : 0);
 	ck_assert_uint_eq(wrong, 0);
 }
@@ -75,36 +75,36 @@ END_TEST
 
 START_TEST(permission_goes_before_quarantine_and_stays)
 {
-	const _Atomic uint64_t denied[PERMIT_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
+	const _Atomic uint64_t denied[PERMISSION_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
 
 	setup(LIMIT_TASKS);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 70), -EACCES);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 71), 0);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), 0);
 	ck_assert_int_eq(refuse(5, 0, true), 0);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 70), -EACCES);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 71), -EKEYREVOKED);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), -EKEYREVOKED);
 	ck_assert_int_eq(refuse(5, 0, false), 0);
-	permit_clear(&permit, 5);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 70), -EACCES);
-	ck_assert_int_eq(permit_check(&permit, denied, 5, 71), 0);
+	permission_clear(&permission, 5);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), 0);
 }
 END_TEST
 
 /* The tasks that a client with these rules may call. */
 static void calls(const uint64_t *rules, const char *const *names)
 {
-	_Atomic uint64_t denied[PERMIT_WORDS];
-	uint64_t bits[PERMIT_WORDS];
+	_Atomic uint64_t denied[PERMISSION_WORDS];
+	uint64_t bits[PERMISSION_WORDS];
 
 	memset(bits, 0xa5, sizeof(bits));
-	permit_deny(&permit, &modules, rules, bits);
-	for (uint32_t i = 0; i < PERMIT_WORDS; i++)
+	permission_deny(&permission, &modules, rules, bits);
+	for (uint32_t i = 0; i < PERMISSION_WORDS; i++)
 		atomic_init(&denied[i], bits[i]);
 	for (uint32_t i = 0; i < modules.n_tasks; i++) {
 		bool may = names && *names && streq(*names, modules.tasks[i].name);
 
 		names += may;
-		ck_assert_msg((permit_check(&permit, denied, 0, i) == 0) == may, "%s",
+		ck_assert_msg((permission_check(&permission, denied, 0, i) == 0) == may, "%s",
 			      modules.tasks[i].name);
 	}
 	ck_assert(!names || !*names);
@@ -114,7 +114,7 @@ static void calls(const uint64_t *rules, const char *const *names)
 static void rules_are(const struct options_list *tasks)
 {
 	for (uint32_t i = 0; tasks && i < tasks->n; i++)
-		ck_assert_int_eq(permit_rule(&permit, i, tasks->entries[i].task), 0);
+		ck_assert_int_eq(permission_rule(&permission, i, tasks->entries[i].task), 0);
 }
 
 START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
@@ -184,10 +184,10 @@ static void *look(void *arg)
 	uint64_t *wrong = arg;
 
 	do {
-		int r = permit_check(&permit, nothing, 3, 9);
+		int r = permission_check(&permission, nothing, 3, 9);
 
 		*wrong += r != 0 && r != -EKEYREVOKED;
-		*wrong += permit_check(&permit, nothing, 3, 10) != 0;
+		*wrong += permission_check(&permission, nothing, 3, 10) != 0;
 	} while (!atomic_load(&done));
 	return NULL;
 }
@@ -209,7 +209,7 @@ START_TEST(workers_look_while_it_changes)
 }
 END_TEST
 
-CHECK_MAIN("permit", each_task_is_refused_to_each_tenant_by_itself,
+CHECK_MAIN("permission", each_task_is_refused_to_each_tenant_by_itself,
 	   every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were,
 	   permission_goes_before_quarantine_and_stays,
 	   a_client_may_call_what_any_of_its_rules_says_and_all_without_rules,

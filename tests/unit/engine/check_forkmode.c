@@ -143,7 +143,7 @@ START_TEST(results_are_right_in_a_pool_that_is_shaken)
 		struct shake *shake;
 
 		start(shaken, workers);
-		shake = shake_start(rig.pool, 7);
+		shake = schedule_fuzz_start(rig.pool, 7);
 		ck_assert_ptr_nonnull(shake);
 		for (int i = 0; i < 10; i++)
 			ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
@@ -153,7 +153,7 @@ START_TEST(results_are_right_in_a_pool_that_is_shaken)
 		ck_assert_uint_gt(rig_counter(&rig, steals), 100);
 		/* And not all of them. */
 		ck_assert_uint_lt(rig_counter(&rig, steals), 10 * 4180);
-		shake_stop(shake);
+		schedule_fuzz_stop(shake);
 		rig_stop(&rig);
 	}
 }

@@ -219,7 +219,7 @@ FK_TASK(int64_t, hosts, (int64_t, n))
 	atomic_store(&host, w->index);
 	while (!inbox_any(&w->inbox))
 		sched_yield();
-	dispatcher_summon(w);
+	dispatcher_preempt(w);
 	FK_LEAF(1);
 }
 FK_NO_BODY(hosts)

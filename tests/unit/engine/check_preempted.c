@@ -312,7 +312,7 @@ START_TEST(any_of_them_is_cancelled_first)
 			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 		}
 		quiet(&rig);
-		ck_assert(!aside_any(&rig.pool->workers[0].roots.asides));
+		ck_assert(!preempted_any(&rig.pool->workers[0].roots.preempted_jobs));
 		rig_stop(&rig);
 	}
 }
@@ -378,15 +378,15 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 
 	ck_assert(pool);
 	pool->options = &options;
-	pool->rows.verdicts = verdicts;
+	pool->rows.aborts = verdicts;
 	pool->board = &board;
 	memset(&w, 0, sizeof(w));
 	w.counters = &counters;
 	w.pool = pool;
 	for (uint32_t i = 0; i < ARRAY_SIZE(verdicts); i++)
-		verdict_begin(pool, i, 1);
+		abort_begin(pool, i, 1);
 	for (; *failed; failed++)
-		ck_assert(verdict_set(pool, (uint32_t)*failed, 1, JOB_CANCELLED));
+		ck_assert(abort_set(pool, (uint32_t)*failed, 1, JOB_CANCELLED));
 	deque_init(&w.engine.frames, entries, n);
 	w.engine.fk.floor = entries + public;
 	w.engine.fk.bottom = entries + n;
@@ -404,7 +404,7 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 		ck_assert_int_eq(deque_steal(&w.engine.frames, &word, 1, &some), DEQUE_STOLEN);
 		ck_assert_ptr_eq((void *)(uintptr_t)word, &frames[i]);
 	}
-	aside_bring_up(&w, (uint32_t)job);
+	preempted_bring_up(&w, (uint32_t)job);
 	ck_assert_ptr_eq(w.engine.fk.bottom, entries + n);
 	ck_assert_ptr_eq(w.engine.fk.floor, entries + stolen);
 	ck_assert_uint_eq(deque_size(&w.engine.frames), 0);
@@ -420,8 +420,8 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 			ck_assert(last->job != frame->job || last->top < frame->top);
 		}
 	}
-	for (uint32_t i = 0; i < atomic_load(&w.roots.asides.n); i++)
-		rows[i] = (char)w.roots.asides.rows[i];
+	for (uint32_t i = 0; i < atomic_load(&w.roots.preempted_jobs.n); i++)
+		rows[i] = (char)w.roots.preempted_jobs.rows[i];
 	ck_assert_str_eq(now, after);
 	ck_assert_str_eq(rows, asides);
 	free(entries);
@@ -465,10 +465,10 @@ static void forget_by_hand(struct pool *pool)
 	uint32_t row;
 
 	w->job.row = 1;
-	w->roots.asides.rows[0] = 0;
-	atomic_store(&w->roots.asides.n, 1);
-	ck_assert(!aside_claims(w, true, &row));
-	ck_assert(!aside_any(&w->roots.asides));
+	w->roots.preempted_jobs.rows[0] = 0;
+	atomic_store(&w->roots.preempted_jobs.n, 1);
+	ck_assert(!preempted_claims(w, true, &row));
+	ck_assert(!preempted_any(&w->roots.preempted_jobs));
 	w->job.row = WORKER_NO_JOB;
 }
 

@@ -244,8 +244,8 @@ START_TEST(cancel_of_another_generation_does_nothing)
 	start(2, false);
 	submit(1, "t:until", 7);
 	wait_reached(1);
-	root_cancel(rig.pool, 1, rig.generation[1] - 1);
-	verdict_set(rig.pool, 1, rig.generation[1] + 1, JOB_CANCELLED);
+	job_cancel(rig.pool, 1, rig.generation[1] - 1);
+	abort_set(rig.pool, 1, rig.generation[1] + 1, JOB_CANCELLED);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	rig_cancel(&rig, 1);

@@ -500,7 +500,7 @@ START_TEST(frames_and_families_wind_down_together)
 	for (uint32_t i = 0; i < 6; i++) {
 		start(1u << i / 2, i % 2);
 		for (int64_t n = 1; n < 2 * TIMES; n++) {
-			see_failed("t:families", n, -EDOM);
+			see_failed("t:scopes", n, -EDOM);
 		}
 		stop();
 	}
@@ -541,7 +541,7 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 	await_reached();
 	await_waiting(1);
 	rig_cancel(&rig, 1);
-	while (!verdict_get(rig.pool, 1).outcome)
+	while (!abort_get(rig.pool, 1).outcome)
 		sched_yield();
 	/* It was told, and waits again. The child does not, but runs until this. */
 	await_waiting(2);

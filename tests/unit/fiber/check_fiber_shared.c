@@ -285,7 +285,7 @@ static void misuses(void *arg)
 	said[1] = fk_fiber_spawn(nothing, &x, NULL);
 	said[2] = fk_counter_wait(&there, 0);
 	said[3] = fk_fiber_spawn_on(nothing, NULL, &here, FK_STACK_GUARDED, FK_FIBER_STACK);
-	said[4] = fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SHARED, FIBER_BERTH + 1);
+	said[4] = fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SHARED, FIBER_SHARED_STACK + 1);
 	said[5] = fk_fiber_spawn(nothing, arg, NULL);
 	/* The result stands on its stack; others are on that meanwhile. */
 	for (int64_t i = 0, n = atomic_fetch_add(&callers, 1); i < 20; i++)
@@ -459,9 +459,9 @@ static void open_gate(void)
 	(void)fk_rt_counter_add(&gate, -1);
 }
 
-static uint32_t holder_of(uint32_t berth)
+static uint32_t holder_of(uint32_t shared)
 {
-	return atomic_load(&rig.pool->fibers->berths.berths[berth].holder);
+	return atomic_load(&rig.pool->fibers->shared_stacks.shared_stacks[shared].holder);
 }
 
 START_TEST(fibers_of_a_parked_worker_migrate_and_return)

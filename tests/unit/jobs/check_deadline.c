@@ -226,12 +226,12 @@ START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 		submit(i, "t:flat", 0, 0);
 	while (!fair_queued(rig.pool->fair))
 		sched_yield();
-	registry_gone(rig.pool, 0, 1);
+	clients_gone(rig.pool, 0, 1);
 	while (!rig_counter(&rig, dropped) || fair_queued(rig.pool->fair))
 		sched_yield();
 	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
 	atomic_store(&tasks_opened, 1);
-	while (atomic_load(&rig.pool->registry.clients[0].state) != CLIENT_NONE)
+	while (atomic_load(&rig.pool->clients.clients[0].state) != CLIENT_NONE)
 		sched_yield();
 	rig_stop(&rig);
 }
@@ -252,7 +252,7 @@ static void cancel_by_hand(struct pool *pool)
 
 	/* On its way in: the mark is there before the job is taken off its ring. */
 	submit(1, "t:flat", 0, 0);
-	root_cancel(pool, 1, rig.generation[1]);
+	job_cancel(pool, 1, rig.generation[1]);
 	intake_collect(pool, 0);
 	expect_cancelled(pool, 1);
 	/* In a worker's hand, which does not start it, and gives it back. */
@@ -261,7 +261,7 @@ static void cancel_by_hand(struct pool *pool)
 	fair_lock(fair);
 	ck_assert_uint_eq(fair_pick(fair, 0, rows, FAIR_BATCH_JOBS, clock_ns()), 1);
 	fair_unlock(fair);
-	root_cancel(pool, 2, rig.generation[2]);
+	job_cancel(pool, 2, rig.generation[2]);
 	(void)deadlines_check(pool);
 	fair_lock(fair);
 	fair_return(fair, rows, 1, clock_ns());
@@ -272,7 +272,7 @@ static void cancel_by_hand(struct pool *pool)
 	/* In a queue: at once. */
 	submit(3, "t:flat", 0, 0);
 	intake_collect(pool, 0);
-	root_cancel(pool, 3, rig.generation[3]);
+	job_cancel(pool, 3, rig.generation[3]);
 	ck_assert_uint_eq(job_outcome(&rig.jobs[3]), JOB_CANCELLED);
 	ck_assert_uint_eq(fair_queued(fair), 0);
 }
@@ -387,7 +387,7 @@ START_TEST(result_after_the_deadline_is_none)
 		submit(1, "t:held", 7, clock_ns() + 2 * NSEC_PER_MSEC);
 		/* Or it was late before it began. */
 		while (job_outcome(&rig.jobs[1]) == JOB_PENDING &&
-		       !(atomic_load(&tasks_reached) > before && verdict_get(rig.pool, 1).outcome))
+		       !(atomic_load(&tasks_reached) > before && abort_get(rig.pool, 1).outcome))
 			sched_yield();
 		atomic_store(&tasks_opened, 1);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);

@@ -111,7 +111,7 @@ static void take_by_hand(struct pool *pool)
 	ck_assert_uint_eq(w->roots.deque.split, 0);
 	ck_assert_uint_eq(pool->idle.root_words[0], 0);
 	ck_assert(!dispatcher_was_woken(pool));
-	root_drop(pool, row, JOB_CANCELLED, 0);
+	job_drop(pool, row, JOB_CANCELLED, 0);
 
 	/* Of more, somebody is told. */
 	words(1, 3);
@@ -134,7 +134,7 @@ static void take_by_hand(struct pool *pool)
 		uint64_t taken, n;
 
 		ck_assert_int_eq(deque_steal(&w->roots.deque, &taken, 1, &n), DEQUE_STOLEN);
-		root_drop(pool, (uint32_t)taken, JOB_CANCELLED, 0);
+		job_drop(pool, (uint32_t)taken, JOB_CANCELLED, 0);
 	}
 	words(4, 6);
 	intake_collect(pool, 0);
@@ -143,8 +143,8 @@ static void take_by_hand(struct pool *pool)
 	ck_assert_uint_eq(row, 4);
 	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
-	root_drop(pool, 1, JOB_CANCELLED, 0);
-	root_drop(pool, row, JOB_CANCELLED, 0);
+	job_drop(pool, 1, JOB_CANCELLED, 0);
+	job_drop(pool, row, JOB_CANCELLED, 0);
 	w->job.row = WORKER_NO_JOB;
 	/* Each counts where it alone stores. */
 	ck_assert_uint_eq(w->counters->drained, 4);
@@ -179,7 +179,7 @@ static void search_by_hand(struct pool *pool)
 		atomic_store(&pool->fair->behind, 1);
 		ck_assert_int_eq(worker_find(thief, &row), WORKER_ROOT);
 		ck_assert_uint_eq(row, i);
-		root_drop(pool, row, JOB_CANCELLED, 0);
+		job_drop(pool, row, JOB_CANCELLED, 0);
 		/* Once in its time, and not once in each search. */
 		ck_assert_uint_eq(thief->counters->asks, 1 + i / 2);
 		ck_assert_int_eq(!atomic_load(&victim->engine.fk.limit), i != 1);
@@ -202,14 +202,14 @@ static void leave_by_hand(struct pool *pool)
 	words(0, 2 * INTAKE_CUT);
 	intake_collect(pool, 0);
 	ck_assert_uint_eq(fair_queued(pool->fair), 2 * INTAKE_CUT + 1);
-	registry_gone(pool, 0, 1);
+	clients_gone(pool, 0, 1);
 	/* Some at a time, and at once again as long as there may be more. */
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
 	ck_assert_uint_eq(fair_queued(pool->fair), INTAKE_CUT + 1);
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
-	ck_assert_uint_eq(pool->registry.clients[0].state, CLIENT_DYING);
+	ck_assert_uint_eq(pool->clients.clients[0].state, CLIENT_DYING);
 	ck_assert_int_eq(intake_release(pool), INTAKE_NONE);
-	ck_assert_uint_eq(pool->registry.clients[0].state, CLIENT_NONE);
+	ck_assert_uint_eq(pool->clients.clients[0].state, CLIENT_NONE);
 	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 2 * INTAKE_CUT + 1);
 }
 

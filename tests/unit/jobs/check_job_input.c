@@ -146,9 +146,9 @@ START_TEST(copies_of_every_size_are_right_and_on_the_account_while_they_are_ther
 				look_at_heap(true);
 				memcpy(&held, rig.jobs[0].result, sizeof(held));
 				/* In between it depends on what stands around them. */
-				if (all > RECORD_ROOM)
+				if (all > INPUT_ROOM)
 					ck_assert_int_ge(held, (int64_t)all);
-				else if (all < RECORD_ROOM - N_REFS * 64)
+				else if (all < INPUT_ROOM - N_REFS * 64)
 					ck_assert_int_eq(held, 0);
 				ck_assert_int_le(held,
 						 max(2 * (int64_t)all + 256, (int64_t)STACK_MIN));

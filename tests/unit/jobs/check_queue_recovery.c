@@ -146,14 +146,14 @@ static void add_client(void)
 {
 	ck_assert_int_eq(add(CLIENT, GEN), 0);
 	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
-	jobs = rig.pool->registry.clients[CLIENT].jobs;
+	jobs = rig.pool->clients.clients[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
 }
 
 static void add_tenant(void)
 {
 	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), 0);
-	tenant = rig.pool->registry.tenants[TENANT].segment;
+	tenant = rig.pool->clients.tenants[TENANT].segment;
 	tenant_mark(tenant, 0);
 	wake_published();
 	pool_wake_dispatcher(rig.pool);
@@ -175,7 +175,7 @@ static void await_all(void)
 	struct ledger_ring *side = &rig.pool->arena->rings[TENANT][0];
 
 	while (atomic_load(&side->head) < atomic_load(&tenant->rings[0].tail) ||
-	       atomic_load(&rig.pool->registry.clients[CLIENT].active))
+	       atomic_load(&rig.pool->clients.clients[CLIENT].active))
 		sched_yield();
 }
 
@@ -316,14 +316,14 @@ static void without_rings(bool client_first)
 	word(2);
 	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), -EBADMSG);
 	ck_assert_int_eq(add(CLIENT + 1, GEN), -EBADMSG);
-	registry_gone(rig.pool, CLIENT, GEN);
+	clients_gone(rig.pool, CLIENT, GEN);
 	rig_hear(pair[0], PROTO_POOL_RELEASED, CLIENT, GEN, "");
 	ck_assert(!hears(pair[0]));
 
 	/* Its last client is gone: the next one gets them, if they can be had then. */
 	add_tenant();
 	ck_assert_int_eq(add(CLIENT, GEN + 1), 0);
-	jobs = rig.pool->registry.clients[CLIENT].jobs;
+	jobs = rig.pool->clients.clients[CLIENT].jobs;
 	fill(3, OLD, UINT32_MAX);
 	word_of(GEN + 1, 3);
 	pool_wake_dispatcher(rig.pool);

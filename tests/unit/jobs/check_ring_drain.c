@@ -135,7 +135,7 @@ static uint32_t passed(struct ledger_ring *side)
 static void drain_by_hand(struct pool *pool)
 {
 	struct ledger_ring *sides[2] = { &pool->arena->rings[0][0], &pool->arena->rings[0][1] };
-	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
+	struct tenant_segment *tenant = pool->clients.tenants[0].segment;
 	uint64_t wasted = 0, position;
 	uint32_t drains = 0;
 
@@ -180,7 +180,7 @@ END_TEST
 /* A chain of three shares, and a job behind it in the same ring. */
 static void drain_chain_by_hand(struct pool *pool)
 {
-	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
+	struct tenant_segment *tenant = pool->clients.tenants[0].segment;
 	uint64_t position;
 
 	for (uint32_t i = 0; i < 3 * DRAIN_SHARE; i++)

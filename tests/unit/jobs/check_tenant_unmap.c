@@ -21,9 +21,9 @@ static struct ledger_ring *side(uint32_t index)
 	return &rig.pool->arena->rings[TENANT][index];
 }
 
-static struct registry_tenant *tenant(void)
+static struct tenant_entry *tenant(void)
 {
-	return &rig.pool->registry.tenants[TENANT];
+	return &rig.pool->clients.tenants[TENANT];
 }
 
 /* A client of a new tenant; its generations go on where those of the slot's last one ended. */
@@ -39,14 +39,14 @@ static struct other come(void)
 
 static void client_leaves(struct other *o)
 {
-	registry_gone(rig.pool, o->slot, 1);
-	while (atomic_load(&rig.pool->registry.clients[o->slot].state) != CLIENT_NONE)
+	clients_gone(rig.pool, o->slot, 1);
+	while (atomic_load(&rig.pool->clients.clients[o->slot].state) != CLIENT_NONE)
 		sched_yield();
 }
 
 static void tenant_leaves(struct other *o)
 {
-	vacate_tenant(rig.pool, TENANT);
+	unmap_tenant(rig.pool, TENANT);
 	other_end(o);
 	for (uint32_t i = 0; i < rig.pool->n_workers; i++)
 		atomic_store(&side(i)->head, 0);
@@ -104,7 +104,7 @@ START_TEST(old_address_reads_zeros_and_then_the_next_tenant)
 	atomic_store(&old->summary[0], UINT64_MAX);
 	atomic_store(&old->rings[1].slots[7], RING_FULL_BIT);
 	tenant_leaves(&o);
-	ck_assert_ptr_null(registry_segment(rig.pool, TENANT));
+	ck_assert_ptr_null(clients_segment(rig.pool, TENANT));
 	ck_assert_uint_eq(atomic_load(&old->summary[0]), 0);
 	ck_assert_uint_eq(atomic_load(&old->rings[1].slots[7]), 0);
 	for (uint32_t i = 0; i < 2; i++)
@@ -121,7 +121,7 @@ START_TEST(chains_of_an_unmapped_tenant_are_forgotten)
 	o = come();
 	client_leaves(&o);
 	/* The last drain had come as far as record 2 of a chain whose word was this. */
-	tenant()->chains[0] = (struct registry_chain){
+	tenant()->chains[0] = (struct ring_chain){
 		.payload = ring_payload(o.slot, 1, 0),
 		.next = 3,
 		.left = RIG_JOBS,
@@ -176,7 +176,7 @@ START_TEST(old_address_reads_zeros_if_the_next_tenant_cannot_be_mapped)
 	before = base = mmap(NULL, tenant()->size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(base, MAP_FAILED);
 	is_short = true;
-	ck_assert_int_eq(vacate_settle(rig.pool, TENANT, &base, tenant()->size), -ENOMEM);
+	ck_assert_int_eq(unmap_settle(rig.pool, TENANT, &base, tenant()->size), -ENOMEM);
 	is_short = false;
 	ck_assert_ptr_eq(base, before);
 	ck_assert_int_eq(munmap(base, tenant()->size), 0);
@@ -187,7 +187,7 @@ END_TEST
 
 static void *vacate(void *arg)
 {
-	vacate_tenant(arg, TENANT);
+	unmap_tenant(arg, TENANT);
 	return NULL;
 }
 

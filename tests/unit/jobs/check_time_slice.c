@@ -24,7 +24,7 @@ static struct worker *run_by_hand(struct pool *pool)
 	struct worker *w = &pool->workers[0];
 	uint32_t row = LAST;
 
-	alarm_begin(w); /* this thread's: it takes the signal for nothing */
+	slice_timer_begin(w); /* this thread's: it takes the signal for nothing */
 	pool->fair->clients[0].mean = LONG_JOB;
 	words(0, 0);
 	ck_assert(intake_drain(w, &row));
@@ -40,9 +40,9 @@ static void end_by_hand(struct worker *w)
 
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());
 	w->job.row = WORKER_NO_JOB;
-	root_drop(pool, 0, JOB_CANCELLED, 0);
+	job_drop(pool, 0, JOB_CANCELLED, 0);
 	(void)dispatcher_take_summons(w);
-	alarm_end(w);
+	slice_timer_end(w);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
@@ -54,7 +54,7 @@ static void leave_waiting_by_hand(struct pool *pool)
 	let_dispatcher_sleep(pool);
 	ck_assert(!intake_preempt(w));
 	ck_assert(!dispatcher_was_woken(pool));
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	/* Not if there is one more in a ring, */
 	words(2, 2);
@@ -89,32 +89,32 @@ static void claim_by_hand(struct pool *pool)
 	ck_assert(!intake_preempt(w));
 	/* A long one: */
 	atomic_store(&fair->rows[0].used, LATER);
-	alarm_at(w, 0);
+	slice_timer_at(w, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
-	ck_assert_uint_le(atomic_load(&w->alarm.at), clock_ns() + FAIR_QUANTUM);
+	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);
+	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	intake_tell(w, 0);
 	ck_assert(!dispatcher_was_woken(pool));
 	/* Of one that was summoned nobody knows when it will look: it is not rung for again and
 	 * again. */
-	dispatcher_summon(w);
-	alarm_at(w, 0);
+	dispatcher_preempt(w);
+	slice_timer_at(w, 0);
 	now = clock_ns();
 	ck_assert(intake_is_watched(pool, NULL, LAST));
-	ck_assert_uint_ge(atomic_load(&w->alarm.at), now + FAIR_TURN_LONG);
+	ck_assert_uint_ge(atomic_load(&w->slice_timer.at), now + FAIR_TURN_LONG);
 	/* But if it has taken the request and not looked, the summons says nothing. */
 	worker_take_request(w);
-	alarm_at(w, 0);
+	slice_timer_at(w, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
-	ck_assert_uint_le(atomic_load(&w->alarm.at), clock_ns() + FAIR_QUANTUM);
+	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	ck_assert(dispatcher_take_summons(w));
 	/* For a short one the dispatcher is to come, as there may be many. */
 	fair->clients[0].mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
 	/* The worker has an alarm for it: who asked before may have let the dispatcher sleep. */
-	alarm_at(w, 0);
+	slice_timer_at(w, 0);
 	ck_assert_uint_eq(intake_turn(w, NULL, 0, 0), 0);
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);
 	end_by_hand(w);
 }
 
@@ -140,7 +140,7 @@ static void make_way_by_hand(struct pool *pool)
 	ck_assert(worker_roots_pending(pool));
 	ck_assert_uint_eq(fair_queued(pool->fair), 1);
 	ck_assert(!dispatcher_was_woken(pool));
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);
 	w->roots.preempted = WORKER_NO_JOB;
 	end_by_hand(w);
 }

@@ -10,7 +10,7 @@
 
 #include "common/list.h"
 #include "tests/support/daemon.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/fdstore_rig.h"
 
 #define MANY 4096u /* more messages than a socket holds */
 
@@ -21,21 +21,21 @@ static _Atomic bool *ended; /* nothing more is waited for */
 START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 {
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	struct store_put put = { .call = on_put };
-	char name[STORE_NAME];
+	struct fdstore_put put = { .call = on_put };
+	char name[FDSTORE_NAME];
 
 	begin("8");
-	ck_assert(store_is_there(&store));
-	store_name(name, STORE_CLIENT, 1023);
+	ck_assert(fdstore_is_there(&store));
+	fdstore_name(name, FDSTORE_CLIENT, 1023);
 	ck_assert_str_eq(name, "c1023");
-	ck_assert_int_eq(store_put(&store, &put, name, fds, 3), 0);
+	ck_assert_int_eq(fdstore_put(&store, &put, name, fds, 3), 0);
 	hear_put("c1023", 3);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	hear_put("pool", 1);
-	store_remove(&store, "board"); /* is not there */
-	store_remove(&store, "c1023");
+	fdstore_remove(&store, "board"); /* is not there */
+	fdstore_remove(&store, "c1023");
 	hear_remove("c1023");
-	store_remove(&store, "c1023");
+	fdstore_remove(&store, "c1023");
 	hear_nothing();
 	ck_assert_uint_eq(answers, 0);
 	end();
@@ -45,18 +45,18 @@ END_TEST
 START_TEST(a_full_store_refuses_and_says_nothing)
 {
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	struct store_put put = { .call = on_put };
+	struct fdstore_put put = { .call = on_put };
 
 	begin("8");
-	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
-	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	ck_assert_int_eq(fdstore_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(fdstore_put(&store, &put, "c2", fds, 2), -ENOSPC);
 	ck_assert_int_eq(put_one(&put, "t1"), 0);
 	ck_assert_int_eq(put_one(&put, "t2"), -ENOSPC);
 	hear_put("c1", 3);
 	hear_put("t1", 1);
 	hear_nothing();
-	store_remove(&store, "c1");
-	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 3), 0);
+	fdstore_remove(&store, "c1");
+	ck_assert_int_eq(fdstore_put(&store, &put, "c2", fds, 3), 0);
 	hear_remove("c1");
 	hear_put("c2", 3);
 	end();
@@ -67,16 +67,16 @@ START_TEST(forkds_own_have_their_places_whoever_came_first)
 {
 	static const char *const own[] = { "board", "arena", "roster", "pool" };
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	struct store_put put = { .call = on_put };
+	struct fdstore_put put = { .call = on_put };
 
 	begin("9");
-	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(fdstore_put(&store, &put, "c1", fds, 3), 0);
 	ck_assert_int_eq(put_one(&put, "t1"), 0);
-	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	ck_assert_int_eq(fdstore_put(&store, &put, "c2", fds, 2), -ENOSPC);
 	for (uint32_t i = 0; i < ARRAY_SIZE(own); i++)
 		ck_assert_int_eq(put_one(&put, own[i]), 0);
 	/* While there is no pool. */
-	store_remove(&store, "pool");
+	fdstore_remove(&store, "pool");
 	ck_assert_int_eq(put_one(&put, "t2"), 0);
 	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
@@ -88,38 +88,38 @@ END_TEST
 
 START_TEST(a_store_that_is_too_small_for_a_client_is_none)
 {
-	struct store_put put;
+	struct fdstore_put put;
 
 	begin("7");
-	ck_assert(!store_is_there(&store));
+	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	hear_nothing();
-	store_fini(&store);
+	fdstore_fini(&store);
 	ck_assert_int_eq(setenv("FDSTORE", "8", 1), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
-	ck_assert(store_is_there(&store));
+	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
+	ck_assert(fdstore_is_there(&store));
 	end();
 }
 END_TEST
 
 START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
 {
-	struct store_put put;
+	struct fdstore_put put;
 
 	begin(NULL);
-	ck_assert(!store_is_there(&store));
+	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
-	store_remove(&store, "pool");
-	store_empty(&store);
-	store_fini(&store);
+	fdstore_remove(&store, "pool");
+	fdstore_empty(&store);
+	fdstore_fini(&store);
 	hear_nothing();
 	ck_assert_int_eq(setenv("FDSTORE", "0", 1), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
-	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
+	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(setenv("FDSTORE", "9", 1), 0);
 	ck_assert_int_eq(unsetenv("NOTIFY_SOCKET"), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
-	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
+	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	end();
 }
@@ -128,12 +128,12 @@ END_TEST
 /* ------------------------------------------------------------------------ while it does not */
 
 /* Puts until one has to wait. Returns how many did not. */
-static uint32_t fill(struct store_put *ret_waits, char *ret_name)
+static uint32_t fill(struct fdstore_put *ret_waits, char *ret_name)
 {
 	for (uint32_t i = 0; i < MANY; i++) {
 		int r;
 
-		store_name(ret_name, STORE_CLIENT, i);
+		fdstore_name(ret_name, FDSTORE_CLIENT, i);
 		r = put_one(ret_waits, ret_name);
 		if (r == 1)
 			return i;
@@ -146,9 +146,9 @@ static uint32_t fill(struct store_put *ret_waits, char *ret_name)
 static void hear_all(uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++) {
-		char name[STORE_NAME];
+		char name[FDSTORE_NAME];
 
-		store_name(name, STORE_CLIENT, i);
+		fdstore_name(name, FDSTORE_CLIENT, i);
 		hear_put(name, 1);
 	}
 }
@@ -157,7 +157,7 @@ static void hear_all(uint32_t from, uint32_t to)
 static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 {
 	struct pollfd p = { .fd = ear, .events = POLLIN };
-	struct fdstore_message m;
+	struct systemd_stub_message m;
 	pid_t pid;
 
 	ended = mmap(NULL, sizeof(*ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -168,10 +168,10 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 	if (pid)
 		return pid;
 	for (uint32_t i = 0; i < n_puts; i++) {
-		char name[STORE_NAME];
+		char name[FDSTORE_NAME];
 
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
-		store_name(name, STORE_CLIENT, i);
+		fdstore_name(name, FDSTORE_CLIENT, i);
 		hear_put(name, 1);
 	}
 	for (; *removed; removed++) {
@@ -194,8 +194,8 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 
 START_TEST(unread_messages_are_kept_and_sent_in_order)
 {
-	struct store_put waits, more, gone;
-	char name[STORE_NAME], next[STORE_NAME], last[STORE_NAME];
+	struct fdstore_put waits, more, gone;
+	char name[FDSTORE_NAME], next[FDSTORE_NAME], last[FDSTORE_NAME];
 	uint32_t n;
 	pid_t pid;
 
@@ -204,14 +204,14 @@ START_TEST(unread_messages_are_kept_and_sent_in_order)
 	ck_assert_uint_gt(n, 3);
 	/* There is room again, but nothing goes before the one that waits. */
 	hear_all(0, 3);
-	store_name(next, STORE_CLIENT, n + 1);
-	store_name(last, STORE_CLIENT, n + 2);
+	fdstore_name(next, FDSTORE_CLIENT, n + 1);
+	fdstore_name(last, FDSTORE_CLIENT, n + 2);
 	ck_assert_int_eq(put_one(&more, next), 1);
 	ck_assert_int_eq(put_one(&gone, last), 1);
 	/* Behind the messages that wait. */
-	store_remove(&store, "c0");
-	store_remove(&store, next);
-	store_forget(&gone);
+	fdstore_remove(&store, "c0");
+	fdstore_remove(&store, next);
+	fdstore_forget(&gone);
 	ck_assert_uint_eq(answers, 0);
 	/* next is never put. */
 	pid = fork();
@@ -247,17 +247,17 @@ END_TEST
 
 START_TEST(waiting_messages_have_their_own_descriptors)
 {
-	struct store_put put = { .call = on_put }, waits;
+	struct fdstore_put put = { .call = on_put }, waits;
 	int fd = memfd_create("check", MFD_CLOEXEC);
 	const char *const none[] = { NULL };
-	char name[STORE_NAME], bytes[5] = "";
-	struct fdstore_message m;
+	char name[FDSTORE_NAME], bytes[5] = "";
+	struct systemd_stub_message m;
 	uint32_t n;
 
 	begin("100000");
 	n = fill(&waits, name);
 	ck_assert_int_eq(write(fd, "mine", 4), 4);
-	ck_assert_int_eq(store_put(&store, &put, "board", &fd, 1), 1);
+	ck_assert_int_eq(fdstore_put(&store, &put, "board", &fd, 1), 1);
 	(void)close(fd);
 	ends_well(hear_later(n, none));
 	turn_until(2);
@@ -285,8 +285,8 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 {
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	const char *const none[] = { NULL };
-	struct store_put waits, put = { .call = on_put }, last;
-	char name[STORE_NAME];
+	struct fdstore_put waits, put = { .call = on_put }, last;
+	char name[FDSTORE_NAME];
 	uint32_t n, held;
 	int lowest;
 	pid_t pid;
@@ -296,12 +296,12 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 	held = store.n;
 	lowest = lowest_free();
 	for (uint32_t i = 0; i < MANY; i++) {
-		ck_assert_int_eq(store_put(&store, &put, "c99999", fds, 3), 1);
+		ck_assert_int_eq(fdstore_put(&store, &put, "c99999", fds, 3), 1);
 		ck_assert_uint_eq(store.n, held + 3);
 		/* Sooner or later: who waits has not forgotten it. */
 		if (i % 2)
-			store_forget(&put);
-		store_remove(&store, "c99999");
+			fdstore_forget(&put);
+		fdstore_remove(&store, "c99999");
 		ck_assert_ptr_null(put.item);
 		ck_assert_uint_eq(store.n, held);
 		ck_assert_int_eq(lowest_free(), lowest);
@@ -338,8 +338,8 @@ int __wrap_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns)
 START_TEST(failed_put_leaves_no_waiting_entry)
 {
 	const char *const none[] = { NULL };
-	struct store_put first, waits;
-	char name[STORE_NAME];
+	struct fdstore_put first, waits;
+	char name[FDSTORE_NAME];
 	uint32_t n = 0;
 	int r, lowest;
 	pid_t pid;
@@ -349,7 +349,7 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 	no_memory = 0;
 	do {
 		/* The first to wait finds memory for neither. */
-		store_name(name, STORE_CLIENT, n);
+		fdstore_name(name, FDSTORE_CLIENT, n);
 		no_memory = 2;
 		r = put_one(&first, name);
 	} while (r == 0 && n++ < MANY);
@@ -404,12 +404,12 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 
 START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
 {
-	struct store_put put;
+	struct fdstore_put put;
 
 	begin("100000");
 	short_of = 20;
 	ck_assert_int_eq(put_one(&put, "board"), 1);
-	store_fini(&store);
+	fdstore_fini(&store);
 	ck_assert_uint_eq(pauses, 19);
 	hear_put("board", 1);
 	hear_nothing();
@@ -420,9 +420,9 @@ END_TEST
 START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 {
 	const char *removed[MANY] = { NULL };
-	static char names[MANY][STORE_NAME];
-	struct store_put waits;
-	char name[STORE_NAME];
+	static char names[MANY][FDSTORE_NAME];
+	struct fdstore_put waits;
+	char name[FDSTORE_NAME];
 	uint32_t n;
 	pid_t pid;
 
@@ -431,12 +431,12 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	ck_assert_uint_lt(n, MANY);
 	/* The newest first, and nothing of the one that was never put. */
 	for (uint32_t i = 0; i < n; i++) {
-		store_name(names[i], STORE_CLIENT, n - 1 - i);
+		fdstore_name(names[i], FDSTORE_CLIENT, n - 1 - i);
 		removed[i] = names[i];
 	}
-	store_empty(&store);
+	fdstore_empty(&store);
 	pid = hear_later(n, removed);
-	store_fini(&store);
+	fdstore_fini(&store);
 	*ended = true;
 	ends_well(pid);
 	end();
@@ -445,8 +445,8 @@ END_TEST
 
 START_TEST(a_service_manager_that_is_gone_is_an_error)
 {
-	struct store_put put, waits;
-	char name[STORE_NAME];
+	struct fdstore_put put, waits;
+	char name[FDSTORE_NAME];
 
 	begin("100000");
 	(void)fill(&waits, name);
@@ -454,7 +454,7 @@ START_TEST(a_service_manager_that_is_gone_is_an_error)
 	turn_until(1);
 	ck_assert_int_lt(result_of[0], 0);
 	ck_assert_int_lt(put_one(&put, "pool"), 0);
-	store_remove(&store, "c0");
+	fdstore_remove(&store, "c0");
 	end();
 }
 END_TEST

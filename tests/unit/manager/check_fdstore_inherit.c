@@ -10,7 +10,7 @@
 
 #include "daemon/manager/pool_segments.h"
 #include "daemon/manager/takeover.h"
-#include "tests/support/store_rig.h"
+#include "tests/support/fdstore_rig.h"
 
 static int sockets[2], listener;
 static pid_t child;
@@ -73,20 +73,20 @@ static void come_back(void)
 	ck_assert_ptr_null(getenv("LISTEN_FDS"));
 	ck_assert_int_eq(fcntl(3, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	ck_assert_uint_eq(store.n, 4);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_PIDFD), -1);
-	ck_assert_int_eq(store_take(&store, "c2", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_SOCKET), 3);
-	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), 5);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	ck_assert_int_eq(fdstore_take(&store, "c1", FDSTORE_PIDFD), -1);
+	ck_assert_int_eq(fdstore_take(&store, "c2", FDSTORE_MEMFD), -1);
+	ck_assert_int_eq(fdstore_take(&store, "c1", FDSTORE_MEMFD), 4);
+	ck_assert_int_eq(fdstore_take(&store, "c1", FDSTORE_MEMFD), -1);
+	ck_assert_int_eq(fdstore_take(&store, "c1", FDSTORE_SOCKET), 3);
+	ck_assert_int_eq(fdstore_take(&store, "board", FDSTORE_MEMFD), 5);
+	ck_assert_int_eq(fdstore_take(&store, "pool", FDSTORE_PIDFD), 6);
+	ck_assert_int_eq(fdstore_take_socket(&store, &n), 7);
 	ck_assert_uint_eq(n, 1);
-	store_drop_rest(&store, &closer);
+	fdstore_drop_rest(&store, &closer);
 	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
 	hear_nothing();
 	/* They are in the store, and leave it as any other. */
-	store_remove(&store, "c1");
+	fdstore_remove(&store, "c1");
 	hear_remove("c1");
 	ck_assert_uint_eq(store.n, 2);
 	end();
@@ -104,14 +104,14 @@ static void come_in_disorder(void)
 	begin("9");
 	ck_assert_uint_eq(store.n, 4);
 	/* Of several the oldest. */
-	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 4);
-	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 5);
-	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "t", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "t91", STORE_SOCKET), -1);
-	ck_assert_int_eq(store_take(&store, "t9", STORE_SOCKET), 3);
-	ck_assert_int_eq(store_take(&store, "c2", STORE_PIDFD), 6);
-	store_drop_rest(&store, &closer);
+	ck_assert_int_eq(fdstore_take(&store, "t1", FDSTORE_MEMFD), 4);
+	ck_assert_int_eq(fdstore_take(&store, "t1", FDSTORE_MEMFD), 5);
+	ck_assert_int_eq(fdstore_take(&store, "t1", FDSTORE_MEMFD), -1);
+	ck_assert_int_eq(fdstore_take(&store, "t", FDSTORE_MEMFD), -1);
+	ck_assert_int_eq(fdstore_take(&store, "t91", FDSTORE_SOCKET), -1);
+	ck_assert_int_eq(fdstore_take(&store, "t9", FDSTORE_SOCKET), 3);
+	ck_assert_int_eq(fdstore_take(&store, "c2", FDSTORE_PIDFD), 6);
+	fdstore_drop_rest(&store, &closer);
 	hear_nothing();
 	end();
 }
@@ -131,7 +131,7 @@ static void replace_arena(void)
 	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_put("arenab", 1);
 	hear_remove("arena");
-	store_drop_rest(&store, &closer);
+	fdstore_drop_rest(&store, &closer);
 	hear_remove("t1");
 	hear_remove("t2");
 	hear_nothing();
@@ -162,15 +162,15 @@ END_TEST
 
 static void be_too_many(void)
 {
-	struct store_put put;
+	struct fdstore_put put;
 
 	inherit("c1:c1:board:pool:forkd.socket");
 	begin("3");
 	/* They can leave it. */
-	ck_assert(!store_is_there(&store));
-	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
+	ck_assert(!fdstore_is_there(&store));
+	ck_assert_int_eq(fdstore_take(&store, "board", FDSTORE_MEMFD), -1);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
-	store_drop_rest(&store, &closer);
+	fdstore_drop_rest(&store, &closer);
 	hear_remove("board");
 	hear_remove("c1");
 	hear_remove("pool");
@@ -210,9 +210,9 @@ static void be_left(void)
 
 	inherit("c1:c1:board:pool:forkd.socket");
 	begin("9");
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
-	store_drop_rest(&store, &closer);
+	ck_assert_int_eq(fdstore_take_socket(&store, &n), 7);
+	ck_assert_int_eq(fdstore_take(&store, "c1", FDSTORE_MEMFD), 4);
+	fdstore_drop_rest(&store, &closer);
 	hear_remove("board");
 	hear_remove("pool");
 	hear_nothing();
@@ -240,10 +240,10 @@ static void be_units(void)
 	/* FileDescriptorName= may say what it likes. */
 	inherit("c1:unknown:board:pool:pool");
 	begin("9");
-	ck_assert_int_eq(store_take_socket(&store, &n), 4);
+	ck_assert_int_eq(fdstore_take_socket(&store, &n), 4);
 	ck_assert_uint_eq(n, 2);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_LISTENER), -1);
+	ck_assert_int_eq(fdstore_take(&store, "pool", FDSTORE_PIDFD), 6);
+	ck_assert_int_eq(fdstore_take(&store, "pool", FDSTORE_LISTENER), -1);
 	end();
 }
 
@@ -259,9 +259,9 @@ static void be_without(void)
 
 	inherit("c1:c1:board:pool:forkd.socket");
 	begin(NULL);
-	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	store_drop_rest(&store, &closer);
+	ck_assert_int_eq(fdstore_take(&store, "board", FDSTORE_MEMFD), -1);
+	ck_assert_int_eq(fdstore_take_socket(&store, &n), 7);
+	fdstore_drop_rest(&store, &closer);
 	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
 	hear_nothing();
 	end();

@@ -57,7 +57,7 @@ static uint32_t fill(const char *path)
 START_TEST(a_listener_that_ends_in_a_flood_has_its_queue_again)
 {
 	char folder[] = "/tmp/check_listener.XXXXXX", path[64], error[256];
-	struct store store = STORE_INIT;
+	struct store store = FDSTORE_INIT;
 	struct listener listener;
 	int fd;
 

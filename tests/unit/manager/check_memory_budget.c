@@ -278,13 +278,13 @@ START_TEST(CPUs_with_large_numbers_are_counted)
 
 	init();
 	give("workers=3 memory-total=4G");
-	ck_assert_int_eq(budget_settle(&o, 0, &expected), 0);
+	ck_assert_int_eq(budget_decide(&o, 0, &expected), 0);
 	options_fini(&o);
 	for (uint32_t n = 64; n <= 8192; n *= 2) {
 		kernel_cpus = n;
 		init();
 		give("memory-total=4G");
-		ck_assert_int_eq(budget_settle(&o, 0, &error), 0);
+		ck_assert_int_eq(budget_decide(&o, 0, &error), 0);
 		ck_assert_str_eq(error.text, expected.text);
 		options_fini(&o);
 	}
@@ -294,7 +294,7 @@ END_TEST
 START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
 {
 	init();
-	ck_assert_msg(budget_settle(&o, 0, &error) == 0, "%s", error.text);
+	ck_assert_msg(budget_decide(&o, 0, &error) == 0, "%s", error.text);
 	ck_assert_uint_gt(o.memory_total, sum());
 	ck_assert(o.memory_max && o.arena_max && o.module_memory);
 	ck_assert_error("memory-total is ");
@@ -308,7 +308,7 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 	struct pool *pool = NULL;
 	struct fair *fair = NULL;
 	struct deadlines *deadlines = NULL;
-	uint64_t record = sizeof(*pool->rows.verdicts) + sizeof(*pool->rows.cancels) +
+	uint64_t record = sizeof(*pool->rows.aborts) + sizeof(*pool->rows.cancels) +
 			  sizeof(*pool->rows.stack_bytes) + sizeof(*deadlines->heap) +
 			  sizeof(*deadlines->where) + sizeof(*fair->rows) +
 			  sizeof(*arena_rows((struct arena *)NULL));

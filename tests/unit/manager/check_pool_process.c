@@ -40,7 +40,7 @@
 static struct loop loop;
 static struct socket_closer closer = { .loop = &loop };
 static struct options options;
-static struct store store = STORE_INIT;
+static struct store store = FDSTORE_INIT;
 static struct poolproc pool;
 static int file; /* in the place of board and arena */
 static uint32_t released, since, most, expected, deaths;
@@ -309,7 +309,7 @@ static int keep_deaf(char *folder)
 	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", address.sun_path, 1), 0);
 	ck_assert_int_eq(setenv("FDSTORE", "64", 1), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
 	while (send(store.fd, "x", 1, MSG_DONTWAIT) == 1)
 		;
 	ck_assert_int_eq(errno, EAGAIN);
@@ -342,7 +342,7 @@ START_TEST(also_while_the_service_manager_does_not_read)
 		(void)close(fds[--n]);
 	(void)close(ear);
 	end();
-	store_fini(&store);
+	fdstore_fini(&store);
 	(void)unlink(getenv("NOTIFY_SOCKET"));
 	(void)rmdir(folder);
 }

@@ -113,7 +113,7 @@ START_TEST(a_look_reads_so_many_tenants_and_no_more)
 		count(size, 1, one);
 		count(size, LIMIT_TENANTS, now);
 		ck_assert_uint_le(now[SLEEP_LOOK],
-				  one[SLEEP_LOOK] + (DRAIN_GLANCE - 1) * (1 + words(size)));
+				  one[SLEEP_LOOK] + (DRAIN_SCAN_SOME - 1) * (1 + words(size)));
 	}
 }
 END_TEST

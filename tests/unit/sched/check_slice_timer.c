@@ -20,7 +20,7 @@
 
 static uint64_t rings_at(const struct worker *w)
 {
-	return atomic_load(&w->alarm.at);
+	return atomic_load(&w->slice_timer.at);
 }
 
 static void let_dispatcher_doze(struct pool *pool)
@@ -33,23 +33,23 @@ static void ring_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
 
-	alarm_begin(w);
+	slice_timer_begin(w);
 	ck_assert_uint_eq(wake_state(wake_load(&w->board->wake)), WAKE_BUSY);
-	alarm_ring(w);
+	slice_timer_ring(w);
 	ck_assert_uint_ne(rings_at(w), 0);
 	ck_assert(dispatcher_has_summoned(w));
-	w->alarm.asked = 0;
-	alarm_ring(w);
+	w->slice_timer.asked = 0;
+	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 	ck_assert(dispatcher_take_summons(w));
 	/* Nor for one that is not busy: it looks by itself. */
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	alarm_ring(w);
+	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 	ck_assert(!dispatcher_has_summoned(w));
 	ck_assert_uint_eq(w->counters->alarms, 3);
 	wake_store(&w->board->wake, WAKE_BUSY);
-	alarm_end(w);
+	slice_timer_end(w);
 }
 
 START_TEST(alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits)
@@ -63,22 +63,22 @@ static void set_by_hand(struct pool *pool)
 	struct worker *w = &pool->workers[0];
 	uint64_t now = clock_ns();
 
-	alarm_begin(w);
-	alarm_by(w, now + LATER, now);
+	slice_timer_begin(w);
+	slice_timer_by(w, now + LATER, now);
 	ck_assert_uint_eq(rings_at(w), now + LATER);
-	alarm_by(w, now + LATER + 1, now);
+	slice_timer_by(w, now + LATER + 1, now);
 	ck_assert_uint_eq(rings_at(w), now + LATER);
-	alarm_by(w, now + LATER - 1, now);
+	slice_timer_by(w, now + LATER - 1, now);
 	ck_assert_uint_eq(rings_at(w), now + LATER - 1);
-	alarm_at(w, now + LATER + 1);
+	slice_timer_at(w, now + LATER + 1);
 	ck_assert_uint_eq(rings_at(w), now + LATER + 1);
-	ck_assert(!alarm_is_due(w));
-	alarm_at(w, now);
-	ck_assert(alarm_is_due(w));
+	ck_assert(!slice_timer_is_due(w));
+	slice_timer_at(w, now);
+	ck_assert(slice_timer_is_due(w));
 	/* A time that has passed says nothing of when it rings next. */
-	alarm_by(w, now + LATER, now);
+	slice_timer_by(w, now + LATER, now);
 	ck_assert_uint_eq(rings_at(w), now + LATER);
-	alarm_end(w);
+	slice_timer_end(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 }
 
@@ -93,7 +93,7 @@ static struct worker *rung;
 static void ring(int signo)
 {
 	(void)signo;
-	alarm_ring(rung);
+	slice_timer_ring(rung);
 }
 
 /* It rings while it is being set, and has nothing to ring for any more. */
@@ -104,22 +104,22 @@ static void cross_by_hand(struct pool *pool)
 
 	rung = w;
 	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &act, &old), 0);
-	alarm_begin(w);
+	slice_timer_begin(w);
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	for (int i = 0; i < 1000; i++) {
 		uint64_t rings = w->counters->alarms, now = clock_ns();
 
 		if (i % 2)
-			alarm_at(w, now);
+			slice_timer_at(w, now);
 		else
-			alarm_by(w, now, now);
+			slice_timer_by(w, now, now);
 		while (w->counters->alarms == rings)
 			sched_yield();
 		/* It rings no more, so none is set. */
 		ck_assert_uint_eq(rings_at(w), 0);
-		ck_assert(!alarms_set(pool));
+		ck_assert(!slice_timers_set(pool));
 	}
-	alarm_end(w);
+	slice_timer_end(w);
 	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &old, NULL), 0);
 	wake_store(&w->board->wake, WAKE_BUSY);
 }
@@ -136,22 +136,22 @@ static void leave_by_hand(struct pool *pool)
 	struct worker *w = &pool->workers[0];
 	uint32_t row = LAST;
 
-	alarm_begin(w);
+	slice_timer_begin(w);
 	words(0, 0);
 	/* So the alarm goes on. */
-	atomic_store(&w->roots.asides.n, 1);
+	atomic_store(&w->roots.preempted_jobs.n, 1);
 	let_dispatcher_doze(pool);
-	alarm_ring(w);
+	slice_timer_ring(w);
 	ck_assert(!dispatcher_was_woken(pool));
-	w->alarm.asked = 0;
-	alarm_ring(w);
+	w->slice_timer.asked = 0;
+	slice_timer_ring(w);
 	ck_assert(dispatcher_was_woken(pool));
 	ck_assert_uint_ne(rings_at(w), 0);
 	ck_assert(dispatcher_take_summons(w));
-	atomic_store(&w->roots.asides.n, 0);
+	atomic_store(&w->roots.preempted_jobs.n, 0);
 	ck_assert(intake_drain(w, &row));
-	root_drop(pool, row, JOB_CANCELLED, 0);
-	alarm_end(w);
+	job_drop(pool, row, JOB_CANCELLED, 0);
+	slice_timer_end(w);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
@@ -167,35 +167,35 @@ static void end_by_hand(struct pool *pool)
 	struct worker *w = &pool->workers[0], *other = &pool->workers[1];
 	uint64_t now = clock_ns();
 
-	alarm_begin(w);
-	alarm_begin(other);
-	ck_assert(!alarms_set(pool));
-	alarm_by(w, now + LATER, now);
-	alarm_by(other, now + LATER, now);
-	ck_assert(alarms_set(pool));
+	slice_timer_begin(w);
+	slice_timer_begin(other);
+	ck_assert(!slice_timers_set(pool));
+	slice_timer_by(w, now + LATER, now);
+	slice_timer_by(other, now + LATER, now);
+	ck_assert(slice_timers_set(pool));
 	let_dispatcher_doze(pool);
-	alarm_at(w, 0);
-	ck_assert(alarms_set(pool));
+	slice_timer_at(w, 0);
+	ck_assert(slice_timers_set(pool));
 	ck_assert(!dispatcher_was_woken(pool));
-	alarm_at(other, 0);
-	ck_assert(!alarms_set(pool));
+	slice_timer_at(other, 0);
+	ck_assert(!slice_timers_set(pool));
 	ck_assert(dispatcher_was_woken(pool));
 
 	/* The same where it rings for a worker that is not busy. */
-	alarm_by(other, now + LATER, now);
+	slice_timer_by(other, now + LATER, now);
 	let_dispatcher_doze(pool);
 	wake_store(&other->board->wake, WAKE_LOOKING);
-	alarm_ring(other);
+	slice_timer_ring(other);
 	ck_assert(dispatcher_was_woken(pool));
 	wake_store(&other->board->wake, WAKE_BUSY);
 
 	/* Who sleeps without counting on alarms is left alone. */
-	alarm_by(other, now + LATER, now);
+	slice_timer_by(other, now + LATER, now);
 	let_dispatcher_sleep(pool);
-	alarm_at(other, 0);
+	slice_timer_at(other, 0);
 	ck_assert(!dispatcher_was_woken(pool));
-	alarm_end(w);
-	alarm_end(other);
+	slice_timer_end(w);
+	slice_timer_end(other);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
@@ -211,17 +211,17 @@ static void lose_the_timer(struct pool *pool)
 	struct worker *w = &pool->workers[0];
 	uint64_t now = clock_ns();
 
-	alarm_begin(w);
+	slice_timer_begin(w);
 	/* From now on the kernel refuses it. */
-	ck_assert_int_eq(timer_delete(w->alarm.timer), 0);
+	ck_assert_int_eq(timer_delete(w->slice_timer.timer), 0);
 	let_dispatcher_sleep(pool);
-	alarm_by(w, now + LATER, now);
+	slice_timer_by(w, now + LATER, now);
 	ck_assert(dispatcher_was_woken(pool));
-	ck_assert_uint_eq(alarms_check(pool), now + LATER);
+	ck_assert_uint_eq(slice_timers_check(pool), now + LATER);
 	/* It does not doze then. */
-	ck_assert(!alarms_set(pool));
-	alarm_end(w);
-	ck_assert_uint_eq(alarms_check(pool), 0);
+	ck_assert(!slice_timers_set(pool));
+	slice_timer_end(w);
+	ck_assert_uint_eq(slice_timers_check(pool), 0);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 

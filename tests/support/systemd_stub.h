@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore.h - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
+ * systemd_stub.h - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
  * it again with them
  *
  * A process of its own: SIGSTOP makes it a service manager that reads nothing, SIGCONT one that
  * has caught up. It takes notifications of the service's main process alone.
  */
-#ifndef TESTS_FDSTORE_H
-#define TESTS_FDSTORE_H
+#ifndef TESTS_SYSTEMD_STUB_H
+#define TESTS_SYSTEMD_STUB_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,21 +18,21 @@
 
 #include "daemon/manager/saved_state.h"
 
-#define FDSTORE_MAX 512u
-#define FDSTORE_FDS 16u /* in a message */
+#define SYSTEMD_STUB_MAX 512u
+#define SYSTEMD_STUB_FDS 16u /* in a message */
 
 /* What a service manager is told. */
-struct fdstore_message {
+struct systemd_stub_message {
 	char text[512];
 	struct ucred from; /* zeros, if the socket does not say */
 	uint32_t n;
-	int fds[FDSTORE_FDS]; /* whoever hears it closes them */
+	int fds[SYSTEMD_STUB_FDS]; /* whoever hears it closes them */
 };
 
 /* The next message of a notification socket. False if there is none: all of it is empty then. */
-bool fdstore_hear(int socket, struct fdstore_message *ret);
+bool systemd_stub_hear(int socket, struct systemd_stub_message *ret);
 
-struct fdstore_unit {
+struct systemd_stub_unit {
 	void (*run)(void *context); /* the service; in a child, returns never */
 	void *context;
 	const char *notify; /* path of its notification socket */
@@ -41,7 +41,7 @@ struct fdstore_unit {
 	uint64_t watchdog_us;
 };
 
-struct fdstore_entry {
+struct systemd_stub_entry {
 	char name[32];
 	bool polled; /* no FDPOLL=0: it goes when it hangs up */
 	int fd;
@@ -49,13 +49,13 @@ struct fdstore_entry {
 };
 
 /* What both see. */
-struct fdstore {
+struct systemd_stub {
 	pid_t pid;    /* of the stand-in */
 	int messages; /* the test's to close: whatever else the service says, a message each */
 
 	pthread_mutex_t lock; /* of the entries */
 	uint32_t n;
-	struct fdstore_entry entries[FDSTORE_MAX];
+	struct systemd_stub_entry entries[SYSTEMD_STUB_MAX];
 
 	/* Relaxed: each has one writer, and nothing else goes by them. */
 	_Atomic pid_t service; /* its main process, 0: it does not run */
@@ -72,18 +72,18 @@ struct fdstore {
 };
 
 /* Starts the stand-in, which starts the service. It ends with the test, and so does all it has. */
-struct fdstore *fdstore_start(const struct fdstore_unit *unit);
+struct systemd_stub *systemd_stub_start(const struct systemd_stub_unit *unit);
 
 /* Ends it, and the service. */
-void fdstore_end(struct fdstore *store);
+void systemd_stub_end(struct systemd_stub *store);
 
 /* The names of all that is in it, in their order, a blank between two: "board c1 c1 pool". */
-void fdstore_names(struct fdstore *store, char *ret_names, size_t size);
+void systemd_stub_names(struct systemd_stub *store, char *ret_names, size_t size);
 
 /* The process of the first pidfd of this name, 0: there is none. */
-pid_t fdstore_process(struct fdstore *store, const char *name);
+pid_t systemd_stub_process(struct systemd_stub *store, const char *name);
 
 /* The roster that is kept; saved_unmap() it. */
-struct saved_state *fdstore_roster(struct fdstore *store);
+struct saved_state *systemd_stub_roster(struct systemd_stub *store);
 
 #endif

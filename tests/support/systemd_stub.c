@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore.c - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
+ * systemd_stub.c - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
  * it again with them
  *
  * WHAT IT IS
@@ -15,10 +15,10 @@
  *     killed. One that is not stopped may only wait for a CPU, so it is left alone.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   fdstore_*: the test. Everything else: the one thread of a process that it forks, parent of the
- *   service, and of what that leaves behind.
+ *   systemd_stub_*: the test. Everything else: the one thread of a process that it forks, parent of
+ *   the service, and of what that leaves behind.
  */
-#include "tests/support/fdstore.h"
+#include "tests/support/systemd_stub.h"
 
 #include <check.h>
 #include <errno.h>
@@ -46,8 +46,8 @@
 
 /* The stand-in's own. */
 struct warden {
-	struct fdstore *store;
-	const struct fdstore_unit *unit;
+	struct systemd_stub *store;
+	const struct systemd_stub_unit *unit;
 	int notify;
 	int children; /* a signalfd */
 	int messages;
@@ -59,21 +59,21 @@ static void warden_must_at(bool condition, int line)
 {
 	if (condition)
 		return;
-	(void)fprintf(stderr, "tests/support/fdstore.c:%d: %s\n", line, strerror(errno));
+	(void)fprintf(stderr, "tests/support/systemd_stub.c:%d: %s\n", line, strerror(errno));
 	abort();
 }
 #define warden_must(condition) warden_must_at(condition, __LINE__)
 
 /* ------------------------------------------------------------------------ the store */
 
-static void warden_drop(struct fdstore *store, uint32_t i)
+static void warden_drop(struct systemd_stub *store, uint32_t i)
 {
 	(void)close(store->entries[i].fd);
 	memmove(&store->entries[i], &store->entries[i + 1],
 		(--store->n - i) * sizeof(store->entries[0]));
 }
 
-static bool warden_has(const struct fdstore *store, int fd)
+static bool warden_has(const struct systemd_stub *store, int fd)
 {
 	for (uint32_t i = 0; i < store->n; i++)
 		if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, store->entries[i].fd, fd) == 0)
@@ -98,24 +98,24 @@ static pid_t warden_process_of(int fd)
 
 static void warden_keep(struct warden *w, const char *name, bool polled, int fd)
 {
-	struct fdstore *store = w->store;
+	struct systemd_stub *store = w->store;
 
 	if (warden_has(store, fd)) {
 		(void)close(fd);
-	} else if (store->n >= min(w->unit->max, FDSTORE_MAX)) {
+	} else if (store->n >= min(w->unit->max, SYSTEMD_STUB_MAX)) {
 		store->refused++;
 		(void)close(fd);
 	} else {
-		struct fdstore_entry *e = &store->entries[store->n++];
+		struct systemd_stub_entry *e = &store->entries[store->n++];
 
-		*e = (struct fdstore_entry){ .polled = polled,
-					     .fd = fd,
-					     .pid = warden_process_of(fd) };
+		*e = (struct systemd_stub_entry){ .polled = polled,
+						  .fd = fd,
+						  .pid = warden_process_of(fd) };
 		(void)snprintf(e->name, sizeof(e->name), "%s", name);
 	}
 }
 
-static void warden_remove(struct fdstore *store, const char *name)
+static void warden_remove(struct systemd_stub *store, const char *name)
 {
 	for (uint32_t i = store->n; i-- > 0;)
 		if (streq(store->entries[i].name, name))
@@ -140,9 +140,9 @@ static bool warden_field(const char *text, const char *name, char *ret, size_t s
 	return false;
 }
 
-static void warden_obey(struct warden *w, const struct fdstore_message *m)
+static void warden_obey(struct warden *w, const struct systemd_stub_message *m)
 {
-	struct fdstore *store = w->store;
+	struct systemd_stub *store = w->store;
 	const char *text = m->text;
 	char name[32] = "stored", value[32];
 	uint32_t kept = 0;
@@ -172,9 +172,9 @@ static void warden_obey(struct warden *w, const struct fdstore_message *m)
 	}
 }
 
-bool fdstore_hear(int socket, struct fdstore_message *ret)
+bool systemd_stub_hear(int socket, struct systemd_stub_message *ret)
 {
-	char control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(FDSTORE_FDS * sizeof(int))];
+	char control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(SYSTEMD_STUB_FDS * sizeof(int))];
 	struct iovec iov = { .iov_base = ret->text, .iov_len = sizeof(ret->text) - 1 };
 	struct msghdr header = {
 		.msg_iov = &iov,
@@ -184,7 +184,7 @@ bool fdstore_hear(int socket, struct fdstore_message *ret)
 	};
 	ssize_t size;
 
-	*ret = (struct fdstore_message){ 0 };
+	*ret = (struct systemd_stub_message){ 0 };
 	size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (size < 0)
 		return false;
@@ -202,9 +202,9 @@ bool fdstore_hear(int socket, struct fdstore_message *ret)
 /* One message, if there is one. */
 static bool warden_read(struct warden *w)
 {
-	struct fdstore_message m;
+	struct systemd_stub_message m;
 
-	if (!fdstore_hear(w->notify, &m))
+	if (!systemd_stub_hear(w->notify, &m))
 		return false;
 	if (m.from.pid == w->store->service) {
 		warden_obey(w, &m);
@@ -229,9 +229,9 @@ static void warden_env(const char *name, uint64_t value)
 /* In the child: the socket, then the store, from descriptor 3 on. */
 static void warden_pass(const struct warden *w)
 {
-	const struct fdstore *store = w->store;
-	int fds[FDSTORE_MAX + 1], n = 0;
-	char names[FDSTORE_MAX * 8] = "";
+	const struct systemd_stub *store = w->store;
+	int fds[SYSTEMD_STUB_MAX + 1], n = 0;
+	char names[SYSTEMD_STUB_MAX * 8] = "";
 
 	if (w->unit->socket >= 0) {
 		fds[n++] = w->unit->socket;
@@ -259,7 +259,7 @@ static void warden_pass(const struct warden *w)
 
 static void warden_run(struct warden *w)
 {
-	const struct fdstore_unit *unit = w->unit;
+	const struct systemd_stub_unit *unit = w->unit;
 	pid_t warden = getpid(), pid;
 	sigset_t none;
 	int go[2];
@@ -298,7 +298,7 @@ static void warden_run(struct warden *w)
 
 static void warden_reap(struct warden *w)
 {
-	struct fdstore *store = w->store;
+	struct systemd_stub *store = w->store;
 	struct signalfd_siginfo info;
 	int status;
 	pid_t pid;
@@ -336,7 +336,7 @@ static int warden_watch(struct warden *w)
 	return -1;
 }
 
-static void warden_poll_store(struct fdstore *store)
+static void warden_poll_store(struct systemd_stub *store)
 {
 	warden_must(pthread_mutex_lock(&store->lock) == 0);
 	for (uint32_t i = store->n; i-- > 0;) {
@@ -350,7 +350,7 @@ static void warden_poll_store(struct fdstore *store)
 
 static _Noreturn void warden_main(struct warden *w)
 {
-	struct pollfd p[FDSTORE_MAX + 2];
+	struct pollfd p[SYSTEMD_STUB_MAX + 2];
 
 	warden_run(w);
 	for (;;) {
@@ -383,7 +383,7 @@ static int warden_bind(const char *path)
 	return fd;
 }
 
-struct fdstore *fdstore_start(const struct fdstore_unit *unit)
+struct systemd_stub *systemd_stub_start(const struct systemd_stub_unit *unit)
 {
 	struct warden w = { .unit = unit };
 	struct timeval limit = { .tv_sec = 30 };
@@ -424,21 +424,21 @@ struct fdstore *fdstore_start(const struct fdstore_unit *unit)
 	warden_main(&w);
 }
 
-void fdstore_end(struct fdstore *store)
+void systemd_stub_end(struct systemd_stub *store)
 {
 	ck_assert_int_eq(kill(store->pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(store->pid, NULL, 0), store->pid);
 	(void)munmap(store, sizeof(*store));
 }
 
-static int fdstore_compare(const void *a, const void *b)
+static int systemd_stub_compare(const void *a, const void *b)
 {
 	return strcmp(a, b);
 }
 
-void fdstore_names(struct fdstore *store, char *ret_names, size_t size)
+void systemd_stub_names(struct systemd_stub *store, char *ret_names, size_t size)
 {
-	char names[FDSTORE_MAX][32];
+	char names[SYSTEMD_STUB_MAX][32];
 	uint32_t n;
 
 	ck_assert_int_eq(pthread_mutex_lock(&store->lock), 0);
@@ -446,7 +446,7 @@ void fdstore_names(struct fdstore *store, char *ret_names, size_t size)
 	for (uint32_t i = 0; i < n; i++)
 		(void)strcpy(names[i], store->entries[i].name);
 	ck_assert_int_eq(pthread_mutex_unlock(&store->lock), 0);
-	qsort(names, n, sizeof(names[0]), fdstore_compare);
+	qsort(names, n, sizeof(names[0]), systemd_stub_compare);
 	ret_names[0] = '\0';
 	for (uint32_t i = 0; i < n; i++) {
 		size_t at = strlen(ret_names);
@@ -455,7 +455,7 @@ void fdstore_names(struct fdstore *store, char *ret_names, size_t size)
 	}
 }
 
-pid_t fdstore_process(struct fdstore *store, const char *name)
+pid_t systemd_stub_process(struct systemd_stub *store, const char *name)
 {
 	pid_t pid = 0;
 
@@ -467,7 +467,7 @@ pid_t fdstore_process(struct fdstore *store, const char *name)
 	return pid;
 }
 
-struct saved_state *fdstore_roster(struct fdstore *store)
+struct saved_state *systemd_stub_roster(struct systemd_stub *store)
 {
 	struct saved_state *roster = NULL;
 	char path[64];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_rig.h - a store, and the ear of a service manager that hears what it says
+ * fdstore_rig.h - a store, and the ear of a service manager that hears what it says
  *
  * WHAT IT IS
  *   A store on a loop, and the notification socket that it sends to, in a folder of its own. What
  *   was sent stays there until the test reads it.
  */
-#ifndef TESTS_STORE_RIG_H
-#define TESTS_STORE_RIG_H
+#ifndef TESTS_FDSTORE_RIG_H
+#define TESTS_FDSTORE_RIG_H
 
 #include "daemon/manager/fdstore.h"
 
@@ -22,7 +22,7 @@
 #include "common/util.h"
 #include "daemon/manager/socket_close.h"
 #include "tests/support/check_unit.h"
-#include "tests/support/fdstore.h"
+#include "tests/support/systemd_stub.h"
 
 static struct loop loop;
 static struct socket_closer closer = { .loop = &loop };
@@ -52,12 +52,12 @@ static inline void begin(const char *max)
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
 	if (max)
 		ck_assert_int_eq(setenv("FDSTORE", max, 1), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
 }
 
 static inline void end(void)
 {
-	store_fini(&store);
+	fdstore_fini(&store);
 	socket_close_fini(&closer);
 	loop_fini(&loop);
 	(void)close(ear);
@@ -66,11 +66,11 @@ static inline void end(void)
 }
 
 /* The next message, as a line of words; "" for none. */
-static inline struct fdstore_message hear(void)
+static inline struct systemd_stub_message hear(void)
 {
-	struct fdstore_message m;
+	struct systemd_stub_message m;
 
-	(void)fdstore_hear(ear, &m);
+	(void)systemd_stub_hear(ear, &m);
 	for (char *at = m.text; (at = strchr(at, '\n'));)
 		*at = ' ';
 	return m;
@@ -78,7 +78,7 @@ static inline struct fdstore_message hear(void)
 
 static inline void hear_that(const char *text, uint32_t n)
 {
-	struct fdstore_message m = hear();
+	struct systemd_stub_message m = hear();
 
 	ck_assert_str_eq(m.text, text);
 	ck_assert_uint_eq(m.n, n);
@@ -116,7 +116,7 @@ static inline void ends_well(pid_t pid)
 	ck_assert_int_eq(status, 0);
 }
 
-static inline void on_put(struct store_put *put, int result)
+static inline void on_put(struct fdstore_put *put, int result)
 {
 	(void)put;
 	result_of[answers++] = result;
@@ -132,12 +132,12 @@ static inline void turn_until(uint32_t n)
 	ck_assert_int_eq(loop_run(&loop), 0);
 }
 
-static inline int put_one(struct store_put *put, const char *name)
+static inline int put_one(struct fdstore_put *put, const char *name)
 {
 	const int fd = STDERR_FILENO;
 
-	*put = (struct store_put){ .call = on_put };
-	return store_put(&store, put, name, &fd, 1);
+	*put = (struct fdstore_put){ .call = on_put };
+	return fdstore_put(&store, put, name, &fd, 1);
 }
 
 #endif
