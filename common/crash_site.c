@@ -2,8 +2,7 @@
 /*
  * common/crash_site.c - named places where a test can kill a process
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Whoever passes a site, any thread. The environment is read once, before main().
+ * Threads: whoever passes a site, any thread. The environment is read once, before main().
  *
  * In a build without crash sites there is nothing in this file.
  */

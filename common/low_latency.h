@@ -2,24 +2,23 @@
 /*
  * common/low_latency.h - for threads that sleep nearly always, and have to be run soon once woken
  *
- * WHAT IT IS
- *   While workers use all CPUs, a thread that hands a job, a cancel or a deadline on is woken on
- *   the CPU of one of them. An urgent one has two things that let it go first there, and not at the
- *   next tick, up to 4 ms later:
- *   - a short time slice: from kernel 6.12 on a thread of the usual policy may say how long it
- *     wants to run at a time (sched_setattr(2), sched_runtime), and who asks for little goes before
- *     those that run in long slices. Older kernels take the call and ignore the number.
- *   - a low nice value: with it the thread's share of the CPU is so large that it is hardly ever
- *     ahead of that share, and who is ahead has to wait. Allowed to root, and as far as RLIMIT_NICE
- *     (systemd's LimitNICE=) says.
- *   Where one is not allowed it stays as it was.
+ * While workers use all CPUs, a thread that hands a job, a cancel or a deadline on is woken on
+ * the CPU of one of them. An urgent one has two things that let it go first there, and not at the
+ * next tick, up to 4 ms later:
+ * - a short time slice: from kernel 6.12 on a thread of the usual policy may say how long it
+ *   wants to run at a time (sched_setattr(2), sched_runtime), and who asks for little goes before
+ *   those that run in long slices. Older kernels take the call and ignore the number.
+ * - a low nice value: with it the thread's share of the CPU is so large that it is hardly ever
+ *   ahead of that share, and who is ahead has to wait. Allowed to root, and as far as RLIMIT_NICE
+ *   (systemd's LimitNICE=) says.
+ * Where one is not allowed it stays as it was.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager, for itself alone: io_uring's workers are not to make a client's pages before
- *   workers run tasks. A pool that starts is waited for: its process is urgent from the beginning,
- *   and what the manager had before is handed on to it (pool_process.c). Modules' threads are not,
- *   so it gives that back while it loads them; then it is urgent again, before it loses what allows
- *   it, and its dispatcher inherits that. All other threads of the pool give it back as they begin.
+ * Threads: the manager, for itself alone: io_uring's workers are not to make a client's pages
+ * before workers run tasks. A pool that starts is waited for: its process is urgent from the
+ * beginning, and what the manager had before is handed on to it (pool_process.c). Modules' threads
+ * are not, so it gives that back while it loads them; then it is urgent again, before it loses what
+ * allows it, and its dispatcher inherits that. All other threads of the pool give it back as they
+ * begin.
  */
 #ifndef COMMON_LOW_LATENCY_H
 #define COMMON_LOW_LATENCY_H

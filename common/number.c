@@ -2,8 +2,7 @@
 /*
  * common/number.c - numbers with and without units, from text and to text
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The options of forkd and of forkctl, any thread.
+ * Threads: the options of forkd and of forkctl, any thread.
  *
  * INVARIANTS
  *   I1. What number_print_unit() writes, number_parse_unit() with "" reads to the same number.

@@ -2,15 +2,13 @@
 /*
  * common/option_list.c - lists of users and groups, each with what it has or may
  *
- * WHAT IT IS
- *   "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
- *   for everybody. What is said of a user goes before what is said of a group, and that before what
- *   is said of everybody; of several groups that somebody has the best counts. Who reads a list
- *   finds numbers only: names are looked up once, when the list is read.
+ * "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
+ * for everybody. What is said of a user goes before what is said of a group, and that before what
+ * is said of everybody; of several groups that somebody has the best counts. Who reads a list finds
+ * numbers only: names are looked up once, when the list is read.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   option_list_add(): the units of options; it asks getpwnam() and getgrnam(), which are not
- *   thread-safe. The others: any thread.
+ * Threads: option_list_add(): the units of options; it asks getpwnam() and getgrnam(), which are
+ * not thread-safe. The others: any thread.
  *
  * INVARIANTS
  *   I1. Nobody has two entries of the same: what counts does not depend on the order.

@@ -2,11 +2,9 @@
 /*
  * common/option_table.c - options.def as a table
  *
- * WHAT IT IS
- *   The rows in their order, and what can be asked of them by name.
+ * The rows in their order, and what can be asked of them by name.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The units of options; any thread, nothing here changes.
+ * Threads: the units of options; any thread, nothing here changes.
  */
 #include "common/option_table.h"
 

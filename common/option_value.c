@@ -2,8 +2,7 @@
 /*
  * common/option_value.c - one value of an option: from text, to text, and what is allowed
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The units of options. A list with names of users is not thread-safe (option_list.c).
+ * Threads: the units of options. A list with names of users is not thread-safe (option_list.c).
  *
  * INVARIANTS
  *   I1. A value is parsed and checked before anything is changed: an error leaves the field alone.

@@ -2,15 +2,13 @@
 /*
  * common/options.c - the options of forkd
  *
- * WHAT IT IS
- *   options.def becomes a table (option_table.h), whose rows tell how a value is read and written
- *   (option_value.h). Three sources, the later over the earlier: the defaults, which stand in the
- *   table as text and are read as all else is, forkd.conf (options_file.h), the command line
- *   (options_args.h). This file has what all of them do with an option.
+ * options.def becomes a table (option_table.h), whose rows tell how a value is read and written
+ * (option_value.h). Three sources, the later over the earlier: the defaults, which stand in the
+ * table as text and are read as all else is, forkd.conf (options_file.h), the command line
+ * (options_args.h). This file has what all of them do with an option.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkd's main(), before there are threads; later the manager and the dispatcher, for forkctl
- *   set, each with options of its own.
+ * Threads: forkd's main(), before there are threads; later the manager and the dispatcher, for
+ * forkctl set, each with options of its own.
  *
  * INVARIANTS
  *   I1. An error leaves the option alone.

@@ -2,12 +2,10 @@
 /*
  * common/options_args.c - forkd's command line, and with it all of its options
  *
- * WHAT IT IS
- *   The command line is gone through twice: first for the flags, of which one names the file, then,
- *   when the file has been read, for the options that come over it.
+ * The command line is gone through twice: first for the flags, of which one names the file, then,
+ * when the file has been read, for the options that come over it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkd's main(), before there are threads.
+ * Threads: forkd's main(), before there are threads.
  */
 #include "common/options_args.h"
 

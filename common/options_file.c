@@ -2,12 +2,10 @@
 /*
  * common/options_file.c - forkd.conf is read
  *
- * WHAT IT IS
- *   inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here:
- *   the number of the line that is wrong, and that nothing behind it is looked at.
+ * inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here: the
+ * number of the line that is wrong, and that nothing behind it is looked at.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   options_args_parse(); whoever calls that.
+ * Threads: options_args_parse(); whoever calls that.
  *
  * INVARIANTS
  *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's

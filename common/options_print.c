@@ -2,8 +2,8 @@
 /*
  * common/options_print.c - options as text: forkd.conf, --help, rows of the manuals
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   forkd's main(), the manager for its pool, and options-man when forkd is built; one thread.
+ * Threads: forkd's main(), the manager for its pool, and options-man when forkd is built; one
+ * thread.
  *
  * INVARIANTS
  *   I1. What options_print() writes, options_file_read() reads to the same options, as long as no

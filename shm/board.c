@@ -3,9 +3,8 @@
  * shm/board.c - the counters as a table, the times of a tenant, what clients and tasks have
  * used, and the search for a task
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   board_show_task(): who starts a job. The rest: anybody who maps the board, any thread, and
- *   nothing is written.
+ * Threads: board_show_task(): who starts a job. The rest: anybody who maps the board, any thread,
+ * and nothing is written.
  *
  * INVARIANTS
  *   I1. The rows stand in the order of counters.def, and readers of older versions go by it.

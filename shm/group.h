@@ -11,17 +11,17 @@
  *
  * THE WORD
  *   { generation:16, waiter:1, count:15 }, a futex word.
- *	count      jobs that were added and not counted down; the table has LIMIT_JOBS records,
- *		   and each worker can lag behind by one job, so 15 bits are enough
- *	waiter     somebody sleeps, or will, until the count is 0
- *	generation goes up when a count of 0 goes up again, so that a waiter who wakes late knows
- *		   that what it waited for is over
+ * 	count      jobs that were added and not counted down; the table has LIMIT_JOBS records,
+ * 		   and each worker can lag behind by one job, so 15 bits are enough
+ * 	waiter     somebody sleeps, or will, until the count is 0
+ * 	generation goes up when a count of 0 goes up again, so that a waiter who wakes late knows
+ * 		   that what it waited for is over
  *
- *	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
- *	pool     outcome of a job exchanged in, then group_done(): count - 1  one fetch-sub
- *		   the one that makes it 0 and finds the waiter bit wakes all
- *	waiter   group_announce(): sets the bit by a CAS while the count is not 0; sleeps on that
- *		   value; looks again
+ * 	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
+ * 	pool     outcome of a job exchanged in, then group_done(): count - 1  one fetch-sub
+ * 		   the one that makes it 0 and finds the waiter bit wakes all
+ * 	waiter   group_announce(): sets the bit by a CAS while the count is not 0; sleeps on that
+ * 		   value; looks again
  *
  * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
  *   I1. The count is never below the number of published jobs that have no outcome: group_add()
@@ -41,9 +41,8 @@
  *       none of the group's is pending, the group has ended, and its record is not given to another
  *       group before its count is 0.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Client, after group_add() and before the publication: its segment goes with it. Pool: I4. A
- *   thread of the client cannot die alone. Daemon: who waits finds the socket closed.
+ * If a peer dies: client, after group_add() and before the publication: its segment goes with it.
+ * Pool: I4. A thread of the client cannot die alone. Daemon: who waits finds the socket closed.
  *
  * Compiles with C11 alone: tests/model/group.c runs this file.
  */

@@ -24,9 +24,9 @@
  *
  * PLACES
  *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.
- *	JOB_PLACE_NONE    anywhere; index and strict are 0
- *	JOB_PLACE_WORKER  on worker index of the pool
- *	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
+ * 	JOB_PLACE_NONE    anywhere; index and strict are 0
+ * 	JOB_PLACE_WORKER  on worker index of the pool
+ * 	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
  *   The client has put the job into the ring of that worker, or of one on that node; a chain, into
  *   one of its first job's place; one that is not strict into any, if these are full. Without
  *   strict that is all: whoever comes first may start it. With strict no other worker starts it,
@@ -50,10 +50,9 @@
  *       finds QUEUED, or starts. The word is 0 again before its generation comes round. With
  *       garbage in it a client cancels its own jobs, or forgets to.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Client: the manager tells the pool; its jobs are cancelled, its segment is unmapped when the
- *   last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket closed, and every
- *   wait wakes up to look at it now and then.
+ * If a peer dies: client: the manager tells the pool; its jobs are cancelled, its segment is
+ * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket
+ * closed, and every wait wakes up to look at it now and then.
  */
 #ifndef SHM_JOB_H
 #define SHM_JOB_H

@@ -2,8 +2,7 @@
 /*
  * shm/proto.c - sending and receiving one message with its descriptors
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Manager, pool and clients, each on its own sockets. No state.
+ * Threads: manager, pool and clients, each on its own sockets. No state.
  *
  * INVARIANTS
  *   I1. What proto_recv() returns is a whole message with a whole head, the bytes behind it are

@@ -10,8 +10,8 @@
  * THE SLOT
  *   One 64-bit word { lap:32, full:1, payload:31 }. The word is the publication: a producer's one
  *   CAS claims and publishes at once, so there is no moment in between at which it could die.
- *	FREE(lap)          lap << 32            waits for the producer of this lap
- *	FULL(lap, payload) lap << 32 | 1 << 31 | payload
+ * 	FREE(lap)          lap << 32            waits for the producer of this lap
+ * 	FULL(lap, payload) lap << 32 | 1 << 31 | payload
  *   Position p belongs to slot p % RING_SLOTS and lap p / RING_SLOTS.
  *
  * INVARIANTS
@@ -29,16 +29,14 @@
  *       back, or finds it set back, sets the flag.
  *   I3. Jobs of one producer that go through one ring are consumed in the order of their CASes.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Producer before its CAS: nothing has happened. After it: the job is submitted, the tail lags
- *   by one and is helped. Consumer (the pool): the row in the ledger is written before the head
- *   moves and the slot is freed, so that the next pool finds the job in exactly one place, or in
- *   both with equal generations, which it sees; ring_take_over() frees the slot where the head has
- *   moved and the slot was not freed yet. Between a position's end in ring_skip() and the
- *   head's move: the next pool finds garbage there, resets it and skips it again.
- *   A producer that has left garbage: the manager sets the flag in all rings of its uid and sees to
- *   a drain, so that the next ones find the ring in order, and whatever they have pushed by then
- *   is found.
+ * If a peer dies: producer before its CAS: nothing has happened. After it: the job is submitted,
+ * the tail lags by one and is helped. Consumer (the pool): the row in the ledger is written before
+ * the head moves and the slot is freed, so that the next pool finds the job in exactly one place,
+ * or in both with equal generations, which it sees; ring_take_over() frees the slot where the head
+ * has moved and the slot was not freed yet. Between a position's end in ring_skip() and the head's
+ * move: the next pool finds garbage there, resets it and skips it again. A producer that has left
+ * garbage: the manager sets the flag in all rings of its uid and sees to a drain, so that the next
+ * ones find the ring in order, and whatever they have pushed by then is found.
  *
  * Compiles with C11 alone: tests/model/ring.c runs this file.
  */

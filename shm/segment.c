@@ -2,9 +2,8 @@
 /*
  * shm/segment.c - creating, sealing, checking and mapping the shared segments
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   segment_create(), segment_allocate(), segment_clear(), segment_reopen_readonly(): the manager.
- *   The rest: everybody, any thread; there is no state here.
+ * Threads: segment_create(), segment_allocate(), segment_clear(), segment_reopen_readonly(): the
+ * manager. The rest: everybody, any thread; there is no state here.
  *
  * INVARIANTS
  *   I1. A descriptor leaves segment_create() sealed, so its size is what the head says, for ever.

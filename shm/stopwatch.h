@@ -10,8 +10,8 @@
  *   start, so that who adds the clock has it up to now. One load is enough for that, and nobody
  *   reads a sum from before a stop with a start from after it.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The owner: it runs on, or stands. Who clears up after a pool clears its watches, too.
+ * If a peer dies: the owner: it runs on, or stands. Who clears up after a pool clears its watches,
+ * too.
  *
  * Compiles with C11 alone.
  */

@@ -12,8 +12,8 @@
  *   S1. After a producer's wake_published(), its job's ring has its bit set, or a consumer that
  *       cleared the bit later looks at the ring and sees the job.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A producer between slot and bit: the manager sets all bits on every client's death.
+ * If a peer dies: a producer between slot and bit: the manager sets all bits on every client's
+ * death.
  */
 #ifndef SHM_TENANT_H
 #define SHM_TENANT_H

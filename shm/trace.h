@@ -12,8 +12,8 @@
  *   head counts the events so far. Event k stands in slot k % TRACE_EVENTS until event
  *   k + TRACE_EVENTS is written there.
  *
- *	writer	fence; the slot's words; head = k + 1
- *	reader	head; words of some slots; fence; head once more
+ * 	writer	fence; the slot's words; head = k + 1
+ * 	reader	head; words of some slots; fence; head once more
  *
  * INVARIANTS
  *   I1. Who sees head > k sees the words of event k, or those of a later one in its slot: head is
@@ -26,9 +26,9 @@
  *       places, uses head modulo TRACE_EVENTS, and looks at each event's fields before it goes by
  *       one of them. The manager reads nothing.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool, in the middle of an event: head has not counted it. What is there stays, for whoever
- *   has it mapped. A reader: nobody knows, but for the manager, by the end of his connection.
+ * If a peer dies: the pool, in the middle of an event: head has not counted it. What is there
+ * stays, for whoever has it mapped. A reader: nobody knows, but for the manager, by the end of his
+ * connection.
  *
  * Compiles with C11 alone: tests/model/trace.c runs this file.
  */

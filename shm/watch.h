@@ -10,9 +10,9 @@
  *   fetch-and-add, one fence, one load, and at most one futex wake, whatever stands there. Jobs
  *   that are not watched cost nothing.
  *
- *	client   CAS of JOB_WATCHED into each state; watch_begin(); looks at all of them; sleeps on
- *		   what watch_begin() has returned; watch_leave(); looks again
- *	pool     outcome exchanged in, JOB_WATCHED was there: watch_end(), and a wake if it says so
+ * 	client   CAS of JOB_WATCHED into each state; watch_begin(); looks at all of them; sleeps on
+ * 		   what watch_begin() has returned; watch_leave(); looks again
+ * 	pool     outcome exchanged in, JOB_WATCHED was there: watch_end(), and a wake if it says so
  *
  * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
  *   I1. Whose mark is in the word before the outcome is seen by who exchanges the outcome in; a
@@ -30,8 +30,8 @@
  *       for longer than a tick without a look of its own (client/lib/liveness.c, I1).
  *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Client: its segment goes with it. Pool: I4. A thread of the client cannot die alone.
+ * If a peer dies: client: its segment goes with it. Pool: I4. A thread of the client cannot die
+ * alone.
  *
  * Compiles with C11 alone: tests/model/watch.c runs this file.
  */

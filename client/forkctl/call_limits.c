@@ -5,9 +5,8 @@
  * SIGINT and SIGTERM are blocked, and a thread waits for them: the first one cancels the job that
  * runs, so that the command ends as with any other outcome; the second one ends the program.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The command's thread. The thread that waits for signals is never joined: it ends with the
- *   process, so the client must not be closed before forkctl_interruptible(0).
+ * Threads: the command's thread. The thread that waits for signals is never joined: it ends with
+ * the process, so the client must not be closed before forkctl_interruptible(0).
  *
  * INVARIANTS
  *   I1. An interrupt cancels the current job exactly if it comes while there is one, and the next

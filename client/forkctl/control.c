@@ -6,9 +6,8 @@
  * lasts as long as its connection. The manager decides whether this user may do that, and whether
  * it can be done.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported. A
- *   reload waits for jobs, and so does who has asked for it, for any time.
+ * If a peer dies: the manager: the connection ends, or nothing comes for 10 s (connect.c); either
+ * is reported. A reload waits for jobs, and so does who has asked for it, for any time.
  */
 #include "client/forkctl/control.h"
 

@@ -14,9 +14,8 @@
  *   I2. Nothing is lost: what was in the folder before stands beside it until forkd has taken the
  *       new one, and what is unloaded stays there as NAME.so.unloaded.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd: the file is taken back. This process, also by an interrupt: the folder has the new
- *   files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
+ * If a peer dies: forkd: the file is taken back. This process, also by an interrupt: the folder has
+ * the new files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -6,7 +6,7 @@
  * READY=1 on a notification socket of ours, runs the command with FORKD_SOCKET set, stops forkd,
  * and ends with the command's exit status. No root, no systemd.
  *
- *	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
+ * 	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
  *
  * forkctl check and profile do the same with a function of theirs in place of the command, in a
  * process of its own.
@@ -17,10 +17,9 @@
  *       forkd has a process group of its own, so that it outlives the command.
  *   I2. Whatever way this process ends, forkd gets SIGTERM (PR_SET_PDEATHSIG).
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd before READY: exit code 3; it says why itself, or else we do. forkd later: one line, the
- *   command goes on and finds its connection closed. This process by SIGKILL: I2; only the folder
- *   stays.
+ * If a peer dies: forkd before READY: exit code 3; it says why itself, or else we do. forkd later:
+ * one line, the command goes on and finds its connection closed. This process by SIGKILL: I2; only
+ * the folder stays.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -5,7 +5,7 @@
  * n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
  * published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
  *
- *	check all -> take n -> fill, link, give out handles -> count into groups -> publish
+ * 	check all -> take n -> fill, link, give out handles -> count into groups -> publish
  *
  * INVARIANTS
  *   I1. All or none: before the publication everything can be undone, and after it nothing fails.
@@ -17,9 +17,9 @@
  *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
  *       handles are given out before.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   This client, before the word is in the ring: none of the jobs was submitted, and the table,
- *   with what was counted into its groups, goes with the client. After it: all of them were.
+ * If a peer dies: this client, before the word is in the ring: none of the jobs was submitted, and
+ * the table, with what was counted into its groups, goes with the client. After it: all of them
+ * were.
  */
 #include "client/lib/submit.h"
 

@@ -3,7 +3,7 @@
  * cancel.c - asking forkd to end a job
  *
  * A word in the job's record, and a message. Neither has an answer but the job's outcome.
- *	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
+ * 	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
  *
  * INVARIANTS
  *   I1. It never blocks. The manager reads a message of each client at a time, so a client that
@@ -16,9 +16,8 @@
  *       and the word is written after the clearing, the new generation is seen behind it, and the
  *       word is taken back. If the mark was not seen it stays for the next release.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Daemon: -ECONNRESET. Pool: the next one finds the word, also where the message was not sent
- *   (-EAGAIN).
+ * If a peer dies: daemon: -ECONNRESET. Pool: the next one finds the word, also where the message
+ * was not sent (-EAGAIN).
  */
 #include "client/lib/client.h"
 

@@ -6,8 +6,8 @@
  * next thread that looks moves the entry to one of two other lists, from which fk_next_ended() and
  * fk_dispatch() take it. No lock is held while a callback runs.
  *
- *	watched --ended--> fetch --> fk_next_ended()
- *			\-> call --> fk_dispatch() --> the callback
+ * 	watched --ended--> fetch --> fk_next_ended()
+ * 			\-> call --> fk_dispatch() --> the callback
  *
  * No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
  * fk_event_fd() on a thread of the library sleeps on the count of ends, moves entries, and has an
@@ -36,9 +36,8 @@
  *       PUBLISH_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
  *       that began before a job was submitted, either that job is in doubt or all is well.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays readable. A child
- *   of fork() has no such thread, and its copy of the eventfd is closed.
+ * If a peer dies: pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays
+ * readable. A child of fork() has no such thread, and its copy of the eventfd is closed.
  */
 #include "client/lib/events.h"
 

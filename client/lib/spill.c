@@ -7,8 +7,8 @@
  * frees their records. So the table limits the jobs in flight, and a thread that holds every handle
  * does not wait for itself.
  *
- *	record --client_end_in_table()--> struct spilled --fk_release()--> freed
- *	      \-submit_release(), records_give_chain(): the next job's
+ * 	record --client_end_in_table()--> struct spilled --fk_release()--> freed
+ * 	      \-submit_release(), records_give_chain(): the next job's
  *
  * INVARIANTS
  *   I1. A handle is valid from its submission to fk_release(), in one place at a time: its slot has
@@ -26,8 +26,7 @@
  *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
  *       the group does not need them.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Nobody else sees the tree. Daemon: spilled results stay readable.
+ * If a peer dies: nobody else sees the tree. Daemon: spilled results stay readable.
  */
 #include "client/lib/spill.h"
 

@@ -14,10 +14,9 @@
  *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
  *       spin to its longest, one that spun in vain halves it.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Pool: the manager gives every job its outcome and wakes. Daemon: the tick finds the socket
- *   closed; the outcome is looked at once more, because it may have been the daemon's last act.
- *   Waits for many jobs and for groups do the same.
+ * If a peer dies: pool: the manager gives every job its outcome and wakes. Daemon: the tick finds
+ * the socket closed; the outcome is looked at once more, because it may have been the daemon's last
+ * act. Waits for many jobs and for groups do the same.
  */
 #include "client/lib/client.h"
 

@@ -2,11 +2,10 @@
 /*
  * abort_word.h - the words by which a job is ended: its verdict, and the mark of a cancel
  *
- * WHAT IT IS
- *   A verdict is { code:32, generation:24, outcome:8 } (daemon/core/job_abort.h). A mark is the
- *   generation of a row that is to end, 0 for none. A thread that cancels a job stores the mark and
- *   looks then whether the job runs; a worker that starts it begins the verdict and looks then for
- *   the mark. So one of them sees the other.
+ * A verdict is { code:32, generation:24, outcome:8 } (daemon/core/job_abort.h). A mark is the
+ * generation of a row that is to end, 0 for none. A thread that cancels a job stores the mark and
+ * looks then whether the job runs; a worker that starts it begins the verdict and looks then for
+ * the mark. So one of them sees the other.
  *
  * Compiles with C11 alone: tests/model/verdict.c runs this file.
  */

@@ -2,15 +2,13 @@
 /*
  * bell.h - how a thread of the pool sleeps so that no client decides when it wakes up
  *
- * WHAT IT IS
- *   A worker and the dispatcher sleep on two futex words at a time (futex_waitv(2)): the word on
- *   the board, which every client maps and can wake, and the thread's bell, which no client maps.
- *   The pool and the manager wake a thread by its bell alone. shm/wake.h, W10, says why.
+ * A worker and the dispatcher sleep on two futex words at a time (futex_waitv(2)): the word on the
+ * board, which every client maps and can wake, and the thread's bell, which no client maps. The
+ * pool and the manager wake a thread by its bell alone. shm/wake.h, W10, says why.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   bell_begin(): once, before the pool has other threads. bell_wait(): the thread that sleeps.
- *   bell_ring(): any thread of the pool. The manager rings the dispatcher's bell by
- *   tenants_ring(), which has no need for the fallback.
+ * Threads: bell_begin(): once, before the pool has other threads. bell_wait(): the thread that
+ * sleeps. bell_ring(): any thread of the pool. The manager rings the dispatcher's bell by
+ * tenants_ring(), which has no need for the fallback.
  *
  * THE FALLBACK
  *   A kernel before 5.16 has no futex_waitv(2), and a sandbox around forkd may refuse it. Then a

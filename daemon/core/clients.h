@@ -2,10 +2,9 @@
 /*
  * clients.h - the tenants and clients that the pool knows of
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   registry_map_*, clients_unmap_client(), registry_show_*, clients_orphan(), clients_gone():
- *   the channel's thread. clients_release(), clients_tell_orphans(): the dispatcher.
- *   clients_get(), clients_put(), clients_segment(), clients_tenants(): any thread of the pool.
+ * Threads: clients_map_*, clients_unmap_client(), clients_show_*, clients_orphan(),
+ * clients_gone(): the channel's thread. clients_release(), clients_tell_orphans(): the dispatcher.
+ * clients_get(), clients_put(), clients_segment(), clients_tenants(): any thread of the pool.
  *
  * INVARIANTS
  *   I1. A client's segment stays mapped as long as active > 0 or the client is live. Who uses it
@@ -22,9 +21,8 @@
  *       client that wrote into rings which nobody reads would wait for ever. It is tried again
  *       when its last client is gone, for the words that stand there are then nobody's.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: see I1; its slot is used again only after every ring of its tenant has passed the
- *   place where its tail stood. The pool: ledger.h.
+ * If a peer dies: a client: see I1; its slot is used again only after every ring of its tenant has
+ * passed the place where its tail stood. The pool: ledger.h.
  */
 #ifndef DAEMON_CORE_CLIENTS_H
 #define DAEMON_CORE_CLIENTS_H

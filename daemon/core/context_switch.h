@@ -2,27 +2,25 @@
 /*
  * context_switch.h - a thread leaves one stack and goes on with another
  *
- * WHAT IT IS
- *   A context is a stack and where somebody stands on it. switch_to() keeps in one context where
- *   the caller stands, and goes on where another one was left. What no compiler saves lies on the
- *   stack that is left, below its last frame; the context itself has the address of it:
+ * A context is a stack and where somebody stands on it. switch_to() keeps in one context where the
+ * caller stands, and goes on where another one was left. What no compiler saves lies on the stack
+ * that is left, below its last frame; the context itself has the address of it:
  *
- *       stack of a context that waits          struct switch_context
- *       | frames of its functions |
- *       | where to go on          |
- *       | frame pointer           |
- *       | floating-point modes    |  <-------- sp
+ *     stack of a context that waits          struct switch_context
+ *     | frames of its functions |
+ *     | where to go on          |
+ *     | frame pointer           |
+ *     | floating-point modes    |  <-------- sp
  *
- *   Three implementations of switch_swap() and switch_prepare(), of which configure takes one
- *   (--with-switch): context_switch_x86_64.S, context_switch_aarch64.S, and
- *   context_switch_ucontext.c for other machines. The assembly is jumped to from a statement that
- *   says to the compiler that it changes all registers: so whoever switches saves those that matter
- *   to it or to its callers, and no others.
+ * Three implementations of switch_swap() and switch_prepare(), of which configure takes one
+ * (--with-switch): context_switch_x86_64.S, context_switch_aarch64.S, and context_switch_ucontext.c
+ * for other machines. The assembly is jumped to from a statement that says to the compiler that it
+ * changes all registers: so whoever switches saves those that matter to it or to its callers, and
+ * no others.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Any thread. It enters by a context of its own (switch_adopt()), and ends there. A context may
- *   go on on another thread than it was left on; the threads see to the order of that, as with
- *   anything they hand over: a context may go on once who left it has arrived elsewhere.
+ * Threads: any thread. It enters by a context of its own (switch_adopt()), and ends there. A
+ * context may go on on another thread than it was left on; the threads see to the order of that, as
+ * with anything they hand over: a context may go on once who left it has arrived elsewhere.
  *
  * WHAT A CONTEXT KEEPS
  *   Callee-saved registers, and the floating-point modes that belong to them: rounding, masks of

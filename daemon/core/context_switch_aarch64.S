@@ -2,15 +2,14 @@
 /*
  * context_switch_aarch64.S - context_switch.h for aarch64 (AAPCS64)
  *
- * WHAT IT IS
- *   What lies at the sp of a context that waits, from there up:
+ * What lies at the sp of a context that waits, from there up:
  *
- *        0  x29, 8 where to go on
- *       16  FPCR
+ *      0  x29, 8 where to go on
+ *     16  FPCR
  *
- *   The rest is as in context_switch_x86_64.S: the compiler saves the other registers, nobody calls and
- *   nobody returns, and FPCR is written only where those of the two contexts differ, as that waits
- *   for all floating-point operations in flight.
+ * The rest is as in context_switch_x86_64.S: the compiler saves the other registers, nobody calls
+ * and nobody returns, and FPCR is written only where those of the two contexts differ, as that
+ * waits for all floating-point operations in flight.
  *
  * HOW IT IS UNWOUND
  *   As in context_switch_x86_64.S: both stacks look alike while it runs. The callers end at switch_start.

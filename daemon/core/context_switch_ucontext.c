@@ -2,21 +2,19 @@
 /*
  * context_switch_ucontext.c - context_switch.h by the C library's makecontext() and swapcontext()
  *
- * WHAT IT IS
- *   For machines without assembly of ours, and where shadow stacks are forced, which the C library
- *   knows of. Each switch is a system call at least, as the mask of signals changes along with the
- *   context.
+ * For machines without assembly of ours, and where shadow stacks are forced, which the C library
+ * knows of. Each switch is a system call at least, as the mask of signals changes along with the
+ * context.
  *
- *   A ucontext_t stands on the stack that it is of, so that the sp of a context that waits is the
- *   address of one:
+ * A ucontext_t stands on the stack that it is of, so that the sp of a context that waits is the
+ * address of one:
  *
- *       a new stack                         one that waits
- *       | struct new_stack: ucontext, |     | frames of its functions       |
- *       |   entry, arg                | <-- | switch_swap(): a ucontext_t   | <-- sp
- *       | nothing yet                 |
+ *     a new stack                         one that waits
+ *     | struct new_stack: ucontext, |     | frames of its functions       |
+ *     |   entry, arg                | <-- | switch_swap(): a ucontext_t   | <-- sp
+ *     | nothing yet                 |
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   As in context_switch.h.
+ * Threads: as in context_switch.h.
  */
 #ifndef SWITCH_UCONTEXT
 #define SWITCH_UCONTEXT 1 /* for who compiles it beside another one */

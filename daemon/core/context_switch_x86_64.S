@@ -2,21 +2,20 @@
 /*
  * context_switch_x86_64.S - context_switch.h for x86-64 with the System V ABI
  *
- * WHAT IT IS
- *   What lies at the sp of a context that waits, from there up:
+ * What lies at the sp of a context that waits, from there up:
  *
- *        0  MXCSR, and at 4 the x87 control word
- *        8  rbp
- *       16  where to go on
- *       24  128 bytes that are the caller's, if it calls nobody (the red zone)
+ *      0  MXCSR, and at 4 the x87 control word
+ *      8  rbp
+ *     16  where to go on
+ *     24  128 bytes that are the caller's, if it calls nobody (the red zone)
  *
- *   switch_stacks() is jumped to, and jumps back. The compiler has saved the other registers that
- *   matter to the caller, as switch_swap() says that it changes them: often none. And no call and
- *   no return means that the processor, which takes each return for that of the last call, is right
- *   about those of the callers as often as it can be.
+ * switch_stacks() is jumped to, and jumps back. The compiler has saved the other registers that
+ * matter to the caller, as switch_swap() says that it changes them: often none. And no call and no
+ * return means that the processor, which takes each return for that of the last call, is right
+ * about those of the callers as often as it can be.
  *
- *   The x87 control word is loaded only where those of the two contexts differ, without the flags
- *   of exceptions that were raised: one that is no longer masked would be a signal at once.
+ * The x87 control word is loaded only where those of the two contexts differ, without the flags of
+ * exceptions that were raised: one that is no longer masked would be a signal at once.
  *
  * HOW IT IS UNWOUND
  *   Both stacks look alike while it runs, so that one description (CFI) holds before and after the

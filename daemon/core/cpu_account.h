@@ -2,10 +2,9 @@
 /*
  * cpu_account.h - whose time a worker is using, in one word
  *
- * WHAT IT IS
- *   Each worker has an account: the job that it runs, and since when that was not charged to the
- *   job yet. The worker closes it when it goes on to another job; anybody who wants to know what
- *   jobs have used by now settles it in between.
+ * Each worker has an account: the job that it runs, and since when that was not charged to the job
+ * yet. The worker closes it when it goes on to another job; anybody who wants to know what jobs
+ * have used by now settles it in between.
  *
  * THE CLOCK
  *   Jobs are charged by the CPU clock of the worker's thread: a worker that other programs keep off
@@ -15,9 +14,8 @@
  *   distance from CLOCK_MONOTONIC: the time in which the thread had no CPU. The owner has one,
  *   which it reads itself; the threads that settle have others (fair_queue.c).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   account_open(), account_close(), account_is_stale(), account_set_cpu(): the worker whose
- *   account it is. account_settle(), account_row(), account_cpu(): any thread of the pool.
+ * Threads: account_open(), account_close(), account_is_stale(), account_set_cpu(): the worker whose
+ * account it is. account_settle(), account_row(), account_cpu(): any thread of the pool.
  *
  * THE WORD
  *   { row + 1:25, time:39 }, the CPU time of the worker's thread in units of 32 ns: it wraps after

@@ -2,25 +2,22 @@
 /*
  * crash_handler.h - a task that ends the pool: the job to blame, for the manager to read
  *
- * WHAT IT IS
- *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
- *   abort(), exit() in all its forms, pthread_exit(), for any other end of its thread, and for
- *   hanging (hang_detector.h). For a signal that was sent to the process nobody is: it comes to any
- *   thread. Nor for a system call that ends the process by itself, nor for what a thread does that
- *   is no worker: each job that runs then may be to blame, and where a module has threads of its
- *   own none need be, also if only one runs. So job_recovery.c suspects them all, and blames none.
- *   Nor for a SIGBUS in the segment of a client or tenant that is not its job's. Nor for anything
- *   once memory is gone that the pool cannot be without: a task has unmapped it, and any thread may
- *   be the first to miss it. That is: forkd, the C library, modules, arena, board, segments of
- *   clients, and stacks of threads. Memory that a task has written over, or has made inaccessible,
- *   is not recognized.
+ * A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
+ * abort(), exit() in all its forms, pthread_exit(), for any other end of its thread, and for
+ * hanging (hang_detector.h). For a signal that was sent to the process nobody is: it comes to any
+ * thread. Nor for a system call that ends the process by itself, nor for what a thread does that is
+ * no worker: each job that runs then may be to blame, and where a module has threads of its own
+ * none need be, also if only one runs. So job_recovery.c suspects them all, and blames none. Nor
+ * for a SIGBUS in the segment of a client or tenant that is not its job's. Nor for anything once
+ * memory is gone that the pool cannot be without: a task has unmapped it, and any thread may be the
+ * first to miss it. That is: forkd, the C library, modules, arena, board, segments of clients, and
+ * stacks of threads. Memory that a task has written over, or has made inaccessible, is not
+ * recognized.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
- *   fault_begin_thread(), fault_end_thread(): each thread that runs tasks, and the dispatcher,
- *   before and after.
- *   The rest happens on the thread that a signal comes to, or that calls exit() or fork(); and on
- *   the watch, a thread that fault_begin() makes.
+ * Threads: fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
+ * fault_begin_thread(), fault_end_thread(): each thread that runs tasks, and the dispatcher, before
+ * and after. The rest happens on the thread that a signal comes to, or that calls exit() or fork();
+ * and on the watch, a thread that fault_begin() makes.
  *
  * THREADS THAT END
  *   exit(2), called past the C library, ends one thread, and no handler runs. When a thread ends,
@@ -33,10 +30,9 @@
  *   Without it such an end is not noticed here. Other threads of the process are not watched: the
  *   poller's, and those of modules.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A fiber in a section (blocking_section.c) runs on no worker's thread: the job is left as well
- *   then. This is where the pool dies: worker, signal and address are left in the arena, for
- *   job_recovery.c; signal 0 if there is none. The first one to come is blamed.
+ * If a peer dies: a fiber in a section (blocking_section.c) runs on no worker's thread: the job is
+ * left as well then. This is where the pool dies: worker, signal and address are left in the arena,
+ * for job_recovery.c; signal 0 if there is none. The first one to come is blamed.
  */
 #ifndef DAEMON_CORE_CRASH_HANDLER_H
 #define DAEMON_CORE_CRASH_HANDLER_H

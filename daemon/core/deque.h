@@ -2,19 +2,17 @@
 /*
  * deque.h - split work-stealing deque: continuations of a worker, and its queued root jobs
  *
- * WHAT IT IS
- *   Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
- *   (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations: a batch is
- *   pushed by one publication, and any share of what is public is stolen by one CAS, by any number
- *   of thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time).
- *   Entries [0, floor) of the array that are not stolen yet are public, [floor, bottom) belong to
- *   the owner alone, who pushes and pops there with plain stores; both live with the owner, this
- *   file holds the public part. The array is a range of addresses that gets memory where it was
- *   used, so it grows without a copy.
+ * Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
+ * (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations: a batch is
+ * pushed by one publication, and any share of what is public is stolen by one CAS, by any number of
+ * thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time). Entries [0,
+ * floor) of the array that are not stolen yet are public, [floor, bottom) belong to the owner
+ * alone, who pushes and pops there with plain stores; both live with the owner, this file holds the
+ * public part. The array is a range of addresses that gets memory where it was used, so it grows
+ * without a copy.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner. deque_steal(),
- *   deque_steal_share(), deque_size(): any thread of the pool.
+ * Threads: deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner.
+ * deque_steal(), deque_steal_share(), deque_size(): any thread of the pool.
  *
  * THE WORD
  *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and how many are
@@ -23,9 +21,9 @@
  *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped in between.)
  *   An index i stands at array position i - shift. shift changes only while n is 0.
  *
- *	array    0        stolen        |   public   |    private    |
- *	         ^ deque_reset()        top-shift    floor           bottom
- *	                                             = top+n-shift
+ * 	array    0        stolen        |   public   |    private    |
+ * 	         ^ deque_reset()        top-shift    floor           bottom
+ * 	                                             = top+n-shift
  *
  * INVARIANTS
  *   I1. split = top + n is changed by the owner alone, who keeps a copy; floor = split - shift.

@@ -2,8 +2,7 @@
 /*
  * fiber_stack.c - the stacks that fibers run on: where they come from, and where they go
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fiber_stack.h.
+ * Threads: see fiber_stack.h.
  *
  * THE MAPPING
  *   One, in parts of whole chunks for each node. A chunk is cut, from its begin on and as they are
@@ -12,9 +11,9 @@
  *   to: as many for each chunk as there could be of the smallest class, so that an address leads
  *   to its stack by divisions alone. That array is sparse, too.
  *
- *	  chunk (4 MiB)
- *	|ggggg |  stack 0  |g|  stack 1  |g|	GUARDED: g are guards
- *	|    c |  stack 0 c|   stack 1  c|	SLAB: c is the canary of the stack above it
+ * 	  chunk (4 MiB)
+ * 	|ggggg |  stack 0  |g|  stack 1  |g|	GUARDED: g are guards
+ * 	|    c |  stack 0 c|   stack 1  c|	SLAB: c is the canary of the stack above it
  *
  *   The canary of a slab's stack is in the highest page of the stack below, which is the one that a
  *   fiber touches first. So a stack that is used at shallow depth costs one page and not two, and

@@ -2,22 +2,20 @@
 /*
  * fiber_stack.h - the stacks that fibers run on
  *
- * WHAT IT IS
- *   C stacks of seven sizes, powers of two from 16 KiB to 1 MiB, of two kinds:
- *   - GUARDED: the page below it cannot be touched: an overflow ends by SIGSEGV, and
- *     fiber_stack_guards() recognizes the address in the handler.
- *   - SLAB: nothing stands between it and the next one below but 64 bytes of canary. Cheap for any
- *     number; an overflow is found at the next switch, by fiber_stack_intact(), if it has written
- *     there: one that jumps over 64 bytes without writing is not found, and what it has written
- *     belonged to another fiber.
- *   All of them come out of one mapping that is reserved at the beginning, a part of it for each
- *   NUMA node. Of a stack only those pages are there that somebody has touched: a fiber that parks
- *   at shallow depth costs one page, its share of a page table, and a struct fiber_stack.
- *   What is free is taken again, the last one first, on the node that it is from.
+ * C stacks of seven sizes, powers of two from 16 KiB to 1 MiB, of two kinds:
+ * - GUARDED: the page below it cannot be touched: an overflow ends by SIGSEGV, and
+ *   fiber_stack_guards() recognizes the address in the handler.
+ * - SLAB: nothing stands between it and the next one below but 64 bytes of canary. Cheap for any
+ *   number; an overflow is found at the next switch, by fiber_stack_intact(), if it has written
+ *   there: one that jumps over 64 bytes without writing is not found, and what it has written
+ *   belonged to another fiber.
+ * All of them come out of one mapping that is reserved at the beginning, a part of it for each
+ * NUMA node. Of a stack only those pages are there that somebody has touched: a fiber that parks
+ * at shallow depth costs one page, its share of a page table, and a struct fiber_stack.
+ * What is free is taken again, the last one first, on the node that it is from.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fiber_stacks_init() and fiber_stacks_fini(): one thread, before and after all others. Any
- *   worker gets a stack, and any puts it back, also on another node. The rest: the stack's owner.
+ * Threads: fiber_stacks_init() and fiber_stacks_fini(): one thread, before and after all others.
+ * Any worker gets a stack, and any puts it back, also on another node. The rest: the stack's owner.
  *
  * INVARIANTS
  *   I1. A stack is at its place as long as there are stacks: whoever has its address, parked or
@@ -28,9 +26,8 @@
  *       One that is free below a stack of a slab has a page, with the canary.
  *   I4. A stack that is fresh is zero from end to end when it is got.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   All of it is private memory of the pool, and goes with it. In the child of a task that forks
- *   the stacks are there, as its own is one of them; it neither gets nor puts any.
+ * If a peer dies: all of it is private memory of the pool, and goes with it. In the child of a task
+ * that forks the stacks are there, as its own is one of them; it neither gets nor puts any.
  */
 #ifndef DAEMON_CORE_FIBER_STACK_H
 #define DAEMON_CORE_FIBER_STACK_H

@@ -2,17 +2,15 @@
 /*
  * job_abort.h - what a running job is to end with, if not with its result
  *
- * WHAT IT IS
- *   One word per row of the ledger, { code:32, generation:24, outcome:8 }. It is begun with the
- *   generation that starts and no outcome; a task that fails, a cancel, a deadline or the end of
- *   the client put their outcome in, and the first one wins.
+ * One word per row of the ledger, { code:32, generation:24, outcome:8 }. It is begun with the
+ * generation that starts and no outcome; a task that fails, a cancel, a deadline or the end of the
+ * client put their outcome in, and the first one wins.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   abort_begin(): the worker that starts the job. abort_fail(): workers that run it.
- *   abort_set(): any thread; a generation that does not run any more is left alone.
- *   abort_get(): workers, of the job that they run, at each frame that they resume and at
- *   attention; and of jobs that they have set aside. Such a one may have been stolen and be over
- *   by then; if so, nothing of it is left to be moved (preempt_switch.c).
+ * Threads: abort_begin(): the worker that starts the job. abort_fail(): workers that run it.
+ * abort_set(): any thread; a generation that does not run any more is left alone. abort_get():
+ * workers, of the job that they run, at each frame that they resume and at attention; and of jobs
+ * that they have set aside. Such a one may have been stolen and be over by then; if so, nothing of
+ * it is left to be moved (preempt_switch.c).
  *
  * INVARIANTS
  *   I1. Between two abort_begin() the outcome changes once, by a CAS from none.

@@ -2,14 +2,12 @@
 /*
  * join_counter.h - the split join counter
  *
- * WHAT IT IS
- *   The join of Nowa (Schmaus, Pfeiffer, Schröder-Preikschat and Nolte, 2021) and libfork. steals
- *   of a frame is counted by whoever resumes its stolen continuation, plainly, for that is one
- *   strand at a time. joins starts at 0; each child that ends after the paths have parted counts it
- *   down, and the parent, at its join, adds steals.
+ * The join of Nowa (Schmaus, Pfeiffer, Schröder-Preikschat and Nolte, 2021) and libfork. steals of
+ * a frame is counted by whoever resumes its stolen continuation, plainly, for that is one strand at
+ * a time. joins starts at 0; each child that ends after the paths have parted counts it down, and
+ * the parent, at its join, adds steals.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker on which the child ended, or the parent came to its join.
+ * Threads: the worker on which the child ended, or the parent came to its join.
  *
  * INVARIANTS
  *   I1. Exactly one call of a scope says true: before the parent has added steals the counter is

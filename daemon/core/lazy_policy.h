@@ -2,14 +2,12 @@
 /*
  * lazy_policy.h - the lazy scheduler's policy: which workers search, sleep and are woken
  *
- * WHAT IT IS
- *   The census of the workers, and every step from one state to another. What wakes and sleeps
- *   (futexes, the words on the board) is sched/wake.c; how the steps are driven in a simulation is
- *   tests/sim. The idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient
- *   Work-Stealing Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
+ * The census of the workers, and every step from one state to another. What wakes and sleeps
+ * (futexes, the words on the board) is sched/wake.c; how the steps are driven in a simulation is
+ * tests/sim. The idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient
+ * Work-Stealing Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   lazy_init() before there are workers. Each worker its own steps; lazy_wake() anybody.
+ * Threads: lazy_init() before there are workers. Each worker its own steps; lazy_wake() anybody.
  *
  * CELLS
  *   A cell is the workers of one NUMA node, or an equal part of them where they are more than 56.
@@ -24,65 +22,65 @@
  *
  * THE LAZY INVARIANT
  *   L1. While two workers are busy, or one that came to a fork since it turned busy, no cell is in
- *	need but for the time of a charge: the duty to wake a thief, which somebody has who is
- *	running. So each cell has a thief awake, or all of its workers are busy; the others sleep.
- *	look -> sleep
- *		if another one looks, or nobody is busy anywhere (lazy_sleep()); the last one
- *		only naps: it sleeps for a bounded time and is counted as looking.
- *	look -> busy
- *		if a cell is in need afterwards, this one is charged (lazy_charge()): to wake one
- *		at once if others are busy; else at its first fork, because a job that never
- *		forks has nothing to steal.
- *	busy -> busy
- *		with the next job: the same.
- *	sleep -> look
- *		made by whoever wakes it, before it runs. Who was woken is charged, and passes
- *		that on before it looks: if a cell is in need, it wakes one there. So for the
- *		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
- *		most where there is one cell. With several it is one that looks in its own or the
- *		nearest cell, and one more for each cell in need that it is charged with: at its
- *		first fork, or with a batch of jobs.
- *		Who slept or napped, has stolen, and sees that more is left there, wakes others
- *		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
- *		no cell gets into need.
- *	busy -> look
- *		keeps it.
- *	look -> parked
- *		whether others look or not. Who parks is charged as one that was woken is: if a cell
- *		is in need, its own now perhaps, it wakes one there.
- *	parked -> look
- *		keeps it. Only for work that nobody else may do, or for the end of being parked.
+ * 	need but for the time of a charge: the duty to wake a thief, which somebody has who is
+ * 	running. So each cell has a thief awake, or all of its workers are busy; the others sleep.
+ * 	look -> sleep
+ * 		if another one looks, or nobody is busy anywhere (lazy_sleep()); the last one
+ * 		only naps: it sleeps for a bounded time and is counted as looking.
+ * 	look -> busy
+ * 		if a cell is in need afterwards, this one is charged (lazy_charge()): to wake one
+ * 		at once if others are busy; else at its first fork, because a job that never
+ * 		forks has nothing to steal.
+ * 	busy -> busy
+ * 		with the next job: the same.
+ * 	sleep -> look
+ * 		made by whoever wakes it, before it runs. Who was woken is charged, and passes
+ * 		that on before it looks: if a cell is in need, it wakes one there. So for the
+ * 		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
+ * 		most where there is one cell. With several it is one that looks in its own or the
+ * 		nearest cell, and one more for each cell in need that it is charged with: at its
+ * 		first fork, or with a batch of jobs.
+ * 		Who slept or napped, has stolen, and sees that more is left there, wakes others
+ * 		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
+ * 		no cell gets into need.
+ * 	busy -> look
+ * 		keeps it.
+ * 	look -> parked
+ * 		whether others look or not. Who parks is charged as one that was woken is: if a cell
+ * 		is in need, its own now perhaps, it wakes one there.
+ * 	parked -> look
+ * 		keeps it. Only for work that nobody else may do, or for the end of being parked.
  *   L2. active is never less than the number of cells with a busy worker: it is counted up before
- *	the step that makes the first one busy, and down after the step that ends the last one.
+ * 	the step that makes the first one busy, and down after the step that ends the last one.
  *   L3. When no step is under way, lonely is what the censuses say: lazy_note() changes the bit of
- *	a cell by a read-modify-write and then looks at the census once more. Of two of them the
- *	later one acquires what the earlier one knew, so the last of all has seen the last step.
+ * 	a cell by a read-modify-write and then looks at the census once more. Of two of them the
+ * 	later one acquires what the earlier one knew, so the last of all has seen the last step.
  *   L4. L1 survives that the last looker of a cell falls asleep just as somebody turns busy. The
- *	sleeper: asleep, lonely; full fence; active. The other: active; full fence; lonely. One of
- *	them sees the other: a sleeper that sees somebody active rouses itself, and who turns busy
- *	and sees somebody lonely is charged. Two that turn busy at once: the same, with the bit of
- *	their own cell.
+ * 	sleeper: asleep, lonely; full fence; active. The other: active; full fence; lonely. One of
+ * 	them sees the other: a sleeper that sees somebody active rouses itself, and who turns busy
+ * 	and sees somebody lonely is charged. Two that turn busy at once: the same, with the bit of
+ * 	their own cell.
  *   L5. No sleep is missed. A sleeper stores SLEEPING in its word before its bit (release), and who
- *	takes the bit away finds that word, or the worker awake: the bit belongs to one of the two,
- *	who takes it. A client, which has no part in the census, wakes by the word alone; the worker
- *	then takes its own bit.
+ * 	takes the bit away finds that word, or the worker awake: the bit belongs to one of the two,
+ * 	who takes it. A client, which has no part in the census, wakes by the word alone; the worker
+ * 	then takes its own bit.
  *   L6. No job is forgotten, though who leaves while another one looks does not look at the rings
- *	once more (wake.h, W2). Whoever leaves asks, after its step and a full fence, whether
- *	another one looks (lazy_spins()). If so, that one's step comes after the question, and
- *	behind that step stand a full fence and the same question. So the last one to leave, who
- *	finds nobody, looks behind a fence that comes after those of all before it, and sees what a
- *	publisher has left to any of them. A thief that naps has had its look and does not count,
- *	unless its bit in naps comes after the question; then so does its look, by both fences.
- *	Who parks leaves, and asks; the jobs that it sees are not for it: it hands them on, as one
- *	that turns busy does.
+ * 	once more (wake.h, W2). Whoever leaves asks, after its step and a full fence, whether
+ * 	another one looks (lazy_spins()). If so, that one's step comes after the question, and
+ * 	behind that step stand a full fence and the same question. So the last one to leave, who
+ * 	finds nobody, looks behind a fence that comes after those of all before it, and sees what a
+ * 	publisher has left to any of them. A thief that naps has had its look and does not count,
+ * 	unless its bit in naps comes after the question; then so does its look, by both fences.
+ * 	Who parks leaves, and asks; the jobs that it sees are not for it: it hands them on, as one
+ * 	that turns busy does.
  *   L7. Two words, and yet one state: a worker changes its bit in parked only while it looks itself
- *	(lazy_park(), lazy_return()), so that its cell is not in need before nor after. Who sees its
- *	bit in the census sees that it is parked, because the census came after (release). Who reads
- *	an older census with a newer parked has missed a step of that worker: out of its sleep. If
- *	it takes it for parked, it wakes nobody, and the worker's next step, after which stand a
- *	full fence and the looks of L4 and L6, sees what was to be done. If it takes it for one that
- *	can be woken, its CAS fails; or the bit is there again, and one that is parked is woken: it
- *	parks once more, and is charged.
+ * 	(lazy_park(), lazy_return()), so that its cell is not in need before nor after. Who sees its
+ * 	bit in the census sees that it is parked, because the census came after (release). Who reads
+ * 	an older census with a newer parked has missed a step of that worker: out of its sleep. If
+ * 	it takes it for parked, it wakes nobody, and the worker's next step, after which stand a
+ * 	full fence and the looks of L4 and L6, sees what was to be done. If it takes it for one that
+ * 	can be woken, its CAS fails; or the bit is there again, and one that is parked is woken: it
+ * 	parks once more, and is charged.
  *
  * WHAT IT COSTS
  *   A step: one read-modify-write, and at a cell's edge (its first busy one, its last looker) up to

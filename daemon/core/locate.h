@@ -2,13 +2,12 @@
 /*
  * locate.h - where a thread was when its task ended the pool: code, and the newest task
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   crash_handler.c, on the thread that ends the pool, in a handler for a signal or in exit().
- *   sample.c, on a worker, in the handler of SAMPLE_SIGNAL.
+ * Threads: crash_handler.c, on the thread that ends the pool, in a handler for a signal or in
+ * exit(). sample.c, on a worker, in the handler of SAMPLE_SIGNAL.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The task may have damaged what is read here, so a second fault is possible. It ends the process
- *   at once. Each result is stored as soon as it is known, and what was stored before stays.
+ * If a peer dies: the task may have damaged what is read here, so a second fault is possible. It
+ * ends the process at once. Each result is stored as soon as it is known, and what was stored
+ * before stays.
  */
 #ifndef DAEMON_CORE_LOCATE_H
 #define DAEMON_CORE_LOCATE_H

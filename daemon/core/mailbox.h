@@ -2,15 +2,13 @@
 /*
  * mailbox.h - what was sent to one worker in particular
  *
- * WHAT IT IS
- *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
- *   that go on here (fiber.h), which takes no memory. What is in the queue nobody else takes out;
- *   a fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that
- *   has been busy with one thing for long (work_search.c).
+ * A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
+ * that go on here (fiber.h), which takes no memory. What is in the queue nobody else takes out; a
+ * fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that has
+ * been busy with one thing for long (work_search.c).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   inbox_push(), inbox_steal(): any worker. inbox_put(), inbox_any(): any thread. inbox_pop(): the
- *   owner.
+ * Threads: inbox_push(), inbox_steal(): any worker. inbox_put(), inbox_any(): any thread.
+ * inbox_pop(): the owner.
  *
  * INVARIANTS
  *   I1. n is changed under the lock, and read without it as a hint.

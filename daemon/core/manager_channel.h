@@ -2,10 +2,9 @@
 /*
  * manager_channel.h - the pool's end of the socket to the manager
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   channel_serve(): the pool's main thread, which is the channel's thread from then on.
- *   channel_flush(): that one, before and after. channel_shut(): the dispatcher.
- *   channel_tell(), channel_send(): any.
+ * Threads: channel_serve(): the pool's main thread, which is the channel's thread from then on.
+ * channel_flush(): that one, before and after. channel_shut(): the dispatcher. channel_tell(),
+ * channel_send(): any.
  *
  * INVARIANTS
  *   I1. Nobody waits for the manager to read, but for channel_flush(): what does not go out at once
@@ -17,8 +16,8 @@
  *       and for what others may have to say of each client, which is that it is RELEASED, or before
  *       that why it cannot be served. A manager that does not read is not listened to.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the channel ends, what was queued is dropped, and channel_serve() says so.
+ * If a peer dies: the manager: the channel ends, what was queued is dropped, and channel_serve()
+ * says so.
  */
 #ifndef DAEMON_CORE_MANAGER_CHANNEL_H
 #define DAEMON_CORE_MANAGER_CHANNEL_H

@@ -2,10 +2,8 @@
 /*
  * mark.h - a bit for each worker whose root deque may have jobs
  *
- * WHAT IT IS
- *   The owner pushes jobs and sets its bit. A thread that finds the deque empty clears the bit,
- *   looks once more, and sets the bit again if there is a job. shm/tenant.h does the same for
- *   rings.
+ * The owner pushes jobs and sets its bit. A thread that finds the deque empty clears the bit, looks
+ * once more, and sets the bit again if there is a job. shm/tenant.h does the same for rings.
  *
  * INVARIANTS
  *   I1. A deque that has jobs has its bit set, or a thread that has cleared it is going to look.

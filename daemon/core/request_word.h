@@ -2,12 +2,10 @@
 /*
  * request_word.h - requests to a worker, which it takes at its next fork
  *
- * WHAT IT IS
- *   One word of the worker, its limit: the end of its stacklet, with which each fork compares
- *   anyway. 0 is a request. What is requested is in words of its own, written before.
+ * One word of the worker, its limit: the end of its stacklet, with which each fork compares anyway.
+ * 0 is a request. What is requested is in words of its own, written before.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   request_ask(): any thread, and signal handlers. The others: the worker.
+ * Threads: request_ask(): any thread, and signal handlers. The others: the worker.
  *
  * INVARIANTS
  *   I1. Each change of the word is a read-modify-write. So a worker that takes a request sees what

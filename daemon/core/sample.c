@@ -2,16 +2,14 @@
 /*
  * sample.c - which tasks use the CPU: workers are interrupted by a timer of CPU time
  *
- * WHAT IT IS
- *   For forkctl profile. A timer of the CPU clock of the worker's thread sends SAMPLE_SIGNAL, and
- *   the handler counts a sample for the newest task, as a crash report names it (locate.h). A
- *   thread that waits for a CPU is not sampled. Code of forkd itself is not counted.
- *   A sample counts once, whatever time has passed since the one before: a hypervisor that takes
- *   the CPU away lets the clock of the thread go on, and one task would get all of that.
+ * For forkctl profile. A timer of the CPU clock of the worker's thread sends SAMPLE_SIGNAL, and the
+ * handler counts a sample for the newest task, as a crash report names it (locate.h). A thread that
+ * waits for a CPU is not sampled. Code of forkd itself is not counted. A sample counts once,
+ * whatever time has passed since the one before: a hypervisor that takes the CPU away lets the
+ * clock of the thread go on, and one task would get all of that.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See sample.h. The handler runs on the worker, between any two instructions of a task or of the
- *   runtime, but not within the handler of WORKER_SIGNAL, which changes what it reads.
+ * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
+ * of the runtime, but not within the handler of WORKER_SIGNAL, which changes what it reads.
  *
  * INVARIANTS
  *   I1. A row of the board belongs to the worker that makes it NAMING, until that makes it NAMED.

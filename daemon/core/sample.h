@@ -2,8 +2,7 @@
 /*
  * sample.h - which tasks use the CPU: workers are interrupted by a timer of CPU time
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker, at its beginning.
+ * Threads: the worker, at its beginning.
  */
 #ifndef DAEMON_CORE_SAMPLE_H
 #define DAEMON_CORE_SAMPLE_H

@@ -2,15 +2,13 @@
 /*
  * shutdown.h - the end of a pool that leaves what is queued to the next one
  *
- * WHAT IT IS
- *   A planned restart (PROTO_POOL_HALT): jobs that run continue to their end, and none is started.
- *   What is QUEUED, or is in a ring, stays so: the next pool finds it (queue_recovery.h), under the
- *   next manager. Or the manager takes the halt back (PROTO_POOL_RESUME), because jobs run for too
- *   long: then this pool starts what is queued again.
+ * A planned restart (PROTO_POOL_HALT): jobs that run continue to their end, and none is started.
+ * What is QUEUED, or is in a ring, stays so: the next pool finds it (queue_recovery.h), under the
+ * next manager. Or the manager takes the halt back (PROTO_POOL_RESUME), because jobs run for too
+ * long: then this pool starts what is queued again.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   shutdown_begin(), shutdown_end(): the channel's thread. shutdown_declines(): workers, with a
- *   row in hand. shutdown_is_over(): the dispatcher.
+ * Threads: shutdown_begin(), shutdown_end(): the channel's thread. shutdown_declines(): workers,
+ * with a row in hand. shutdown_is_over(): the dispatcher.
  *
  * INVARIANTS
  *   I1. A row that waits stays in the queues during a halt: they give out none (fair_hold()). A row

@@ -2,8 +2,7 @@
 /*
  * stacklet.c - stacklets: where they come from, and where they go
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See stacklet.h.
+ * Threads: see stacklet.h.
  *
  * THE ARENA
  *   Stacklets are powers of two from STACK_MIN on. Those of a size that are free stand in a list;
@@ -49,9 +48,8 @@
  * LOCKS
  *   cleaner before lock; a cache's lock with no other.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   All of it is the pool's. Its successor does not wait until the pages that it left are given
- *   back: as far as they go all is free blocks that are not clean.
+ * If a peer dies: all of it is the pool's. Its successor does not wait until the pages that it left
+ * are given back: as far as they go all is free blocks that are not clean.
  */
 #include "daemon/core/stacklet.h"
 

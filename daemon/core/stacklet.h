@@ -2,17 +2,15 @@
 /*
  * stacklet.h - geometric segmented stacks of frames
  *
- * WHAT IT IS
- *   A stack is a chain of stacklets, each at least twice as large as the one before (the geometric
- *   segmented stacks of Williams and Elliott's libfork, 2024): never an overflow before memory
- *   ends, and a constant share of waste. One empty stacklet is kept behind the top, so that a task
- *   that sits on a boundary does not allocate again and again. Where twice is not to be had, a
- *   smaller one has to do, as long as it holds the frame.
+ * A stack is a chain of stacklets, each at least twice as large as the one before (the geometric
+ * segmented stacks of Williams and Elliott's libfork, 2024): never an overflow before memory ends,
+ * and a constant share of waste. One empty stacklet is kept behind the top, so that a task that
+ * sits on a boundary does not allocate again and again. Where twice is not to be had, a smaller one
+ * has to do, as long as it holds the frame.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers. A stack belongs to one worker (worker->stack) or to the frame on its top
- *   (frame->stack) at any time; it is handed over through the join counter's ordering. Workers
- *   with nothing to do and the dispatcher call stack_arena_clean().
+ * Threads: workers. A stack belongs to one worker (worker->stack) or to the frame on its top
+ * (frame->stack) at any time; it is handed over through the join counter's ordering. Workers with
+ * nothing to do and the dispatcher call stack_arena_clean().
  *
  * INVARIANTS
  *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place;

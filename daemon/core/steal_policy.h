@@ -2,13 +2,10 @@
 /*
  * steal_policy.h - the scheduler's small decisions: how much to make public, how often to ask
  *
- * WHAT IT IS
- *   Pure functions, so that the pool and the scale model (tests/sim) decide alike. Who looks and
- *   who is woken is lazy_policy.h, how long a thief spins spin_policy.h, whom it steals from
- *   victims.h.
+ * Pure functions, so that the pool and the scale model (tests/sim) decide alike. Who looks and who
+ * is woken is lazy_policy.h, how long a thief spins spin_policy.h, whom it steals from victims.h.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   safepoint.c and work_search.c, on the worker that decides; tests/sim.
+ * Threads: safepoint.c and work_search.c, on the worker that decides; tests/sim.
  */
 #ifndef DAEMON_CORE_STEAL_POLICY_H
 #define DAEMON_CORE_STEAL_POLICY_H

@@ -3,9 +3,8 @@
  * task_permission.h - which tasks may not be called, as the pool knows it: by a client, by its
  * rules, and by a tenant now, because they are in quarantine
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   permission_rule(), permission_deny(), permission_set(), permission_clear(): the channel's
- *   thread. permission_check(): any worker, for each job that it starts.
+ * Threads: permission_rule(), permission_deny(), permission_set(), permission_clear(): the
+ * channel's thread. permission_check(): any worker, for each job that it starts.
  *
  * INVARIANTS
  *   I1. What a client may not call by the option tasks is the client's own (clients.h): it is
@@ -20,8 +19,8 @@
  *   I3. A slot's next tenant is another user: with the one that leaves all bits are cleared, while
  *       it has no client.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: I2. What the manager keeps, and for how long: quarantine.c, connection.c.
+ * If a peer dies: the pool: I2. What the manager keeps, and for how long: quarantine.c,
+ * connection.c.
  */
 #ifndef DAEMON_CORE_TASK_PERMISSION_H
 #define DAEMON_CORE_TASK_PERMISSION_H

@@ -2,15 +2,13 @@
 /*
  * trace.h - events and probes of what a worker does
  *
- * WHAT IT IS
- *   The places where something is told: each is one call there, and an event (shm/trace.h), a probe
- *   (daemon/host/probe.h) or both here. As long as nobody traces, an event is a load of a word in a
- *   line that the worker has, and a branch; a probe is a nop. None is on the way of a fork or a
- *   join that needs no runtime, or of a submission.
+ * The places where something is told: each is one call there, and an event (shm/trace.h), a probe
+ * (daemon/host/probe.h) or both here. As long as nobody traces, an event is a load of a word in a
+ * line that the worker has, and a branch; a probe is a nop. None is on the way of a fork or a join
+ * that needs no runtime, or of a submission.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker concerned, outside of its signal handler. trace_begin(), trace_end(), trace_fini():
- *   the channel's thread.
+ * Threads: the worker concerned, outside of its signal handler. trace_begin(), trace_end(),
+ * trace_fini(): the channel's thread.
  *
  * INVARIANTS
  *   I1. worker->trace is the worker's ring, or NULL. It is always the same address: the segment of
@@ -20,8 +18,8 @@
  *   I2. Memory of the last one's goes back when it ends, but for the page that who writes late has
  *       made again.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Who traces: the manager says TRACE_END. The pool: daemon/manager/trace_subscribers.c.
+ * If a peer dies: who traces: the manager says TRACE_END. The pool:
+ * daemon/manager/trace_subscribers.c.
  */
 #ifndef DAEMON_CORE_TRACE_H
 #define DAEMON_CORE_TRACE_H

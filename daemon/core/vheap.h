@@ -2,13 +2,11 @@
 /*
  * vheap.h - a binary heap of nodes by their virtual time
  *
- * WHAT IT IS
- *   The node with the smallest v, less its warp, is nodes[0]; among equals the one that was picked
- *   longest ago. A node knows its place, so it can be sifted or removed from anywhere. Virtual
- *   times wrap: those in one heap are within 2^63 of each other (virtual_time.c, I4).
+ * The node with the smallest v, less its warp, is nodes[0]; among equals the one that was picked
+ * longest ago. A node knows its place, so it can be sifted or removed from anywhere. Virtual times
+ * wrap: those in one heap are within 2^63 of each other (virtual_time.c, I4).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   virtual_time.c changes heaps, with the lock of fair held; fair_queue.c compares nodes.
+ * Threads: virtual_time.c changes heaps, with the lock of fair held; fair_queue.c compares nodes.
  *
  * INVARIANTS
  *   I1. No node goes before its parent, but for one whose v or warp has changed and which is moved

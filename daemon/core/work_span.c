@@ -2,30 +2,28 @@
 /*
  * work_span.c - work and span of a job
  *
- * WHAT IT IS
- *   The recurrences of Cilkview (He, Leiserson and Leiserson, "The Cilkview scalability analyzer",
- *   SPAA 2010) over a job that one worker runs with every fork treated as stolen, so that each
- *   strand begins and ends in the runtime. The worker is its own thief and takes the newest
- *   continuation first: it runs the job in its serial order, and a stack of records follows it,
- *   one for each forked child and for each called one that has a frame.
+ * The recurrences of Cilkview (He, Leiserson and Leiserson, "The Cilkview scalability analyzer",
+ * SPAA 2010) over a job that one worker runs with every fork treated as stolen, so that each strand
+ * begins and ends in the runtime. The worker is its own thief and takes the newest continuation
+ * first: it runs the job in its serial order, and a stack of records follows it, one for each
+ * forked child and for each called one that has a frame.
  *
- *   A record has two paths from the beginning of its task, each with its length:
- *	now	the longest one to the strand that runs, joined children included
- *	child	the longest one through a child that is not joined yet, to that child's end
+ * A record has two paths from the beginning of its task, each with its length:
+ * 	now	the longest one to the strand that runs, joined children included
+ * 	child	the longest one through a child that is not joined yet, to that child's end
  *
- *	strand of d	now += d, work += d
- *	fork		now += fork, work += fork; a record for the child, from 0
- *	forked child ends	child = max(child, now + its now)
- *	called child ends	now += its now: it is a part of its parent's strand, its own forks
- *			are joined
- *	join		now = max(now, child), child = 0
+ * 	strand of d	now += d, work += d
+ * 	fork		now += fork, work += fork; a record for the child, from 0
+ * 	forked child ends	child = max(child, now + its now)
+ * 	called child ends	now += its now: it is a part of its parent's strand, its own forks
+ * 			are joined
+ * 	join		now = max(now, child), child = 0
  *
- *   The burdened span is the same with a burden on each edge that a steal would make costly: from a
- *   fork to its continuation, and from a child's end to its join.
+ * The burdened span is the same with a burden on each edge that a steal would make costly: from a
+ * fork to its continuation, and from a child's end to its join.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See work_span.h. The board's area is written by the worker before the job gets its outcome, so
- *   who has seen the outcome of the only job reads the figures of that job.
+ * Threads: see work_span.h. The board's area is written by the worker before the job gets its
+ * outcome, so who has seen the outcome of the only job reads the figures of that job.
  *
  * INVARIANTS
  *   I1. records[n - 1] is the record of what runs; frame is NULL as long as a forked child runs its

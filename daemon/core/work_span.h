@@ -2,9 +2,8 @@
 /*
  * work_span.h - work and span of a job, measured while one worker runs it serially
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   strand*.c and job.c call the hooks, on the pool's only worker; fork_mode.c makes the profile
- *   before there are workers. Everything stands in work_span.c.
+ * Threads: strand*.c and job.c call the hooks, on the pool's only worker; fork_mode.c makes the
+ * profile before there are workers. Everything stands in work_span.c.
  */
 #ifndef DAEMON_CORE_WORK_SPAN_H
 #define DAEMON_CORE_WORK_SPAN_H

@@ -12,9 +12,8 @@
  *   task_failure.c   a task fails its job
  *   self_steal.c    the modes that check: what a worker steals from itself is kept back
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   These files, on workers. What others call is in slow_path.h, and what tasks call in
- *   forkd/frame.h.
+ * Threads: these files, on workers. What others call is in slow_path.h, and what tasks call in
+ * forkd/frame.h.
  *
  * WHO OWNS WHAT
  *   O1. A frame has one holder at a time: the strand that runs it; the deque it stands in; the

@@ -2,14 +2,12 @@
 /*
  * frame_alloc.c - temporary memory for tasks: FK_ALLOC and FK_FREE
  *
- * WHAT IT IS
- *   Memory on the worker's segmented stack, behind the frame of the task that asks for it. Each
- *   allocation is followed by a struct alloc_block, which ends at frame->top and says where the
- *   frame ended before it; so the newest one is found from the frame alone, by whichever worker
- *   runs it.
+ * Memory on the worker's segmented stack, behind the frame of the task that asks for it. Each
+ * allocation is followed by a struct alloc_block, which ends at frame->top and says where the frame
+ * ended before it; so the newest one is found from the frame alone, by whichever worker runs it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tasks, on the worker that runs them, in the resumed clone; slow_path.c when a frame ends.
+ * Threads: tasks, on the worker that runs them, in the resumed clone; slow_path.c when a frame
+ * ends.
  *
  * INVARIANTS
  *   I1. Both stand where no fork is outstanding and no child runs: then the frame is on the top of

@@ -2,15 +2,13 @@
 /*
  * ownership.c - frames, entries and stacks change hands
  *
- * WHAT IT IS
- *   The steps by which a worker gets a stack to run on, hands it to a frame and takes it over, sets
- *   the running frame aside, takes one up that was stolen or set aside, sends one to another
- *   worker, and gets its own entries back. engine_internal.h has the invariants, O1 to O4.
+ * The steps by which a worker gets a stack to run on, hands it to a frame and takes it over, sets
+ * the running frame aside, takes one up that was stolen or set aside, sends one to another worker,
+ * and gets its own entries back. engine_internal.h has the invariants, O1 to O4.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker that owns the deque, and the stack if it has one: from the other parts of strand
- *   and from frame_alloc.c; between two strands from work_search.c and preempt_switch.c. Its
- *   signal handler calls strand_push(), too.
+ * Threads: the worker that owns the deque, and the stack if it has one: from the other parts of
+ * strand and from frame_alloc.c; between two strands from work_search.c and preempt_switch.c. Its
+ * signal handler calls strand_push(), too.
  */
 #include "daemon/engine/engine_internal.h"
 

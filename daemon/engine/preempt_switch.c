@@ -2,21 +2,18 @@
 /*
  * preempt_switch.c - jobs that wait below another one in a deque take turns with it
  *
- * WHAT IT IS
- *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
- *   newest entry of the deque, and what runs first runs above it. A job whose child went to another
- *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a
- *   machine with no idle thief. So the worker has an alarm (slice_timer.h): it is summoned, and at
- *   the next fork it asks who is further behind (fair_queue.c), and when that may change. If it is
- *   one that waits, the running frame is set aside, and the other one's entries are moved to the
- *   newest end:
+ * A worker whose job makes way for a better claim sets the running frame aside: it becomes the
+ * newest entry of the deque, and what runs first runs above it. A job whose child went to another
+ * worker waits so, too. If what runs does not end, the job below would wait for ever, on a machine
+ * with no idle thief. So the worker has an alarm (slice_timer.h): it is summoned, and at the next
+ * fork it asks who is further behind (fair_queue.c), and when that may change. If it is one that
+ * waits, the running frame is set aside, and the other one's entries are moved to the newest end:
  *
- *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
- *	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)
+ * 	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
+ * 	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker whose deque it is, between two strands. abort.c and slice_signal.c read
- *   preempted.n.
+ * Threads: the worker whose deque it is, between two strands. abort.c and slice_signal.c read
+ * preempted.n.
  *
  * INVARIANTS
  *   I1. Only private entries are moved: all that is public is taken back first, and published again

@@ -2,16 +2,14 @@
 /*
  * promote.c - fresh frames become frames that others can go on with
  *
- * WHAT IT IS
- *   Of a fresh frame nothing is in memory but its site (forkd/task.h, THE FAST PATH). When the
- *   paths are to part, the chain of them is walked from the base (O4) up: each header is filled in
- *   from what NAME__describe tells of the child, and who has forked gets its entry in the deque,
- *   still private.
+ * Of a fresh frame nothing is in memory but its site (forkd/task.h, THE FAST PATH). When the paths
+ * are to part, the chain of them is walked from the base (O4) up: each header is filled in from
+ * what NAME__describe tells of the child, and who has forked gets its entry in the deque, still
+ * private.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   A worker whose C activations end here: a frame does not fit where it should stand, or goes on
- *   in the loop (worker_thread.c). Its signal handler, while they live on (safepoint.c); so
- *   the same frames may be walked once more, which FK_PARTED tells.
+ * Threads: a worker whose C activations end here: a frame does not fit where it should stand, or
+ * goes on in the loop (worker_thread.c). Its signal handler, while they live on (safepoint.c); so
+ * the same frames may be walked once more, which FK_PARTED tells.
  */
 #include "daemon/engine/engine_internal.h"
 

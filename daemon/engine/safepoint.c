@@ -2,15 +2,13 @@
 /*
  * safepoint.c - others ask: entries become public, the running frame makes way
  *
- * WHAT IT IS
- *   Who wants something of a busy worker lowers its limit (worker_ask()), and the worker comes here
- *   at its next fork or frame: it takes the request, publishes, and sets its frame aside if there
- *   is mail or somebody has a better claim. One that sits in a leaf comes to none, and gets a
- *   signal (work_search.c, ASKING).
+ * Who wants something of a busy worker lowers its limit (worker_ask()), and the worker comes here
+ * at its next fork or frame: it takes the request, publishes, and sets its frame aside if there is
+ * mail or somebody has a better claim. One that sits in a leaf comes to none, and gets a signal
+ * (work_search.c, ASKING).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker that was asked: tasks, the other parts of strand, and the handler of WORKER_SIGNAL
- *   (strand_publish_from_signal()).
+ * Threads: the worker that was asked: tasks, the other parts of strand, and the handler of
+ * WORKER_SIGNAL (strand_publish_from_signal()).
  *
  * EXPOSING WORK UNDER A RUNNING LEAF
  *   strand_publish_from_signal() runs in a signal handler on the worker's thread, so it needs no

@@ -2,20 +2,17 @@
 /*
  * self_steal.c - the modes that check: what a worker steals from itself is kept back
  *
- * WHAT IT IS
- *   Nothing here runs unless pool_set_fork_mode() has said so:
+ * Nothing here runs unless pool_set_fork_mode() has said so:
  *
- *   force_steals: limit stays 0; each fork is published, and taken off the deque by its own worker
- *   (strand_force()), which goes on with it as a thief when the child has ended.
- *   late_children: the same, and the worker goes on with it at once; a forked child that gets a
- *   frame is set aside first, as if it had moved (strand_delay()).
- *   shaken: some forks are treated as with force_steals, by chance; schedule_fuzz.c disturbs
- *   besides. profile: as force_steals, on one worker; STRAND_PROFILE stands wherever a task's code
- *   begins or ends (work_span.c).
- *   None does more than thieves, movers and askers do, in another order or more often.
+ * force_steals: limit stays 0; each fork is published, and taken off the deque by its own worker
+ * (strand_force()), which goes on with it as a thief when the child has ended. late_children: the
+ * same, and the worker goes on with it at once; a forked child that gets a frame is set aside
+ * first, as if it had moved (strand_delay()). shaken: some forks are treated as with force_steals,
+ * by chance; schedule_fuzz.c disturbs besides. profile: as force_steals, on one worker;
+ * STRAND_PROFILE stands wherever a task's code begins or ends (work_span.c). None does more than
+ * thieves, movers and askers do, in another order or more often.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker that keeps it: at a fork, at a child's first frame, between two strands.
+ * Threads: the worker that keeps it: at a fork, at a child's first frame, between two strands.
  *
  * INVARIANTS
  *   I1. worker->forced is the worker's alone, newest last; an entry there is in no deque any more.

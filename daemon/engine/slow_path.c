@@ -2,40 +2,37 @@
 /*
  * slow_path.c - what happens when the fast path of a task ends
  *
- * WHAT IT IS
- *   The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
- *   task.
- *   engine_internal.h says which file has the rest of it, and who owns what (O1 to O4).
+ * The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
+ * task. engine_internal.h says which file has the rest of it, and who owns what (O1 to O4).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers only.
+ * Threads: workers only.
  *
  * ALL THE CASES, when a child C of P has ended on worker W (E = W's deque has entries)
  *
- *	C ran as         C was    E / reclaim    what happens
- *	---------------- -------- -------------- -------------------------------------------------
- *	1 nested, fresh P forked  not parted     P goes on in the same C activation
- *	2 nested, fresh P called  not looked at  P goes on in the same C activation
- *	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
- *	4 nested, P resumed  forked  private     P goes on in the same C activation
- *	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
- *	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
- *	                                         joins - 1; the last child takes P over, else none
- *	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
- *	8 resumed        forked   taken back     the same
- *	9 resumed        forked   lost           as 6
- *	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
- *	11 resumed       of root  -              the root frame is resumed: the job ends
- *	and when P comes to its join
- *	12 fresh         -        -              nothing to do, nothing is compiled
- *	13 resumed       steals 0 -              one branch
- *	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
- *	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
- *	and when the job of P has failed
- *	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
- *	                                         and 15 do, gives back what P holds, and ends P as
- *	                                         7 to 11
- *	17 P has private ancestors of the job    the same with the oldest of them at once
+ * 	C ran as         C was    E / reclaim    what happens
+ * 	---------------- -------- -------------- -------------------------------------------------
+ * 	1 nested, fresh P forked  not parted     P goes on in the same C activation
+ * 	2 nested, fresh P called  not looked at  P goes on in the same C activation
+ * 	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
+ * 	4 nested, P resumed  forked  private     P goes on in the same C activation
+ * 	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
+ * 	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
+ * 	                                         joins - 1; the last child takes P over, else none
+ * 	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
+ * 	8 resumed        forked   taken back     the same
+ * 	9 resumed        forked   lost           as 6
+ * 	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
+ * 	11 resumed       of root  -              the root frame is resumed: the job ends
+ * 	and when P comes to its join
+ * 	12 fresh         -        -              nothing to do, nothing is compiled
+ * 	13 resumed       steals 0 -              one branch
+ * 	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
+ * 	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
+ * 	and when the job of P has failed
+ * 	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ * 	                                         and 15 do, gives back what P holds, and ends P as
+ * 	                                         7 to 11
+ * 	17 P has private ancestors of the job    the same with the oldest of them at once
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
  *   exposed, moved, unwound), and tests/unit/engine/check_slow_path.c drives each.

@@ -2,9 +2,8 @@
 /*
  * slow_path.h - running strands: the slow paths of tasks
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The rest of the pool, on the worker concerned. engine_internal.h says what is in which file,
- *   and who owns what.
+ * Threads: the rest of the pool, on the worker concerned. engine_internal.h says what is in which
+ * file, and who owns what.
  */
 #ifndef DAEMON_ENGINE_SLOW_PATH_H
 #define DAEMON_ENGINE_SLOW_PATH_H

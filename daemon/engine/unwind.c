@@ -2,14 +2,12 @@
 /*
  * unwind.c - jobs that fail, and how they wind down (rows 16 and 17 of slow_path.c)
  *
- * WHAT IT IS
- *   Once a job has a verdict (job_abort.h) the loop resumes none of its frames. A frame that would
- *   go on ends here, as if its body had: after its stolen children, and when it has given back what
- *   it holds (FK_UNWIND). While the worker runs no task that has such a block, all private
- *   ancestors of the frame go at once.
+ * Once a job has a verdict (job_abort.h) the loop resumes none of its frames. A frame that would go
+ * on ends here, as if its body had: after its stolen children, and when it has given back what it
+ * holds (FK_UNWIND). While the worker runs no task that has such a block, all private ancestors of
+ * the frame go at once.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers: strand_run(), in place of resuming a frame.
+ * Threads: workers: strand_run(), in place of resuming a frame.
  */
 #include "daemon/engine/engine_internal.h"
 

@@ -2,28 +2,25 @@
 /*
  * blocking_section.c - sections of fibers in which calls may block
  *
- * WHAT IT IS
- *   Not all calls can be made so that a fiber waits for them and its worker does not. Around one
- *   that cannot, the fiber leaves its worker, and goes on on a thread that may sleep as long as it
- *   likes, a side thread. The worker has its core at once for what else there is, so there is one
- *   worker on each core as before, and nothing that workers agree upon (shm/wake.h, lazy_policy.h)
- *   knows of this. At the end of the section the fiber goes back, through the inbox of a worker, as
- *   one that has waited.
+ * Not all calls can be made so that a fiber waits for them and its worker does not. Around one that
+ * cannot, the fiber leaves its worker, and goes on on a thread that may sleep as long as it likes,
+ * a side thread. The worker has its core at once for what else there is, so there is one worker on
+ * each core as before, and nothing that workers agree upon (shm/wake.h, lazy_policy.h) knows of
+ * this. At the end of the section the fiber goes back, through the inbox of a worker, as one that
+ * has waited.
  *
- *	worker		begin --(registers, switch)--> loop: queue --> next
- *	side thread	   take from the queue, switch --> section --> end --(switch)--> loop
- *	worker		   <-- inbox ----------------------------------------------------'
+ * 	worker		begin --(registers, switch)--> loop: queue --> next
+ * 	side thread	   take from the queue, switch --> section --> end --(switch)--> loop
+ * 	worker		   <-- inbox ----------------------------------------------------'
  *
- *   Side threads are made when a section begins and none is free, up to the option blocking-max;
- *   then a fiber waits in the queue for its turn, parked as any other. They stay until the pool
- *   ends: one that has nothing to do costs its kernel stack and two pages. They may run on all
- *   CPUs of the pool, beside its workers: a section is for calls that sleep.
+ * Side threads are made when a section begins and none is free, up to the option blocking-max; then
+ * a fiber waits in the queue for its turn, parked as any other. They stay until the pool ends: one
+ * that has nothing to do costs its kernel stack and two pages. They may run on all CPUs of the
+ * pool, beside its workers: a section is for calls that sleep.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fk_rt_fiber_block_begin(), fk_rt_fiber_block_end(): fibers. fiber_block(): the loop of a
- *   worker. fiber_blocks_cancel(): any thread of the pool. fiber_on_side(): any.
- *   fiber_sides_init(), fiber_sides_fini(): the pool's main thread, before there are
- *   workers and when they have ended.
+ * Threads: fk_rt_fiber_block_begin(), fk_rt_fiber_block_end(): fibers. fiber_block(): the loop of a
+ * worker. fiber_blocks_cancel(): any thread of the pool. fiber_on_side(): any. fiber_sides_init(),
+ * fiber_sides_fini(): the pool's main thread, before there are workers and when they have ended.
  *
  * INVARIANTS
  *   I1. As I1 of fiber.c: the loop of the worker puts a fiber into the queue when the fiber has

@@ -2,9 +2,8 @@
 /*
  * create.c - the record of a fiber, and its stack
  *
- * WHAT IT IS
- *   A fiber stands at the high end of its own stack. One that shares a stack stands in a block, and
- *   gets the stack when it begins.
+ * A fiber stands at the high end of its own stack. One that shares a stack stands in a block, and
+ * gets the stack when it begins.
  */
 #include "daemon/fiber/create.h"
 

@@ -2,14 +2,12 @@
 /*
  * fiber.c - a fiber's life: switched to, leaves its stack, ends
  *
- * WHAT IT IS
- *   A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
- *   function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set
- *   aside and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the
- *   code that does so with frames. It has no parent: the loop does not unwind it.
+ * A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
+ * function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set aside
+ * and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the code
+ * that does so with frames. It has no parent: the loop does not unwind it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers: fiber_resume() from the loop, fk_rt_*() from fibers.
+ * Threads: workers: fiber_resume() from the loop, fk_rt_*() from fibers.
  *
  * WHERE A FIBER RUNS
  *   On top of the worker's loop, which it comes back to whatever it does: it says what is to be
@@ -22,10 +20,10 @@
  *
  *   In a section that may block (blocking_section.c) it runs on a thread that is no worker.
  *
- *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
- *	 ^              |  <-------------switch-----------------'
- *	 |              v
- *	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
+ * 	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
+ * 	 ^              |  <-------------switch-----------------'
+ * 	 |              v
+ * 	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
  *
  * INVARIANTS
  *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a

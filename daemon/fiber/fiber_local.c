@@ -2,9 +2,8 @@
 /*
  * fiber_local.c - data of a fiber's own
  *
- * WHAT IT IS
- *   A key gets its index when it is used first, for the life of the pool: modules stay loaded. What
- *   is to be called at a fiber's end stands in one table.
+ * A key gets its index when it is used first, for the life of the pool: modules stay loaded. What
+ * is to be called at a fiber's end stands in one table.
  */
 #include "daemon/fiber/fiber_local.h"
 

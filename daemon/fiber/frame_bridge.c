@@ -2,11 +2,10 @@
 /*
  * frame_bridge.c - fibers run frames
  *
- * WHAT IT IS
- *   A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
- *   first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
- *   ended, by a C return or because the loop resumes the bridge, on whatever worker, the
- *   fiber goes on there.
+ * A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
+ * first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
+ * ended, by a C return or because the loop resumes the bridge, on whatever worker, the fiber goes
+ * on there.
  */
 #include "daemon/fiber/frame_bridge.h"
 

@@ -2,22 +2,19 @@
 /*
  * io.c - fibers read, write, accept and poll, and hold no worker meanwhile
  *
- * WHAT IT IS
- *   A fiber tries what it wants by a call that does not wait. What cannot be done at once is left
- *   to the poller (io_poller.h), and the fiber parks until that has done it. A descriptor for which
- *   the kernel does not wait because it is O_NONBLOCK is polled, and tried again.
- *   Who has to wait each time need not try each time, for the ring tries first, too, and a call is
- *   among the most expensive things here: the more tries of a fiber were in vain, one after the
- *   other, the more of the same kind that it does next is left to the poller at once, 7 of 8 at
- *   most.
+ * A fiber tries what it wants by a call that does not wait. What cannot be done at once is left to
+ * the poller (io_poller.h), and the fiber parks until that has done it. A descriptor for which the
+ * kernel does not wait because it is O_NONBLOCK is polled, and tried again. Who has to wait each
+ * time need not try each time, for the ring tries first, too, and a call is among the most
+ * expensive things here: the more tries of a fiber were in vain, one after the other, the more of
+ * the same kind that it does next is left to the poller at once, 7 of 8 at most.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Fibers: fk_rt_fiber_io(). fiber_io_end(): who ends a job, and the dispatcher for one whose time
- *   has come. fiber_io_done(): the poller's thread.
+ * Threads: fibers: fk_rt_fiber_io(). fiber_io_end(): who ends a job, and the dispatcher for one
+ * whose time has come. fiber_io_done(): the poller's thread.
  *
- *	fiber	begin park (held); op --> poller; into the list of its shard; timer; leave
- *	poller	op has completed, and so has its cancel, if there is one: wake
- *	cancel, deadline	--> fiber_io_end(): the poller cancels op, and nothing else
+ * 	fiber	begin park (held); op --> poller; into the list of its shard; timer; leave
+ * 	poller	op has completed, and so has its cancel, if there is one: wake
+ * 	cancel, deadline	--> fiber_io_end(): the poller cancels op, and nothing else
  *
  * INVARIANTS
  *   I1. While an operation is under way the kernel has the fiber's buffer, so nothing wakes the

@@ -2,15 +2,14 @@
 /*
  * io_poller.c - input and output that is waited for, all of a pool's in one place
  *
- * WHAT IT IS
- *   The ring belongs to the poller's thread: it alone submits, and takes what has completed. Others
- *   leave notes in a list, and ring a bell if the thread sleeps. A note is an operation that is to
- *   begin, or the same one that is to end early: the address of it, with the lowest bit set for the
- *   latter.
+ * The ring belongs to the poller's thread: it alone submits, and takes what has completed. Others
+ * leave notes in a list, and ring a bell if the thread sleeps. A note is an operation that is to
+ * begin, or the same one that is to end early: the address of it, with the lowest bit set for the
+ * latter.
  *
- *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
- *	poller		take all notes --> ring; announce sleep, fence, look again; sleep
- *			<-- completions: result, count down; those at 0 --> done()
+ * 	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
+ * 	poller		take all notes --> ring; announce sleep, fence, look again; sleep
+ * 			<-- completions: result, count down; those at 0 --> done()
  *
  * HOW THE THREAD SLEEPS
  *   The ring's memory is mapped, so a stray write of a task can change it. io_uring_enter(2) must
@@ -18,11 +17,11 @@
  *   the kernel looks for them for ever, and no signal ends that, SIGKILL included. The thread
  *   sleeps in futex_waitv(2) instead, which reads no memory but the words that it compares:
  *
- *	word		other threads change it, and wake the thread (shm/wake.h)
- *	tail of the completions, flags of the ring
- *			the kernel changes them when an operation completes, on this thread. For
- *			that it interrupts the sleep, which begins again, and compares again: no
- *			completion is lost between the look and the sleep.
+ * 	word		other threads change it, and wake the thread (shm/wake.h)
+ * 	tail of the completions, flags of the ring
+ * 			the kernel changes them when an operation completes, on this thread. For
+ * 			that it interrupts the sleep, which begins again, and compares again: no
+ * 			completion is lost between the look and the sleep.
  *
  *   What a thread of the kernel completes, such as a read from a disk, changes the tail without an
  *   interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is always

@@ -2,14 +2,12 @@
 /*
  * io_poller.h - input and output that is waited for, all of a pool's in one place
  *
- * WHAT IT IS
- *   One io_uring, and one thread that waits for it. Whoever is to read, write, accept or poll
- *   describes that in a poller_op, hands it over, and is told when it has been done. What the
- *   thread has at a time it gives to the kernel by one system call, and takes all that is done.
+ * One io_uring, and one thread that waits for it. Whoever is to read, write, accept or poll
+ * describes that in a poller_op, hands it over, and is told when it has been done. What the thread
+ * has at a time it gives to the kernel by one system call, and takes all that is done.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   poller_start(), poller_stop(): the pool's main thread, before there are workers and after.
- *   poller_begin(), poller_end(): any thread. done(): the poller's.
+ * Threads: poller_start(), poller_stop(): the pool's main thread, before there are workers and
+ * after. poller_begin(), poller_end(): any thread. done(): the poller's.
  */
 #ifndef DAEMON_FIBER_IO_POLLER_H
 #define DAEMON_FIBER_IO_POLLER_H

@@ -2,49 +2,46 @@
 /*
  * park_word.h - how a fiber parks, and is woken once
  *
- * WHAT IT IS
- *   One word for each fiber, and the steps of those who have to do with it: the fiber itself, the
- *   loop of the worker that it ran on, and wakers: who counts a counter down
- *   (daemon/fiber/wait_counter.h), a timer, who polls for I/O, who cancels. Nothing here knows a
- *   stack or a queue: "runnable" is what the caller is told to make it. A frame that waits may have
- *   such a word as well. The race that this is about, of which every runtime with stacks of its own
- *   has to tell (Ramesh and Chowdhury's M:N runtime of fibers among them): whoever is visible as
- *   parked is resumed at once by another worker, so it must not be visible before it has left its
- *   stack, and its registers are saved; and who ends must neither free its stack nor wake who will
- *   free it, as long as it runs there. So both are done by the loop, on the other side of the
- *   switch.
+ * One word for each fiber, and the steps of those who have to do with it: the fiber itself, the
+ * loop of the worker that it ran on, and wakers: who counts a counter down
+ * (daemon/fiber/wait_counter.h), a timer, who polls for I/O, who cancels. Nothing here knows a
+ * stack or a queue: "runnable" is what the caller is told to make it. A frame that waits may have
+ * such a word as well. The race that this is about, of which every runtime with stacks of its own
+ * has to tell (Ramesh and Chowdhury's M:N runtime of fibers among them): whoever is visible as
+ * parked is resumed at once by another worker, so it must not be visible before it has left its
+ * stack, and its registers are saved; and who ends must neither free its stack nor wake who will
+ * free it, as long as it runs there. So both are done by the loop, on the other side of the switch.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
- *   fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own
- *   stack. fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel(),
- *   fiber_park_holds(): any thread of the pool. fiber_park_init(): the maker of the fiber.
+ * Threads: fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
+ * fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own stack.
+ * fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel(),
+ * fiber_park_holds(): any thread of the pool. fiber_park_init(): the maker of the fiber.
  *
  * THE WORD
  *   { generation:48, reason:8, flags:8 }. The generation counts parks. The flags of a park:
- *	CLAIMED  a waker has won, and reason says why; all others lose
- *	DONE     that waker has delivered: what it had to write for the fiber is written
- *	LEFT     the fiber has left its stack
- *	HELD     whoever cancels does not wake it (a fiber that waits for what uses its stack)
+ * 	CLAIMED  a waker has won, and reason says why; all others lose
+ * 	DONE     that waker has delivered: what it had to write for the fiber is written
+ * 	LEFT     the fiber has left its stack
+ * 	HELD     whoever cancels does not wake it (a fiber that waits for what uses its stack)
  *   and one of the fiber: CANCELLED, which stays. All of the first three: OUT, the park is over,
  *   the fiber runs or is to run. So it is from its first day on, and while it yields or ends: these
  *   need no step here, the loop makes it runnable, or ends it, after the switch.
  *
- *	fiber   OUT --begin--> going: generation + 1, no flag --(registers, switch)-->
- *	loop        --left---> LEFT: parked; or LEFT|CLAIMED|DONE: OUT, the loop makes it runnable
- *	waker       --claim--> CLAIMED --deliver--> DONE: if LEFT was there: OUT, the waker makes it
- *			       runnable; else the loop will. wake: both in one step
+ * 	fiber   OUT --begin--> going: generation + 1, no flag --(registers, switch)-->
+ * 	loop        --left---> LEFT: parked; or LEFT|CLAIMED|DONE: OUT, the loop makes it runnable
+ * 	waker       --claim--> CLAIMED --deliver--> DONE: if LEFT was there: OUT, the waker makes it
+ * 			       runnable; else the loop will. wake: both in one step
  *
  *   Between claim and deliver the waker may write where the fiber will read, also on its stack: a
  *   result, a node. Without a claim it touches nothing but the word.
  *
  * THE FIBER'S WAY
- *	generation = fiber_park_begin(park, held);	0: it is cancelled, and does not park
- *	tell { park, generation } to the counter, the timer, the ring; if one of them says that
- *	there is nothing to wait for: fiber_park_stay(), and where that is true, no switch
- *	switch to the loop;				the loop: if (fiber_park_left(park)) push
- *	fiber_park_reason(park);			resumed: who has won
- *	take back what was told to the others: the node off its counter, the timer out of its heap
+ * 	generation = fiber_park_begin(park, held);	0: it is cancelled, and does not park
+ * 	tell { park, generation } to the counter, the timer, the ring; if one of them says that
+ * 	there is nothing to wait for: fiber_park_stay(), and where that is true, no switch
+ * 	switch to the loop;				the loop: if (fiber_park_left(park)) push
+ * 	fiber_park_reason(park);			resumed: who has won
+ * 	take back what was told to the others: the node off its counter, the timer out of its heap
  *   A timer that is on its way by then holds { park, generation } as two values, wakes, is told
  *   that it lost, and has left nothing behind.
  *

@@ -2,10 +2,9 @@
 /*
  * ready.c - a fiber that is to go on gets to a worker
  *
- * WHAT IT IS
- *   A fiber that was woken goes into the deque of the worker that has woken it, if that runs a
- *   fiber or no frame. Else it goes into the inbox of a worker: code of frames owns the newest
- *   entry of the deque, and other threads have no deque.
+ * A fiber that was woken goes into the deque of the worker that has woken it, if that runs a fiber
+ * or no frame. Else it goes into the inbox of a worker: code of frames owns the newest entry of the
+ * deque, and other threads have no deque.
  */
 #include "daemon/fiber/ready.h"
 

@@ -2,11 +2,10 @@
 /*
  * scope.c - scopes of fibers: how they begin, and how they end
  *
- * WHAT IT IS
- *   The root fiber of a scope is run by a frame, the front, which is set aside until the scope's
- *   last fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends
- *   jobs (job.c) knows nothing of fibers. Scopes that live stand in lists by their job's row,
- *   their fibers that wait in lists of theirs (parked.c): there cancel.c finds them.
+ * The root fiber of a scope is run by a frame, the front, which is set aside until the scope's last
+ * fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends jobs
+ * (job.c) knows nothing of fibers. Scopes that live stand in lists by their job's row, their fibers
+ * that wait in lists of theirs (parked.c): there cancel.c finds them.
  *
  * INVARIANTS
  *   I1. A scope is in the list of its row's bucket from before its first fiber runs until all have

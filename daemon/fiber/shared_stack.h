@@ -2,23 +2,22 @@
 /*
  * shared_stack.h - stacks that many fibers share: one runs there, the others' bytes are away
  *
- * WHAT IT IS
- *   A shared stack is a stack of FIBER_SHARED_STACK bytes, guarded, on which fibers of
- *   FK_STACK_SHARED run. There is one for each worker, its home. A fiber gets its shared stack when
- *   it begins, and comes back to it each time that it goes on, for what is on its stack has
- *   addresses. What it uses of the stack is copied out to a block of that size (slab.h) when
- *   another one needs the shared stack, and not before: a fiber that goes on where it was the last
- *   has its bytes there. So a fiber that waits costs its record and what is on its stack; while it
- *   runs it may use all of the shared stack.
+ * A shared stack is a stack of FIBER_SHARED_STACK bytes, guarded, on which fibers of
+ * FK_STACK_SHARED run. There is one for each worker, its home. A fiber gets its shared stack when
+ * it begins, and comes back to it each time that it goes on, for what is on its stack has
+ * addresses. What it uses of the stack is copied out to a block of that size (slab.h) when another
+ * one needs the shared stack, and not before: a fiber that goes on where it was the last has its
+ * bytes there. So a fiber that waits costs its record and what is on its stack; while it runs it
+ * may use all of the shared stack.
  *
- *	shared stack		fibers of it, all in the hands of its holder
- *	| bytes of F  |	  resident F: runs, or was the last that ran
- *	|             |	  G: bytes in G->copy.room, waits
- *	|             |	  H: the same, and is in the holder's inbox: goes on next
- *	'-------------'	  guard
+ * 	shared stack		fibers of it, all in the hands of its holder
+ * 	| bytes of F  |	  resident F: runs, or was the last that ran
+ * 	|             |	  G: bytes in G->copy.room, waits
+ * 	|             |	  H: the same, and is in the holder's inbox: goes on next
+ * 	'-------------'	  guard
  *
- *	F leaves --> shared_stack_keep(): there is room for its bytes, or it goes straight back
- *	G goes on --> shared_stack_take(): here; shared_stack_enter(): F's bytes out, G's bytes in
+ * 	F leaves --> shared_stack_keep(): there is room for its bytes, or it goes straight back
+ * 	G goes on --> shared_stack_take(): here; shared_stack_enter(): F's bytes out, G's bytes in
  *
  * WHO RUNS THEM
  *   A shared stack has one holder, the only worker that runs its fibers. That is its home, unless
@@ -27,8 +26,7 @@
  *   any other, and is stolen. One that has begun may get into a deque, too, where it is set aside
  *   for a better claim (strand_safepoint()); a thief that takes it there sends it to the holder.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers, in the loop, and shared_stacks_ready() from fibers that spawn.
+ * Threads: workers, in the loop, and shared_stacks_ready() from fibers that spawn.
  *
  * INVARIANTS
  *   I1. Only the holder changes `holder`, in its loop, while no fiber runs on the shared stack; and

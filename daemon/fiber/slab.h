@@ -2,18 +2,15 @@
 /*
  * slab.h - memory for what fibers leave behind: records, and copies of their stacks
  *
- * WHAT IT IS
- *   Blocks of a multiple of 64 bytes, with nothing between them and nothing in front: of a million
- *   parked fibers each byte is paid for a million times. They are cut out of slabs of 256 KiB, each
- *   of blocks of one size; up to 4 KiB there is a size for every 64 bytes, above that eight for
- *   each power of two. The slabs come out of one mapping that is reserved at the beginning, and one
- *   in which nobody has a block any more gives its pages back.
- *   A worker's blocks are in slabs of their own, so that their pages are on its node, and workers
- *   do not wait for each other's locks.
+ * Blocks of a multiple of 64 bytes, with nothing between them and nothing in front: of a million
+ * parked fibers each byte is paid for a million times. They are cut out of slabs of 256 KiB, each
+ * of blocks of one size; up to 4 KiB there is a size for every 64 bytes, above that eight for each
+ * power of two. The slabs come out of one mapping that is reserved at the beginning, and one in
+ * which nobody has a block any more gives its pages back. A worker's blocks are in slabs of their
+ * own, so that their pages are on its node, and workers do not wait for each other's locks.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fiber_memory_init() and fiber_memory_fini(): one thread, before and after all others. The rest:
- *   any thread of the pool.
+ * Threads: fiber_memory_init() and fiber_memory_fini(): one thread, before and after all others.
+ * The rest: any thread of the pool.
  *
  * INVARIANTS
  *   I1. A slab is in one of three places: used by a shard, all of whose blocks are of one size; in

@@ -2,9 +2,8 @@
 /*
  * spawn.c - fibers begin: those that a fiber spawns, and the root of a scope
  *
- * WHAT IT IS
- *   A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker. It
- *   goes on when the last fiber of the scope has ended.
+ * A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker. It
+ * goes on when the last fiber of the scope has ended.
  */
 #include <errno.h>
 

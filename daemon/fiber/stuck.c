@@ -2,25 +2,21 @@
 /*
  * stuck.c - fibers that wait for each other's end
  *
- * WHAT IT IS
- *   A wait that is cut short continues until the others have ended, because they may use what
- *   is on the waiting fiber's stack. Fibers that wait for each other's end would do so for
- *   ever. A fiber that begins such a wait has the dispatcher look, and the dispatcher looks
- *   again until there is no such wait. A scope is stuck if all of its fibers are in such
- *   waits. Then some of these waits end with -ECANCELED: of the fibers whose counter is not on
- *   their own stack those that are deepest in the tree of spawns.
- *   No fiber that is left uses a stack that goes, if what is on the stack of a fiber, a counter
- *   too, is used by that fiber and its descendants alone: forkd-fibers(7) demands it.
- *   Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
- *   deeper than those that are parted: the deepest of all would wait for a counter on its own
- *   stack. That counts a fiber that has not ended, and which the owner or a descendant has
- *   spawned: a deeper one. So in each stuck scope there is a fiber to part. Then the others'
- *   waits end as usual, or the next look finds those that are the deepest now.
- *   A look compares two: no such wait began or ended between them, and none during the second.
- *   A body that waits again each time keeps its scope stuck: after hang-limit the pool ends,
- *   with this job to blame.
- *   Where the job has several scopes, one may wait for fibers of another: it counts as stuck
- *   after hang-limit.
+ * A wait that is cut short continues until the others have ended, because they may use what is on
+ * the waiting fiber's stack. Fibers that wait for each other's end would do so for ever. A fiber
+ * that begins such a wait has the dispatcher look, and the dispatcher looks again until there is no
+ * such wait. A scope is stuck if all of its fibers are in such waits. Then some of these waits end
+ * with -ECANCELED: of the fibers whose counter is not on their own stack those that are deepest in
+ * the tree of spawns. No fiber that is left uses a stack that goes, if what is on the stack of a
+ * fiber, a counter too, is used by that fiber and its descendants alone: forkd-fibers(7) demands
+ * it. Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
+ * deeper than those that are parted: the deepest of all would wait for a counter on its own stack.
+ * That counts a fiber that has not ended, and which the owner or a descendant has spawned: a deeper
+ * one. So in each stuck scope there is a fiber to part. Then the others' waits end as usual, or the
+ * next look finds those that are the deepest now. A look compares two: no such wait began or ended
+ * between them, and none during the second. A body that waits again each time keeps its scope
+ * stuck: after hang-limit the pool ends, with this job to blame. Where the job has several scopes,
+ * one may wait for fibers of another: it counts as stuck after hang-limit.
  */
 #include "daemon/fiber/stuck.h"
 

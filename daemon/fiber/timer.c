@@ -2,12 +2,11 @@
 /*
  * timer.c - fibers wait for a time
  *
- * WHAT IT IS
- *   The dispatcher looks at the heaps (timer_heap.c) each time that it comes by, and sleeps no
- *   longer than until the first of them (fibers_check()): it sleeps until a time anyhow, so no
- *   thread and no timer of the kernel's is added.
- *   A fiber does not go on before its time, unless it is woken for something else. How much later
- *   it does is up to the dispatcher, which slows down if there is too much for it.
+ * The dispatcher looks at the heaps (timer_heap.c) each time that it comes by, and sleeps no longer
+ * than until the first of them (fibers_check()): it sleeps until a time anyhow, so no thread and no
+ * timer of the kernel's is added. A fiber does not go on before its time, unless it is woken for
+ * something else. How much later it does is up to the dispatcher, which slows down if there is too
+ * much for it.
  */
 #include "daemon/fiber/timer.h"
 

@@ -2,15 +2,14 @@
 /*
  * timer_heap.c - the timers of fibers that wait for a time
  *
- * WHAT IT IS
- *   A fiber that waits until some time has its timer in a heap, by the time at which it is to go
- *   on. A heap, because most of these timers come to nothing, as that of a wait that has its
- *   counter in time: to set one and to clear it costs a few steps in memory, and a call of the
- *   kernel only for one that becomes the first.
- *   One heap for each FIBER_SHARDS-th worker, so that workers do not wait for each other's locks.
+ * A fiber that waits until some time has its timer in a heap, by the time at which it is to go on.
+ * A heap, because most of these timers come to nothing, as that of a wait that has its counter in
+ * time: to set one and to clear it costs a few steps in memory, and a call of the kernel only for
+ * one that becomes the first. One heap for each FIBER_SHARDS-th worker, so that workers do not wait
+ * for each other's locks.
  *
- *	fiber		set --> [heap] ------------------------------> clear, goes on
- *	dispatcher		   '-- due: out of it, wake (deadline) --^
+ * 	fiber		set --> [heap] ------------------------------> clear, goes on
+ * 	dispatcher		   '-- due: out of it, wake (deadline) --^
  *
  * INVARIANTS
  *   I1. A timer is in a heap from when it is set until its fiber has cleared it, or the dispatcher

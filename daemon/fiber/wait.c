@@ -2,12 +2,11 @@
 /*
  * wait.c - fibers wait for counters
  *
- * WHAT IT IS
- *   A wait is announced on the fiber's park word (park_word.h); then the fiber's node goes into
- *   the counter's list (wait_counter.h), and its link into the list of those that a cancel looks
- *   for (parked.c); then it leaves its stack. All three stand in the fiber's own record, not on its
- *   stack, of which nobody needs a byte until the fiber goes on. The waker that wins the park word
- *   makes it go on (ready.c).
+ * A wait is announced on the fiber's park word (park_word.h); then the fiber's node goes into the
+ * counter's list (wait_counter.h), and its link into the list of those that a cancel looks for
+ * (parked.c); then it leaves its stack. All three stand in the fiber's own record, not on its
+ * stack, of which nobody needs a byte until the fiber goes on. The waker that wins the park word
+ * makes it go on (ready.c).
  *
  * INVARIANTS
  *   I1. What a fiber has put into lists it takes out of them itself, before its wait returns: a

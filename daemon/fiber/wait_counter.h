@@ -2,15 +2,13 @@
 /*
  * wait_counter.h - a counter that fibers wait on until it has come down to a value
  *
- * WHAT IT IS
- *   One word, and a list of those who wait. Who ends counts it down; each waiter says down to which
- *   value it waits. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame that
- *   has such a word; wait-for-counter is the one way to wait for others in Ramesh and Chowdhury's
- *   M:N runtime.
+ * One word, and a list of those who wait. Who ends counts it down; each waiter says down to which
+ * value it waits. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame that has
+ * such a word; wait-for-counter is the one way to wait for others in Ramesh and Chowdhury's M:N
+ * runtime.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fiber_counter_hook(), fiber_counter_unhook(): the waiter. The rest: any worker. A fiber that
- *   ends is counted down by the loop, after the switch: who waits for it may free its stack.
+ * Threads: fiber_counter_hook(), fiber_counter_unhook(): the waiter. The rest: any worker. A fiber
+ * that ends is counted down by the loop, after the switch: who waits for it may free its stack.
  *
  * THE WORD
  *   { generation:13, level:25, value:25, lock:1 }. level is 1 more than the highest value that
@@ -29,10 +27,10 @@
  *   it shares and is copied out of. The same holds for a counter.
  *   hooked: it is in the list. Who takes it off, or the waiter itself, stores 0 last.
  *
- *	waiter  hook --(parks)--> woken by the counter: its node is off, it touches neither
- *				  by another one, or it stayed: unhook, before its memory goes
- *	down    lock; for each that is to be woken: take off; claim: won: onto a list of its own;
- *		lost: hooked = 0; unlock with the new value; fiber_counter_next(): deliver each
+ * 	waiter  hook --(parks)--> woken by the counter: its node is off, it touches neither
+ * 				  by another one, or it stayed: unhook, before its memory goes
+ * 	down    lock; for each that is to be woken: take off; claim: won: onto a list of its own;
+ * 		lost: hooked = 0; unlock with the new value; fiber_counter_next(): deliver each
  *
  * INVARIANTS
  *   I1. Nobody sleeps through it. A node goes into the list only with the lock taken by a CAS on a
@@ -63,14 +61,14 @@
  *   All mistakes are told to who makes them, as a result that a task can be failed with, as long as
  *   the memory is a counter, freed or not; it is up to the runtime to have counters in memory that
  *   stays. None of them stops a worker or touches what is not a counter.
- *	wait, count or free after free		FIBER_COUNTER_STALE, by the generation, which comes
- *						again after 4096 uses of that memory
- *	free while others wait			they are woken, and FIBER_COUNTER_STALE is their
- *						node's outcome
- *	wait once more after it was reached	FIBER_COUNTER_REACHED at once: that is allowed
- *	two fibers wait for one counter		both are woken: that is allowed
- *	wait with a node that is hooked		FIBER_COUNTER_TWICE, the first wait goes on
- *	count below 0, or above the maximum	FIBER_COUNTER_RANGE, the value stays
+ * 	wait, count or free after free		FIBER_COUNTER_STALE, by the generation, which comes
+ * 						again after 4096 uses of that memory
+ * 	free while others wait			they are woken, and FIBER_COUNTER_STALE is their
+ * 						node's outcome
+ * 	wait once more after it was reached	FIBER_COUNTER_REACHED at once: that is allowed
+ * 	two fibers wait for one counter		both are woken: that is allowed
+ * 	wait with a node that is hooked		FIBER_COUNTER_TWICE, the first wait goes on
+ * 	count below 0, or above the maximum	FIBER_COUNTER_RANGE, the value stays
  *   Who waits for what it is itself to count down waits until its deadline, or is cancelled.
  *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.

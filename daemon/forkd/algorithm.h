@@ -2,38 +2,36 @@
 /*
  * forkd/algorithm.h - loops, folds, scans, sorts: tasks that need not be written
  *
- * WHAT IT IS
- *   Macros that stand at file scope like FK_TASK() and make an ordinary task of a type and of plain
- *   C functions:
+ * Macros that stand at file scope like FK_TASK() and make an ordinary task of a type and of plain C
+ * functions:
  *
- *	FK_FOR_EACH(NAME, type, function)	  void NAME(type *data, n, grain)
- *	FK_FOR_RANGE(NAME, function)		  void NAME(int64_t from, int64_t to, grain)
- *	FK_MAP(NAME, from, to, function)	  void NAME(const from *in, to *out, n, grain)
- *	FK_FOLD(NAME, type, acc, identity, step, combine)
- *						  acc NAME(const type *data, n, grain)
- *	FK_FOLD_RANGE(NAME, acc, identity, step, combine)
- *						  acc NAME(int64_t from, int64_t to, grain)
- *	FK_SCAN(NAME, type, acc, identity, step, combine)
- *	FK_SCAN_EXCLUSIVE(the same)		  acc NAME(const type *in, acc *out, n, grain)
- *	FK_SORT(NAME, type, less)		  void NAME(type *data, type *buffer, n, grain)
+ * 	FK_FOR_EACH(NAME, type, function)	  void NAME(type *data, n, grain)
+ * 	FK_FOR_RANGE(NAME, function)		  void NAME(int64_t from, int64_t to, grain)
+ * 	FK_MAP(NAME, from, to, function)	  void NAME(const from *in, to *out, n, grain)
+ * 	FK_FOLD(NAME, type, acc, identity, step, combine)
+ * 						  acc NAME(const type *data, n, grain)
+ * 	FK_FOLD_RANGE(NAME, acc, identity, step, combine)
+ * 						  acc NAME(int64_t from, int64_t to, grain)
+ * 	FK_SCAN(NAME, type, acc, identity, step, combine)
+ * 	FK_SCAN_EXCLUSIVE(the same)		  acc NAME(const type *in, acc *out, n, grain)
+ * 	FK_SORT(NAME, type, less)		  void NAME(type *data, type *buffer, n, grain)
  *
- *   The task that comes out is forked and called like any other, with n and grain of type size_t:
+ * The task that comes out is forked and called like any other, with n and grain of type size_t:
  *
- *	static double square(double sum, const double *x)
- *	{
- *		return sum + *x * *x;
- *	}
- *	FK_FOLD(squares, double, double, 0.0, square, fk_add_f64)
- *	...
- *		FK_CALL(norm, squares, self->data, self->n, 0);
+ * 	static double square(double sum, const double *x)
+ * 	{
+ * 		return sum + *x * *x;
+ * 	}
+ * 	FK_FOLD(squares, double, double, 0.0, square, fk_add_f64)
+ * 	...
+ * 		FK_CALL(norm, squares, self->data, self->n, 0);
  *
- *   The functions are compiled into the loop of a leaf, so none of them may fork, and all their
- *   local variables are their own. Elements come to them by pointer, what is accumulated comes and
- *   goes by value. A pointer is to the array itself: on a buffer that a client can change at any
- *   time (FK_EXPORT_CHANGING_BUFFERS) a function copies the element, once, before it looks at it
- *   twice.
+ * The functions are compiled into the loop of a leaf, so none of them may fork, and all their local
+ * variables are their own. Elements come to them by pointer, what is accumulated comes and goes by
+ * value. A pointer is to the array itself: on a buffer that a client can change at any time
+ * (FK_EXPORT_CHANGING_BUFFERS) a function copies the element, once, before it looks at it twice.
  *
- *   FK_INVOKE is a statement of a task's body: it runs several different tasks side by side.
+ * FK_INVOKE is a statement of a task's body: it runs several different tasks side by side.
  *
  * CONTEXT
  *   Each of these macros may have one argument more, the type of a context. The task then takes a
@@ -73,18 +71,18 @@
  *   buffer fail with -ENOMEM.
  *
  * COST (elements of constant cost; work and span in steps)
- *	for_each, map, fold	work O(n)	    span O(grain + log n)
- *	scan			work O(2 n)	    span O(grain + log n)
- *	sort			work O(n log n)	    span O(grain log grain + log^3 n)
+ * 	for_each, map, fold	work O(n)	    span O(grain + log n)
+ * 	scan			work O(2 n)	    span O(grain + log n)
+ * 	sort			work O(n log n)	    span O(grain log grain + log^3 n)
  *
  *   Nanoseconds an element with one worker on 10^6 numbers of 64 bits, with gcc 12 -O3:
  *
- *			plain loop	grain 0		grain 1
- *	for_each	0.14		0.16		4.3
- *	map		0.21		0.29		4.5
- *	fold (double)	0.81		0.79		4.4
- *	scan		0.36		0.50		20 to 30
- *	sort		90 (qsort)	33
+ * 			plain loop	grain 0		grain 1
+ * 	for_each	0.14		0.16		4.3
+ * 	map		0.21		0.29		4.5
+ * 	fold (double)	0.81		0.79		4.4
+ * 	scan		0.36		0.50		20 to 30
+ * 	sort		90 (qsort)	33
  *
  *   The tasks are not fine-grained ones (FK_FINE_TASK): how long a function takes is its author's
  *   business, and the grain makes up for the price of a fork.

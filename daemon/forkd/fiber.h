@@ -2,37 +2,36 @@
 /*
  * forkd/fiber.h - ordinary C functions as tasks: fibers
  *
- * WHAT IT IS
- *   What a module's author needs to run C functions on small stacks of their own, many to few, on
- *   the workers that run frames (forkd/task.h). A fiber may call whatever it likes, and wait in the
- *   midst of it; while it waits, its worker runs something else. A fiber costs some hundred times
- *   what a fork does, so it is for code that cannot be written as frames.
+ * What a module's author needs to run C functions on small stacks of their own, many to few, on the
+ * workers that run frames (forkd/task.h). A fiber may call whatever it likes, and wait in the midst
+ * of it; while it waits, its worker runs something else. A fiber costs some hundred times what a
+ * fork does, so it is for code that cannot be written as frames.
  *
- *	static void part(void *arg)
- *	{
- *		struct part *p = arg;
+ * 	static void part(void *arg)
+ * 	{
+ * 		struct part *p = arg;
  *
- *		p->sum = sum_of_file(p->name);
- *	}
+ * 		p->sum = sum_of_file(p->name);
+ * 	}
  *
- *	FK_FIBER_TASK(int64_t, total, (struct fk_buf, names))
- *	{
- *		struct fk_counter running = FK_COUNTER;
- *		struct part parts[PARTS];
+ * 	FK_FIBER_TASK(int64_t, total, (struct fk_buf, names))
+ * 	{
+ * 		struct fk_counter running = FK_COUNTER;
+ * 		struct part parts[PARTS];
  *
- *		... fk_fiber_spawn(part, &parts[i], &running); ...
- *		if (fk_counter_wait(&running, 0) < 0)
- *			return 0;
- *		... adds them up ...
- *	}
- *	FK_EXPORT_RESULTS(total, (int64_t, sum), 0, "Sums files up")
+ * 		... fk_fiber_spawn(part, &parts[i], &running); ...
+ * 		if (fk_counter_wait(&running, 0) < 0)
+ * 			return 0;
+ * 		... adds them up ...
+ * 	}
+ * 	FK_EXPORT_RESULTS(total, (int64_t, sum), 0, "Sums files up")
  *
- *   An FK_FIBER_TASK is a task as any other: it is exported, forked and called like one, has the
- *   arguments and the result of one, and is a C function that runs as a fiber. It has ended when
- *   the function has returned, and so has every fiber that it has spawned, and what those have.
+ * An FK_FIBER_TASK is a task as any other: it is exported, forked and called like one, has the
+ * arguments and the result of one, and is a C function that runs as a fiber. It has ended when the
+ * function has returned, and so has every fiber that it has spawned, and what those have.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Fibers: the functions below return -EPERM elsewhere. fk_counter_add(): any code of a task.
+ * Threads: fibers: the functions below return -EPERM elsewhere. fk_counter_add(): any code of a
+ * task.
  *
  * WHAT A FIBER MUST KNOW
  *   - It may go on on another worker, hence another thread, after each call of a function or macro

@@ -2,16 +2,13 @@
 /*
  * forkd/frame.h - what the macros of forkd/task.h are made of; nothing in it is for authors
  *
- * WHAT IT IS
- *   What a module and the pool share (frames, the start of a worker, what a module exports, the
- *   slow paths), and the preprocessor's lists. How they work together, and the invariants, are on
- *   top of forkd/task.h, which includes this file.
+ * What a module and the pool share (frames, the start of a worker, what a module exports, the slow
+ * paths), and the preprocessor's lists. How they work together, and the invariants, are on top of
+ * forkd/task.h, which includes this file.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tasks, through macros, on workers; the pool (daemon/engine/slow_path.h).
+ * Threads: tasks, through macros, on workers; the pool (daemon/engine/slow_path.h).
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A task that dies takes the pool with it: see daemon/pool/process.c.
+ * If a peer dies: a task that dies takes the pool with it: see daemon/pool/process.c.
  */
 #ifndef FORKD_FRAME_H
 #define FORKD_FRAME_H

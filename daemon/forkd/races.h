@@ -2,16 +2,14 @@
 /*
  * forkd/races.h - the macros of forkd/task.h for forkctl check --tsan; nothing in it is for authors
  *
- * WHAT IT IS
- *   With FK_RACES defined a module is compiled into a program that runs a task serially, for
- *   ThreadSanitizer. Each forked child runs at once, and to ThreadSanitizer it is a thread of its
- *   own, which begins at its FK_FORK and ends at its parent's FK_JOIN. So two accesses that no fork
- *   and no join orders are a race, whichever of them comes first on a real machine.
- *   forkd/task.h includes this file at its end. It replaces the macros whose code depends on
- *   the worker that runs a continuation; all others stay. The functions are in forkd/races_main.h.
+ * With FK_RACES defined a module is compiled into a program that runs a task serially, for
+ * ThreadSanitizer. Each forked child runs at once, and to ThreadSanitizer it is a thread of its
+ * own, which begins at its FK_FORK and ends at its parent's FK_JOIN. So two accesses that no fork
+ * and no join orders are a race, whichever of them comes first on a real machine. forkd/task.h
+ * includes this file at its end. It replaces the macros whose code depends on the worker that runs
+ * a continuation; all others stay. The functions are in forkd/races_main.h.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The one thread of that program.
+ * Threads: the one thread of that program.
  */
 #ifndef FORKD_RACES_H
 #define FORKD_RACES_H

@@ -2,15 +2,14 @@
 /*
  * forkd/races_main.h - the program that forkctl check --tsan makes of a module: all but the module
  *
- * WHAT IT IS
- *   The functions of forkd/races.h and main(), which forkctl compiles and links with the module:
+ * The functions of forkd/races.h and main(), which forkctl compiles and links with the module:
  *
- *	PROGRAM			prints the tasks that the module exports: "NAME SIGNATURE"
- *	PROGRAM NAME <ARGS	runs one. ARGS: for each argument 8 bytes, its value; or, of a
- *				text or a buffer, its size, and then its bytes
+ * 	PROGRAM			prints the tasks that the module exports: "NAME SIGNATURE"
+ * 	PROGRAM NAME <ARGS	runs one. ARGS: for each argument 8 bytes, its value; or, of a
+ * 				text or a buffer, its size, and then its bytes
  *
- *   Its exit codes are RACES_..., or what TSAN_OPTIONS says if ThreadSanitizer ends it without a
- *   report. The code of a task that calls exit() is most likely none of these.
+ * Its exit codes are RACES_..., or what TSAN_OPTIONS says if ThreadSanitizer ends it without a
+ * report. The code of a task that calls exit() is most likely none of these.
  *
  * INVARIANTS
  *   I1. This file gives ThreadSanitizer these orders and no others: what a parent did before a fork

@@ -2,48 +2,45 @@
 /*
  * forkd/task.h - how a task is written
  *
- * WHAT IT IS
- *   The macros with which a module's author writes fork-join tasks in plain C, and the part of the
- *   runtime that has to be inlined into them. A task stands in two pieces:
+ * The macros with which a module's author writes fork-join tasks in plain C, and the part of the
+ * runtime that has to be inlined into them. A task stands in two pieces:
  *
- *	FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
- *	{
- *		if (n < 2)
- *			FK_LEAF(n);
- *	}
- *	FK_BODY(fib)
- *	{
- *		FK_FORK(x, fib, self->n - 1);
- *		FK_CALL(y, fib, self->n - 2);
- *		FK_JOIN();
- *		FK_RETURN(self->x + self->y);
- *	}
- *	FK_END(fib)
+ * 	FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+ * 	{
+ * 		if (n < 2)
+ * 			FK_LEAF(n);
+ * 	}
+ * 	FK_BODY(fib)
+ * 	{
+ * 		FK_FORK(x, fib, self->n - 1);
+ * 		FK_CALL(y, fib, self->n - 2);
+ * 		FK_JOIN();
+ * 		FK_RETURN(self->x + self->y);
+ * 	}
+ * 	FK_END(fib)
  *
- *   The first block runs in registers, before any frame exists, and may end the task with
- *   FK_LEAF(). The arguments are constants there. The second block runs on a frame, `self`, which
- *   holds the arguments and the locals that are named last in FK_TASK. Whatever has to survive an
- *   FK_FORK, FK_CALL or FK_JOIN must be in it: arguments are not even in scope in the body, and an
- *   ordinary local variable loses its value whenever the continuation is stolen.
+ * The first block runs in registers, before any frame exists, and may end the task with FK_LEAF().
+ * The arguments are constants there. The second block runs on a frame, `self`, which holds the
+ * arguments and the locals that are named last in FK_TASK. Whatever has to survive an FK_FORK,
+ * FK_CALL or FK_JOIN must be in it: arguments are not even in scope in the body, and an ordinary
+ * local variable loses its value whenever the continuation is stolen.
  *
- *   FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
- *                                   self->member, to be read after FK_JOIN() and not before
- *   FK_CALL(member, task, args...)  the child runs first, then what follows
- *   FK_JOIN()                       waits for every child that was forked
- *   FK_RETURN(value)                ends the task; every fork must have been joined
- *   FK_FAIL(code)                   ends it, and makes its job fail
- *   FK_ALLOC(member, size)          memory on the worker's stack, until FK_FREE(member) or the end
- *   FK_GO_TO_WORKER(k)              goes on on another worker; FK_GO_TO_NODE(n): on a NUMA node
- *   FK_FORK_VOID, FK_CALL_VOID      the same for a child of type fk_void
+ * FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
+ *                                 self->member, to be read after FK_JOIN() and not before
+ * FK_CALL(member, task, args...)  the child runs first, then what follows
+ * FK_JOIN()                       waits for every child that was forked
+ * FK_RETURN(value)                ends the task; every fork must have been joined
+ * FK_FAIL(code)                   ends it, and makes its job fail
+ * FK_ALLOC(member, size)          memory on the worker's stack, until FK_FREE(member) or the end
+ * FK_GO_TO_WORKER(k)              goes on on another worker; FK_GO_TO_NODE(n): on a NUMA node
+ * FK_FORK_VOID, FK_CALL_VOID      the same for a child of type fk_void
  *
- *   None of these may stand inside a `switch` of the author's own, and no variable with a cleanup
- *   attribute may be alive across one of them. Loops and conditions are fine. Arguments of a fork
- *   are evaluated once, before the child starts and before anybody can steal the parent; but the
- *   fork is a place where the task may be resumed, so they are made from `self`, not from ordinary
- *   locals.
+ * None of these may stand inside a `switch` of the author's own, and no variable with a cleanup
+ * attribute may be alive across one of them. Loops and conditions are fine. Arguments of a fork are
+ * evaluated once, before the child starts and before anybody can steal the parent; but the fork is
+ * a place where the task may be resumed, so they are made from `self`, not from ordinary locals.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers of the pool only, each on its own struct fk_worker.
+ * Threads: workers of the pool only, each on its own struct fk_worker.
  *
  * COARSE AND FINE
  *   FK_TASK makes an ordinary task: it may run for as long as it likes between two forks, and what
@@ -78,7 +75,7 @@
  * THE FAST PATH
  *   A fork of a fresh activation is one store and a call:
  *
- *	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
+ * 	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
  *   That is all that stands in memory of it: the rest of the frame's header is not written, and
  *   there is no entry in the deque. When somebody asks for attention (by lowering limit, which
@@ -94,11 +91,11 @@
  *   thread a signal, and the handler (strand_publish_from_signal()) does the same walk, under the
  *   running leaf, and makes the oldest entries public. Then it has to know which frame is the
  *   newest one, and whether a child of it runs: that is `current`, which ordinary tasks keep up to
- *	date: self       the newest frame is self, which runs code of its own, or fine-grained
- *		   children, or has ended just now; the handler parts what is older than it. Before
- *		   a job's first task has a frame: the root's, and all that waits is in the deque
- *	self | 1   the newest frame is self, and the first block of a child of it runs
- *	0          not known: the handler does nothing; a fork is near (or the runtime runs)
+ * 	date: self       the newest frame is self, which runs code of its own, or fine-grained
+ * 		   children, or has ended just now; the handler parts what is older than it. Before
+ * 		   a job's first task has a frame: the root's, and all that waits is in the deque
+ * 	self | 1   the newest frame is self, and the first block of a child of it runs
+ * 	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
  *
  * INVARIANTS

@@ -2,14 +2,13 @@
 /*
  * confine.c - what the pool may ask of the kernel while it runs tasks
  *
- * WHAT IT IS
- *   Modules are trusted, but they have bugs, and their input is anybody's. Who takes over a task
- *   has the pool, and with it what all of its tenants put there; this file is about all the rest:
- *   the manager, other processes, the kernel.
+ * Modules are trusted, but they have bugs, and their input is anybody's. Who takes over a task has
+ * the pool, and with it what all of its tenants put there; this file is about all the rest: the
+ * manager, other processes, the kernel.
  *
- *	confine =   off		nothing is taken away: for debuggers, profilers and core files
- *		    normal	what the table denies; files can be opened as forkd's user may
- *		    strict	only what the table allows: no files at all
+ * 	confine =   off		nothing is taken away: for debuggers, profilers and core files
+ * 		    normal	what the table denies; files can be opened as forkd's user may
+ * 		    strict	only what the table allows: no files at all
  *
  * INVARIANTS
  *   I1. The filter is there before the first worker is made, and in all threads: those that a

@@ -2,10 +2,9 @@
 /*
  * confine.h - what forkd's processes give up, by the option confine
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   main() calls confine_hide() in manager, pool and trial, and runas_become() after it has changed
- *   the user; the pool's main thread confine_pool(), once its modules are loaded and before there
- *   are workers.
+ * Threads: main() calls confine_hide() in manager, pool and trial, and runas_become() after it has
+ * changed the user; the pool's main thread confine_pool(), once its modules are loaded and before
+ * there are workers.
  */
 #ifndef DAEMON_HOST_CONFINE_H
 #define DAEMON_HOST_CONFINE_H

@@ -2,8 +2,8 @@
 /*
  * job_times.h - how long jobs have waited and run: what a worker counts on the board
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   times_count(): the worker that ends a job. times_has(): the manager, when the pool is dead.
+ * Threads: times_count(): the worker that ends a job. times_has(): the manager, when the pool is
+ * dead.
  *
  * INVARIANTS
  *   I1. A worker counts in rows of its own, one for each tenant, by plain stores: no line of it is

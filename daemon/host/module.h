@@ -2,9 +2,9 @@
 /*
  * module.h - modules: shared objects with tasks in them
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   modules_load(): the pool's main thread, before workers start. modules_join(), modules_enter():
- *   the same thread, which is the channel's, while workers run. Workers read tasks. The rest: any.
+ * Threads: modules_load(): the pool's main thread, before workers start. modules_join(),
+ * modules_enter(): the same thread, which is the channel's, while workers run. Workers read tasks.
+ * The rest: any.
  */
 #ifndef DAEMON_HOST_MODULE_H
 #define DAEMON_HOST_MODULE_H

@@ -2,14 +2,13 @@
 /*
  * probe.h - places in the program that bpftrace, perf and SystemTap know by name
  *
- * WHAT IT IS
- *   PROBE(name, arguments...) is a nop and a note in the file, of provider forkd, as sys/sdt.h
- *   makes them (USDT); without that header it is nothing. Each name stands in one place of the
- *   sources, and in forkd(8), section PROBES: tests/source/check-probes compares. None is on the
- *   way of a fork, a join or a submission.
+ * PROBE(name, arguments...) is a nop and a note in the file, of provider forkd, as sys/sdt.h makes
+ * them (USDT); without that header it is nothing. Each name stands in one place of the sources, and
+ * in forkd(8), section PROBES: tests/source/check-probes compares. None is on the way of a fork, a
+ * join or a submission.
  *
- *   Arguments are at hand, in registers or memory: nothing is to be computed for them where
- *   nobody looks, but for the address of a task's name, once or twice a job.
+ * Arguments are at hand, in registers or memory: nothing is to be computed for them where nobody
+ * looks, but for the address of a task's name, once or twice a job.
  */
 #ifndef DAEMON_HOST_PROBE_H
 #define DAEMON_HOST_PROBE_H

@@ -2,14 +2,12 @@
 /*
  * symbols.h - the loaded objects, and names of functions in them, for signal handlers
  *
- * WHAT IT IS
- *   A table of the objects that stay loaded. dladdr(3) is of no use in a handler, as it takes the
- *   loader's lock; nor does it know static functions, which most of a module's are. So the file of
- *   a module is mapped when the module is loaded, and its .symtab is read in the handler.
+ * A table of the objects that stay loaded. dladdr(3) is of no use in a handler, as it takes the
+ * loader's lock; nor does it know static functions, which most of a module's are. So the file of a
+ * module is mapped when the module is loaded, and its .symtab is read in the handler.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   symbols_add(): the pool's main thread, which is the channel's. The rest: any thread, signal
- *   handlers too.
+ * Threads: symbols_add(): the pool's main thread, which is the channel's. The rest: any thread,
+ * signal handlers too.
  */
 #ifndef DAEMON_HOST_SYMBOLS_H
 #define DAEMON_HOST_SYMBOLS_H

@@ -2,11 +2,10 @@
 /*
  * topology.c - which CPU each worker is pinned to, its group, and the distances between workers
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager at its start, to know how many workers there are, and on which CPUs; each pool at
- *   its start, and a manager that goes on with the clients of another, with these CPUs, so that it
- *   comes to the same places (but for those that are offline by then). After topology_new() nothing
- *   changes, and any thread may read and bind itself. No peer has a part in it.
+ * Threads: the manager at its start, to know how many workers there are, and on which CPUs; each
+ * pool at its start, and a manager that goes on with the clients of another, with these CPUs, so
+ * that it comes to the same places (but for those that are offline by then). After topology_new()
+ * nothing changes, and any thread may read and bind itself. No peer has a part in it.
  *
  * THE ORDER OF PLACES
  *   First the first allowed CPU of each core, in the machine's order, then the second of each, ...;

@@ -2,20 +2,18 @@
 /*
  * victims.h - whom a worker steals from, and in what order it looks
  *
- * WHAT IT IS
- *   For each worker i a table of the others, made once, from nothing but their distances:
+ * For each worker i a table of the others, made once, from nothing but their distances:
  *
- *	P(i picks j) is proportional to 1 / (n_ij r_ij^2)
+ * 	P(i picks j) is proportional to 1 / (n_ij r_ij^2)
  *
- *   r_ij is the distance from i to j, n_ij how many workers are as far from i as j is. So a whole
- *   class of workers at distance r is picked as 1/r^2, however many they are, and each of a class
- *   alike (Williams and Elliott's libfork, 2024). A pick costs two multiplications and one read
- *   from the table (the alias method of Walker, 1977, with the table built as Vose does, 1991),
- *   and no floating point.
+ * r_ij is the distance from i to j, n_ij how many workers are as far from i as j is. So a whole
+ * class of workers at distance r is picked as 1/r^2, however many they are, and each of a class
+ * alike (Williams and Elliott's libfork, 2024). A pick costs two multiplications and one read from
+ * the table (the alias method of Walker, 1977, with the table built as Vose does, 1991), and no
+ * floating point.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   victims_new(): whoever starts a pool, or a simulation of one. After that nothing changes, and
- *   any thread may read.
+ * Threads: victims_new(): whoever starts a pool, or a simulation of one. After that nothing
+ * changes, and any thread may read.
  *
  * INVARIANTS
  *   I1. No worker is its own victim, and no victim is outside of [0, n).

@@ -2,16 +2,14 @@
 /*
  * deadline.h - the jobs that are to end at a certain time, queued and running
  *
- * WHAT IT IS
- *   A binary heap of rows, the earliest on top. A job with a deadline is in it from when it is
- *   taken off its ring until it ends; a job that was cancelled while a worker had it in hand, and
- *   neither a queue nor a strand did, is in it until it is found in one of them.
+ * A binary heap of rows, the earliest on top. A job with a deadline is in it from when it is taken
+ * off its ring until it ends; a job that was cancelled while a worker had it in hand, and neither a
+ * queue nor a strand did, is in it until it is found in one of them.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   deadline_add(): who takes a job off its ring; deadline_watch(): the channel's thread, too.
- *   deadline_remove(): who ends the job. The others: the dispatcher, in deadlines_check()
- *   (job_cancel.h), which sleeps until the next one. All under one lock, which is held for a few
- *   steps of the heap: a job with a deadline takes it three times, one without never.
+ * Threads: deadline_add(): who takes a job off its ring; deadline_watch(): the channel's thread,
+ * too. deadline_remove(): who ends the job. The others: the dispatcher, in deadlines_check()
+ * (job_cancel.h), which sleeps until the next one. All under one lock, which is held for a few
+ * steps of the heap: a job with a deadline takes it three times, one without never.
  *
  * INVARIANTS
  *   I1. A row is in the heap once at most, and where[] says where. So there is room for all rows

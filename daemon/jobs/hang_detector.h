@@ -2,12 +2,11 @@
 /*
  * hang_detector.h - jobs that are to end and do not: when a worker hangs
  *
- * WHAT IT IS
- *   A job that was cancelled, is late, or whose client is gone winds down at its next fork, call or
- *   join. One that comes to none keeps its worker, and its client's memory, for ever. So the
- *   dispatcher looks at workers that run such a job, and once one has held out for hang-limit it
- *   ends the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. A job that
- *   nobody wants to end may run as long as it likes.
+ * A job that was cancelled, is late, or whose client is gone winds down at its next fork, call or
+ * join. One that comes to none keeps its worker, and its client's memory, for ever. So the
+ * dispatcher looks at workers that run such a job, and once one has held out for hang-limit it ends
+ * the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. A job that nobody
+ * wants to end may run as long as it likes.
  *
  * HOW LONG A WORKER HAS HELD OUT
  *   The clock on the wall does not count: a worker that has no CPU, or too little of it, is not to
@@ -32,9 +31,8 @@
  *   could go on would be found: a worker looks at all deques and inboxes before it rests.
  *   While other jobs run, such a job is not found out.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   hangs_check(): the dispatcher. hang_expect(): any thread of the pool. hang_answer(): a worker,
- *   in the handler of WORKER_SIGNAL. hang_judge() is a function of its arguments alone.
+ * Threads: hangs_check(): the dispatcher. hang_expect(): any thread of the pool. hang_answer(): a
+ * worker, in the handler of WORKER_SIGNAL. hang_judge() is a function of its arguments alone.
  *
  * INVARIANTS
  *   I1. Nothing is added to what a fork or join does: how far a worker has got is said by counters

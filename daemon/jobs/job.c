@@ -2,14 +2,12 @@
 /*
  * job.c - a job as the pool runs it
  *
- * WHAT IT IS
- *   The root frame of a job: it stands at the bottom of a stack, holds what was taken out of the
- *   job's record (job_input.h) and the result, and is the parent that the exported task is called
- *   by. When the task returns, by C or through fk_rt_finish(), the job gets its outcome.
+ * The root frame of a job: it stands at the bottom of a stack, holds what was taken out of the
+ * job's record (job_input.h) and the result, and is the parent that the exported task is called by.
+ * When the task returns, by C or through fk_rt_finish(), the job gets its outcome.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   job_run() and the root's resume: workers. The outcome is given in job_end.c; job_cancel.c
- *   has cancellation and deadlines.
+ * Threads: job_run() and the root's resume: workers. The outcome is given in job_end.c;
+ * job_cancel.c has cancellation and deadlines.
  *
  * INVARIANTS
  *   I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
@@ -26,9 +24,8 @@
  *       after abort_begin(). The wish of a client outlives the pool, in the record (shm/job.h,
  *       I5): who accepts the job or finds it QUEUED makes it the mark (drain_admit()).
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The client: its segment stays mapped while active > 0; the result is written to memory that
- *   nobody reads. The pool: the manager finds the row in one of the states above.
+ * If a peer dies: the client: its segment stays mapped while active > 0; the result is written to
+ * memory that nobody reads. The pool: the manager finds the row in one of the states above.
  */
 #include "daemon/jobs/job.h"
 

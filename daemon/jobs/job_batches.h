@@ -2,15 +2,13 @@
 /*
  * job_batches.h - from the fair queues into the workers' root deques
  *
- * WHAT IT IS
- *   A job goes from its ring, where it stands among all jobs of its uid (ring_drain.c), into the
- *   queue of its connection (fair_queue.c), and from there, when it is its turn, with a small batch
- *   of others to the worker that asked: the first into its hand, the others onto its root deque.
+ * A job goes from its ring, where it stands among all jobs of its uid (ring_drain.c), into the
+ * queue of its connection (fair_queue.c), and from there, when it is its turn, with a small batch
+ * of others to the worker that asked: the first into its hand, the others onto its root deque.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   intake_drain, intake_preempt, intake_again, intake_turn, intake_tell, intake_decline,
- *   intake_steal: workers. intake_is_watched: workers and the dispatcher.
- *   intake_collect, intake_recall: the dispatcher.
+ * Threads: intake_drain, intake_preempt, intake_again, intake_turn, intake_tell, intake_decline,
+ * intake_steal: workers. intake_is_watched: workers and the dispatcher. intake_collect,
+ * intake_recall: the dispatcher.
  *
  * PLACES
  *   A job with a strict place (shm/job.h) goes through the same queues and the same choice

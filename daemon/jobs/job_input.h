@@ -2,14 +2,12 @@
 /*
  * job_input.h - a job's record as its task sees it: checked, and copied in and out
  *
- * WHAT IT IS
- *   What is taken out of a client's job record (shm/job.h) when the job starts: the task that it
- *   wants, its arguments, and copies of what they refer to, but for buffers of a task that works on
- *   the client's own memory. And the way back, when the task has done its work.
+ * What is taken out of a client's job record (shm/job.h) when the job starts: the task that it
+ * wants, its arguments, and copies of what they refer to, but for buffers of a task that works on
+ * the client's own memory. And the way back, when the task has done its work.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   job.c: input_load() on the worker that starts the job, the others on the one that ends it;
- *   both run the job by then (stack_bill()).
+ * Threads: job.c: input_load() on the worker that starts the job, the others on the one that ends
+ * it; both run the job by then (stack_bill()).
  *
  * INVARIANTS
  *   I1. Every word of the record is loaded once, checked, and used from the copy.
@@ -17,8 +15,7 @@
  *       is there (stacklet.h, I3). What fits into INPUT_ROOM stands behind the root's frame
  *       instead, on the first stacklet of its stack, and costs nothing.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The client: its segment stays mapped while the job runs (clients.h, I1).
+ * If a peer dies: the client: its segment stays mapped while the job runs (clients.h, I1).
  */
 #ifndef DAEMON_JOBS_JOB_INPUT_H
 #define DAEMON_JOBS_JOB_INPUT_H

@@ -2,8 +2,7 @@
 /*
  * queue_recovery.h - what the last pool had QUEUED, and the chains that it was at work on
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   intake_add_*(): the channel's thread.
+ * Threads: intake_add_*(): the channel's thread.
  *
  * INVARIANTS
  *   I1. No job of a chain can end before the word of its ring stands for the rest of the chain, or
@@ -15,8 +14,7 @@
  *   I2. Where the rings cannot be mapped nobody looks at them while a client of that time is there,
  *       and what is QUEUED runs (clients.h, I4).
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one does it again, from the same ledger.
+ * If a peer dies: the pool: the next one does it again, from the same ledger.
  */
 #ifndef DAEMON_JOBS_QUEUE_RECOVERY_H
 #define DAEMON_JOBS_QUEUE_RECOVERY_H

@@ -2,15 +2,13 @@
 /*
  * ring_drain.h - from the rings of the tenants into the ledger
  *
- * WHAT IT IS
- *   The consumer's side of the rings: what one thread takes off them at a time, as a list of rows
- *   that are QUEUED in the ledger and on their way into the fair queues (job_batches.c).
+ * The consumer's side of the rings: what one thread takes off them at a time, as a list of rows
+ * that are QUEUED in the ledger and on their way into the fair queues (job_batches.c).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers and the dispatcher. The consumer role of a ring is a flag in the arena that one thread
- *   holds at a time: any worker takes it, so that no job waits behind a busy one, and the
- *   dispatcher where none comes for a tick. drain_admit(): the channel's thread, too, for what the
- *   last pool left (queue_recovery.c).
+ * Threads: workers and the dispatcher. The consumer role of a ring is a flag in the arena that one
+ * thread holds at a time: any worker takes it, so that no job waits behind a busy one, and the
+ * dispatcher where none comes for a tick. drain_admit(): the channel's thread, too, for what the
+ * last pool left (queue_recovery.c).
  *
  * CHAINS
  *   A word of a ring may stand for a chain of jobs (shm/job.h). It is walked when the word is taken
@@ -25,9 +23,9 @@
  *   I2. Who leaves something in a ring sets the ring's bit again, after others may have looked, and
  *       sets more: its caller sees to it that somebody comes.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: its words are garbage from then on (clients.h). The pool: the ring's head has not
- *   moved past what is not in the ledger (ledger.h, I1); what was half walked: queue_recovery.h.
+ * If a peer dies: a client: its words are garbage from then on (clients.h). The pool: the ring's
+ * head has not moved past what is not in the ledger (ledger.h, I1); what was half walked:
+ * queue_recovery.h.
  */
 #ifndef DAEMON_JOBS_RING_DRAIN_H
 #define DAEMON_JOBS_RING_DRAIN_H

@@ -2,19 +2,18 @@
 /*
  * starved.h - workers that are awake and get no CPU time
  *
- * WHAT IT IS
- *   Other programs of the machine can keep a pinned worker off its CPU for seconds: a real-time
- *   program, one of a low nice value, many loops. The words and the censuses still say that this
- *   worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep.
- *   The dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A
- *   worker whose clock has not moved in between is starved, unless its thread sleeps in a system
- *   call (/proc; if no file can be opened, the dispatcher treats both alike). The dispatcher
- *   - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
- *     root deque, continuations of its deque, fibers of its inbox;
- *   - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
- *     group. It is pinned again at the next look of cpu_parking.c: within PARK_TICK, or, if all
- *     workers sleep by then, when one of them wakes up.
- *   A worker that was not starved loses nothing but the time of a move to another CPU.
+ * Other programs of the machine can keep a pinned worker off its CPU for seconds: a real-time
+ * program, one of a low nice value, many loops. The words and the censuses still say that this
+ * worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep.
+ * The dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A
+ * worker whose clock has not moved in between is starved, unless its thread sleeps in a system
+ * call (/proc; if no file can be opened, the dispatcher treats both alike). The dispatcher
+ * - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
+ *   root deque, continuations of its deque, fibers of its inbox;
+ * - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
+ *   group. It is pinned again at the next look of cpu_parking.c: within PARK_TICK, or, if all
+ *   workers sleep by then, when one of them wakes up.
+ * A worker that was not starved loses nothing but the time of a move to another CPU.
  *
  * A JOB THAT IS TO END
  *   Somebody waits for the end of a job that was cancelled, is late, or whose client is gone. Its
@@ -33,18 +32,17 @@
  *
  * WHAT IS TAKEN, AND BY WHICH RULE
  *   Nothing is taken in a new way; another worker is only woken to look.
- *	a ring		any consumer that gets the ring's consumer word (shm/ledger.h)
- *	root deque	deque_steal() by a worker, deque_steal_share() by the dispatcher
- *			(intake_recall()): one CAS of the deque's word, as each thief does
- *	frame deque	deque_steal(), the public part alone
- *	inbox		inbox_steal(), of fibers that may run anywhere
+ * 	a ring		any consumer that gets the ring's consumer word (shm/ledger.h)
+ * 	root deque	deque_steal() by a worker, deque_steal_share() by the dispatcher
+ * 			(intake_recall()): one CAS of the deque's word, as each thief does
+ * 	frame deque	deque_steal(), the public part alone
+ * 	inbox		inbox_steal(), of fibers that may run anywhere
  *   The owner's side of a deque (split, floor, bottom) belongs to the starved worker all the time,
  *   and so do the frame that it runs, its private entries, and what is placed there strictly: these
  *   wait until it runs again, on another CPU.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   starved_check(): the dispatcher, while cpu_parking.c looks after CPUs, not in a pool that
- *   sleeps. starved_expect(): any thread of the pool.
+ * Threads: starved_check(): the dispatcher, while cpu_parking.c looks after CPUs, not in a pool
+ * that sleeps. starved_expect(): any thread of the pool.
  *
  * WHAT IT DOES NOT SEE
  *   A worker that a client has woken, and that has not run since: its word says SLEEPING. The

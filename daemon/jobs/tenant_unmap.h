@@ -2,8 +2,7 @@
 /*
  * tenant_unmap.h - a tenant leaves the pool, and its slot is another's
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The channel's thread.
+ * Threads: the channel's thread.
  *
  * THE TROUBLE WITH IT
  *   Whoever looks for work reads a tenant's segment without counting itself: it has the address
@@ -11,7 +10,7 @@
  *   goes away: as long as the slot is empty there are zeros, in which nothing is to be found, and
  *   the slot's next segment, which is of the same size, is mapped at the same place.
  *
- *	mapped --vacate_tenant()--> zeros, rings closed --vacate_settle(), unmap_open()--> mapped
+ * 	mapped --vacate_tenant()--> zeros, rings closed --vacate_settle(), unmap_open()--> mapped
  *
  * INVARIANTS
  *   I1. Who takes something from a ring holds its consumer role, and the roles of a tenant that has
@@ -21,8 +20,8 @@
  *       words may be the same.
  *   I3. All clients of a tenant that leaves were released; the manager tells of no more.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one is not told of the tenant, and has all roles free (job_recovery.c).
+ * If a peer dies: the pool: the next one is not told of the tenant, and has all roles free
+ * (job_recovery.c).
  */
 #ifndef DAEMON_JOBS_TENANT_UNMAP_H
 #define DAEMON_JOBS_TENANT_UNMAP_H

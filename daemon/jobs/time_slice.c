@@ -2,13 +2,11 @@
 /*
  * time_slice.c - which worker looks, and when, while all are busy and jobs wait
  *
- * WHAT IT IS
- *   Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far
- *   ahead that they make way (preemption.c). When that is, at the earliest, is known; so nobody
- *   looks before, and then it is the worker itself (slice_timer.h).
+ * Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far ahead
+ * that they make way (preemption.c). When that is, at the earliest, is known; so nobody looks
+ * before, and then it is the worker itself (slice_timer.h).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers, and the dispatcher before it rests: see job_batches.h.
+ * Threads: workers, and the dispatcher before it rests: see job_batches.h.
  *
  * INVARIANTS
  *   I1. With all workers busy somebody comes for what is queued: the dispatcher, or a worker whose

@@ -2,9 +2,8 @@
 /*
  * admission.c - answers the first message of a connection
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   connection.c, on the manager's only thread. Nothing here looks at the system or at a table:
- *   what an answer depends on are its arguments.
+ * Threads: connection.c, on the manager's only thread. Nothing here looks at the system or at a
+ * table: what an answer depends on are its arguments.
  *
  * INVARIANTS
  *   I1. What a message says is checked before anything is counted, and what is granted fits: who

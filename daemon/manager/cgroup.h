@@ -2,8 +2,7 @@
 /*
  * cgroup.h - the control groups that this process is in, and how many CPUs they let it have
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager, whose pool is in the same group; memory_limit.c.
+ * Threads: the manager, whose pool is in the same group; memory_limit.c.
  */
 #ifndef DAEMON_MANAGER_CGROUP_H
 #define DAEMON_MANAGER_CGROUP_H

@@ -14,9 +14,8 @@
  *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that one's
  *       generations go on where the last one's ended: the ledger takes none twice.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client while its segment is being made: what there is of it is taken back. Or a child of it
- *   that has the mapping or the descriptor: I2.
+ * If a peer dies: a client while its segment is being made: what there is of it is taken back. Or a
+ * child of it that has the mapping or the descriptor: I2.
  */
 #include "daemon/manager/client_segments.h"
 

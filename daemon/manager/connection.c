@@ -2,22 +2,21 @@
 /*
  * connection.c - the life of a connection, from its socket to the end of its segment
  *
- *	accept --> GREETING -- HELLO --> MAKING -- has its pages --> OPEN -- ends --> GONE
- *	              |                     |                         |                 |
- *	              +-- error, 5 s, end   +-- error, end            |            POOL_RELEASED
- *	              |                     |                         |                 |
- *	              +--> freed            +--------> EMPTYING <-----|-----------------+
- *	                                                  |           +-- the pool knows it: WELCOME
- *	                                                  +-- has none --> both are free
+ * 	accept --> GREETING -- HELLO --> MAKING -- has its pages --> OPEN -- ends --> GONE
+ * 	              |                     |                         |                 |
+ * 	              +-- error, 5 s, end   +-- error, end            |            POOL_RELEASED
+ * 	              |                     |                         |                 |
+ * 	              +--> freed            +--------> EMPTYING <-----|-----------------+
+ * 	                                                  |           +-- the pool knows it: WELCOME
+ * 	                                                  +-- has none --> both are free
  *
  *   The invariants stand in connection_internal.h.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client at any moment: its socket ends, or its pidfd. While its pages are made: what there is
- *   of them is given back. It may have published a job and not marked it, or not woken anybody:
- *   tenants_mark(). A child may keep its socket: I5; or its mapping, or its descriptors:
- *   client_segments.c. The pool before it has released a client: the next one is told of it again,
- *   and releases it.
+ * If a peer dies: a client at any moment: its socket ends, or its pidfd. While its pages are made:
+ * what there is of them is given back. It may have published a job and not marked it, or not woken
+ * anybody: tenants_mark(). A child may keep its socket: I5; or its mapping, or its descriptors:
+ * client_segments.c. The pool before it has released a client: the next one is told of it again,
+ * and releases it.
  */
 #include "daemon/manager/connection.h"
 

@@ -2,10 +2,9 @@
 /*
  * connection_close.c - the end of a connection, and of what forkd had for it
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool before it has released a client: the next one is told of it again, and releases it.
- *   The manager: a slot is GONE, EMPTYING or FREE in the saved state, and the next manager goes on
- *   from there; what was done is done again.
+ * If a peer dies: the pool before it has released a client: the next one is told of it again, and
+ * releases it. The manager: a slot is GONE, EMPTYING or FREE in the saved state, and the next
+ * manager goes on from there; what was done is done again.
  */
 #include <inttypes.h>
 #include <poll.h>

@@ -2,12 +2,11 @@
 /*
  * connection_takeover.c - a connection of a former manager goes on
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   takeover.c, on the manager's only thread, before its loop runs. The invariants stand in
- *   connection_internal.h, and those of the whole in takeover.c.
+ * Threads: takeover.c, on the manager's only thread, before its loop runs. The invariants stand in
+ * connection_internal.h, and those of the whole in takeover.c.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client, before this or meanwhile: its connection is looked at before its jobs are.
+ * If a peer dies: a client, before this or meanwhile: its connection is looked at before its jobs
+ * are.
  */
 #include <errno.h>
 #include <poll.h>

@@ -3,9 +3,9 @@
  * control_request.c - what those ask who want no connection: to end others' jobs, which jobs
  * there are, how forkd is configured
  *
- *	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
- *	        --PROTO_JOBS, PROTO_CONFIG-->
- *	        <--PROTO_TOLD, a sealed file-- and the connection ends
+ * 	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
+ * 	        --PROTO_JOBS, PROTO_CONFIG-->
+ * 	        <--PROTO_TOLD, a sealed file-- and the connection ends
  *
  *   Who asks is known by the kernel's word. The operator may ask everything; other users may end
  *   the jobs of their own clients and see those. PROTO_TRACE goes on in trace_subscribers.c.
@@ -19,9 +19,8 @@
  *       generation, before the pool is told. Each pool is told of those that have no outcome yet,
  *       after it was told of the client and before that one's jobs can start.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Who asks: the answer goes nowhere. The pool: I1. The manager: the next one does not know of it,
- *   and a job that runs again has to be cancelled again; forkctl(1) says so.
+ * If a peer dies: who asks: the answer goes nowhere. The pool: I1. The manager: the next one does
+ * not know of it, and a job that runs again has to be cancelled again; forkctl(1) says so.
  */
 #include <errno.h>
 #include <fcntl.h>

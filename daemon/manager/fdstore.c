@@ -2,16 +2,15 @@
 /*
  * fdstore.c - descriptors that the service manager keeps for the next forkd
  *
- * WHAT IT IS
- *   The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
- *   (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). Who is started next,
- *   after a crash or a restart, finds them behind SD_LISTEN_FDS_START, and their names in one
- *   string. sd_pid_notify_with_fds() is not used for it: it waits where the service manager does
- *   not read, as while it loads its units anew, and this thread waits for nothing but its loop.
+ * The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
+ * (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). Who is started next,
+ * after a crash or a restart, finds them behind SD_LISTEN_FDS_START, and their names in one string.
+ * sd_pid_notify_with_fds() is not used for it: it waits where the service manager does not read, as
+ * while it loads its units anew, and this thread waits for nothing but its loop.
  *
- *	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
- *	                      |                                                           ^
- *	                      +------------------------ remove() ------------------------+
+ * 	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
+ * 	                      |                                                           ^
+ * 	                      +------------------------ remove() ------------------------+
  *
  * INVARIANTS
  *   I1. Messages are sent in the order of the calls, and none is dropped for want of room: it waits
@@ -34,9 +33,8 @@
  *       that closes its own when they are empty, or never; at its end it waits until the store is
  *       empty.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The service manager: it is executed anew, and keeps its socket and what waits in it. If that is
- *   gone, fdstore_put() fails.
+ * If a peer dies: the service manager: it is executed anew, and keeps its socket and what waits in
+ * it. If that is gone, fdstore_put() fails.
  */
 #include "daemon/manager/fdstore.h"
 

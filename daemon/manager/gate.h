@@ -2,10 +2,9 @@
 /*
  * gate.h - the manager decides whether the pool gets new executable memory
  *
- * WHAT IT IS
- *   The pool's filter (confine.c) hands mmap(2) with PROT_EXEC to the process that has the gate, by
- *   SECCOMP_RET_USER_NOTIF; the thread that called waits for the answer. The gate is closed, and
- *   the answer is EPERM, except while the pool loads modules on the manager's behalf.
+ * The pool's filter (confine.c) hands mmap(2) with PROT_EXEC to the process that has the gate, by
+ * SECCOMP_RET_USER_NOTIF; the thread that called waits for the answer. The gate is closed, and the
+ * answer is EPERM, except while the pool loads modules on the manager's behalf.
  *
  * INVARIANTS
  *   I1. The kernel continues a call only while the gate is open, if the pool's main thread, which
@@ -20,8 +19,8 @@
  *       without end keep the manager from nothing. While the gate is closed they do not wake it
  *       more often than once in a millisecond either.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: gate_end(). The manager: the kernel answers ENOSYS, and kills the pool soon.
+ * If a peer dies: the pool: gate_end(). The manager: the kernel answers ENOSYS, and kills the pool
+ * soon.
  */
 #ifndef DAEMON_MANAGER_GATE_H
 #define DAEMON_MANAGER_GATE_H

@@ -2,18 +2,17 @@
 /*
  * job_recovery.c - what becomes of the jobs of a pool that has died
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager, after it has reaped the pool, or has waited for the death of one that was the last
- *   manager's (takeover.c), and before it starts the next. recover_cancel(): when the next one is
- *   ready and before it is told of the client; then nobody else writes its rows.
+ * Threads: the manager, after it has reaped the pool, or has waited for the death of one that was
+ * the last manager's (takeover.c), and before it starts the next. recover_cancel(): when the next
+ * one is ready and before it is told of the client; then nobody else writes its rows.
  *
  * THE TABLE
- *	row		blamed		idempotent	not idempotent
- *	FREE		-		-		-
- *	QUEUED		-		stays		stays
- *	RUNNING		CRASHED		QUEUED *	LOST
- *	COPYING		CRASHED		LOST		LOST
- *	FINISHING	the row's own outcome, in each case
+ * 	row		blamed		idempotent	not idempotent
+ * 	FREE		-		-		-
+ * 	QUEUED		-		stays		stays
+ * 	RUNNING		CRASHED		QUEUED *	LOST
+ * 	COPYING		CRASHED		LOST		LOST
+ * 	FINISHING	the row's own outcome, in each case
  *
  *   Of a client that is gone whatever is not blamed and has no outcome yet is CANCELLED; also what
  *   has not been taken off its rings: its row takes the generation, which no pool accepts twice

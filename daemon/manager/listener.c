@@ -2,8 +2,7 @@
 /*
  * listener.c - the socket that clients connect to
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager, at its start and its end; single-threaded (umask).
+ * Threads: the manager, at its start and its end; single-threaded (umask).
  *
  * INVARIANTS
  *   I1. A socket file is replaced only if nobody answers on it. Who looks holds a lock on the

@@ -2,12 +2,11 @@
 /*
  * loop.c - the manager's event loop: one io_uring
  *
- * WHAT IT IS
- *   The kernel is told the address of a struct loop_op, which belongs to the loop, never that of
- *   its owner's source. So a source can go at any time: the operation is cut off from it and
- *   cancelled, and is freed when its completion has come.
+ * The kernel is told the address of a struct loop_op, which belongs to the loop, never that of its
+ * owner's source. So a source can go at any time: the operation is cut off from it and cancelled,
+ * and is freed when its completion has come.
  *
- *	owner's source  <-->  loop_op  <--  the kernel (user_data)
+ * 	owner's source  <-->  loop_op  <--  the kernel (user_data)
  *
  * INVARIANTS
  *   I1. source->op && source->op->source == source, or source->op is NULL.

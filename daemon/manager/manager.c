@@ -2,14 +2,13 @@
 /*
  * manager.c - the process that clients connect to; it keeps the pool running
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   main(), or a test. One thread, one loop; every file of this directory is called from it, unless
- *   it says otherwise: manager_pool.c has the pool, manager_reload.c what is read again,
- *   manager_status.c the line for the service manager, manager_stop.c the end.
+ * Threads: main(), or a test. One thread, one loop; every file of this directory is called from it,
+ * unless it says otherwise: manager_pool.c has the pool, manager_reload.c what is read again,
+ * manager_status.c the line for the service manager, manager_stop.c the end.
  *
- *	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
- *	                        ^                        |                         |
- *	                        +--- post-mortem <-- pool dies              pool ends, or is killed
+ * 	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
+ * 	                        ^                        |                         |
+ * 	                        +--- post-mortem <-- pool dies              pool ends, or is killed
  *
  * INVARIANTS
  *   I1. Nothing is accepted before the first pool is ready; READY=1 says both. Connections made
@@ -21,10 +20,9 @@
  *       next manager goes on with it (takeover.c): who is to be started again, could not begin, or
  *       has no loop any more, leaves all that is in the store as it is.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: connection.c. The pool: pool_death.c. If there are no descriptors, no process, no
- *   thread or no memory for the next one, here or in its own process, that is tried again until
- *   there are: jobs wait for it.
+ * If a peer dies: a client: connection.c. The pool: pool_death.c. If there are no descriptors, no
+ * process, no thread or no memory for the next one, here or in its own process, that is tried again
+ * until there are: jobs wait for it.
  */
 #include "daemon/manager/manager_internal.h"
 

@@ -2,29 +2,28 @@
 /*
  * manager_reload.c - forkd.conf and the modules are read again while forkd runs
  *
- * WHAT IT IS
- *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (reload_trial.c).
- *   Then options that can change at run time do, in the manager and in the pool that runs. If files
- *   of modules have come and none has changed or gone, the pool that runs loads them (module.c,
- *   JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
- *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
- *   library, because they may need what the pool has given up (confine.c); with confine = strict,
- *   because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
- *   another pool, by the rules of a planned end (shutdown.h): jobs that run end first, queued jobs
- *   wait, and no client loses its connection. If jobs still run after the time that was asked for,
- *   the old pool resumes, and nothing has changed; only if the reload was asked for with force are
- *   they ended.
+ * SIGHUP, or forkctl reload. First all of it is tried by a process of its own (reload_trial.c).
+ * Then options that can change at run time do, in the manager and in the pool that runs. If files
+ * of modules have come and none has changed or gone, the pool that runs loads them (module.c,
+ * JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
+ * gone, because frames and stacks refer to its code; if a new one has constructors or brings a
+ * library, because they may need what the pool has given up (confine.c); with confine = strict,
+ * because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
+ * another pool, by the rules of a planned end (shutdown.h): jobs that run end first, queued jobs
+ * wait, and no client loses its connection. If jobs still run after the time that was asked for,
+ * the old pool resumes, and nothing has changed; only if the reload was asked for with force are
+ * they ended.
  *
- *	        asked, and the pool is ready                  other modules
- *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
- *	 ^ ^                                   |  |                                 ^ |    |
- *	 | +--- wrong: nothing changes --------+  +--- more modules --> LOADING ----+ |    |
- *	 |                                        |                      |  it cannot |    |
- *	 |                                        +-- the same modules   | loaded     |    |
- *	 |                                        v                      |            |    |
- *	 +-- the pool has heard, or has ended -- TELLING <---------------+            |    |
- *	                                          ^ ^------ the next pool is ready ---+    |
- *	                                          +--- jobs still run: the pool resumes ---+
+ * 	        asked, and the pool is ready                  other modules
+ * 	IDLE ------------------------------> TRYING ------------------------------> RENEWING
+ * 	 ^ ^                                   |  |                                 ^ |    |
+ * 	 | +--- wrong: nothing changes --------+  +--- more modules --> LOADING ----+ |    |
+ * 	 |                                        |                      |  it cannot |    |
+ * 	 |                                        +-- the same modules   | loaded     |    |
+ * 	 |                                        v                      |            |    |
+ * 	 +-- the pool has heard, or has ended -- TELLING <---------------+            |    |
+ * 	                                          ^ ^------ the next pool is ready ---+    |
+ * 	                                          +--- jobs still run: the pool resumes ---+
  *
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
@@ -64,10 +63,9 @@
  *       closed, and nothing has changed: no task that the pool loads later is callable before the
  *       next load (module.c, J5). With force the pool is killed instead.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
- *   and the next one is that which was wanted. The client that waits for the answer: connection.c.
- *   The manager: the next one reads all of it at its start.
+ * If a peer dies: the trial: nothing changes. The pool: while it is to end, it has crashed as at
+ * any other time, and the next one is that which was wanted. The client that waits for the answer:
+ * connection.c. The manager: the next one reads all of it at its start.
  */
 #include "daemon/manager/manager_internal.h"
 

@@ -2,20 +2,18 @@
 /*
  * manager_stop.c - how the manager ends
  *
- * WHAT IT IS
- *				jobs that run	jobs that wait	the store	saved state
- *	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
- *	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
- *	gives up by itself	LOST		LOST		is emptied	ended
- *	not begun, loop fails	the next one's	stay queued	stays		acquitted
- *	killed			the next one's	stay queued	stays		as it is
+ * 				jobs that run	jobs that wait	the store	saved state
+ * 	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
+ * 	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
+ * 	gives up by itself	LOST		LOST		is emptied	ended
+ * 	not begun, loop fails	the next one's	stay queued	stays		acquitted
+ * 	killed			the next one's	stay queued	stays		as it is
  *
- *   A reload ends the pool alone: manager_reload.c. A pool that was told of that starts nothing
- *   more: if forkd is stopped meanwhile, the jobs that wait are CANCELLED when the running ones
- *   have ended.
+ * A reload ends the pool alone: manager_reload.c. A pool that was told of that starts nothing more:
+ * if forkd is stopped meanwhile, the jobs that wait are CANCELLED when the running ones have ended.
  *
- *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
- *   the store it is a stop.
+ * A halt is for the next forkd that the service manager starts: if not all that it needs is in the
+ * store it is a stop.
  */
 #include "daemon/manager/manager_internal.h"
 

@@ -2,13 +2,12 @@
 /*
  * page_populate.c - the pages of a shared segment, made and given back piece by piece
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   client_segments.c and tenants.c, on the manager's only thread. The pages themselves are
- *   io_uring's workers' work (loop.c, I5): how many there are is for the client to choose.
+ * Threads: client_segments.c and tenants.c, on the manager's only thread. The pages themselves are
+ * io_uring's workers' work (loop.c, I5): how many there are is for the client to choose.
  *
- *	pages_make() --> piece, piece, ... --> call(0 or errno)
- *	                   |
- *	              pages_drop() --> the piece's end --> piece, piece, ... --> call()
+ * 	pages_make() --> piece, piece, ... --> call(0 or errno)
+ * 	                   |
+ * 	              pages_drop() --> the piece's end --> piece, piece, ... --> call()
  *
  * INVARIANTS
  *   I1. One piece of a segment is under way at a time, and its end is waited for before anything
@@ -18,8 +17,7 @@
  *       mapped, waits for no more than one piece's zapping.
  *   I3. A piece that was interrupted is begun again.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client whose segment is being made: whoever waits for it turns to pages_drop().
+ * If a peer dies: a client whose segment is being made: whoever waits for it turns to pages_drop().
  */
 #include "daemon/manager/page_populate.h"
 

@@ -2,9 +2,8 @@
 /*
  * peer_credentials.c - the process at the other end of a connection
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client before its pidfd is had: it is refused, in words, when it has said HELLO, or somebody
- *   has who holds its socket.
+ * If a peer dies: a client before its pidfd is had: it is refused, in words, when it has said
+ * HELLO, or somebody has who holds its socket.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,8 @@
 /*
  * pool_death.c - what the manager makes of a pool that has died
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread, when the pool is reaped, or a manager goes on from another
- *   (postmortem_inherit()), and before the next one is started.
+ * Threads: the manager's only thread, when the pool is reaped, or a manager goes on from another
+ * (postmortem_inherit()), and before the next one is started.
  *
  * WHEN FORKD GIVES UP
  *   A pool that began no job and died young died at its start. POSTMORTEM_DEATHS of those within

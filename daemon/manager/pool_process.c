@@ -2,9 +2,9 @@
 /*
  * pool_process.c - the pool's process as the manager sees it
  *
- *	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
- *	  ^                     |                          |
- *	  +-- reaped, abandoned +--------------------------+
+ * 	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
+ * 	  ^                     |                          |
+ * 	  +-- reaped, abandoned +--------------------------+
  *
  * INVARIANTS
  *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
@@ -42,10 +42,9 @@
  *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one, or
  *       of one of them.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
- *   (pool_watchdog.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG), soon;
- *   and see I6.
+ * If a peer dies: the pool: see died(). A pool that closes its channel, sends what it may not, or
+ * is stuck (pool_watchdog.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG),
+ * soon; and see I6.
  */
 #include "daemon/manager/pool_process.h"
 

@@ -9,8 +9,7 @@
  *       need to connect and to submit (head, geometry, task table) is compared with what is kept at
  *       each client that the pool takes on and at each answer of the pool: pool_segments_restore().
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: I1, pool_segments_clear_workers().
+ * If a peer dies: the pool: I1, pool_segments_clear_workers().
  */
 #include "daemon/manager/pool_segments.h"
 

@@ -2,20 +2,19 @@
 /*
  * pool_watchdog.h - whether the pool itself still does what it is told
  *
- * WHAT IT IS
- *   A task that hangs is the dispatcher's matter (hang_detector.h). If the dispatcher or the
- *   channel's thread is stuck nobody in the pool notices: no client is taken on or let go of, no
- *   job that is late ends, while workers may go on. So the manager asks: the channel's thread reads
- *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit,
- *   or a second if that is less, is killed; it is nobody's fault.
+ * A task that hangs is the dispatcher's matter (hang_detector.h). If the dispatcher or the
+ * channel's thread is stuck nobody in the pool notices: no client is taken on or let go of, no job
+ * that is late ends, while workers may go on. So the manager asks: the channel's thread reads
+ * PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit, or
+ * a second if that is less, is killed; it is nobody's fault.
  *
- *	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
- *	  ^                                         ^                              |
- *	  +--- nothing was said, no worker has a job, <--------PONG----------------+
- *	       else again: soon, or while jobs run after hang-limit
+ * 	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
+ * 	  ^                                         ^                              |
+ * 	  +--- nothing was said, no worker has a job, <--------PONG----------------+
+ * 	       else again: soon, or while jobs run after hang-limit
  *
- *   QUIET has no timer. A job may begin then of which nobody has said anything; so whoever is awake
- *   anyway looks, which is the service manager's watchdog (watchdog_glance()).
+ * QUIET has no timer. A job may begin then of which nobody has said anything; so whoever is awake
+ * anyway looks, which is the service manager's watchdog (watchdog_glance()).
  *
  * INVARIANTS
  *   I1. Where nothing is said to the pool and no worker runs a job, nothing is asked, and nobody

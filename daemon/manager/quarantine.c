@@ -2,11 +2,10 @@
 /*
  * quarantine.c - tasks that are refused to a user, because they crash for him
  *
- * WHAT IT IS
- *   A crash of a pool that a job is blamed for counts against its user and task, and against the
- *   user. So many of a task (quarantine-crashes) within quarantine-window, and the task is refused
- *   to this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody
- *   lifts it, or quarantine-time is over.
+ * A crash of a pool that a job is blamed for counts against its user and task, and against the
+ * user. So many of a task (quarantine-crashes) within quarantine-window, and the task is refused to
+ * this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody lifts it,
+ * or quarantine-time is over.
  *
  * INVARIANTS
  *   I1. What one user's jobs do is counted for that user alone: others call the same tasks. The uid
@@ -17,10 +16,9 @@
  *   I4. Where there is no room for one more, the entry that ends first ends now; it may be another
  *       user's, who loses nothing by it.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
- *   entries stand in the saved state, each whole or not there (saved_state.c, I1), and the next
- *   manager goes on with them.
+ * If a peer dies: the pool: the next one is told of all entries before it has any job. The manager:
+ * crashes and entries stand in the saved state, each whole or not there (saved_state.c, I1), and
+ * the next manager goes on with them.
  */
 #include "daemon/manager/quarantine.h"
 

@@ -2,11 +2,10 @@
 /*
  * reload_trial.c - a reload is tried: what forkd.conf and the modules are now
  *
- * WHAT IT IS
- *   To read forkd.conf again is to open files, and to ask the system for users and groups; to know
- *   whether a module can be loaded is to load it. The manager waits for nothing (manager.c, I2) and
- *   loads nothing, so a process of its own does all that (reload_trial_main.c). What it finds it
- *   writes into a file in memory, which is read when it has ended.
+ * To read forkd.conf again is to open files, and to ask the system for users and groups; to know
+ * whether a module can be loaded is to load it. The manager waits for nothing (manager.c, I2) and
+ * loads nothing, so a process of its own does all that (reload_trial_main.c). What it finds it
+ * writes into a file in memory, which is read when it has ended.
  *
  * INVARIANTS
  *   I1. It is read when nobody writes any more: the process is reaped. What a module's constructor
@@ -17,8 +16,8 @@
  *       go of it. Until then it is there, killed, and there is no other. One whose end nothing
  *       tells of, for want of a descriptor or of memory, is looked at until it has ended.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The process, at any moment: done(), with how it died. The manager: the kernel kills it.
+ * If a peer dies: the process, at any moment: done(), with how it died. The manager: the kernel
+ * kills it.
  */
 #include "daemon/manager/reload_trial.h"
 

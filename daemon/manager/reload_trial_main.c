@@ -2,22 +2,19 @@
 /*
  * reload_trial_main.c - what a reload would come to, found out by a process that nobody depends on
  *
- * WHAT IT IS
- *   forkd --rehearse, which the manager starts (reload_trial.c). It reads what a start would read,
- *   by the same command line, and may wait for it: for disks, and for whoever knows the names of
- *   users. It loads every module, whose constructors may do whatever they like. Then it writes down
- *   what it found, and ends:
+ * forkd --rehearse, which the manager starts (reload_trial.c). It reads what a start would read, by
+ * the same command line, and may wait for it: for disks, and for whoever knows the names of users.
+ * It loads every module, whose constructors may do whatever they like. Then it writes down what it
+ * found, and ends:
  *
- *	[forkd]
- *	name = value		as options_print() has them, users and groups as numbers
- *	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
- *				how many were left out
+ * 	[forkd]
+ * 	name = value		as options_print() has them, users and groups as numbers
+ * 	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
+ * 				how many were left out
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   main(), the only one.
+ * Threads: main(), the only one.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the kernel kills this process. This process: nothing changes.
+ * If a peer dies: the manager: the kernel kills this process. This process: nothing changes.
  */
 #include "daemon/manager/reload_trial_main.h"
 

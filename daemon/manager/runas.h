@@ -2,15 +2,13 @@
 /*
  * runas.h - the user that tasks run as if root has started forkd
  *
- * WHAT IT IS
- *   The manager stays root: it owns the socket and signals the pool. The pool, and the process
- *   that tries a reload, become the user of the option `user` before they load a module. Without
- *   the option this is the user `forkd`, if the system has one. The manager looks the user up once,
- *   at its start: a pool that starts later does not wait for a directory service.
+ * The manager stays root: it owns the socket and signals the pool. The pool, and the process that
+ * tries a reload, become the user of the option `user` before they load a module. Without the
+ * option this is the user `forkd`, if the system has one. The manager looks the user up once, at
+ * its start: a pool that starts later does not wait for a directory service.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   runas_choose(): the manager at its start, and the trial of a reload. runas_become(): the trial,
- *   and the manager's child that is to execute the pool. Each has one thread then.
+ * Threads: runas_choose(): the manager at its start, and the trial of a reload. runas_become(): the
+ * trial, and the manager's child that is to execute the pool. Each has one thread then.
  */
 #ifndef DAEMON_MANAGER_RUNAS_H
 #define DAEMON_MANAGER_RUNAS_H

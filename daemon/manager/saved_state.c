@@ -2,17 +2,14 @@
 /*
  * saved_state.c - what the next forkd needs to know, to go on with the clients of this one
  *
- * WHAT IT IS
- *   A manager may be killed at any instruction. What clients, pool and tasks have is in segments,
- *   and the service manager keeps their descriptors (fdstore.c); what the manager alone knew of
- *   them stands here, in a segment that nobody else maps: who has which slot, and how large his
- *   segment is. So the next one believes it (takeover.c), and asks no byte that a client or a task
- *   can write.
+ * A manager may be killed at any instruction. What clients, pool and tasks have is in segments, and
+ * the service manager keeps their descriptors (fdstore.c); what the manager alone knew of them
+ * stands here, in a segment that nobody else maps: who has which slot, and how large his segment
+ * is. So the next one believes it (takeover.c), and asks no byte that a client or a task can write.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   takeover.c, pool_segments.c, manager_*.c, quarantine.c, connection.c, connection_close.c,
- *   tenants.c, on the manager's only thread. One manager has it at a time: the next one starts when
- *   the service manager has seen the last one's end.
+ * Threads: takeover.c, pool_segments.c, manager_*.c, quarantine.c, connection.c,
+ * connection_close.c, tenants.c, on the manager's only thread. One manager has it at a time: the
+ * next one starts when the service manager has seen the last one's end.
  *
  * INVARIANTS
  *   I1. Killed between any two stores a manager leaves each slot as it was before or as it is
@@ -37,8 +34,7 @@
  *   that is killed has made those before some instruction and none after it, whatever the
  *   caches did: the next process reads after the death, which the kernel orders.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: that is what it is for. Clients and pools do not know of it.
+ * If a peer dies: the manager: that is what it is for. Clients and pools do not know of it.
  */
 #include "daemon/manager/saved_state.h"
 

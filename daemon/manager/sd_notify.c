@@ -2,10 +2,9 @@
 /*
  * sd_notify.c - what the service manager is told
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread, which nothing may hold up: sd_notify(3) waits for room if whoever
- *   listens does not read. So all is sent without waiting; what finds no room is dropped, but for
- *   READY=1, which the caller says again.
+ * Threads: the manager's only thread, which nothing may hold up: sd_notify(3) waits for room if
+ * whoever listens does not read. So all is sent without waiting; what finds no room is dropped, but
+ * for READY=1, which the caller says again.
  *
  * THE WATCHDOG
  *   A timer of the loop sends WATCHDOG=1: a manager that is stopped, or hangs anywhere, does not,

@@ -2,13 +2,11 @@
 /*
  * settings.c - options that change while forkd runs, as the manager handles them
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread. Who may ask is seen to by connection.c; the pool's side is
- *   pool_set().
+ * Threads: the manager's only thread. Who may ask is seen to by connection.c; the pool's side is
+ * pool_set().
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one is started with the options as they are, and told once more when it is
- *   ready.
+ * If a peer dies: the pool: the next one is started with the options as they are, and told once
+ * more when it is ready.
  */
 #include "daemon/manager/settings.h"
 

@@ -2,16 +2,15 @@
 /*
  * socket_close.c - closing sockets of clients and tasks, whatever they have put into them
  *
- * WHAT IT IS
- *   A message that nobody has received holds on to its descriptors, and who closes the socket
- *   closes them: that may take as long as the sender wants (proto.c, I3). So a socket is closed
- *   here when it is known to have none in it:
+ * A message that nobody has received holds on to its descriptors, and who closes the socket closes
+ * them: that may take as long as the sender wants (proto.c, I3). So a socket is closed here when it
+ * is known to have none in it:
  *
- *	shut down --> look at the next message --> none: close
- *	                 ^      |          |
- *	                 |      | plain    | with descriptors
- *	                 +------+          v
- *	                 +--- thrown away by one of io_uring's workers, which waits in our place
+ * 	shut down --> look at the next message --> none: close
+ * 	                 ^      |          |
+ * 	                 |      | plain    | with descriptors
+ * 	                 +------+          v
+ * 	                 +--- thrown away by one of io_uring's workers, which waits in our place
  *
  * INVARIANTS
  *   I1. After shutdown() nobody can send any more, so the queue only gets shorter.

@@ -2,9 +2,8 @@
 /*
  * spawn.c - this program again, as a child of the manager's: a pool, a trial
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool_process.c and reload_trial.c, in the child: async-signal-safe as far as it goes, there was
- *   one thread before.
+ * Threads: pool_process.c and reload_trial.c, in the child: async-signal-safe as far as it goes,
+ * there was one thread before.
  */
 #include "daemon/manager/spawn.h"
 

@@ -2,24 +2,22 @@
 /*
  * takeover.c - a manager goes on with the clients of one that has ended
  *
- * WHAT IT IS
- *   Sockets, segments and pidfds of the last manager are in the service manager's store, whoever it
- *   was and however it ended; what it knew of them is in its saved state. Clients notice
- *   nothing: their sockets have never been closed, and what they submit or cancel meanwhile stands
- *   in segments. The pool is not taken over: it is another process's child, perhaps of another
- *   version. It is killed, and what becomes of its jobs is what becomes of those of a pool that
- *   has died (job_recovery.c), but that none is suspected.
+ * Sockets, segments and pidfds of the last manager are in the service manager's store, whoever it
+ * was and however it ended; what it knew of them is in its saved state. Clients notice nothing:
+ * their sockets have never been closed, and what they submit or cancel meanwhile stands in
+ * segments. The pool is not taken over: it is another process's child, perhaps of another version.
+ * It is killed, and what becomes of its jobs is what becomes of those of a pool that has died
+ * (job_recovery.c), but that none is suspected.
  *
- *	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
- *	                                   |
- *	                                   +-- no --> each pending job LOST, sockets closed, anew
+ * 	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
+ * 	                                   |
+ * 	                                   +-- no --> each pending job LOST, sockets closed, anew
  *
- *   Segments are as large as they are, and each worker has its place in them. So whatever of that
- *   the options leave open is as it was: it does not matter which CPUs and how much memory there
- *   are just now. Workers whose CPUs are missing park (cpu_parking.h).
+ * Segments are as large as they are, and each worker has its place in them. So whatever of that the
+ * options leave open is as it was: it does not matter which CPUs and how much memory there are just
+ * now. Workers whose CPUs are missing park (cpu_parking.h).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   manager.c, when it starts, before its loop runs.
+ * Threads: manager.c, when it starts, before its loop runs.
  *
  * INVARIANTS
  *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
@@ -39,10 +37,9 @@
  *   I5. A connection that was not told that it is in (GREETING, MAKING) is in no saved state; it is
  *       closed with the manager that had it, and its client reads that before WELCOME.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client, before or meanwhile: its socket and its pidfd say so, and are asked before its jobs
- *   are looked at. A cancel of the time between stands in the record and in the socket (job.h, I5).
- *   This manager: I3.
+ * If a peer dies: a client, before or meanwhile: its socket and its pidfd say so, and are asked
+ * before its jobs are looked at. A cancel of the time between stands in the record and in the
+ * socket (job.h, I5). This manager: I3.
  */
 #include "daemon/manager/takeover.h"
 

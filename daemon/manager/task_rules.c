@@ -2,10 +2,9 @@
 /*
  * task_rules.c - what the option tasks says, beside the tasks that there are
  *
- * WHAT IT IS
- *   A pattern that fits nothing is most likely a slip of the pen: whoever it is for may call less
- *   than was meant. It cannot be an error, for modules come and go without forkd.conf; and where
- *   there are none at all the pool has said so already.
+ * A pattern that fits nothing is most likely a slip of the pen: whoever it is for may call less
+ * than was meant. It cannot be an error, for modules come and go without forkd.conf; and where
+ * there are none at all the pool has said so already.
  */
 #include "daemon/manager/task_rules.h"
 

@@ -2,7 +2,7 @@
 /*
  * tenants.c - the uids that forkd serves, and the segment with rings that each of them has
  *
- *	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
+ * 	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
  * INVARIANTS
  *   I1. One uid, one tenant in use, one segment, from the uid's first client until no connection of
@@ -24,12 +24,12 @@
  *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
  *       goes when no pool counts there any more, with the rings.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
- *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
- *   one is ready; it never hears of those that the last one was to let go of.
- *   The manager: the next one has them from the store, as the saved state says (saved_state.c, I3);
- *   of their segments none is asked. One that was to leave is taken back when its pool is ready.
+ * If a peer dies: a client between a ring's slot and its summary bit, or a consumer between
+ * clearing the bit and its last look: tenants_mark() makes up for both. The pool:
+ * tenants_tell_pool() when the next one is ready; it never hears of those that the last one was to
+ * let go of. The manager: the next one has them from the store, as the saved state says
+ * (saved_state.c, I3); of their segments none is asked. One that was to leave is taken back when
+ * its pool is ready.
  */
 #include "daemon/manager/tenants.h"
 

@@ -2,9 +2,8 @@
 /*
  * thread_states.c - what the kernel says about the threads of a process (/proc)
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool_watchdog.c, on the manager's only thread, while the pool owes an answer: a file for each
- *   thread. It does not need to be the owner's, or readable for the pool.
+ * Threads: pool_watchdog.c, on the manager's only thread, while the pool owes an answer: a file for
+ * each thread. It does not need to be the owner's, or readable for the pool.
  */
 #include "daemon/manager/thread_states.h"
 

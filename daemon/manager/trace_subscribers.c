@@ -2,11 +2,11 @@
 /*
  * trace_subscribers.c - the connections that trace workers
  *
- *	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
- *	                                 <--PROTO_POOL_TRACED--
- *	        <--PROTO_TOLD, the segment, read-only--
- *	        reads it, for as long as it likes, and closes the connection
- *	                         manager --PROTO_POOL_TRACE_END--> pool
+ * 	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
+ * 	                                 <--PROTO_POOL_TRACED--
+ * 	        <--PROTO_TOLD, the segment, read-only--
+ * 	        reads it, for as long as it likes, and closes the connection
+ * 	                         manager --PROTO_POOL_TRACE_END--> pool
  *
  * INVARIANTS
  *   T1. There is a segment (shm/trace.h) from the first who traces until the last one has left, and
@@ -17,10 +17,9 @@
  *       long as somebody's connection lasts, however that ends.
  *   T3. Who traces stays GREETING: it has no slot. Whatever it says ends its connection.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Who traces: T2. The pool: all who trace are told so, and have the segment with what it wrote;
- *   the next pool knows nothing of it. The manager: the pool dies with it, and who traces sees the
- *   end of its connection.
+ * If a peer dies: who traces: T2. The pool: all who trace are told so, and have the segment with
+ * what it wrote; the next pool knows nothing of it. The manager: the pool dies with it, and who
+ * traces sees the end of its connection.
  */
 #include <poll.h>
 #include <string.h>

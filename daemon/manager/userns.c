@@ -2,14 +2,12 @@
 /*
  * userns.c - the user namespace that forkd runs in: which uids and gids it can tell apart
  *
- * WHAT IT IS
- *   In a user namespace that has some uids only, as PrivateUsers=yes of systemd makes it, peers of
- *   all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
- *   tenant, with rings that all of them can write. The same is so for groups: there one that is
- *   many must not be taken for the one that forkd.conf may name.
+ * In a user namespace that has some uids only, as PrivateUsers=yes of systemd makes it, peers of
+ * all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
+ * tenant, with rings that all of them can write. The same is so for groups: there one that is many
+ * must not be taken for the one that forkd.conf may name.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The manager, when it starts.
+ * Threads: the manager, when it starts.
  */
 #include "daemon/manager/userns.h"
 

@@ -2,10 +2,9 @@
 /*
  * modules/array.c - what one does with large arrays of numbers: sums, statistics, histograms
  *
- * WHAT IT IS
- *   The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's own
- *   byte order, worked on where they lie. Floating point results are the same whatever the number
- *   of workers (algorithm.h, I1).
+ * The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's own byte
+ * order, worked on where they lie. Floating point results are the same whatever the number of
+ * workers (algorithm.h, I1).
  *
  * INVARIANTS
  *   I1. The buffers are the client's own memory, and may change at any moment. No index and no end

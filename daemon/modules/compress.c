@@ -2,14 +2,13 @@
 /*
  * modules/compress.c - zstd and gzip of a buffer, and back, in parallel
  *
- * WHAT IT IS
- *   The data is packed in pieces of one size, each of which becomes a frame of zstd or some members
- *   of gzip: one behind the other they are a file that zstd(1) and gzip(1) read. Where a piece goes
- *   depends on the sizes of all before it, so what leaves have packed is kept until all have, and
- *   then copied, in parallel too.
- *   To unpack, frames are looked for first (struct compress_format, look). Where all say how long
- *   they are, and none is too long for a leaf, runs of them are unpacked side by side. Else all is
- *   one stream, a chunk after the other, with a place to be cancelled in between.
+ * The data is packed in pieces of one size, each of which becomes a frame of zstd or some members
+ * of gzip: one behind the other they are a file that zstd(1) and gzip(1) read. Where a piece goes
+ * depends on the sizes of all before it, so what leaves have packed is kept until all have, and
+ * then copied, in parallel too. To unpack, frames are looked for first (struct compress_format,
+ * look). Where all say how long they are, and none is too long for a leaf, runs of them are
+ * unpacked side by side. Else all is one stream, a chunk after the other, with a place to be
+ * cancelled in between.
  *
  * INVARIANTS
  *   I1. The buffers are the client's own memory, and may change at any moment. No library sees

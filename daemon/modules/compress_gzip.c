@@ -2,12 +2,11 @@
 /*
  * modules/compress_gzip.c - members of gzip that say how long they are, by libdeflate and zlib
  *
- * WHAT IT IS
- *   What is written is BGZF (the SAM specification, 4.1), as bgzip(1) writes it: members of at most
- *   64 KiB whose header has an extra field with their length, and an empty one at the end. Every
- *   reader of gzip takes it, those that know of the field in parallel.
- *   libdeflate packs and unpacks whole members, twice as fast as zlib. It knows no streams, and a
- *   member of another writer may be of any length: that is zlib's.
+ * What is written is BGZF (the SAM specification, 4.1), as bgzip(1) writes it: members of at most
+ * 64 KiB whose header has an extra field with their length, and an empty one at the end. Every
+ * reader of gzip takes it, those that know of the field in parallel. libdeflate packs and unpacks
+ * whole members, twice as fast as zlib. It knows no streams, and a member of another writer may be
+ * of any length: that is zlib's.
  */
 #include <errno.h>
 #include <libdeflate.h>

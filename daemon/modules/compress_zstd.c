@@ -2,10 +2,9 @@
 /*
  * modules/compress_zstd.c - frames of Zstandard, by libzstd
  *
- * WHAT IT IS
- *   Each piece becomes a frame with its content's size and a checksum, as zstd(1) writes it; frames
- *   one behind the other are a file of zstd (RFC 8878, 3). Where a frame ends can be told from the
- *   headers of its blocks, so frames are found without being unpacked.
+ * Each piece becomes a frame with its content's size and a checksum, as zstd(1) writes it; frames
+ * one behind the other are a file of zstd (RFC 8878, 3). Where a frame ends can be told from the
+ * headers of its blocks, so frames are found without being unpacked.
  */
 #include <errno.h>
 #include <zstd.h>

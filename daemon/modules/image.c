@@ -2,13 +2,12 @@
 /*
  * modules/image.c - decoded pixels: other sizes, other formats
  *
- * WHAT IT IS
- *   A pixel is 1, 3 or 4 bytes (gray; red, green, blue; the same and alpha), row by row from the
- *   top, with nothing between rows. A pixel of another size is a weighted mean of those within the
- *   filter's reach around it, which grows as the picture shrinks, so that each of them counts. The
- *   weight is that of the column times that of the row. Colours count as much as they are opaque.
- *   A leaf makes a part of a row: it adds up the columns, then what these sums make of the row.
- *   No library of Debian does that in tiles, without threads and on memory that may change.
+ * A pixel is 1, 3 or 4 bytes (gray; red, green, blue; the same and alpha), row by row from the top,
+ * with nothing between rows. A pixel of another size is a weighted mean of those within the
+ * filter's reach around it, which grows as the picture shrinks, so that each of them counts. The
+ * weight is that of the column times that of the row. Colours count as much as they are opaque. A
+ * leaf makes a part of a row: it adds up the columns, then what these sums make of the row. No
+ * library of Debian does that in tiles, without threads and on memory that may change.
  *
  * INVARIANTS
  *   I1. The buffers are the client's own memory, and may change at any moment. Where anything is

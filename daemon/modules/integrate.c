@@ -2,9 +2,8 @@
 /*
  * modules/integrate.c - adaptive quadrature of (x * x + 1) * x over [0, n]
  *
- * WHAT IT IS
- *   The benchmark of libfork (Williams & Elliott): a strip is cut in two until that changes its
- *   area by less than eps. The tree is lopsided, the tasks are tiny and floating point.
+ * The benchmark of libfork (Williams & Elliott): a strip is cut in two until that changes its area
+ * by less than eps. The tree is lopsided, the tasks are tiny and floating point.
  *
  * INVARIANTS
  *   I1. The recursion ends for every n: a change that is not a number ends it, and each cut halves

@@ -2,15 +2,14 @@
 /*
  * modules/matmul.c - the product of two matrices of doubles
  *
- * WHAT IT IS
- *   c = a b, all row by row. The result is cut into tiles; a tile is summed up in blocks of the
- *   inner side, each of which is a leaf: it copies its parts of a and b into the order in which
- *   they are needed, so that they stay in the cache, and multiplies them with a kernel that holds 6
- *   by 8 numbers in registers (Goto and van de Geijn, Anatomy of high-performance matrix
- *   multiplication, 2008). The compiler makes it for three generations of processors.
- *   Why no BLAS of Debian: where there is no memory OpenBLAS (0.3.21) tries for ever, and BLIS
- *   (0.9) ends the process; here the job fails, alone. The kernel is the small part of them that
- *   is needed; on one CPU it all takes a third longer than with OpenBLAS.
+ * c = a b, all row by row. The result is cut into tiles; a tile is summed up in blocks of the inner
+ * side, each of which is a leaf: it copies its parts of a and b into the order in which they are
+ * needed, so that they stay in the cache, and multiplies them with a kernel that holds 6 by 8
+ * numbers in registers (Goto and van de Geijn, Anatomy of high-performance matrix multiplication,
+ * 2008). The compiler makes it for three generations of processors. Why no BLAS of Debian: where
+ * there is no memory OpenBLAS (0.3.21) tries for ever, and BLIS (0.9) ends the process; here the
+ * job fails, alone. The kernel is the small part of them that is needed; on one CPU it all takes a
+ * third longer than with OpenBLAS.
  *
  * INVARIANTS
  *   I1. The buffers are the client's own memory, and may change at any moment. Where anything is

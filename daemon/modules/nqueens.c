@@ -2,10 +2,9 @@
 /*
  * modules/nqueens.c - in how many ways n queens stand on a board of n x n in peace
  *
- * WHAT IT IS
- *   A fork for every column of the next row that no queen threatens; the board, 16 bytes, is
- *   copied into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens
- *   again at each step, so that a task costs what it costs in the others that run this benchmark.
+ * A fork for every column of the next row that no queen threatens; the board, 16 bytes, is copied
+ * into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens again at
+ * each step, so that a task costs what it costs in the others that run this benchmark.
  */
 #include <errno.h>
 

@@ -2,12 +2,10 @@
 /*
  * modules/search.c - where a pattern stands in a buffer, and how often
  *
- * WHAT IT IS
- *   memmem(3) on pieces of the data. A match belongs to the piece that it begins in, so each piece
- *   is looked at with as much of the next one as the pattern is long, less one byte. Every place is
- *   a match, also one that overlaps the match before: "aa" stands in "aaaa" three times.
- *   Places are kept by piece until all is counted, as 4 bytes each, and then written to where they
- *   belong.
+ * memmem(3) on pieces of the data. A match belongs to the piece that it begins in, so each piece is
+ * looked at with as much of the next one as the pattern is long, less one byte. Every place is a
+ * match, also one that overlaps the match before: "aa" stands in "aaaa" three times. Places are
+ * kept by piece until all is counted, as 4 bytes each, and then written to where they belong.
  *
  * INVARIANTS
  *   I1. The buffers are the client's own memory, and may change at any moment. The pattern is

@@ -2,11 +2,10 @@
 /*
  * modules/sort.c - parallel merge sort of a buffer of numbers or of records, in place
  *
- * WHAT IT IS
- *   FK_SORT of forkd/algorithm.h, on numbers of 64 bits. The second buffer comes from malloc().
- *   Records are not moved while they are sorted: each has an entry with its key as a number, and
- *   its index. What of a key of bytes is longer than that is compared where the records lie. Then
- *   the records are gathered in the order of the entries, and copied back.
+ * FK_SORT of forkd/algorithm.h, on numbers of 64 bits. The second buffer comes from malloc().
+ * Records are not moved while they are sorted: each has an entry with its key as a number, and its
+ * index. What of a key of bytes is longer than that is compared where the records lie. Then the
+ * records are gathered in the order of the entries, and copied back.
  *
  * INVARIANTS
  *   I1. The buffer is the client's own memory, and may change at any moment: FK_SORT stays within

@@ -2,13 +2,11 @@
 /*
  * modules/spare.h - what a leaf works in, kept for the next leaf of the job
  *
- * WHAT IT IS
- *   A shelf of pointers in the frame of a task: a leaf takes one off, or makes its own if there is
- *   none, and puts it back. So contexts of libraries and buffers are made once for each worker that
- *   helps, and not for each leaf, and are bound to no thread.
+ * A shelf of pointers in the frame of a task: a leaf takes one off, or makes its own if there is
+ * none, and puts it back. So contexts of libraries and buffers are made once for each worker that
+ * helps, and not for each leaf, and are bound to no thread.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Leaves of one job, on any worker; the task that has the shelf, before and after them.
+ * Threads: leaves of one job, on any worker; the task that has the shelf, before and after them.
  *
  * INVARIANTS
  *   I1. A pointer is on the shelf or one leaf's: it goes from one to the other by an exchange.

@@ -2,11 +2,10 @@
 /*
  * modules/uts.c - walks a tree of the Unbalanced Tree Search benchmark
  *
- * WHAT IT IS
- *   A task for every node; the trees are in uts_tree.c. What a fork leaves behind in the frame is
- *   bounded: a node with more than FANOUT children forks slices of them, which are tasks of the
- *   same kind on the same node, so that the frame of the 17844 nested nodes of T3L is no larger
- *   than those need, and the 2000 children of a root can all run side by side.
+ * A task for every node; the trees are in uts_tree.c. What a fork leaves behind in the frame is
+ * bounded: a node with more than FANOUT children forks slices of them, which are tasks of the same
+ * kind on the same node, so that the frame of the 17844 nested nodes of T3L is no larger than those
+ * need, and the 2000 children of a root can all run side by side.
  *
  * INVARIANTS
  *   I1. A walk over a range counts the subtrees of the node's children in it, and the node itself

@@ -2,13 +2,11 @@
 /*
  * arena_layout.h - what of the pool lies where in the arena
  *
- * WHAT IT IS
- *   Behind the front that the manager reads (ledger.h) the arena is the pool's own: a struct worker
- *   for each worker, the deques of each, then the stacklets, in as many parts as there are groups.
- *   All of it on the NUMA node of whom it is for, so each begins at a page.
+ * Behind the front that the manager reads (ledger.h) the arena is the pool's own: a struct worker
+ * for each worker, the deques of each, then the stacklets, in as many parts as there are groups.
+ * All of it on the NUMA node of whom it is for, so each begins at a page.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The pool's main thread before there are others, and after they have ended.
+ * Threads: the pool's main thread before there are others, and after they have ended.
  */
 #ifndef DAEMON_POOL_ARENA_LAYOUT_H
 #define DAEMON_POOL_ARENA_LAYOUT_H

@@ -2,16 +2,13 @@
 /*
  * idle_trim.h - what a deep job leaves behind goes back to the system
  *
- * WHAT IT IS
- *   Pages of the deque that its continuations stood in, of the C stack that its activations stood
- *   on, and of stacklets that are free (stacklet.c). A worker gives them back when it has looked
- *   for work in vain for as long as it spins: the C stack at once, for that is little, the rest a
- *   quarter of a MiB at a time. The kernel lets nobody else run on the CPU meanwhile, nor change
- *   that memory file, so a piece has to be short. Between two pieces the worker yields, and looks
- *   for work.
+ * Pages of the deque that its continuations stood in, of the C stack that its activations stood on,
+ * and of stacklets that are free (stacklet.c). A worker gives them back when it has looked for work
+ * in vain for as long as it spins: the C stack at once, for that is little, the rest a quarter of a
+ * MiB at a time. The kernel lets nobody else run on the CPU meanwhile, nor change that memory file,
+ * so a piece has to be short. Between two pieces the worker yields, and looks for work.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The worker itself, in its loop, with an empty deque.
+ * Threads: the worker itself, in its loop, with an empty deque.
  *
  * INVARIANTS
  *   I1. The last of the entries that are kept is zero only if all behind it have no pages: entries

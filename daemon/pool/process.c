@@ -2,17 +2,15 @@
 /*
  * process.c - the pool process
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   pool_run() is the process's main thread: it reads the channel and maps segments. The
- *   dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
- *   for together on kernel 6.1. Workers are threads, pinned.
+ * Threads: pool_run() is the process's main thread: it reads the channel and maps segments. The
+ * dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
+ * for together on kernel 6.1. Workers are threads, pinned.
  *
  * DESCRIPTORS
  *   While tasks run the process has 0 to 2 and the channel: what it got over that, and modules'
  *   files, are mapped by then and closed. Others that come over it are open while they are mapped.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the channel ends, and the process exits. The pool: crash_handler.h.
+ * If a peer dies: the manager: the channel ends, and the process exits. The pool: crash_handler.h.
  */
 #include "daemon/pool/process.h"
 

@@ -2,9 +2,8 @@
 /*
  * process.h - the pool process: its start, its life and its end
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   main.c calls pool_run(). Its thread reads the channel (manager_channel.h); the dispatcher and
- *   the workers are threads of their own.
+ * Threads: main.c calls pool_run(). Its thread reads the channel (manager_channel.h); the
+ * dispatcher and the workers are threads of their own.
  */
 #ifndef DAEMON_POOL_PROCESS_H
 #define DAEMON_POOL_PROCESS_H

@@ -2,16 +2,14 @@
 /*
  * schedule_fuzz.c - random preemption of workers, for forkctl check
  *
- * WHAT IT IS
- *   A thread that sends WORKER_SIGNAL to random workers at random moments and asks for their
- *   attention, in bursts, so that forks are published, stolen and joined in orders that a quiet
- *   machine seldom shows. Beside it each worker leaves the fast path by itself, after some frames
- *   or at some fork (worker_limit()), and steals from itself what it then publishes, one time of
- *   two (fk_rt_publish()): this takes effect however short a job is. The seed decides what is
- *   tried; when it hits is the system's business, so a run cannot be repeated exactly.
+ * A thread that sends WORKER_SIGNAL to random workers at random moments and asks for their
+ * attention, in bursts, so that forks are published, stolen and joined in orders that a quiet
+ * machine seldom shows. Beside it each worker leaves the fast path by itself, after some frames or
+ * at some fork (worker_limit()), and steals from itself what it then publishes, one time of two
+ * (fk_rt_publish()): this takes effect however short a job is. The seed decides what is tried; when
+ * it hits is the system's business, so a run cannot be repeated exactly.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   process.c: the pool's main thread starts and stops it.
+ * Threads: process.c: the pool's main thread starts and stops it.
  *
  * INVARIANTS
  *   I1. It does to a worker what thieves do (work_search.c, ASKING), only more of it: no result may

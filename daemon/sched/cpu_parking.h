@@ -2,12 +2,11 @@
 /*
  * cpu_parking.h - workers whose CPUs are not to be used park
  *
- * WHAT IT IS
- *   The CPUs that forkd may use change while it runs: an administrator changes its cpuset or its
- *   affinity, a CPU goes offline, cpu.max is set. A worker whose CPU is none of them any more
- *   parks, and so do those of all but the first CPUs if there are more than cpu.max is enough for:
- *   max(1, ceil(quota / period)). Two workers on one CPU would halve each other; and what a quota
- *   takes away it takes from all at once, in the midst of whatever they do.
+ * The CPUs that forkd may use change while it runs: an administrator changes its cpuset or its
+ * affinity, a CPU goes offline, cpu.max is set. A worker whose CPU is none of them any more parks,
+ * and so do those of all but the first CPUs if there are more than cpu.max is enough for: max(1,
+ * ceil(quota / period)). Two workers on one CPU would halve each other; and what a quota takes away
+ * it takes from all at once, in the midst of whatever they do.
  *
  * WHAT A PARKED WORKER IS
  *   Its thread stays, with its ring, inbox and places. It only looks for no work and is woken for
@@ -16,10 +15,9 @@
  *   may do it does: jobs that were placed there strictly and frames that have gone there are run,
  *   by that thread, on whichever CPU the kernel gives it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   park_begin(): process.c, before there is a dispatcher. park_set_most(): the channel's thread.
- *   park_look(), park_choose(): the dispatcher. park_call(): workers, when they wake.
- *   worker_is_parked() says what has been chosen.
+ * Threads: park_begin(): process.c, before there is a dispatcher. park_set_most(): the channel's
+ * thread. park_look(), park_choose(): the dispatcher. park_call(): workers, when they wake.
+ * worker_is_parked() says what has been chosen.
  *
  * INVARIANTS
  *   I1. One worker at least is not parked, at any time: those that come back do so before others
@@ -40,8 +38,7 @@
  *   it is to be is pinned again. cpu.max is in a file, which the manager reads when the dispatcher
  *   asks (PROTO_POOL_ASK_CPUS): it does not wake for it while nobody works.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: cpu.max stays what it was; the pool ends soon.
+ * If a peer dies: the manager: cpu.max stays what it was; the pool ends soon.
  */
 #ifndef DAEMON_SCHED_CPU_PARKING_H
 #define DAEMON_SCHED_CPU_PARKING_H

@@ -2,27 +2,26 @@
 /*
  * fair_queue.c - which job goes first
  *
- * WHAT IT IS
- *   Whoever is furthest behind in virtual time goes first, in three levels: the tenant with the
- *   smallest v, of its connections the one with the smallest v (virtual_time.c), of its jobs the
- *   one whose virtual end is the earliest (job_queues.c). So two connections of one uid share what
- *   the uid gets as two uids share the pool.
- *   A job that only one worker may start, or one of a group, waits in a queue of that place.
- *   Whoever takes a job chooses by the same virtual times between what waits for its own places and
- *   what anybody may start, so a flood of such jobs goes before nobody.
+ * Whoever is furthest behind in virtual time goes first, in three levels: the tenant with the
+ * smallest v, of its connections the one with the smallest v (virtual_time.c), of its jobs the one
+ * whose virtual end is the earliest (job_queues.c). So two connections of one uid share what the
+ * uid gets as two uids share the pool. A job that only one worker may start, or one of a group,
+ * waits in a queue of that place. Whoever takes a job chooses by the same virtual times between
+ * what waits for its own places and what anybody may start, so a flood of such jobs goes before
+ * nobody.
  *
- *	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; says who has rows, and who
- *			   has none -> virtual_time.c	v, floors, who is active; heaps (vheap.h) of
- *	those with rows preemption.c			who that runs makes way for who waits, and
+ * 	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; says who has rows, and who
+ * 			   has none -> virtual_time.c	v, floors, who is active; heaps (vheap.h) of
+ * 	those with rows preemption.c			who that runs makes way for who waits, and
+ *
  * when
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fair_queue.h. On the way of every job are fair_prepare(), an exchange on its worker's
- *   account, and fair_charge(): one fetch-add to the line of the board where the job's end is
- *   counted with three more. A client that is alone and does not flood pays one more in
- *   fair_direct(). All else is done with the lock, once for a batch of up to 64 jobs: queueing,
- *   picking and charging cost 30 ns a job in such a batch, 50 ns where each comes alone, on a
- *   machine that forks in 2 ns.
+ * Threads: see fair_queue.h. On the way of every job are fair_prepare(), an exchange on its
+ * worker's account, and fair_charge(): one fetch-add to the line of the board where the job's end
+ * is counted with three more. A client that is alone and does not flood pays one more in
+ * fair_direct(). All else is done with the lock, once for a batch of up to 64 jobs: queueing,
+ * picking and charging cost 30 ns a job in such a batch, 50 ns where each comes alone, on a machine
+ * that forks in 2 ns.
  *
  * INVARIANTS
  *   I1. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
@@ -34,9 +33,8 @@
  *   I3. Weights are clamped where they come in, so that no division is by 0 and no weight shuts
  *       others out; a job's weight counts among the jobs of its connection only.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: its queued rows are cut out and end (intake_release()). The pool: the ledger has the
- *   rows, and virtual time starts anew with the next pool.
+ * If a peer dies: a client: its queued rows are cut out and end (intake_release()). The pool: the
+ * ledger has the rows, and virtual time starts anew with the next pool.
  */
 #include "daemon/sched/fair_queue.h"
 

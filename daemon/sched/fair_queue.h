@@ -3,11 +3,10 @@
  * fair_queue.h - which job goes first: weighted virtual time of CPU used, by uid, connection and
  * job
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Workers and the dispatcher, through job_batches.c; the channel's thread adds tenants and
- *   clients. What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes
- *   no lock. fair_queue.c says who goes first, preemption.c who makes way, virtual_time.c how far
- *   anybody is, job_queues.c where rows wait.
+ * Threads: workers and the dispatcher, through job_batches.c; the channel's thread adds tenants and
+ * clients. What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes no
+ * lock. fair_queue.c says who goes first, preemption.c who makes way, virtual_time.c how far
+ * anybody is, job_queues.c where rows wait.
  */
 #ifndef DAEMON_SCHED_FAIR_QUEUE_H
 #define DAEMON_SCHED_FAIR_QUEUE_H

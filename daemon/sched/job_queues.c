@@ -2,16 +2,14 @@
 /*
  * job_queues.c - the queues that rows wait in
  *
- * WHAT IT IS
- *   A connection's rows that anybody may start wait in a queue for each class of weight, those for
- *   a place in one for each place. Within a queue they are in the order in which they came. The
- *   next job of a connection is the first of a class: the one whose virtual end is the earliest, in
- *   the virtual time of generalized processor sharing (Parekh and Gallager, 1993), since jobs come
- *   once each: it goes by CPU time over the sum of the weights of all jobs that are there, and a
- *   job's end is its start plus the mean job's time over its weight.
+ * A connection's rows that anybody may start wait in a queue for each class of weight, those for a
+ * place in one for each place. Within a queue they are in the order in which they came. The next
+ * job of a connection is the first of a class: the one whose virtual end is the earliest, in the
+ * virtual time of generalized processor sharing (Parekh and Gallager, 1993), since jobs come once
+ * each: it goes by CPU time over the sum of the weights of all jobs that are there, and a job's end
+ * is its start plus the mean job's time over its weight.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See job_queues.h.
+ * Threads: see job_queues.h.
  *
  * INVARIANTS
  *   I1. rows[] is only linked: each row is in one queue or none, which the ledger guarantees (a row

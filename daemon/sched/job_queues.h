@@ -2,8 +2,7 @@
 /*
  * job_queues.h - the queues that rows wait in: of each connection by weight, and by place
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fair_queue.c, with the lock of fair held. job_queues.c says how they hang together.
+ * Threads: fair_queue.c, with the lock of fair held. job_queues.c says how they hang together.
  */
 #ifndef DAEMON_SCHED_JOB_QUEUES_H
 #define DAEMON_SCHED_JOB_QUEUES_H

@@ -2,16 +2,14 @@
 /*
  * preemption.c - which running job makes way for one that waits, and when that will be
  *
- * WHAT IT IS
- *   A job that runs and one that waits, queued or set aside, are compared where they part: by the
- *   virtual time of their tenants, their connections, or themselves. A short job goes before a long
- *   one of others as long as it is not ahead by a warp (virtual_time.c, I6); who is not known to be
- *   long is taken for short. Among long ones a change gains nothing, and costs: who waits waits
- *   until the other is ahead by a quarter of what the shorter of the two takes (fair_patience()).
- *   The same numbers say when that will be, and until then nobody need look.
+ * A job that runs and one that waits, queued or set aside, are compared where they part: by the
+ * virtual time of their tenants, their connections, or themselves. A short job goes before a long
+ * one of others as long as it is not ahead by a warp (virtual_time.c, I6); who is not known to be
+ * long is taken for short. Among long ones a change gains nothing, and costs: who waits waits until
+ * the other is ahead by a quarter of what the shorter of the two takes (fair_patience()). The same
+ * numbers say when that will be, and until then nobody need look.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fair_queue.h: with the lock held.
+ * Threads: see fair_queue.h: with the lock held.
  *
  * INVARIANTS
  *   I1. As long as each worker runs what it runs, nothing that waits claims a worker, or has its

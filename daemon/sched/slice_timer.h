@@ -2,19 +2,16 @@
 /*
  * slice_timer.h - a worker's own timer: at a time that anybody says it looks whose turn it is
  *
- * WHAT IT IS
- *   Jobs that have begun take turns after milliseconds, and nobody need come for that: the timer
- *   sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so
- *   that it looks at its next fork. A signal to a thread that runs is no context switch.
- *   Where the kernel gives no timer, or does not set it, the dispatcher comes and summons the
- *   worker (slice_timers_check()).
- *   A worker that looks sees the rings, too. So as long as an alarm is set the dispatcher dozes
- *   (shm/wake.h, W9), and the next one of a client's long jobs wakes nobody.
+ * Jobs that have begun take turns after milliseconds, and nobody need come for that: the timer
+ * sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so that
+ * it looks at its next fork. A signal to a thread that runs is no context switch. Where the kernel
+ * gives no timer, or does not set it, the dispatcher comes and summons the worker
+ * (slice_timers_check()). A worker that looks sees the rings, too. So as long as an alarm is set
+ * the dispatcher dozes (shm/wake.h, W9), and the next one of a client's long jobs wakes nobody.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the worker; the
- *   last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
- *   slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c says why none is lost.
+ * Threads: slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the
+ * worker; the last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
+ * slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c says why none is lost.
  */
 #ifndef DAEMON_SCHED_SLICE_TIMER_H
 #define DAEMON_SCHED_SLICE_TIMER_H

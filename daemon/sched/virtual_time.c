@@ -2,21 +2,18 @@
 /*
  * virtual_time.c - weighted virtual time of tenants and connections
  *
- * WHAT IT IS
- *   Each tenant and each connection has a virtual time v: the CPU time it has used, divided by its
- *   weight: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) in a hierarchy.
- *   Workers add what a job used to board->cpu_ns of its client, at its end, when they leave it for
- *   another, and when somebody settles their accounts (cpu_account.h). vtime_settle() turns what
- *   was added since the last time into virtual time. In between, v counts an estimate for each job
- *   given to a worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken
- *   back in proportion.
- *   Time in which a task slept, in a system call or for a lock, counts like CPU time: its worker
- *   was there for no other job. Time in which the worker waited for a CPU does not (cpu_account.h).
- *   Who has short jobs goes before who has long ones as if its v were less by a warp: borrowed
- *   virtual time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
+ * Each tenant and each connection has a virtual time v: the CPU time it has used, divided by its
+ * weight: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) in a hierarchy. Workers add
+ * what a job used to board->cpu_ns of its client, at its end, when they leave it for another, and
+ * when somebody settles their accounts (cpu_account.h). vtime_settle() turns what was added since
+ * the last time into virtual time. In between, v counts an estimate for each job given to a worker,
+ * the mean of that client's, but FAIR_BATCH at most; as they end it is taken back in proportion.
+ * Time in which a task slept, in a system call or for a lock, counts like CPU time: its worker was
+ * there for no other job. Time in which the worker waited for a CPU does not (cpu_account.h). Who
+ * has short jobs goes before who has long ones as if its v were less by a warp: borrowed virtual
+ * time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See virtual_time.h.
+ * Threads: see virtual_time.h.
  *
  * INVARIANTS
  *   I1. A client is active while it has rows queued or given to workers, as far as vtime_settle()

@@ -2,9 +2,8 @@
 /*
  * virtual_time.h - virtual time of tenants and connections: how far each is, and which are there
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   fair_queue.c and job_queues.c, with the lock of fair held, but for what is pure arithmetic. It
- *   alone writes v, floors and heaps. virtual_time.c has the rules and their proofs.
+ * Threads: fair_queue.c and job_queues.c, with the lock of fair held, but for what is pure
+ * arithmetic. It alone writes v, floors and heaps. virtual_time.c has the rules and their proofs.
  */
 #ifndef DAEMON_SCHED_VIRTUAL_TIME_H
 #define DAEMON_SCHED_VIRTUAL_TIME_H

@@ -2,22 +2,21 @@
 /*
  * bench_forkd.c - forkd's side of `make bench`
  *
- * WHAT IT IS
- *   A client program over libforkclient. It starts a private forkd of this build tree, whose
- *   modules are loaded from their shared objects, and submits every job through the daemon.
+ * A client program over libforkclient. It starts a private forkd of this build tree, whose modules
+ * are loaded from their shared objects, and submits every job through the daemon.
  *
- *	bench_forkd BENCH ARG... [--threads P] [--repeat R]     as every peer: see peer.c
- *	bench_forkd fibers|kept BENCH ARG... [--threads P] [--repeat R]    the same by fibers
- *	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
- *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, of N
- *	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
- *	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
- *	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]
+ * 	bench_forkd BENCH ARG... [--threads P] [--repeat R]     as every peer: see peer.c
+ * 	bench_forkd fibers|kept BENCH ARG... [--threads P] [--repeat R]    the same by fibers
+ * 	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
+ * 	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, of N
+ * 	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
+ * 	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
+ * 	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]
  *
- *   kept: fibers that nobody steals.
+ * kept: fibers that nobody steals.
  *
- *   One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
- *   the closed form; 2 for a wrong command line. No time makes it fail.
+ * One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
+ * the closed form; 2 for a wrong command line. No time makes it fail.
  *
  * WHAT IS TIMED
  *   From before the submission to after the result was copied, with the clock of the peers. The

@@ -2,27 +2,25 @@
 /*
  * bench_hidden.c - how long work stays behind a long leaf
  *
- * WHAT IT IS
- *   Starts a private forkd and runs jobs that fork and then sit in a leaf until thieves have taken
- *   all that was forked before (modules/hidden.c):
+ * Starts a private forkd and runs jobs that fork and then sit in a leaf until thieves have taken
+ * all that was forked before (modules/hidden.c):
  *
- *	bench_hidden [--threads P] [--samples N]
+ * 	bench_hidden [--threads P] [--samples N]
  *
- *	public   one continuation, which thieves can see at once
- *	hidden   HIDDEN of them: more than a worker makes public, so that some are got out from
- *	         under the leaf by a signal
+ * 	public   one continuation, which thieves can see at once
+ * 	hidden   HIDDEN of them: more than a worker makes public, so that some are got out from
+ * 	         under the leaf by a signal
  *
- *   After each job the control: one thread of this program sends a signal to another one that is
- *   pinned to another CPU and runs there; until its handler has run. One line of JSON each:
- *	{"bench": "hidden", "what": "public", "threads": 2, "samples": 500, "exposed": 0,
- *	 "first_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "last_ns": {...},
- *	 "signal_ns": {...}}
- *   first, last: from the start of the leaf until the first (last) continuation went on elsewhere.
- *   exposed: samples in which something was made public from under a leaf. Exit status 0; 1 if work
- *   was never taken; 2 for a wrong command line. No time makes it fail.
+ * After each job the control: one thread of this program sends a signal to another one that is
+ * pinned to another CPU and runs there; until its handler has run. One line of JSON each:
+ * 	{"bench": "hidden", "what": "public", "threads": 2, "samples": 500, "exposed": 0,
+ * 	 "first_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "last_ns": {...},
+ * 	 "signal_ns": {...}}
+ * first, last: from the start of the leaf until the first (last) continuation went on elsewhere.
+ * exposed: samples in which something was made public from under a leaf. Exit status 0; 1 if work
+ * was never taken; 2 for a wrong command line. No time makes it fail.
  *
- * ON WHICH THREAD
- *   The main thread, and the target of the signals, which sleeps while a job runs.
+ * Threads: the main thread, and the target of the signals, which sleeps while a job runs.
  *
  * INVARIANTS
  *   I1. `ask` counts the controls; the target spins from when it has seen a new number until the

@@ -2,27 +2,25 @@
 /*
  * bench_io - many pipes, read by a fiber each, and by a plain epoll loop
  *
- * WHAT IT IS
- *   One thread writes small messages to N pipes, as fast as it can (io_work.h); beside it those who
- *   read, one message at each call:
+ * One thread writes small messages to N pipes, as fast as it can (io_work.h); beside it those who
+ * read, one message at each call:
  *
- *	epoll	a loop on one thread: epoll_wait(2), then read(2) from what is ready
- *	epoll2	the same on two, each with half of the pipes
- *	fibers	N fibers in a forkd with two workers (modules/io.c), which read until the end
+ * 	epoll	a loop on one thread: epoll_wait(2), then read(2) from what is ready
+ * 	epoll2	the same on two, each with half of the pipes
+ * 	fibers	N fibers in a forkd with two workers (modules/io.c), which read until the end
  *
- *	bench_io [--threads P] [--pipes N] [--messages M] [--rounds R] [--only fibers]
+ * 	bench_io [--threads P] [--pipes N] [--messages M] [--rounds R] [--only fibers]
  *
- *   The ways take turns, round by round, each round beginning with another one. One line of JSON
- *   for each run:
- *	{"bench": "io", "way": "fibers", "pattern": "rounds", "round": 0, "pipes": 10000,
- *	 "messages": 1000000, "seconds": 1.5, "cpu_seconds": 2.8, "waits": 120000, "turns": 4000}
- *   cpu_seconds: of the process, with the writer, and with making the pipes. waits: reads of fibers
- *   that had to wait; turns: of the thread that waits for them. N pipes need 2N descriptors: fewer
- *   are made where RLIMIT_NOFILE does not allow so many. Exit status 0;
- *   1 if something is missing of what was written; 2 for a wrong command line.
+ * The ways take turns, round by round, each round beginning with another one. One line of JSON
+ * for each run:
+ * 	{"bench": "io", "way": "fibers", "pattern": "rounds", "round": 0, "pipes": 10000,
+ * 	 "messages": 1000000, "seconds": 1.5, "cpu_seconds": 2.8, "waits": 120000, "turns": 4000}
+ * cpu_seconds: of the process, with the writer, and with making the pipes. waits: reads of fibers
+ * that had to wait; turns: of the thread that waits for them. N pipes need 2N descriptors: fewer
+ * are made where RLIMIT_NOFILE does not allow so many. Exit status 0;
+ * 1 if something is missing of what was written; 2 for a wrong command line.
  *
- * ON WHICH THREAD
- *   The main thread; the writer, and the loops, are threads of their own.
+ * Threads: the main thread; the writer, and the loops, are threads of their own.
  */
 #include <inttypes.h>
 #include <stdio.h>

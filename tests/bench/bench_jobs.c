@@ -2,24 +2,22 @@
 /*
  * bench_jobs.c - many jobs, each put on one worker: with stealing, and without
  *
- * WHAT IT IS
- *   Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch
- *   for the first half of the workers and so on:
+ * Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch for
+ * the first half of the workers and so on:
  *
- *	bench_jobs [--threads P] [--repeat R] [--jobs N] [--rounds M]
+ * 	bench_jobs [--threads P] [--repeat R] [--jobs N] [--rounds M]
  *
- *	balanced     all jobs have M rounds of arithmetic
- *	imbalanced   the first tenth of them has ten times as many
- *	stealing     a worker that has nothing takes jobs of others
- *	strict       it does not (FK_STRICT)
+ * 	balanced     all jobs have M rounds of arithmetic
+ * 	imbalanced   the first tenth of them has ten times as many
+ * 	stealing     a worker that has nothing takes jobs of others
+ * 	strict       it does not (FK_STRICT)
  *
- *   One line of JSON for each pair, of the run with the median time:
- *	{"bench": "jobs", "shape": "balanced", "stealing": true, "threads": 2, "jobs": 4000,
- *	 "runs": 5, "seconds": 0.1, "root_steals": 12, "steal_attempts": 345}
- *   Exit status 0; 1 if a result was wrong; 2 for a wrong command line.
+ * One line of JSON for each pair, of the run with the median time:
+ * 	{"bench": "jobs", "shape": "balanced", "stealing": true, "threads": 2, "jobs": 4000,
+ * 	 "runs": 5, "seconds": 0.1, "root_steals": 12, "steal_attempts": 345}
+ * Exit status 0; 1 if a result was wrong; 2 for a wrong command line.
  *
- * ON WHICH THREAD
- *   The main thread of one process.
+ * Threads: the main thread of one process.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -2,37 +2,34 @@
 /*
  * bench_latency.c - what a small job waits while somebody else floods the pool
  *
- * WHAT IT IS
- *   Starts a private forkd and measures one job of 100 us, submitted at random moments, from before
- *   the submission until its end is seen:
+ * Starts a private forkd and measures one job of 100 us, submitted at random moments, from before
+ * the submission until its end is seen:
  *
- *	bench_latency [--threads P] [--rounds R] [--samples N]
+ * 	bench_latency [--threads P] [--rounds R] [--samples N]
  *
- *   in turns on an idle pool (the control) and beside another process that floods it, with
- *	batch   4,096 jobs of 10 us at once, over and over
- *	tree    one fork-join job of many leaves of 10 us, over and over
- *   under the same uid and, where this program may change its uid, under another one.
+ * in turns on an idle pool (the control) and beside another process that floods it, with
+ * 	batch   4,096 jobs of 10 us at once, over and over
+ * 	tree    one fork-join job of many leaves of 10 us, over and over
+ * under the same uid and, where this program may change its uid, under another one.
  *
- *   One line of JSON for each kind of flood:
- *	{"bench": "latency", "flood": "batch", "uids": 2, "threads": 2, "samples": 600,
- *	 "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "client_ns_curve": [...],
- *	 "pool_ns": {...}, "control_client_ns": {...}, "control_pool_ns": {...}, (a curve for each)
- *	 "job_ns": 100000, "leaf_ns": 10000, "flood_jobs": 123456}
- *   client is what the client sees; pool is what forkd says of the same job (fk_timings: from
- *   submission to end), without the time in which Linux lets the client wait for a CPU: the workers
- *   take all there are. curve has a value for each of 0, 5 ... 95, 99, 99.9 and 100 per cent.
- *   Exit status 0; 1 if a result was wrong; 2 for a wrong command line. No time makes it fail.
+ * One line of JSON for each kind of flood:
+ * 	{"bench": "latency", "flood": "batch", "uids": 2, "threads": 2, "samples": 600,
+ * 	 "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "client_ns_curve": [...],
+ * 	 "pool_ns": {...}, "control_client_ns": {...}, "control_pool_ns": {...}, (a curve for each)
+ * 	 "job_ns": 100000, "leaf_ns": 10000, "flood_jobs": 123456}
+ * client is what the client sees; pool is what forkd says of the same job (fk_timings: from
+ * submission to end), without the time in which Linux lets the client wait for a CPU: the workers
+ * take all there are. curve has a value for each of 0, 5 ... 95, 99, 99.9 and 100 per cent.
+ * Exit status 0; 1 if a result was wrong; 2 for a wrong command line. No time makes it fail.
  *
- * ON WHICH THREAD
- *   The main thread measures; each flood is a process of its own, with its own connection.
+ * Threads: the main thread measures; each flood is a process of its own, with its own connection.
  *
  * INVARIANTS
  *   I1. At most one flood is on, and a control begins only after it has no job left: it says so in
  *       `active`, which the parent waits for.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Floods end with their parent (PR_SET_PDEATHSIG). One that has died is seen when the parent
- *   waits for it.
+ * If a peer dies: floods end with their parent (PR_SET_PDEATHSIG). One that has died is seen when
+ * the parent waits for it.
  */
 #include <errno.h>
 #include <signal.h>

@@ -2,14 +2,12 @@
 /*
  * bench_pool.c - a private forkd of this build tree for one benchmark program
  *
- * WHAT IT IS
- *   Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on
- *   a notification socket of its own. Reads what the board and /proc say about the pool.
+ * Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on a
+ * notification socket of its own. Reads what the board and /proc say about the pool.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   This program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the manager has
- *   asked for SIGKILL on its parent's death, and the pool for the same on the manager's. The
- *   daemon: it does not get ready, or a wait ends with -ECONNRESET; both end the program.
+ * If a peer dies: this program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the
+ * manager has asked for SIGKILL on its parent's death, and the pool for the same on the manager's.
+ * The daemon: it does not get ready, or a wait ends with -ECONNRESET; both end the program.
  */
 #include "tests/bench/bench_pool.h"
 

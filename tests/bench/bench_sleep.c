@@ -2,15 +2,14 @@
 /*
  * bench_sleep - what it costs to go to sleep and to wake somebody, by tenants and workers
  *
- * WHAT IT IS
- *   The steps of tests/support/sleep_steps.h, timed, in pools of 8, 32 and 128 workers (two groups
- *   each) with 1, 8 and 64 tenants. Each figure is a median, in ns, and beside it what it is over
- *   that of the smallest pool: issue 3 asks that it does not grow with tenants x workers. A step
- *   that has to be prepared is timed alone and has the clock's own price in it, which is printed
- *   too; the others are timed in batches.
+ * The steps of tests/support/sleep_steps.h, timed, in pools of 8, 32 and 128 workers (two groups
+ * each) with 1, 8 and 64 tenants. Each figure is a median, in ns, and beside it what it is over
+ * that of the smallest pool: issue 3 asks that it does not grow with tenants x workers. A step that
+ * has to be prepared is timed alone and has the clock's own price in it, which is printed too; the
+ * others are timed in batches.
  *
- *   Lines of JSON with --json. Nothing is asserted about time; tests/unit/pool/check_sleep.c counts
- *   loads.
+ * Lines of JSON with --json. Nothing is asserted about time; tests/unit/pool/check_sleep.c counts
+ * loads.
  */
 #include "tests/support/sleep_steps.h"
 

@@ -2,26 +2,24 @@
 /*
  * bench_steals.c - the pool's memory over very many steals
  *
- * WHAT IT IS
- *   Starts a private forkd and runs jobs in it until there were so many steals:
+ * Starts a private forkd and runs jobs in it until there were so many steals:
  *
- *	bench_steals [--threads P] [--steals N] [--forced]
+ * 	bench_steals [--threads P] [--steals N] [--forced]
  *
- *   Most of them come from a flat loop of leaves that last about as long as a steal; trees add
- *   those that end in a join by another worker. forced: every fork is treated as stolen (forkd's
- *   fork-mode=stolen), so the parent's stack is handed over and comes back at each of them.
+ * Most of them come from a flat loop of leaves that last about as long as a steal; trees add those
+ * that end in a join by another worker. forced: every fork is treated as stolen (forkd's
+ * fork-mode=stolen), so the parent's stack is handed over and comes back at each of them.
  *
- *   One line of JSON:
- *	{"bench": "steals", "what": "taken", "threads": 2, "steals": 300000, "jobs": 306,
- *	 "seconds": 1.4, "idle": {"steals": 0, "pss_kib": 2100, "rss_kib": 5200},
- *	 "tenths": [{...}, ...], "decades": [{...}, ...]}
- *   tenths: after each tenth of the steals; decades: after 10^4, 10^5 ... of them. The first tenth
- *   is the measure: what a steal leaves behind would show as growth after it. Exit status 0; 1 if a
- *   result was wrong, or if PSS has grown by more than GROWTH_KIB after the first tenth; 2 for a
- *   wrong command line.
+ * One line of JSON:
+ * 	{"bench": "steals", "what": "taken", "threads": 2, "steals": 300000, "jobs": 306,
+ * 	 "seconds": 1.4, "idle": {"steals": 0, "pss_kib": 2100, "rss_kib": 5200},
+ * 	 "tenths": [{...}, ...], "decades": [{...}, ...]}
+ * tenths: after each tenth of the steals; decades: after 10^4, 10^5 ... of them. The first tenth
+ * is the measure: what a steal leaves behind would show as growth after it. Exit status 0; 1 if a
+ * result was wrong, or if PSS has grown by more than GROWTH_KIB after the first tenth; 2 for a
+ * wrong command line.
  *
- * ON WHICH THREAD
- *   The main thread of one process.
+ * Threads: the main thread of one process.
  */
 #include <getopt.h>
 #include <stdbool.h>

@@ -2,24 +2,23 @@
 /*
  * bench_switch - from one stack to another and back: ours, jump_fcontext, swapcontext, two threads
  *
- * WHAT IT IS
- *   Two sides go to and fro, as plainly as each way can: by daemon/core/context_switch.h; by
- *   boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
- *   statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
- *   threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
+ * Two sides go to and fro, as plainly as each way can: by daemon/core/context_switch.h; by
+ * boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
+ * statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
+ * threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
  *
- *   What switches stacks has two shapes. "loop": both sides switch in a loop and never return, as
- *   such benchmarks do. "calls": each side comes to its switch by two calls, and returns from them,
- *   as fibers do that wait for something. There it counts, too, whether the processor is right
- *   about where functions return to.
+ * What switches stacks has two shapes. "loop": both sides switch in a loop and never return, as
+ * such benchmarks do. "calls": each side comes to its switch by two calls, and returns from them,
+ * as fibers do that wait for something. There it counts, too, whether the processor is right about
+ * where functions return to.
  *
- *   The ways take turns, round by round, each round beginning with another one.
+ * The ways take turns, round by round, each round beginning with another one.
  *
- *   Lines of JSON: {"bench": "switch", "way": "switch_to", "shape": "loop", "round": 0,
- *   "switches": 400000, "ns": 3.1}, ns for one switch. Nothing is asserted about time, but each way
- *   counts what its other side has done.
+ * Lines of JSON: {"bench": "switch", "way": "switch_to", "shape": "loop", "round": 0, "switches":
+ * 400000, "ns": 3.1}, ns for one switch. Nothing is asserted about time, but each way counts what
+ * its other side has done.
  *
- *       bench_switch [ROUNDS]
+ *     bench_switch [ROUNDS]
  */
 #include <linux/futex.h>
 #include <pthread.h>

@@ -2,9 +2,8 @@
 /*
  * figures.c - numbers that benchmark programs read and print
  *
- * WHAT IT IS
- *   Numbers and options of the command line, quantiles of what was measured, as members of a JSON
- *   object, and the speed of this machine.
+ * Numbers and options of the command line, quantiles of what was measured, as members of a JSON
+ * object, and the speed of this machine.
  */
 #include "tests/bench/figures.h"
 

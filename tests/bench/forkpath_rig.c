@@ -2,16 +2,14 @@
 /*
  * forkpath_rig.c - a task on one worker, in a process that can be run under callgrind
  *
- * WHAT IT IS
- *	forkpath_rig MODULE.so MODULE:TASK N [REPEAT]
+ * 	forkpath_rig MODULE.so MODULE:TASK N [REPEAT]
  *
- *   Loads a module, runs its task, of the signature n:i64 -> i64, with N on a pool of one worker
- *   inside this process, and prints the least time of all runs, in nanoseconds, and the result. For
- *   tests/bench/forkpath: callgrind knows none of the calls by which the manager starts a pool, and
- *   a module can come from another compiler than this program.
+ * Loads a module, runs its task, of the signature n:i64 -> i64, with N on a pool of one worker
+ * inside this process, and prints the least time of all runs, in nanoseconds, and the result. For
+ * tests/bench/forkpath: callgrind knows none of the calls by which the manager starts a pool, and a
+ * module can come from another compiler than this program.
  *
- * ON WHICH THREAD
- *   The main thread submits; the worker is a thread of its own. See tests/support/rig.h.
+ * Threads: the main thread submits; the worker is a thread of its own. See tests/support/rig.h.
  */
 #include <check.h>
 #include <dlfcn.h>

@@ -2,11 +2,10 @@
 /*
  * io_work.h - who writes to many pipes, and who reads from them in an epoll loop
  *
- * WHAT IT IS
- *   The writer is a thread beside those who read, the same code for each way to read: it writes
- *   messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a
- *   generator picks ("random"), and closes all pipes after the last. It never waits for who reads,
- *   unless a pipe is full.
+ * The writer is a thread beside those who read, the same code for each way to read: it writes
+ * messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a generator
+ * picks ("random"), and closes all pipes after the last. It never waits for who reads, unless a
+ * pipe is full.
  */
 #pragma once
 

@@ -2,13 +2,11 @@
 /*
  * peer_threads - the fibers' benchmarks with a thread for each fiber, but P at a time
  *
- * WHAT IT IS
- *   The workloads of fiber_work.h by pthread_create() and pthread_join(). What would be one thread
- *   too many is a call: without that bound a thread for each would only show how soon a system has
- *   no more. Who waits is not counted.
+ * The workloads of fiber_work.h by pthread_create() and pthread_join(). What would be one thread
+ * too many is a call: without that bound a thread for each would only show how soon a system has no
+ * more. Who waits is not counted.
  *
- * ON WHICH THREAD
- *   The runner's, and those that it and they create.
+ * Threads: the runner's, and those that it and they create.
  */
 #include <pthread.h>
 #include <stdatomic.h>

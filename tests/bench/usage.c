@@ -2,9 +2,8 @@
 /*
  * usage.c - what processes have used so far, all of their threads together
  *
- * WHAT IT IS
- *   Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose
- *   threads stay.
+ * Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose
+ * threads stay.
  */
 #include "tests/bench/usage.h"
 

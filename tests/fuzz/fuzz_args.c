@@ -2,8 +2,7 @@
 /*
  * fuzz_args.c - bytes as forkd's command line and the forkd.conf that it reads
  *
- * WHAT IT IS
- *   One word a line, up to an empty line; what follows is the file, whatever its name.
+ * One word a line, up to an empty line; what follows is the file, whatever its name.
  *
  * WHAT MUST BE TRUE
  *   Options come out that obey options_check(), and that options_print() writes; or one line that

@@ -2,8 +2,7 @@
 /*
  * fuzz_greet.c - bytes as the first message of a connection
  *
- * WHAT IT IS
- *   What forkd is and has comes first, then the message, in a block of exactly its size.
+ * What forkd is and has comes first, then the message, in a block of exactly its size.
  *
  * WHAT MUST BE TRUE
  *   Who is let in speaks this release's protocol and gets no more than one connection, and all

@@ -3,16 +3,15 @@
  * fuzz_pool.c - bytes as what clients do to their rings and records, and what the pool
  * and the manager make of it
  *
- * WHAT IT IS
- *   The pool's way of a job, from the rings through the ledger and the queues to its outcome, on
- *   real segments and without threads: workers and dispatcher are steps, like what clients write,
- *   cancel or leave behind when they go. A pool dies between two steps, or, with crash sites, in
- *   the middle of a drain, and the next one takes over what it finds. Tasks are not run: a job that
- *   is started is RUNNING until a step ends it (what is in between: tests/fuzz/fuzz_record.c).
+ * The pool's way of a job, from the rings through the ledger and the queues to its outcome, on real
+ * segments and without threads: workers and dispatcher are steps, like what clients write, cancel
+ * or leave behind when they go. A pool dies between two steps, or, with crash sites, in the middle
+ * of a drain, and the next one takes over what it finds. Tasks are not run: a job that is started
+ * is RUNNING until a step ends it (what is in between: tests/fuzz/fuzz_record.c).
  *
- *	client 0	tenant 0	hostile: writes records, words, tails, flags
- *	client 1	tenant 0	honest, beside it
- *	client 2	tenant 1	honest, another uid
+ * 	client 0	tenant 0	hostile: writes records, words, tails, flags
+ * 	client 1	tenant 0	honest, beside it
+ * 	client 2	tenant 1	honest, another uid
  *
  * WHAT MUST BE TRUE
  *   After each step: nobody holds a ring; each QUEUED row is in one queue, deque or hand, and in

@@ -2,11 +2,10 @@
 /*
  * fuzz_ring.c - bytes as what producers, good and bad, and the consumer do to a ring
  *
- * WHAT IT IS
- *   shm/ring.h itself on a ring of eight slots in a block of its own. Each byte is a step; between
- *   any two atomic operations of a step others may happen, as the bytes say: words, tails and flags
- *   that hostile processes write, whole steps of honest producers, and of the consumer within those
- *   of a producer. So every order in which a few threads can meet is some input.
+ * shm/ring.h itself on a ring of eight slots in a block of its own. Each byte is a step; between
+ * any two atomic operations of a step others may happen, as the bytes say: words, tails and flags
+ * that hostile processes write, whole steps of honest producers, and of the consumer within those
+ * of a producer. So every order in which a few threads can meet is some input.
  *
  * WHAT MUST BE TRUE
  *   As long as all are honest: each word that was pushed comes out once, those of one producer in

@@ -2,10 +2,9 @@
 /*
  * replay.c - runs a fuzz target without libFuzzer
  *
- * WHAT IT IS
- *   The main program of the test tests/fuzz/replay_NAME: gives every input that is kept in
- *   tests/fuzz/corpus/NAME to the target, or the files of its command line. Under a sanitizer, or
- *   with any compiler, a fault that was found once does not come back.
+ * The main program of the test tests/fuzz/replay_NAME: gives every input that is kept in
+ * tests/fuzz/corpus/NAME to the target, or the files of its command line. Under a sanitizer, or
+ * with any compiler, a fault that was found once does not come back.
  */
 #include <dirent.h>
 #include <errno.h>

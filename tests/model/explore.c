@@ -2,13 +2,12 @@
 /*
  * explore.c - runs a model under a weak memory model, by chance but reproducibly
  *
- * WHAT IT IS
- *   A model (tests/model/model.h) is compiled with -fsanitize=thread and linked with this file
- *   instead of the compiler's runtime: the compiler then calls the functions __tsan_*() below for
- *   each access to memory. The threads of the model are coroutines on one thread of the system. A
- *   generator of pseudo-random numbers, which starts from the number of the instance, decides after
- *   each access which coroutine runs next, and which value each atomic load returns. So a run
- *   depends on neither the machine's load nor its number of CPUs nor its memory model.
+ * A model (tests/model/model.h) is compiled with -fsanitize=thread and linked with this file
+ * instead of the compiler's runtime: the compiler then calls the functions __tsan_*() below for
+ * each access to memory. The threads of the model are coroutines on one thread of the system. A
+ * generator of pseudo-random numbers, which starts from the number of the instance, decides after
+ * each access which coroutine runs next, and which value each atomic load returns. So a run depends
+ * on neither the machine's load nor its number of CPUs nor its memory model.
  *
  * THE MEMORY
  *   Each atomic location has the history of its writes, sorted by modification order. A view is a

@@ -2,11 +2,11 @@
 /*
  * What the programs of tests/model share: threads that run one instance after another.
  *
- * WHAT IT IS
- *   Each program is a closed piece of a protocol, around the production header itself: a state,
- *what each of two or three threads does to it once, and what must be true when they have ended. It
+ * Each program is a closed piece of a protocol, around the production header itself: a state,
+ *
+ * what each of two or three threads does to it once, and what must be true when they have ended. It
  *   includes this file, defines
- *	MODEL_THREADS, struct model, model_init(m, i), model_thread(m, thread), model_check(m)
+ * 	MODEL_THREADS, struct model, model_init(m, i), model_thread(m, thread), model_check(m)
  *   and includes tests/model/run.h, which has the main().
  *   Nothing in model_thread() may wait for another thread without end: a thread that would sleep
  *   says so to a struct model_futex and is done.
@@ -19,7 +19,7 @@
  * MUTANTS
  *   -DMUTANT_... makes the program wrong in one place; then a run must fail. What the production
  *   header contains is made wrong from outside, by redefining an order or an operation that it
- *uses.
+ * uses.
  */
 #pragma once
 

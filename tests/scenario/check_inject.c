@@ -2,17 +2,16 @@
 /*
  * inject - whatever call of the kernel's fails, whoever made it, and whenever
  *
- * WHAT IT IS
- *   One call after another fails, once each (inject_runs.h). What a run has to show:
+ * One call after another fails, once each (inject_runs.h). What a run has to show:
  *
- *	- whoever calls gets the right result, or an error in words; in time
- *	- nobody dies of a signal, and the manager not at all once it is ready
- *	- afterwards everything works, and is given back: descriptors, mappings, memory, children
+ * 	- whoever calls gets the right result, or an error in words; in time
+ * 	- nobody dies of a signal, and the manager not at all once it is ready
+ * 	- afterwards everything works, and is given back: descriptors, mappings, memory, children
  *
- *   So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
- *   (use); and a task crashes the pool, which is started again (restart); or a module is another,
- *   and forkd is told to reload (reload); or somebody traces what workers do (trace); or forkd
- *   itself starts, is used and stops (life).
+ * So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
+ * (use); and a task crashes the pool, which is started again (restart); or a module is another, and
+ * forkd is told to reload (reload); or somebody traces what workers do (trace); or forkd itself
+ * starts, is used and stops (life).
  */
 #include <dirent.h>
 #include <errno.h>

@@ -2,13 +2,11 @@
 /*
  * scenario: a worker that gets no CPU time keeps no job waiting but the frame that it runs
  *
- * WHAT IT IS
- *   A real-time program takes the CPU of worker 0 (the hog). Jobs are queued to worker 0 while both
- *   workers sleep. They have to end without CPU time of worker 0, or because it was moved to
- *   another CPU; and while the hog runs, which ends before the client's own look after
- *   CLIENT_TICK_NS. The kernel lets other programs have 5 % of a hog's CPU, so this is tried until
- *   worker 0 has none.
- *   Three of the tests need two CPUs in one NUMA node, and leave to use SCHED_FIFO.
+ * A real-time program takes the CPU of worker 0 (the hog). Jobs are queued to worker 0 while both
+ * workers sleep. They have to end without CPU time of worker 0, or because it was moved to another
+ * CPU; and while the hog runs, which ends before the client's own look after CLIENT_TICK_NS. The
+ * kernel lets other programs have 5 % of a hog's CPU, so this is tried until worker 0 has none.
+ * Three of the tests need two CPUs in one NUMA node, and leave to use SCHED_FIFO.
  */
 #define CHECK_TIMEOUT 120
 

@@ -2,12 +2,10 @@
 /*
  * dag.h - the computations of the scale model: what a task does between its forks
  *
- * WHAT IT IS
- *   A task is a small value; dag->next() says, for each position of a task, how much it works
- *   before it forks, calls, joins or returns. Nothing is stored of a computation but the frames
- *   that are alive, so a simulation of 10^9 tasks takes no memory. Only the irregular trees (UTS,
- *   nqueens, integrate) are walked once beforehand, serially and in full, and kept coarsely: see
- *   tree.h.
+ * A task is a small value; dag->next() says, for each position of a task, how much it works before
+ * it forks, calls, joins or returns. Nothing is stored of a computation but the frames that are
+ * alive, so a simulation of 10^9 tasks takes no memory. Only the irregular trees (UTS, nqueens,
+ * integrate) are walked once beforehand, serially and in full, and kept coarsely: see tree.h.
  *
  * COARSE LEAVES
  *   A subtree whose whole work is at most the cutoff is one leaf of exactly that work, forks of its

@@ -2,12 +2,10 @@
 /*
  * machine.h - the simulated machine: who is how far from whom, and lines of cache
  *
- * WHAT IT IS
- *   The topology and the tables of victims are forkd's own (daemon/host/topology.h,
- *   daemon/host/victims.h), on an hwloc description instead of this machine. A line knows who wrote
- *   it last, who has read it since, and until when it is on its way to somebody: whoever comes
- *   in between waits, so that a word that many workers change costs them what it does on a real
- *   machine.
+ * The topology and the tables of victims are forkd's own (daemon/host/topology.h,
+ * daemon/host/victims.h), on an hwloc description instead of this machine. A line knows who wrote
+ * it last, who has read it since, and until when it is on its way to somebody: whoever comes in
+ * between waits, so that a word that many workers change costs them what it does on a real machine.
  */
 #ifndef TESTS_SIM_MACHINE_H
 #define TESTS_SIM_MACHINE_H

@@ -2,13 +2,12 @@
 /*
  * sim.h - a discrete-event simulation of forkd's pool running one job
  *
- * WHAT IT IS
- *   Workers with split deques of continuations on a simulated machine (machine.h) run a
- *   computation (dag.h). What decides is the scheduler's own code: tables of victims
- *   (daemon/host/victims.h), who looks, sleeps and is woken (daemon/core/lazy_policy.h), how long a
- *   thief spins (daemon/core/spin_policy.h), how often it asks and how much is made public
- *   (daemon/core/steal_policy.h). Around it, strands.c is daemon/engine/slow_path.c and thieves.c
- *   is daemon/pool/work_search.c, step by step, with a cost for each step.
+ * Workers with split deques of continuations on a simulated machine (machine.h) run a computation
+ * (dag.h). What decides is the scheduler's own code: tables of victims (daemon/host/victims.h), who
+ * looks, sleeps and is woken (daemon/core/lazy_policy.h), how long a thief spins
+ * (daemon/core/spin_policy.h), how often it asks and how much is made public
+ * (daemon/core/steal_policy.h). Around it, strands.c is daemon/engine/slow_path.c and thieves.c is
+ * daemon/pool/work_search.c, step by step, with a cost for each step.
  *
  * TIME
  *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one
@@ -27,9 +26,8 @@
  *   Memory: bandwidth, caches of the computation's own data, first touches. Frequencies, SMT. The
  *   operating system's other threads. More than one job: rings, intake, fairness, set-aside frames.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   sim_run.c and check_sim.c; a simulation is one thread's, several may run side by side on one
- *   machine and one dag.
+ * Threads: sim_run.c and check_sim.c; a simulation is one thread's, several may run side by side on
+ * one machine and one dag.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H

@@ -2,28 +2,27 @@
 /*
  * sim_run.c - runs simulations from the command line, one line of JSON each
  *
- *	sim_run [OPTION...] COMPUTATION
+ * 	sim_run [OPTION...] COMPUTATION
  *
- *	COMPUTATION         as dag.h has it, in one argument: "fib 42", "uts T1L"
- *	--machine TEXT      hwloc's synthetic form: "numa:2 core:56 pu:1" (the default)
- *	--workers LIST      1,2,4: the first so many cores; 0 for all (the default)
- *	--cutoff NS         the longest coarse leaf (4000)
- *	--costs FILE        lines of "name value" beside costs.def
- *	--cost NAME=NS      one of them
- *	--seed N  --seeds N the first seed, and how many of them (1 and 1)
- *	--spin NS           a thief's search before it sleeps (forkd's default, 50000)
- *	--public N          D, the entries made public by a request
- *	--spread N          how many others a thief wakes that was woken and has stolen
- *	--recall            what if: a thief looks first at whom it asked last
- *	--timid             what if: thieves begin as they are after many searches in vain
- *	--busy              the busy scheduler
- *	--warm  --both      a pool that was busy a moment ago; and then an idle one
- *	--check             the invariants after every event
+ * 	COMPUTATION         as dag.h has it, in one argument: "fib 42", "uts T1L"
+ * 	--machine TEXT      hwloc's synthetic form: "numa:2 core:56 pu:1" (the default)
+ * 	--workers LIST      1,2,4: the first so many cores; 0 for all (the default)
+ * 	--cutoff NS         the longest coarse leaf (4000)
+ * 	--costs FILE        lines of "name value" beside costs.def
+ * 	--cost NAME=NS      one of them
+ * 	--seed N  --seeds N the first seed, and how many of them (1 and 1)
+ * 	--spin NS           a thief's search before it sleeps (forkd's default, 50000)
+ * 	--public N          D, the entries made public by a request
+ * 	--spread N          how many others a thief wakes that was woken and has stolen
+ * 	--recall            what if: a thief looks first at whom it asked last
+ * 	--timid             what if: thieves begin as they are after many searches in vain
+ * 	--busy              the busy scheduler
+ * 	--warm  --both      a pool that was busy a moment ago; and then an idle one
+ * 	--check             the invariants after every event
  *
  *   Exit status: 0; 1 if an invariant was broken or memory ran out; 2 for a wrong command line.
  *
- * WHO CALLS IT
- *   tests/sim/simulate, for `make sim`; people.
+ * Callers: tests/sim/simulate, for `make sim`; people.
  */
 #include <errno.h>
 #include <getopt.h>

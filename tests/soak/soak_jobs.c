@@ -2,18 +2,15 @@
 /*
  * soak_jobs.c - one job after another, of all shipped modules, each with a result to check
  *
- * WHAT IT IS
- *   A table of tasks with a function for each that draws its arguments, calls it and looks at what
- *   came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
- *   orders), or were computed here by the same sums in the same order (integrate): so every bit
- *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they
- *   have to end by that, or they hang. Jobs that are fibers, frames with fibers and fibers with
- *   frames are of the tests' module fiber; with SOAK_FIBERS in the environment they are among all
- *   others that are drawn. Jobs on arrays stand in soak_arrays.c, on other buffers
- *   in soak_modules.c.
+ * A table of tasks with a function for each that draws its arguments, calls it and looks at what
+ * came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
+ * orders), or were computed here by the same sums in the same order (integrate): so every bit of
+ * them is compared. Some jobs would take hours, and are cancelled or have a deadline: they have to
+ * end by that, or they hang. Jobs that are fibers, frames with fibers and fibers with frames are of
+ * the tests' module fiber; with SOAK_FIBERS in the environment they are among all others that are
+ * drawn. Jobs on arrays stand in soak_arrays.c, on other buffers in soak_modules.c.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client may be killed anywhere; its slot is cleared by who starts the next one.
+ * If a peer dies: a client may be killed anywhere; its slot is cleared by who starts the next one.
  */
 #include "tests/soak/soak_jobs.h"
 

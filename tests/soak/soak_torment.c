@@ -2,16 +2,14 @@
 /*
  * soak_torment.c - preempts the threads of another process at random
  *
- * WHAT IT IS
- *   What an overloaded machine does to a pool, only more of it. Some threads of this process hold
- *   single threads of the pool by ptrace, wherever they are, for as long as they like: a worker
- *   between its claim and its publication, in the middle of a steal, before it sleeps. One more
- *   stops the whole pool by a signal now and then, and changes its threads' CPUs and priorities.
- *   Nothing in the pool knows of it.
+ * What an overloaded machine does to a pool, only more of it. Some threads of this process hold
+ * single threads of the pool by ptrace, wherever they are, for as long as they like: a worker
+ * between its claim and its publication, in the middle of a steal, before it sleeps. One more stops
+ * the whole pool by a signal now and then, and changes its threads' CPUs and priorities. Nothing in
+ * the pool knows of it.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   soak_stress.c; holders and the mover are threads of the test's process, an ancestor of the
- *   pool, which Yama lets trace.
+ * Threads: soak_stress.c; holders and the mover are threads of the test's process, an ancestor of
+ * the pool, which Yama lets trace.
  *
  * INVARIANTS
  *   I1. Whoever has seized a thread lets it go before it does anything else; and a signal that came
@@ -19,9 +17,8 @@
  *   I2. Times here are what is inflicted. Nothing is waited for by them.
  *   I3. In the end no thread is left with a priority or a CPU that it was given here.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the holders see its end and go on with the next one. This process: the kernel lets
- *   all threads go; a pool that is stopped by a signal dies with its manager.
+ * If a peer dies: the pool: the holders see its end and go on with the next one. This process: the
+ * kernel lets all threads go; a pool that is stopped by a signal dies with its manager.
  */
 #include "tests/soak/soak_torment.h"
 

@@ -2,9 +2,9 @@
 /*
  * counted_fail.h - jobs that fail while they hold the memory that tests/support/counted.h counts
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The tests of those algorithms that take memory (tests/support/algorithm.h), for a task of which
- *   each call of the user's function passes counted_fail_here(), on whichever worker that is.
+ * Threads: the tests of those algorithms that take memory (tests/support/algorithm.h), for a task
+ * of which each call of the user's function passes counted_fail_here(), on whichever worker that
+ * is.
  */
 #pragma once
 

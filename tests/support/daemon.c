@@ -2,17 +2,14 @@
 /*
  * daemon.c - a real private forkd for scenario tests
  *
- * WHAT IT IS
- *   forkd as a service manager starts it: a socket for its messages, everything else in a folder of
- *   its own below /tmp, which nobody else can write to.
+ * forkd as a service manager starts it: a socket for its messages, everything else in a folder of
+ * its own below /tmp, which nobody else can write to.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   A test program, in the process of one test. That process becomes the reaper of whatever its
- *   children leave behind, so that a pool that outlives its manager is seen.
+ * Threads: a test program, in the process of one test. That process becomes the reaper of whatever
+ * its children leave behind, so that a pool that outlives its manager is seen.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A test that fails takes its daemon with it (PR_SET_PDEATHSIG), and the pool goes with the
- *   manager. The folder stays, for who wants to read the log.
+ * If a peer dies: a test that fails takes its daemon with it (PR_SET_PDEATHSIG), and the pool goes
+ * with the manager. The folder stays, for who wants to read the log.
  */
 #include "tests/support/daemon.h"
 

@@ -2,9 +2,8 @@
 /*
  * fdstore_rig.h - a store, and the ear of a service manager that hears what it says
  *
- * WHAT IT IS
- *   A store on a loop, and the notification socket that it sends to, in a folder of its own. What
- *   was sent stays there until the test reads it.
+ * A store on a loop, and the notification socket that it sends to, in a folder of its own. What was
+ * sent stays there until the test reads it.
  */
 #ifndef TESTS_FDSTORE_RIG_H
 #define TESTS_FDSTORE_RIG_H

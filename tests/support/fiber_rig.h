@@ -2,11 +2,10 @@
 /*
  * fiber_rig.h - a pool in this process that runs jobs of fibers
  *
- * WHAT IT IS
- *   A rig that begins, and ends with nothing left of any fiber; jobs of its module that take one
- *   number, each seen to end as it should, and cancelled wherever it is; and what the tasks of such
- *   jobs share: what they note, and how they say what is not as it should be. The tasks of
- *   tests/support/tasks.h are in the module.
+ * A rig that begins, and ends with nothing left of any fiber; jobs of its module that take one
+ * number, each seen to end as it should, and cancelled wherever it is; and what the tasks of such
+ * jobs share: what they note, and how they say what is not as it should be. The tasks of
+ * tests/support/tasks.h are in the module.
  */
 #ifndef TESTS_FIBER_RIG_H
 #define TESTS_FIBER_RIG_H

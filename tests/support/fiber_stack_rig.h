@@ -3,13 +3,11 @@
  * fiber_stack_rig.h - stacks of fibers without fibers, and a kernel that refuses what it is
  * told to
  *
- * WHAT IT IS
- *   Stacks are got and put between begin() and end(), where all are back; the calls by which the
- *   kernel is asked for memory, guards and pages fail when the test says so.
+ * Stacks are got and put between begin() and end(), where all are back; the calls by which the
+ * kernel is asked for memory, guards and pages fail when the test says so.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). begin(),
- *   end() and what fails are the main thread's; all threads may get and put.
+ * Threads: tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). begin(),
+ * end() and what fails are the main thread's; all threads may get and put.
  */
 #ifndef TESTS_FIBER_STACK_RIG_H
 #define TESTS_FIBER_STACK_RIG_H

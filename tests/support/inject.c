@@ -7,9 +7,9 @@
  *       no call waits for a supervisor that does not have it yet.
  *   I2. What is armed is stored last and cleared first, so the supervisor never takes half of it.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A process that is watched: its question is void. All of them: the supervisor ends. The
- *   supervisor: the calls of the table fail with ENOSYS. The test: the supervisor dies with it.
+ * If a peer dies: a process that is watched: its question is void. All of them: the supervisor
+ * ends. The supervisor: the calls of the table fail with ENOSYS. The test: the supervisor dies with
+ * it.
  */
 #include "tests/support/inject.h"
 

@@ -2,15 +2,13 @@
 /*
  * inject_runs.h - runs in each of which one call of the kernel's fails
  *
- * WHAT IT IS
- *   A run is one failure: the n-th call of a kind, in the manager, in the pool or in a client,
- *   fails with an error that it can have. n goes from 1 on until a run has no n-th call any more;
- *   here only some of them, so that it does not take long, with `make inject` all of them, and more
- *   kinds of calls with more errors. What goes on in a run, and what it has to show, is its test's
- *   (struct run).
+ * A run is one failure: the n-th call of a kind, in the manager, in the pool or in a client, fails
+ * with an error that it can have. n goes from 1 on until a run has no n-th call any more; here only
+ * some of them, so that it does not take long, with `make inject` all of them, and more kinds of
+ * calls with more errors. What goes on in a run, and what it has to show, is its test's (struct
+ * run).
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   check_inject.c, between two runs. CHECK_TIMEOUT is defined before.
+ * Threads: check_inject.c, between two runs. CHECK_TIMEOUT is defined before.
  *
  * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
  * INJECT_NTH the n, for only that one.

@@ -2,10 +2,9 @@
 /*
  * intake_rig.h - a rig whose client fills its records and its rings step by step
  *
- * WHAT IT IS
- *   Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
- *   weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or
- *   goes by `flag`.
+ * Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
+ * weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or goes
+ * by `flag`.
  */
 #ifndef TESTS_INTAKE_RIG_H
 #define TESTS_INTAKE_RIG_H

@@ -2,9 +2,8 @@
 /*
  * isolation.h - the ways that check_isolation.c tries to get at another uid's client
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   The process of who tries. Each way is an attempt(), which the test looks at in the end; what
- *   cannot be tried at all ends the process.
+ * Threads: the process of who tries. Each way is an attempt(), which the test looks at in the end;
+ * what cannot be tried at all ends the process.
  */
 #ifndef TESTS_ISOLATION_H
 #define TESTS_ISOLATION_H

@@ -2,8 +2,8 @@
 /*
  * kept.c - a real forkd that a stand-in for systemd keeps
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: that is what it is for. The stand-in ends with the test, and takes forkd along.
+ * If a peer dies: the manager: that is what it is for. The stand-in ends with the test, and takes
+ * forkd along.
  */
 #include "tests/support/kept.h"
 

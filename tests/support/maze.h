@@ -2,11 +2,10 @@
 /*
  * maze.h - a tree that numbers make, and what it comes to: for fibers and frames that walk it
  *
- * WHAT IT IS
- *   Each place is a number and how deep the tree goes on below it; both say how many places are
- *   below, and which. The value of a place is made of its number and of theirs, in their order.
- *   maze_value() is the plain recursion; tests/support/modules/fiber.c has the walk by fibers and
- *   frames.
+ * Each place is a number and how deep the tree goes on below it; both say how many places are
+ * below, and which. The value of a place is made of its number and of theirs, in their order.
+ * maze_value() is the plain recursion; tests/support/modules/fiber.c has the walk by fibers and
+ * frames.
  */
 #ifndef TESTS_MAZE_H
 #define TESTS_MAZE_H

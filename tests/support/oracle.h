@@ -2,21 +2,18 @@
 /*
  * oracle.h - has each job ended exactly once, and in the right way?
  *
- * WHAT IT IS
- *   Two files decide. In the journal each client writes what it is about to submit before it does,
- *   and every outcome when it has seen it; in the other one the jobs themselves, which are all of
- *   count:once, note each of their runs. Both outlive whoever is killed. Each entry is one write at
- *   the file's end, and lies in one page: who is killed may have written some pages, and no part of
- *   one. So it is there or not.
+ * Two files decide. In the journal each client writes what it is about to submit before it does,
+ * and every outcome when it has seen it; in the other one the jobs themselves, which are all of
+ * count:once, note each of their runs. Both outlive whoever is killed. Each entry is one write at
+ * the file's end, and lies in one page: who is killed may have written some pages, and no part of
+ * one. So it is there or not.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Scenarios, with a forkd that has tests/support/modules/count.c: the test's process, which
- *   judges, and the client processes that it forks, each on one thread.
+ * Threads: scenarios, with a forkd that has tests/support/modules/count.c: the test's process,
+ * which judges, and the client processes that it forks, each on one thread.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: the test says so (oracle_note_killed()), and the client's jobs need no outcome any
- *   more; that none of them runs twice is asked all the same. A pool: jobs may be LOST, and those
- *   that are idempotent run again.
+ * If a peer dies: a client: the test says so (oracle_note_killed()), and the client's jobs need no
+ * outcome any more; that none of them runs twice is asked all the same. A pool: jobs may be LOST,
+ * and those that are idempotent run again.
  */
 #pragma once
 

@@ -2,10 +2,9 @@
 /*
  * passed.h - descriptors that a client sends along so that somebody else closes them
  *
- * WHAT IT IS
- *   A connection of TCP with SO_LINGER, whose peer reads nothing and has no room left: who closes
- *   it last waits until the peer is closed, or for PASSED_LINGER seconds, which no test lives to
- *   see. And many descriptors in one message.
+ * A connection of TCP with SO_LINGER, whose peer reads nothing and has no room left: who closes it
+ * last waits until the peer is closed, or for PASSED_LINGER seconds, which no test lives to see.
+ * And many descriptors in one message.
  */
 #ifndef TESTS_PASSED_H
 #define TESTS_PASSED_H

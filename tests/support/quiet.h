@@ -2,8 +2,7 @@
 /*
  * quiet.h - a pool that has nothing to do, and has given everything back
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests that run a pool of their own (tests/support/rig.h), after the last rig_wait().
+ * Threads: tests that run a pool of their own (tests/support/rig.h), after the last rig_wait().
  */
 #pragma once
 

@@ -2,9 +2,8 @@
 /*
  * refuse.h - system calls that a thread cannot make, as on an older kernel or in a container
  *
- * WHAT IT IS
- *   Filters of seccomp(2), for the calling thread and all that it starts. tests/support/inject.h
- *   makes single calls fail.
+ * Filters of seccomp(2), for the calling thread and all that it starts. tests/support/inject.h
+ * makes single calls fail.
  */
 #ifndef TESTS_REFUSE_H
 #define TESTS_REFUSE_H

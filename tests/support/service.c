@@ -2,18 +2,15 @@
 /*
  * service.c - a stand-in for the service manager around a manager, and a client of it
  *
- * WHAT IT IS
- *   Runs manager_run() in a child, with a notification socket and if need be a listening one, and
- *   speaks to it as a client does, but without libforkclient: so a test can say what that never
- *   would.
+ * Runs manager_run() in a child, with a notification socket and if need be a listening one, and
+ * speaks to it as a client does, but without libforkclient: so a test can say what that never
+ * would.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   Tests of the manager, one thread. Nothing here sleeps: they wait for messages of the manager's
- *   and for futexes on records.
+ * Threads: tests of the manager, one thread. Nothing here sleeps: they wait for messages of the
+ * manager's and for futexes on records.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: a wait for a message or an outcome ends the test. The test: the manager has asked
- *   for SIGKILL on its parent's death.
+ * If a peer dies: the manager: a wait for a message or an outcome ends the test. The test: the
+ * manager has asked for SIGKILL on its parent's death.
  */
 #include "tests/support/service.h"
 

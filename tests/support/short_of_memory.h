@@ -2,8 +2,7 @@
 /*
  * short_of_memory.h - a realloc() that has no memory when the test says so
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   One file of a test that is linked with --wrap=realloc (local.mk); all threads have it.
+ * Threads: one file of a test that is linked with --wrap=realloc (local.mk); all threads have it.
  */
 #pragma once
 

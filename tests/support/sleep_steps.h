@@ -2,20 +2,18 @@
 /*
  * sleep_steps.h - what a pool's workers do before and after their sleep, step by step
  *
- * WHAT IT IS
- *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
- *   steps of its workers itself, with work_search.c, worker_sleep.c, wake.c, job_batches.c,
- *   ring_drain.c and clients.c of daemon/ compiled into it. So what is seen is the work that is
- *   done around a futex, and the futex's own call for a wake, and no CPU's way out of its idle
- *   state.
+ * The pool of a test's rig, before it has threads, with tenants added: the program makes the steps
+ * of its workers itself, with work_search.c, worker_sleep.c, wake.c, job_batches.c, ring_drain.c
+ * and clients.c of daemon/ compiled into it. So what is seen is the work that is done around a
+ * futex, and the futex's own call for a wake, and no CPU's way out of its idle state.
  *
- *	to sleep         a worker that leaves a cell in which another one looks, and its way back
- *	to sleep, last   the last one that looks, in an idle pool
- *	to nap           the last one, while another worker is busy
- *	to wake          a busy worker wakes the only one in its cell
- *	to wake, any     the dispatcher, with everybody asleep
- *	to turn busy     with another one that looks, and back
- *	one look         of a search, for a job, in vain
+ * 	to sleep         a worker that leaves a cell in which another one looks, and its way back
+ * 	to sleep, last   the last one that looks, in an idle pool
+ * 	to nap           the last one, while another worker is busy
+ * 	to wake          a busy worker wakes the only one in its cell
+ * 	to wake, any     the dispatcher, with everybody asleep
+ * 	to turn busy     with another one that looks, and back
+ * 	one look         of a search, for a job, in vain
  *
  * WHO INCLUDES IT
  *   tests/bench/bench_sleep.c, which times the steps, and tests/unit/pool/check_sleep.c, which

@@ -2,9 +2,8 @@
 /*
  * stub.c - what the manager starts in the place of a pool, in tests of the manager
  *
- * WHAT IT IS
- *   A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and
- *   runs no task: what becomes of a job is said by the index of its task (stub.h).
+ * A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and runs
+ * no task: what becomes of a job is said by the index of its task (stub.h).
  */
 #include "tests/support/stub.h"
 

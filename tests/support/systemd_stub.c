@@ -3,20 +3,18 @@
  * systemd_stub.c - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
  * it again with them
  *
- * WHAT IT IS
- *   What systemd 252 does, as far as forkd can tell:
- *   - a datagram with FDSTORE=1 puts its descriptors into the store, up to the unit's maximum;
- *     what is more is closed, and nobody is told. The same file is kept once.
- *   - FDSTOREREMOVE=1 closes all of a name. One without FDPOLL=0 is closed when it hangs up.
- *   - Notifications are read before the end of their sender is looked at.
- *   - Whoever ends but by exit status 0 is started again at once, with the unit's socket and the
- *     store behind descriptor 2, and the names in one string; the newest of the store comes first.
- *   - A service that is stopped and has given no sign of life for the time of the watchdog is
- *     killed. One that is not stopped may only wait for a CPU, so it is left alone.
+ * What systemd 252 does, as far as forkd can tell:
+ * - a datagram with FDSTORE=1 puts its descriptors into the store, up to the unit's maximum;
+ *   what is more is closed, and nobody is told. The same file is kept once.
+ * - FDSTOREREMOVE=1 closes all of a name. One without FDPOLL=0 is closed when it hangs up.
+ * - Notifications are read before the end of their sender is looked at.
+ * - Whoever ends but by exit status 0 is started again at once, with the unit's socket and the
+ *   store behind descriptor 2, and the names in one string; the newest of the store comes first.
+ * - A service that is stopped and has given no sign of life for the time of the watchdog is
+ *   killed. One that is not stopped may only wait for a CPU, so it is left alone.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   systemd_stub_*: the test. Everything else: the one thread of a process that it forks, parent of
- *   the service, and of what that leaves behind.
+ * Threads: systemd_stub_*: the test. Everything else: the one thread of a process that it forks,
+ * parent of the service, and of what that leaves behind.
  */
 #include "tests/support/systemd_stub.h"
 

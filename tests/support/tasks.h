@@ -2,9 +2,8 @@
 /*
  * tasks.h - tasks that several tests want, in the module of whoever includes it
  *
- * WHAT IT IS
- *   Trees and chains that end, each with a result that is known, and tasks that do not: those count
- *   themselves in tasks_reached, and some of them end once tasks_opened is set. All are exported.
+ * Trees and chains that end, each with a result that is known, and tasks that do not: those count
+ * themselves in tasks_reached, and some of them end once tasks_opened is set. All are exported.
  */
 #ifndef TESTS_TASKS_H
 #define TESTS_TASKS_H

@@ -2,9 +2,8 @@
 /*
  * visitor.c - a client that comes, uses what there is, leaves, and judges the answers
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: errors. The daemon: errors. Nothing waits for longer than VISITOR_PATIENCE, but for
- *   fk_call(): whoever calls has an alarm.
+ * If a peer dies: the pool: errors. The daemon: errors. Nothing waits for longer than
+ * VISITOR_PATIENCE, but for fk_call(): whoever calls has an alarm.
  */
 #include "tests/support/visitor.h"
 

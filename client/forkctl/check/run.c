@@ -5,18 +5,17 @@
  * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, makes all calls in a
  * process of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
  *
- *	serial		one worker, nothing is stolen: the reference
- *	serial, again	what differs here depends on more than its arguments
- *	stolen		every fork is treated as stolen, children first, and the C stack is
- *			overwritten between strands
- *	late		the same, but what follows a fork runs before the child
- *	random		workers are asked for attention and signalled at random; each call is made
- *			several times
+ * 	serial		one worker, nothing is stolen: the reference
+ * 	serial, again	what differs here depends on more than its arguments
+ * 	stolen		every fork is treated as stolen, children first, and the C stack is
+ * 			overwritten between strands
+ * 	late		the same, but what follows a fork runs before the child
+ * 	random		workers are asked for attention and signalled at random; each call is made
+ * 			several times
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   A forkd whose task hangs is stopped, then killed. A forkd that is gone ends the run: what it
- *   has not recorded is missing, which counts as different; without a reference there is nothing to
- *   compare with, so there it is a failure.
+ * If a peer dies: a forkd whose task hangs is stopped, then killed. A forkd that is gone ends the
+ * run: what it has not recorded is missing, which counts as different; without a reference there is
+ * nothing to compare with, so there it is a failure.
  */
 #include "client/forkctl/check/run.h"
 

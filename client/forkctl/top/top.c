@@ -5,9 +5,8 @@
  * A loop: a sample of the board each interval, a frame of the last two, the screen; keys in
  * between. Or with --batch the frames as text, as many as are wanted.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd: the socket's end is seen at the next look. The screen keeps what was there last and says
- *   that it is old; with each interval a new connection is tried. --batch ends.
+ * If a peer dies: forkd: the socket's end is seen at the next look. The screen keeps what was there
+ * last and says that it is old; with each interval a new connection is tried. --batch ends.
  */
 #include <errno.h>
 #include <stddef.h>

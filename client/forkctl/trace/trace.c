@@ -5,7 +5,7 @@
  * Asks the manager for the rings (shm/trace.h), reads them again and again, and writes what there
  * was when it ends: timeline.c.
  *
- *	forkctl trace [OPTION...] [-- COMMAND [ARG...]]
+ * 	forkctl trace [OPTION...] [-- COMMAND [ARG...]]
  *
  * INVARIANTS
  *   I1. Whatever ends the trace, what was read is written: an interrupt, its time, the end of the
@@ -13,9 +13,8 @@
  *   I2. A command has the terminal's signals for itself, as under a shell: SIGINT and SIGQUIT reach
  *       it by its process group and are ignored here; SIGTERM and SIGHUP are passed on.
  *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd or its pool: the connection ends, with a line that says why; what the pool wrote is here.
- *   This process: its connection ends, and with that the tracing.
+ * If a peer dies: forkd or its pool: the connection ends, with a line that says why; what the pool
+ * wrote is here. This process: its connection ends, and with that the tracing.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -2,10 +2,9 @@
 /*
  * busy.c - tasks of a known length
  *
- * WHAT IT IS
- *   spin is a leaf of so many rounds of arithmetic, each of them a few cycles; tree forks n such
- *   leaves through a binary tree. pit forks as often within each other, each time with a leaf to do
- *   after the fork; at the bottom it says so by the client's own buffer, and has a tree there.
+ * spin is a leaf of so many rounds of arithmetic, each of them a few cycles; tree forks n such
+ * leaves through a binary tree. pit forks as often within each other, each time with a leaf to do
+ * after the fork; at the bottom it says so by the client's own buffer, and has a tree there.
  */
 #include <errno.h>
 #include <stdatomic.h>

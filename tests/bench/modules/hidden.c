@@ -2,11 +2,10 @@
 /*
  * hidden.c - a long leaf with forked work behind it
  *
- * WHAT IT IS
- *   nest(depth) forks as often within each other, and comes to a leaf that lasts until a thief has
- *   taken every continuation on the way, or for GIVE_UP_NS. Each continuation writes down when it
- *   went on. Results: how long after the start of the leaf that was for the first one that was
- *   taken since, and for the last; the latter is -1 if the leaf gave up.
+ * nest(depth) forks as often within each other, and comes to a leaf that lasts until a thief has
+ * taken every continuation on the way, or for GIVE_UP_NS. Each continuation writes down when it
+ * went on. Results: how long after the start of the leaf that was for the first one that was taken
+ * since, and for the last; the latter is -1 if the leaf gave up.
  *
  * INVARIANTS
  *   I1. struct probe is in the root's frame, which ends after all others.

@@ -2,8 +2,7 @@
 /*
  * loop.c - forkd's side of bench_compose
  *
- * WHAT IT IS
- *   sum adds up the leaves of compose_leaf.c, each of them forked.
+ * sum adds up the leaves of compose_leaf.c, each of them forked.
  */
 #include <errno.h>
 

@@ -2,9 +2,8 @@
 /*
  * matmul.c - matrix multiplication, divide and conquer
  *
- * WHAT IT IS
- *   matmul of tests/bench/kernel.c as tasks. It is a benchmark of fork and join, and no match for a
- *   library that is tuned for a CPU's caches and vectors: so it does not ship.
+ * matmul of tests/bench/kernel.c as tasks. It is a benchmark of fork and join, and no match for a
+ * library that is tuned for a CPU's caches and vectors: so it does not ship.
  *
  * INVARIANTS
  *   I1. Both children of a fork write to different parts of c; the two calls that write to the same

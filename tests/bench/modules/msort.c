@@ -2,8 +2,7 @@
 /*
  * msort.c - the merge sort of tests/bench/work.h
  *
- * WHAT IT IS
- *   What every peer runs, step by step. (The module sort that ships has an algorithm of its own.)
+ * What every peer runs, step by step. (The module sort that ships has an algorithm of its own.)
  *
  * INVARIANTS
  *   I1. The buffers are the client's, and may change at any moment. Every index and every end of a

@@ -2,9 +2,8 @@
 /*
  * steps.c - loop, heat, bfs and mergesort of tests/bench/kernel.c
  *
- * WHAT IT IS
- *   Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it
- *   to the computation. FIBERS: each part is a fiber.
+ * Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it to
+ * the computation. FIBERS: each part is a fiber.
  *
  * INVARIANTS
  *   I1. The job is in the root's frame, which stays where it is as long as there are parts.

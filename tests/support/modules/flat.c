@@ -2,10 +2,9 @@
 /*
  * flat.c - fork, fork, fork ... join
  *
- * WHAT IT IS
- *   The flat loop of tests/bench/work.h: every leaf has a slot of its own, the sum of the slots is
- *   the result. The slots are the root's, from the heap, and a fork's destination all the same; in
- *   fill they are the client's.
+ * The flat loop of tests/bench/work.h: every leaf has a slot of its own, the sum of the slots is
+ * the result. The slots are the root's, from the heap, and a fork's destination all the same; in
+ * fill they are the client's.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,11 +2,10 @@
 /*
  * alloc - memory of task authors on the segmented stacks, and how much of it all a job takes
  *
- * WHAT IT IS
- *   Tasks that allocate on the stack (FK_ALLOC), fill what they got with a pattern of their own,
- *   and look at it again after children, thieves and other allocations have been there: sizes on
- *   both sides of stacklet boundaries, in every order that is allowed, freed by hand or by the end
- *   of the task. What is not allowed fails its job, and the log says why.
+ * Tasks that allocate on the stack (FK_ALLOC), fill what they got with a pattern of their own, and
+ * look at it again after children, thieves and other allocations have been there: sizes on both
+ * sides of stacklet boundaries, in every order that is allowed, freed by hand or by the end of the
+ * task. What is not allowed fails its job, and the log says why.
  *
  * THE BOUND
  *   Blumofe and Leiserson (1999), and for segmented stacks Williams and Elliott (libfork, 2024): P

@@ -2,11 +2,10 @@
 /*
  * place - tasks that ask to go on on another worker, or on another NUMA node
  *
- * WHAT IT IS
- *   Tasks that go from worker to worker and look where they are (worker_self()) before they do
- *   anything else: alone, below nested forks and calls, thousands at once, to workers that sleep,
- *   that are busy, and to the one they are on; on machines that hwloc makes up. A wake-up that is
- *   lost is a test that hangs: nobody else may take what was sent to a worker.
+ * Tasks that go from worker to worker and look where they are (worker_self()) before they do
+ * anything else: alone, below nested forks and calls, thousands at once, to workers that sleep,
+ * that are busy, and to the one they are on; on machines that hwloc makes up. A wake-up that is
+ * lost is a test that hangs: nobody else may take what was sent to a worker.
  */
 #define CHECK_TIMEOUT 200
 

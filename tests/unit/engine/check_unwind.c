@@ -2,11 +2,10 @@
 /*
  * unwind - jobs that end before they are done: cancelled, failed, out of stack
  *
- * WHAT IT IS
- *   Tasks that never end by themselves, in every shape a job can have when it is told to: deep, by
- *   forks, calls and both; wide; flat; on several workers; set aside; queued. Each is cancelled, or
- *   one of its tasks fails, on one, two and four workers, with and without every fork treated as
- *   stolen, and under a storm of signals.
+ * Tasks that never end by themselves, in every shape a job can have when it is told to: deep, by
+ * forks, calls and both; wide; flat; on several workers; set aside; queued. Each is cancelled, or
+ * one of its tasks fails, on one, two and four workers, with and without every fork treated as
+ * stolen, and under a storm of signals.
  *
  * WHAT MUST BE TRUE
  *   One outcome each, the first one; nobody is busy afterwards; no job holds stack memory

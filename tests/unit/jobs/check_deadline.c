@@ -2,10 +2,9 @@
 /*
  * deadline - jobs that end when their time is over, and not before
  *
- * WHAT IT IS
- *   The heap of jobs with a deadline, driven alone; and jobs whose deadline is over before
- *   they start, over while they run, and far away, one by one and by the thousand. Nothing here
- *   measures time: a job that never ends by itself ends as EXPIRED, or the test hangs.
+ * The heap of jobs with a deadline, driven alone; and jobs whose deadline is over before they
+ * start, over while they run, and far away, one by one and by the thousand. Nothing here measures
+ * time: a job that never ends by itself ends as EXPIRED, or the test hangs.
  */
 #define CHECK_TIMEOUT 120
 

@@ -3,14 +3,13 @@
  * flips: each task of each shipped module, while a client changes the bytes of its buffers, and on
  * buffers that no honest client has
  *
- * WHAT IT IS
- *   A pool in the test's own process, with the modules that ship. The table has a row for each task
- *   that they export. Two threads write into its buffers for as long as it runs: into the memory
- *   that it works on, or that its copies are taken from. Whatever it does then, it ends as DONE or
- *   FAILED and nothing but its buffers has changed. AddressSanitizer sees each byte that is read
- *   or written beside them, too: in the heap it is told of the bytes around them, and copies have
- *   fences (daemon/jobs/job_input.c). So everything is run a second time with copies, as if no task
- *   worked on the client's memory.
+ * A pool in the test's own process, with the modules that ship. The table has a row for each task
+ * that they export. Two threads write into its buffers for as long as it runs: into the memory that
+ * it works on, or that its copies are taken from. Whatever it does then, it ends as DONE or FAILED
+ * and nothing but its buffers has changed. AddressSanitizer sees each byte that is read or written
+ * beside them, too: in the heap it is told of the bytes around them, and copies have fences
+ * (daemon/jobs/job_input.c). So everything is run a second time with copies, as if no task worked
+ * on the client's memory.
  */
 #define CHECK_TIMEOUT 240
 
