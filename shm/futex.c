@@ -2,7 +2,6 @@
 #include "shm/futex.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>

@@ -40,7 +40,6 @@
 #include "client/lib/record_pool.h"
 #include "client/lib/submit.h"
 #include "common/relaxed.h"
-#include "common/util.h"
 
 struct spilled {
 	fk_job job;

@@ -29,7 +29,6 @@
 #include "client/lib/client_state.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
-#include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
 #include "shm/wake.h"

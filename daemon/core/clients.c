@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/core/clients.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

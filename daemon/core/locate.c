@@ -20,7 +20,6 @@
 #include "daemon/core/locate.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unwind.h>

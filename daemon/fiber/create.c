@@ -16,7 +16,6 @@
 #include "daemon/core/context_switch.h"
 #include "daemon/core/worker.h"
 #include "daemon/fiber/shared_stack.h"
-#include "daemon/fiber/blocking_section.h"
 #include "daemon/fiber/fiber_local.h"
 #include "daemon/fiber/slab.h"
 #include "daemon/fiber/fiber_types.h"

@@ -42,7 +42,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/relaxed.h"
 #include "daemon/core/crash_handler.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/mailbox.h"

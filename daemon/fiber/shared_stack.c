@@ -13,7 +13,6 @@
 #include "daemon/fiber/shared_stack.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "common/clock.h"

@@ -9,9 +9,7 @@
 
 #include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/work_span.h"
 #include "daemon/core/hooks.h"
-#include "daemon/core/worker.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/fiber/counter.h"
 #include "daemon/fiber/create.h"

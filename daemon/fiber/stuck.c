@@ -27,7 +27,6 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/crash_handler.h"
-#include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/parked.h"
 #include "daemon/fiber/ready.h"

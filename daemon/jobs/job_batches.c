@@ -3,9 +3,6 @@
 
 #include "common/clock.h"
 #include "common/crash_site.h"
-#include "common/relaxed.h"
-#include "common/util.h"
-#include "daemon/core/cpu_account.h"
 #include "daemon/core/deque.h"
 #include "daemon/core/shutdown.h"
 #include "daemon/core/pool_state.h"

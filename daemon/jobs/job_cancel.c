@@ -3,7 +3,6 @@
 
 #include "common/clock.h"
 #include "common/crash_site.h"
-#include "common/relaxed.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/abort_word.h"
 #include "daemon/jobs/abort.h"

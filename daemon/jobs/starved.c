@@ -23,7 +23,6 @@
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "daemon/host/topology.h"
-#include "daemon/core/worker.h"
 #include "shm/fence.h"
 #include "shm/wake.h"
 

@@ -14,7 +14,6 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "common/util.h"
 #include "daemon/manager/admission.h"
 #include "daemon/manager/client_segments.h"
 #include "daemon/manager/connection.h"

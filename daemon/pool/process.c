@@ -37,7 +37,6 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/work_span.h"
 #include "daemon/core/trace.h"
-#include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/host/confine.h"

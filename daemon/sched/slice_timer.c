@@ -38,7 +38,6 @@
 #include "daemon/core/worker_state.h"
 #include "shm/board.h"
 #include "daemon/core/worker.h"
-#include "shm/fence.h"
 #include "shm/wake.h"
 
 #ifndef sigev_notify_thread_id

@@ -21,7 +21,6 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
 #include "client/forkctl/arguments.h"
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"

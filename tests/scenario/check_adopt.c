@@ -14,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/util.h"
 #include "daemon/manager/takeover.h"
 #include "tests/support/adopt_rig.h"

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 

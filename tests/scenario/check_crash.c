@@ -15,7 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/util.h"
 #include "shm/ledger.h"
 #define CHECK_TIMEOUT 120

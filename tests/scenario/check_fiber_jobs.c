@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/lib/client.h"
 #include "common/util.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"

@@ -9,8 +9,6 @@
  */
 #define CHECK_TIMEOUT 120
 
-#include "daemon/manager/manager.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

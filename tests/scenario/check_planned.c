@@ -3,9 +3,7 @@
  * planned - forkd is to be started again, as by systemctl restart: what runs may end, what is
  * queued waits, and no client notices
  */
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

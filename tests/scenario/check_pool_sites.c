@@ -6,8 +6,6 @@
  * tests/support/oracle.h says whether each job ended once, and in the right way; what is idempotent
  * is done in the end. The next pool serves all of them. Built with --enable-crash-sites only.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/crash_site.h"
 #include "common/util.h"
 #include "tests/support/daemon.h"

@@ -4,7 +4,6 @@
  * nobody else; until that is over, or lifted
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "client/lib/connect.h"
 #include "common/util.h"
 #include "shm/proto.h"

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/util.h"
 #include "tests/support/oracle.h"
 #include "tests/support/reload_rig.h"

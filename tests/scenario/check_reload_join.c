@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/proto.h"

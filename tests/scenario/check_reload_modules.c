@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "tests/support/reload_rig.h"
 

@@ -3,7 +3,6 @@
  * scenario: several processes use one forkd at the same time, and each gets its own results
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

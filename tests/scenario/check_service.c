@@ -6,13 +6,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"
 

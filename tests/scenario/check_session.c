@@ -2,8 +2,6 @@
 /* session - the manager and what its clients say: who is let in, who is refused and why */
 #define CHECK_TIMEOUT 60
 
-#include "daemon/manager/manager.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

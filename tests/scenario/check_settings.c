@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "client/lib/connect.h"
-#include "common/util.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
 #include "tests/support/daemon.h"

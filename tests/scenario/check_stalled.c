@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "common/util.h"
 #include "shm/ledger.h"
 #define CHECK_TIMEOUT 150

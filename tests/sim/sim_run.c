@@ -32,7 +32,6 @@
 #include <time.h>
 
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "tests/sim/sim.h"
 
 #define RUN_SPIN_NS   50000u

@@ -11,7 +11,6 @@
  */
 #include <stdlib.h>
 
-#include "common/util.h"
 #include "daemon/core/steal_policy.h"
 #include "tests/sim/state.h"
 

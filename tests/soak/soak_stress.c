@@ -15,7 +15,6 @@
  * and by eu-stack or gdb, if there is one that works).
  */
 #include <check.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>

@@ -6,10 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
-#include "daemon/core/worker.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/host/topology.h"

@@ -12,6 +12,7 @@
 #include "shm/job.h"
 #include "shm/proto.h"
 #include "shm/tenant.h"
+#include "common/util.h"
 #include "tests/support/systemd_stub.h"
 #include "tests/support/stub.h"
 

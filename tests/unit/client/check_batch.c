@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/wake.h"

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "client/lib/client.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/compile.h"
 #include "tests/support/fake.h"

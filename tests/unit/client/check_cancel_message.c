@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "client/lib/client.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "client/lib/connect.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"

@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
-#include "shm/futex.h"
 #include "tests/support/requests.h"
 
 static int fd;

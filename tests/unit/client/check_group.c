@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "client/lib/client.h"
 #include "tests/support/requests.h"
 
 static void put_into(fk_group group, uint32_t n)

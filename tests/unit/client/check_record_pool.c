@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "client/lib/client.h"
 #include "client/lib/record_pool.h"
 #include "common/util.h"
 #include "shm/futex.h"

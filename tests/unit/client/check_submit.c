@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "client/lib/client.h"
 #include "client/lib/record_pool.h"
 #include "common/clock.h"
 #include "tests/support/check_unit.h"

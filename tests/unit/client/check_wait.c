@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "client/lib/client.h"
 #include "client/lib/long_job_hint.h"
 #include "common/clock.h"
 #include "shm/futex.h"

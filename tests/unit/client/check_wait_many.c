@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "client/lib/client.h"
 #include "shm/futex.h"
 #include "tests/support/requests.h"
 

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/refuse.h"
 

@@ -3,7 +3,6 @@
  * task_api: what task.h promises that the compiler catches is caught by gcc and by clang, and the
  * message names what is wrong. tests/support/mistakes.def has the mistakes, one test each.
  */
-#include <stdbool.h>
 #include <string.h>
 
 #include "tests/support/check_unit.h"

@@ -7,7 +7,6 @@
 #define CHECK_TIMEOUT 600
 
 #include <check.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "client/forkctl/output.h"
-#include "client/lib/client.h"
-#include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/job.h"
 #include "shm/wake.h"

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "daemon/core/worker.h"
 #include "daemon/sched/virtual_time.h"
-#include "shm/futex.h"
 #include "tests/support/intake_rig.h"
 
 /* Where a strict job runs, and how many of the flood had run when the other client's job began. */

@@ -4,9 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "daemon/manager/connection.h"
-#include "daemon/manager/connection_internal.h"
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/quota.h"

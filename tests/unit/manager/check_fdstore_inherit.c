@@ -3,7 +3,6 @@
  * fdstore_inherit: what the service manager gives back to the next forkd.
  * tests/unit/manager/check_fdstore.c has what it is told to keep.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>

@@ -9,7 +9,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "daemon/manager/fdstore.h"
 #include "tests/support/check_unit.h"
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/list.h"
 #include "common/util.h"
 #include "daemon/manager/loop_inject.h"

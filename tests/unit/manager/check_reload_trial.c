@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 

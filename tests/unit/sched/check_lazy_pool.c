@@ -16,7 +16,6 @@
 #include "common/util.h"
 #include "daemon/core/lazy_policy.h"
 #include "daemon/core/pool_settings.h"
-#include "daemon/engine/slow_path.h"
 #include "daemon/pool/manager_requests.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"

@@ -5,7 +5,6 @@
  */
 #include "shm/job.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>

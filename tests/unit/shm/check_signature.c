@@ -3,7 +3,6 @@
 #include "shm/signature.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/util.h"
