@@ -37,6 +37,7 @@ static const struct {
 };
 
 struct fake fake;
+fk_client *client;
 
 static void *must_map(int fd, uint32_t kind)
 {
@@ -266,6 +267,11 @@ static void *dispatch(void *unused)
 	return NULL;
 }
 
+uint32_t fake_finish(fk_job job, uint32_t outcome)
+{
+	return job_finish(client_job(client, job), client_generation(job), outcome);
+}
+
 void fake_segments(uint32_t n_workers)
 {
 	fake.n_workers = n_workers;
@@ -417,14 +423,24 @@ const fk_task *must_find(fk_client *client, const char *name)
 	return task;
 }
 
-fk_job must_drop(fk_client **ret_client)
+void fake_open(uint32_t n_workers, uint32_t n_running)
+{
+	fake_start(n_workers, n_running);
+	client = must_open();
+}
+
+void fake_close(void)
+{
+	ck_assert_int_eq(fk_close(client), 0);
+	fake_stop();
+}
+
+fk_job must_drop(void)
 {
 	fk_job job;
 
-	fake_start(1, 1);
-	*ret_client = must_open();
-	/* Nothing may stand nowhere. */
-	ck_assert_int_eq(
-		fk_submit(*ret_client, must_find(*ret_client, "test:drop"), NULL, 0, 0, &job), 0);
+	fake_open(1, 1);
+	/* NULL is allowed for no arguments. */
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), NULL, 0, 0, &job), 0);
 	return job;
 }

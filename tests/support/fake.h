@@ -77,11 +77,20 @@ void fake_await_held(uint32_t n);
 int fake_take(uint32_t *ret_payload);
 void fake_run(uint32_t payload);
 
+/* Gives a job its outcome, and nothing else. Returns as job_finish() does. */
+uint32_t fake_finish(fk_job job, uint32_t outcome);
+
 /* Waits until a thread of this process, whose id is set by then, sleeps in the kernel. */
 void fake_await_sleep(const _Atomic uint32_t *tid);
 
 /* These fail the test if they cannot. */
 fk_client *must_open(void);
 const fk_task *must_find(fk_client *client, const char *name);
-/* Starts with one worker, too, and a job that never ends. */
-fk_job must_drop(fk_client **ret_client);
+/* Opens with one worker, and submits a job that never ends. */
+fk_job must_drop(void);
+
+/* A client of the test, which fake_open() opens and fake_close() closes. */
+extern fk_client *client;
+
+void fake_open(uint32_t n_workers, uint32_t n_running);
+void fake_close(void);

@@ -90,6 +90,7 @@ noinst_HEADERS = \
 	tests/support/fdstore_rig.h \
 	tests/support/strand_tasks.h \
 	tests/support/tasks.h \
+	tests/support/threads.h \
 	tests/support/unwind_tasks.h
 
 include tests/support/modules/local.mk

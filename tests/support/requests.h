@@ -8,6 +8,8 @@
 #define TESTS_REQUESTS_H
 
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 
 #include "client/lib/record_pool.h"
 #include "tests/support/check_unit.h"
@@ -15,15 +17,13 @@
 
 #define JOBS 64u /* of fake_start() */
 
-static fk_client *client;
 static struct fk_request requests[JOBS + 1];
 static int64_t numbers[JOBS][2];
 static fk_job jobs[JOBS];
 
 static inline void start(uint32_t n_workers, uint32_t n_running)
 {
-	fake_start(n_workers, n_running);
-	client = must_open();
+	fake_open(n_workers, n_running);
 	for (uint32_t i = 0; i < JOBS; i++) {
 		numbers[i][0] = i;
 		numbers[i][1] = 1000;
@@ -59,8 +59,7 @@ static inline void must_be_clean(void)
 static inline void stop(void)
 {
 	must_be_clean();
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 
 /* Words in all rings. */
@@ -73,12 +72,39 @@ static inline uint64_t words(void)
 	return n;
 }
 
+/* Ends one job, of any ring. */
+static inline void run_one(void)
+{
+	uint32_t payload;
+
+	ck_assert_int_ge(fake_take(&payload), 0);
+	fake_run(payload);
+}
+
 static inline void run_all(void)
 {
 	uint32_t payload;
 
 	while (fake_take(&payload) >= 0)
 		fake_run(payload);
+}
+
+static inline bool is_readable(int fd)
+{
+	struct pollfd look = { .fd = fd, .events = POLLIN };
+
+	return poll(&look, 1, 0) == 1;
+}
+
+/* Their results, of n jobs that were made from the first n requests. */
+static inline void must_be_sums(const fk_job *ended, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t sum = 0;
+
+		ck_assert_int_eq(fk_result(client, ended[i], &sum, sizeof(sum)), 0);
+		ck_assert_int_eq(sum, i + 1000);
+	}
 }
 
 #endif

@@ -31,13 +31,9 @@ START_TEST(a_batch_is_one_word_and_a_chain_in_its_order)
 		index = job->next - 1;
 	}
 	run_all();
-	for (uint32_t i = 0; i < 40; i++) {
-		int64_t sum;
-
+	for (uint32_t i = 0; i < 40; i++)
 		ck_assert_int_eq(fk_wait(client, jobs[i], 0), 0);
-		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
-		ck_assert_int_eq(sum, i + 1000);
-	}
+	must_be_sums(jobs, 40);
 	ck_assert_int_eq(fk_release_batch(client, jobs, 40), 0);
 	ck_assert_int_eq(fk_release_batch(client, jobs, 40), -ESTALE);
 	stop();
@@ -85,16 +81,22 @@ START_TEST(with_too_few_records_nothing_is_submitted)
 }
 END_TEST
 
+static void fill(uint32_t ring)
+{
+	uint64_t position;
+
+	while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
+		;
+}
+
 START_TEST(with_all_rings_full_nothing_is_submitted)
 {
 	fk_group group;
-	uint64_t position;
 
 	start(2, 0);
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
-	for (uint32_t ring = 0; ring < 2; ring++)
-		while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
-			;
+	fill(0);
+	fill(1);
 	for (uint32_t i = 0; i < 20; i++)
 		requests[i].group = i % 3 ? group : 0;
 	ck_assert_int_eq(fk_submit_batch(client, requests, 20, 0, jobs), -EAGAIN);
@@ -242,14 +244,6 @@ static int ring_of_next(void)
 	return -ENOENT;
 }
 
-static void fill(uint32_t ring)
-{
-	uint64_t position;
-
-	while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
-		;
-}
-
 START_TEST(a_place_is_a_ring)
 {
 	uint32_t seen = 0;
@@ -297,7 +291,6 @@ END_TEST
 START_TEST(a_record_of_a_chain_is_used_again_while_the_rest_waits)
 {
 	uint32_t payload;
-	int64_t sum;
 	fk_job again;
 
 	start(1, 0);
@@ -318,10 +311,7 @@ START_TEST(a_record_of_a_chain_is_used_again_while_the_rest_waits)
 	}
 	ck_assert_uint_eq(words(), 3);
 	run_all();
-	for (uint32_t i = 0; i < JOBS; i++) {
-		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
-		ck_assert_int_eq(sum, i + 1000);
-	}
+	must_be_sums(jobs, JOBS);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	stop();
 }

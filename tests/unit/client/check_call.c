@@ -11,20 +11,6 @@
 #include "tests/support/compile.h"
 #include "tests/support/fake.h"
 
-static fk_client *client;
-
-static void start(uint32_t n_workers, uint32_t n_threads)
-{
-	fake_start(n_workers, n_threads);
-	client = must_open();
-}
-
-static void stop(void)
-{
-	ck_assert_int_eq(fk_close(client), 0);
-	fake_stop();
-}
-
 /* A task of the board has this signature from now on: another module has been loaded. */
 static void set_signature(const char *name, const char *text)
 {
@@ -50,7 +36,7 @@ START_TEST(arguments_of_other_types_are_refused_with_both_signatures)
 	int64_t n = 5;
 	fk_job job = 7;
 
-	start(1, 1);
+	fake_open(1, 1);
 	task = must_find(client, "test:add");
 	REFUSED(fk_call(client, "test:add", &n, 1, 2.0), ADD "(i64, f64) -> i64");
 	REFUSED(fk_call(client, "test:add", &n, 1), ADD "(i64) -> i64");
@@ -62,7 +48,7 @@ START_TEST(arguments_of_other_types_are_refused_with_both_signatures)
 	REFUSED(fk_call(client, "test:crash", NULL, 1), "test:crash is (->), called as (i64)");
 	ck_assert_int_eq(n, 5);
 	ck_assert_uint_eq(job, 7);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -76,7 +62,7 @@ START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
 	double *y = &x;
 	int small = 6;
 
-	start(1, 1);
+	fake_open(1, 1);
 	REFUSED(fk_call(client, "test:add", &three, 1, 2), ADD "(i64, i64) -> 24 bytes");
 	REFUSED(fk_call(client, "test:add", &x, 1, 2), ADD "(i64, i64) -> f64");
 	REFUSED(fk_call(client, "test:add", any, 1, 2), ADD "(i64, i64) -> void *");
@@ -93,7 +79,7 @@ START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
 	ck_assert_double_eq(x, 0.5);
 	ck_assert(one == three && y == &x && !untouched);
 	ck_assert_int_eq(small, 6);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -101,7 +87,7 @@ START_TEST(a_caller_that_is_older_than_the_module_is_refused)
 {
 	int64_t n = 5;
 
-	start(1, 1);
+	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:add", &n, 1, 2), 0);
 	ck_assert_int_eq(n, 3);
 	set_signature("test:add", "a:i64, b:i64, text:str -> i64, i64, i64");
@@ -109,7 +95,7 @@ START_TEST(a_caller_that_is_older_than_the_module_is_refused)
 		"test:add is (a:i64, b:i64, text:str -> i64, i64, i64), called as (i64, i64) -> "
 		"i64");
 	ck_assert_int_eq(n, 3);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -122,7 +108,7 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 	bool yes = true;
 	int64_t n = 0;
 
-	start(1, 1);
+	fake_open(1, 1);
 #define SUM(a, b, wanted)                                                                          \
 	do {                                                                                       \
 		ck_assert_int_eq(fk_call(client, "test:add", &n, a, b), 0);                        \
@@ -139,7 +125,7 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 #undef SUM
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, 1, 2), 0);
 	ck_assert_uint_eq(sum, 3);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -155,7 +141,7 @@ START_TEST(each_type_of_a_signature_is_packed)
 	double x[3];
 	fk_job job;
 
-	start(1, 0);
+	fake_open(1, 0);
 	set_signature("test:add", "x:f64, y:f64, z:f64, a:str, b:str, c:str, d:buf, io:iobuf ->");
 	task = must_find(client, "test:add");
 	ck_assert_int_eq(fk_alloc(client, 64, &memory), 0);
@@ -175,7 +161,7 @@ START_TEST(each_type_of_a_signature_is_packed)
 	memcpy(&ref, record->args + 24 + 4 * 16, sizeof(ref));
 	ck_assert_ptr_eq(client->heap.base + ref.offset, (char *)memory + 16);
 	ck_assert_uint_eq(ref.size, 8);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -185,7 +171,7 @@ START_TEST(twelve_arguments_are_in_order)
 	int64_t packed[12];
 	fk_job job;
 
-	start(1, 0);
+	fake_open(1, 0);
 	set_signature("test:add", "i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64 ->");
 	task = must_find(client, "test:add");
 	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
@@ -193,7 +179,7 @@ START_TEST(twelve_arguments_are_in_order)
 	memcpy(packed, client_job(client, job)->args, sizeof(packed));
 	for (int i = 0; i < 12; i++)
 		ck_assert_int_eq(packed[i], i);
-	stop();
+	fake_close();
 }
 END_TEST
 
@@ -203,14 +189,14 @@ START_TEST(each_failure_of_a_call_has_a_text)
 	int64_t n;
 	fk_job job;
 
-	start(1, 1);
+	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no such task"));
 	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(elsewhere, 8)), -EFAULT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:inc: a buffer lies outside"));
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: an argument does not fit"));
-	stop();
+	fake_close();
 }
 END_TEST
 

@@ -115,7 +115,6 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 {
 	union proto_message message;
 	const fk_task *task;
-	fk_client *client;
 	int64_t sum;
 	int block[2];
 	fk_job job;
@@ -123,8 +122,7 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 	pid_t pid;
 	char byte;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
 	task = must_find(client, "test:crash");
 	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
@@ -170,11 +168,9 @@ END_TEST
 START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
 {
 	union proto_message message;
-	fk_client *client;
 	int copy;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	copy = dup(client->fd);
 	ck_assert_int_eq(fk_close(client), 0);
 	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), 0);

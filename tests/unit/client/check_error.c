@@ -15,14 +15,12 @@
 START_TEST(every_outcome_has_its_error)
 {
 	const fk_task *task;
-	fk_client *client;
 	int64_t result = 5;
 	int code = 1;
 	int signo = 1;
 	fk_job job;
 
-	fake_start(2, 2);
-	client = must_open();
+	fake_open(2, 2);
 	ck_assert_int_eq(fk_call(client, "test:fail", &result, (int64_t)-ERANGE), -ERANGE);
 	ck_assert_int_eq(fk_call(client, "test:fail", &result, (int64_t)42), -EREMOTEIO);
 	ck_assert_int_eq(result, 5);
@@ -42,13 +40,12 @@ START_TEST(every_outcome_has_its_error)
 	ck_assert_str_eq(fk_outcome_name(-1), "?");
 	ck_assert_str_eq(fk_strerror(-ESTALE), fk_strerror(ESTALE));
 	ck_assert_ptr_nonnull(fk_strerror(INT32_MIN));
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 /* Calls test:fail, which fails with this code. */
-static void fails(fk_client *client, int64_t code, int err, const char *text)
+static void fails(int64_t code, int err, const char *text)
 {
 	int64_t result;
 
@@ -58,31 +55,25 @@ static void fails(fk_client *client, int64_t code, int err, const char *text)
 
 START_TEST(a_code_of_a_task_is_shown_as_the_tasks)
 {
-	fk_client *client;
-
-	fake_start(2, 2);
-	client = must_open();
-	fails(client, -ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
-	fails(client, -EACCES, -EACCES, "test:fail: FAILED: Permission denied");
-	fails(client, -3000, -3000, "test:fail: FAILED: ?");
-	fails(client, 42, -EREMOTEIO, "test:fail: FAILED with code 42 of its own");
-	fails(client, -5000, -EREMOTEIO, "test:fail: FAILED: ?");
+	fake_open(2, 2);
+	fails(-ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
+	fails(-EACCES, -EACCES, "test:fail: FAILED: Permission denied");
+	fails(-3000, -3000, "test:fail: FAILED: ?");
+	fails(42, -EREMOTEIO, "test:fail: FAILED with code 42 of its own");
+	fails(-5000, -EREMOTEIO, "test:fail: FAILED: ?");
 	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
 	ck_assert_str_eq(fk_error_text(), "test:crash: CRASHED by signal 11 (SEGV)");
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
 {
 	struct fk_timings timings;
-	fk_client *client;
 	int64_t result;
 	fk_job job;
 
-	fake_start(2, 2);
-	client = must_open();
+	fake_open(2, 2);
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:fail"), 0, &job, -ENOENT), 0);
 	ck_assert_int_eq(fk_result(client, 77, &result, 8), -ESTALE);
 	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
@@ -97,8 +88,7 @@ START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
 					  "is gone, since it was found");
 	ck_assert_int_eq(fk_timings(client, job, &timings), 0);
 	ck_assert_uint_eq(timings.run_ns, 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/support/requests.h"
+#include "tests/support/threads.h"
 
 static int fd;
 
@@ -25,13 +26,6 @@ static int must_event_fd(void)
 	ck_assert_int_eq(fk_event_fd(client, &event), 0);
 	ck_assert_int_ge(event, 0);
 	return event;
-}
-
-static bool is_readable(void)
-{
-	struct pollfd look = { .fd = fd, .events = POLLIN };
-
-	return poll(&look, 1, 0) == 1;
 }
 
 static void await_readable(void)
@@ -48,7 +42,7 @@ static void must_be_quiet(void)
 
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_int_eq(fk_dispatch(client, 0), 0);
-	ck_assert(!is_readable());
+	ck_assert(!is_readable(fd));
 }
 
 static void submit(uint32_t n)
@@ -70,14 +64,6 @@ static uint32_t index_of(fk_job job)
 		i++;
 	ck_assert_uint_lt(i, JOBS);
 	return i;
-}
-
-static void run_one(void)
-{
-	uint32_t payload;
-
-	ck_assert_int_ge(fake_take(&payload), 0);
-	fake_run(payload);
 }
 
 START_TEST(a_watched_job_is_reported_once)
@@ -117,7 +103,7 @@ START_TEST(job_that_had_ended_before_is_reported)
 	submit(1);
 	run_all();
 	watch(0);
-	ck_assert(is_readable());
+	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
 	must_be_quiet();
 	/* And once more, if it is asked for. */
@@ -152,7 +138,7 @@ START_TEST(a_job_that_was_released_is_not_reported)
 	ck_assert_uint_eq(jobs[0] & 0xffff, jobs[1] & 0xffff);
 	watch(0);
 	await_readable();
-	while (is_readable())
+	while (is_readable(fd))
 		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
 	run_all();
 	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
@@ -190,9 +176,9 @@ START_TEST(a_watch_that_is_taken_back_is_not_reported)
 	ck_assert_uint_eq(job, jobs[0]);
 	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
 	/* And one whose end was found: the descriptor says that nothing else is left. */
-	ck_assert(is_readable());
+	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_unwatch(client, jobs[2]), 0);
-	ck_assert(!is_readable());
+	ck_assert(!is_readable(fd));
 	must_be_quiet();
 	/* It can be watched again. */
 	watch(1);
@@ -307,7 +293,7 @@ START_TEST(a_dispatch_calls_no_more_than_there_were)
 		ck_assert_int_eq(fk_watch(client, jobs[i], count_call, &numbers[i]), 0);
 	n_more = 1;
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
-	ck_assert(is_readable());
+	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 1);
 	must_be_quiet();
 	stop();
@@ -328,7 +314,7 @@ START_TEST(fetching_and_dispatching_threads_get_their_own_events)
 	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
-	ck_assert(is_readable());
+	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_dispatch(client, 0), 1);
 	must_be_quiet();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
@@ -339,9 +325,8 @@ END_TEST
 /* Two threads fetch what a third one submits, as from a queue of completions. */
 static _Atomic uint32_t n_fetched;
 
-static void *fetch(void *unused)
+static void *fetch(void *number)
 {
-	(void)unused;
 	while (atomic_fetch_add(&n_fetched, 1) < 20 * JOBS) {
 		void *data = NULL;
 		int64_t sum = 0;
@@ -350,7 +335,7 @@ static void *fetch(void *unused)
 		if (fk_next_ended(client, FK_FOREVER, &job, &data) ||
 		    fk_result(client, job, &sum, sizeof(sum)) ||
 		    sum != ((int64_t(*)[2])data - numbers) + 1000 || fk_release(client, job))
-			return (void *)1;
+			return number;
 	}
 	return NULL;
 }
@@ -360,8 +345,7 @@ START_TEST(threads_fetch_what_others_watch)
 	pthread_t threads[2];
 
 	start(2, 2);
-	for (int i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, fetch, NULL);
+	threads_start(threads, 2, fetch);
 	for (uint32_t i = 0; i < 20 * JOBS; i++) {
 		fk_job job;
 
@@ -369,12 +353,7 @@ START_TEST(threads_fetch_what_others_watch)
 			fk_submit_batch(client, &requests[i % JOBS], 1, FK_WAIT_ROOM, &job), 0);
 		ck_assert_int_eq(fk_watch(client, job, NULL, &numbers[i % JOBS]), 0);
 	}
-	for (int i = 0; i < 2; i++) {
-		void *bad;
-
-		pthread_join(threads[i], &bad);
-		ck_assert_ptr_null(bad);
-	}
+	threads_join(threads, 2);
 	stop();
 }
 END_TEST
@@ -404,13 +383,12 @@ START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
 		watch(0);
 		ck_assert(!is_idle());
 		/* It looks now and then again: nobody wakes it for this one. */
-		(void)job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16), JOB_DONE);
+		(void)fake_finish(jobs[0], JOB_DONE);
 		await_readable();
 		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
 		ck_assert_int_eq(fk_release(client, job), 0);
 	}
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -427,14 +405,11 @@ START_TEST(an_end_that_was_not_counted_is_reported_all_the_same)
 	submit(1);
 	watch(0);
 	/* The pool dies before it comes to that. */
-	ck_assert_uint_eq(job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16),
-				     JOB_CRASHED),
-			  JOB_WATCHED);
+	ck_assert_uint_eq(fake_finish(jobs[0], JOB_CRASHED), JOB_WATCHED);
 	await_readable();
 	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -547,7 +522,7 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	watch(0);
 	watch(1);
 	ck_assert_int_eq(fk_watch(client, jobs[2], tell, NULL), 0);
-	(void)job_finish(client_job(client, jobs[1]), (uint32_t)(jobs[1] >> 16), JOB_DONE);
+	(void)fake_finish(jobs[1], JOB_DONE);
 	fake_hang_up();
 	await_readable();
 	/* The last act of the daemon was found by then, or is found now. */
@@ -563,11 +538,10 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), -ECONNRESET);
 	ck_assert_int_eq(fk_dispatch(client, 0), -ECONNRESET);
 	/* As of a socket whose other end is closed. */
-	ck_assert(is_readable());
+	ck_assert(is_readable(fd));
 	watch(0);
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -579,8 +553,7 @@ START_TEST(wait_for_the_next_event_ends_when_the_daemon_is_gone)
 	start(1, 0);
 	fake_hang_up();
 	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 

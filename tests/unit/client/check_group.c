@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "tests/support/requests.h"
+#include "tests/support/threads.h"
 
 static void put_into(fk_group group, uint32_t n)
 {
@@ -18,7 +19,6 @@ static void put_into(fk_group group, uint32_t n)
 START_TEST(a_group_has_ended_when_all_its_jobs_have)
 {
 	fk_group group;
-	uint32_t payload;
 
 	start(1, 0);
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
@@ -36,8 +36,7 @@ START_TEST(a_group_has_ended_when_all_its_jobs_have)
 		ck_assert_int_eq(fk_group_free(client, group), left ? -EBUSY : 0);
 		if (!left)
 			break;
-		ck_assert_int_eq(fake_take(&payload), 0);
-		fake_run(payload);
+		run_one();
 	}
 	ck_assert_int_eq(fk_group_wait(client, group, 0), -ESTALE);
 	ck_assert_int_eq(fk_group_free(client, group), -ESTALE);
@@ -102,14 +101,8 @@ START_TEST(waiters_of_a_group_are_woken_by_its_last_job)
 		pthread_t threads[2];
 
 		ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
-		for (int i = 0; i < 2; i++)
-			pthread_create(&threads[i], NULL, wait_for_group, NULL);
-		for (int i = 0; i < 2; i++) {
-			void *err;
-
-			pthread_join(threads[i], &err);
-			ck_assert_int_eq((int)(intptr_t)err, 0);
-		}
+		threads_start(threads, 2, wait_for_group);
+		threads_join(threads, 2);
 		ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	}
 	ck_assert_int_eq(fk_group_free(client, waited), 0);
@@ -121,8 +114,6 @@ START_TEST(a_waiter_sleeps_until_then)
 {
 	struct group *group;
 	pthread_t thread;
-	uint32_t payload;
-	void *err;
 
 	start(1, 0);
 	ck_assert_int_eq(fk_group_new(client, &waited), 0);
@@ -135,11 +126,9 @@ START_TEST(a_waiter_sleeps_until_then)
 	for (uint32_t i = 0; i < JOBS; i++) {
 		ck_assert_uint_eq(atomic_load(&came_back), 0);
 		ck_assert_uint_eq(group_count(atomic_load(&group->word)), JOBS - i);
-		ck_assert_int_eq(fake_take(&payload), 0);
-		fake_run(payload);
+		run_one();
 	}
-	pthread_join(thread, &err);
-	ck_assert_int_eq((int)(intptr_t)err, 0);
+	threads_join(&thread, 1);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	stop();
 }
@@ -158,10 +147,8 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 	put_into(waited, 10);
 	group = &client->groups[waited & 0xffff];
 	ck_assert_int_eq(fk_submit_batch(client, requests, 10, 0, jobs), 0);
-	for (int i = 0; i < 9; i++) {
-		ck_assert_int_eq(fake_take(&payload), 0);
-		fake_run(payload);
-	}
+	for (int i = 0; i < 9; i++)
+		run_one();
 	ck_assert_int_eq(fake_take(&payload), 0);
 	(void)job_finish(&client->jobs[ring_payload_job(payload)],
 			 client->jobs[ring_payload_job(payload)].generation, JOB_CRASHED);
@@ -205,14 +192,13 @@ START_TEST(groups_that_are_polled_in_turn_are_each_looked_at)
 		ck_assert_int_eq(fk_submit_batch(client, &requests[i], 1, 0, &jobs[i]), 0);
 	}
 	ck_assert_int_eq(fake_take(&payload), 0);
-	(void)job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16), JOB_CRASHED);
+	(void)fake_finish(jobs[0], JOB_CRASHED);
 	do {
 		err = fk_group_wait(client, groups[0], 0);
 		ck_assert_int_eq(fk_group_wait(client, groups[1], 0), -ETIMEDOUT);
 	} while (err == -ETIMEDOUT);
 	ck_assert_int_eq(err, 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -239,8 +225,7 @@ START_TEST(wait_for_a_group_ends_when_the_daemon_is_gone)
 	ck_assert_int_eq(fk_submit_batch(client, requests, 1, FK_WAIT_ROOM, jobs), -ECONNRESET);
 	/* As it stood when it went. */
 	for (uint32_t i = 0; i < JOBS; i++)
-		(void)job_finish(client_job(client, jobs[i]), (uint32_t)(jobs[i] >> 16),
-				 JOB_CANCELLED);
+		(void)fake_finish(jobs[i], JOB_CANCELLED);
 	ck_assert_int_eq(fk_group_wait(client, waited, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_group_free(client, waited), 0);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* check_heap.c - the allocator of the shared heap, against a plain model of it */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
+
 #include "client/lib/heap.h"
 
 #include <errno.h>
@@ -9,6 +12,7 @@
 
 #include "common/util.h"
 #include "tests/support/check_unit.h"
+#include "tests/support/threads.h"
 
 #define SIZE (1u << 20)
 
@@ -16,12 +20,22 @@
 static _Alignas(64) char space[64 + SIZE + 64];
 static char *const memory = space + 64;
 
+static struct heap heap;
+
+static void begin(void)
+{
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+}
+
+static void end(void)
+{
+	heap_fini(&heap);
+}
+
 START_TEST(blocks_are_aligned_apart_and_inside)
 {
-	struct heap heap;
 	char *blocks[64];
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
 		void *data;
 
@@ -35,17 +49,14 @@ START_TEST(blocks_are_aligned_apart_and_inside)
 		for (size_t j = 0; j < i * 37; j++)
 			ck_assert_int_eq(blocks[i][j], (char)i);
 	}
-	heap_fini(&heap);
 }
 END_TEST
 
 START_TEST(everything_is_one_block_again_after_all_is_freed)
 {
-	struct heap heap;
 	void *blocks[256];
 	void *all;
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
 		ck_assert_int_eq(heap_alloc(&heap, SIZE / 256, &blocks[i]), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 1, &all), -ENOMEM);
@@ -57,18 +68,15 @@ START_TEST(everything_is_one_block_again_after_all_is_freed)
 	ck_assert_uint_eq(heap_used(&heap), 0);
 	ck_assert_int_eq(heap_alloc(&heap, SIZE, &all), 0);
 	ck_assert_ptr_eq(all, memory);
-	heap_fini(&heap);
 }
 END_TEST
 
 START_TEST(free_of_an_unused_block_is_refused)
 {
-	struct heap heap;
 	void *a;
 	void *b;
 	void *c;
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	/* The granule behind a's last one is a single block, so that sizes alone would fit. */
 	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &a), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 64, &b), 0);
@@ -84,16 +92,13 @@ START_TEST(free_of_an_unused_block_is_refused)
 	ck_assert_int_eq(heap_free(&heap, b), -EINVAL);
 	ck_assert_int_eq(heap_free(&heap, a), -EINVAL);
 	ck_assert_int_eq(heap_free(&heap, c), 0);
-	heap_fini(&heap);
 }
 END_TEST
 
 START_TEST(sizes_that_cannot_be_fail_alone)
 {
-	struct heap heap;
 	void *data = &heap;
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &data), -ENOMEM);
 	ck_assert_int_eq(heap_alloc(&heap, SIZE_MAX, &data), -ENOMEM);
 	ck_assert_ptr_eq(data, &heap);
@@ -104,15 +109,11 @@ START_TEST(sizes_that_cannot_be_fail_alone)
 	ck_assert_int_eq(heap_init(&heap, memory, 63), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
 	ck_assert_int_eq(heap_free(&heap, memory), -EINVAL);
-	heap_fini(&heap);
 }
 END_TEST
 
 START_TEST(contains_does_not_overflow)
 {
-	struct heap heap;
-
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	ck_assert(heap_contains(&heap, memory, SIZE));
 	ck_assert(heap_contains(&heap, memory + SIZE, 0));
 	ck_assert(!heap_contains(&heap, memory + SIZE, 1));
@@ -120,7 +121,6 @@ START_TEST(contains_does_not_overflow)
 	ck_assert(!heap_contains(&heap, memory + 64, SIZE_MAX - 32));
 	ck_assert(!heap_contains(&heap, memory - 1, 1));
 	ck_assert(!heap_contains(&heap, NULL, 1));
-	heap_fini(&heap);
 }
 END_TEST
 
@@ -132,11 +132,9 @@ START_TEST(a_long_random_run_keeps_blocks_apart)
 		char *data;
 		size_t granules;
 	} held[200] = { { 0 } };
-	struct heap heap;
 	uint32_t random = 12345;
 	uint64_t used = 0;
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
 	for (int step = 0; step < 50000; step++) {
 		size_t i;
 
@@ -169,25 +167,22 @@ START_TEST(a_long_random_run_keeps_blocks_apart)
 		if (heap_used(&heap) != used)
 			ck_abort_msg("%zu in use", (size_t)heap_used(&heap));
 	}
-	heap_fini(&heap);
 }
 END_TEST
 
-static void *alloc_and_free(void *argument)
+static void *alloc_and_free(void *number)
 {
-	struct heap *heap = argument;
-
 	for (int i = 0; i < 20000; i++) {
 		size_t size = (size_t)(i % 97) * 64 + 8;
 		uint64_t mine = (uintptr_t)&size ^ (uint64_t)i;
 		void *data;
 
-		if (heap_alloc(heap, size, &data))
-			return argument;
+		if (heap_alloc(&heap, size, &data))
+			return number;
 		memcpy(data, &mine, sizeof(mine));
 		memcpy((char *)data + size - 8, &mine, sizeof(mine));
-		if (memcmp(data, &mine, sizeof(mine)) || heap_free(heap, data))
-			return argument;
+		if (memcmp(data, &mine, sizeof(mine)) || heap_free(&heap, data))
+			return number;
 	}
 	return NULL;
 }
@@ -195,19 +190,10 @@ static void *alloc_and_free(void *argument)
 START_TEST(threads_may_share_a_heap)
 {
 	pthread_t threads[4];
-	struct heap heap;
 
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, alloc_and_free, &heap), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	threads_start(threads, ARRAY_SIZE(threads), alloc_and_free);
+	threads_join(threads, ARRAY_SIZE(threads));
 	ck_assert_uint_eq(heap_used(&heap), 0);
-	heap_fini(&heap);
 }
 END_TEST
 

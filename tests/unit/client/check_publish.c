@@ -202,7 +202,7 @@ static void doze(struct sleeper *s)
 }
 
 /* As if the client had slept until two of its jobs of 100 ms ended. */
-static void have_waited(fk_client *client, uint32_t task)
+static void have_waited(uint32_t task)
 {
 	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LONG_JOB_NS };
 
@@ -210,7 +210,7 @@ static void have_waited(fk_client *client, uint32_t task)
 	long_job_learn(&client->lasting, &job);
 }
 
-static void submit_some(fk_client *client, const struct fk_request *request, uint32_t n)
+static void submit_some(const struct fk_request *request, uint32_t n)
 {
 	const struct fk_request requests[2] = { *request, *request };
 	fk_job jobs[2];
@@ -219,12 +219,11 @@ static void submit_some(fk_client *client, const struct fk_request *request, uin
 }
 
 /* Submits, and the sleeper is woken, not rung for. waited: after the client has waited. */
-static void must_wake(struct sleeper *s, fk_client *client, const struct fk_request *request,
-		      uint32_t n, bool waited)
+static void must_wake(struct sleeper *s, const struct fk_request *request, uint32_t n, bool waited)
 {
 	if (waited)
-		have_waited(client, request->task->index);
-	submit_some(client, request, n);
+		have_waited(request->task->index);
+	submit_some(request, n);
 	ck_assert_uint_eq(rings(fake.connections[0]), 0);
 	pthread_join(s->thread, NULL);
 	ck_assert_int_eq(s->result, 0);
@@ -234,38 +233,35 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 {
 	struct fk_request request = { 0 }, late;
 	struct sleeper s;
-	fk_client *client;
 
-	fake_start(1, 0);
-	client = must_open();
+	fake_open(1, 0);
 	request.task = must_find(client, "test:drop");
 	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
 	/* Nobody knows how long it will take. */
 	doze(&s);
-	must_wake(&s, client, &request, 1, false);
+	must_wake(&s, &request, 1, false);
 
 	doze(&s);
-	have_waited(client, request.task->index);
-	submit_some(client, &request, 1);
+	have_waited(request.task->index);
+	submit_some(&request, 1);
 	/* It sleeps still. */
 	ck_assert_int_eq(futex_wake(s.word, 1), 1);
 	pthread_join(s.thread, NULL);
 
 	/* Not the second one, nor a chain, nor a job with a deadline; */
 	doze(&s);
-	must_wake(&s, client, &request, 1, false);
+	must_wake(&s, &request, 1, false);
 	doze(&s);
-	must_wake(&s, client, &request, 2, true);
+	must_wake(&s, &request, 2, true);
 	late = request;
 	late.timeout_ns = 3600 * NSEC_PER_SEC;
 	doze(&s);
-	must_wake(&s, client, &late, 1, true);
+	must_wake(&s, &late, 1, true);
 	/* nor while it sleeps, and no alarm is set. */
 	atomic_store(s.word, WAKE_SLEEPING);
 	sleep_as_dispatcher(&s);
-	must_wake(&s, client, &request, 1, true);
-	fk_close(client);
-	fake_stop();
+	must_wake(&s, &request, 1, true);
+	fake_close();
 }
 END_TEST
 
@@ -414,16 +410,15 @@ static bool forbid_system_calls(void)
 	return refuse_by(filter, ARRAY_SIZE(filter));
 }
 
-static void *submit_without_system_calls(void *argument)
+static void *submit_without_system_calls(void *unused)
 {
-	fk_client *client = argument;
 	const fk_task *task = must_find(client, "test:add");
 	fk_job job;
 
 	/* What a sanitizer's runtime calls is not ours. */
 #ifndef FK_SANITIZE
 	if (!forbid_system_calls())
-		return argument;
+		return unused;
 #else
 	(void)forbid_system_calls;
 #endif
@@ -439,13 +434,12 @@ static void *submit_without_system_calls(void *argument)
 
 START_TEST(submitting_makes_no_system_call_where_a_worker_is_awake)
 {
-	fk_client *client;
 	pthread_t thread;
 
 	fake_start(2, 0);
 	atomic_store(&fake.board->workers[1].wake, WAKE_LOOKING);
 	client = must_open();
-	ck_assert_int_eq(pthread_create(&thread, NULL, submit_without_system_calls, client), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, submit_without_system_calls, NULL), 0);
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(atomic_load(&submitted), 50);
 	fake_stop();

@@ -11,22 +11,16 @@
 #include "common/util.h"
 #include "shm/futex.h"
 #include "tests/support/requests.h"
+#include "tests/support/threads.h"
 
 #define THREADS 4
 
-/* Numbers 1 to THREADS; one that returns its own has failed. */
 static void run_threads(void *(*run)(void *number))
 {
 	pthread_t threads[THREADS];
 
-	for (uintptr_t i = 0; i < THREADS; i++)
-		ck_assert_int_eq(pthread_create(&threads[i], NULL, run, (void *)(i + 1)), 0);
-	for (int i = 0; i < THREADS; i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	threads_start(threads, THREADS, run);
+	threads_join(threads, THREADS);
 }
 
 static _Atomic uint32_t owners[JOBS];
@@ -76,55 +70,42 @@ START_TEST(every_slot_has_one_owner)
 }
 END_TEST
 
-struct room {
-	fk_client *client;
-	fk_job job;
-	int err;
-};
+static fk_job waited;
 
-static void *submit_with_room(void *argument)
+static void *submit_with_room(void *unused)
 {
-	struct room *room = argument;
-
-	room->err = fk_submitv(room->client, must_find(room->client, "test:add"), FK_WAIT_ROOM,
-			       &room->job, (int64_t)1, (int64_t)2);
-	return NULL;
+	(void)unused;
+	return (void *)(intptr_t)fk_submitv(client, must_find(client, "test:add"), FK_WAIT_ROOM,
+					    &waited, (int64_t)1, (int64_t)2);
 }
 
 START_TEST(a_table_full_of_pending_jobs_is_an_error_or_waited_for)
 {
 	const fk_task *task;
-	struct room room;
 	pthread_t thread;
-	uint32_t payload;
 	int64_t length[2];
 	fk_job job;
 
-	fake_start(1, 0);
-	room.client = must_open();
-	task = must_find(room.client, "test:len");
+	fake_open(1, 0);
+	task = must_find(client, "test:len");
 	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
-		ck_assert_int_eq(fk_submitv(room.client, task, 0, &jobs[i], "abc"), 0);
-	ck_assert_int_eq(fk_submitv(room.client, task, 0, &job, "abc"), -EAGAIN);
+		ck_assert_int_eq(fk_submitv(client, task, 0, &jobs[i], "abc"), 0);
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job, "abc"), -EAGAIN);
 	/* The string of the one that failed is back. */
-	ck_assert_uint_eq(heap_used(&room.client->heap), 64 * 64);
-	pthread_create(&thread, NULL, submit_with_room, &room);
-	while (!atomic_load(&room.client->room_waiters))
+	ck_assert_uint_eq(heap_used(&client->heap), 64 * 64);
+	threads_start(&thread, 1, submit_with_room);
+	while (!atomic_load(&client->room_waiters))
 		sched_yield();
 	/* Its end is enough: nobody releases it. */
-	ck_assert_int_ge(fake_take(&payload), 0);
-	fake_run(payload);
-	pthread_join(thread, NULL);
-	ck_assert_int_eq(room.err, 0);
-	ck_assert_uint_eq(room.job & 0xffff, jobs[0] & 0xffff);
-	ck_assert_int_eq(fk_result(room.client, jobs[0], length, sizeof(length)), 0);
+	run_one();
+	threads_join(&thread, 1);
+	ck_assert_uint_eq(waited & 0xffff, jobs[0] & 0xffff);
+	ck_assert_int_eq(fk_result(client, jobs[0], length, sizeof(length)), 0);
 	ck_assert_int_eq(length[0], 3);
-	ck_assert_int_eq(fk_release(room.client, jobs[0]), 0);
-	while (fake_take(&payload) >= 0)
-		fake_run(payload);
-	ck_assert_int_eq(fk_wait(room.client, room.job, FK_FOREVER), 0);
-	fk_close(room.client);
-	fake_stop();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	run_all();
+	ck_assert_int_eq(fk_wait(client, waited, FK_FOREVER), 0);
+	fake_close();
 }
 END_TEST
 
@@ -182,9 +163,8 @@ static void *submit_sixty(void *unused)
 static void end(fk_job job)
 {
 	struct watch *watch = watch_of(client->groups);
-	uint32_t told = job_finish(client_job(client, job), client_generation(job), JOB_CANCELLED);
 
-	if (told & JOB_WATCHED && watch_end(watch))
+	if (fake_finish(job, JOB_CANCELLED) & JOB_WATCHED && watch_end(watch))
 		(void)futex_wake(&watch->ended, INT32_MAX);
 }
 
@@ -200,8 +180,7 @@ START_TEST(a_batch_that_waits_for_room_holds_none)
 	drop = must_find(client, "test:drop");
 	for (int i = 0; i < 40; i++)
 		ck_assert_int_eq(fk_submitv(client, drop, 0, &jobs[i]), 0);
-	for (int i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, submit_sixty, NULL);
+	threads_start(threads, 2, submit_sixty);
 	while (atomic_load(&client->room_waiters) != 2 * CLIENT_ROOM_CHAIN)
 		sched_yield();
 	for (int round = 0; round < 100; round++) {
@@ -219,12 +198,7 @@ START_TEST(a_batch_that_waits_for_room_holds_none)
 		else
 			sched_yield();
 	}
-	for (int i = 0; i < 2; i++) {
-		void *err;
-
-		pthread_join(threads[i], &err);
-		ck_assert_ptr_null(err);
-	}
+	threads_join(threads, 2);
 	ck_assert_int_eq(fk_release_batch(client, jobs, 40), 0);
 	stop();
 }
@@ -239,8 +213,7 @@ START_TEST(wait_for_records_ends_when_the_daemon_is_gone)
 	fake_hang_up();
 	ck_assert_int_eq(fk_submit_batch(client, requests, 2, FK_WAIT_ROOM, more), -ECONNRESET);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 1), 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 

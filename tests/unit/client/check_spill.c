@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <search.h>
@@ -14,6 +13,7 @@
 #include "client/lib/client.h"
 #include "common/util.h"
 #include "tests/support/requests.h"
+#include "tests/support/threads.h"
 
 #define ROUNDS 10u
 
@@ -69,13 +69,9 @@ START_TEST(results_of_more_jobs_than_records_are_kept)
 						   FK_WAIT_ROOM, &all[round][i]),
 					 0);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
-		for (uint32_t i = 0; i < JOBS; i++) {
-			int64_t sum = 0;
-
+		for (uint32_t i = 0; i < JOBS; i++)
 			ck_assert_int_eq(fk_wait(client, all[round][i], FK_FOREVER), 0);
-			ck_assert_int_eq(fk_result(client, all[round][i], &sum, sizeof(sum)), 0);
-			ck_assert_int_eq(sum, i + 1000);
-		}
+		must_be_sums(all[round], JOBS);
 		ck_assert_int_eq(fk_release_batch(client, all[round], JOBS), 0);
 	}
 	ck_assert_ptr_null(client->spilled);
@@ -167,13 +163,6 @@ static void count_call(fk_client *c, fk_job job, void *data)
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);
 	ck_assert_uint_eq(job, *(const fk_job *)data);
 	called++;
-}
-
-static bool is_readable(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
 }
 
 /* Watched before they were spilled, and after it, and jobs of the same records. */
@@ -305,10 +294,7 @@ START_TEST(a_handle_is_never_given_out_twice)
 	run_all();
 	ck_assert_int_eq(fk_result(client, again, &sum, sizeof(sum)), 0);
 	ck_assert_int_eq(sum, 7);
-	for (uint32_t i = 0; i < JOBS; i++) {
-		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
-		ck_assert_int_eq(sum, i + 1000);
-	}
+	must_be_sums(jobs, JOBS);
 	ck_assert_int_eq(fk_release(client, again), 0);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	stop();
@@ -342,12 +328,7 @@ START_TEST(jobs_stay_in_the_table_if_there_is_no_memory_for_them)
 	spill_some(0, INT_MAX, 0);
 	spill_some(INT_MAX, 0, 0);
 	spill_some(3, INT_MAX, 3);
-	for (uint32_t i = 0; i < JOBS; i++) {
-		int64_t sum = 0;
-
-		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
-		ck_assert_int_eq(sum, i + 1000);
-	}
+	must_be_sums(jobs, JOBS);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	ck_assert_ptr_null(client->spilled);
 	run_all();
@@ -363,8 +344,7 @@ START_TEST(fk_close_frees_what_was_spilled)
 	fill();
 	ck_assert_int_eq(fk_watch(client, jobs[3], NULL, NULL), 0);
 	spill();
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -383,8 +363,7 @@ START_TEST(spilled_results_outlive_the_daemon)
 	ck_assert_int_eq(sum, 1001);
 	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
 	ck_assert_int_eq(fk_result(client, later[1], &sum, sizeof(sum)), -ECONNRESET);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -403,19 +382,15 @@ static void *submit_two(void *unused)
 START_TEST(each_of_those_that_wait_for_room_has_it_by_ends_alone)
 {
 	pthread_t threads[3];
-	uint32_t payload;
 	void *err;
 
 	start(1, 0);
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
-	for (int i = 0; i < 3; i++)
-		pthread_create(&threads[i], NULL, submit_two, NULL);
+	threads_start(threads, 3, submit_two);
 	while (atomic_load(&client->room_waiters) != 3 * CLIENT_ROOM_CHAIN)
 		sched_yield();
-	for (uint32_t i = 0; i < 6; i++) {
-		ck_assert_int_ge(fake_take(&payload), 0);
-		fake_run(payload);
-	}
+	for (uint32_t i = 0; i < 6; i++)
+		run_one();
 	/* All have room then. Those of the rest of the table are still to be run. */
 	while (atomic_load(&client->room_waiters))
 		sched_yield();
@@ -505,19 +480,14 @@ static void *call_it(void *number)
 START_TEST(a_call_does_not_wait_for_its_own_caller)
 {
 	pthread_t threads[2];
-	void *failed;
 
 	start(2, 2);
 	for (int round = 0; round < 100; round++) {
 		ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, FK_WAIT_ROOM, jobs), 0);
 		if (round % 2)
 			ck_assert_int_eq(fk_wait_all(client, jobs, JOBS, FK_FOREVER), 0);
-		for (intptr_t i = 0; i < 2; i++)
-			pthread_create(&threads[i], NULL, call_it, (void *)(i + 1));
-		for (int i = 0; i < 2; i++) {
-			pthread_join(threads[i], &failed);
-			ck_assert_ptr_null(failed);
-		}
+		threads_start(threads, 2, call_it);
+		threads_join(threads, 2);
 		ck_assert_int_eq(fk_wait_all(client, jobs, JOBS, FK_FOREVER), 0);
 		ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	}
@@ -616,15 +586,10 @@ START_TEST(threads_hold_more_jobs_than_there_are_records)
 {
 	pthread_t threads[THREADS];
 	fk_job job;
-	void *failed;
 
 	start(3, 3);
-	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, submit_and_hold, (void *)(i + 1));
-	for (uint32_t i = 0; i < THREADS; i++) {
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	threads_start(threads, THREADS, submit_and_hold);
+	threads_join(threads, THREADS);
 	/* What was watched and released is not reported. */
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_ptr_null(client->spilled);

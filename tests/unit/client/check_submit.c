@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"
+#include "tests/support/threads.h"
 
 START_TEST(a_call_gives_the_result)
 {
@@ -18,13 +19,11 @@ START_TEST(a_call_gives_the_result)
 		int64_t length;
 		double half;
 	} two;
-	fk_client *client;
 	int64_t sum = 0;
 	char *data;
 	void *memory;
 
-	fake_start(2, 2);
-	client = must_open();
+	fake_open(2, 2);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)40, (int64_t)-2), 0);
 	ck_assert_int_eq(sum, 38);
 	ck_assert_int_eq(fk_call(client, "test:len", &two, "seven_7"), 0);
@@ -38,8 +37,7 @@ START_TEST(a_call_gives_the_result)
 	ck_assert_int_eq(fk_free(client, data), 0);
 	ck_assert_int_eq(fk_free(client, data), -EINVAL);
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
-	ck_assert_int_eq(fk_close(client), 0);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -48,13 +46,11 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	union fk_value values[3] = { { .i64 = 1 }, { .i64 = 2 } };
 	int64_t packed[3] = { 1, 2, 3 };
 	const fk_task *task;
-	fk_client *client;
 	char local[4];
 	int64_t sum;
 	fk_job job = 7;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	ck_assert_int_eq(fk_task_find(client, "test:none", &task), -ENOENT);
 	ck_assert_int_eq(fk_task_find(client, "test:odd", &task), -EPROTO);
 	task = must_find(client, "test:add");
@@ -76,8 +72,7 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -89,12 +84,10 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	const fk_task *task, *moved, *newer;
 	int64_t packed[2] = { 1, 2 }, sum;
 	struct fk_request request;
-	fk_client *client;
 	fk_job job;
 
 	/* Nobody runs what the words say: the hashes are all that is to be seen here. */
-	fake_start(1, 0);
-	client = must_open();
+	fake_open(1, 0);
 	board = fake.board->tasks;
 	task = must_find(client, "test:add");
 	request = (struct fk_request){ .task = task, .args = packed, .size = 16 };
@@ -121,20 +114,18 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	board[3].signature[0] = 'x';
 	atomic_store(&board[3].hash, 1);
 	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -ENOENT);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 /* A daemon of n workers, one of which a job keeps until it is let go. */
-static fk_job keep_one(uint32_t n, fk_client **ret_client)
+static fk_job keep_one(uint32_t n)
 {
 	fk_job job;
 
-	fake_start(n, n);
-	*ret_client = must_open();
+	fake_open(n, n);
 	atomic_store(&fake.hold, 1);
-	ck_assert_int_eq(fk_submitv(*ret_client, must_find(*ret_client, "test:hold"), 0, &job), 0);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:hold"), 0, &job), 0);
 	fake_await_held(1);
 	return job;
 }
@@ -142,8 +133,7 @@ static fk_job keep_one(uint32_t n, fk_client **ret_client)
 START_TEST(a_handle_ends_with_its_release)
 {
 	struct fk_timings timings;
-	fk_client *client;
-	fk_job job = keep_one(1, &client);
+	fk_job job = keep_one(1);
 	fk_job next;
 
 	ck_assert_int_eq(fk_release(client, job), -EBUSY);
@@ -168,18 +158,15 @@ START_TEST(a_handle_ends_with_its_release)
 	ck_assert_int_eq(fk_poll(client, job), -ESTALE);
 	ck_assert_int_eq(fk_poll(client, 0), -ESTALE);
 	ck_assert_int_eq(fk_poll(client, UINT64_MAX), -ESTALE);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(before_the_first_job_no_handle_is_good)
 {
-	fk_client *client;
 	int64_t sum;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	for (fk_job job = 0; job < client->n_jobs; job += client->n_jobs - 1) {
 		ck_assert_int_eq(fk_poll(client, job), -ESTALE);
 		ck_assert_int_eq(fk_wait(client, job, 0), -ESTALE);
@@ -189,8 +176,7 @@ START_TEST(before_the_first_job_no_handle_is_good)
 	}
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
 	ck_assert_int_eq(sum, 3);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -216,7 +202,6 @@ static unsigned long resident_kib(const void *address)
 
 START_TEST(records_are_memory_when_they_are_used)
 {
-	fk_client *client;
 	fk_job job;
 
 	fake_start(1, 1);
@@ -227,15 +212,13 @@ START_TEST(records_are_memory_when_they_are_used)
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	/* All of them are more than a mebibyte; the kernel may map 64 KiB around what is used. */
 	ck_assert_uint_le(resident_kib(client->jobs), 256);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(generations_go_round_without_zero)
 {
 	const fk_task *task;
-	fk_client *client;
 	fk_job job;
 
 	fake_start(1, 1);
@@ -251,23 +234,20 @@ START_TEST(generations_go_round_without_zero)
 	ck_assert_uint_eq(job >> 16, JOB_GEN_MASK + UINT64_C(2));
 	ck_assert_uint_eq(client_job(client, job)->generation, 1);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 #define THREADS 4
 #define CALLS	2000
 
-static void *call_often(void *argument)
+static void *call_often(void *number)
 {
-	fk_client *client = argument;
-
 	for (int64_t i = 0; i < CALLS; i++) {
 		int64_t sum;
 
 		if (fk_call(client, "test:add", &sum, i, i) || sum != 2 * i)
-			return argument;
+			return number;
 	}
 	return NULL;
 }
@@ -275,39 +255,28 @@ static void *call_often(void *argument)
 START_TEST(threads_may_share_a_client)
 {
 	pthread_t threads[THREADS];
-	fk_client *client;
 
-	fake_start(3, 3);
-	client = must_open();
-	for (int i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, call_often, client);
-	for (int i = 0; i < THREADS; i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	fake_open(3, 3);
+	threads_start(threads, THREADS, call_often);
+	threads_join(threads, THREADS);
 	/* Every slot is back, each once. */
 	for (uint32_t i = 0; i < client->n_jobs; i++)
 		ck_assert_int_ge(records_take(client), 0);
 	ck_assert_int_eq(records_take(client), -EAGAIN);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 {
-	fk_client *client;
-	fk_job job = keep_one(2, &client);
+	fk_job job = keep_one(2);
 	int64_t sum;
 
 	for (int64_t i = 0; i < 100; i++)
 		ck_assert_int_eq(fk_call(client, "test:add", &sum, i, i), 0);
 	fake_let_go();
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 

@@ -31,29 +31,27 @@ static void *hang_up_when_waited_for(void *job)
 }
 
 /* A wait for a job that never ends, which this thread ends. */
-static fk_job wait_in_vain(fk_client **ret_client, void *(*end)(void *job))
+static fk_job wait_in_vain(void *(*end)(void *job))
 {
-	fk_job job = must_drop(ret_client);
+	fk_job job = must_drop();
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, end, client_job(*ret_client, job));
-	ck_assert_int_eq(fk_wait(*ret_client, job, FK_FOREVER), -ECONNRESET);
+	pthread_create(&thread, NULL, end, client_job(client, job));
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
 	pthread_join(thread, NULL);
 	return job;
 }
 
 START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
 {
-	fk_client *client;
-	fk_job job = wait_in_vain(&client, hang_up_when_waited_for);
+	fk_job job = wait_in_vain(hang_up_when_waited_for);
 
 	ck_assert_int_eq(fk_poll(client, job), -ECONNRESET);
 	ck_assert_int_eq(fk_wait(client, job, 0), -ECONNRESET);
 	ck_assert_int_eq(fk_release(client, job), 0);
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), FK_WAIT_ROOM, &job),
 			 -ECONNRESET);
-	ck_assert_int_eq(fk_close(client), 0);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -69,12 +67,10 @@ static void *dismiss_when_waited_for(void *job)
 
 START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
 {
-	fk_client *client;
-	fk_job job = wait_in_vain(&client, dismiss_when_waited_for);
+	fk_job job = wait_in_vain(dismiss_when_waited_for);
 
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -82,14 +78,14 @@ END_TEST
  * As if the worker had woken up for the job. A client whose wake is in doubt looks after
  * PUBLISH_DOUBT already, and a thread of the fake pool may get no CPU time for that long.
  */
-static void no_doubt(fk_client *client)
+static void no_doubt(void)
 {
 	atomic_store(&client->waker.woken[atomic_load(&client->waker.last)], 0);
 	ck_assert_uint_eq(publish_unsure(client->board, &client->waker, clock_ns()), PUBLISH_SURE);
 }
 
 /* Any look at the socket would find this out at once: it is nobody's. */
-static int lose_socket(fk_client *client)
+static int lose_socket(void)
 {
 	int fd = client->fd;
 
@@ -100,7 +96,6 @@ static int lose_socket(fk_client *client)
 START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 {
 	const fk_task *task;
-	fk_client *client;
 	fk_group group;
 	struct fk_request request;
 	_Atomic uint64_t *looked_at_group;
@@ -108,15 +103,14 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	fk_job job;
 	int fd;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	task = must_find(client, "test:drop");
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	request = (struct fk_request){ .task = task, .group = group };
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
-	no_doubt(client);
+	no_doubt();
 	looked_at_group = &client->group[group & 0xffff].looked_ns;
-	fd = lose_socket(client);
+	fd = lose_socket();
 	/* Somebody has looked in an hour: no time has passed since. */
 	later = clock_ns() + 3600 * NSEC_PER_SEC;
 	atomic_store(&client->looked_ns, later);
@@ -148,15 +142,13 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 				 -ECONNRESET);
 	}
 	client->fd = fd;
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(poll_and_wait_for_room_end_when_the_daemon_is_gone)
 {
 	const fk_task *task;
-	fk_client *client;
 	fk_job job;
 	int r = 0;
 
@@ -171,8 +163,7 @@ START_TEST(poll_and_wait_for_room_end_when_the_daemon_is_gone)
 	while (!r)
 		r = fk_poll(client, job);
 	ck_assert_int_eq(r, -ECONNRESET);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -190,7 +181,6 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
 	struct fk_request request;
-	fk_client *client;
 	fk_group group;
 	sigset_t set;
 	fk_job jobs[2];
@@ -205,7 +195,7 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, jobs), 0);
-	no_doubt(client);
+	no_doubt();
 	fake_hang_up();
 	sigaction(SIGALRM, &action, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -223,8 +213,7 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 				 -ECONNRESET);
 		ck_assert_uint_gt(atomic_load(&interruptions), before);
 	}
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -250,7 +239,6 @@ START_TEST(poll_repeats_a_wake_that_a_stranger_prevented)
 {
 	_Atomic uint32_t *word;
 	struct fk_request request;
-	fk_client *client;
 	fk_group group;
 	fk_job job;
 
@@ -273,8 +261,7 @@ START_TEST(poll_repeats_a_wake_that_a_stranger_prevented)
 					 i == 0 ? 0 : -ETIMEDOUT);
 		pthread_join(thread, NULL);
 	}
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -282,7 +269,6 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 {
 	struct late_worker worker = { 0 };
 	_Atomic uint32_t *word;
-	fk_client *client;
 	pthread_t thread;
 	fk_job job;
 
@@ -301,8 +287,7 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 	/* It sleeps still. */
 	ck_assert_int_eq(futex_wake(word, 1), 1);
 	pthread_join(thread, NULL);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
@@ -324,10 +309,8 @@ static void *end_a_long_job(void *argument)
 START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 {
 	const fk_task *task;
-	fk_client *client;
 
-	fake_start(1, 1);
-	client = must_open();
+	fake_open(1, 1);
 	task = must_find(client, "test:drop");
 	for (int i = 0; i < 2; i++) {
 		pthread_t thread;
@@ -341,20 +324,18 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 		if (i)
 			ck_assert(long_job_spends(&client->lasting, client_job(client, job)));
 	}
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 /* Somebody's look is long ago, or was just now: who falls asleep now is not woken for the next. */
 START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
 {
-	fk_client *client;
 	uint64_t end;
 	fk_job job;
 
-	job = must_drop(&client);
-	no_doubt(client);
+	job = must_drop();
+	no_doubt();
 	end = clock_ns() + CLIENT_TICK_NS / 5;
 	atomic_store(&client->looked_ns, clock_ns() - CLIENT_TICK_NS * 9 / 10);
 	ck_assert_int_eq(fk_wait(client, job, CLIENT_TICK_NS / 5), -ETIMEDOUT);
@@ -364,22 +345,19 @@ START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
 	/* For an hour nobody else would. */
 	atomic_store(&client->looked_ns, clock_ns() + 3600 * NSEC_PER_SEC);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 
 START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
 {
-	fk_client *client;
-	fk_job job = must_drop(&client);
+	fk_job job = must_drop();
 
-	(void)job_finish(client_job(client, job), (uint32_t)(job >> 16), JOB_CANCELLED);
+	(void)fake_finish(job, JOB_CANCELLED);
 	fake_hang_up();
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), FK_CANCELLED);
-	fk_close(client);
-	fake_stop();
+	fake_close();
 }
 END_TEST
 

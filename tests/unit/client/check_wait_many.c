@@ -57,17 +57,6 @@ static void start_many(void)
 	ck_assert_int_eq(fk_submit_batch(client, drops, MANY, 0, many), 0);
 }
 
-static void stop_many(void)
-{
-	fk_close(client);
-	fake_stop();
-}
-
-static uint32_t finish(fk_job job)
-{
-	return job_finish(client_job(client, job), (uint32_t)(job >> 16), JOB_DONE);
-}
-
 /* Far more than futex_waitv() takes. A tick that comes between an outcome and its wake ends the
  * wait first, and nobody sleeps there any more. */
 START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
@@ -84,7 +73,7 @@ START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 
 		pthread_create(&thread, NULL, wait_for_any, &any);
 		await_sleeper(watch);
-		ck_assert_uint_eq(finish(many[order[i]]), JOB_WATCHED);
+		ck_assert_uint_eq(fake_finish(many[order[i]], JOB_DONE), JOB_WATCHED);
 		if (watch_end(watch)) {
 			(void)futex_wake(&watch->ended, INT32_MAX);
 			wakes++;
@@ -99,7 +88,7 @@ START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 			fk_submitv(client, must_find(client, "test:drop"), 0, &many[order[i]]), 0);
 	}
 	ck_assert_int_gt(wakes, 0);
-	stop_many();
+	fake_close();
 }
 END_TEST
 
@@ -112,11 +101,11 @@ START_TEST(an_end_that_was_not_counted_is_found_all_the_same)
 	start_many();
 	pthread_create(&thread, NULL, wait_for_any, &any);
 	await_sleeper(watch_of_client());
-	ck_assert_uint_eq(finish(many[77]), JOB_WATCHED);
+	ck_assert_uint_eq(fake_finish(many[77], JOB_DONE), JOB_WATCHED);
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(any.err, 0);
 	ck_assert_uint_eq(any.index, 77);
-	stop_many();
+	fake_close();
 }
 END_TEST
 
@@ -129,12 +118,12 @@ START_TEST(a_single_wait_and_one_for_any_of_many_are_both_told)
 	pthread_create(&thread, NULL, wait_for_any, &any);
 	await_sleeper(watch_of_client());
 	ck_assert_int_eq(fk_wait(client, many[1], 1000 * NSEC_PER_USEC), -ETIMEDOUT);
-	ck_assert_uint_eq(finish(many[1]), JOB_WAITER | JOB_WATCHED);
+	ck_assert_uint_eq(fake_finish(many[1], JOB_DONE), JOB_WAITER | JOB_WATCHED);
 	if (watch_end(watch_of_client()))
 		(void)futex_wake(&watch_of_client()->ended, INT32_MAX);
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(any.index, 1);
-	stop_many();
+	fake_close();
 }
 END_TEST
 
@@ -148,8 +137,8 @@ START_TEST(the_first_of_those_that_have_ended_is_named)
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, 100 * NSEC_PER_USEC, &index), -ETIMEDOUT);
 	ck_assert_int_eq(fk_wait_any(client, many, 0, FK_FOREVER, &index), -EINVAL);
 	ck_assert_uint_eq(index, 99);
-	(void)finish(many[400]);
-	(void)finish(many[200]);
+	(void)fake_finish(many[400], JOB_DONE);
+	(void)fake_finish(many[200], JOB_DONE);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(fk_wait_any(client, many, MANY,
 					     i == 0   ? 0
@@ -165,7 +154,7 @@ START_TEST(the_first_of_those_that_have_ended_is_named)
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, FK_FOREVER, &index), -ESTALE);
 	ck_assert_int_eq(fk_wait_all(client, many, MANY, FK_FOREVER), -ESTALE);
 	ck_assert_int_eq(fk_wait_any(client, many, 400, FK_FOREVER, &index), 0);
-	stop_many();
+	fake_close();
 }
 END_TEST
 
@@ -229,16 +218,13 @@ END_TEST
 
 START_TEST(a_wait_for_all_is_over_when_the_last_has_ended)
 {
-	uint32_t payload;
-
 	start(1, 0);
 	ck_assert_int_eq(fk_wait_all(client, NULL, 0, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 8, 0, jobs), 0);
 	for (uint32_t left = 8; left; left--) {
 		ck_assert_int_eq(fk_wait_all(client, jobs, 8, 0), -ETIMEDOUT);
 		ck_assert_int_eq(fk_wait_all(client, jobs, 8, 1000), -ETIMEDOUT);
-		ck_assert_int_eq(fake_take(&payload), 0);
-		fake_run(payload);
+		run_one();
 	}
 	ck_assert_int_eq(fk_wait_all(client, jobs, 8, 0), 0);
 	ck_assert_int_eq(fk_wait_all(client, jobs, 8, 1000), 0);
@@ -254,12 +240,7 @@ START_TEST(all_results_are_there_when_it_is_over)
 	for (uint32_t round = 0; round < 200; round++) {
 		ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
 		ck_assert_int_eq(fk_wait_all(client, jobs, JOBS, FK_FOREVER), 0);
-		for (uint32_t i = 0; i < JOBS; i++) {
-			int64_t sum = 0;
-
-			ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
-			ck_assert_int_eq(sum, i + 1000);
-		}
+		must_be_sums(jobs, JOBS);
 		ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	}
 	stop();
@@ -291,11 +272,11 @@ START_TEST(wait_for_any_or_all_ends_when_the_daemon_is_gone)
 	/* Of what has no outcome nothing else is said; and an outcome that is there counts. */
 	ck_assert_int_eq(fk_outcome(client, many[3], NULL, NULL), -ECONNRESET);
 	ck_assert_int_eq(fk_result(client, many[3], NULL, 0), -ECONNRESET);
-	(void)finish(many[3]);
+	(void)fake_finish(many[3], JOB_DONE);
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, FK_FOREVER, &index), 0);
 	ck_assert_uint_eq(index, 3);
 	ck_assert_int_eq(fk_outcome(client, many[3], NULL, NULL), FK_DONE);
-	stop_many();
+	fake_close();
 }
 END_TEST
 
