@@ -31,7 +31,7 @@
 		 : (atomic_store_explicit(object, 0, memory_order_release), 1))
 #endif
 #ifdef MUTANT_SET
-#define attend_set attend_set_of_the_header
+#define request_set request_set_of_the_header
 #endif
 
 #include "daemon/core/request_word.h"
@@ -40,8 +40,8 @@
 #undef memory_order_acquire
 
 #ifdef MUTANT_SET
-#undef attend_set
-static void attend_set(_Atomic uintptr_t *limit, uintptr_t now)
+#undef request_set
+static void request_set(_Atomic uintptr_t *limit, uintptr_t now)
 {
 	uintptr_t old = atomic_load_explicit(limit, memory_order_relaxed);
 
@@ -96,7 +96,7 @@ static void worker(struct model *m)
 			look(m);
 #endif
 		}
-		attend_set(&m->limit, 1000 + fork);
+		request_set(&m->limit, 1000 + fork);
 	}
 }
 

@@ -58,7 +58,7 @@ struct model {
 	_Alignas(64) _Atomic uint32_t b;
 	_Alignas(64) _Atomic uint32_t job;
 	_Alignas(64) _Atomic uint32_t dispatcher;
-	_Alignas(64) _Atomic uint32_t alarm; /* of A: it is set */
+	_Alignas(64) _Atomic uint32_t slice_timer; /* of A: it is set */
 	_Alignas(64) _Atomic uint32_t bell;  /* of A */
 	_Alignas(64) _Atomic uint32_t dispatcher_bell;
 	struct model_futex futex; /* of A: its word on the board, and its bell */
