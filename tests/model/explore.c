@@ -37,6 +37,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "common/util.h"
 #include "tests/model/explore.h"
 
 #define THREADS	  8u
@@ -317,25 +318,29 @@ static struct location *locate(const volatile void *at, uint32_t size)
 	return location;
 }
 
-/* Any of these accesses that does not happen before this thread's next one? */
+/* Any of these accesses that does not happen before this thread's next one? Its own ones do, and
+ * threads that are not there have none. */
 static bool races(const uint32_t *clocks)
 {
-	const struct view *seen = &threads[current].seen;
+	const uint32_t *seen = threads[current].seen.at;
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i <= explore_threads; i++)
-		if (i != current && clocks[i] > seen->at[i])
-			return true;
-	return false;
+	for (uint32_t i = 0; i < THREADS; i++)
+		n |= clocks[i] > seen[i];
+	return n;
 }
 
+/* The bytes of an atomic are accessed together: its first one has the clocks of all. */
 static void touch(const volatile void *at, uint32_t size, bool atomic, bool writing)
 {
-	size_t offset = offset_of(at);
+	size_t offset = offset_of(at), end = min(offset + size, explore_size);
 
-	for (size_t i = offset; i < offset + size && i < explore_size; i++) {
-		struct shadow *shadow = &shadows[i];
+	for (size_t i = offset, next; i < end; i = next) {
+		const struct location *location = &locations[location_of[i] - 1];
+		struct shadow *shadow = &shadows[location_of[i] ? location->offset : i];
 		uint32_t now = threads[current].seen.at[current];
 
+		next = location_of[i] ? location->offset + location->size : i + 1;
 		if (shadow->instance != instance + 1) {
 			memset(shadow, 0, sizeof(*shadow));
 			shadow->instance = instance + 1;
