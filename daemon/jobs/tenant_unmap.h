@@ -10,7 +10,7 @@
  *   goes away: as long as the slot is empty there are zeros, in which nothing is to be found, and
  *   the slot's next segment, which is of the same size, is mapped at the same place.
  *
- * 	mapped --vacate_tenant()--> zeros, rings closed --vacate_settle(), unmap_open()--> mapped
+ * 	mapped --unmap_tenant()--> zeros, rings closed --unmap_settle(), unmap_open()--> mapped
  *
  * INVARIANTS
  *   I1. Who takes something from a ring holds its consumer role, and the roles of a tenant that has
