@@ -60,8 +60,8 @@ static const char *const flags[] = { "-O2 -Wall -Wextra -I", "-O0 -isystem" };
 static void check_mistake(const char *header, const char *wrong, const char *right, const char *gcc,
 			  const char *clang)
 {
-	for (int scope = 0; scope < 2; scope++) {
-		const char *cc = compile_family(scope), *message = scope ? clang : gcc;
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family), *message = family ? clang : gcc;
 
 		for (size_t i = 0; cc && i < sizeof(flags) / sizeof(flags[0]); i++) {
 			compile_refused(cc, flags[i], header, wrong, message);
@@ -165,14 +165,14 @@ START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
 	ck_assert_int_eq(system("grep -q '^Cflags:.* -Wall' \"${top_builddir:-.}\""
 				"/daemon/forkd-module.pc"),
 			 0);
-	for (int scope = 0; scope < 2; scope++) {
-		const char *cc = compile_family(scope);
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family);
 
 		for (size_t i = 0; cc && i < sizeof(rows) / sizeof(rows[0]); i++) {
-			const char *message = scope ? rows[i].clang : rows[i].gcc;
+			const char *message = family ? rows[i].clang : rows[i].gcc;
 
 			for (size_t k = 0; k < 2; k++) {
-				ck_assert_int_eq(compile(cc, scope ? of_clang[k] : of_gcc[k],
+				ck_assert_int_eq(compile(cc, family ? of_clang[k] : of_gcc[k],
 							 "task.h", rows[i].body),
 						 0);
 				ck_assert_msg(strstr(compile_message, message),
@@ -181,7 +181,7 @@ START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
 			}
 		}
 		if (cc)
-			compile_taken(cc, scope ? of_clang[0] : of_gcc[0], "task.h", FIB_DONE);
+			compile_taken(cc, family ? of_clang[0] : of_gcc[0], "task.h", FIB_DONE);
 	}
 }
 END_TEST
@@ -192,8 +192,8 @@ START_TEST(the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold)
 	const char *top = getenv("top_srcdir");
 	char command[8192];
 
-	for (int scope = 0; scope < 2; scope++) {
-		const char *cc = compile_family(scope);
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family);
 
 		for (int level = 2; cc && level <= 3; level++) {
 			(void)snprintf(command, sizeof(command),
