@@ -28,12 +28,6 @@
 
 static _Atomic uint64_t *ended; /* jobs of each client, those that stay first */
 
-static void begin(void)
-{
-	memset(&d, 0, sizeof(d));
-	ended = daemon_share((CLIENTS + GUESTS) * sizeof(*ended));
-}
-
 /* ------------------------------------------------------------------------ the fence */
 
 static bool is_dead(int pidfd)
@@ -116,6 +110,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	uint64_t ns[KILLS];
 	struct oracle o;
 
+	ended = daemon_share((CLIENTS + GUESTS) * sizeof(*ended));
 	store = kept_start(&d, "--workers=2", NULL);
 	oracle_init(&o, d.folder);
 	for (uint32_t i = 0; i < ARRAY_SIZE(pids); i++) {
@@ -284,17 +279,9 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 }
 END_TEST
 
-int main(void)
-{
-	const TTest *const tests[] = {
-		nothing_goes_on_before_each_pool_of_the_store_is_dead,
-		twenty_managers_are_killed_under_load_and_no_client_notices,
-		running_jobs_are_LOST_or_rerun_until_they_end,
-		jobs_submitted_without_a_manager_are_run,
-		a_cancel_while_nobody_is_there_holds,
-		a_client_that_dies_while_nobody_is_there_leaves_nothing,
-		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,
-	};
-
-	return check_unit_run("adopt", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
-}
+CHECK_MAIN("adopt", nothing_goes_on_before_each_pool_of_the_store_is_dead,
+	   twenty_managers_are_killed_under_load_and_no_client_notices,
+	   running_jobs_are_LOST_or_rerun_until_they_end, jobs_submitted_without_a_manager_are_run,
+	   a_cancel_while_nobody_is_there_holds,
+	   a_client_that_dies_while_nobody_is_there_leaves_nothing,
+	   crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)

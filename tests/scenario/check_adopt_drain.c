@@ -22,11 +22,6 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-static void begin(void)
-{
-	memset(&d, 0, sizeof(d));
-}
-
 /* A roster as a forkd of version 1 has left it: its CPUs are missing. It knows one client. */
 static int old_roster(uint32_t slot, const struct saved_entry *entry)
 {
@@ -264,7 +259,6 @@ static void change(const char *conf, const char *says)
 	fk_client *c;
 	fk_job job;
 
-	begin();
 	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
 	c = daemon_open(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
@@ -286,17 +280,9 @@ START_TEST(changed_sizes_are_logged_and_nothing_is_taken_over)
 }
 END_TEST
 
-int main(void)
-{
-	const TTest *const tests[] = {
-		jobs_of_an_older_forkd_are_LOST_and_the_log_says_why,
-		with_another_layout_each_job_is_LOST_and_all_is_new,
-		a_manager_that_has_lived_for_a_while_is_no_try,
-		a_shortage_at_its_start_is_no_reason_to_give_clients_up,
-		nor_is_a_shortage_while_they_are_taken_over,
-		automatic_sizes_stay_for_connected_clients,
-		changed_sizes_are_logged_and_nothing_is_taken_over,
-	};
-
-	return check_unit_run("adopt_drain", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
-}
+CHECK_MAIN("adopt_drain", jobs_of_an_older_forkd_are_LOST_and_the_log_says_why,
+	   with_another_layout_each_job_is_LOST_and_all_is_new,
+	   a_manager_that_has_lived_for_a_while_is_no_try,
+	   a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+	   nor_is_a_shortage_while_they_are_taken_over, automatic_sizes_stay_for_connected_clients,
+	   changed_sizes_are_logged_and_nothing_is_taken_over)

@@ -20,11 +20,6 @@
 
 #ifdef FK_CRASH_SITES
 
-static void begin(void)
-{
-	memset(&d, 0, sizeof(d));
-}
-
 START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 {
 	struct loop_fault *fault = MAP_FAILED;
@@ -88,8 +83,6 @@ static void die_taking_over(const char *site)
 	fk_job jobs[2];
 	fk_client *c;
 
-	begin();
-	daemon_prepare(&d);
 	daemon_mine(&d, site, 0);
 	daemon_unmine(&d);
 	store = kept_start(&d, "--workers=2", NULL);
@@ -133,8 +126,6 @@ static void die_taking_in(const char *site, bool twice)
 	fk_client *old, *c;
 	fk_job job;
 
-	begin();
-	daemon_prepare(&d);
 	daemon_mine(&d, site, 0);
 	daemon_unmine(&d);
 	store = kept_start(&d, "--workers=2", NULL);
@@ -176,7 +167,6 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 	fk_job jobs[2];
 	fk_client *c;
 
-	daemon_prepare(&d);
 	daemon_mine(&d, sites_up[0], 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
@@ -215,19 +205,12 @@ START_TEST(every_site_of_the_manager_is_tried)
 }
 END_TEST
 
-int main(void)
-{
-	const TTest *const tests[] = {
-		a_manager_whose_loop_fails_is_gone_on_from,
-		a_state_that_kills_each_manager_is_given_up,
-		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
-		a_client_that_a_manager_takes_in_while_it_dies_is_in,
-		pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next,
-		every_site_of_the_manager_is_tried,
-	};
-
-	return check_unit_run("adopt_sites", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
-}
+CHECK_MAIN("adopt_sites", a_manager_whose_loop_fails_is_gone_on_from,
+	   a_state_that_kills_each_manager_is_given_up,
+	   a_manager_that_dies_while_it_takes_over_is_taken_over_from,
+	   a_client_that_a_manager_takes_in_while_it_dies_is_in,
+	   pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next,
+	   every_site_of_the_manager_is_tried)
 
 #else
 

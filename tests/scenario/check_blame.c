@@ -56,7 +56,6 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 
 static void begin_with(const char *option)
 {
-	daemon_prepare(&d);
 	daemon_start(&d, "--workers=2", option, NULL);
 	c = daemon_open(&d);
 }

@@ -65,7 +65,6 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 {
 	fk_group group;
 
-	daemon_prepare(&d);
 	daemon_mine(&d, site, after);
 	daemon_start(&d, "--workers=2", NULL);
 	open_client();

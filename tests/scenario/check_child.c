@@ -243,7 +243,6 @@ static void outlive(void (*how)(void), bool execs)
 	uint64_t pages;
 	pid_t pid, child_pid;
 
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	make_child = how;
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);

@@ -464,7 +464,6 @@ static void die_everywhere(enum mode by)
 	uint32_t deaths = 0;
 
 	mode = by;
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	/* The watcher, two survivors, and one victim. */
 	daemon_start(&d, "--workers=2", "--max-clients=4", NULL);

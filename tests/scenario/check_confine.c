@@ -229,7 +229,6 @@ static void setup(const char *confine)
 {
 	const char *user = streq(confine, "--confine=off") ? "--user=root" : NULL;
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", confine, user, NULL);
 	c = daemon_open(&d);
 }

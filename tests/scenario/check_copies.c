@@ -153,8 +153,6 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	fk_client *c;
 	fk_job job;
 
-	memset(&d, 0, sizeof(d));
-	daemon_prepare(&d);
 	daemon_mine(&d, "record_copying", after);
 	daemon_start(&d, "--workers=2", NULL);
 	c = open_with_buffer(2 * size, &both);

@@ -29,7 +29,6 @@ static fk_client *c;
 
 static void setup_with(const char *workers, const char *option)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, workers, option, NULL);
 	c = daemon_open(&d);
 }

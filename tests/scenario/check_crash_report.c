@@ -19,7 +19,6 @@ static fk_client *c;
 
 static void begin(const char *option)
 {
-	daemon_prepare(&d);
 	daemon_start(&d, "--workers=2", option, NULL);
 	c = daemon_open(&d);
 }

@@ -22,7 +22,6 @@ static fk_client *c;
 /* option, other: two more of them, or NULL. */
 static void start_with(const char *workers, const char *option, const char *other)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, workers, option, other, NULL);
 	c = daemon_open(&d);
 }

@@ -28,7 +28,6 @@ static fk_client *c;
 
 static void setup(const char *limit, const char *more)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", limit, more, NULL);
 	c = daemon_open(&d);
 }

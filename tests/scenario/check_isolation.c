@@ -187,7 +187,6 @@ START_TEST(another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager)
 	uint64_t offset, jobs;
 	int status;
 
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	daemon_start(&d, "--workers=2", "--socket-mode=0666", NULL);
 	pool = daemon_pool(&d);

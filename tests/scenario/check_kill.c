@@ -38,7 +38,6 @@ static struct oracle o;
 
 static void setup(void)
 {
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 }
 

@@ -69,7 +69,6 @@ static void die_at(const struct step *step)
 
 	printf("%s\n", step->site);
 	(void)fflush(stdout);
-	daemon_prepare(&d);
 	daemon_mine(&d, step->site, 0);
 	daemon_start(&d, "--workers=1", NULL);
 	oracle_init(&o, d.folder);

@@ -46,7 +46,6 @@ static struct daemon d;
 
 static void start(const char *workers, const char *weights)
 {
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	daemon_start(&d, workers, "--max-jobs=16384", weights, NULL);
 	/* For clients of other users. */

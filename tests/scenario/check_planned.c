@@ -54,7 +54,6 @@ START_TEST(running_jobs_end_and_queued_jobs_run_in_the_next_pool)
 	volatile uint8_t *gates[2];
 	fk_client *c;
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
@@ -90,7 +89,6 @@ START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 	fk_job jobs[2];
 	fk_client *c;
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", "--stop-timeout=50ms", NULL);
 	c = daemon_open(&d);
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
@@ -117,7 +115,6 @@ START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
 	fk_client *c;
 	fk_job job, queued;
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=1", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
@@ -150,7 +147,6 @@ START_TEST(with_other_memory_nothing_is_lost)
 	fk_client *c;
 	fk_job jobs[3];
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nstop-timeout = 1000s\n"),
 			   "--workers=1", NULL);
 	c = daemon_open(&d);
@@ -179,7 +175,6 @@ START_TEST(twenty_restarts_under_load_lose_nothing)
 	pid_t pids[CLIENTS];
 	struct oracle o;
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
 	oracle_init(&o, d.folder);
 	for (uint32_t i = 0; i < CLIENTS; i++) {

@@ -350,7 +350,6 @@ static void die_there(const struct row *row)
 	pid_t pids[3];
 
 	shared = daemon_share(sizeof(*shared));
-	daemon_prepare(&d);
 	daemon_mine(&d, site, row->after);
 	if (row->killed)
 		daemon_unmine(&d);

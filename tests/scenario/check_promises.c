@@ -43,7 +43,6 @@ static void start(uint32_t n_workers)
 {
 	char workers[32];
 
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
 	/* So long after a job the manager may look for the last time: less than settling takes. */
@@ -410,7 +409,6 @@ START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
 	fk_client *c;
 	pid_t pid;
 
-	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	daemon_start(&d, "--workers=2", "--arena-max=64M", "--stack-max=1G", NULL);
 	pid = daemon_fork(DAEMON_UID);

@@ -27,7 +27,6 @@ static char user[16];
 /* NULL: off. */
 static void setup(const char *crashes, const char *budget, const char *more)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", crashes ? crashes : "--quarantine-crashes=0",
 		     budget ? budget : "--quarantine-budget=0", more, NULL);
 	c = daemon_open(&d);

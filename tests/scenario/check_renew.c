@@ -67,7 +67,6 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 	uint64_t start;
 	fk_job job;
 
-	daemon_prepare(&d);
 	daemon_start(&d, "--workers=2", "--memory-total=16G", "--stack-max=3G", "--arena-max=4G",
 		     NULL);
 	c = daemon_open(&d);
@@ -212,7 +211,6 @@ START_TEST(after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told)
 	int64_t n = 0;
 
 	(void)snprintf(workers, sizeof(workers), "--workers=%u", WORKERS);
-	daemon_prepare(&d);
 	daemon_start(&d, workers, "--user=root", NULL);
 	c = daemon_open(&d);
 	running = stop_before_the_next_is_told();
@@ -259,7 +257,6 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	fk_job busy;
 	pid_t pool;
 
-	daemon_prepare(&d);
 	daemon_start(&d, "--workers=1", "--max-clients=64", "--limit-clients=64", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);

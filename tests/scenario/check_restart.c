@@ -42,7 +42,6 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 	struct rlimit usual, none;
 	fk_job running, queued[QUEUED];
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", NULL);
 	c = daemon_open(&d);
 	running = submit("crash:hang", 0, 60000, 0);
@@ -103,7 +102,6 @@ START_TEST(manager_stops_while_its_pool_cannot_be_started)
 	struct rlimit none = { .rlim_cur = 3 }, usual;
 	fk_job job;
 
-	memset(&d, 0, sizeof(d));
 	/* LeakSanitizer opens files at the end, and this one has no descriptor for it. */
 	ck_assert_int_eq(setenv("LSAN_OPTIONS", "detect_leaks=0", 1), 0);
 	daemon_start(&d, "--workers=1", NULL);
@@ -126,7 +124,6 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	fk_job running, queued;
 	pid_t pool;
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);
@@ -153,7 +150,6 @@ START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
 {
 	int64_t usual = daemon_oom_score(getpid());
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", NULL);
 	for (int i = 0; i < 3; i++) {
 		pid_t pool = daemon_pool(&d);
@@ -210,7 +206,6 @@ static void die_before_the_pool(bool late)
 	pid_t pid, pool;
 	int64_t n = 0;
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", "--max-clients=3", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);
@@ -272,7 +267,6 @@ START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_fo
 {
 	int64_t n = 0;
 
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", NULL);
 	c = daemon_open(&d);
 	for (int64_t i = 0; i < 8; i++) {

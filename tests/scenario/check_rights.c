@@ -253,7 +253,6 @@ START_TEST(jobs_and_bytes_have_limits_by_group_too)
 	pids[1] = takes(&alice, 3, "over limit-jobs (48)");
 	end_all(pids, 2);
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", "--limit-bytes=300K,@60100:600K,0:0", NULL);
 	pids[0] = takes(&bob, 3, "over limit-bytes (307200)");
 	pids[1] = takes(&dave, 7, "over limit-bytes (614400)");
@@ -495,7 +494,6 @@ START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
 	ck_assert(!daemon_logged(&d, "\"fib:*\"", "fits no task"));
 	ck_assert(!daemon_logged(&d, "\"*:*\"", "fits no task"));
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", "--tasks=*:null:nothing", NULL);
 	ck_assert(daemon_logged(&d, "command line: tasks: \"null:nothing\" fits no task", ""));
 	ck_assert_int_eq(daemon_stop(&d), 0);

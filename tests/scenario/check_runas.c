@@ -35,7 +35,6 @@ static gid_t user_gid;
 
 static void begin(const char *option, const char *other)
 {
-	daemon_prepare(&d);
 	daemon_start(&d, "--workers=2", option, other, NULL);
 }
 

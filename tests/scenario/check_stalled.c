@@ -29,7 +29,6 @@ static fk_job queued[QUEUED];
 
 static void setup(const char *confine)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", LIMIT, confine, NULL);
 	c = daemon_open(&d);
 }
@@ -333,7 +332,6 @@ START_TEST(the_next_manager_abandons_it_as_well)
 	pid_t pool, holder;
 	fk_job job;
 
-	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);

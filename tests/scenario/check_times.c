@@ -272,8 +272,6 @@ static void die_at(const char *site, uint64_t started, uint64_t ended)
 {
 	fk_job jobs[BATCH];
 
-	memset(&d, 0, sizeof(d));
-	daemon_prepare(&d);
 	daemon_mine(&d, site, BATCH / 2);
 	begin("--workers=1");
 	for (uint32_t i = 0; i < BATCH; i++)

@@ -333,7 +333,6 @@ START_TEST(without_a_word_in_forkd_conf_there_is_room_for_others)
 	begin();
 	daemon_start(&d, "--workers=1", "--max-clients=64", NULL);
 	takes_all(56, "limit-clients (56)");
-	memset(&d, 0, sizeof(d));
 	begin();
 	wanted.heap_size = 8 << 20;
 	daemon_start(&d, "--workers=1", "--memory-max=96M", "--heap-max=8M", NULL);

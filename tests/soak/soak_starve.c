@@ -160,7 +160,6 @@ START_TEST(starved_process_is_not_taken_for_dead)
 	(void)setpriority(PRIO_PROCESS, 0, STARVED_NICE);
 	shared = daemon_share(sizeof(*shared));
 	make_group();
-	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=2", LIMIT, NULL);
 	pool = daemon_pool(&d);
 	enter_group(d.manager);

@@ -247,7 +247,6 @@ static void soak(const char *scheduler)
 	const char *missing = NULL;
 	uint64_t kills = 0, switches = 0, end_ns, kill_ns, switch_ns, tell_ns;
 
-	memset(&d, 0, sizeof(d));
 	memset(watches, 0, sizeof(watches));
 	stay_on_two_cpus();
 	shared = daemon_share(sizeof(*shared));

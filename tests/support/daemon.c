@@ -134,6 +134,8 @@ void daemon_mine(struct daemon *d, const char *site, uint32_t after)
 {
 	char path[96], number[16];
 
+	if (!d->folder[0])
+		daemon_prepare(d);
 	daemon_token(d, path, sizeof(path));
 	(void)snprintf(number, sizeof(number), "%u", after);
 	ck_assert_int_eq(close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);

@@ -89,7 +89,7 @@ void daemon_prepare_bare(struct daemon *d);
 void daemon_add_module(struct daemon *d, const char *path, const char *name);
 
 /*
- * After daemon_prepare(): of all processes that are started from now on the first one dies that has
+ * Before daemon_start(): of all processes that are started from now on the first one dies that has
  * passed this crash site (common/crash_site.h) so often and comes to it again. Nothing happens
  * without --enable-crash-sites. daemon_is_mined(): until then; daemon_unmine(): nobody dies there.
  * While the daemon runs it can be done again for the same site: its next pass kills.
@@ -114,7 +114,8 @@ int daemon_launch(struct daemon *d, const char *const *options);
 /* In a child: becomes forkd, with these options and a prepared daemon's folder. */
 _Noreturn void daemon_exec(struct daemon *d, const char *const *options);
 
-/* Removes the folder of a daemon that has ended; those below that end one do it. */
+/* Removes the folder of a daemon that has ended, and clears *d for the next one; the functions
+ * below that end a daemon do it. */
 void daemon_discard(struct daemon *d);
 
 /* The running pool's pid; waits for one. */

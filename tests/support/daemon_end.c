@@ -139,6 +139,7 @@ void daemon_discard(struct daemon *d)
 {
 	(void)close(d->notify_fd);
 	daemon_remove(d->folder);
+	memset(d, 0, sizeof(*d));
 }
 
 /* Ends a daemon; signo 0 for none. */
@@ -152,8 +153,6 @@ static int daemon_end(struct daemon *d, int signo)
 	daemon_note_segments(d->manager, segments);
 	if (d->watcher)
 		(void)fk_close(d->watcher);
-	d->watcher = NULL;
-	d->board = NULL;
 	if (signo)
 		ck_assert_int_eq(kill(d->manager, signo), 0);
 	status = daemon_reap(d->manager);

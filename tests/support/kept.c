@@ -138,7 +138,6 @@ void kept_stop(struct daemon *d, struct systemd_stub *store)
 void kept_ended(struct daemon *d, struct systemd_stub *store)
 {
 	ck_assert_int_eq(fk_close(d->watcher), 0);
-	d->watcher = NULL;
 	DAEMON_AWAIT(store->service == 0);
 	ck_assert_int_eq(store->status, 0);
 	ck_assert_uint_eq(store->strangers, 0);

@@ -33,7 +33,6 @@ static inline void put(const char *path, const char *name)
 
 static inline void prepare(void)
 {
-	memset(&d, 0, sizeof(d));
 	daemon_prepare_bare(&d);
 	put(SHIPPED("fib"));
 	put(OURS("null"));
