@@ -48,13 +48,13 @@ struct worker_engine {
 	struct fk_worker fk;
 	/* see deque.h */
 	struct deque frames;
-	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */
-	struct fk_stack *top;	 /* that one's top stacklet */
-	struct fk_frame *next;	 /* to be run next by the loop */
-	struct fk_frame *unwind; /* the same, of a job that has failed */
-	struct fk_frame *base;	 /* see engine_internal.h, O4 */
-	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
-	struct fk_frame nobody; /* of a child that got no frame */
+	struct fk_stack *stack;	    /* the one it runs on, NULL after it gave it to a frame */
+	struct fk_stack *top;	    /* that one's top stacklet */
+	struct fk_frame *next;	    /* to be run next by the loop */
+	struct fk_frame *unwind;    /* the same, of a job that has failed */
+	struct fk_frame *base;	    /* see engine_internal.h, O4 */
+	struct fk_entry *job_base;  /* entries below: of frames set aside, or of other jobs */
+	struct fk_frame nobody;	    /* of a child that got no frame */
 	struct switch_context loop; /* where fibers come back to: fiber.c */
 	uintptr_t stack_limit;	    /* of frames on the top stacklet */
 	uint64_t forks;		    /* of modules compiled with FK_COUNT_FORKS */
@@ -62,10 +62,10 @@ struct worker_engine {
 	struct fk_entry *forced; /* force_steals: taken off the own deque; and STRAND_LATE */
 	uint64_t n_forced;
 	uint64_t max_forced;
-	uint32_t n_late; /* children among them: pool->late_children */
-	bool publish;	 /* make what is pushed next public, if that fork was asked */
-	uint8_t vain;	 /* frames that have found nothing for who asked */
-	char *cstack;	 /* its lowest address; NULL if that is not known */
+	uint32_t n_late;     /* children among them: pool->late_children */
+	bool publish;	     /* make what is pushed next public, if that fork was asked */
+	uint8_t empty_polls; /* frames in a row with a steal request and nothing to publish */
+	char *cstack;	     /* its lowest address; NULL if that is not known */
 #ifdef WORKER_LIBC_JUMP
 	jmp_buf jump;
 #else
@@ -114,24 +114,24 @@ struct worker_roots {
 	struct deque deque;    /* queued jobs */
 	struct fk_frame *mail; /* what was taken last of what was sent to this worker; stale */
 	uint32_t drains;       /* of the rings, so far */
-	uint32_t glance;       /* the tenant that a search looks at next */
+	uint32_t scan_next;    /* the tenant that a search looks at next */
 	uint64_t next_ns;      /* when a job that was found right after another begins; else 0 */
 	uint32_t preempted;    /* the job that made way for others, while they run; WORKER_NO_JOB */
-	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
-	bool root_first; /* a frame was set aside for a root */
-	bool mail_last;	 /* what was taken last, of mail and such roots */
+	uint32_t placed_job;   /* row + 1 of a job that only this worker may start; 0: none */
+	bool root_first;       /* a frame was set aside for a root */
+	bool mail_last;	       /* what was taken last, of mail and such roots */
 	struct preempted_jobs preempted_jobs;
 };
 
 /* What a thief remembers. The owner writes. */
 struct worker_thief {
-	bool duty; /* worker_wake_one() at the next fork: lazy_policy.h, L1 */
+	bool wake_debt; /* worker_wake_one() at the next fork: lazy_policy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to victims */
 	uint64_t asked;	   /* when it has made the last ones, CLOCK_MONOTONIC */
 	uint64_t stolen_at;
-	uint64_t left; /* entries that were public yet where it stole last */
+	uint64_t victim_left; /* entries that stayed public where it stole last */
 	/* Of one that has mail: whether it comes to it. */
 	struct worker_watch {
 		const struct worker *victim;

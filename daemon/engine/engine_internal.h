@@ -101,7 +101,7 @@ static inline struct fk_frame *strand_newest(struct worker *w)
 /* The deque is empty, its public part too: starts again at its beginning. */
 static inline void strand_reset_deque(struct worker *w)
 {
-	w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = w->engine.frames.entries;
+	w->engine.fk.bottom = w->engine.fk.floor = w->engine.job_base = w->engine.frames.entries;
 	deque_reset(&w->engine.frames);
 	if (!w->engine.n_forced)
 		preempted_clear(&w->roots.preempted_jobs);

@@ -198,7 +198,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	}
 	/* One that was set aside; or, after its child has gone to another worker, stolen by
 	 * oneself. */
-	w->engine.moved = --w->engine.fk.bottom;
+	w->engine.job_base = --w->engine.fk.bottom;
 	FK_CRASH(preempted_taken);
 	preempted_end(w, newest->job);
 	return newest;

@@ -82,8 +82,8 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 
 	worker_take_request(w);
 	COUNT(w, attentions);
-	if (w->thief.duty) {
-		w->thief.duty = false;
+	if (w->thief.wake_debt) {
+		w->thief.wake_debt = false;
 		w->pool->hooks->wake_one(w->pool, w);
 	}
 	if (abort_get(w->pool, w->job.row).outcome) {
@@ -112,7 +112,7 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 	FK_CRASH(preempted_put);
 	if (turn != WORKER_NO_JOB)
 		preempted_bring_up(w, turn);
-	w->engine.moved = w->engine.fk.bottom;
+	w->engine.job_base = w->engine.fk.bottom;
 	strand_publish(w);
 	/* What is on the root deque goes before this frame if that was judged now, or before, for a
 	 * frame below. */
@@ -130,7 +130,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	if (!strand_safepoint(w, frame, true))
 		return false;
 	strand_publish(w);
-	w->engine.vain = 0;
+	w->engine.empty_polls = 0;
 	/* There is nothing else than what is pushed next, if this is a fork. */
 	w->engine.publish = strand_steals_itself(w) || !deque_size(&w->engine.frames);
 	STRAND_PROFILE(w, go, frame);

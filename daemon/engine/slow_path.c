@@ -120,10 +120,10 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 		strand_publish(w);
 		/* What is forked first is to be public; but where nothing forks, the request is
 		 * over after some frames. */
-		if (!deque_size(&w->engine.frames) && w->engine.vain++ < STRAND_EMPTY_POLLS)
+		if (!deque_size(&w->engine.frames) && w->engine.empty_polls++ < STRAND_EMPTY_POLLS)
 			worker_ask(w);
 		else
-			w->engine.vain = 0;
+			w->engine.empty_polls = 0;
 	}
 	STRAND_JUMP(w);
 }

@@ -27,7 +27,7 @@
  */
 static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
 {
-	struct fk_entry *oldest = max(w->engine.fk.floor, w->engine.moved);
+	struct fk_entry *oldest = max(w->engine.fk.floor, w->engine.job_base);
 	struct fk_stack *stacklet = w->engine.top;
 	struct fk_frame *parent;
 

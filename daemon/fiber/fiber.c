@@ -35,7 +35,7 @@
  *   I3. What is asked of the worker that a fiber is on (worker_self(), head.worker) is asked again
  *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
  *       kept across it.
- *   I4. Entries of fibers are nobody's ancestors: worker->moved stands above each of them.
+ *   I4. Entries of fibers are nobody's ancestors: worker->job_base stands above each of them.
  */
 #include "daemon/fiber/fiber.h"
 
@@ -229,8 +229,8 @@ static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 		return true;
 	if (fiber_is_over(f)) {
 		worker_take_request(w);
-		if (w->thief.duty) {
-			w->thief.duty = false;
+		if (w->thief.wake_debt) {
+			w->thief.wake_debt = false;
 			w->pool->hooks->wake_one(w->pool, w);
 		}
 		strand_publish(w);
@@ -240,7 +240,7 @@ static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 	if (!strand_safepoint(w, &f->head.face, !sent))
 		return false;
 	strand_publish(w);
-	w->engine.vain = 0;
+	w->engine.empty_polls = 0;
 	return true;
 }
 

@@ -69,7 +69,7 @@ void fiber_put(struct worker *w, struct fiber *f)
 		worker_ask(w);
 		return;
 	}
-	w->engine.moved = w->engine.fk.bottom;
+	w->engine.job_base = w->engine.fk.bottom;
 }
 
 void fiber_ready(struct worker *w, struct fiber *f)

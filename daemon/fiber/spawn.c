@@ -92,6 +92,6 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 	if (!strand_own_stack(w))
 		worker_fail(w, -ENOMEM);
 	/* The front's ancestors are none of what its fibers call. */
-	w->engine.moved = w->engine.fk.bottom;
+	w->engine.job_base = w->engine.fk.bottom;
 	return &scope->root->head.face;
 }

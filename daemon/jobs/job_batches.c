@@ -169,9 +169,9 @@ bool intake_preempt(struct worker *w)
 	uint32_t n = 0, n_back = intake_take_back(w, back);
 	uint64_t now;
 
-	if (w->roots.own)
-		back[n_back++] = w->roots.own - 1;
-	w->roots.own = 0;
+	if (w->roots.placed_job)
+		back[n_back++] = w->roots.placed_job - 1;
+	w->roots.placed_job = 0;
 	drain_rings(&drain);
 	now = clock_ns();
 	fair_lock(fair);
@@ -186,11 +186,11 @@ bool intake_preempt(struct worker *w)
 	/* One with a place is alone, and not for the deque, where others would take it. Nobody has
 	 * to see to one that this worker starts next: it goes there when the others were told. */
 	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
-		w->roots.own = (uint32_t)rows[0] + 1;
+		w->roots.placed_job = (uint32_t)rows[0] + 1;
 	else if (n > 1)
 		intake_publish(w, rows, n);
 	intake_pass_on_drain(w, &drain, n > 1, n ? (uint32_t)rows[0] : w->job.row);
-	if (n == 1 && !w->roots.own)
+	if (n == 1 && !w->roots.placed_job)
 		intake_publish(w, rows, n);
 	return n;
 }

@@ -83,11 +83,11 @@ bool drain_scan_some(struct worker *w)
 
 	drain_all_tenants(w->pool, bits);
 	for (uint32_t i = 0; i < DRAIN_SCAN_SOME; i++) {
-		uint32_t slot = drain_next_tenant(bits, w->roots.glance);
+		uint32_t slot = drain_next_tenant(bits, w->roots.scan_next);
 
 		if (slot == LIMIT_TENANTS)
 			return false;
-		w->roots.glance = slot;
+		w->roots.scan_next = slot;
 		if (drain_tenant_pending(w->pool, slot))
 			return true;
 	}

@@ -65,7 +65,7 @@ static void worker_charge(struct worker *w)
 		worker_serve(w);
 		return;
 	case LAZY_AT_FORK:
-		w->thief.duty = true;
+		w->thief.wake_debt = true;
 		lazy_mark(l, LAZY_DEFERRED, w->index);
 		worker_ask(w);
 		return;
@@ -93,11 +93,11 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 static void worker_turn_looking(struct worker *w)
 {
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	if (w->thief.duty) {
-		w->thief.duty = false;
+	if (w->thief.wake_debt) {
+		w->thief.wake_debt = false;
 		worker_take_request(w);
 	}
-	w->thief.left = 0;
+	w->thief.victim_left = 0;
 	lazy_turn_looking(&w->pool->idle.lazy, w->index);
 }
 
@@ -108,9 +108,9 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 	enum deque_status status;
 	uint64_t row, n;
 
-	if (from == w && w->roots.own) {
-		*ret_row = w->roots.own - 1;
-		w->roots.own = 0;
+	if (from == w && w->roots.placed_job) {
+		*ret_row = w->roots.placed_job - 1;
+		w->roots.placed_job = 0;
 		return true;
 	}
 	if (!deque_size(&from->roots.deque))
@@ -156,8 +156,8 @@ static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *vic
 	COUNT(w, steals);
 	COUNT_ADD(w, steals_far, level == 1);
 	COUNT_ADD(w, steals_farther, level == 2);
-	w->thief.left = deque_size(&victim->engine.frames);
-	if (policy_ask_more(w->thief.left, POLICY_PUBLIC))
+	w->thief.victim_left = deque_size(&victim->engine.frames);
+	if (policy_ask_more(w->thief.victim_left, POLICY_PUBLIC))
 		worker_request(victim, now);
 	return (struct fk_frame *)(uintptr_t)word;
 }
@@ -311,7 +311,8 @@ static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, u
 	if (worker_take_mail(w, ret_found))
 		return true;
 	*ret_found = WORKER_ROOT;
-	return (w->roots.own && worker_take_root(w, w, ret_row)) || intake_take_mine(w, ret_row);
+	return (w->roots.placed_job && worker_take_root(w, w, ret_row)) ||
+	       intake_take_mine(w, ret_row);
 }
 
 /* The next queued job, for a worker that stays busy. */

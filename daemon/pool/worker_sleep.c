@@ -94,7 +94,7 @@ bool worker_rest(struct worker *w)
 		worker_pass(w);
 	if (!sleeps)
 		lazy_nap(l, w->index);
-	jobs = w->roots.own || deque_size(&w->roots.deque) || inbox_any(&w->inbox) ||
+	jobs = w->roots.placed_job || deque_size(&w->roots.deque) || inbox_any(&w->inbox) ||
 	       intake_mine(w) ||
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
@@ -140,7 +140,7 @@ void worker_park(struct worker *w)
 		pool_wake_dispatcher(pool);
 	if (stack_dirtied(&w->engine.cache))
 		pool_wake_dispatcher(pool);
-	mine = w->roots.own || inbox_any(&w->inbox) || intake_mine(w);
+	mine = w->roots.placed_job || inbox_any(&w->inbox) || intake_mine(w);
 	/* ORDER pool/settings [P1]: after the full fence of wake_parked(), as in worker_rest(). */
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->engine.stack)) {
 		COUNT(w, parks);

@@ -61,7 +61,7 @@ static void worker_run_root(struct worker *w, uint32_t row)
 	}
 	/* What is in the deque waits for a child that has left, or was set aside: no ancestor of
 	 * this one. */
-	w->engine.moved = w->engine.fk.bottom;
+	w->engine.job_base = w->engine.fk.bottom;
 	preempted_start(w);
 	COUNT(w, strands);
 	strand_shake(w);
@@ -94,7 +94,7 @@ void worker_loop(struct worker *worker)
 			worker_run_root(w, row);
 			break;
 		case WORKER_FRAME:
-			w->engine.moved = w->engine.fk.bottom;
+			w->engine.job_base = w->engine.fk.bottom;
 			strand_run(w, w->engine.next);
 			break;
 		}
@@ -117,7 +117,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	w->counters = &pool->board->counters[index];
 	w->job.ledger = &pool->arena->workers[index];
 	w->engine.fk.bottom = w->engine.fk.floor = frame_entries;
-	w->engine.moved = frame_entries;
+	w->engine.job_base = frame_entries;
 	inbox_init(&w->inbox);
 	slice_timer_init(w);
 	w->engine.fk.end = frame_entries + n_frame_entries;

@@ -123,7 +123,7 @@ void worker_spread(struct worker *w)
 {
 	struct lazy *l = &w->pool->idle.lazy;
 
-	for (uint32_t n = policy_spread(w->thief.left, POLICY_SPREAD); n; n--) {
+	for (uint32_t n = policy_spread(w->thief.victim_left, POLICY_SPREAD); n; n--) {
 		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
 
 		if (thief == LAZY_NOBODY)

@@ -42,19 +42,19 @@ struct sim_worker {
 	uint64_t press_at;   /* ps: when the next signal is due, if it has not answered */
 	uint64_t press_wait; /* ns: between that and the one that follows */
 	bool publish;	     /* make entries public at the next fork */
-	bool duty;	     /* wake a thief at the next fork */
+	bool wake_debt;	     /* wake a thief at the next fork */
 	/* its wake word */
 	struct line word;
 	uint64_t deep_at; /* the core sleeps deeply from then on */
 	/* the thief's */
 	uint64_t random;
-	uint64_t ask_wait;  /* ns */
-	uint64_t stolen_at; /* ps, 0: not by a steal */
-	uint64_t left;	    /* entries that were public yet where it stole last */
-	uint64_t began;	    /* ps: its search */
-	uint64_t since;	    /* ps: since its last sleep */
-	uint64_t patience;  /* ns that it spins */
-	uint64_t asked;	    /* ps: its last requests */
+	uint64_t ask_wait;    /* ns */
+	uint64_t stolen_at;   /* ps, 0: not by a steal */
+	uint64_t victim_left; /* entries that were public yet where it stole last */
+	uint64_t began;	      /* ps: its search */
+	uint64_t since;	      /* ps: since its last sleep */
+	uint64_t patience;    /* ns that it spins */
+	uint64_t asked;	      /* ps: its last requests */
 	struct spin spin;
 	struct sim_worker *recall; /* whom it asked last, or NULL */
 	bool slept;		   /* or napped, in this search */

@@ -141,8 +141,8 @@ static void strands_attend(struct sim *sim, struct sim_worker *w, struct sim_fra
 	w->asked_at = SIM_NEVER;
 	w->press_wait = POLICY_PRESS_MIN;
 	sim->stats.attentions++;
-	if (w->duty) {
-		w->duty = false;
+	if (w->wake_debt) {
+		w->wake_debt = false;
 		thieves_wake_one(sim, w);
 	}
 	w->publish = true;

@@ -151,7 +151,7 @@ static void thieves_turn_busy(struct sim *sim, struct sim_worker *w)
 		thieves_serve(sim, w, lazy_pick);
 		break;
 	case LAZY_AT_FORK:
-		w->duty = true;
+		w->wake_debt = true;
 		thieves_request(sim, w, w);
 		break;
 	}
@@ -162,8 +162,8 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 	struct lazy_cell *cell = lazy_cell_of(sim->lazy, sim_index(sim, w));
 	struct thieves_census before = thieves_before(sim, cell);
 
-	if (w->duty) {
-		w->duty = false;
+	if (w->wake_debt) {
+		w->wake_debt = false;
 		w->asked_at = SIM_NEVER;
 		w->press_wait = POLICY_PRESS_MIN;
 	}
@@ -186,7 +186,7 @@ static void thieves_spread(struct sim *sim, struct sim_worker *w)
 	const struct lazy_seat *seat = &sim->seats[sim_index(sim, w)];
 	struct lazy_cell *cell = &sim->lazy->cells[seat->cell];
 
-	for (uint32_t n = policy_spread(w->left, sim->options.spread); n; n--) {
+	for (uint32_t n = policy_spread(w->victim_left, sim->options.spread); n; n--) {
 		struct thieves_census before = thieves_before(sim, cell);
 		uint32_t thief = lazy_wake(sim->lazy, cell, seat->bit);
 
@@ -227,8 +227,8 @@ static bool thieves_steal(struct sim *sim, struct sim_worker *w, struct sim_work
 	w->now = line_write(sim->machine, &victim->deque, self, w->now);
 	w->seen[i] = victim->deque.version;
 	sim->stats.steals[victims_level(sim->machine->victims, self, i)]++;
-	w->left = sim_public(victim);
-	if (policy_ask_more(w->left, sim->options.publish))
+	w->victim_left = sim_public(victim);
+	if (policy_ask_more(w->victim_left, sim->options.publish))
 		thieves_request(sim, w, victim);
 	thieves_turn_busy(sim, w);
 	if (w->slept)
@@ -365,7 +365,7 @@ bool thieves_lazy_holds(const struct sim *sim)
 	if (lonely != atomic_load(&lazy->lonely)) /* L3 */
 		return false;
 	for (uint32_t i = 0; i < sim->n; i++)
-		charged |= sim->workers[i].duty || sim->workers[i].charged;
+		charged |= sim->workers[i].wake_debt || sim->workers[i].charged;
 	/* L1: a need is somebody's charge. */
 	return !lonely || charged || sim->n_activity[SIM_BUSY] < 2;
 }

@@ -181,7 +181,7 @@ static bool run_root(struct worker *w)
 	abort_word_begin(&pool.rows.aborts[row], 1);
 	if (w->engine.fk.bottom == w->engine.frames.entries)
 		w->engine.fk.unwinds = 0;
-	w->engine.moved = w->engine.fk.bottom;
+	w->engine.job_base = w->engine.fk.bottom;
 	w->engine.base = &frame->fk;
 	w->engine.fk.sp = frame->fk.top;
 	w->engine.fk.slot = (uintptr_t)&root->result | FK_CALLED;
@@ -239,7 +239,7 @@ static void loop(struct worker *worker)
 			frame = find(w, &root);
 			if (frame) {
 				strand_adopt(w, frame);
-				w->engine.moved = w->engine.fk.bottom;
+				w->engine.job_base = w->engine.fk.bottom;
 			}
 		}
 		if (frame)
@@ -300,7 +300,7 @@ static void run(uint32_t n)
 		w->board = &pool.board->workers[i];
 		w->counters = &pool.board->counters[i];
 		w->job.ledger = &pool.arena->workers[i];
-		w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = entries[i];
+		w->engine.fk.bottom = w->engine.fk.floor = w->engine.job_base = entries[i];
 		w->engine.fk.end = entries[i] + ENTRIES;
 		w->engine.stack_limit = 1; /* there is no stack yet */
 		store_relaxed(&w->engine.fk.limit, 1);

@@ -197,7 +197,7 @@ static void sleep_all_steps(struct pool *pool)
 		if (state != WAKE_BUSY)
 			lazy_turn_busy(&pool->idle.lazy, i);
 		wake_store(&w[i].board->wake, WAKE_BUSY);
-		w[i].thief.duty = false;
+		w[i].thief.wake_debt = false;
 		worker_take_request(&w[i]);
 	}
 }

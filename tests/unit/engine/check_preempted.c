@@ -111,7 +111,7 @@ FK_NO_LEAF(above)
 		sched_yield();
 	took = intake_drain(w, &row);
 	if (took)
-		w->roots.own = row + 1;
+		w->roots.placed_job = row + 1;
 	(void)dispatcher_take_summons(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();

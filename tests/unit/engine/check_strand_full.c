@@ -73,7 +73,7 @@ static void small_deque(struct pool *pool)
 	for (uint32_t i = 0; i < PLACES + GUARDS; i++)
 		atomic_store(&entries[i].word, i < PLACES ? 0 : GUARDED);
 	deque_init(&w->engine.frames, entries, PLACES);
-	w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = entries;
+	w->engine.fk.bottom = w->engine.fk.floor = w->engine.job_base = entries;
 	w->engine.fk.end = entries + PLACES;
 }
 
