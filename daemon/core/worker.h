@@ -17,7 +17,7 @@ struct pool;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
 #define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_pressed() */
-#define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
+#define WORKER_DELAYED	  1024u /* children that are kept back at most, each with a stack */
 #define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
 #define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */
 

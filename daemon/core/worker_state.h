@@ -59,10 +59,10 @@ struct worker_engine {
 	uintptr_t stack_limit;	    /* of frames on the top stacklet */
 	uint64_t forks;		    /* of modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
-	struct fk_entry *forced; /* force_steals: taken off the own deque; and STRAND_LATE */
-	uint64_t n_forced;
-	uint64_t max_forced;
-	uint32_t n_late;     /* children among them: pool->late_children */
+	struct fk_entry *self_stolen; /* self_steal.c, I1 */
+	uint64_t n_self_stolen;
+	uint64_t max_self_stolen;
+	uint32_t n_delayed;  /* of these, STRAND_DELAYED */
 	bool publish;	     /* make what is pushed next public, if that fork was asked */
 	uint8_t empty_polls; /* frames in a row with a steal request and nothing to publish */
 	char *cstack;	     /* its lowest address; NULL if that is not known */

@@ -10,7 +10,7 @@
  *   resume.c     the loop resumes a frame
  *   unwind.c  jobs that have failed wind down
  *   task_failure.c   a task fails its job
- *   self_steal.c    the modes that check: what a worker steals from itself is kept back
+ *   self_steal.c    the modes that check: a worker steals from itself
  *
  * Threads: these files, on workers. What others call is in slow_path.h, and what tasks call in
  * forkd/frame.h.
@@ -103,7 +103,7 @@ static inline void strand_reset_deque(struct worker *w)
 {
 	w->engine.fk.bottom = w->engine.fk.floor = w->engine.job_base = w->engine.frames.entries;
 	deque_reset(&w->engine.frames);
-	if (!w->engine.n_forced)
+	if (!w->engine.n_self_stolen)
 		preempted_clear(&w->roots.preempted_jobs);
 }
 
@@ -128,21 +128,21 @@ struct fk_frame *strand_unwind(struct worker *worker, struct fk_frame *frame);
 
 /* self_steal.c */
 
-/* force_steals, and in a pool that is shaken: what it publishes it may take as a thief would. */
+/* True if the worker is its own thief, always or by chance. */
 static inline bool strand_steals_itself(const struct worker *w)
 {
 	return w->pool->mode.force_steals || w->pool->mode.shaken;
 }
 
-/* force_steals, and in a pool that is shaken: the worker is its own thief. What it published is
- * taken off the deque at once, as a thief would, and waits until the child has ended. */
-void strand_force(struct worker *worker);
+/* The worker takes what it published off its deque at once, as a thief would, until the child has
+ * ended. */
+void strand_self_steal(struct worker *worker);
 
 /*
  * late_children: the worker is its own thief, and quicker than itself. A forked child that has just
- * got its frame is set aside, as for another worker, and its parent, which strand_force() has kept
- * back last, goes on first. False: the child runs first, because it was called, another worker has
- * its parent, or too many wait already.
+ * got its frame is set aside, as for another worker, and its parent, the newest of self_stolen,
+ * goes on first. False: the child runs first, because it was called, another worker has its parent,
+ * or too many wait already.
  */
 bool strand_delay(struct worker *worker, struct fk_frame *child);
 

@@ -95,7 +95,7 @@ static uint64_t preempted_word(struct fk_entry *entry)
 
 static struct fk_frame *preempted_frame(uint64_t word)
 {
-	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
+	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_DELAYED);
 }
 
 /* Moves those of the job, and of all that have failed, behind the others, and finds out what waits:
@@ -141,10 +141,10 @@ void preempted_bring_up(struct worker *w, uint32_t row)
 	uint64_t began = clock_ns();
 
 	(void)strand_reclaim(w);
-	if (w->engine.n_forced) {
+	if (w->engine.n_self_stolen) {
 		/* They take their turns where the worker, its own thief, keeps what it stole. */
-		strand_keep_all_back(w);
-		preempted_sort(w, w->engine.forced, w->engine.n_forced, row);
+		strand_self_steal_all(w);
+		preempted_sort(w, w->engine.self_stolen, w->engine.n_self_stolen, row);
 	} else {
 		preempted_sort(w, w->engine.fk.floor,
 			       (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor), row);

@@ -21,7 +21,7 @@ void preempted_start(struct worker *w)
 {
 	/* What ran last left the newest entries, if there are any. */
 	if (w->job.row == WORKER_NO_JOB ||
-	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_forced))
+	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_self_stolen))
 		return;
 	preempted_set_count(&w->roots.preempted_jobs,
 			    preempted_add(&w->roots.preempted_jobs,

@@ -72,13 +72,13 @@ void strand_misused(struct worker *worker, const struct fk_task *task, const cha
 
 /* self_steal.c */
 
-#define STRAND_LATE UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */
+#define STRAND_DELAYED UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */
 
 /* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals
  * puts what it takes. */
-void strand_keep_all_back(struct worker *worker);
+void strand_self_steal_all(struct worker *worker);
 
 /* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */
-struct fk_frame *strand_pop_forced(struct worker *worker);
+struct fk_frame *strand_pop_self_stolen(struct worker *worker);
 
 #endif

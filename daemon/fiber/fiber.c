@@ -148,9 +148,9 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	    !strand_reclaim(w)) {
 		/* Who only yields moves through the deque, to its end. */
 		strand_reset_deque(w);
-		if (!w->roots.root_first && !w->engine.n_forced && !inbox_any(&w->inbox))
+		if (!w->roots.root_first && !w->engine.n_self_stolen && !inbox_any(&w->inbox))
 			return &f->head.face;
-		oldest = w->roots.root_first ? NULL : strand_pop_forced(w);
+		oldest = w->roots.root_first ? NULL : strand_pop_self_stolen(w);
 		fiber_ready(w, f);
 		if (oldest)
 			strand_adopt(w, oldest);

@@ -371,7 +371,7 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 	*ret_found = WORKER_ROOT;
 	w->engine.next = strand_pop_own(w);
 	if (!w->engine.next)
-		w->engine.next = strand_pop_forced(w);
+		w->engine.next = strand_pop_self_stolen(w);
 	if (w->engine.next) {
 		*ret_found = WORKER_FRAME;
 		strand_adopt(w, w->engine.next);

@@ -133,7 +133,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 
 void worker_fini(struct worker *w)
 {
-	free(w->engine.forced);
+	free(w->engine.self_stolen);
 	inbox_fini(&w->inbox);
 	slice_timer_fini(w);
 	stack_cache_fini(&w->engine.cache);

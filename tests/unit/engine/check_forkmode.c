@@ -109,13 +109,13 @@ END_TEST
 START_TEST(no_more_children_wait_than_there_is_room_for)
 {
 	start(late, 1);
-	ck_assert_int_eq(rig_call(&rig, "mode:many", 5 * WORKER_LATE), 5 * WORKER_LATE);
-	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_LATE);
+	ck_assert_int_eq(rig_call(&rig, "mode:many", 5 * WORKER_DELAYED), 5 * WORKER_DELAYED);
+	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED);
 	/* And the room is there again. */
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 10), 10);
-	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_LATE + 10);
-	ck_assert_uint_eq(rig.pool->workers[0].engine.n_late, 0);
-	ck_assert_uint_eq(rig.pool->workers[0].engine.n_forced, 0);
+	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED + 10);
+	ck_assert_uint_eq(rig.pool->workers[0].engine.n_delayed, 0);
+	ck_assert_uint_eq(rig.pool->workers[0].engine.n_self_stolen, 0);
 	rig_stop(&rig);
 }
 END_TEST
