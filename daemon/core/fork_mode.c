@@ -16,8 +16,8 @@ int pool_set_fork_mode(struct pool *pool)
 	pool->mode.late_children = mode == OPTIONS_FORK_LATE;
 	pool->mode.force_steals = mode == OPTIONS_FORK_STOLEN || pool->mode.late_children ||
 				  mode == OPTIONS_FORK_PROFILE;
-	pool->mode.kept = mode == OPTIONS_FORK_KEPT;
-	pool->mode.shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
+	pool->mode.no_steals = mode == OPTIONS_FORK_KEPT;
+	pool->mode.fuzz_seed = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
 	if (mode != OPTIONS_FORK_PROFILE)
 		return 0;
 	if (pool->n_workers != 1)

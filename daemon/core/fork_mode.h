@@ -14,7 +14,7 @@ int pool_set_fork_mode(struct pool *pool);
  * where it would cost the caches. */
 static inline bool pool_scribbles(const struct pool *pool)
 {
-	return (pool->mode.force_steals && !pool->mode.profile) || pool->mode.shaken;
+	return (pool->mode.force_steals && !pool->mode.profile) || pool->mode.fuzz_seed;
 }
 
 #endif

@@ -73,8 +73,8 @@ struct pool_settings {
 struct pool_fork_mode {
 	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
 	bool late_children;	 /* with it: what follows a fork runs before the child */
-	bool kept;		 /* what a worker has forked or spawned nobody steals */
-	uint32_t shaken;	 /* a seed: forks are published and stolen at random; 0: not */
+	bool no_steals;		 /* what a worker has forked or spawned stays there */
+	uint32_t fuzz_seed;	 /* forks are published and stolen at random; 0: not */
 	struct profile *profile; /* NULL: none is made */
 };
 

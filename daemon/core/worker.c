@@ -32,12 +32,12 @@ uintptr_t worker_limit(struct worker *w)
 
 	if (w->pool->mode.force_steals)
 		return 0;
-	if (!w->pool->mode.shaken)
+	if (!w->pool->mode.fuzz_seed)
 		return w->engine.stack_limit;
 	/* The next frame that gets so far leaves the fast path, or the next fork does. */
 	random = worker_random(w) >> 32;
 	return random % 4 ? min(w->engine.stack_limit,
-				(uintptr_t)w->engine.fk.sp + random / 4 % WORKER_SHAKE)
+				(uintptr_t)w->engine.fk.sp + random / 4 % WORKER_FUZZ)
 			  : 0;
 }
 

@@ -17,8 +17,8 @@ struct pool;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
 #define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_pressed() */
-#define WORKER_DELAYED	  1024u /* children that are kept back at most, each with a stack */
-#define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
+#define WORKER_DELAYED	  1024u	     /* children that are kept back at most, each with a stack */
+#define WORKER_FUZZ	  1024u	     /* bytes of frames with fuzz_seed, until the next look */
 #define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */
 
 /* A counter of one's own, where ->counters says: a plain store to one's own cache line. */
@@ -34,7 +34,7 @@ static inline bool worker_is_parked(struct worker *worker)
 }
 
 /* The limit that asks for nothing: the end of the stacklet; 0 while every fork is to be stolen, and
- * somewhere before the end, or 0, in a pool that is shaken. Owner. */
+ * somewhere before the end, or 0, with fuzz_seed. Owner. */
 uintptr_t worker_limit(struct worker *worker);
 
 /* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */

@@ -131,7 +131,7 @@ struct fk_frame *strand_unwind(struct worker *worker, struct fk_frame *frame);
 /* True if the worker is its own thief, always or by chance. */
 static inline bool strand_steals_itself(const struct worker *w)
 {
-	return w->pool->mode.force_steals || w->pool->mode.shaken;
+	return w->pool->mode.force_steals || w->pool->mode.fuzz_seed;
 }
 
 /* The worker takes what it published off its deque at once, as a thief would, until the child has

@@ -21,9 +21,9 @@ static __attribute__((noinline)) void strand_scribble(void)
 	__asm__ volatile("" : : "r"(dead) : "memory");
 }
 
-void strand_shake(struct worker *w)
+void strand_fuzz_limit(struct worker *w)
 {
-	if (w->pool->mode.shaken && w->engine.top)
+	if (w->pool->mode.fuzz_seed && w->engine.top)
 		strand_set_limit(w, w->engine.top);
 }
 
@@ -40,7 +40,7 @@ void strand_run(struct worker *w, struct fk_frame *frame)
 		return;
 	}
 	w->engine.base = frame;
-	strand_shake(w);
+	strand_fuzz_limit(w);
 	STRAND_PROFILE(w, go, frame);
 	w->engine.next = frame->task->resume(&w->engine.fk, frame);
 	trace_strand_end(w);

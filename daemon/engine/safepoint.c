@@ -69,7 +69,7 @@ void fk_rt_publish(struct fk_worker *fk)
 	}
 	if (w->engine.publish)
 		strand_publish(w);
-	if (w->pool->mode.force_steals || (w->pool->mode.shaken && worker_random(w) >> 63))
+	if (w->pool->mode.force_steals || (w->pool->mode.fuzz_seed && worker_random(w) >> 63))
 		strand_self_steal(w);
 	STRAND_PROFILE(w, go, NULL);
 	fk_enter(fk, current);

@@ -7,7 +7,7 @@
  * force_steals: limit stays 0; each fork is published, and taken off the deque by its own worker,
  * which goes on with it as a thief when the child has ended. late_children: the same, and the
  * worker goes on with it at once; a forked child that gets a frame is set aside first, as if it had
- * moved. shaken: some forks are treated as with force_steals, by chance; schedule_fuzz.c
+ * moved. fuzz_seed: some forks are treated as with force_steals, by chance; schedule_fuzz.c
  * disturbs besides. profile: as force_steals, on one worker; STRAND_PROFILE is wherever a task's
  * code begins or ends (work_span.c). No mode does more than thieves, movers and requests do, in
  * another order or more often.

@@ -36,8 +36,8 @@ static inline struct worker *strand_enter(struct fk_worker *fk)
  */
 void strand_run(struct worker *worker, struct fk_frame *frame);
 
-/* Owner: another strand begins. In a pool that is shaken each has a limit of its own. */
-void strand_shake(struct worker *worker);
+/* Owner: another strand begins. With fuzz_seed each has a limit of its own. */
+void strand_fuzz_limit(struct worker *worker);
 
 /* ownership.c */
 

@@ -325,7 +325,8 @@ int pool_run(const struct options *options, int channel)
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	if (r == 0)
 		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
-	if (r == 0 && pool->mode.shaken && !(shake = schedule_fuzz_start(pool, pool->mode.shaken)))
+	if (r == 0 && pool->mode.fuzz_seed &&
+	    !(shake = schedule_fuzz_start(pool, pool->mode.fuzz_seed)))
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */

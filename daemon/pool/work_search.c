@@ -278,7 +278,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 {
 	struct pool *pool = w->pool;
 	bool ask = now - w->thief.asked >= w->thief.ask_wait;
-	uint32_t tries = pool->mode.kept ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
+	uint32_t tries = pool->mode.no_steals ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
 	struct worker *victims[POLICY_TRIES];
 
 	if (worker_take_mail(w, ret_found))

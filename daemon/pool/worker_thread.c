@@ -64,7 +64,7 @@ static void worker_run_root(struct worker *w, uint32_t row)
 	w->engine.job_base = w->engine.fk.bottom;
 	preempted_start(w);
 	COUNT(w, strands);
-	strand_shake(w);
+	strand_fuzz_limit(w);
 	job_run(w, row);
 	trace_strand_end(w);
 }
@@ -112,7 +112,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	w->index = index;
 	w->job.row = w->roots.preempted = WORKER_NO_JOB;
 	w->thief.random =
-		UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->mode.shaken * 256);
+		UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->mode.fuzz_seed * 256);
 	w->board = &pool->board->workers[index];
 	w->counters = &pool->board->counters[index];
 	w->job.ledger = &pool->arena->workers[index];

@@ -72,7 +72,7 @@ static inline void start(uint32_t workers, bool forced)
 /* For rig_prepare. */
 static inline void shake(struct pool *pool)
 {
-	pool->mode.shaken = 7;
+	pool->mode.fuzz_seed = 7;
 }
 
 /* Workers that keep a stack for those that share it; nobody is on it. */

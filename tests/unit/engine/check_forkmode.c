@@ -56,7 +56,7 @@ FK_MODULE(mode, "")
 
 static void kept(struct pool *pool)
 {
-	pool->mode.kept = true;
+	pool->mode.no_steals = true;
 }
 
 static void late(struct pool *pool)
@@ -64,9 +64,9 @@ static void late(struct pool *pool)
 	pool->mode.late_children = true;
 }
 
-static void shaken(struct pool *pool)
+static void fuzzed(struct pool *pool)
 {
-	pool->mode.shaken = 1;
+	pool->mode.fuzz_seed = 1;
 }
 
 static void start(void (*prepare)(struct pool *pool), uint32_t workers)
@@ -137,12 +137,12 @@ START_TEST(failed_jobs_end_with_late_children)
 }
 END_TEST
 
-START_TEST(results_are_right_in_a_pool_that_is_shaken)
+START_TEST(results_are_right_with_the_schedule_fuzzer)
 {
 	for (uint32_t workers = 1; workers <= 5; workers += 4) {
 		struct shake *shake;
 
-		start(shaken, workers);
+		start(fuzzed, workers);
 		shake = schedule_fuzz_start(rig.pool, 7);
 		ck_assert_ptr_nonnull(shake);
 		for (int i = 0; i < 10; i++)
@@ -173,5 +173,5 @@ END_TEST
 
 CHECK_MAIN("forkmode", late_children_run_behind_what_follows_their_fork,
 	   results_are_right_with_late_children, no_more_children_wait_than_there_is_room_for,
-	   failed_jobs_end_with_late_children, results_are_right_in_a_pool_that_is_shaken,
+	   failed_jobs_end_with_late_children, results_are_right_with_the_schedule_fuzzer,
 	   kept_forks_are_not_stolen)

@@ -67,7 +67,7 @@ START_TEST(a_tree_is_right_where_every_fork_is_stolen)
 }
 END_TEST
 
-START_TEST(a_tree_is_right_in_a_pool_that_is_shaken)
+START_TEST(a_tree_is_right_with_the_schedule_fuzzer)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = shake;
@@ -618,7 +618,7 @@ START_TEST(yielding_fiber_finds_frames_of_forced_steals)
 END_TEST
 
 CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every_fork_is_stolen,
-	   a_tree_is_right_in_a_pool_that_is_shaken, on_one_worker_all_wait_and_none_moves,
+	   a_tree_is_right_with_the_schedule_fuzzer, on_one_worker_all_wait_and_none_moves,
 	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
 	   many_fibers_wait_at_once, yielding_fiber_runs_after_all_others,
 	   a_waiting_job_goes_before_fibers_that_only_yield,

@@ -98,7 +98,7 @@ START_TEST(fibers_do_the_same_where_every_fork_is_stolen)
 }
 END_TEST
 
-START_TEST(fibers_do_the_same_in_a_pool_that_is_shaken)
+START_TEST(fibers_do_the_same_with_the_schedule_fuzzer)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = shake;
@@ -752,7 +752,7 @@ END_TEST
 
 CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_shared_stacks,
 	   fibers_do_the_same_where_every_fork_is_stolen,
-	   fibers_do_the_same_in_a_pool_that_is_shaken, fibers_do_the_same_where_deques_are_full,
+	   fibers_do_the_same_with_the_schedule_fuzzer, fibers_do_the_same_where_deques_are_full,
 	   signals_and_requests_at_any_moment_do_no_harm,
 	   shared_stack_has_the_same_contents_after_each_wait,
 	   fiber_alone_on_its_stack_is_never_copied, calls_that_a_shared_stack_forbids_are_refused,
