@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define POLICY_PUBLIC	 8u	  /* D: entries that a request makes public */
-#define POLICY_TRIES	 16u	  /* victims in one look, at most */
-#define POLICY_ASK_MAX	 20000u	  /* ns between two requests of a thief, at most */
-#define POLICY_ASK_STEP	 500u	  /* ns: the least that a thief waits once it waits at all */
-#define POLICY_ASK_SHORT 2000u	  /* ns: a stolen strand below this was not worth its request */
-#define POLICY_PRESS_MIN 20000u	  /* ns: a victim that has not answered gets a signal after this */
-#define POLICY_PRESS_MAX 2000000u /* ns between two signals to a victim, at most */
-#define POLICY_NAP	 100000u  /* ns: a thief that must not sleep looks again after it */
+#define POLICY_PUBLIC	  8u	   /* D: entries that a request makes public */
+#define POLICY_TRIES	  16u	   /* victims in one look, at most */
+#define POLICY_ASK_MAX	  20000u   /* ns between two requests of a thief, at most */
+#define POLICY_ASK_STEP	  500u	   /* ns: the least that a thief waits once it waits at all */
+#define POLICY_ASK_SHORT  2000u	   /* ns: a stolen strand below this was not worth its request */
+#define POLICY_SIGNAL_MIN 20000u   /* ns: a victim that has not answered gets a signal after this */
+#define POLICY_SIGNAL_MAX 2000000u /* ns between two signals to a victim, at most */
+#define POLICY_NAP	  100000u  /* ns: a thief that must not sleep looks again after it */
 #define POLICY_MAIL                                                                                \
 	50000u		 /* ns: who runs one thing for so long loses fibers that were sent to it */
 #define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept or napped, at most */

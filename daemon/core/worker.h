@@ -16,7 +16,7 @@
 struct pool;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
-#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_pressed() */
+#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_on_signal() */
 #define WORKER_DELAYED	  1024u	     /* children that are kept back at most, each with a stack */
 #define WORKER_FUZZ	  1024u	     /* bytes of frames with fuzz_seed, until the next look */
 #define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */
@@ -54,7 +54,7 @@ static inline void worker_take_request(struct worker *worker)
 {
 	request_take(&worker->engine.fk.limit, worker_limit(worker));
 	/* Relaxed: a hint for thieves. */
-	store_relaxed(&worker->requests.press_wait, POLICY_PRESS_MIN);
+	store_relaxed(&worker->requests.signal_wait, POLICY_SIGNAL_MIN);
 }
 
 /* A number of its own: xorshift64. Owner. */

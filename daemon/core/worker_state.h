@@ -79,8 +79,8 @@ struct worker_requests {
 	_Alignas(64) _Atomic uint32_t summoned;
 	/* anybody writes: when it gets the next signal, CLOCK_MONOTONIC, and how long after that
 	 * the one that follows, ns; see work_search.c, ASKING */
-	_Atomic uint64_t press_at;
-	_Atomic uint64_t press_wait;
+	_Atomic uint64_t signal_at;
+	_Atomic uint64_t signal_wait;
 	/* the dispatcher writes: it runs only what no other may, see cpu_parking.h; and
 	 * hang_detector.h; rarely */
 	_Alignas(64) _Atomic uint32_t parked;

@@ -26,7 +26,7 @@
 static uint64_t slice_timer_summon(struct worker *w, uint64_t now)
 {
 	struct fair *fair = w->pool->fair;
-	/* A press that comes at the same time rings, too. */
+	/* A signal to a victim that comes at the same time rings, too. */
 	bool still =
 		dispatcher_has_summoned(w) && now - w->slice_timer.asked >= SLICE_TIMER_AGAIN / 2;
 

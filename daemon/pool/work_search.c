@@ -8,10 +8,10 @@
  *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
  *   POLICY_ASK_MAX; whether it has found other work since does not count, so a thief that always
  *   finds some asks all the same.
- *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_PRESS_MIN after
+ *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_SIGNAL_MIN after
  *   it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
  *   public (strand_publish_from_signal()). While there is none, signals go out at intervals that
- *   double up to POLICY_PRESS_MAX: that, and the time until a thief looks, is how long work stays
+ *   double up to POLICY_SIGNAL_MAX: that, and the time until a thief looks, is how long work stays
  *   hidden.
  */
 #include "daemon/pool/work_search.h"
@@ -138,7 +138,8 @@ static bool worker_request(struct worker *victim, uint64_t now)
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
 	if (worker_is_asked(victim))
 		return false;
-	store_relaxed(&victim->requests.press_at, now + load_relaxed(&victim->requests.press_wait));
+	store_relaxed(&victim->requests.signal_at,
+		      now + load_relaxed(&victim->requests.signal_wait));
 	worker_ask(victim);
 	return true;
 }
@@ -217,15 +218,15 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
-	wait = load_relaxed(&victim->requests.press_wait);
-	at = load_relaxed(&victim->requests.press_at);
+	wait = load_relaxed(&victim->requests.signal_wait);
+	at = load_relaxed(&victim->requests.signal_at);
 	tid = load_relaxed(&victim->board->tid);
 	if (now < at || !tid ||
-	    !atomic_compare_exchange_strong_explicit(&victim->requests.press_at, &at,
+	    !atomic_compare_exchange_strong_explicit(&victim->requests.signal_at, &at,
 						     now + 2 * wait, memory_order_relaxed,
 						     memory_order_relaxed))
 		return;
-	store_relaxed(&victim->requests.press_wait, min(2 * wait, POLICY_PRESS_MAX));
+	store_relaxed(&victim->requests.signal_wait, min(2 * wait, POLICY_SIGNAL_MAX));
 	COUNT(w, presses);
 	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }

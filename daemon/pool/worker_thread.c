@@ -121,7 +121,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	inbox_init(&w->inbox);
 	slice_timer_init(w);
 	w->engine.fk.end = frame_entries + n_frame_entries;
-	store_relaxed(&w->requests.press_wait, POLICY_PRESS_MIN);
+	store_relaxed(&w->requests.signal_wait, POLICY_SIGNAL_MIN);
 	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
 	store_relaxed(&w->engine.fk.limit, worker_limit(w));
 	worker_set_job(w, WORKER_NO_JOB);
@@ -140,7 +140,7 @@ void worker_fini(struct worker *w)
 }
 
 /* Runs on a worker's thread, between any two instructions of a task or of the runtime. */
-static void worker_pressed(int signo, siginfo_t *info, void *context)
+static void worker_on_signal(int signo, siginfo_t *info, void *context)
 {
 	struct worker *w = worker_self();
 	int saved = errno;
@@ -159,7 +159,7 @@ static void worker_pressed(int signo, siginfo_t *info, void *context)
 void worker_catch_signal(void)
 {
 	struct sigaction action = {
-		.sa_sigaction = worker_pressed,
+		.sa_sigaction = worker_on_signal,
 		/* Not on the stack of a fiber, which is small. */
 		.sa_flags = SA_RESTART | SA_SIGINFO | SA_ONSTACK,
 	};

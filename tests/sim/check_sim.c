@@ -280,7 +280,7 @@ START_TEST(work_behind_a_long_leaf_comes_out)
 
 	ck_assert_uint_ge(s.exposed, 1);
 	ck_assert_uint_lt(s.t_p, m.work / 100 * 55);
-	s = run_hidden(SIM_NO_PRESS, &m);
+	s = run_hidden(SIM_NO_SIGNALS, &m);
 	ck_assert_uint_eq(s.exposed, 0);
 	ck_assert_uint_ge(s.t_p, m.work / 100 * 75);
 }

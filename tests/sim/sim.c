@@ -213,7 +213,7 @@ static int sim_init(struct sim *sim, const struct machine *machine, const struct
 			return -ENOMEM;
 		w->mask = SIM_ENTRIES - 1;
 		w->asked_at = SIM_NEVER;
-		w->press_wait = POLICY_PRESS_MIN;
+		w->signal_wait = POLICY_SIGNAL_MIN;
 		w->now = SIM_NEVER;
 		w->deque.owner = w->deque.reader = w->limit.owner = w->limit.reader = i;
 		w->word.owner = w->word.reader = i;

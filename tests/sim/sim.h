@@ -44,9 +44,9 @@
 /* What a test breaks on purpose, to see that it is noticed. */
 enum sim_mutant {
 	SIM_SOUND,
-	SIM_NO_CHARGE, /* who was woken or turns busy wakes nobody */
-	SIM_NO_PRESS,  /* nobody sends signals to who does not answer */
-	SIM_NEWEST,    /* thieves take the newest public entry */
+	SIM_NO_CHARGE,	/* who was woken or turns busy wakes nobody */
+	SIM_NO_SIGNALS, /* no signals to a victim that does not answer */
+	SIM_NEWEST,	/* thieves take the newest public entry */
 };
 
 struct sim_options {

@@ -38,11 +38,11 @@ struct sim_worker {
 	struct line deque;
 	/* the line of fk_worker: the limit, which thieves lower */
 	struct line limit;
-	uint64_t asked_at;   /* SIM_NEVER: nobody asks */
-	uint64_t press_at;   /* ps: when the next signal is due, if it has not answered */
-	uint64_t press_wait; /* ns: between that and the one that follows */
-	bool publish;	     /* make entries public at the next fork */
-	bool wake_debt;	     /* wake a thief at the next fork */
+	uint64_t asked_at;    /* SIM_NEVER: nobody asks */
+	uint64_t signal_at;   /* ps: when the next signal is due, if it has not answered */
+	uint64_t signal_wait; /* ns: between that and the one that follows */
+	bool publish;	      /* make entries public at the next fork */
+	bool wake_debt;	      /* wake a thief at the next fork */
 	/* its wake word */
 	struct line word;
 	uint64_t deep_at; /* the core sleeps deeply from then on */

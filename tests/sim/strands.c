@@ -139,7 +139,7 @@ static void strands_attend(struct sim *sim, struct sim_worker *w, struct sim_fra
 	}
 	w->now = line_write(sim->machine, &w->limit, self, w->now + costs->attend);
 	w->asked_at = SIM_NEVER;
-	w->press_wait = POLICY_PRESS_MIN;
+	w->signal_wait = POLICY_SIGNAL_MIN;
 	sim->stats.attentions++;
 	if (w->wake_debt) {
 		w->wake_debt = false;

@@ -165,7 +165,7 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 	if (w->wake_debt) {
 		w->wake_debt = false;
 		w->asked_at = SIM_NEVER;
-		w->press_wait = POLICY_PRESS_MIN;
+		w->signal_wait = POLICY_SIGNAL_MIN;
 	}
 	lazy_turn_looking(sim->lazy, sim_index(sim, w));
 	thieves_after(sim, w, cell, before);
@@ -240,14 +240,14 @@ static bool thieves_steal(struct sim *sim, struct sim_worker *w, struct sim_work
 }
 
 /* The victim was asked, and has not answered: a signal, if it is time. */
-static void thieves_press(struct sim *sim, struct sim_worker *w, struct sim_worker *victim)
+static void thieves_signal(struct sim *sim, struct sim_worker *w, struct sim_worker *victim)
 {
 	const struct costs *costs = &sim->machine->costs;
 
-	if (w->now < victim->press_at || sim->options.mutant == SIM_NO_PRESS)
+	if (w->now < victim->signal_at || sim->options.mutant == SIM_NO_SIGNALS)
 		return;
-	victim->press_at = w->now + 2 * THIEVES_PS(victim->press_wait);
-	victim->press_wait = min(2 * victim->press_wait, POLICY_PRESS_MAX);
+	victim->signal_at = w->now + 2 * THIEVES_PS(victim->signal_wait);
+	victim->signal_wait = min(2 * victim->signal_wait, POLICY_SIGNAL_MAX);
 	w->now += costs->press_call;
 	sim->stats.presses++;
 	if (!victim->running)
@@ -265,10 +265,10 @@ static void thieves_ask(struct sim *sim, struct sim_worker *w, struct sim_worker
 		return;
 	w->now = line_read(sim->machine, &victim->limit, self, w->now);
 	if (victim->asked_at != SIM_NEVER) {
-		thieves_press(sim, w, victim);
+		thieves_signal(sim, w, victim);
 		return;
 	}
-	victim->press_at = w->now + THIEVES_PS(victim->press_wait);
+	victim->signal_at = w->now + THIEVES_PS(victim->signal_wait);
 	sim->stats.asks++;
 	w->recall = victim;
 	thieves_request(sim, w, victim);
