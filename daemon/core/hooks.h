@@ -29,18 +29,19 @@ struct pool_hooks {
 	 * WORKER_NO_JOB. Sets worker->job.row, and the ledger's word by a release store. */
 	void (*set_job)(struct worker *worker, uint32_t row);
 
-	/* The safepoint: the worker was summoned, and is at a fork. True if queued jobs go before
-	 * the job that it runs: they are on its root deque. */
+	/* The safepoint: the worker has a preempt request, and is at a fork. True if queued jobs go
+	 * before the job that it runs: they are on its root deque. */
 	bool (*preempt)(struct worker *worker);
 
 	/* The same for n jobs that wait in its deque, of which none may run before not_before,
 	 * CLOCK_MONOTONIC, ns. Returns the row of the one that goes first, or that of the job that
-	 * runs; if so, the worker is summoned again when that may change. */
+	 * runs; if so, the worker gets a preempt request when that may change. */
 	uint32_t (*turn)(struct worker *worker, const uint32_t *rows, uint32_t n,
 			 uint64_t not_before);
 
-	/* The worker is summoned at this time (CLOCK_MONOTONIC, ns) or earlier. now: the clock. */
-	void (*summon_by)(struct worker *worker, uint64_t at, uint64_t now);
+	/* The worker gets a preempt request at this time (CLOCK_MONOTONIC, ns) or earlier. now: the
+	 * clock. */
+	void (*preempt_by)(struct worker *worker, uint64_t at, uint64_t now);
 
 	/* The job that the worker runs fails with this code (not 0), unless it has an outcome. */
 	void (*fail_job)(struct worker *worker, int code);

@@ -4,21 +4,21 @@
 #include "common/relaxed.h"
 #include "daemon/core/worker.h"
 
-void dispatcher_preempt(struct worker *w)
+void preempt_request(struct worker *w)
 {
-	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
-	atomic_store_explicit(&w->requests.summoned, 1, memory_order_release);
+	/* ORDER preempt/request [M1]: release, pairs with preempt_take_request(). */
+	atomic_store_explicit(&w->requests.preempt, 1, memory_order_release);
 	worker_ask(w);
 }
 
-bool dispatcher_has_summoned(struct worker *w)
+bool preempt_is_requested(struct worker *w)
 {
 	/* Relaxed: nothing is read that was written before it. */
-	return load_relaxed(&w->requests.summoned);
+	return load_relaxed(&w->requests.preempt);
 }
 
-bool dispatcher_take_summons(struct worker *w)
+bool preempt_take_request(struct worker *w)
 {
-	/* ORDER summons [M1]: acquire, pairs with dispatcher_preempt(). */
-	return atomic_exchange_explicit(&w->requests.summoned, 0, memory_order_acquire);
+	/* ORDER preempt/request [M1]: acquire, pairs with preempt_request(). */
+	return atomic_exchange_explicit(&w->requests.preempt, 0, memory_order_acquire);
 }

@@ -7,14 +7,14 @@
 
 struct worker;
 
-/* A worker is to look, at its next fork, whether another job goes first. Any thread, and the
+/* The worker is to look, at its next fork, whether another job goes first. Any thread, and the
  * handler of WORKER_SIGNAL. */
-void dispatcher_preempt(struct worker *worker);
+void preempt_request(struct worker *worker);
 
-/* It was, and has not looked. */
-bool dispatcher_has_summoned(struct worker *worker);
+/* It has not looked yet. */
+bool preempt_is_requested(struct worker *worker);
 
-/* Owner, at a fork: was it asked to look whether another job goes first? */
-bool dispatcher_take_summons(struct worker *worker);
+/* Owner, at a fork: takes the request. */
+bool preempt_take_request(struct worker *worker);
 
 #endif

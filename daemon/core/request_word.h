@@ -23,7 +23,7 @@
 static inline void request_ask(_Atomic uintptr_t *limit)
 {
 	/* ORDER attend [A1]: release, the worker that takes the request sees what was written
-	 * before (summoned). Pairs with request_take(). */
+	 * before (preempt). Pairs with request_take(). */
 	atomic_exchange_explicit(limit, 0, memory_order_acq_rel);
 }
 

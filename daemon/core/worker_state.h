@@ -75,10 +75,10 @@ struct worker_engine {
 
 /* Requests of other threads. */
 struct worker_requests {
-	/* anybody writes: a job waits, set the current one aside; goes with fk.limit */
-	_Alignas(64) _Atomic uint32_t summoned;
-	/* anybody writes: when it gets the next signal, CLOCK_MONOTONIC, and how long after that
-	 * the one that follows, ns; see work_search.c, ASKING */
+	/* any thread writes: see preempt_request.h; goes with fk.limit */
+	_Alignas(64) _Atomic uint32_t preempt;
+	/* thieves write: when it gets the next signal, CLOCK_MONOTONIC, and how long after that the
+	 * one that follows, ns; see work_search.c, ASKING */
 	_Atomic uint64_t signal_at;
 	_Atomic uint64_t signal_wait;
 	/* the dispatcher writes: it runs only what no other may, see cpu_parking.h; and
@@ -154,7 +154,7 @@ struct slice_timer {
 	bool made;	     /* there is one */
 	_Atomic bool timed;  /* and it could be set whenever it was to be */
 	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
-	uint64_t asked;	     /* who rings: when it has summoned the worker last */
+	uint64_t asked;	     /* the thread that rings: its last preempt request */
 };
 
 /* A worker's to its hang_asked: when the dispatcher asked, 0 for never; all CLOCK_MONOTONIC, ns. */

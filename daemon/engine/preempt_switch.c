@@ -5,9 +5,10 @@
  * A worker whose job makes way for a better claim sets the running frame aside: it becomes the
  * newest entry of the deque, and what runs first runs above it. A job whose child went to another
  * worker waits so, too. If what runs does not end, the job below would wait for ever, on a machine
- * with no idle thief. So the worker has an alarm (slice_timer.h): it is summoned, and at the next
- * fork it asks who is further behind (fair_queue.c), and when that may change. If it is one that
- * waits, the running frame is set aside, and the other one's entries are moved to the newest end:
+ * with no idle thief. So the worker has a slice timer (slice_timer.h): it gets a preempt request,
+ * and at the next fork it asks which job is further behind (fair_queue.c), and when that may
+ * change. If it is one that waits, the running frame is set aside, and the other one's entries are
+ * moved to the newest end:
  *
  * 	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
  * 	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)

@@ -14,7 +14,7 @@ void preempted_set_alarm(struct worker *w)
 {
 	uint64_t now = clock_ns();
 
-	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
+	w->pool->hooks->preempt_by(w, now + POLICY_TURN, now);
 }
 
 void preempted_start(struct worker *w)

@@ -100,9 +100,9 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 		return true;
 	}
 	mail = mail && inbox_any(&w->inbox);
-	/* Mail goes first, and whoever summoned the worker wants a look: at the next fork. */
-	asked = !mail && dispatcher_take_summons(w);
-	if (mail && dispatcher_has_summoned(w))
+	/* Mail goes first; a preempt request is taken at the next fork. */
+	asked = !mail && preempt_take_request(w);
+	if (mail && preempt_is_requested(w))
 		worker_ask(w);
 	preempted = asked && w->pool->hooks->preempt(w);
 	if (!mail && !preempted && !preempted_claims(w, asked, &turn))

@@ -111,7 +111,7 @@ void shared_stacks_wait(struct worker *w)
 	if (!inbox_any(&w->inbox))
 		return;
 	now = clock_ns();
-	w->pool->hooks->summon_by(w, now + POLICY_TURN, now);
+	w->pool->hooks->preempt_by(w, now + POLICY_TURN, now);
 }
 
 /* ------------------------------------------------------------------------ whose bytes are there */

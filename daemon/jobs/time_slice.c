@@ -54,7 +54,7 @@ static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t
 	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
 		return false;
 	/* A summons without a request is one that nobody looks after any more. */
-	if (in < INTAKE_SOON && !self && dispatcher_has_summoned(w) && worker_is_asked(w))
+	if (in < INTAKE_SOON && !self && preempt_is_requested(w) && worker_is_asked(w))
 		in = FAIR_TURN_LONG;
 	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);
 	return true;

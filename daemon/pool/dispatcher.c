@@ -44,7 +44,7 @@
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
 #define DISPATCHER_ROUNDS   16u /* within a tick */
 #define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
-#define DISPATCHER_SUMMONS  2u	/* at a time: one of two is not in a long leaf, or off its CPU */
+#define DISPATCHER_PREEMPTS 2u	/* at a time: one of two is not in a long leaf, or off its CPU */
 #define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for those who look */
 #define DISPATCHER_DOUBT    50u /* ticks without a start after which no word is believed */
 
@@ -80,7 +80,7 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 
 /* Summons the next of those that run a job which a queued one goes before; or whoever is next, if a
  * ring has to be looked at. One that is not busy takes no harm. */
-static void dispatcher_summon_some(struct pool *pool)
+static void dispatcher_preempt_some(struct pool *pool)
 {
 	struct fair *fair = pool->fair;
 	uint32_t next = pool->dispatcher->next_worker, summoned = 0;
@@ -89,7 +89,7 @@ static void dispatcher_summon_some(struct pool *pool)
 	if (!rings && !fair_queued(fair) && !fair_placed(fair))
 		return;
 	fair_lock(fair);
-	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_SUMMONS; i++) {
+	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_PREEMPTS; i++) {
 		uint32_t at = (next + i) % pool->n_workers;
 		uint32_t row = account_row(&pool->workers[at].job.account);
 
@@ -97,7 +97,7 @@ static void dispatcher_summon_some(struct pool *pool)
 			continue;
 		if (row == ACCOUNT_NOBODY && worker_is_parked(&pool->workers[at]))
 			continue;
-		dispatcher_preempt(&pool->workers[at]);
+		preempt_request(&pool->workers[at]);
 		pool->dispatcher->next_worker = at + 1;
 		summoned++;
 	}
@@ -123,7 +123,7 @@ static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 	if (left != INTAKE_NONE || load_relaxed(&pool->stop) ||
 	    !intake_is_watched(pool, NULL, ACCOUNT_NOBODY))
 		return false;
-	dispatcher_summon_some(pool);
+	dispatcher_preempt_some(pool);
 	return true;
 }
 
@@ -173,7 +173,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		if (!(view.moved[i / 64] >> i % 64 & 1))
 			intake_recall(pool, &pool->workers[i]);
-	dispatcher_summon_some(pool);
+	dispatcher_preempt_some(pool);
 	return again;
 }
 

@@ -12,7 +12,7 @@
  * sees to it that somebody comes: wakes a sleeper; or summons workers if there are words in the
  * rings, which one has to take off, or if they run jobs that have a worse claim than a queued one
  * (preemption.c). Who is summoned looks at its next fork, and if it is still so, sets its
- * continuation aside and starts the queued job. Each time the next DISPATCHER_SUMMONS of them are
+ * continuation aside and starts the queued job. Each time the next DISPATCHER_PREEMPTS of them are
  * summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a worker that does
  * not come to them are taken back, and wait among all others for whoever comes first. Where no
  * worker takes anything off the rings for a tick, all of them in long leaves, it does that itself:

@@ -153,7 +153,7 @@ static const struct pool_hooks pool_hooks = {
 	.turn = intake_turn,
 	.fail_job = pool_fail_job,
 	.charge = pool_charge,
-	.summon_by = slice_timer_by,
+	.preempt_by = slice_timer_by,
 	.hang_expect = hang_expect,
 	.hang_is_reached = hang_is_reached,
 };

@@ -23,17 +23,16 @@
 #define SLICE_TIMER_AGAIN (2 * NSEC_PER_MSEC)
 
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */
-static uint64_t slice_timer_summon(struct worker *w, uint64_t now)
+static uint64_t slice_timer_preempt(struct worker *w, uint64_t now)
 {
 	struct fair *fair = w->pool->fair;
 	/* A signal to a victim that comes at the same time rings, too. */
-	bool still =
-		dispatcher_has_summoned(w) && now - w->slice_timer.asked >= SLICE_TIMER_AGAIN / 2;
+	bool still = preempt_is_requested(w) && now - w->slice_timer.asked >= SLICE_TIMER_AGAIN / 2;
 
 	if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 		return 0;
 	/* Also if it was: it takes the request as it unwinds a job, and does not look. */
-	dispatcher_preempt(w);
+	preempt_request(w);
 	if (!still) {
 		w->slice_timer.asked = now;
 		return now + SLICE_TIMER_AGAIN;
@@ -62,7 +61,7 @@ void slice_timer_ring(struct worker *w)
 
 	COUNT(w, alarms);
 	store_relaxed(&w->slice_timer.at, 0);
-	again = slice_timer_summon(w, clock_ns());
+	again = slice_timer_preempt(w, clock_ns());
 	/* Without the lock, which this thread may have. */
 	if (again)
 		slice_timer_set(w, again);
@@ -84,7 +83,7 @@ uint64_t slice_timers_check(struct pool *pool)
 		pthread_mutex_lock(&a->lock);
 		at = load_relaxed(&a->at);
 		if (at && at <= now) {
-			at = slice_timer_summon(w, now);
+			at = slice_timer_preempt(w, now);
 			store_relaxed(&a->at, at);
 		}
 		pthread_mutex_unlock(&a->lock);

@@ -6,7 +6,7 @@
  * THE PROGRAM
  *   Two threads queue a job each, and leave it to the worker's alarm if one is set: one after the
  *   fence of a publisher, one after that of a thread that lies down. The alarm rings: it is not set
- *   any more, and looks what is queued, as slice_timer_summon() does.
+ *   any more, and looks what is queued, as slice_timer_preempt() does.
  *
  * WHAT MUST BE TRUE
  *   Each job is seen by the alarm, or by the thread that has queued it.

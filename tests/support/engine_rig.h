@@ -117,7 +117,7 @@ static bool hang_is_reached(struct pool *p, uint64_t *held)
 	return false;
 }
 
-static void summon_by(struct worker *w, uint64_t at, uint64_t now)
+static void preempt_by(struct worker *w, uint64_t at, uint64_t now)
 {
 }
 
@@ -131,7 +131,7 @@ static const struct pool_hooks hooks = {
 	.set_job = set_job,
 	.preempt = preempt,
 	.turn = turn,
-	.summon_by = summon_by,
+	.preempt_by = preempt_by,
 	.fail_job = fail_job,
 	.charge = charge,
 	.hang_expect = hang_expect,

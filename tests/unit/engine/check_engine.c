@@ -61,7 +61,7 @@ FK_NO_LEAF(makes_way)
 	while (!atomic_load(&held))
 		sched_yield();
 	atomic_fetch_add(&n_roots, 1);
-	dispatcher_preempt(worker_self());
+	preempt_request(worker_self());
 	FK_FORK(x, fib, self->n);
 	FK_JOIN();
 	atomic_store(&released, 1);

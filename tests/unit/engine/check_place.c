@@ -209,7 +209,7 @@ FK_NO_LEAF(goes_and_fails)
 }
 FK_END(goes_and_fails)
 
-/* Keeps its worker until somebody is on the way to it, and lets it be summoned then. */
+/* Keeps its worker until somebody is on the way to it, and lets it get a preempt request then. */
 FK_TASK(int64_t, hosts, (int64_t, n))
 {
 	struct worker *w = worker_self();
@@ -218,7 +218,7 @@ FK_TASK(int64_t, hosts, (int64_t, n))
 	atomic_store(&host, w->index);
 	while (!inbox_any(&w->inbox))
 		sched_yield();
-	dispatcher_preempt(w);
+	preempt_request(w);
 	FK_LEAF(1);
 }
 FK_NO_BODY(hosts)
@@ -233,12 +233,12 @@ FK_NO_LEAF(hosts_one)
 }
 FK_END(hosts_one)
 
-/* Goes there, and looks whether the summons is there still. */
+/* Goes there, and looks whether the preempt request is there still. */
 FK_TASK(int64_t, visits, (int64_t, there), )
 FK_NO_LEAF(visits)
 {
 	FK_GO_TO_WORKER((uint32_t)self->there);
-	FK_RETURN(dispatcher_has_summoned(worker_self()) && worker_is_asked(worker_self()));
+	FK_RETURN(preempt_is_requested(worker_self()) && worker_is_asked(worker_self()));
 }
 FK_END(visits)
 
@@ -332,8 +332,8 @@ START_TEST(busy_worker_takes_who_comes)
 }
 END_TEST
 
-/* Whoever summoned the worker wants it to look whose turn it is, and who came does not. */
-START_TEST(worker_that_arrives_keeps_the_summons)
+/* The request is to look whose turn it is, which a frame that arrives does not do. */
+START_TEST(worker_that_arrives_keeps_the_preempt_request)
 {
 	start(2, false);
 	for (int i = 0; i < 20; i++) {
@@ -498,7 +498,7 @@ END_TEST
 
 CHECK_MAIN("place", task_is_where_it_asked_to_be, job_on_the_right_worker_stays,
 	   place_that_is_none_fails_the_job, busy_worker_takes_who_comes,
-	   worker_that_arrives_keeps_the_summons, sleeper_is_woken,
+	   worker_that_arrives_keeps_the_preempt_request, sleeper_is_woken,
 	   children_that_change_places_join, trees_travel, trees_travel_in_a_storm,
 	   thousands_travel_at_once, nodes_of_other_machines, travellers_are_cancelled,
 	   failure_takes_nobody_elses_frames)

@@ -99,7 +99,7 @@ FK_NO_LEAF(below)
 FK_END(below)
 
 /* Takes jobs, one in hand and the others, if they are a batch, onto its worker's root deque, and
- * comes to a fork that nobody was summoned to. */
+ * comes to a fork without a preempt request. */
 FK_TASK(int64_t, above, (int64_t, n), int64_t x;)
 FK_NO_LEAF(above)
 {
@@ -112,7 +112,7 @@ FK_NO_LEAF(above)
 	took = intake_drain(w, &row);
 	if (took)
 		w->roots.placed_job = row + 1;
-	(void)dispatcher_take_summons(w);
+	(void)preempt_take_request(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();
 	FK_RETURN(self->x);
@@ -346,7 +346,7 @@ static bool take_and_cancel(void)
 	return took;
 }
 
-/* The dispatcher may summon the worker in between, and then they have a better claim. */
+/* The dispatcher may send a preempt request in between, and then they have a better claim. */
 START_TEST(cancelled_job_ends_before_those_that_were_taken)
 {
 	uint32_t first = 0;

@@ -41,7 +41,7 @@ static void end_by_hand(struct worker *w)
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());
 	w->job.row = WORKER_NO_JOB;
 	job_drop(pool, 0, JOB_CANCELLED, 0);
-	(void)dispatcher_take_summons(w);
+	(void)preempt_take_request(w);
 	slice_timer_end(w);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
@@ -97,7 +97,7 @@ static void claim_by_hand(struct pool *pool)
 	ck_assert(!dispatcher_was_woken(pool));
 	/* Of one that was summoned nobody knows when it will look: it is not rung for again and
 	 * again. */
-	dispatcher_preempt(w);
+	preempt_request(w);
 	slice_timer_at(w, 0);
 	now = clock_ns();
 	ck_assert(intake_is_watched(pool, NULL, LAST));
@@ -107,7 +107,7 @@ static void claim_by_hand(struct pool *pool)
 	slice_timer_at(w, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
-	ck_assert(dispatcher_take_summons(w));
+	ck_assert(preempt_take_request(w));
 	/* For a short one the dispatcher is to come, as there may be many. */
 	fair->clients[0].mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));

@@ -37,16 +37,16 @@ static void ring_by_hand(struct pool *pool)
 	ck_assert_uint_eq(wake_state(wake_load(&w->board->wake)), WAKE_BUSY);
 	slice_timer_ring(w);
 	ck_assert_uint_ne(rings_at(w), 0);
-	ck_assert(dispatcher_has_summoned(w));
+	ck_assert(preempt_is_requested(w));
 	w->slice_timer.asked = 0;
 	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
-	ck_assert(dispatcher_take_summons(w));
+	ck_assert(preempt_take_request(w));
 	/* Nor for one that is not busy: it looks by itself. */
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
-	ck_assert(!dispatcher_has_summoned(w));
+	ck_assert(!preempt_is_requested(w));
 	ck_assert_uint_eq(w->counters->alarms, 3);
 	wake_store(&w->board->wake, WAKE_BUSY);
 	slice_timer_end(w);
@@ -147,7 +147,7 @@ static void leave_by_hand(struct pool *pool)
 	slice_timer_ring(w);
 	ck_assert(dispatcher_was_woken(pool));
 	ck_assert_uint_ne(rings_at(w), 0);
-	ck_assert(dispatcher_take_summons(w));
+	ck_assert(preempt_take_request(w));
 	atomic_store(&w->roots.preempted_jobs.n, 0);
 	ck_assert(intake_drain(w, &row));
 	job_drop(pool, row, JOB_CANCELLED, 0);
