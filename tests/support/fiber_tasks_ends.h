@@ -65,7 +65,7 @@ FK_FIBER_TASK(int64_t, busy, (int64_t, n))
 		(void)fk_fiber_spawn(pongs, &pairs[i], &all);
 		(void)fk_fiber_spawn(pings, &pairs[i], &all);
 	}
-	(void)FK_FIBER_CALL(&x, mixed, 8);
+	(void)FK_FIBER_CALL(&x, both, 8);
 	(void)fk_counter_wait(&all, 0);
 	return x;
 }

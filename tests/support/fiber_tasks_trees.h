@@ -9,62 +9,11 @@
 #include <stdint.h>
 
 #include "tests/support/fiber_rig.h"
+#include "tests/support/fiber_tree.h"
 
-/* ------------------------------------------------------------------------ of one kind */
-
-struct node {
-	int64_t n;
-	int64_t result;
-};
-
-static void add_up(void *arg)
-{
-	struct node *self = arg, left, right;
-	struct fk_counter both = FK_COUNTER;
-
-	self->result = self->n;
-	if (self->n < 2)
-		return;
-	left.n = self->n - 1;
-	right.n = self->n - 2;
-	(void)fk_fiber_spawn(add_up, &left, &both);
-	(void)fk_fiber_spawn(add_up, &right, &both);
-	if (fk_counter_wait(&both, 0) == 0)
-		self->result = left.result + right.result;
-}
-
-FK_FIBER_TASK(int64_t, tree, (int64_t, n))
-{
-	struct node root = { .n = n };
-
-	add_up(&root);
-	return root.result;
-}
 FK_EXPORT(tree, 0, "The n-th Fibonacci number, a fiber for each call")
-
-FK_FIBER_TASK(int64_t, ten_calls, (int64_t, n))
-{
-	int64_t sum = 0, x = 0;
-
-	for (int i = 0; i < 10; i++)
-		if (FK_FIBER_CALL(&x, fib, n) == 0)
-			sum += x;
-	return sum;
-}
-FK_EXPORT(ten_calls, 0, "Ten times the n-th Fibonacci number, by frames")
-
-/* ------------------------------------------------------------------------ of both */
-
-FK_TASK(int64_t, mixed, (int64_t, n), int64_t x; int64_t y;)
-FK_NO_LEAF(mixed)
-{
-	FK_FORK(x, tree, self->n);
-	FK_CALL(y, ten_calls, self->n);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(mixed)
-FK_EXPORT(mixed, 0, "Eleven times the n-th Fibonacci number")
+FK_EXPORT(calls, 0, "Ten times the n-th Fibonacci number, by frames")
+FK_EXPORT(both, 0, "Eleven times the n-th Fibonacci number")
 
 FK_DECLARE(int64_t, nested, (int64_t, n), int64_t x;)
 

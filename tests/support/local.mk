@@ -68,6 +68,7 @@ noinst_HEADERS = \
 	tests/support/fiber_tasks_steals.h \
 	tests/support/fiber_tasks_trees.h \
 	tests/support/fiber_tasks_waits.h \
+	tests/support/fiber_tree.h \
 	tests/support/intake_rig.h \
 	tests/support/jobs.h \
 	tests/support/keeping.h \

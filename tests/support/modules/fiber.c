@@ -15,64 +15,14 @@
 
 #include <forkd/fiber.h>
 
-#include "tests/support/fib.h"
+#include "tests/support/fiber_tree.h"
 #include "tests/support/maze.h"
-
-struct part {
-	int64_t n;
-	int64_t sum;
-};
 
 /* ------------------------------------------------------------------------ that end well */
 
-static void add_up(void *arg)
-{
-	struct part *self = arg, left, right;
-	struct fk_counter both = FK_COUNTER;
-
-	self->sum = self->n;
-	if (self->n < 2)
-		return;
-	self->sum = 0;
-	left.n = self->n - 1;
-	right.n = self->n - 2;
-	(void)fk_fiber_spawn(add_up, &left, &both);
-	(void)fk_fiber_spawn(add_up, &right, &both);
-	if (fk_counter_wait(&both, 0) == 0)
-		self->sum = left.sum + right.sum;
-}
-
-FK_FIBER_TASK(int64_t, tree, (int64_t, n))
-{
-	struct part root = { .n = n };
-
-	add_up(&root);
-	return root.sum;
-}
 FK_EXPORT_RESULTS(tree, (int64_t, sum), 0, "The n-th Fibonacci number, a fiber for each")
 
-/* A fiber that runs frames. */
-FK_FIBER_TASK(int64_t, calls, (int64_t, n))
-{
-	int64_t sum = 0, x;
-
-	for (int64_t i = 0; i < 10; i++)
-		if (FK_FIBER_CALL(&x, fib, n) == 0)
-			sum += x;
-	return sum;
-}
 FK_EXPORT_RESULTS(calls, (int64_t, sum), 0, "Ten times the n-th Fibonacci number, by frames")
-
-/* Frames that run fibers. */
-FK_TASK(int64_t, both, (int64_t, n), int64_t x; int64_t y;)
-FK_NO_LEAF(both)
-{
-	FK_FORK(x, tree, self->n);
-	FK_CALL(y, calls, self->n);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(both)
 FK_EXPORT_RESULTS(both, (int64_t, sum), 0, "Eleven times the n-th Fibonacci number")
 
 /* ------------------------------------------------------------------------ a maze */

@@ -61,7 +61,7 @@ START_TEST(a_tree_is_right_where_every_fork_is_stolen)
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, true);
 		ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
-		ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		ck_assert_int_eq(rig_call(&rig, "t:both", 10), 11 * 55);
 		stop();
 	}
 }
@@ -73,7 +73,7 @@ START_TEST(a_tree_is_right_with_the_schedule_fuzzer)
 		rig_prepare = shake;
 		start(workers, false);
 		for (int i = 0; i < 5; i++)
-			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+			ck_assert_int_eq(rig_call(&rig, "t:both", 10), 11 * 55);
 		stop();
 	}
 }
@@ -91,7 +91,7 @@ START_TEST(results_are_right_with_late_children)
 		start(workers, true);
 		for (int i = 0; i < 3; i++) {
 			ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
-			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+			ck_assert_int_eq(rig_call(&rig, "t:both", 10), 11 * 55);
 			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
 			ck_assert_int_eq(rig_call(&rig, "t:nested", 20), 20);
 			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
@@ -273,7 +273,7 @@ START_TEST(frames_run_fibers_and_fibers_run_frames)
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start(workers, false);
 		for (uint32_t i = 0; i < 2 * TIMES; i++)
-			ck_assert_int_eq(rig_call(&rig, "t:mixed", 12), 11 * 144);
+			ck_assert_int_eq(rig_call(&rig, "t:both", 12), 11 * 144);
 		stop();
 	}
 }
@@ -294,7 +294,7 @@ END_TEST
 
 START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 {
-	static const char *const tasks[] = { "t:tree", "t:mixed", "t:yielding" };
+	static const char *const tasks[] = { "t:tree", "t:both", "t:yielding" };
 	static const int64_t results[] = { 21, 11 * 21, 21 };
 	pthread_t storm;
 
@@ -392,7 +392,7 @@ START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
 	rig_prepare = without_stacks;
 	start(1, false);
 	see_failed("t:tree", 3, -ENOTSUP);
-	see_failed("t:mixed", 3, -ENOTSUP);
+	see_failed("t:both", 3, -ENOTSUP);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	stop();
 }
@@ -413,7 +413,7 @@ START_TEST(many_jobs_at_once_have_their_results)
 {
 	start(2, false);
 	for (uint32_t job = 0; job < 20 * TIMES; job++)
-		submit(job, job % 2 ? "t:mixed" : "t:tree", 8);
+		submit(job, job % 2 ? "t:both" : "t:tree", 8);
 	for (uint32_t job = 0; job < 20 * TIMES; job++) {
 		ck_assert_int_eq(result(job), job % 2 ? 11 * 21 : 21);
 	}

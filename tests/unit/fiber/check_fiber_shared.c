@@ -51,7 +51,7 @@ START_TEST(fibers_do_the_same_on_slabs)
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start_on(FK_STACK_SLAB, workers, false);
 		for (int i = 0; i < 5; i++)
-			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+			ck_assert_int_eq(rig_call(&rig, "t:both", 10), 11 * 55);
 		ck_assert_int_eq(rig_call(&rig, "t:barriers", 500), 2000);
 		stop();
 	}
