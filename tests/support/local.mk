@@ -55,7 +55,6 @@ noinst_HEADERS = \
 	tests/support/control_group.h \
 	tests/support/counted.h \
 	tests/support/counted_fail.h \
-	tests/support/engine_rig.h \
 	tests/support/entries.h \
 	tests/support/fair_clock.h \
 	tests/support/faults.h \

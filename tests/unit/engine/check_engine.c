@@ -1,115 +1,239 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine alone, which links without sched, jobs, pool and manager.
+ * The engine alone: daemon/core, engine and fiber, without sched, jobs, pool and manager. Two
+ * workers take the root tasks of an array, and steal from each other.
  */
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include <forkd/fiber.h>
 #include <forkd/task.h>
 
+#include "common/options.h"
+#include "common/relaxed.h"
+#include "daemon/core/abort_word.h"
+#include "daemon/core/hooks.h"
+#include "daemon/core/job_abort.h"
 #include "daemon/core/preempt_request.h"
 #include "daemon/core/worker.h"
+#include "daemon/engine/slow_path.h"
+#include "daemon/fiber/cancel.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/host/topology.h"
 #include "shm/job.h"
+#include "shm/ledger.h"
 #include "tests/support/check_unit.h"
-#include "tests/support/engine_rig.h"
-#include "tests/support/fib.h"
+#include "tests/support/fiber_tree.h"
+#include "tests/support/tasks.h"
 
-static _Atomic uint32_t stolen; /* what follows a fork runs on another worker */
-static _Atomic uint32_t held, released;
+#define WORKERS 2u
+#define ROOTS	32u
+#define ENTRIES 4096u
 
-/* ------------------------------------------------------------------------ tasks */
+/* A root task with one argument. Its row is its index. */
+struct job_root {
+	const struct fk_task *task;
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	int64_t arg, result;
+	int64_t order; /* in which it has ended, from 1 */
+	struct verdict verdict;
+};
 
-/* Ends when what follows its fork runs, which then is on the other worker. */
-FK_TASK(int64_t, waits_for_thief, (int64_t, n))
-FK_NO_LEAF(waits_for_thief)
+#define ROOT(name, n) ((struct job_root){ &name##__task, name##__enter, n, 0, 0, { 0, 0 } })
+
+static struct worker workers[WORKERS];
+static struct fk_entry entries[WORKERS][ENTRIES];
+static _Alignas(4096) char memory[64 << 20];
+static struct stack_arena stacks;
+static struct job_root roots[ROOTS];
+static _Atomic uint32_t n_roots, n_taken, n_ended, n_stolen, n_preempted;
+
+static void wake(struct pool *p, uint32_t index, struct worker *waker)
 {
-	while (!atomic_load(&stolen))
-		sched_yield();
-	FK_RETURN(self->n);
+	(void)p, (void)index, (void)waker; /* no worker sleeps */
 }
-FK_END(waits_for_thief)
 
+static void set_job(struct worker *w, uint32_t row)
+{
+	w->job.row = row;
+	atomic_store_explicit(&w->job.ledger->job, row, memory_order_release);
+}
+
+/* The safepoint: a root that is not taken goes before the one that runs. */
+static bool preempt(struct worker *w)
+{
+	(void)w;
+	n_preempted++;
+	return n_taken < n_roots;
+}
+
+static void fail_job(struct worker *w, int code)
+{
+	_Atomic uint64_t *word = &w->pool->rows.aborts[w->job.row];
+
+	(void)abort_word_put(word, load_relaxed(word), code, JOB_FAILED);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		worker_ask(&workers[i]);
+	fibers_cancel(w->pool, w->job.row);
+}
+
+static struct pool pool = {
+	.options = &(const struct options){ .blocking_max = 1 },
+	.board = &(struct board){},
+	.arena = &(struct arena){},
+	.n_workers = WORKERS,
+	.workers = workers,
+	.n_groups = 1,
+	/* No fiber yields, and no root waits in a deque, blocks or hangs: others are not called. */
+	.hooks = &(const struct pool_hooks){ .wake = wake,
+					     .set_job = set_job,
+					     .preempt = preempt,
+					     .fail_job = fail_job },
+	.rows.aborts = (_Atomic uint64_t[ROOTS]){},
+	.rows.stack_bytes = (_Atomic uint64_t[ROOTS]){},
+	.fibers = &(struct fibers){},
+};
+
+/* Calls the root task when its frame begins. Once it has returned, the root ends. */
+static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame)
+{
+	struct job_root *root = &roots[frame->job];
+
+	if (!(fk_site(frame) & FK_SITE_MASK)) {
+		fk_set_site(frame, FK_PARTED | 1);
+		fk->sp = frame->top;
+		fk->slot = (uintptr_t)&root->result | FK_CALLED;
+		fk->child = root->task;
+		root->enter(fk, fk->sp, &root->result, &root->arg);
+	}
+	fk->sp = (char *)frame;
+	stack_trim(&worker_of(fk)->engine.cache, worker_of(fk)->engine.top);
+	root->verdict = abort_get(&pool, frame->job);
+	root->order = ++n_ended;
+	return NULL;
+}
+
+static const struct fk_task root_task = { .name = "(root)", .resume = root_resume };
+
+/* Returns the frame of the next root, as one that was set aside, on the worker's empty stack. */
+static struct fk_frame *next_root(struct worker *w)
+{
+	uint32_t row = n_taken < n_roots ? n_taken++ : ROOTS;
+	struct fk_frame *frame;
+
+	if (row >= n_roots)
+		return NULL;
+	w->roots.root_first = false;
+	ck_assert(strand_own_stack(w));
+	frame = (struct fk_frame *)(void *)w->engine.fk.sp;
+	*frame = (struct fk_frame){ .task = &root_task, .job = row, .top = (char *)(frame + 1) };
+	fk_set_site(frame, FK_PARTED | FK_MOVED);
+	abort_word_begin(&pool.rows.aborts[row], 1);
+	return frame;
+}
+
+static struct fk_frame *steal(struct worker *w, struct worker *victim)
+{
+	uint64_t word, n;
+
+	set_job(w, WORKER_NO_JOB);
+	worker_ask(victim);
+	if (deque_steal(&victim->engine.frames, &word, 1, &n) != DEQUE_STOLEN)
+		return NULL;
+	n_stolen++;
+	return (struct fk_frame *)(uintptr_t)word;
+}
+
+static void *work(void *arg)
+{
+	worker_set_self(arg);
+	worker_self()->engine.fk.cstack_limit =
+		(uintptr_t)__builtin_frame_address(0) - WORKER_STACK_NEST;
+	switch_adopt(&worker_self()->engine.loop);
+	(void)STRAND_SET(worker_self());
+	while (n_ended < n_roots) {
+		struct worker *w = worker_self();
+		struct fk_frame *frame = w->engine.unwind ? w->engine.unwind : w->engine.next;
+
+		if (!frame &&
+		    ((frame = inbox_pop(&w->inbox)) || (frame = next_root(w)) ||
+		     (frame = strand_pop_own(w)) || (frame = steal(w, &workers[1 - w->index])))) {
+			strand_adopt(w, frame);
+			w->engine.job_base = w->engine.fk.bottom;
+		}
+		if (frame)
+			strand_run(w, frame);
+		else
+			sched_yield();
+	}
+	switch_destroy(&worker_self()->engine.loop);
+	return NULL;
+}
+
+/* Runs the first n roots of the array. */
+static void run(uint32_t n)
+{
+	n_roots = n;
+	ck_assert_int_eq(topology_new("core:2 pu:1", WORKERS, NULL, NULL, 0, &pool.topology), 0);
+	ck_assert_int_eq(stack_arena_init(&stacks, memory, memory + sizeof(memory)), 0);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		struct worker *w = &workers[i];
+
+		w->pool = &pool;
+		w->index = i;
+		w->board = &pool.board->workers[i];
+		w->counters = &pool.board->counters[i];
+		w->job.ledger = &pool.arena->workers[i];
+		deque_init(&w->engine.frames, entries[i], ENTRIES);
+		w->engine.fk.bottom = w->engine.fk.floor = entries[i];
+		w->engine.fk.end = entries[i] + ENTRIES;
+		inbox_init(&w->inbox);
+		stack_cache_init(&w->engine.cache, &stacks);
+		stack_bill(&w->engine.cache, NULL, UINT64_MAX);
+		set_job(w, WORKER_NO_JOB);
+	}
+	ck_assert_int_eq(fibers_init(&pool), 0);
+	ck_assert_int_eq(pthread_create(&workers[1].thread, NULL, work, &workers[1]), 0);
+	(void)work(&workers[0]);
+	pthread_join(workers[1].thread, NULL);
+	fibers_fini(&pool);
+	topology_free(pool.topology);
+}
+
+#define COUNTED(name)                                                                              \
+	(load_relaxed(&workers[0].counters->name) + load_relaxed(&workers[1].counters->name))
+
+/* Its child ends once the continuation runs, which then is on the other worker. */
 FK_TASK(int64_t, is_stolen, (int64_t, n), int64_t x;)
 FK_NO_LEAF(is_stolen)
 {
-	/* The child gets a frame, and this one a public entry. */
-	worker_ask(worker_self());
-	FK_FORK(x, waits_for_thief, self->n);
-	atomic_store(&stolen, 1);
+	FK_FORK(x, until, self->n);
+	atomic_store(&tasks_opened, 1);
 	FK_JOIN();
 	FK_RETURN(self->x + 1);
 }
 FK_END(is_stolen)
 
-/* Keeps a worker busy. */
-FK_TASK(int64_t, holds, (int64_t, n))
+/* While the other worker is busy, another root goes first from the next fork on. */
+FK_TASK(int64_t, is_preempted, (int64_t, n), int64_t x;)
+FK_NO_LEAF(is_preempted)
 {
-	atomic_store(&held, 1);
-	while (!atomic_load(&released))
+	while (!atomic_load(&tasks_reached))
 		sched_yield();
-	FK_LEAF(n);
-}
-FK_NO_BODY(holds)
-FK_END(holds)
-
-/* Another root comes while the other worker is busy, and goes first from the next fork on. */
-FK_TASK(int64_t, makes_way, (int64_t, n), int64_t x;)
-FK_NO_LEAF(makes_way)
-{
-	while (!atomic_load(&held))
-		sched_yield();
-	atomic_fetch_add(&n_roots, 1);
 	preempt_request(worker_self());
 	FK_FORK(x, fib, self->n);
 	FK_JOIN();
-	atomic_store(&released, 1);
+	atomic_store(&tasks_opened, 1);
 	FK_RETURN(self->x);
 }
-FK_END(makes_way)
-
-FK_TASK(int64_t, fails, (int64_t, n), int64_t x;)
-FK_NO_LEAF(fails)
-{
-	FK_FORK(x, fib, self->n);
-	FK_JOIN();
-	FK_FAIL((int)self->n);
-}
-FK_END(fails)
-
-struct node {
-	int64_t n, result;
-};
-
-static void add_up(void *arg)
-{
-	struct node *self = arg, left, right;
-	struct fk_counter both = FK_COUNTER;
-
-	self->result = self->n;
-	if (self->n < 2)
-		return;
-	left.n = self->n - 1;
-	right.n = self->n - 2;
-	(void)fk_fiber_spawn(add_up, &left, &both);
-	(void)fk_fiber_spawn(add_up, &right, &both);
-	if (fk_counter_wait(&both, 0) == 0)
-		self->result = left.result + right.result;
-}
-
-FK_FIBER_TASK(int64_t, fiber_tree, (int64_t, n))
-{
-	struct node root = { .n = n };
-	int64_t x = 0;
-
-	add_up(&root);
-	return FK_FIBER_CALL(&x, fib, n) == 0 && x == root.result ? x : -1;
-}
+FK_END(is_preempted)
 
 /* ------------------------------------------------------------------------ tests */
 
-START_TEST(engine_runs_all_roots_of_an_array)
+START_TEST(all_roots_of_an_array_run)
 {
 	for (uint32_t i = 0; i < ROOTS; i++)
 		roots[i] = ROOT(fib, 20);
@@ -120,7 +244,7 @@ START_TEST(engine_runs_all_roots_of_an_array)
 }
 END_TEST
 
-START_TEST(engine_lets_a_worker_steal_what_follows_a_fork)
+START_TEST(continuation_of_a_fork_is_stolen)
 {
 	roots[0] = ROOT(is_stolen, 41);
 	run(1);
@@ -132,12 +256,12 @@ START_TEST(engine_lets_a_worker_steal_what_follows_a_fork)
 }
 END_TEST
 
-START_TEST(engine_lets_another_root_go_first_at_a_safepoint)
+START_TEST(another_root_goes_first_at_a_safepoint)
 {
-	roots[0] = ROOT(holds, 1);
-	roots[1] = ROOT(makes_way, 15);
+	roots[0] = ROOT(held, 1);
+	roots[1] = ROOT(is_preempted, 15);
 	roots[2] = ROOT(fib, 10);
-	run(2);
+	run(3);
 	ck_assert_uint_eq(n_preempted, 1);
 	ck_assert_uint_gt(COUNTED(moved), 0);
 	ck_assert_int_eq(roots[2].order, 1);
@@ -147,30 +271,29 @@ START_TEST(engine_lets_another_root_go_first_at_a_safepoint)
 }
 END_TEST
 
-START_TEST(engine_fails_only_the_root_whose_task_fails)
+START_TEST(only_the_root_whose_task_fails_fails)
 {
-	roots[0] = ROOT(fails, -7);
+	roots[0] = ROOT(fails_below, 7);
 	roots[1] = ROOT(fib, 10);
 	run(2);
 	ck_assert_uint_eq(roots[0].verdict.outcome, JOB_FAILED);
-	ck_assert_int_eq(roots[0].verdict.code, -7);
+	ck_assert_int_eq(roots[0].verdict.code, -EDOM);
 	ck_assert_uint_eq(roots[1].verdict.outcome, 0);
 	ck_assert_int_eq(roots[1].result, 55);
 }
 END_TEST
 
-START_TEST(engine_runs_fibers_that_wait_for_each_other)
+START_TEST(fibers_wait_for_each_other)
 {
-	roots[0] = ROOT(fiber_tree, 12);
-	roots[1] = ROOT(fiber_tree, 10);
+	roots[0] = ROOT(tree, 12);
+	roots[1] = ROOT(both, 10);
 	run(2);
 	ck_assert_int_eq(roots[0].result, 144);
-	ck_assert_int_eq(roots[1].result, 55);
-	ck_assert_uint_eq(COUNTED(fibers), 465 + 177);
+	ck_assert_int_eq(roots[1].result, 55 + 10 * 55);
+	ck_assert_uint_eq(COUNTED(fibers), 465 + 177 + 1);
 }
 END_TEST
 
-CHECK_MAIN("engine", engine_runs_all_roots_of_an_array,
-	   engine_lets_a_worker_steal_what_follows_a_fork,
-	   engine_lets_another_root_go_first_at_a_safepoint,
-	   engine_fails_only_the_root_whose_task_fails, engine_runs_fibers_that_wait_for_each_other)
+CHECK_MAIN("engine", all_roots_of_an_array_run, continuation_of_a_fork_is_stolen,
+	   another_root_goes_first_at_a_safepoint, only_the_root_whose_task_fails_fails,
+	   fibers_wait_for_each_other)
