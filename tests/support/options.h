@@ -1,22 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* options.h - what the tests of options share: one of them all, and the last error */
+/*
+ * options.h - what the tests of options share: one of them all, and the last error
+ *
+ * Each test begins with the defaults.
+ */
 #ifndef TESTS_OPTIONS_H
 #define TESTS_OPTIONS_H
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/options.h"
+#include "common/options_file.h"
 #include "common/options_print.h"
+#include "tests/support/check_unit.h"
+
+#undef CHECK_SETUP
+#undef CHECK_TEARDOWN
+#define CHECK_SETUP    init
+#define CHECK_TEARDOWN fini
 
 static struct options o;
 static struct options_error error;
 
 #define ck_assert_error(part) ck_assert_msg(strstr(error.text, part), "message: %s", error.text)
 
+static inline void fini(void)
+{
+	options_fini(&o);
+}
+
+/* The defaults again. */
 static inline void init(void)
 {
+	fini();
 	ck_assert_int_eq(options_init(&o), 0);
 }
 
@@ -24,6 +42,21 @@ static inline int set(const char *name, const char *value)
 {
 	error.text[0] = '\0';
 	return options_set(&o, name, value, "here", &error);
+}
+
+/* options_file_read() of some bytes, and of a text. */
+static inline int read_bytes(const char *bytes, size_t size)
+{
+	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)bytes, size, "r");
+
+	ck_assert_ptr_nonnull(f);
+	error.text[0] = '\0';
+	return options_file_read(&o, f, "forkd.conf", &error);
+}
+
+static inline int read_text(const char *text)
+{
+	return read_bytes(text, strlen(text));
 }
 
 /* As a forkd.conf; to be freed. */

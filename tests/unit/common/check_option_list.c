@@ -11,7 +11,6 @@
 
 #include "common/cleanup.h"
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define UNSET 7u
@@ -27,7 +26,6 @@ static void is_read_as(const char *name, const char *value, const char *text)
 	ck_assert_msg(set(name, value) == 0, "%s", error.text);
 	all = printed();
 	ck_assert_msg(strstr(all, text) != NULL, "no \"%s\" in:\n%s", text, all);
-	options_fini(&o);
 }
 
 START_TEST(an_entry_is_for_a_user_a_group_or_everybody)
@@ -58,7 +56,6 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	char many[OPTION_LIST_MAX * 4];
 	size_t n = 0;
 
-	init();
 	ck_assert_int_eq(set("weights", "1000:200"), 0);
 	ck_assert_int_eq(set("weights", "@50:3,*:4"), 0);
 	ck_assert_uint_eq(o.weights->n, 3);
@@ -83,13 +80,11 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	ck_assert_str_eq(error.text, "here: allow: bad value \"999\": a list has at most 255 "
 				     "entries, in all of its lines");
 	ck_assert_uint_eq(o.allow->n, OPTION_LIST_MAX);
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(errors_are_shown_with_a_remedy)
 {
-	init();
 	ck_assert_int_eq(set("allow", "root,no-such-user,@root"), -ENOENT);
 	ck_assert_str_eq(error.text, "here: allow: bad value \"no-such-user\" in "
 				     "\"root,no-such-user,@root\": there is no user "
@@ -107,7 +102,6 @@ START_TEST(errors_are_shown_with_a_remedy)
 			"a list such as alice:64M,*:16M");
 	ck_assert_ptr_null(o.allow);
 	ck_assert_ptr_null(o.tasks);
-	options_fini(&o);
 }
 END_TEST
 
@@ -150,7 +144,6 @@ START_TEST(a_user_goes_before_groups_and_they_before_everybody)
 		ck_assert_msg(number == rows[i].number, "\"%s\" says %u", rows[i].list,
 			      (unsigned int)number);
 		ck_assert_uint_eq(option_list_knows(o.limit_jobs, &alice), rows[i].known);
-		options_fini(&o);
 	}
 }
 END_TEST
@@ -173,7 +166,6 @@ START_TEST(groups_are_asked_for_only_where_a_list_has_some)
 		ck_assert_int_eq(set(lists[i].name, ""), 0);
 		ck_assert_int_eq(set(lists[i].name, lists[i].some), 0);
 		ck_assert(options_have_groups(&o));
-		options_fini(&o);
 	}
 }
 END_TEST

@@ -11,14 +11,12 @@
 
 #include "common/cleanup.h"
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define MS UINT64_C(1000000)
 
 START_TEST(sizes_take_binary_units)
 {
-	init();
 	ck_assert_int_eq(set("heap-max", "65536"), 0);
 	ck_assert_uint_eq(o.heap_max, 65536);
 	ck_assert_int_eq(set("heap-max", "100K"), 0);
@@ -27,7 +25,6 @@ START_TEST(sizes_take_binary_units)
 	ck_assert_uint_eq(o.heap_max, 3 << 20);
 	ck_assert_int_eq(set("heap-max", "1T"), 0);
 	ck_assert_uint_eq(o.heap_max, UINT64_C(1) << 40);
-	options_fini(&o);
 }
 END_TEST
 
@@ -35,7 +32,6 @@ START_TEST(auto_is_a_size_where_that_is_allowed)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL;
 
-	init();
 	ck_assert_int_eq(set("arena-max", "20M"), 0);
 	ck_assert_uint_eq(o.arena_max, 20 << 20);
 	first = printed();
@@ -48,13 +44,11 @@ START_TEST(auto_is_a_size_where_that_is_allowed)
 	ck_assert_int_eq(set("arena-max", "0"), -ERANGE);
 	ck_assert_error("must be auto, or a size (bytes, or with K, M, G, T) from 16M to 16T");
 	ck_assert_int_eq(set("stack-max", "auto"), -EINVAL);
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(durations_take_units_and_have_one_of_their_own)
 {
-	init();
 	ck_assert_int_eq(set("stop-timeout", "2"), 0);
 	ck_assert_uint_eq(o.stop_timeout, 2000 * MS);
 	ck_assert_int_eq(set("stop-timeout", "250ms"), 0);
@@ -65,13 +59,11 @@ START_TEST(durations_take_units_and_have_one_of_their_own)
 	ck_assert_uint_eq(o.spin, 7000);
 	ck_assert_int_eq(set("spin", "7ns"), 0);
 	ck_assert_uint_eq(o.spin, 7);
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(cpu_lists_become_bitmaps)
 {
-	init();
 	ck_assert_int_eq(set("cpus", "0-2,8"), 0);
 	ck_assert_ptr_nonnull(o.cpus);
 	ck_assert_int_eq(hwloc_bitmap_weight(o.cpus), 4);
@@ -79,7 +71,6 @@ START_TEST(cpu_lists_become_bitmaps)
 	ck_assert_int_eq(hwloc_bitmap_isset(o.cpus, 3), 0);
 	ck_assert_int_eq(set("cpus", ""), 0);
 	ck_assert_ptr_null(o.cpus);
-	options_fini(&o);
 }
 END_TEST
 
@@ -205,7 +196,6 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 	};
 	_cleanup_free_ char *before = NULL;
 
-	init();
 	before = printed();
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		_cleanup_free_ char *after = NULL;
@@ -223,13 +213,11 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		after = printed();
 		ck_assert_str_eq(before, after);
 	}
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(an_error_says_what_is_allowed)
 {
-	init();
 	ck_assert_int_eq(set("workers", "many"), -EINVAL);
 	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be a whole number "
 				     "from 0 to 256");
@@ -243,7 +231,6 @@ START_TEST(an_error_says_what_is_allowed)
 	ck_assert_error("must be error, warning, notice, info or debug");
 	ck_assert_int_eq(set("socket-mode", "9"), -EINVAL);
 	ck_assert_error("octal permissions from 0000 to 0777");
-	options_fini(&o);
 }
 END_TEST
 

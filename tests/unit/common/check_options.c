@@ -10,7 +10,6 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define MS UINT64_C(1000000)
@@ -22,7 +21,6 @@ static void note_setting(void *context, const char *name, const char *value)
 
 START_TEST(defaults_are_those_of_the_table)
 {
-	init();
 	ck_assert_str_eq(o.socket, FK_SOCKET_PATH);
 	ck_assert_str_eq(o.module_dir, FK_MODULE_DIR);
 	ck_assert_uint_eq(o.socket_mode, 0666);
@@ -57,7 +55,6 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.blocking_max, 64);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_NOTICE);
 	ck_assert_int_eq(options_check(&o, &error), 0);
-	options_fini(&o);
 }
 END_TEST
 
@@ -70,7 +67,6 @@ static uint32_t weight(uint32_t uid)
 
 START_TEST(weights_are_looked_up_by_user)
 {
-	init();
 	ck_assert_uint_eq(weight(1000), 100);
 	ck_assert_int_eq(set("weights", "1000:200,root:50,4294967294:10000"), 0);
 	ck_assert_uint_eq(weight(0), 50);
@@ -85,29 +81,24 @@ START_TEST(weights_are_looked_up_by_user)
 		"weights: bad value \"1002:0\": must be a list such as 1000:200,@staff:150");
 	ck_assert_int_eq(set("weights", ""), 0);
 	ck_assert_uint_eq(weight(1000), 100);
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(an_error_is_one_line_whatever_the_value)
 {
-	init();
 	ck_assert_int_eq(set("workers", "1\n<3>forged\033[2J"), -EINVAL);
 	ck_assert_ptr_null(strpbrk(error.text, "\n\033"));
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(an_unknown_name_suggests_the_nearest)
 {
-	init();
 	ck_assert_int_eq(set("wrokers", "1"), -ENOENT);
 	ck_assert_str_eq(error.text, "here: unknown option \"wrokers\", did you mean \"workers\"?");
 	ck_assert_int_eq(set("max_jobs", "1"), -ENOENT);
 	ck_assert_error("\"max-jobs\"");
 	ck_assert_int_eq(set("", "1"), -ENOENT);
 	ck_assert_int_eq(set("config", "/x"), -ENOENT);
-	options_fini(&o);
 }
 END_TEST
 
@@ -117,7 +108,6 @@ START_TEST(only_some_options_change_at_run_time)
 	size_t size;
 	FILE *f;
 
-	ck_assert_int_eq(options_init(&o), 0);
 	ck_assert_int_eq(options_change(&o, "scheduler", "busy", &error), 0);
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_BUSY);
 	ck_assert_int_eq(options_change(&o, "spin", "7us", &error), 0);
@@ -139,7 +129,6 @@ START_TEST(only_some_options_change_at_run_time)
 			       "quarantine-budget=10\nquarantine-window=1min\n"
 			       "quarantine-time=10min\nhang-limit=10s\nstop-timeout=5s\n"
 			       "spin=7us\nlog-level=notice\n");
-	options_fini(&o);
 }
 END_TEST
 

@@ -17,15 +17,26 @@
 #include "common/cleanup.h"
 #include "common/options_file.h"
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
+
+static int parse(int argc, char **argv, enum options_action *ret_action)
+{
+	struct options parsed;
+	int r;
+
+	error.text[0] = '\0';
+	r = options_args_parse(&parsed, argc, argv, ret_action, &error);
+	if (r == 0) {
+		options_fini(&o);
+		o = parsed;
+	}
+	return r;
+}
 
 #define PARSE(action, ...)                                                                         \
 	({                                                                                         \
 		char *parse_argv[] = { (char *)"forkd", __VA_ARGS__, NULL };                       \
-		error.text[0] = '\0';                                                              \
-		options_args_parse(&o, (int)ARRAY_SIZE(parse_argv) - 1, parse_argv, action,        \
-				   &error);                                                        \
+		parse((int)ARRAY_SIZE(parse_argv) - 1, parse_argv, action);                        \
 	})
 
 static char config[64]; /* the option that names the file of write_config() */
@@ -57,7 +68,6 @@ START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 	ck_assert_uint_eq(o.workers, 5);
 	ck_assert_uint_eq(o.max_jobs, 7);
 	ck_assert_uint_eq(o.max_clients, 256);
-	options_fini(&o);
 	remove_config();
 }
 END_TEST
@@ -72,10 +82,8 @@ START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 	ck_assert_uint_eq(o.allow->entries[0].id, 4);
 	ck_assert_uint_eq(o.allow->entries[2].id, 6);
 	ck_assert_uint_eq(o.deny->n, 1);
-	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow="), 0);
 	ck_assert_ptr_null(o.allow);
-	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow=4", (char *)"--allow=4"), -EINVAL);
 	ck_assert_error("command line: allow: bad value \"4\"");
 	remove_config();
@@ -127,7 +135,6 @@ START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
 	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/zero"), -EINVAL);
 	ck_assert_error("/dev/zero: not a regular file");
 	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null"), 0);
-	options_fini(&o);
 }
 END_TEST
 
@@ -137,17 +144,13 @@ START_TEST(flags_are_actions)
 
 	ck_assert_int_eq(PARSE(&action, (char *)"--help"), 0);
 	ck_assert_int_eq(action, OPTIONS_HELP);
-	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, (char *)"--version"), 0);
 	ck_assert_int_eq(action, OPTIONS_VERSION);
-	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, (char *)"--pool", (char *)"--workers", (char *)"2"), 0);
 	ck_assert_int_eq(action, OPTIONS_POOL);
 	ck_assert_uint_eq(o.workers, 2);
-	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", (char *)"--config=/dev/null"), 0);
 	ck_assert_int_eq(action, OPTIONS_CHECK);
-	options_fini(&o);
 }
 END_TEST
 
@@ -209,7 +212,6 @@ START_TEST(options_that_contradict_each_other_are_refused)
 	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000",
 			       (char *)"--workers=1"),
 			 0);
-	options_fini(&o);
 }
 END_TEST
 
@@ -229,7 +231,6 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	text = printed();
 	ck_assert_ptr_null(strstr(text, "fork-"));
 	free(text);
-	options_fini(&o);
 
 	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
@@ -245,11 +246,9 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	ck_assert_int_eq(options_file_read(&o, f, "here", &error), -EPERM);
 	(void)fclose(f);
 	ck_assert_error("here:1: fork-mode");
-	options_fini(&o);
 
 	ck_assert_int_eq(PARSE(&action, no_file, last), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_KEPT);
-	options_fini(&o);
 }
 END_TEST
 

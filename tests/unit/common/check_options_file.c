@@ -2,35 +2,15 @@
 /*
  * options_file: what a forkd.conf may look like, and that an error names its line.
  */
-#include "common/options_file.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
-
-/* options_file_read() of so many bytes, and of a text. */
-static int read_bytes(const char *bytes, size_t size)
-{
-	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)bytes, size, "r");
-
-	ck_assert_ptr_nonnull(f);
-	error.text[0] = '\0';
-	return options_file_read(&o, f, "forkd.conf", &error);
-}
-
-static int read_text(const char *text)
-{
-	return read_bytes(text, strlen(text));
-}
 
 START_TEST(a_file_sets_options_with_and_without_section)
 {
-	init();
 	ck_assert_int_eq(read_text("# forkd\n\nworkers = 3\n  scheduler=busy ; as we like it\n"
 				   "cpus =\n"),
 			 0);
@@ -38,7 +18,6 @@ START_TEST(a_file_sets_options_with_and_without_section)
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_BUSY);
 	ck_assert_int_eq(read_text("[forkd]\nworkers = 4\n"), 0);
 	ck_assert_uint_eq(o.workers, 4);
-	options_fini(&o);
 }
 END_TEST
 
@@ -46,7 +25,6 @@ START_TEST(an_error_in_a_file_names_its_line)
 {
 	char longest[10000];
 
-	init();
 	ck_assert_int_eq(read_text("\n# x\nworkers = none\nmax-jobs = none\n"), -EINVAL);
 	ck_assert_error("forkd.conf:3: workers: bad value \"none\"");
 	ck_assert_int_eq(read_text("workers = 2\nspni = 1us\n"), -ENOENT);
@@ -64,13 +42,11 @@ START_TEST(an_error_in_a_file_names_its_line)
 	memcpy(longest, "socket = /", 10);
 	ck_assert_int_eq(read_text(longest), -EBADMSG);
 	ck_assert_error("forkd.conf:1: line too long");
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(a_list_may_have_several_lines)
 {
-	init();
 	ck_assert_int_eq(read_text("tasks = 1:fib:*, 1:sort:i64\nworkers = 2\n"
 				   "tasks = *:uts:*\nallow = 1,2 ; and no more\n"),
 			 0);
@@ -81,7 +57,6 @@ START_TEST(a_list_may_have_several_lines)
 	ck_assert_int_eq(read_text("tasks =\ntasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT);
 	ck_assert_error("forkd.conf:3: deny: bad value \"@no-such-group\": there is no group ");
 	ck_assert_uint_eq(o.tasks->n, 1);
-	options_fini(&o);
 }
 END_TEST
 
@@ -97,7 +72,6 @@ START_TEST(nothing_behind_an_error_is_looked_at)
 		ck_assert_error("forkd.conf:2: not understood");
 		ck_assert_uint_eq(o.max_jobs, 7);
 		ck_assert_uint_eq(o.workers, 0);
-		options_fini(&o);
 	}
 }
 END_TEST
@@ -107,22 +81,18 @@ START_TEST(a_line_with_a_nul_is_an_error)
 {
 	static const char text[] = "max-jobs = 7\nworkers = 4\0none\nmax-clients = 3\n";
 
-	init();
 	ck_assert_int_eq(read_bytes(text, sizeof(text) - 1), -EBADMSG);
 	ck_assert_error("forkd.conf:2: there is a NUL byte in this line");
 	ck_assert_uint_eq(o.max_jobs, 7);
 	ck_assert_uint_eq(o.workers, 0);
 	ck_assert_uint_eq(o.max_clients, 256);
-	options_fini(&o);
 }
 END_TEST
 
 START_TEST(a_byte_order_mark_is_none_of_the_first_name)
 {
-	init();
 	ck_assert_int_eq(read_text("\xef\xbb\xbf  workers = 3\n"), 0);
 	ck_assert_uint_eq(o.workers, 3);
-	options_fini(&o);
 }
 END_TEST
 

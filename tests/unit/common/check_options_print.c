@@ -11,28 +11,15 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "common/options_file.h"
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define MS UINT64_C(1000000)
-
-/* options_file_read() of a text. */
-static int read_text(const char *text)
-{
-	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-
-	ck_assert_ptr_nonnull(f);
-	error.text[0] = '\0';
-	return options_file_read(&o, f, "forkd.conf", &error);
-}
 
 START_TEST(printed_options_read_back_the_same)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL;
 
-	init();
 	ck_assert_int_eq(set("cpus", "1,3-5"), 0);
 	ck_assert_int_eq(set("heap-max", "1000001"), 0);
 	ck_assert_int_eq(set("stop-timeout", "1500ms"), 0);
@@ -46,7 +33,6 @@ START_TEST(printed_options_read_back_the_same)
 	ck_assert_int_eq(set("log-level", "debug"), 0);
 	ck_assert_int_eq(set("module-dir", "/a folder/with blanks"), 0);
 	first = printed();
-	options_fini(&o);
 
 	init();
 	ck_assert_int_eq(read_text(first), 0);
@@ -59,7 +45,6 @@ START_TEST(printed_options_read_back_the_same)
 	ck_assert_str_eq(o.tasks->entries[1].task, "sort:?64");
 	ck_assert_int_eq(hwloc_bitmap_weight(o.cpus), 4);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_DEBUG);
-	options_fini(&o);
 }
 END_TEST
 
@@ -69,19 +54,16 @@ START_TEST(a_list_that_is_longer_than_a_line_reads_back_the_same)
 	_cleanup_free_ char *first = NULL, *second = NULL;
 	char task[64];
 
-	init();
 	for (uint32_t i = 0; i < 100; i++) {
 		(void)snprintf(task, sizeof(task), "%u:module_%u:*_task", 4000000000u + i, i);
 		ck_assert_int_eq(set("tasks", task), 0);
 	}
 	first = printed();
-	options_fini(&o);
 	init();
 	ck_assert_int_eq(read_text(first), 0);
 	ck_assert_uint_eq(o.tasks->n, 100);
 	second = printed();
 	ck_assert_str_eq(first, second);
-	options_fini(&o);
 }
 END_TEST
 

@@ -17,7 +17,6 @@
 #include "daemon/manager/memory_limit.h"
 #include "daemon/pool/process.h"
 #include "shm/ledger.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define MIB	(UINT64_C(1) << 20)
@@ -53,6 +52,14 @@ static uint64_t divide(uint64_t mib)
 static uint64_t sum(void)
 {
 	return o.memory_max + o.arena_max + o.module_memory;
+}
+
+/* mib: 0 for any. */
+static void is(size_t row, const char *name, uint64_t bytes, uint64_t mib)
+{
+	if (mib)
+		ck_assert_msg(bytes == mib * MIB, "row %zu: %s %ju", row, name,
+			      (uintmax_t)(bytes / MIB));
 }
 
 START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
@@ -91,20 +98,14 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 		give(rows[i].given);
 		own = divide(rows[i].total);
 		ck_assert_msg(own, "row %zu: %s", i, error.text);
-		if (rows[i].memory)
-			ck_assert_msg(o.memory_max == rows[i].memory * MIB,
-				      "row %zu: memory-max %ju", i,
-				      (uintmax_t)(o.memory_max / MIB));
-		ck_assert_msg(o.arena_max == rows[i].arena * MIB, "row %zu: arena-max %ju", i,
-			      (uintmax_t)(o.arena_max / MIB));
-		ck_assert_msg(o.module_memory == rows[i].module * MIB, "row %zu: module-memory %ju",
-			      i, (uintmax_t)(o.module_memory / MIB));
+		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "arena-max", o.arena_max, rows[i].arena);
+		is(i, "module-memory", o.module_memory, rows[i].module);
 		ck_assert_uint_le(sum() + own, o.memory_total);
 		/* I2, and what --check-config prints can be a forkd.conf. */
 		again = sum();
 		ck_assert_uint_eq(divide(rows[i].total), own);
 		ck_assert_uint_eq(sum(), again);
-		options_fini(&o);
 	}
 }
 END_TEST
@@ -133,18 +134,13 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 		give(rows[i].given);
 		own = divide_for(rows[i].total, rows[i].workers, 0);
 		ck_assert_msg(own, "row %zu: %s", i, error.text);
-		ck_assert_msg(o.heap_max == rows[i].heap * MIB &&
-				      o.memory_max == rows[i].memory * MIB &&
-				      o.arena_max == rows[i].arena * MIB &&
-				      o.module_memory == rows[i].module * MIB,
-			      "row %zu: heap-max %ju, memory-max %ju, arena-max %ju, "
-			      "module-memory %ju",
-			      i, (uintmax_t)(o.heap_max / MIB), (uintmax_t)(o.memory_max / MIB),
-			      (uintmax_t)(o.arena_max / MIB), (uintmax_t)(o.module_memory / MIB));
+		is(i, "heap-max", o.heap_max, rows[i].heap);
+		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "arena-max", o.arena_max, rows[i].arena);
+		is(i, "module-memory", o.module_memory, rows[i].module);
 		ck_assert_uint_le(sum() + own, o.memory_total);
 		/* What comes of it can be given. */
 		ck_assert_int_eq(options_check(&o, &error), 0);
-		options_fini(&o);
 	}
 	/* From some size on, and for each that is larger. */
 	for (uint32_t workers = 1; workers <= 256; workers++) {
@@ -152,7 +148,6 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 			init();
 			ck_assert_msg(divide_for(total, workers, 0), "%u workers: %s", workers,
 				      error.text);
-			options_fini(&o);
 		}
 	}
 }
@@ -183,13 +178,9 @@ START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
 		give(rows[i].given);
 		ck_assert_msg(divide_for(rows[i].total, WORKERS, rows[i].before), "row %zu: %s", i,
 			      error.text);
-		ck_assert_msg(o.memory_max == rows[i].memory * MIB &&
-				      o.arena_max == rows[i].arena * MIB &&
-				      o.module_memory == rows[i].module * MIB,
-			      "row %zu: memory-max %ju, arena-max %ju, module-memory %ju", i,
-			      (uintmax_t)(o.memory_max / MIB), (uintmax_t)(o.arena_max / MIB),
-			      (uintmax_t)(o.module_memory / MIB));
-		options_fini(&o);
+		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "arena-max", o.arena_max, rows[i].arena);
+		is(i, "module-memory", o.module_memory, rows[i].module);
 	}
 }
 END_TEST
@@ -228,14 +219,12 @@ START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 		ck_assert_str_eq(before, after);
 		free(before);
 		free(after);
-		options_fini(&o);
 	}
 	init();
 	give("memory-max=4G");
 	ck_assert_uint_eq(divide(4096), 0);
 	/* There is no such way out. */
 	ck_assert_ptr_null(strstr(error.text, "would be"));
-	options_fini(&o);
 }
 END_TEST
 
@@ -250,7 +239,6 @@ START_TEST(the_largest_arena_that_fits_is_the_one_that_is_left)
 		arena = o.arena_max;
 		o.arena_max += MIB;
 		ck_assert_int_eq(divide(total) == 0, arena < 4096 * MIB);
-		options_fini(&o);
 	}
 }
 END_TEST
@@ -276,30 +264,25 @@ START_TEST(CPUs_with_large_numbers_are_counted)
 {
 	struct options_error expected;
 
-	init();
 	give("workers=3 memory-total=4G");
 	ck_assert_int_eq(budget_decide(&o, 0, &expected), 0);
-	options_fini(&o);
 	for (uint32_t n = 64; n <= 8192; n *= 2) {
 		kernel_cpus = n;
 		init();
 		give("memory-total=4G");
 		ck_assert_int_eq(budget_decide(&o, 0, &error), 0);
 		ck_assert_str_eq(error.text, expected.text);
-		options_fini(&o);
 	}
 }
 END_TEST
 
 START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
 {
-	init();
 	ck_assert_msg(budget_decide(&o, 0, &error) == 0, "%s", error.text);
 	ck_assert_uint_gt(o.memory_total, sum());
 	ck_assert(o.memory_max && o.arena_max && o.module_memory);
 	ck_assert_error("memory-total is ");
 	ck_assert_error("M of it are for forkd itself");
-	options_fini(&o);
 }
 END_TEST
 

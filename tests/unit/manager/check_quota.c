@@ -3,7 +3,6 @@
 #include "daemon/manager/quota.h"
 
 #include "common/util.h"
-#include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
 #define HOG(...)                                                                                   \
@@ -39,7 +38,6 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 {
 	struct quota_sums most;
 
-	init();
 	o.memory_max = 1 << 30; /* which memory_budget.c does */
 	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 224);
@@ -49,7 +47,6 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
 	o.max_clients = 8;
 	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
-	options_fini(&o);
 }
 END_TEST
 
@@ -145,7 +142,6 @@ START_TEST(options_say_what_users_and_groups_may_hold)
 	const struct options_peer carol = { .uid = 1002, .n_gids = 2, .gids = gids };
 	struct quota_sums most;
 
-	init();
 	ck_assert_int_eq(set("limit-clients", "3,@50:5,@60:0,1000:2"), 0);
 	ck_assert_int_eq(set("limit-jobs", "@50:1000"), 0);
 	ck_assert_int_eq(set("limit-bytes", "65536,@60:1M,@50:2M"), 0);
@@ -160,7 +156,6 @@ START_TEST(options_say_what_users_and_groups_may_hold)
 	most = quota_for(&o, &carol);
 	ck_assert_uint_eq(most.clients, 224);
 	ck_assert_uint_eq(most.bytes, 2 << 20);
-	options_fini(&o);
 }
 END_TEST
 
