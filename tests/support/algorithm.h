@@ -54,11 +54,6 @@ static const size_t sizes[]
 
 extern const struct fk_module fk_module;
 
-static inline void start(size_t mode)
-{
-	rig_start(&rig, modes[mode].workers, &fk_module, modes[mode].forced);
-}
-
 static uint64_t random_state __attribute__((unused)) = 88172645463325252u;
 
 static inline uint64_t random_next(void)

@@ -25,9 +25,8 @@ static inline void counted_fail_here(void)
 }
 
 /* refill: what the task works on, once a pool; NULL for nothing to do. */
-static inline void counted_fail_start(size_t mode, void (*refill)(void))
+static inline void counted_fail_begin(void (*refill)(void))
 {
-	start(mode);
 	ask.n = 4999;
 	ask.grain = 16;
 	if (refill)
@@ -38,8 +37,8 @@ static inline void counted_fail_start(size_t mode, void (*refill)(void))
 static inline void counted_fail_in_the_middle(const char *task, void (*refill)(void),
 					      void (*works)(void))
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		counted_fail_start(m, refill);
+	for_each_mode (m, &fk_module) {
+		counted_fail_begin(refill);
 		for (int i = 0; i < COUNTED_FAIL_ROUNDS; i++) {
 			atomic_store(&counted_fail_left, 20 * i);
 			fails(task, -EDOM);
@@ -48,15 +47,14 @@ static inline void counted_fail_in_the_middle(const char *task, void (*refill)(v
 		if (modes[m].forced)
 			ck_assert_uint_gt(rig_counter(&rig, unwound), COUNTED_FAIL_ROUNDS / 2);
 		works();
-		rig_stop(&rig);
 	}
 }
 
 /* The same if it fails as it takes the memory. */
 static inline void counted_fail_as_it_is_taken(const char *task, void (*refill)(void))
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		counted_fail_start(m, refill);
+	for_each_mode (m, &fk_module) {
+		counted_fail_begin(refill);
 		atomic_store(&counted_fail_left, -1);
 		atomic_store(&counted_code, -EDOM);
 		fails(task, -EDOM);
@@ -64,6 +62,5 @@ static inline void counted_fail_as_it_is_taken(const char *task, void (*refill)(
 		atomic_store(&counted_code, 0);
 		rig_call(&rig, task, 0);
 		ck_assert_int_eq(counted_blocks, 0);
-		rig_stop(&rig);
 	}
 }

@@ -24,3 +24,12 @@ static const struct {
 };
 
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
+
+static inline void start_mode(size_t mode, const struct fk_module *module)
+{
+	rig_start(&rig, modes[mode].workers, module, modes[mode].forced);
+}
+
+/* A loop with a new pool in each mode; it must not be left early. */
+#define for_each_mode(m, module)                                                                   \
+	for (size_t m = 0; m < N_MODES && (start_mode(m, module), true); rig_stop(&rig), m++)

@@ -36,11 +36,6 @@ static inline void refused(const char *task, const void *args, uint32_t size, in
 
 extern const struct fk_module fk_module;
 
-static inline void start_mode(size_t mode)
-{
-	rig_start(&rig, modes[mode].workers, &fk_module, modes[mode].forced);
-}
-
 static inline void nothing_is_left(void)
 {
 	ck_assert_int_eq(atomic_load(&counted_blocks), 0);

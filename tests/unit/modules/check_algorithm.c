@@ -74,10 +74,9 @@ START_TEST(invoke_runs_every_task_and_waits_for_all)
 		right = follow(right, &numbers[i]);
 		multiples = add_multiple(multiples, &numbers[i], 3);
 	}
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, &fk_module) {
 		static const int64_t expected[8] = { 9, 4, 2, 3, 4 };
 
-		start(m);
 		memset(told, 0, sizeof(told));
 		ck_assert_int_eq(rig_call(&rig, "algorithm:invoking", 9),
 				 2 + 4 + 4 + 6 + 8 + 10 + 12);
@@ -89,7 +88,6 @@ START_TEST(invoke_runs_every_task_and_waits_for_all)
 			/* All but the last of each were forked: 0, 1, 2 and 7, and the
 			 * folds' own. */
 			ck_assert_uint_eq(rig_counter(&rig, steals), 0 + 1 + 2 + 7 + 15 + 15);
-		rig_stop(&rig);
 	}
 }
 END_TEST

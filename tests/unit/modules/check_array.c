@@ -36,11 +36,10 @@ START_TEST(sums_of_real_numbers_and_products_are_right_in_every_mode)
 {
 	struct job_ref arrays[] = { { FIRST, N * 8 }, { SECOND, N * 8 } };
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, &fk_module) {
 		double *a, *b, right = 0, got;
 		int wrong = 0;
 
-		start_mode(m);
 		a = (double *)(rig.heap + FIRST);
 		b = (double *)(rig.heap + SECOND);
 		for (int i = 0; i < N; i++) {
@@ -60,7 +59,6 @@ START_TEST(sums_of_real_numbers_and_products_are_right_in_every_mode)
 		}
 		ck_assert_int_eq(wrong, 0);
 		ck_assert(got == right);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -70,7 +68,7 @@ START_TEST(sums_and_extremes_of_any_length_are_right)
 {
 	static const uint64_t lengths[] = { 0, 1, 15, 16, 17, 2047, 2048, 2049, 4100, N };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
 		struct job_ref arrays[] = { { FIRST, lengths[i] * 8 }, { SECOND, lengths[i] * 8 } };
 		double *a = (double *)(rig.heap + FIRST), *b = (double *)(rig.heap + SECOND);
@@ -120,10 +118,9 @@ START_TEST(integers_are_counted_once_in_every_mode)
 		{ 5, 6, 1 },	   { INT64_MIN, INT64_MAX, 7 }, { -1, INT64_MAX, 1000 },
 	};
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, &fk_module) {
 		int64_t *data, *counts, outside;
 
-		start_mode(m);
 		data = (int64_t *)(rig.heap + FIRST);
 		counts = (int64_t *)(rig.heap + SECOND);
 		for (int i = 0; i < N; i++)
@@ -153,7 +150,6 @@ START_TEST(integers_are_counted_once_in_every_mode)
 				ck_assert_int_eq(counts[i], right[i]);
 		}
 		nothing_is_left();
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -167,7 +163,7 @@ START_TEST(arrays_that_are_none_fail_the_job)
 	};
 	struct job_ref arrays[] = { { FIRST, 80 }, { SECOND, 88 } };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++)
 		refused("array:histogram_i64", &odd[i], sizeof(odd[i]), -EINVAL);
 	refused("array:dot_f64", arrays, sizeof(arrays), -EINVAL);

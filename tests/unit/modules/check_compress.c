@@ -103,8 +103,7 @@ START_TEST(compressed_data_round_trips_in_every_mode)
 {
 	static const uint32_t sizes[] = { 0, 1, 2, 1000, 0xff00, 0xff01, 261120, 261121 };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
 			for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 				there_and_back(f, WORDS, sizes[i], 1);
@@ -112,14 +111,13 @@ START_TEST(compressed_data_round_trips_in_every_mode)
 			}
 			there_and_back(f, WORDS, MOST, 0);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
 
 START_TEST(every_level_can_be_unpacked)
 {
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (int64_t level = 0; level <= 19; level++) {
 		there_and_back(0, WORDS, 20000, level);
 		there_and_back(1, WORDS, 20000, min(level, INT64_C(12)));
@@ -130,7 +128,7 @@ END_TEST
 
 START_TEST(output_that_is_a_byte_too_small_is_an_error)
 {
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		struct packing_args args = { { DATA, 300000 }, 0, { PACKED, ROOM } };
 		struct unpacking_args back = { { PACKED, 0 }, { DATA, 300000 } };
@@ -164,7 +162,7 @@ START_TEST(levels_and_sizes_that_there_are_not_are_an_error)
 	};
 	static const int64_t sizes[] = { -1, INT64_MIN, INT64_MAX };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct packing_args args = { { DATA, 8 }, cases[i].level, { PACKED, ROOM } };
 
@@ -202,7 +200,7 @@ static void is_no_lie(uint32_t f, uint64_t size, const char *what, uint64_t wher
 
 START_TEST(damaged_data_is_an_error_and_never_other_data)
 {
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		uint64_t size, x = 88172645463325252u;
 
@@ -234,7 +232,7 @@ START_TEST(unknown_format_is_an_error)
 					      "\x28\xb5\x2f\xfd",
 					      "\x50\x2a\x4d\x18\xff\xff\xff\xff" };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++)
 		for (uint32_t i = 0; i < ARRAY_SIZE(others); i++) {
 			struct unpacking_args args = { { PACKED, strlen(others[i]) },
@@ -256,7 +254,7 @@ START_TEST(a_header_that_promises_much_costs_nothing)
 					2,    0,    0x40, 'a',	2,    0, 0x40, 'a' };
 	struct unpacking_args args = { { PACKED, 0 }, { DATA, 1000 } };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	memcpy(rig.heap + PACKED, bomb, sizeof(bomb));
 	for (args.data.size = 1; args.data.size <= sizeof(bomb); args.data.size++) {
 		rig_submit(&rig, 0, "compress:unzstd", &args, sizeof(args));
@@ -294,7 +292,7 @@ START_TEST(data_that_changes_as_it_is_unpacked_leads_nowhere_else)
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		pthread_t thread;
 
-		start_mode(1);
+		start_mode(1, &fk_module);
 		make(WORDS, 90000);
 		packed_size = pack_it(f, 90000, 1);
 		atomic_store(&flipping, true);
@@ -314,7 +312,7 @@ static uint8_t kept[ROOM];
 
 static void keep_packed(uint32_t f)
 {
-	start_mode(1);
+	start_mode(1, &fk_module);
 	make(WORDS, MOST);
 	packed_size = pack_it(f, MOST, 1);
 	memcpy(kept, rig.heap + PACKED, packed_size);

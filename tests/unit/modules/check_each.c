@@ -51,16 +51,13 @@ JOB_VOID(job_range_fail, range_fail, ask.from, ask.to, ask.grain, ask.fails_at)
 
 START_TEST(for_each_meets_each_element_once)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			memset(numbers, 0, sizeof(numbers));
 			run(job_each);
 			for (size_t i = 0; i < MAX + GUARD; i++)
 				must(numbers[i] == (i < ask.n ? 3 : 0));
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -69,11 +66,9 @@ START_TEST(for_range_meets_each_number_once)
 {
 	static const int64_t froms[] = { 0, -500, INT64_MIN, INT64_MAX - 4999 };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		for (size_t f = 0; f < sizeof(froms) / sizeof(froms[0]); f++)
-			for_each_size_and_grain()
-			{
+			for_each_size_and_grain () {
 				ask.from = froms[f];
 				ask.to = ask.from + (int64_t)ask.n;
 				memset(numbers, 0, sizeof(numbers));
@@ -88,7 +83,6 @@ START_TEST(for_range_meets_each_number_once)
 		run(job_range);
 		for (size_t i = 0; i < MAX; i++)
 			must(numbers[i] == 0);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -132,8 +126,7 @@ static size_t leaf_end(size_t first, size_t n, size_t i)
 
 START_TEST(a_function_that_fails_fails_the_job)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		ask.n = 4999;
 		for (size_t g = 0; g < N_GRAINS; g++) {
 			ask.grain = grains[g];
@@ -157,7 +150,6 @@ START_TEST(a_function_that_fails_fails_the_job)
 		ask.fails_at = 5000;
 		run(job_each_fail);
 		run(job_range_fail);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -185,10 +177,8 @@ START_TEST(map_is_the_plain_loop)
 {
 	for (size_t i = 0; i < MAX; i++)
 		small[i] = (int32_t)random_next();
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			memset(numbers, 0, sizeof(numbers));
 			run(job_squares);
 			for (size_t i = 0; i < MAX; i++)
@@ -198,7 +188,6 @@ START_TEST(map_is_the_plain_loop)
 				must(numbers[i] ==
 				     (i < ask.n ? (int64_t)small[i] * small[i] + 5 : 0));
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST

@@ -40,10 +40,8 @@ JOB(job_fold_double, double, real, fold_double, numbers, ask.n, ask.grain, 0.1)
 START_TEST(fold_combines_in_the_order_of_the_array)
 {
 	fill_random(numbers);
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			struct affine right = { 1, 0 };
 
 			for (size_t i = 0; i < ask.n; i++)
@@ -59,7 +57,6 @@ START_TEST(fold_combines_in_the_order_of_the_array)
 			ck_assert_uint_eq(affine.a, right.a);
 			ck_assert_uint_eq(affine.b, right.b);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -88,14 +85,12 @@ START_TEST(a_floating_point_fold_depends_on_n_and_grain_alone)
 	/* Else any order would do. */
 	ck_assert(right[0] != right[1] && right[1] != right[2] && right[2] != right[3]);
 	ask.n = MAX;
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		for (size_t g = 0; g < N_GRAINS; g++) {
 			ask.grain = grains[g];
 			run(job_fold_double);
 			ck_assert(memcmp(&real, &right[g], sizeof(real)) == 0);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST

@@ -46,8 +46,7 @@ static const struct {
 
 START_TEST(hashes_are_those_of_other_programs_in_every_mode)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		make();
 		for (uint32_t i = 0; i < ARRAY_SIZE(vectors); i++) {
 			struct job_ref args[] = { { DATA, vectors[i].size }, { HEX, 64 } };
@@ -66,7 +65,6 @@ START_TEST(hashes_are_those_of_other_programs_in_every_mode)
 			ck_assert_int_eq(rig.heap[HEX - 1], 'x');
 			nothing_is_left();
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -76,7 +74,7 @@ START_TEST(each_byte_and_the_size_make_a_difference)
 	struct job_ref data = { DATA, 600000 };
 	uint64_t before[2], after[2];
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	memset(rig.heap + DATA, 0, data.size);
 	run("hash:xxh3", &data, sizeof(data));
 	result(before, sizeof(before));
@@ -99,7 +97,7 @@ START_TEST(a_digest_has_64_letters)
 {
 	struct job_ref args[] = { { DATA, 100 }, { HEX, 63 } };
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	refused("hash:sha256", args, sizeof(args), -EINVAL);
 	rig_stop(&rig);
 }

@@ -144,8 +144,7 @@ START_TEST(pictures_of_another_size_are_right_in_every_mode)
 	static const char *const names[] = { "box", "bilinear", "lanczos" };
 	static const int64_t channels[] = { 1, 3, 4 };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		fill();
 		for (uint32_t i = 0; i < ARRAY_SIZE(cases); i++)
 			for (uint32_t f = 0; f < ARRAY_SIZE(names); f++) {
@@ -156,7 +155,6 @@ START_TEST(pictures_of_another_size_are_right_in_every_mode)
 
 				compare(&args, names[f]);
 			}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -168,7 +166,7 @@ START_TEST(small_pictures_are_what_one_expects)
 	static const uint8_t colours[] = { 200, 0, 0, 255, 0, 100, 0, 0 };
 	struct resize_args args;
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	args = args_of(4, 2, 1, 2, 1, "box");
 	memcpy(rig.heap + IN, gray, sizeof(gray));
 	run("image:resize", &args, sizeof(args));
@@ -186,7 +184,7 @@ START_TEST(pictures_that_there_are_not_are_an_error)
 {
 	struct resize_args good, bad;
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	good = args_of(40, 30, 3, 20, 15, "box");
 #define REFUSED(member, value)                                                                     \
 	do {                                                                                       \
@@ -221,8 +219,7 @@ START_TEST(pixels_are_converted_in_every_mode)
 	static const int64_t formats[] = { 1, 3, 4 };
 	enum { N = 30000 };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		fill();
 		for (uint32_t k = 0; k < 9; k++) {
 			int64_t from = formats[k / 3], to = formats[k % 3], pixels;
@@ -253,7 +250,6 @@ START_TEST(pixels_are_converted_in_every_mode)
 			args.to = 2;
 			refused("image:convert", &args, sizeof(args), -EINVAL);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST

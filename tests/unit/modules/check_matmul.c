@@ -77,11 +77,9 @@ START_TEST(products_of_every_shape_are_right_in_every_mode)
 		{ 0, 5, 5 },	{ 5, 5, 0 },	{ 5, 0, 5 },	  { 0, 0, 0 },
 	};
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		for (uint32_t i = 0; i < ARRAY_SIZE(shapes); i++)
 			compare(shapes[i][0], shapes[i][1], shapes[i][2]);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -96,7 +94,7 @@ START_TEST(sizes_that_do_not_fit_are_an_error)
 	};
 	struct matmul_args args;
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t i = 0; i < ARRAY_SIZE(shapes); i++) {
 		args = args_of(3, 4, 5);
 		args.rows = shapes[i][0];

@@ -18,7 +18,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
 
-static void start(const char *name, size_t mode)
+static const struct fk_module *load(const char *name)
 {
 	const char *build = getenv("top_builddir");
 	const struct fk_module *module;
@@ -28,30 +28,26 @@ static void start(const char *name, size_t mode)
 	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/%s.so", build ? build : ".", name);
 	ck_assert_msg(module_open(path, &module, &st, error, sizeof(error)) == 0, "%s: %s", path,
 		      error);
-	rig_start(&rig, modes[mode].workers, module, modes[mode].forced);
+	return module;
 }
 
 START_TEST(fib_is_right_in_every_mode)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start("fib", m);
+	for_each_mode (m, load("fib")) {
 		ck_assert_int_eq(rig_call(&rig, "fib:fib", 21), 10946);
 		if (modes[m].forced)
 			/* Each inner node forks once, and all were stolen. */
 			ck_assert_uint_eq(rig_counter(&rig, steals), 17710);
-		rig_stop(&rig);
 	}
 }
 END_TEST
 
 START_TEST(nqueens_is_right_in_every_mode)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start("nqueens", m);
+	for_each_mode (m, load("nqueens")) {
 		ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 8), 92);
 		ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 1), 1);
 		ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 3), 0);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -62,43 +58,39 @@ START_TEST(integrate_is_right_in_every_mode)
 		double n, eps;
 	} args = { 10, 1e-6 };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		double result;
+	for_each_mode (m, load("integrate")) {
+		double area;
 
-		start("integrate", m);
 		run("integrate:integrate", &args, sizeof(args));
-		memcpy(&result, rig.jobs[0].result, sizeof(result));
+		result(&area, sizeof(area));
 		/* x^4/4 + x^2/2 at 10. */
-		ck_assert_double_eq_tol(result, 2550, 1e-2);
-		rig_stop(&rig);
+		ck_assert_double_eq_tol(area, 2550, 1e-2);
 	}
 }
 END_TEST
 
-static void count_tree(const char *tree, int64_t nodes, size_t mode)
+static void count_tree(const char *tree, int64_t nodes)
 {
 	struct job_ref ref = { 64, strlen(tree) };
-	int64_t result[3];
+	int64_t found[3];
 
-	start("uts", mode);
 	memcpy(rig.heap + 64, tree, strlen(tree));
 	run("uts:uts", &ref, sizeof(ref));
-	memcpy(result, rig.jobs[0].result, sizeof(result));
-	ck_assert_int_eq(result[0], nodes);
-	rig_stop(&rig);
+	result(found, sizeof(found));
+	ck_assert_int_eq(found[0], nodes);
 }
 
 START_TEST(uts_counts_t1_in_every_mode)
 {
-	for (size_t m = 0; m < N_MODES; m++)
-		count_tree("T1", 4130071, m);
+	for_each_mode (m, load("uts"))
+		count_tree("T1", 4130071);
 }
 END_TEST
 
 START_TEST(uts_counts_t3_in_every_mode)
 {
-	for (size_t m = 0; m < N_MODES; m++)
-		count_tree("T3", 4112897, m);
+	for_each_mode (m, load("uts"))
+		count_tree("T3", 4112897);
 }
 END_TEST
 
@@ -106,11 +98,9 @@ START_TEST(unknown_tree_fails_the_job)
 {
 	struct job_ref ref = { 64, 2 };
 
-	start("uts", 0);
+	start_mode(0, load("uts"));
 	memcpy(rig.heap + 64, "T9", 2);
-	rig_submit(&rig, 0, "uts:uts", &ref, sizeof(ref));
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -2);
+	refused("uts:uts", &ref, sizeof(ref), -ENOENT);
 	rig_stop(&rig);
 }
 END_TEST
@@ -120,11 +110,10 @@ START_TEST(sort_is_right_in_every_mode)
 	enum { N = 100000 };
 	struct job_ref ref = { 0, N * sizeof(int64_t) };
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, load("sort")) {
 		int64_t *data;
 		uint64_t x = 88172645463325252u, sum = 0, after = 0;
 
-		start("sort", m);
 		data = (int64_t *)rig.heap;
 		for (int i = 0; i < N; i++) {
 			data[i] = (int64_t)xorshift64(&x);
@@ -137,7 +126,6 @@ START_TEST(sort_is_right_in_every_mode)
 				ck_assert_int_le(data[i - 1], data[i]);
 		}
 		ck_assert_uint_eq(sum, after);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -147,11 +135,10 @@ START_TEST(sort_puts_what_is_not_a_number_last)
 	enum { N = 50000, NANS = 500 };
 	struct job_ref ref = { 0, N * sizeof(double) };
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, load("sort")) {
 		double *data;
 		int wrong = 0;
 
-		start("sort", m);
 		data = (double *)rig.heap;
 		for (int i = 0; i < N; i++)
 			data[i] = i % (N / NANS) ? i * INT64_C(7919) % N - 0.5 * N : (double)NAN;
@@ -161,7 +148,6 @@ START_TEST(sort_puts_what_is_not_a_number_last)
 		for (int i = 1; i < N; i++)
 			wrong += i < N - NANS ? !(data[i - 1] <= data[i]) : !isnan(data[i]);
 		ck_assert_int_eq(wrong, 0);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -187,7 +173,7 @@ START_TEST(sort_of_a_buffer_that_changes_stays_within_it)
 	int64_t *data;
 	int wrong = 0;
 
-	start("sort", 1);
+	start_mode(1, load("sort"));
 	memset(rig.heap, 0xee, 2 * GUARD + N * sizeof(int64_t));
 	data = (int64_t *)(rig.heap + GUARD);
 	atomic_store(&scribbling, true);
@@ -226,12 +212,11 @@ START_TEST(tasks_on_integers_are_right_in_every_mode)
 		min = numbers[i] < min ? numbers[i] : min;
 		max = numbers[i] > max ? numbers[i] : max;
 	}
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, load("array")) {
 		int64_t *data;
 		uint64_t prefix = 0;
 		int wrong = 0;
 
-		start("array", m);
 		data = (int64_t *)(rig.heap + array_ref.offset);
 		memcpy(data, numbers, sizeof(numbers));
 		run("array:sum_i64", &array_ref, sizeof(array_ref));
@@ -249,7 +234,6 @@ START_TEST(tasks_on_integers_are_right_in_every_mode)
 			wrong += (uint64_t)data[i] != prefix;
 		}
 		ck_assert_int_eq(wrong, 0);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -268,11 +252,10 @@ START_TEST(tasks_on_real_numbers_are_right_and_the_same_in_every_mode)
 	double first_sum = 0, sum, squares = 0;
 	struct stats first = { 0 }, stats;
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, load("array")) {
 		double *data;
 		int wrong = 0;
 
-		start("array", m);
 		data = (double *)(rig.heap + array_ref.offset);
 		/* 0.1, 1.1, ..., far from 0, in another order. */
 		for (int i = 0; i < ARRAY_N; i++)
@@ -291,7 +274,6 @@ START_TEST(tasks_on_real_numbers_are_right_and_the_same_in_every_mode)
 		for (int i = 0; i < ARRAY_N; i++)
 			wrong += data[i] != -2.0 * (1e6 + 0.1 + i * INT64_C(7919) % ARRAY_N);
 		ck_assert_int_eq(wrong, 0);
-		rig_stop(&rig);
 	}
 	ck_assert_double_eq_tol(first_sum, ARRAY_N * (1e6 + 0.1 + (ARRAY_N - 1) / 2.0), 0.1);
 	ck_assert_int_eq(first.n, ARRAY_N);
@@ -313,11 +295,10 @@ START_TEST(histogram_counts_each_number_once_in_every_mode)
 		struct job_ref counts;
 	} args = { array_ref, -1.0, 4.0, { 8 + ARRAY_N * 8, BINS * 8 } };
 
-	for (size_t m = 0; m < N_MODES; m++) {
+	for_each_mode (m, load("array")) {
 		int64_t right[BINS] = { 0 }, *counts, outside, left_out = 0;
 		double *data;
 
-		start("array", m);
 		data = (double *)(rig.heap + array_ref.offset);
 		counts = (int64_t *)(rig.heap + args.counts.offset);
 		memset(counts, 0xee, (BINS + 1) * 8);
@@ -336,7 +317,6 @@ START_TEST(histogram_counts_each_number_once_in_every_mode)
 		ck_assert_int_eq(outside, left_out);
 		ck_assert(memcmp(counts, right, sizeof(right)) == 0);
 		ck_assert_int_eq(counts[BINS], (int64_t)0xeeeeeeeeeeeeeeee);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -352,7 +332,7 @@ START_TEST(histograms_of_odd_shapes_stay_in_bounds)
 	int64_t *counts, outside, sum = 0;
 	double *data;
 
-	start("array", 1);
+	start_mode(1, load("array"));
 	data = (double *)(rig.heap + 8);
 	counts = (int64_t *)(rig.heap + 64);
 	data[0] = 0.0;
@@ -402,15 +382,13 @@ START_TEST(arrays_that_are_none_fail_the_job)
 		{ "array:histogram_f64", { 8, 8 }, 0, 1, { 16, 12 }, -EINVAL },
 	};
 
-	start("array", 1);
+	start_mode(1, load("array"));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t size = !strcmp(cases[i].task, "array:histogram_f64") ? 48
 			      : !strcmp(cases[i].task, "array:scale_f64")     ? 24
 									      : 16;
 
-		rig_submit(&rig, 0, cases[i].task, &cases[i].data, size);
-		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), cases[i].code);
+		refused(cases[i].task, &cases[i].data, size, cases[i].code);
 	}
 	rig_stop(&rig);
 }
@@ -430,17 +408,17 @@ START_TEST(numbers_that_make_no_sense_fail_the_job)
 		{ -(double)INFINITY, 1e-3 },
 	};
 
-	start("nqueens", 1);
+	start_mode(1, load("nqueens"));
 	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
 		refused("nqueens:nqueens", &boards[i], sizeof(boards[i]), -ERANGE);
 	ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 0), 1);
 	rig_stop(&rig);
-	start("integrate", 1);
+	start_mode(1, load("integrate"));
 	for (size_t i = 0; i < sizeof(strips) / sizeof(strips[0]); i++)
 		refused("integrate:integrate", &strips[i], sizeof(strips[i]), -EINVAL);
 	rig_stop(&rig);
 	/* Documented: below 2 the number itself. */
-	start("fib", 1);
+	start_mode(1, load("fib"));
 	ck_assert_int_eq(rig_call(&rig, "fib:fib", -1), -1);
 	ck_assert_int_eq(rig_call(&rig, "fib:fib", INT64_MIN), INT64_MIN);
 	rig_stop(&rig);
@@ -457,11 +435,9 @@ START_TEST(an_integral_that_is_out_of_range_ends)
 		{ -10, 1e-3 },
 	};
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start("integrate", m);
+	for_each_mode (m, load("integrate")) {
 		for (size_t i = 0; i < sizeof(strips) / sizeof(strips[0]); i++)
 			run("integrate:integrate", &strips[i], sizeof(strips[i]));
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -470,7 +446,7 @@ START_TEST(a_name_of_any_length_is_no_tree)
 {
 	static const uint64_t sizes[] = { 0, 1, 2, 3, 1000, 100000 };
 
-	start("uts", 1);
+	start_mode(1, load("uts"));
 	memset(rig.heap, 'T', 100000);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct job_ref ref = { 0, sizes[i] };
@@ -486,7 +462,7 @@ START_TEST(malformed_array_is_not_sorted)
 {
 	static const struct job_ref refs[] = { { 0, 7 }, { 8, 1 }, { 8, 4097 } };
 
-	start("sort", 1);
+	start_mode(1, load("sort"));
 	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++) {
 		refused("sort:i64", &refs[i], sizeof(refs[i]), -EINVAL);
 		refused("sort:f64", &refs[i], sizeof(refs[i]), -EINVAL);
@@ -503,12 +479,9 @@ START_TEST(reference_outside_the_heap_fails_the_job)
 		{ 4, 8 },	   { 1 << 20, 8 },
 	};
 
-	start("sort", 1);
-	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++) {
-		rig_submit(&rig, 0, "sort:i64", &refs[i], sizeof(refs[i]));
-		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -14);
-	}
+	start_mode(1, load("sort"));
+	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++)
+		refused("sort:i64", &refs[i], sizeof(refs[i]), -EFAULT);
 	rig_stop(&rig);
 }
 END_TEST

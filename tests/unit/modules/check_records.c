@@ -139,15 +139,13 @@ START_TEST(records_are_sorted_by_every_key_in_every_mode)
 	static const char *const types[] = { "i8",  "u8",  "i16", "u16", "i32", "u32", "i64", "u64",
 					     "f32", "f64", "b1",  "b3",	 "b8",	"b9",  "b20" };
 
-	for (size_t m = 0; m < N_MODES; m++) {
-		start_mode(m);
+	for_each_mode (m, &fk_module) {
 		for (uint32_t i = 0; i < ARRAY_SIZE(types); i++) {
 			sorts(0, 24, types[i]);
 			sorts(1, 24, types[i]);
 			sorts(5000, 23, types[i]);
 			sorts(20000, 32, types[i]);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -172,7 +170,7 @@ START_TEST(keys_that_there_are_not_are_an_error)
 		{ 64, 8, INT64_MAX, "i8" }, { 64, 8, INT64_MIN, "i8" },
 	};
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	for (uint32_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct sort_args args = { { DATA, cases[i].bytes },
 					  cases[i].size,
@@ -203,7 +201,7 @@ START_TEST(records_that_change_as_they_are_sorted_stay_within_their_buffer)
 	struct sort_args args;
 	pthread_t thread;
 
-	start_mode(1);
+	start_mode(1, &fk_module);
 	args = args_of(20000, 20, 4, "b12");
 	memset(rig.heap + DATA + 400000, 0x55, 4096);
 	atomic_store(&writing, true);

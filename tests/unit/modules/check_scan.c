@@ -73,10 +73,8 @@ static void expect_prefixes(bool exclusive)
 START_TEST(scan_is_the_plain_loop)
 {
 	fill_random(numbers);
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			memset(prefixes, 0, sizeof(prefixes));
 			run(job_scan);
 			expect_prefixes(false);
@@ -84,7 +82,6 @@ START_TEST(scan_is_the_plain_loop)
 			run(job_scan_exclusive);
 			expect_prefixes(true);
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -92,10 +89,8 @@ END_TEST
 START_TEST(scan_in_place_is_the_plain_loop)
 {
 	fill_random(numbers);
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			for (int exclusive = 0; exclusive < 2; exclusive++) {
 				int64_t sum = 0;
 
@@ -115,7 +110,6 @@ START_TEST(scan_in_place_is_the_plain_loop)
 					must(others[i] == numbers[i]);
 			}
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -136,10 +130,8 @@ JOB(job_scan_converted_exclusive, double, real, scan_converted_exclusive, (const
 START_TEST(scan_in_place_into_another_type_of_the_same_size_is_the_plain_loop)
 {
 	mixed = malloc(MAX * sizeof(double));
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			for (int exclusive = 0; exclusive < 2; exclusive++) {
 				double sum = 0, out;
 
@@ -159,7 +151,6 @@ START_TEST(scan_in_place_into_another_type_of_the_same_size_is_the_plain_loop)
 				ck_assert(real == sum);
 			}
 		}
-		rig_stop(&rig);
 	}
 	free(mixed);
 }
@@ -172,8 +163,7 @@ START_TEST(a_floating_point_scan_depends_on_n_and_grain_alone)
 	for (size_t i = 0; i < MAX; i++)
 		reals[i] = 1.0 / ((double)i - 9999.5);
 	ask.n = MAX;
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		for (size_t g = 0; g < N_GRAINS; g++) {
 			ask.grain = grains[g];
 			run(job_scan_real);
@@ -181,7 +171,6 @@ START_TEST(a_floating_point_scan_depends_on_n_and_grain_alone)
 				memcpy(right[g], running, sizeof(running));
 			ck_assert(memcmp(right[g], running, sizeof(running)) == 0);
 		}
-		rig_stop(&rig);
 	}
 	/* Else any order would do. */
 	ck_assert(memcmp(right[1], right[2], sizeof(running)) != 0);
@@ -215,7 +204,7 @@ JOB(job_scan_huge, int64_t, total, scan_sum, others, others, SIZE_MAX / 2, 1, 3)
 
 START_TEST(without_temporary_memory_a_scan_fails)
 {
-	start(0);
+	start_mode(0, &fk_module);
 	fails("algorithm:job_scan_huge", -ENOMEM);
 	rig_stop(&rig);
 }

@@ -109,25 +109,21 @@ static void expect_sorted(void)
 
 START_TEST(sort_sorts_and_is_stable)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		for (int kind = 0; kind < KEYS_END; kind++)
-			for_each_size_and_grain()
-			{
+			for_each_size_and_grain () {
 				fill_records(kind);
 				ask.with_buffer = (ask.n + (size_t)kind) % 2;
 				run(job_sort);
 				expect_sorted();
 			}
-		rig_stop(&rig);
 	}
 }
 END_TEST
 
 START_TEST(sort_of_a_large_array_is_stable)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
+	for_each_mode (m, &fk_module) {
 		ask.n = MAX;
 		ask.grain = 0;
 		for (int kind = 0; kind < KEYS_END; kind++) {
@@ -136,17 +132,14 @@ START_TEST(sort_of_a_large_array_is_stable)
 			run(job_sort);
 			expect_sorted();
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
 
 START_TEST(sort_by_what_is_no_order_stays_within_its_arrays)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		for_each_size_and_grain()
-		{
+	for_each_mode (m, &fk_module) {
+		for_each_size_and_grain () {
 			fill_records(KEYS_RANDOM);
 			ask.with_buffer = true;
 			run(job_no_order);
@@ -157,7 +150,6 @@ START_TEST(sort_by_what_is_no_order_stays_within_its_arrays)
 				must(records[i].check == before[records[i].seq].check);
 			}
 		}
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -181,7 +173,7 @@ JOB_VOID(job_sort_huge, sort_records, records, NULL, SIZE_MAX / 8, ask.grain)
 
 START_TEST(without_temporary_memory_a_sort_fails)
 {
-	start(0);
+	start_mode(0, &fk_module);
 	fails("algorithm:job_sort_huge", -ENOMEM);
 	ask.n = 100;
 	sort_works();
