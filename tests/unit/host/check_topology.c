@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* topology: places and counts on machines that are not here, and binding on the one that is. */
+#define CHECK_SETUP    NULL
+#define CHECK_TEARDOWN end
+
 #include "daemon/host/topology.h"
 
 #include <errno.h>
@@ -15,13 +18,21 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/machines.h"
 
-static char error[1024]; /* the name of a file of the tree may be long */
+static char error[1024];   /* the name of a file of the tree may be long */
+static struct topology *t; /* that was made last */
 
-static struct topology *make(const char *synthetic, uint32_t workers, const char *cpus)
+static void end(void)
+{
+	topology_free(t);
+	t = NULL;
+}
+
+static void make(const char *synthetic, uint32_t workers, const char *cpus)
 {
 	hwloc_bitmap_t set = NULL;
-	struct topology *t = NULL;
 	int r;
+
+	end();
 
 	if (cpus) {
 		set = hwloc_bitmap_alloc();
@@ -30,70 +41,62 @@ static struct topology *make(const char *synthetic, uint32_t workers, const char
 	r = topology_new(synthetic, workers, set, error, sizeof(error), &t);
 	hwloc_bitmap_free(set);
 	ck_assert_msg(r == 0, "%s", error);
-	return t;
 }
 
 static int refused(const char *synthetic, uint32_t workers, const char *cpus)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
-	struct topology *t = NULL;
+	struct topology *none = NULL;
 	int r;
 
 	ck_assert_int_eq(hwloc_bitmap_list_sscanf(set, cpus), 0);
-	r = topology_new(synthetic, workers, *cpus ? set : NULL, error, sizeof(error), &t);
+	r = topology_new(synthetic, workers, *cpus ? set : NULL, error, sizeof(error), &none);
 	hwloc_bitmap_free(set);
-	ck_assert_ptr_null(t);
+	ck_assert_ptr_null(none);
 	return r;
 }
 
 START_TEST(one_worker_for_each_core_on_its_first_cpu)
 {
-	struct topology *t = make("numa:2 core:4 pu:2", 0, NULL);
-
+	make("numa:2 core:4 pu:2", 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 8);
 	for (uint32_t i = 0; i < 8; i++) {
 		ck_assert_uint_eq(topology_place(t, i)->cpu, 2 * i);
 		ck_assert_uint_eq(topology_place(t, i)->core, i);
 		ck_assert_uint_eq(topology_place(t, i)->node, i / 4);
 	}
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(more_workers_than_cores_take_second_cpus_then_wrap)
 {
-	struct topology *t = make("numa:1 core:2 pu:2", 6, NULL);
 	const uint32_t cpus[] = { 0, 2, 1, 3, 0, 2 };
 
+	make("numa:1 core:2 pu:2", 6, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 6);
 	for (uint32_t i = 0; i < 6; i++)
 		ck_assert_uint_eq(topology_place(t, i)->cpu, cpus[i]);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(fewer_workers_take_the_first_cores)
 {
-	struct topology *t = make("numa:2 core:28 pu:1", 3, NULL);
-
+	make("numa:2 core:28 pu:1", 3, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 3);
 	ck_assert_uint_eq(topology_place(t, 2)->cpu, 2);
 	ck_assert_uint_eq(topology_place(t, 2)->node, 0);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(a_list_of_cpus_gives_one_worker_each_and_no_other_cpu)
 {
-	struct topology *t = make("numa:2 core:4 pu:2", 0, "3,8-9");
-
+	make("numa:2 core:4 pu:2", 0, "3,8-9");
 	ck_assert_uint_eq(topology_n_workers(t), 3);
 	ck_assert_uint_eq(topology_place(t, 0)->cpu, 3);
 	ck_assert_uint_eq(topology_place(t, 1)->cpu, 8);
 	ck_assert_uint_eq(topology_place(t, 2)->cpu, 9);
 	ck_assert_uint_eq(topology_place(t, 2)->node, 1);
 	ck_assert_uint_eq(topology_place(t, 3)->cpu, 3);
-	topology_free(t);
 }
 END_TEST
 
@@ -106,18 +109,15 @@ END_TEST
 
 START_TEST(too_many_workers_are_refused_and_more_on_machines_that_are_not_here)
 {
-	struct topology *t = NULL;
-
 	ck_assert_int_eq(topology_new(NULL, 257, NULL, error, sizeof(error), &t), -EINVAL);
 	ck_assert_ptr_null(t);
 	ck_assert_ptr_nonnull(strstr(error, "256"));
 	ck_assert_int_eq(refused("numa:1 core:2 pu:1", 65536, ""), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "65535"));
-	t = make("numa:8 core:128 pu:1", 0, NULL);
+	make("numa:8 core:128 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 1024);
 	ck_assert_uint_eq(topology_n_groups(t), 8);
 	ck_assert_uint_eq(topology_distance(t, 0, 1023), 2);
-	topology_free(t);
 }
 END_TEST
 
@@ -127,11 +127,11 @@ START_TEST(nonsense_for_a_machine_is_an_error)
 }
 END_TEST
 
-static void *bind_thread(void *context)
+static void *bind_thread(void *unused)
 {
-	const struct topology *t = context;
 	cpu_set_t set;
 
+	(void)unused;
 	for (uint32_t i = 0; i < topology_n_workers(t); i++) {
 		ck_assert_int_eq(topology_bind(t, i), 0);
 		ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
@@ -143,52 +143,49 @@ static void *bind_thread(void *context)
 
 START_TEST(a_thread_is_bound_alone)
 {
-	struct topology *t = make(NULL, 0, NULL);
 	cpu_set_t before, after;
 	pthread_t thread;
 
+	make(NULL, 0, NULL);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, bind_thread, t), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, bind_thread, NULL), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
 	ck_assert(CPU_EQUAL(&before, &after));
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(the_affinity_that_was_inherited_is_the_limit)
 {
-	struct topology *t = make(NULL, 0, NULL);
-	uint32_t cpu = topology_place(t, topology_n_workers(t) - 1)->cpu;
 	cpu_set_t set;
+	uint32_t cpu;
 
-	topology_free(t);
+	make(NULL, 0, NULL);
+	cpu = topology_place(t, topology_n_workers(t) - 1)->cpu;
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	ck_assert_int_eq(sched_setaffinity(0, sizeof(set), &set), 0);
-	t = make(NULL, 0, NULL);
+	make(NULL, 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 1);
 	ck_assert_uint_eq(topology_place(t, 0)->cpu, cpu);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(binding_on_a_synthetic_machine_changes_nothing)
 {
-	struct topology *t = make("numa:2 core:28 pu:1", 0, NULL);
 	cpu_set_t before, after;
 
+	make("numa:2 core:28 pu:1", 0, NULL);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
 	ck_assert_int_eq(topology_bind(t, 55), 0);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
 	ck_assert(CPU_EQUAL(&before, &after));
-	topology_free(t);
 }
 END_TEST
 
 /* Each worker is in one group, and groups, members and places agree; distances are symmetric, at
  * least 1, and shorter in any group than between any two. */
-static void check_whole(const struct topology *t)
+static void check_whole(void)
 {
 	uint32_t n = topology_n_workers(t), counted = 0, inside = 1, outside = UINT32_MAX;
 
@@ -224,16 +221,14 @@ static void check_whole(const struct topology *t)
 }
 
 /* The same of a machine that is just made. */
-static struct topology *whole(const char *machine, uint32_t workers, const char *cpus)
+static void whole(const char *machine, uint32_t workers, const char *cpus)
 {
-	struct topology *t = make(machine, workers, cpus);
-
-	check_whole(t);
-	return t;
+	make(machine, workers, cpus);
+	check_whole();
 }
 
 /* Rows of two workers and how far they are from each other. */
-static void check_distances(const struct topology *t, const uint32_t (*rows)[3], size_t n)
+static void check_distances(const uint32_t (*rows)[3], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(topology_distance(t, rows[i][0], rows[i][1]) == rows[i][2],
@@ -241,16 +236,16 @@ static void check_distances(const struct topology *t, const uint32_t (*rows)[3],
 			      topology_distance(t, rows[i][0], rows[i][1]), rows[i][2]);
 }
 
-#define DISTANCES(t, ...)                                                                          \
-	check_distances(t, (const uint32_t[][3]){ __VA_ARGS__ },                                   \
+#define DISTANCES(...)                                                                             \
+	check_distances((const uint32_t[][3]){ __VA_ARGS__ },                                      \
 			ARRAY_SIZE(((const uint32_t[][3]){ __VA_ARGS__ })))
 
 START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
 {
-	struct topology *t = whole("numa:2 core:56 pu:1", 0, NULL);
 	const uint32_t *members;
 	uint32_t n;
 
+	whole("numa:2 core:56 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	members = topology_members(t, 1, &n);
 	ck_assert_uint_eq(n, 56);
@@ -259,70 +254,59 @@ START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
 		for (uint32_t j = 0; j < 112; j++)
 			ck_assert(i == j ||
 				  topology_distance(t, i, j) == (i / 56 == j / 56 ? 1u : 2u));
-	topology_free(t);
-	t = whole("numa:8 core:16 pu:1", 0, NULL);
+	whole("numa:8 core:16 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 8);
-	DISTANCES(t, { 17, 16, 1 }, { 17, 127, 2 });
-	topology_free(t);
+	DISTANCES({ 17, 16, 1 }, { 17, 127, 2 });
 }
 END_TEST
 
 START_TEST(one_node_is_one_group_and_all_are_as_near)
 {
-	struct topology *t = whole("core:8 pu:1", 0, NULL);
-
+	whole("core:8 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
-	DISTANCES(t, { 0, 7, 1 });
-	topology_free(t);
+	DISTANCES({ 0, 7, 1 });
 }
 END_TEST
 
 START_TEST(siblings_of_a_core_are_nearest_and_only_a_used_sibling_makes_a_level)
 {
-	struct topology *t = whole("numa:2 core:4 pu:2", 16, NULL);
-
+	whole("numa:2 core:4 pu:2", 16, NULL);
 	/* Workers 0-7 are the cores' first CPUs, 8-15 their second. */
-	DISTANCES(t, { 0, 8, 1 }, { 0, 1, 2 }, { 0, 9, 2 }, { 0, 4, 3 });
-	topology_free(t);
-	t = whole("numa:2 core:4 pu:2", 0, NULL);
-	DISTANCES(t, { 0, 1, 1 }, { 0, 4, 2 });
-	topology_free(t);
+	DISTANCES({ 0, 8, 1 }, { 0, 1, 2 }, { 0, 9, 2 }, { 0, 4, 3 });
+	whole("numa:2 core:4 pu:2", 0, NULL);
+	DISTANCES({ 0, 1, 1 }, { 0, 4, 2 });
 }
 END_TEST
 
 START_TEST(levels_that_bring_nobody_together_do_not_count)
 {
-	struct topology *t = whole("pack:2 numa:1 l3:1 l2:2 l1d:1 core:2 pu:1", 0, NULL);
-
-	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
-	topology_free(t);
+	whole("pack:2 numa:1 l3:1 l2:2 l1d:1 core:2 pu:1", 0, NULL);
+	DISTANCES({ 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
 	/* Nodes of one package are nearer than those of the other. */
-	t = whole("pack:2 numa:2 core:2 pu:1", 0, NULL);
+	whole("pack:2 numa:2 core:2 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 4);
-	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
-	topology_free(t);
+	DISTANCES({ 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
 }
 END_TEST
 
 START_TEST(workers_on_one_cpu_are_as_near_as_can_be)
 {
-	struct topology *t = whole("numa:2 core:2 pu:1", 10, NULL);
 	uint32_t n;
 
+	whole("numa:2 core:2 pu:1", 10, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
-	DISTANCES(t, { 0, 4, 1 }, { 0, 8, 1 }, { 0, 9, 1 }, { 0, 6, 2 });
+	DISTANCES({ 0, 4, 1 }, { 0, 8, 1 }, { 0, 9, 1 }, { 0, 6, 2 });
 	topology_members(t, 0, &n);
 	ck_assert_uint_eq(n, 6);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(a_node_without_a_worker_is_no_group)
 {
-	struct topology *t = whole("numa:4 core:4 pu:1", 0, "5,12,14");
 	const uint32_t *members;
 	uint32_t n;
 
+	whole("numa:4 core:4 pu:1", 0, "5,12,14");
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 0)->node, 1);
 	ck_assert_uint_eq(topology_place(t, 0)->group, 0);
@@ -330,76 +314,66 @@ START_TEST(a_node_without_a_worker_is_no_group)
 	ck_assert_uint_eq(n, 2);
 	ck_assert_uint_eq(members[0], 1);
 	ck_assert_uint_eq(members[1], 2);
-	topology_free(t);
 	/* Three workers for 16 cores: all on the first node. */
-	t = whole("numa:4 core:4 pu:1", 3, NULL);
+	whole("numa:4 core:4 pu:1", 3, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(unlike_packages_have_levels_of_their_own)
 {
-	struct topology *t = whole(machines_xml("asymmetric"), 0, NULL);
 	const uint32_t cpus[] = { 0, 1, 2, 3, 4, 6, 8 };
 
+	whole(machines_xml("asymmetric"), 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 7);
 	for (uint32_t i = 0; i < 7; i++) {
 		ck_assert_uint_eq(topology_place(t, i)->cpu, cpus[i]);
 		ck_assert_uint_eq(topology_place(t, i)->group, i / 4);
 	}
-	DISTANCES(t, { 0, 1, 1 }, { 0, 3, 2 }, { 4, 6, 1 }, { 4, 0, 3 });
-	topology_free(t);
+	DISTANCES({ 0, 1, 1 }, { 0, 3, 2 }, { 4, 6, 1 }, { 4, 0, 3 });
 	/* With the second CPUs: workers 7 and 8 are those of cores 4 and 5. */
-	t = whole(machines_xml("asymmetric"), 9, NULL);
+	whole(machines_xml("asymmetric"), 9, NULL);
 	ck_assert_uint_eq(topology_place(t, 7)->cpu, 5);
-	DISTANCES(t, { 4, 7, 1 }, { 4, 8, 2 }, { 4, 6, 2 });
-	topology_free(t);
+	DISTANCES({ 4, 7, 1 }, { 4, 8, 2 }, { 4, 6, 2 });
 }
 END_TEST
 
 START_TEST(the_machines_own_distances_order_the_nodes)
 {
-	struct topology *t = whole(machines_xml("ring"), 0, NULL);
-
+	whole(machines_xml("ring"), 0, NULL);
 	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0
 	 * to 2. */
 	ck_assert_uint_eq(topology_n_groups(t), 4);
-	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 6, 2 }, { 0, 4, 3 }, { 3, 7, 3 });
-	topology_free(t);
+	DISTANCES({ 0, 1, 1 }, { 0, 2, 2 }, { 0, 6, 2 }, { 0, 4, 3 }, { 3, 7, 3 });
 }
 END_TEST
 
 START_TEST(cpus_without_memory_are_a_group_that_borrows_from_the_nearest)
 {
-	struct topology *t = whole(machines_xml("memoryless"), 0, NULL);
-
+	whole(machines_xml("memoryless"), 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 4);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 3)->node, 1);
 	ck_assert_uint_eq(topology_memory(t, 0), 0);
 	ck_assert_uint_eq(topology_memory(t, 1), 2);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(the_nearest_node_of_several_is_the_one)
 {
-	struct topology *t = whole(machines_xml("fast"), 0, NULL);
-
+	whole(machines_xml("fast"), 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 0)->node, 1);
 	ck_assert_uint_eq(topology_place(t, 3)->node, 3);
 	ck_assert_uint_eq(topology_memory(t, 1), 3);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(cpus_outside_the_cpuset_are_not_used)
 {
-	struct topology *t = whole(machines_xml("restricted"), 0, NULL);
 	const uint32_t cpus[] = { 1, 2, 4, 5 };
 
+	whole(machines_xml("restricted"), 0, NULL);
 	ck_assert_uint_eq(topology_n_workers(t), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		ck_assert_uint_eq(topology_place(t, i)->cpu, cpus[i]);
@@ -408,7 +382,6 @@ START_TEST(cpus_outside_the_cpuset_are_not_used)
 	ck_assert_uint_eq(topology_place(t, 2)->node, TOPOLOGY_NONE);
 	ck_assert_uint_eq(topology_place(t, 2)->group, 2);
 	ck_assert_uint_eq(topology_memory(t, 2), TOPOLOGY_NONE);
-	topology_free(t);
 	ck_assert_int_eq(refused(machines_xml("restricted"), 0, "0"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "1-2,4-5"));
 }
@@ -416,13 +389,11 @@ END_TEST
 
 START_TEST(cpus_without_any_node_are_one_group)
 {
-	struct topology *t = whole(machines_xml("restricted"), 0, "4-5");
-
+	whole(machines_xml("restricted"), 0, "4-5");
 	ck_assert_uint_eq(topology_n_groups(t), 1);
 	ck_assert_uint_eq(topology_place(t, 0)->node, TOPOLOGY_NONE);
 	ck_assert_uint_eq(topology_memory(t, 0), TOPOLOGY_NONE);
-	DISTANCES(t, { 0, 1, 1 });
-	topology_free(t);
+	DISTANCES({ 0, 1, 1 });
 }
 END_TEST
 
@@ -437,19 +408,16 @@ END_TEST
 
 START_TEST(this_machine_is_whole_too)
 {
-	struct topology *t = whole(NULL, 0, NULL);
-
-	topology_free(t);
-	t = whole(NULL, 64, NULL);
-	topology_free(t);
+	whole(NULL, 0, NULL);
+	whole(NULL, 64, NULL);
 }
 END_TEST
 
 START_TEST(victims_follow_the_distances_and_the_groups)
 {
-	struct topology *t = make(machines_xml("ring"), 12, NULL);
 	struct victims *v;
 
+	make(machines_xml("ring"), 12, NULL);
 	ck_assert_int_eq(topology_victims(t, &v), 0);
 	ck_assert_uint_eq(v->n, 12);
 	/* Workers 0, 1, 8 and 9 are on the first node. */
@@ -461,19 +429,18 @@ START_TEST(victims_follow_the_distances_and_the_groups)
 		ck_assert((k < 3) == (r == 1));
 	}
 	victims_free(v);
-	topology_free(t);
 }
 END_TEST
 
 START_TEST(memory_is_bound_without_harm)
 {
-	struct topology *t = make(NULL, 0, NULL);
-	struct topology *other = make("numa:2 core:2 pu:1", 0, NULL);
 	size_t size = 1 << 20;
 	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	ck_assert_ptr_ne(memory, MAP_FAILED);
-	ck_assert_int_eq(topology_bind_memory(other, 3, memory, size), 0);
+	make("numa:2 core:2 pu:1", 0, NULL);
+	ck_assert_int_eq(topology_bind_memory(t, 3, memory, size), 0);
+	make(NULL, 0, NULL);
 	ck_assert_int_eq(topology_bind_memory(t, 0, memory, 0), 0);
 	for (uint32_t i = 0; i < topology_n_workers(t); i++) {
 		int r = topology_bind_memory(t, i, memory, size);
@@ -483,8 +450,6 @@ START_TEST(memory_is_bound_without_harm)
 		memset(memory, 1, size);
 	}
 	munmap(memory, size);
-	topology_free(other);
-	topology_free(t);
 }
 END_TEST
 

@@ -3,6 +3,9 @@
  * victims: the tables against the formula, which is worked out here once more, in doubles and
  * without classes; and what is picked from them against both.
  */
+#define CHECK_SETUP    NULL
+#define CHECK_TEARDOWN end
+
 #include "daemon/host/victims.h"
 
 #include <errno.h>
@@ -42,13 +45,18 @@ static uint32_t machine_group(void *ctx, uint32_t i)
 	return i / m->node;
 }
 
-static struct victims *make(struct machine *m)
-{
-	struct victims *v = NULL;
+static struct victims *v; /* that were made last */
 
+static void end(void)
+{
+	v = victims_free(v);
+}
+
+static void make(struct machine *m)
+{
+	end();
 	ck_assert_int_eq(victims_new(m->n, machine_distance, machine_group, m, &v), 0);
 	ck_assert_uint_eq(v->n, m->n);
-	return v;
 }
 
 /* P(i picks each j) by the formula. */
@@ -73,7 +81,7 @@ static void formula(uint32_t n, uint32_t i, uint32_t (*distance)(void *, uint32_
 }
 
 /* What the table gives to each victim, summed up over its slots. */
-static void check_table(const struct victims *v, uint32_t i, const double *p)
+static void check_table(uint32_t i, const double *p)
 {
 	uint32_t m = v->n - 1;
 	double *got = calloc(v->n, sizeof(*got));
@@ -95,8 +103,7 @@ static void check_table(const struct victims *v, uint32_t i, const double *p)
 }
 
 /* Each other worker once, never one before a nearer one. */
-static void check_order(const struct victims *v, uint32_t i,
-			uint32_t (*distance)(void *, uint32_t, uint32_t), void *ctx)
+static void check_order(uint32_t i, uint32_t (*distance)(void *, uint32_t, uint32_t), void *ctx)
 {
 	const uint16_t *order = victims_order(v, i);
 	bool *seen = calloc(v->n, sizeof(*seen));
@@ -136,7 +143,7 @@ static double chi_quantile(double freedom)
 }
 
 /* Picks, and compares how often each was picked with p. */
-static void check_picks(const struct victims *v, uint32_t i, const double *p, uint64_t seed)
+static void check_picks(uint32_t i, const double *p, uint64_t seed)
 {
 	uint64_t *picked = calloc(v->n, sizeof(*picked));
 	uint32_t wrong = 0;
@@ -164,16 +171,16 @@ static void check_picks(const struct victims *v, uint32_t i, const double *p, ui
 	free(picked);
 }
 
-static void check_worker(const struct victims *v, uint32_t i,
-			 uint32_t (*distance)(void *, uint32_t, uint32_t), void *ctx, bool picks)
+static void check_worker(uint32_t i, uint32_t (*distance)(void *, uint32_t, uint32_t), void *ctx,
+			 bool picks)
 {
 	double *p = calloc(v->n, sizeof(*p));
 
 	formula(v->n, i, distance, ctx, p);
-	check_table(v, i, p);
-	check_order(v, i, distance, ctx);
+	check_table(i, p);
+	check_order(i, distance, ctx);
 	if (picks)
-		check_picks(v, i, p, 1000 * v->n + i);
+		check_picks(i, p, 1000 * v->n + i);
 	free(p);
 }
 
@@ -188,8 +195,8 @@ static void check_topology(const char *description, uint32_t workers, const char
 	char path[512], error[256] = "";
 	const char *top = getenv("top_srcdir");
 	struct topology *t = NULL;
-	struct victims *v = NULL;
 
+	end();
 	snprintf(path, sizeof(path), "xml:%s/tests/support/topologies/%s.xml", top ? top : ".",
 		 name);
 	ck_assert_msg(topology_new(description ? description : path, workers, NULL, error,
@@ -199,12 +206,11 @@ static void check_topology(const char *description, uint32_t workers, const char
 	ck_assert_uint_eq(v->n, topology_n_workers(t));
 	for (uint32_t i = 0; i < v->n; i++) {
 		/* Some of many for picks, all for the tables. */
-		check_worker(v, i, topology_r, t, i % (v->n / 4 + 1) == 0);
+		check_worker(i, topology_r, t, i % (v->n / 4 + 1) == 0);
 		for (uint32_t j = 0; j < v->n; j++)
 			ck_assert((victims_level(v, i, j) == 0) ==
 				  (topology_place(t, i)->group == topology_place(t, j)->group));
 	}
-	victims_free(v);
 	topology_free(t);
 }
 
@@ -245,11 +251,9 @@ START_TEST(tables_hold_for_distances_of_no_order_and_for_zero)
 {
 	for (uint32_t n = 2; n <= 70; n += 17) {
 		struct machine m = { .n = n, .node = 5, .seed = n + 1 };
-		struct victims *v = make(&m);
-
+		make(&m);
 		for (uint32_t i = 0; i < n; i++)
-			check_worker(v, i, machine_distance, &m, false);
-		victims_free(v);
+			check_worker(i, machine_distance, &m, false);
 	}
 }
 END_TEST
@@ -257,12 +261,11 @@ END_TEST
 START_TEST(tables_hold_for_the_largest_machine)
 {
 	struct machine m = { .n = 1024, .core = 2, .node = 128, .machine = 512 };
-	struct victims *v = make(&m);
 
+	make(&m);
 	for (uint32_t i = 0; i < m.n; i += 341)
-		check_worker(v, i, machine_distance, &m, false);
-	check_worker(v, m.n - 1, machine_distance, &m, true);
-	victims_free(v);
+		check_worker(i, machine_distance, &m, false);
+	check_worker(m.n - 1, machine_distance, &m, true);
 }
 END_TEST
 
@@ -270,24 +273,23 @@ START_TEST(a_class_is_picked_as_one_over_r_squared_however_many_are_in_it)
 {
 	/* From 0: 1 at 1, 2-3 at 2, 4-7 at 3, 8-31 at 4. */
 	struct machine m = { .n = 32, .core = 2, .node = 4, .machine = 8 };
-	struct victims *v = make(&m);
 	const uint32_t from[] = { 1, 2, 4, 8, 32 };
 	double sum = 1 + 1.0 / 4 + 1.0 / 9 + 1.0 / 16, p[32] = { 0 };
 
+	make(&m);
 	for (uint32_t k = 0; k < 4; k++)
 		for (uint32_t j = from[k]; j < from[k + 1]; j++)
 			p[j] = 1 / ((k + 1.0) * (k + 1)) / sum / (from[k + 1] - from[k]);
-	check_table(v, 0, p);
-	check_picks(v, 0, p, 7);
-	victims_free(v);
+	check_table(0, p);
+	check_picks(0, p, 7);
 }
 END_TEST
 
 START_TEST(the_ends_of_the_random_numbers_are_victims_too)
 {
 	struct machine m = { .n = 56, .core = 1, .node = 28, .machine = 56 };
-	struct victims *v = make(&m);
 
+	make(&m);
 	for (uint32_t i = 0; i < m.n; i++) {
 		for (uint32_t bit = 0; bit <= 64; bit++) {
 			uint64_t low = bit == 64 ? UINT64_MAX : (UINT64_C(1) << bit) - 1;
@@ -298,61 +300,55 @@ START_TEST(the_ends_of_the_random_numbers_are_victims_too)
 			ck_assert_uint_ne(victims_pick(v, i, ~low), i);
 		}
 	}
-	victims_free(v);
 }
 END_TEST
 
 START_TEST(two_workers_pick_each_other_and_one_has_an_empty_order)
 {
 	struct machine m = { .n = 2, .core = 1, .node = 1, .machine = 1 };
-	struct victims *v = make(&m);
 
+	make(&m);
 	ck_assert_uint_eq(victims_pick(v, 0, 0), 1);
 	ck_assert_uint_eq(victims_pick(v, 1, UINT64_MAX), 0);
 	ck_assert_uint_eq(victims_order(v, 0)[0], 1);
 	ck_assert_uint_eq(victims_level(v, 0, 1), 1);
-	victims_free(v);
 	m.n = 1;
-	v = make(&m);
+	make(&m);
 	ck_assert_uint_eq(victims_level(v, 0, 0), 0);
-	victims_free(v);
 }
 END_TEST
 
 START_TEST(order_begins_behind_the_worker_itself)
 {
 	struct machine m = { .n = 12, .core = 3, .node = 6, .machine = 12 };
-	struct victims *v = make(&m);
 	const uint16_t order[] = { 5, 3, 0, 1, 2, 6, 7, 8, 9, 10, 11 };
 
+	make(&m);
 	ck_assert(memcmp(victims_order(v, 4), order, sizeof(order)) == 0);
-	victims_free(v);
 }
 END_TEST
 
 START_TEST(levels_are_own_node_nearest_others_and_the_rest)
 {
 	struct machine m = { .n = 16, .core = 2, .node = 4, .machine = 8 };
-	struct victims *v = make(&m);
 
+	make(&m);
 	for (uint32_t i = 0; i < 16; i++)
 		for (uint32_t j = 0; j < 16; j++)
 			ck_assert_uint_eq(victims_level(v, i, j), i / 4 == j / 4   ? 0
 								  : i / 8 == j / 8 ? 1
 										   : 2);
-	victims_free(v);
 	/* No groups: all at home. */
+	end();
 	ck_assert_int_eq(victims_new(16, machine_distance, NULL, &m, &v), 0);
 	for (uint32_t j = 0; j < 16; j++)
 		ck_assert_uint_eq(victims_level(v, 3, j), 0);
-	victims_free(v);
 }
 END_TEST
 
 START_TEST(no_worker_and_too_many_are_refused)
 {
 	struct machine m = { .core = 1, .node = 1, .machine = 1 };
-	struct victims *v = NULL;
 
 	ck_assert_int_eq(victims_new(0, machine_distance, NULL, &m, &v), -EINVAL);
 	ck_assert_int_eq(victims_new(VICTIMS_MAX + 1, machine_distance, NULL, &m, &v), -EINVAL);
