@@ -19,13 +19,15 @@
 #include "common/util.h"
 #include "tests/support/options.h"
 
-static int parse(int argc, char **argv, enum options_action *ret_action)
+static enum options_action action; /* of the last command line */
+
+static int parse(int argc, const char *const *argv)
 {
 	struct options parsed;
 	int r;
 
 	error.text[0] = '\0';
-	r = options_args_parse(&parsed, argc, argv, ret_action, &error);
+	r = options_args_parse(&parsed, argc, (char **)(uintptr_t)argv, &action, &error);
 	if (r == 0) {
 		options_fini(&o);
 		o = parsed;
@@ -33,10 +35,10 @@ static int parse(int argc, char **argv, enum options_action *ret_action)
 	return r;
 }
 
-#define PARSE(action, ...)                                                                         \
+#define PARSE(...)                                                                                 \
 	({                                                                                         \
-		char *parse_argv[] = { (char *)"forkd", __VA_ARGS__, NULL };                       \
-		parse((int)ARRAY_SIZE(parse_argv) - 1, parse_argv, action);                        \
+		const char *parse_argv[] = { "forkd", __VA_ARGS__, NULL };                         \
+		parse((int)ARRAY_SIZE(parse_argv) - 1, parse_argv);                                \
 	})
 
 static char config[64]; /* the option that names the file of write_config() */
@@ -59,11 +61,9 @@ static void remove_config(void)
 
 START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 {
-	enum options_action action;
-
 	write_config("workers = 3\nmax-jobs = 7\n");
 	/* --config comes after the option that it must not overrule */
-	ck_assert_int_eq(PARSE(&action, (char *)"--workers=5", config), 0);
+	ck_assert_int_eq(PARSE("--workers=5", config), 0);
 	ck_assert_int_eq(action, OPTIONS_RUN);
 	ck_assert_uint_eq(o.workers, 5);
 	ck_assert_uint_eq(o.max_jobs, 7);
@@ -74,17 +74,15 @@ END_TEST
 
 START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 {
-	enum options_action action;
-
 	write_config("allow = 1\nallow = 2\ndeny = 3\n");
-	ck_assert_int_eq(PARSE(&action, (char *)"--allow=4,5", (char *)"--allow=6", config), 0);
+	ck_assert_int_eq(PARSE("--allow=4,5", "--allow=6", config), 0);
 	ck_assert_uint_eq(o.allow->n, 3);
 	ck_assert_uint_eq(o.allow->entries[0].id, 4);
 	ck_assert_uint_eq(o.allow->entries[2].id, 6);
 	ck_assert_uint_eq(o.deny->n, 1);
-	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow="), 0);
+	ck_assert_int_eq(PARSE(config, "--allow="), 0);
 	ck_assert_ptr_null(o.allow);
-	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow=4", (char *)"--allow=4"), -EINVAL);
+	ck_assert_int_eq(PARSE(config, "--allow=4", "--allow=4"), -EINVAL);
 	ck_assert_error("command line: allow: bad value \"4\"");
 	remove_config();
 }
@@ -92,10 +90,7 @@ END_TEST
 
 START_TEST(a_named_file_must_be_there)
 {
-	enum options_action action;
-
-	ck_assert_int_eq(PARSE(&action, (char *)"--config", (char *)"/nonexistent/forkd.conf"),
-			 -ENOENT);
+	ck_assert_int_eq(PARSE("--config", "/nonexistent/forkd.conf"), -ENOENT);
 	ck_assert_error("/nonexistent/forkd.conf: cannot be opened: No such file");
 }
 END_TEST
@@ -104,7 +99,6 @@ START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
 {
 	char folder[] = "check_options.XXXXXX";
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	enum options_action action;
 	char path[64], option[96];
 	int s;
 
@@ -113,73 +107,69 @@ START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
 	(void)snprintf(option, sizeof(option), "--config=%s", path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	/* With no writer, and with one that writes nothing. */
-	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_int_eq(PARSE(option), -EINVAL);
 	ck_assert_error("/fifo: not a regular file: name one with --config");
 	s = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(s, 0);
-	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", option), -EINVAL);
+	ck_assert_int_eq(PARSE("--check-config", option), -EINVAL);
 	ck_assert_error("/fifo: not a regular file");
 	(void)close(s);
 	ck_assert_int_eq(unlink(path), 0);
 	s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	(void)strcpy(address.sun_path, path);
 	ck_assert_int_eq(bind(s, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_int_eq(PARSE(option), -EINVAL);
 	ck_assert_error("/fifo: not a regular file");
 	(void)close(s);
 	ck_assert_int_eq(unlink(path), 0);
 	(void)snprintf(option, sizeof(option), "--config=%s", folder);
-	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_int_eq(PARSE(option), -EINVAL);
 	ck_assert_error("not a regular file");
 	ck_assert_int_eq(rmdir(folder), 0);
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/zero"), -EINVAL);
+	ck_assert_int_eq(PARSE("--config=/dev/zero"), -EINVAL);
 	ck_assert_error("/dev/zero: not a regular file");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null"), 0);
+	ck_assert_int_eq(PARSE("--config=/dev/null"), 0);
 }
 END_TEST
 
 START_TEST(flags_are_actions)
 {
-	enum options_action action;
-
-	ck_assert_int_eq(PARSE(&action, (char *)"--help"), 0);
+	ck_assert_int_eq(PARSE("--help"), 0);
 	ck_assert_int_eq(action, OPTIONS_HELP);
-	ck_assert_int_eq(PARSE(&action, (char *)"--version"), 0);
+	ck_assert_int_eq(PARSE("--version"), 0);
 	ck_assert_int_eq(action, OPTIONS_VERSION);
-	ck_assert_int_eq(PARSE(&action, (char *)"--pool", (char *)"--workers", (char *)"2"), 0);
+	ck_assert_int_eq(PARSE("--pool", "--workers", "2"), 0);
 	ck_assert_int_eq(action, OPTIONS_POOL);
 	ck_assert_uint_eq(o.workers, 2);
-	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", (char *)"--config=/dev/null"), 0);
+	ck_assert_int_eq(PARSE("--check-config", "--config=/dev/null"), 0);
 	ck_assert_int_eq(action, OPTIONS_CHECK);
 }
 END_TEST
 
 START_TEST(a_bad_command_line_is_refused)
 {
-	enum options_action action = OPTIONS_RUN;
-
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--workers=x"),
-			 -EINVAL);
+	action = OPTIONS_RUN;
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--workers=x"), -EINVAL);
 	ck_assert_error("command line: workers: bad value \"x\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"--wrokers=1"), -ENOENT);
+	ck_assert_int_eq(PARSE("--wrokers=1"), -ENOENT);
 	ck_assert_error("unknown option \"--wrokers\", did you mean \"--workers\"?");
-	ck_assert_int_eq(PARSE(&action, (char *)"--hepl"), -ENOENT);
+	ck_assert_int_eq(PARSE("--hepl"), -ENOENT);
 	ck_assert_error("\"--help\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"--workers"), -EINVAL);
+	ck_assert_int_eq(PARSE("--workers"), -EINVAL);
 	ck_assert_error("--workers: a value is missing");
-	ck_assert_int_eq(PARSE(&action, (char *)"--help=me"), -EINVAL);
+	ck_assert_int_eq(PARSE("--help=me"), -EINVAL);
 	ck_assert_error("--help: takes no value");
-	ck_assert_int_eq(PARSE(&action, (char *)"-x"), -ENOENT);
+	ck_assert_int_eq(PARSE("-x"), -ENOENT);
 	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"-xy"), -ENOENT);
+	ck_assert_int_eq(PARSE("-xy"), -ENOENT);
 	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"--workers=2", (char *)"-xy"), -ENOENT);
+	ck_assert_int_eq(PARSE("--workers=2", "-xy"), -ENOENT);
 	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"-\303\244"), -ENOENT);
+	ck_assert_int_eq(PARSE("-\303\244"), -ENOENT);
 	ck_assert_error("unknown option \"-?\"");
-	ck_assert_int_eq(PARSE(&action, (char *)"start"), -EINVAL);
+	ck_assert_int_eq(PARSE("start"), -EINVAL);
 	ck_assert_error("\"start\": forkd takes options only");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config="), -EINVAL);
+	ck_assert_int_eq(PARSE("--config="), -EINVAL);
 	ck_assert_error("--config: the name of a file is missing");
 	ck_assert_int_eq(action, OPTIONS_RUN);
 }
@@ -188,30 +178,21 @@ END_TEST
 /* --w for workers, weight and weights; --m for options of several types. */
 START_TEST(ambiguous_prefix_sets_no_option)
 {
-	enum options_action action;
-
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--w=3"), -ENOENT);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--w=3"), -ENOENT);
 	ck_assert_error("unknown option \"--w\", did you mean \"--workers\"?");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--m=/x"), -ENOENT);
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--max=7"), -ENOENT);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--m=/x"), -ENOENT);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--max=7"), -ENOENT);
 }
 END_TEST
 
 START_TEST(options_that_contradict_each_other_are_refused)
 {
-	enum options_action action;
-
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--memory-max=1M",
-			       (char *)"--heap-max=64M"),
-			 -EINVAL);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--memory-max=1M", "--heap-max=64M"), -EINVAL);
 	ck_assert_error("heap-max");
 	ck_assert_error("memory-max");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000"),
-			 -EINVAL);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--cpus=0-2000"), -EINVAL);
 	ck_assert_error("cpus");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000",
-			       (char *)"--workers=1"),
-			 0);
+	ck_assert_int_eq(PARSE("--config=/dev/null", "--cpus=0-2000", "--workers=1"), 0);
 }
 END_TEST
 
@@ -222,17 +203,16 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	static char burden[] = "--fork-burden=2us";
 	char file[] = "fork-mode = late\n";
 	_cleanup_free_ char *text = NULL;
-	enum options_action action;
 	FILE *f;
 
-	ck_assert_int_eq(PARSE(&action, no_file), 0);
+	ck_assert_int_eq(PARSE(no_file), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_NORMAL);
 	ck_assert_uint_eq(o.fork_seed, 1);
 	text = printed();
 	ck_assert_ptr_null(strstr(text, "fork-"));
 	free(text);
 
-	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
+	ck_assert_int_eq(PARSE(no_file, mode, burden), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
 	ck_assert_uint_eq(o.fork_burden, 2000);
 	ck_assert_uint_eq(o.sample, 0);
@@ -247,7 +227,7 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	(void)fclose(f);
 	ck_assert_error("here:1: fork-mode");
 
-	ck_assert_int_eq(PARSE(&action, no_file, last), 0);
+	ck_assert_int_eq(PARSE(no_file, last), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_KEPT);
 }
 END_TEST
