@@ -3,6 +3,9 @@
  * fdstore: what the service manager is told to keep, in its order and up to its limit, also while
  * it does not read. tests/unit/manager/check_fdstore_inherit.c has what it gives back.
  */
+#define CHECK_SETUP    NULL
+#define CHECK_TEARDOWN end
+
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,13 +17,14 @@
 
 #define MANY 4096u /* more messages than a socket holds */
 
+static const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+static const char *const none[] = { NULL };
 static _Atomic bool *ended; /* nothing more is waited for */
 
 /* ------------------------------------------------------------------------ while it reads */
 
 START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 {
-	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct fdstore_put put = { .call = on_put };
 	char name[FDSTORE_NAME];
 
@@ -38,13 +42,11 @@ START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 	fdstore_remove(&store, "c1023");
 	hear_nothing();
 	ck_assert_uint_eq(answers, 0);
-	end();
 }
 END_TEST
 
 START_TEST(a_full_store_refuses_and_says_nothing)
 {
-	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct fdstore_put put = { .call = on_put };
 
 	begin("8");
@@ -59,14 +61,12 @@ START_TEST(a_full_store_refuses_and_says_nothing)
 	ck_assert_int_eq(fdstore_put(&store, &put, "c2", fds, 3), 0);
 	hear_remove("c1");
 	hear_put("c2", 3);
-	end();
 }
 END_TEST
 
 START_TEST(forkds_own_have_their_places_whoever_came_first)
 {
 	static const char *const own[] = { "board", "arena", "roster", "pool" };
-	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct fdstore_put put = { .call = on_put };
 
 	begin("9");
@@ -82,7 +82,6 @@ START_TEST(forkds_own_have_their_places_whoever_came_first)
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
 	ck_assert_uint_eq(store.n, 9);
-	end();
 }
 END_TEST
 
@@ -98,7 +97,6 @@ START_TEST(a_store_that_is_too_small_for_a_client_is_none)
 	ck_assert_int_eq(setenv("FDSTORE", "8", 1), 0);
 	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
 	ck_assert(fdstore_is_there(&store));
-	end();
 }
 END_TEST
 
@@ -121,7 +119,6 @@ START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
 	ck_assert_int_eq(fdstore_init(&store, &loop), 0);
 	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
-	end();
 }
 END_TEST
 
@@ -153,10 +150,16 @@ static void hear_all(uint32_t from, uint32_t to)
 	}
 }
 
+static void await_message(void)
+{
+	struct pollfd p = { .fd = ear, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+}
+
 /* Reads the rest, as a service manager that has caught up. */
 static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 {
-	struct pollfd p = { .fd = ear, .events = POLLIN };
 	struct systemd_stub_message m;
 	pid_t pid;
 
@@ -168,18 +171,15 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 	if (pid)
 		return pid;
 	for (uint32_t i = 0; i < n_puts; i++) {
-		char name[FDSTORE_NAME];
-
-		ck_assert_int_eq(poll(&p, 1, 10000), 1);
-		fdstore_name(name, FDSTORE_CLIENT, i);
-		hear_put(name, 1);
+		await_message();
+		hear_all(i, i + 1);
 	}
 	for (; *removed; removed++) {
-		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		await_message();
 		hear_remove(*removed);
 		if (removed[1])
 			continue;
-		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		await_message();
 		m = hear();
 		ck_assert_str_eq(m.text, "BARRIER=1");
 		ck_assert_uint_eq(m.n, 1);
@@ -216,18 +216,13 @@ START_TEST(unread_messages_are_kept_and_sent_in_order)
 	/* next is never put. */
 	pid = fork();
 	if (pid == 0) {
-		struct pollfd p = { .fd = ear, .events = POLLIN };
-
 		hear_all(3, n);
-		for (uint32_t i = 0; i < 3; i++) {
-			ck_assert_int_eq(poll(&p, 1, 10000), 1);
-			if (i == 0)
-				hear_put(name, 1);
-			else if (i == 1)
-				hear_put(last, 1);
-			else
-				hear_remove("c0");
-		}
+		await_message();
+		hear_put(name, 1);
+		await_message();
+		hear_put(last, 1);
+		await_message();
+		hear_remove("c0");
 		_exit(0);
 	}
 	turn_until(1);
@@ -241,7 +236,6 @@ START_TEST(unread_messages_are_kept_and_sent_in_order)
 	ck_assert_uint_eq(answers, 1);
 	ck_assert_int_eq(result_of[0], 0);
 	ck_assert_uint_eq(store.n, n + 1);
-	end();
 }
 END_TEST
 
@@ -249,7 +243,6 @@ START_TEST(waiting_messages_have_their_own_descriptors)
 {
 	struct fdstore_put put = { .call = on_put }, waits;
 	int fd = memfd_create("check", MFD_CLOEXEC);
-	const char *const none[] = { NULL };
 	char name[FDSTORE_NAME], bytes[5] = "";
 	struct systemd_stub_message m;
 	uint32_t n;
@@ -267,7 +260,6 @@ START_TEST(waiting_messages_have_their_own_descriptors)
 	ck_assert_uint_eq(m.n, 1);
 	ck_assert_int_eq(pread(m.fds[0], bytes, 4, 0), 4);
 	ck_assert_str_eq(bytes, "mine");
-	end();
 }
 END_TEST
 
@@ -283,8 +275,6 @@ static int lowest_free(void)
 
 START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 {
-	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	const char *const none[] = { NULL };
 	struct fdstore_put waits, put = { .call = on_put }, last;
 	char name[FDSTORE_NAME];
 	uint32_t n, held;
@@ -313,7 +303,6 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 	hear_put(name, 1);
 	hear_put("c99998", 1);
 	hear_nothing();
-	end();
 }
 END_TEST
 
@@ -337,7 +326,6 @@ int __wrap_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns)
 
 START_TEST(failed_put_leaves_no_waiting_entry)
 {
-	const char *const none[] = { NULL };
 	struct fdstore_put first, waits;
 	char name[FDSTORE_NAME];
 	uint32_t n = 0;
@@ -375,7 +363,6 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 	ends_well(pid);
 	ck_assert_int_eq(result_of[1], 0);
 	hear_put(name, 1);
-	end();
 }
 END_TEST
 
@@ -413,7 +400,6 @@ START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
 	ck_assert_uint_eq(pauses, 19);
 	hear_put("board", 1);
 	hear_nothing();
-	end();
 }
 END_TEST
 
@@ -439,7 +425,6 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	fdstore_fini(&store);
 	*ended = true;
 	ends_well(pid);
-	end();
 }
 END_TEST
 
@@ -455,7 +440,6 @@ START_TEST(a_service_manager_that_is_gone_is_an_error)
 	ck_assert_int_lt(result_of[0], 0);
 	ck_assert_int_lt(put_one(&put, "pool"), 0);
 	fdstore_remove(&store, "c0");
-	end();
 }
 END_TEST
 

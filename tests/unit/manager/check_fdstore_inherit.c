@@ -27,6 +27,15 @@ static void alone(void (*run)(void))
 	ends_well(pid);
 }
 
+#define TEST_ALONE(name)                                                                           \
+	static void name##_alone(void);                                                            \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		alone(name##_alone);                                                               \
+	}                                                                                          \
+	END_TEST                                                                                   \
+	static void name##_alone(void)
+
 /* Takes 3 and the numbers behind it for: two of "c1", "board", "pool", a socket of the unit's. */
 static void inherit(const char *names)
 {
@@ -63,7 +72,7 @@ static void inherit(const char *names)
 	ck_assert_int_eq(setenv("LISTEN_FDNAMES", names, 1), 0);
 }
 
-static void come_back(void)
+TEST_ALONE(returned_descriptors_are_known_by_name_and_kind)
 {
 	uint32_t n;
 
@@ -91,13 +100,7 @@ static void come_back(void)
 	end();
 }
 
-START_TEST(returned_descriptors_are_known_by_name_and_kind)
-{
-	alone(come_back);
-}
-END_TEST
-
-static void come_in_disorder(void)
+TEST_ALONE(names_may_come_in_any_order)
 {
 	inherit("t9:t1:t1:c2:forkd.socket");
 	begin("9");
@@ -116,7 +119,7 @@ static void come_in_disorder(void)
 }
 
 /* The last manager died when it had put the next arena and not removed the last one. */
-static void replace_arena(void)
+TEST_ALONE(the_next_arena_is_put_before_the_last_one_is_removed)
 {
 	struct takeover takeover = TAKEOVER_INIT;
 	struct pool_segments pool_segments = { .arena_fd = STDERR_FILENO };
@@ -147,19 +150,7 @@ static void replace_arena(void)
 	end();
 }
 
-START_TEST(the_next_arena_is_put_before_the_last_one_is_removed)
-{
-	alone(replace_arena);
-}
-END_TEST
-
-START_TEST(names_may_come_in_any_order)
-{
-	alone(come_in_disorder);
-}
-END_TEST
-
-static void be_too_many(void)
+TEST_ALONE(descriptors_beyond_the_size_of_the_store_leave_it)
 {
 	struct fdstore_put put;
 
@@ -178,14 +169,8 @@ static void be_too_many(void)
 	end();
 }
 
-START_TEST(descriptors_beyond_the_size_of_the_store_leave_it)
-{
-	alone(be_too_many);
-}
-END_TEST
-
 /* More than there may be: a removal was not heard, and the name was used again. */
-static void be_twice_there(void)
+TEST_ALONE(a_name_that_has_too_many_closes_no_others)
 {
 	inherit("c1:c1:c1:c1:forkd.socket");
 	begin("9");
@@ -195,13 +180,7 @@ static void be_twice_there(void)
 	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
 }
 
-START_TEST(a_name_that_has_too_many_closes_no_others)
-{
-	alone(be_twice_there);
-}
-END_TEST
-
-static void be_left(void)
+TEST_ALONE(unclaimed_descriptors_are_closed_and_leave_the_store)
 {
 	char bytes[256];
 	uint32_t n;
@@ -226,13 +205,7 @@ static void be_left(void)
 	end();
 }
 
-START_TEST(unclaimed_descriptors_are_closed_and_leave_the_store)
-{
-	alone(be_left);
-}
-END_TEST
-
-static void be_units(void)
+TEST_ALONE(a_units_socket_is_known_under_any_name)
 {
 	uint32_t n;
 
@@ -246,13 +219,7 @@ static void be_units(void)
 	end();
 }
 
-START_TEST(a_units_socket_is_known_under_any_name)
-{
-	alone(be_units);
-}
-END_TEST
-
-static void be_without(void)
+TEST_ALONE(without_a_store_nothing_comes_back_but_the_socket)
 {
 	uint32_t n;
 
@@ -265,12 +232,6 @@ static void be_without(void)
 	hear_nothing();
 	end();
 }
-
-START_TEST(without_a_store_nothing_comes_back_but_the_socket)
-{
-	alone(be_without);
-}
-END_TEST
 
 CHECK_MAIN("fdstore_inherit", returned_descriptors_are_known_by_name_and_kind,
 	   names_may_come_in_any_order, descriptors_beyond_the_size_of_the_store_leave_it,
