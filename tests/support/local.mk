@@ -89,6 +89,7 @@ noinst_HEADERS = \
 	tests/support/stack_room.h \
 	tests/support/fdstore_rig.h \
 	tests/support/strand_tasks.h \
+	tests/support/system_root.h \
 	tests/support/tasks.h \
 	tests/support/threads.h \
 	tests/support/unwind_tasks.h

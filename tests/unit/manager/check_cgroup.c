@@ -1,50 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* cgroup: which control groups a process is in, and for how many CPUs their quotas are enough */
-#define CHECK_SETUP    begin
-#define CHECK_TEARDOWN end
 #include "daemon/manager/cgroup.h"
 
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "common/util.h"
-#include "tests/support/check_unit.h"
-
-static char root[] = "/tmp/forkd-cgroup-XXXXXX";
-
-/* A file below the root, and the folders that it is in. */
-static void put(const char *path, const char *text)
-{
-	char full[PATH_MAX];
-	FILE *file;
-
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		(void)mkdir(full, 0755);
-		*slash = '/';
-	}
-	file = fopen(full, "w");
-	ck_assert_ptr_nonnull(file);
-	ck_assert_int_ge(fputs(text, file), 0);
-	ck_assert_int_eq(fclose(file), 0);
-}
-
-static void begin(void)
-{
-	(void)strcpy(root + strlen(root) - 6, "XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(root));
-}
-
-static void end(void)
-{
-	char command[128];
-
-	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
-	ck_assert_int_eq(system(command), 0);
-}
+#include "tests/support/system_root.h"
 
 START_TEST(a_machine_without_groups_has_no_quota)
 {

@@ -1,59 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_limit: the limits of control groups of both versions, in a folder that stands for the
- * system's.
- * check_memory has a real group, where one can be made.
+ * memory_limit: the limits of control groups of both versions. check_memory has a real group, where
+ * one can be made.
  */
-#define CHECK_SETUP    begin
-#define CHECK_TEARDOWN end
-
 #include "daemon/manager/memory_limit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/util.h"
-#include "tests/support/check_unit.h"
+#include "tests/support/system_root.h"
 
 #define MACHINE UINT64_C(8000000000)
-
-static char root[64];
-
-static void begin(void)
-{
-	(void)snprintf(root, sizeof(root), "/tmp/forkd-ceiling-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(root));
-}
-
-static void end(void)
-{
-	char command[96];
-
-	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
-	ck_assert_int_eq(system(command), 0);
-}
-
-/* A file below the root, with all its folders. */
-static void put(const char *name, const char *text)
-{
-	char path[256];
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "%s%s", root, name);
-	for (char *c = path + strlen(root) + 1; (c = strchr(c, '/')); c++) {
-		*c = '\0';
-		ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
-		*c = '/';
-	}
-	f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	(void)fputs(text, f);
-	ck_assert_int_eq(fclose(f), 0);
-}
 
 static void found(uint64_t bytes, const char *where)
 {
