@@ -40,7 +40,7 @@ static uint32_t naive(const char *data, uint32_t n, const char *pattern, uint32_
 	return found;
 }
 
-/* The task finds so many places. */
+/* The task finds this number of places. */
 static void counts(const char *task, const struct places_args *args, uint32_t size, int64_t places)
 {
 	int64_t count;
