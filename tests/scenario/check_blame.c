@@ -268,13 +268,4 @@ START_TEST(a_library_that_a_task_unloads_is_not_missed)
 }
 END_TEST
 
-CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
-	   a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed,
-	   a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined,
-	   a_task_that_uses_up_its_C_stack_is_blamed,
-	   a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is,
-	   signals_that_are_not_the_pools_to_die_of_end_nothing,
-	   a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody,
-	   a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job,
-	   memory_that_a_task_takes_away_is_no_fault_of_another_job,
-	   a_library_that_a_task_unloads_is_not_missed)
+CHECK_MAIN("blame")

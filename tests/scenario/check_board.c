@@ -163,7 +163,4 @@ START_TEST(a_connection_shows_what_its_user_weighs)
 }
 END_TEST
 
-CHECK_MAIN("board", a_job_that_runs_is_its_clients_time_and_its_workers,
-	   a_worker_that_sleeps_rests_and_one_with_a_job_does_not,
-	   jobs_are_pending_until_they_end_and_count_for_their_task,
-	   the_next_pool_has_pending_what_was_queued, a_connection_shows_what_its_user_weighs)
+CHECK_MAIN("board")

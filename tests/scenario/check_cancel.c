@@ -393,10 +393,4 @@ START_TEST(forkctl_cancels_when_it_is_interrupted)
 }
 END_TEST
 
-CHECK_MAIN("cancel", cancel_before_start_prevents_the_start,
-	   cancel_of_a_running_job_ends_as_cancelled,
-	   cancel_of_the_job_of_another_client_is_refused,
-	   a_message_that_is_no_cancel_ends_the_connection, a_flood_of_cancels_holds_nobody_up,
-	   a_pool_that_dies_leaves_no_group_behind, a_pool_that_dies_forgets_no_part_of_a_chain,
-	   a_pool_that_drains_still_hears_its_clients, forkctl_cancels_at_its_time_limit,
-	   forkctl_cancels_when_it_is_interrupted)
+CHECK_MAIN("cancel")

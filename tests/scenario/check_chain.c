@@ -203,10 +203,4 @@ START_TEST(the_board_says_whose_job_a_worker_runs)
 }
 END_TEST
 
-CHECK_MAIN("chain",
-#ifdef FK_CRASH_SITES
-	   each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk,
-	   a_walk_that_had_been_left_once_is_gone_on_with,
-#endif
-	   a_group_counts_each_job_once_whatever_becomes_of_it,
-	   the_board_says_whose_job_a_worker_runs)
+CHECK_MAIN("chain")

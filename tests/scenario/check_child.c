@@ -318,8 +318,4 @@ START_TEST(a_program_that_was_spawned_has_nothing_of_its_parents)
 }
 END_TEST
 
-CHECK_MAIN("child", a_child_of_fork_is_not_its_parent_and_keeps_nothing_of_it,
-	   a_child_that_no_handler_knows_of_keeps_nothing_of_its_parent,
-	   a_child_of_one_of_many_threads_is_not_its_parent,
-	   a_program_that_was_started_by_vfork_has_nothing_of_its_parents,
-	   a_program_that_was_spawned_has_nothing_of_its_parents)
+CHECK_MAIN("child")

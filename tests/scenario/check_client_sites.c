@@ -530,7 +530,4 @@ START_TEST(every_site_of_a_client_is_tried)
 }
 END_TEST
 
-CHECK_MAIN("client_sites", a_client_with_one_job_dies_at_each_site_and_the_others_go_on,
-	   a_client_with_a_chain_dies_at_each_site_and_the_others_go_on,
-	   a_client_with_jobs_in_groups_dies_at_each_site_and_the_others_go_on,
-	   every_site_of_a_client_is_tried)
+CHECK_MAIN("client_sites")

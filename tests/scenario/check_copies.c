@@ -189,8 +189,4 @@ START_TEST(a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again)
 END_TEST
 #endif
 
-CHECK_MAIN("copies", copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone,
-#ifdef FK_CRASH_SITES
-	   a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again,
-#endif
-	   copies_that_fit_come_and_go_without_end, copies_count_for_stack_max)
+CHECK_MAIN("copies")

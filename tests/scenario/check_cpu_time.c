@@ -306,7 +306,4 @@ START_TEST(a_task_that_sleeps_uses_no_cpu_time_but_its_users_turn)
 }
 END_TEST
 
-CHECK_MAIN("cpu_time", a_task_that_sleeps_uses_no_cpu_time_but_its_users_turn,
-	   short_jobs_of_two_users_beside_busy_loops_are_charged_their_cpu_time,
-	   long_jobs_of_two_users_beside_busy_loops_are_charged_their_cpu_time,
-	   forkctl_call_prints_the_cpu_time_of_its_job)
+CHECK_MAIN("cpu_time")

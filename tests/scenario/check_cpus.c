@@ -115,6 +115,4 @@ START_TEST(a_cpu_that_is_not_allowed_is_refused_by_its_number)
 }
 END_TEST
 
-CHECK_MAIN("cpus", one_cpu_is_one_worker_on_it_and_so_it_stays_in_the_next_pool,
-	   more_workers_than_cpus_share_those_that_are_allowed,
-	   a_cpu_that_is_not_allowed_is_refused_by_its_number)
+CHECK_MAIN("cpus")

@@ -481,17 +481,4 @@ START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_start
 }
 END_TEST
 
-CHECK_MAIN("crash",
-	   a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
-	   a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve,
-	   a_task_that_ends_the_process_is_CRASHED_and_the_others_get_what_they_deserve,
-	   a_killed_pool_loses_what_ran_and_runs_the_rest_again,
-	   an_idle_pool_that_is_killed_comes_back_with_its_clients,
-	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,
-	   a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with,
-	   a_task_that_crashes_again_and_again_takes_nobody_with_it,
-	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good,
-	   the_pool_has_no_descriptor_but_stdio_its_channel_and_its_status,
-	   a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_blamed,
-	   a_signal_from_outside_blames_nobody, the_child_of_a_task_that_forks_is_no_pool,
-	   a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)
+CHECK_MAIN("crash")

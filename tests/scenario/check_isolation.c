@@ -231,13 +231,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager,
-	};
-
 	if (!daemon_may_all()) {
 		puts("only root with all capabilities can be two other users");
 		return 77;
 	}
-	return check_unit_main("isolation", tests, ARRAY_SIZE(tests));
+	return check_unit_main("isolation");
 }

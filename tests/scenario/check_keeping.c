@@ -384,19 +384,6 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 	service_end(store);
 }
 END_TEST
-
-#define AT_SITES                                                                                   \
-	, manager_may_die_before_the_pool_is_kept,                                                 \
-		manager_may_die_before_the_pool_is_told_to_start,                                  \
-		possibly_admitted_client_has_an_outcome_for_each_job
-#else
-#define AT_SITES
 #endif
 
-SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
-	     a_manager_that_is_killed_comes_back_on_the_same_socket,
-	     the_next_manager_weighs_whom_it_goes_on_with,
-	     a_manager_that_is_stopped_is_bitten_and_comes_back,
-	     state_that_a_manager_cannot_use_is_left_to_the_next,
-	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
-	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)
+SERVICE_MAIN("keeping")

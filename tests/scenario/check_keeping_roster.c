@@ -335,20 +335,11 @@ END_TEST
 
 int main(int argc, char *argv[])
 {
-	const TTest *const tests[] = {
-		kept_descriptors_are_those_that_the_roster_names,
-		a_client_for_whom_the_store_has_no_room_is_refused,
-		a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs,
-		a_client_waits_while_the_service_manager_does_not_read,
-		/* Of several users: */
-		tenants_that_are_released_leave_the_store,
-		a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys,
-	};
-	size_t n = ARRAY_SIZE(tests);
-
 	if (argc > 1 && streq(argv[1], "--pool"))
 		return stub_run();
 	if (geteuid() != 0)
-		n = check_unit_leave_out(tests, n, 2, "only root can be several users");
-	return check_unit_main("keeping_roster", tests, n);
+		check_unit_leave_out("only root can be several users",
+				     &tenants_that_are_released_leave_the_store,
+				     &a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys);
+	return check_unit_main("keeping_roster");
 }

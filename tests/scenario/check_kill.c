@@ -404,8 +404,4 @@ START_TEST(a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
 }
 END_TEST
 
-CHECK_MAIN("kill", a_client_killed_while_it_submits_never_stops_another_one,
-	   a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish,
-	   jobs_beyond_the_stop_deadline_are_cancelled_and_the_client_returns,
-	   clients_that_wait_for_a_killed_daemon_return_with_an_error,
-	   a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
+CHECK_MAIN("kill")

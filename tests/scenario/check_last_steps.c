@@ -91,4 +91,4 @@ START_TEST(a_job_whose_pool_dies_at_any_step_of_it_gets_what_that_step_says)
 }
 END_TEST
 
-CHECK_MAIN("last_steps", a_job_whose_pool_dies_at_any_step_of_it_gets_what_that_step_says)
+CHECK_MAIN("last_steps")

@@ -257,9 +257,4 @@ START_TEST(client_gets_the_next_pool_if_one_dies_while_its_memory_is_made)
 }
 END_TEST
 
-SERVICE_MAIN("making", others_attach_and_call_while_the_largest_heap_is_made,
-	     reconnects_with_the_largest_heap_do_not_delay_other_clients,
-	     client_killed_while_its_memory_is_made_leaves_nothing,
-	     of_one_user_one_is_made_at_a_time_in_their_order,
-	     a_stop_is_said_to_whose_segment_is_being_made,
-	     client_gets_the_next_pool_if_one_dies_while_its_memory_is_made)
+SERVICE_MAIN("making")

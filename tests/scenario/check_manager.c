@@ -279,14 +279,4 @@ START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 }
 END_TEST
 
-SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
-	     a_later_pool_that_cannot_be_loaded_ends_it,
-	     a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has,
-	     when_the_pool_crashes_each_job_gets_what_it_deserves,
-	     a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone,
-	     a_pool_is_asked_with_each_sign_of_life_while_a_job_runs,
-	     a_pool_that_leaves_word_of_a_fault_and_does_not_end_is_ended,
-	     a_pool_that_is_killed_comes_back,
-	     a_pool_that_releases_what_nobody_has_does_not_fill_the_log,
-	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,
-	     a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
+SERVICE_MAIN("manager")

@@ -183,4 +183,4 @@ START_TEST(manager_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
 }
 END_TEST
 
-SERVICE_MAIN("manager_killed", manager_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
+SERVICE_MAIN("manager_killed")

@@ -386,17 +386,13 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		a_client_that_takes_its_memory_away_takes_it_from_nobody_else,
-		in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
-		a_task_that_allocates_without_end_fails_alone,
-		while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end,
-		the_next_pool_has_the_limit_too,
-		clients_without_jobs_leave_no_page_of_the_pool_behind,
-	};
-	size_t n = ARRAY_SIZE(tests);
-
 	if (daemon_sanitized())
-		n = check_unit_leave_out(tests, n, n - 1, "a sanitizer has a malloc() of its own");
-	return check_unit_run("memory", tests, n, NULL, NULL, CHECK_TIMEOUT);
+		check_unit_leave_out(
+			"a sanitizer has a malloc() of its own",
+			&in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
+			&a_task_that_allocates_without_end_fails_alone,
+			&while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end,
+			&the_next_pool_has_the_limit_too,
+			&clients_without_jobs_leave_no_page_of_the_pool_behind);
+	return check_unit_main("memory");
 }

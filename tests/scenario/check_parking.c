@@ -405,9 +405,4 @@ START_TEST(a_quota_is_followed)
 }
 END_TEST
 
-CHECK_MAIN("parking", a_worker_whose_cpu_is_taken_away_parks_and_comes_back,
-	   a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers,
-	   a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts,
-	   a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers,
-	   a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts, a_cpuset_is_followed,
-	   a_quota_is_followed)
+CHECK_MAIN("parking")

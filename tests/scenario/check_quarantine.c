@@ -411,10 +411,4 @@ START_TEST(details_of_a_crash_are_shown)
 }
 END_TEST
 
-CHECK_MAIN("quarantine", a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else,
-	   the_next_pool_knows_before_it_has_any_job,
-	   task_is_callable_after_lift_and_its_crashes_count_from_0,
-	   a_lift_is_answered_when_the_pool_has_heard_or_has_ended, another_user_may_not_lift_it,
-	   quarantine_ends_without_a_command, a_user_that_crashes_too_much_has_no_task_left,
-	   crashes_that_are_far_apart_do_not_count_together,
-	   a_signal_from_outside_counts_against_nobody, details_of_a_crash_are_shown)
+CHECK_MAIN("quarantine")

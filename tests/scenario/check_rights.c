@@ -541,23 +541,17 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		a_pattern_that_fits_no_task_is_warned_of_where_it_stands,
-		forkctl_tasks_marks_what_the_caller_may_not_call,
-		/* of who may become another user */
-		denied_user_is_told_why_and_others_continue,
-		groups_are_those_that_a_connection_was_made_with,
-		each_holds_what_is_said_of_him_of_his_groups_or_of_everybody,
-		jobs_and_bytes_have_limits_by_group_too,
-		usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection,
-		each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool,
-		user_without_a_rule_calls_all_tasks,
-		a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other,
-		the_next_manager_asks_its_own_forkd_conf,
-	};
-	size_t n = ARRAY_SIZE(tests);
-
 	if (geteuid() != 0)
-		n = check_unit_leave_out(tests, n, n - 2, "only root can be several users");
-	return check_unit_main("rights", tests, n);
+		check_unit_leave_out(
+			"only root can be several users",
+			&denied_user_is_told_why_and_others_continue,
+			&groups_are_those_that_a_connection_was_made_with,
+			&each_holds_what_is_said_of_him_of_his_groups_or_of_everybody,
+			&jobs_and_bytes_have_limits_by_group_too,
+			&usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection,
+			&each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool,
+			&user_without_a_rule_calls_all_tasks,
+			&a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other,
+			&the_next_manager_asks_its_own_forkd_conf);
+	return check_unit_main("rights");
 }

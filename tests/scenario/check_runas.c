@@ -423,18 +423,6 @@ static bool user_can_read(void)
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		tasks_run_as_the_user_of_the_option_and_have_no_way_back,
-		the_next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager,
-		a_reload_reads_what_root_can_read_and_loads_modules_as_that_user,
-		other_processes_of_that_user_cannot_look_into_a_trial,
-		without_the_option_tasks_run_as_forkd_if_there_is_such_a_user,
-		the_group_of_that_user_may_be_the_group_of_root,
-		without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
-		a_forkd_that_another_user_starts_keeps_that_user,
-		unknown_or_unusable_user_is_refused,
-		module_that_the_user_cannot_read_is_reported_with_its_name,
-	};
 	const struct passwd *user = getpwnam(USER);
 
 	if (geteuid() != 0 || !user) {
@@ -449,5 +437,5 @@ int main(void)
 		(void)printf("%s cannot read the modules\n", USER);
 		return 77;
 	}
-	return check_unit_main("runas", tests, ARRAY_SIZE(tests));
+	return check_unit_main("runas");
 }

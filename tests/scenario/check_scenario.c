@@ -341,12 +341,4 @@ START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
 }
 END_TEST
 
-CHECK_MAIN("scenario", clients_of_different_programs_get_the_right_results_from_one_worker,
-	   clients_of_different_programs_get_the_right_results_from_two_workers,
-	   clients_of_different_programs_get_the_right_results_from_eight_workers,
-	   clients_of_different_programs_get_the_right_results_from_busy_workers,
-	   two_clients_with_thousands_of_small_jobs_each_share_one_worker,
-	   two_clients_with_thousands_of_small_jobs_each_share_two_workers,
-	   two_clients_with_thousands_of_small_jobs_each_share_eight_workers,
-	   a_slot_serves_one_client_after_another,
-	   a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
+CHECK_MAIN("scenario")

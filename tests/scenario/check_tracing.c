@@ -317,18 +317,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		numbers_of_events_are_those_of_the_counters,
-		events_faster_than_the_reader_are_lost_and_counted,
-		a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced,
-		killed_subscriber_traces_no_more_and_the_other_continues,
-		a_command_is_traced_until_it_ends_and_its_status_is_the_traces,
-		a_forkd_that_ends_ends_the_trace
-	};
-
 	if (system("python3 -c 'import json' 2>/dev/null") != 0) {
 		printf("not installed: python3\n");
 		return 77;
 	}
-	return check_unit_main("tracing", tests, ARRAY_SIZE(tests));
+	return check_unit_main("tracing");
 }

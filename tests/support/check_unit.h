@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every check_<unit>.c shares: a main() from a list of tests.
+ * What every check_<unit>.c shares: a main() that runs the tests of the program.
  *
  *	START_TEST(steal_loses_to_owner_on_the_last_item) { ... } END_TEST
  *
- *	CHECK_MAIN("deque", steal_loses_to_owner_on_the_last_item, ...)
+ *	CHECK_MAIN("deque")
  *
- * A test that is not in the list is a warning of the compiler (defined but not used). Each test
- * runs in a process of its own, as long as CK_FORK=no does not say otherwise; its time limit is
- * CHECK_TIMEOUT seconds (120 if the file defines nothing else), times CK_TIMEOUT_MULTIPLIER. A file
- * that defines CHECK_SETUP and CHECK_TEARDOWN has these functions called before and after each.
+ * START_TEST puts each test into the list by itself. Each test runs in a process of its own, unless
+ * CK_FORK=no; its time limit is CHECK_TIMEOUT seconds (120 if the file defines nothing else), times
+ * CK_TIMEOUT_MULTIPLIER. A file that defines CHECK_SETUP and CHECK_TEARDOWN has these functions
+ * called before and after each.
  */
 #pragma once
 
@@ -48,14 +48,37 @@ static inline void check_unit_mark(const char *file, int line)
 #define CHECK_TEARDOWN NULL
 #endif
 
-static inline int check_unit_run(const char *unit, const TTest *const *tests, size_t n, SFun setup,
-				 SFun teardown, double timeout)
+/* The section that this makes is the list of tests. */
+#undef START_TEST
+#define START_TEST(test)                                                                           \
+	static void test##_fn(int _i);                                                             \
+	static const TTest test##_ttest = { #test, test##_fn, __FILE__, __LINE__ };                \
+	static const TTest *test __attribute__((used, section("check_tests"))) = &test##_ttest;    \
+	static void test##_fn(int _i CK_ATTRIBUTE_UNUSED)
+
+extern const TTest *__start_check_tests[], *__stop_check_tests[];
+
+static inline int check_unit_compare(const void *a, const void *b)
 {
+	return (*(const TTest *const *)a)->line - (*(const TTest *const *)b)->line;
+}
+
+static inline int check_unit_run(const char *unit, SFun setup, SFun teardown, double timeout)
+{
+	size_t n_all = (size_t)(__stop_check_tests - __start_check_tests), n = 0;
+	const TTest **tests = calloc(n_all, sizeof(*tests));
 	Suite *suite = suite_create(unit);
 	TCase *tcase = tcase_create(unit);
 	SRunner *runner;
 	int failed;
 
+	if (!tests)
+		abort();
+	for (size_t i = 0; i < n_all; i++)
+		if (__start_check_tests[i])
+			tests[n++] = __start_check_tests[i];
+	/* The compiler may have reversed them. */
+	qsort(tests, n, sizeof(*tests), check_unit_compare);
 	tcase_set_timeout(tcase, timeout);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	for (size_t i = 0; i < n; i++)
@@ -65,25 +88,28 @@ static inline int check_unit_run(const char *unit, const TTest *const *tests, si
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
+	free(tests);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
+static inline int check_unit_main(const char *unit)
 {
-	return check_unit_run(unit, tests, n, NULL, NULL, CHECK_TIMEOUT);
+	return check_unit_run(unit, NULL, NULL, CHECK_TIMEOUT);
 }
 
 /*
- * For a main() of its own: takes the last n_out of n tests off the list, as they cannot run here,
- * and says which and why. contrib/check counts them as skipped. Returns how many are left.
+ * For a main() of its own, before check_unit_main(): takes tests (&name, ...) that cannot run here
+ * off the list, and says why. contrib/check counts them as skipped.
  */
-static inline size_t check_unit_leave_out(const TTest *const *tests, size_t n, size_t n_out,
-					  const char *why)
-{
-	for (size_t i = n - n_out; i < n; i++)
-		printf("left out: %s: %s\n", tests[i]->name, why);
-	return n - n_out;
-}
+#define check_unit_leave_out(why, ...)                                                             \
+	do {                                                                                       \
+		const TTest **const out[] = { __VA_ARGS__ };                                       \
+                                                                                                   \
+		for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++) {                        \
+			printf("left out: %s: %s\n", (*out[i])->name, why);                        \
+			*out[i] = NULL;                                                            \
+		}                                                                                  \
+	} while (0)
 
 /* The same for a test that finds out itself, and does nothing more. */
 static inline void check_unit_not_run(const TTest *test, const char *why)
@@ -92,11 +118,8 @@ static inline void check_unit_not_run(const TTest *test, const char *why)
 	(void)fflush(stdout);
 }
 
-#define CHECK_MAIN(unit, ...)                                                                      \
+#define CHECK_MAIN(unit)                                                                           \
 	int main(void)                                                                             \
 	{                                                                                          \
-		const TTest *const tests[] = { __VA_ARGS__ };                                      \
-                                                                                                   \
-		return check_unit_run(unit, tests, sizeof(tests) / sizeof(tests[0]), CHECK_SETUP,  \
-				      CHECK_TEARDOWN, CHECK_TIMEOUT);                              \
+		return check_unit_run(unit, CHECK_SETUP, CHECK_TEARDOWN, CHECK_TIMEOUT);           \
 	}

@@ -91,14 +91,12 @@ void service_refused(const void *message, uint32_t size, int code, const char *t
 void service_refused_hello(struct proto_hello h, int code, const char *text);
 
 /* main() of a test: it is also the stub. */
-#define SERVICE_MAIN(unit, ...)                                                                    \
+#define SERVICE_MAIN(unit)                                                                         \
 	int main(int argc, char *argv[])                                                           \
 	{                                                                                          \
-		const TTest *const tests[] = { __VA_ARGS__ };                                      \
-                                                                                                   \
 		if (argc > 1 && streq(argv[1], "--pool"))                                          \
 			return stub_run();                                                         \
-		return check_unit_main(unit, tests, sizeof(tests) / sizeof(tests[0]));             \
+		return check_unit_main(unit);                                                      \
 	}
 
 #endif

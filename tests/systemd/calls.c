@@ -166,12 +166,10 @@ END_TEST
 
 int main(int argc, char *argv[])
 {
-	const TTest *const tests[] = { each_job_ends_once_and_in_the_right_way };
-
 	if (argc != 3)
 		return 2;
 	killed = !streq(argv[1], "restart");
 	until_jobs = streq(argv[1], "jobs");
 	wanted = strtoull(argv[2], NULL, 10);
-	return check_unit_main("calls", tests, 1);
+	return check_unit_main("calls");
 }

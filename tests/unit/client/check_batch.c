@@ -317,7 +317,4 @@ START_TEST(a_record_of_a_chain_is_used_again_while_the_rest_waits)
 }
 END_TEST
 
-CHECK_MAIN("batch", a_batch_is_one_word_and_a_chain_in_its_order, one_and_none_are_batches_too,
-	   with_too_few_records_nothing_is_submitted, with_all_rings_full_nothing_is_submitted,
-	   one_bad_request_is_the_end_of_the_batch, options_stand_in_the_record_and_go_with_the_job,
-	   a_place_is_a_ring, a_record_of_a_chain_is_used_again_while_the_rest_waits)
+CHECK_MAIN("batch")

@@ -213,10 +213,4 @@ START_TEST(where_the_machine_has_none_the_users_own_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("connect", failed_connect_reports_a_remedy,
-	   permissions_are_named_when_they_are_what_is_wrong,
-	   reserved_fields_other_than_0_are_refused,
-	   two_clients_of_a_process_do_not_disturb_each_other,
-	   a_child_of_fork_may_not_use_the_parents_client,
-	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,
-	   where_the_machine_has_none_the_users_own_is_taken)
+CHECK_MAIN("connect")

@@ -557,15 +557,4 @@ START_TEST(wait_for_the_next_event_ends_when_the_daemon_is_gone)
 }
 END_TEST
 
-CHECK_MAIN("events", a_watched_job_is_reported_once, job_that_had_ended_before_is_reported,
-	   a_job_that_was_released_is_not_reported, a_watch_that_is_taken_back_is_not_reported,
-	   the_descriptor_is_readable_as_long_as_there_is_something_to_report,
-	   callbacks_run_on_the_thread_that_dispatches_once_for_each_job,
-	   a_dispatch_calls_no_more_than_there_were,
-	   fetching_and_dispatching_threads_get_their_own_events, threads_fetch_what_others_watch,
-	   with_nothing_to_watch_the_thread_sleeps_until_there_is_something,
-	   an_end_that_was_not_counted_is_reported_all_the_same,
-	   the_thread_takes_no_signals_and_is_there_for_who_asked_for_it,
-	   a_child_has_neither_and_its_parent_goes_on,
-	   when_the_daemon_is_gone_every_watched_job_is_reported,
-	   wait_for_the_next_event_ends_when_the_daemon_is_gone)
+CHECK_MAIN("events")

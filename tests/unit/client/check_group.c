@@ -233,8 +233,4 @@ START_TEST(wait_for_a_group_ends_when_the_daemon_is_gone)
 }
 END_TEST
 
-CHECK_MAIN("group", a_group_has_ended_when_all_its_jobs_have, there_are_so_many_groups_and_no_more,
-	   waiters_of_a_group_are_woken_by_its_last_job, a_waiter_sleeps_until_then,
-	   a_job_that_was_not_counted_does_not_hold_a_wait_up,
-	   groups_that_are_polled_in_turn_are_each_looked_at,
-	   wait_for_a_group_ends_when_the_daemon_is_gone)
+CHECK_MAIN("group")

@@ -197,7 +197,4 @@ START_TEST(threads_may_share_a_heap)
 }
 END_TEST
 
-CHECK_MAIN("heap", blocks_are_aligned_apart_and_inside,
-	   everything_is_one_block_again_after_all_is_freed, free_of_an_unused_block_is_refused,
-	   sizes_that_cannot_be_fail_alone, contains_does_not_overflow,
-	   a_long_random_run_keeps_blocks_apart, threads_may_share_a_heap)
+CHECK_MAIN("heap")

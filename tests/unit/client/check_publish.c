@@ -446,15 +446,4 @@ START_TEST(submitting_makes_no_system_call_where_a_worker_is_awake)
 }
 END_TEST
 
-CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_chosen_before_the_busy,
-	   a_parked_worker_is_left_alone, of_two_busy_ones_the_shorter_ring_is_chosen,
-	   the_length_of_a_ring_is_seen_within_a_factor_of_two,
-	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
-	   with_all_busy_the_dispatcher_is_woken,
-	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, searching_worker_gets_no_wake,
-	   a_sleeper_that_never_sleeps_passes_the_duty_on,
-	   a_sleep_is_woken_once_and_the_next_pools_again,
-	   a_client_that_finds_no_sleeper_rings_once,
-	   a_sleeper_in_doubt_is_rung_for_once_in_a_while,
-	   a_full_ring_gives_way_to_the_next_until_all_are_full,
-	   submitting_makes_no_system_call_where_a_worker_is_awake)
+CHECK_MAIN("publish")

@@ -597,12 +597,4 @@ START_TEST(threads_hold_more_jobs_than_there_are_records)
 }
 END_TEST
 
-CHECK_MAIN("spill", results_of_more_jobs_than_records_are_kept, every_call_works_on_a_spilled_job,
-	   how_a_job_failed_is_kept, a_spilled_job_is_reported_once,
-	   spilled_jobs_are_reported_in_the_order_of_their_ends,
-	   a_group_does_not_need_its_spilled_jobs, strings_do_not_wait_for_the_release,
-	   a_handle_is_never_given_out_twice, jobs_stay_in_the_table_if_there_is_no_memory_for_them,
-	   fk_close_frees_what_was_spilled, spilled_results_outlive_the_daemon,
-	   each_of_those_that_wait_for_room_has_it_by_ends_alone,
-	   a_batch_that_waits_for_a_ring_holds_no_other_thread_up,
-	   a_call_does_not_wait_for_its_own_caller, threads_hold_more_jobs_than_there_are_records)
+CHECK_MAIN("spill")

@@ -280,8 +280,4 @@ START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 }
 END_TEST
 
-CHECK_MAIN("submit", a_call_gives_the_result, arguments_that_do_not_fit_the_signature_are_refused,
-	   an_index_that_has_become_another_task_calls_nothing,
-	   before_the_first_job_no_handle_is_good, a_handle_ends_with_its_release,
-	   generations_go_round_without_zero, records_are_memory_when_they_are_used,
-	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)
+CHECK_MAIN("submit")

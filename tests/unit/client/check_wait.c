@@ -361,13 +361,4 @@ START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
 }
 END_TEST
 
-CHECK_MAIN("wait", a_waiter_finds_out_that_the_daemon_is_gone,
-	   a_waiter_finds_out_that_the_daemon_has_dismissed_it,
-	   polls_and_short_waits_look_at_the_socket_by_time,
-	   poll_and_wait_for_room_end_when_the_daemon_is_gone,
-	   a_sleep_that_signals_interrupt_finds_it_out_too,
-	   poll_repeats_a_wake_that_a_stranger_prevented,
-	   wait_for_jobs_taken_off_the_rings_sends_no_wake,
-	   client_that_slept_for_long_jobs_marks_the_next_one_as_long,
-	   a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner,
-	   an_outcome_that_was_the_daemons_last_act_counts)
+CHECK_MAIN("wait")

@@ -280,10 +280,4 @@ START_TEST(wait_for_any_or_all_ends_when_the_daemon_is_gone)
 }
 END_TEST
 
-CHECK_MAIN("wait_many", the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them,
-	   an_end_that_was_not_counted_is_found_all_the_same,
-	   a_single_wait_and_one_for_any_of_many_are_both_told,
-	   the_first_of_those_that_have_ended_is_named,
-	   threads_that_wait_for_any_see_each_result_once,
-	   a_wait_for_all_is_over_when_the_last_has_ended, all_results_are_there_when_it_is_over,
-	   wait_for_any_or_all_ends_when_the_daemon_is_gone)
+CHECK_MAIN("wait_many")

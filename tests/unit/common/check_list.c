@@ -94,7 +94,4 @@ START_TEST(loop_may_remove_the_element_that_it_is_at)
 }
 END_TEST
 
-CHECK_MAIN("list", zeroed_head_and_initialized_head_are_empty,
-	   elements_stay_in_the_order_in_which_they_were_added,
-	   first_element_may_be_added_to_a_zeroed_head_at_either_end,
-	   loop_may_remove_the_element_that_it_is_at)
+CHECK_MAIN("list")

@@ -397,12 +397,4 @@ START_TEST(a_journal_that_is_started_anew_is_found)
 }
 END_TEST
 
-CHECK_MAIN("log", messages_above_the_level_are_dropped, the_journal_gets_levels_and_no_names,
-	   a_message_cannot_forge_a_line_or_steer_a_terminal,
-	   a_long_message_is_cut_and_still_a_line, errno_is_printed_and_kept_even_if_nobody_listens,
-	   a_pipe_that_nobody_reads_stops_nobody, nor_does_one_of_an_older_kernel,
-	   nor_does_a_journal_that_stalls, repeated_messages_are_logged_once_and_counted,
-	   the_journal_gets_fields_and_nobody_can_forge_one,
-	   without_a_journal_a_line_with_fields_is_text,
-	   a_journal_that_does_not_read_stops_nobody_and_what_is_lost_is_counted,
-	   a_journal_that_is_started_anew_is_found)
+CHECK_MAIN("log")

@@ -170,7 +170,4 @@ START_TEST(groups_are_asked_for_only_where_a_list_has_some)
 }
 END_TEST
 
-CHECK_MAIN("option_list", an_entry_is_for_a_user_a_group_or_everybody,
-	   a_number_alone_is_everybodys_limit, a_list_gets_longer_until_it_is_emptied,
-	   errors_are_shown_with_a_remedy, a_user_goes_before_groups_and_they_before_everybody,
-	   groups_are_asked_for_only_where_a_list_has_some)
+CHECK_MAIN("option_list")

@@ -81,6 +81,4 @@ START_TEST(some_can_be_changed_while_forkd_runs)
 }
 END_TEST
 
-CHECK_MAIN("option_table", no_name_stands_for_two, every_default_is_a_value, help_is_a_sentence,
-	   the_nearest_name_is_found_among_those_that_are_shown,
-	   some_can_be_changed_while_forkd_runs)
+CHECK_MAIN("option_table")

@@ -277,7 +277,4 @@ START_TEST(a_copy_says_the_same_and_another_value_does_not)
 }
 END_TEST
 
-CHECK_MAIN("option_value", a_copy_says_the_same_and_another_value_does_not, sizes_take_binary_units,
-	   auto_is_a_size_where_that_is_allowed, durations_take_units_and_have_one_of_their_own,
-	   cpu_lists_become_bitmaps, a_bad_value_is_refused_and_changes_nothing,
-	   an_error_says_what_is_allowed)
+CHECK_MAIN("option_value")

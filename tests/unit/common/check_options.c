@@ -132,6 +132,4 @@ START_TEST(only_some_options_change_at_run_time)
 }
 END_TEST
 
-CHECK_MAIN("options", defaults_are_those_of_the_table, weights_are_looked_up_by_user,
-	   an_error_is_one_line_whatever_the_value, an_unknown_name_suggests_the_nearest,
-	   only_some_options_change_at_run_time)
+CHECK_MAIN("options")

@@ -232,9 +232,4 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 }
 END_TEST
 
-CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
-	   a_list_on_the_command_line_replaces_that_of_the_file, a_named_file_must_be_there,
-	   a_file_that_is_not_regular_is_refused_without_waiting, flags_are_actions,
-	   a_bad_command_line_is_refused, ambiguous_prefix_sets_no_option,
-	   options_that_contradict_each_other_are_refused,
-	   hidden_options_are_of_the_command_line_and_go_to_the_pool)
+CHECK_MAIN("options_args")

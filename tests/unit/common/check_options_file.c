@@ -96,7 +96,4 @@ START_TEST(a_byte_order_mark_is_none_of_the_first_name)
 }
 END_TEST
 
-CHECK_MAIN("options_file", a_file_sets_options_with_and_without_section,
-	   an_error_in_a_file_names_its_line, a_list_may_have_several_lines,
-	   nothing_behind_an_error_is_looked_at, a_line_with_a_nul_is_an_error,
-	   a_byte_order_mark_is_none_of_the_first_name)
+CHECK_MAIN("options_file")

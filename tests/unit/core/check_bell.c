@@ -86,15 +86,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		a_sleeper_wakes_up_by_the_word,
-		a_sleeper_that_was_moved_wakes_up_by_its_bell,
-		a_bell_that_rang_before_the_sleep_ends_it_at_once,
-	};
-
 	if (futex_can_wait_two() < 0) {
 		(void)printf("no futex_waitv(2) here\n");
 		return 77;
 	}
-	return check_unit_main("bell", tests, ARRAY_SIZE(tests));
+	return check_unit_main("bell");
 }

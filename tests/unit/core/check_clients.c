@@ -74,4 +74,4 @@ START_TEST(a_ring_that_is_kept_full_does_not_keep_the_dead_whatever_its_tail_say
 }
 END_TEST
 
-CHECK_MAIN("registry", a_ring_that_is_kept_full_does_not_keep_the_dead_whatever_its_tail_says)
+CHECK_MAIN("registry")

@@ -730,9 +730,4 @@ START_TEST(a_signal_may_come_at_any_instruction)
 }
 END_TEST
 
-CHECK_MAIN("switch", a_context_begins_and_goes_on_where_it_was_left,
-	   a_stack_serves_one_context_after_the_other, callee_saved_registers_survive,
-	   variables_survive_wherever_they_are, floating_point_modes_are_kept_per_context,
-	   each_floating_point_unit_has_modes_of_its_own, many_contexts_in_any_order,
-	   a_stack_is_used_to_its_end_and_nothing_beside_it, contexts_go_on_on_other_threads,
-	   a_signal_may_come_at_any_instruction)
+CHECK_MAIN("switch")

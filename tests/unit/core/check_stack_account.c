@@ -264,8 +264,4 @@ START_TEST(account_is_closed_before_the_job_has_its_outcome)
 }
 END_TEST
 
-CHECK_MAIN("stack_account", account_is_what_the_stacks_of_a_job_are_of,
-	   memory_beyond_the_limit_of_a_job_is_never_taken,
-	   job_that_takes_all_leaves_some_for_small_ones_and_for_workers,
-	   job_of_many_small_stacks_has_what_it_may_and_no_more,
-	   account_is_closed_before_the_job_has_its_outcome)
+CHECK_MAIN("stack_account")

@@ -460,12 +460,4 @@ START_TEST(block_being_cleaned_is_not_refused)
 }
 END_TEST
 
-CHECK_MAIN("stack_arena", one_worker_frees_what_another_allocates_for_ever,
-	   full_arena_takes_from_the_next_one, stacklet_of_another_arena_goes_home,
-	   large_ones_are_cleaned_or_taken_again, pages_of_large_ones_go_back,
-	   pages_go_back_piece_by_piece, pages_that_a_former_pool_left_are_had_again_and_go_back,
-	   pages_of_many_small_ones_go_back,
-	   small_ones_are_had_where_a_large_one_was_and_the_other_way_round,
-	   memory_that_was_used_is_taken_before_fresh_one,
-	   block_whose_end_was_never_used_is_not_refused, workers_and_cleaner_share_the_arena,
-	   block_being_cleaned_is_not_refused)
+CHECK_MAIN("stack_arena")

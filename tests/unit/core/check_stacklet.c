@@ -287,9 +287,4 @@ START_TEST(sizes_that_do_not_exist_are_refused)
 }
 END_TEST
 
-CHECK_MAIN("stack", stacklets_at_least_double,
-	   frame_larger_than_double_gets_a_stacklet_that_holds_it,
-	   boundary_does_not_allocate_again_and_again, full_arena_gives_null_and_loses_nothing,
-	   stack_is_larger_than_its_frames_by_a_constant_factor,
-	   bound_holds_for_frames_that_just_do_not_fit,
-	   deep_stack_uses_what_is_left_in_smaller_pieces, sizes_that_do_not_exist_are_refused)
+CHECK_MAIN("stack")

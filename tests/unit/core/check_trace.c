@@ -265,10 +265,4 @@ START_TEST(one_trace_after_another_begins_and_ends_under_workers_that_write)
 }
 END_TEST
 
-CHECK_MAIN("trace", events_are_taken_once_and_in_order,
-	   late_reader_gets_the_newest_events_and_the_number_of_lost_ones,
-	   event_that_may_be_half_written_is_lost, a_head_that_no_worker_has_written_leads_nowhere,
-	   a_reader_beside_a_writer_has_whole_events_and_counts_the_others,
-	   a_traced_pool_tells_of_its_jobs,
-	   a_segment_that_does_not_fit_is_refused_and_nobody_traces,
-	   one_trace_after_another_begins_and_ends_under_workers_that_write)
+CHECK_MAIN("trace")

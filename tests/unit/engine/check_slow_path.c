@@ -281,13 +281,4 @@ START_TEST(a_request_stands_until_the_first_fork_after_some_calls)
 }
 END_TEST
 
-CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
-	   frames_of_sixty_forks_stand_on_the_first_stacklet,
-	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
-	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
-	   last_child_resumes_the_parent_that_waits, waiting_job_goes_first_and_the_giant_goes_on,
-	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
-	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
-	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each,
-	   worker_that_only_calls_serves_a_request_once, public_entries_stay_public,
-	   a_request_stands_until_the_first_fork_after_some_calls)
+CHECK_MAIN("strand")

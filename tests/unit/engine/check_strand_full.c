@@ -194,7 +194,4 @@ START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 }
 END_TEST
 
-CHECK_MAIN("strand_full", signals_with_a_full_deque_lose_no_frame,
-	   forks_deeper_than_the_deque_are_calls, published_forks_deeper_than_the_deque_are_calls,
-	   stolen_forks_deeper_than_the_deque_are_calls,
-	   a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
+CHECK_MAIN("strand_full")

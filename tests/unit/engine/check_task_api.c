@@ -210,16 +210,5 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		a_task_that_is_right_compiles_without_a_word,
-		loops_and_conditions_around_forks_are_fine,
-		a_fiber_that_is_right_compiles_without_a_word,
-		a_local_that_is_used_across_a_fork_is_warned_of,
-		the_guide_shows_the_messages_of_each_mistake,
-		the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold,
-#define MISTAKE(name, ...) name,
-#include "tests/support/mistakes.def"
-	};
-
-	return check_unit_main("task_api", tests, sizeof(tests) / sizeof(tests[0]));
+	return check_unit_main("task_api");
 }

@@ -391,11 +391,4 @@ START_TEST(job_beyond_its_stack_fails_alone)
 }
 END_TEST
 
-CHECK_MAIN("unwind", million_frames_are_cancelled, every_shape_is_cancelled,
-	   every_shape_is_cancelled_in_a_storm, many_jobs_are_cancelled_at_once,
-	   job_on_several_workers_is_cancelled, job_that_was_set_aside_is_cancelled,
-	   job_that_preempted_another_is_cancelled, queued_job_is_cancelled_and_never_runs,
-	   cancel_of_another_generation_does_nothing, memory_of_frames_is_released_once,
-	   memory_of_frames_is_released_once_in_a_storm, frame_of_the_slow_path_gives_back,
-	   frame_that_never_began_gives_nothing_back, first_code_wins,
-	   failure_ends_siblings_that_run, job_beyond_its_stack_fails_alone)
+CHECK_MAIN("unwind")

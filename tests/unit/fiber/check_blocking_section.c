@@ -582,12 +582,4 @@ START_TEST(cpu_time_of_a_section_is_charged_to_the_job)
 }
 END_TEST
 
-CHECK_MAIN("fiber_block", the_worker_goes_on_with_fibers, the_worker_goes_on_with_other_jobs,
-	   beyond_the_limit_they_wait_for_a_thread, a_cancel_reaches_those_that_wait_for_a_thread,
-	   cancelled_fiber_that_was_in_a_section_is_refused, a_section_sees_that_the_job_is_over,
-	   a_deadline_is_noticed_at_the_end_of_a_section, a_cancel_at_any_moment_ends_the_job,
-	   errors_are_told_inside_and_outside, fiber_that_ends_in_a_section_returns_first,
-	   fibers_go_back_and_forth_as_often_as_they_like,
-	   signals_and_requests_at_any_moment_do_no_harm,
-	   without_threads_it_is_told_so_and_one_is_enough,
-	   cpu_time_of_a_section_is_charged_to_the_job)
+CHECK_MAIN("fiber_block")

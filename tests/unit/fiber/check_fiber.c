@@ -617,30 +617,4 @@ START_TEST(yielding_fiber_finds_frames_of_forced_steals)
 }
 END_TEST
 
-CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every_fork_is_stolen,
-	   a_tree_is_right_with_the_schedule_fuzzer, on_one_worker_all_wait_and_none_moves,
-	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
-	   many_fibers_wait_at_once, yielding_fiber_runs_after_all_others,
-	   a_waiting_job_goes_before_fibers_that_only_yield,
-	   waits_end_at_the_value_that_they_are_for, fiber_about_to_wait_is_woken,
-	   frames_count_for_fibers_that_wait, errors_are_told_and_nothing_happens,
-	   each_fiber_has_its_own_data_which_ends_with_it, data_that_is_set_at_the_end_ends_as_well,
-	   resumed_fiber_is_in_no_list, results_are_right_with_late_children,
-	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
-	   continuations_of_frames_come_in_turn_where_fibers_yield,
-	   signals_and_requests_at_any_moment_do_no_harm,
-	   fibers_and_frames_are_nested_as_deep_as_one_likes,
-	   guards_that_run_out_are_told_and_slabs_are_to_be_had,
-	   a_fiber_that_writes_below_a_slab_ends_the_pool,
-	   where_no_fibers_can_be_their_tasks_fail_and_others_do_not,
-	   spawned_fibers_end_before_their_task, many_jobs_at_once_have_their_results,
-	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
-	   a_deadline_reaches_fibers_that_wait, error_of_one_fiber_reaches_the_others,
-	   fibers_that_have_not_begun_do_not_begin, frames_and_families_wind_down_together,
-	   a_frame_that_winds_down_leaves_fibers_of_others_alone,
-	   frames_that_fail_end_the_fiber_that_called_them,
-	   a_wait_that_begins_after_the_end_is_none, a_cut_wait_outlasts_the_fibers_of_its_counter,
-	   fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends,
-	   a_cancel_that_comes_late_is_not_the_next_jobs,
-	   yielding_fiber_resumes_at_the_end_of_the_deque,
-	   yielding_fiber_finds_frames_of_forced_steals, stacks_count_for_what_a_job_may_hold)
+CHECK_MAIN("fiber")

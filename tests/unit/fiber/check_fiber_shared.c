@@ -750,16 +750,4 @@ START_TEST(fiber_that_cannot_leave_a_shared_stack_does_not_yield)
 }
 END_TEST
 
-CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_shared_stacks,
-	   fibers_do_the_same_where_every_fork_is_stolen,
-	   fibers_do_the_same_with_the_schedule_fuzzer, fibers_do_the_same_where_deques_are_full,
-	   signals_and_requests_at_any_moment_do_no_harm,
-	   shared_stack_has_the_same_contents_after_each_wait,
-	   fiber_alone_on_its_stack_is_never_copied, calls_that_a_shared_stack_forbids_are_refused,
-	   yielding_fiber_runs_after_all_others, both_kinds_take_turns,
-	   a_waiting_job_goes_before_fibers_that_only_yield,
-	   fibers_of_a_parked_worker_migrate_and_return, workers_are_parked_at_any_moment,
-	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
-	   wait_without_memory_returns_an_error, fiber_with_less_on_its_stack_needs_no_memory,
-	   fiber_without_memory_gets_the_cancellation_of_its_job,
-	   fiber_that_cannot_leave_a_shared_stack_does_not_yield)
+CHECK_MAIN("fiber_shared")

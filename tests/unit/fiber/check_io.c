@@ -957,14 +957,4 @@ START_TEST(frames_do_not_wait_themselves)
 }
 END_TEST
 
-CHECK_MAIN("fiber_io", available_data_needs_no_wait, missing_data_is_waited_for,
-	   fiber_that_waits_each_time_does_not_try_each_time,
-	   a_poll_in_vain_says_nothing_of_the_read_after_it,
-	   computing_fiber_does_not_delay_the_data_of_others,
-	   calling_fiber_yields_to_a_fiber_with_data, files_are_read_and_written_at_their_position,
-	   connections_are_accepted_and_served, ten_thousand_read_at_once_and_hold_no_worker,
-	   a_frame_waits_by_calling_a_fiber, many_read_from_the_same_pipes, a_wait_ends_at_its_time,
-	   data_and_a_time_at_once_are_one_of_the_two, a_cancel_reaches_those_that_wait,
-	   a_cancel_at_any_moment_leaves_nothing, a_deadline_of_the_job_reaches_those_that_wait,
-	   close_of_a_descriptor_does_not_end_the_wait, without_memory_it_is_told_so,
-	   without_a_ring_what_is_there_can_be_had, frames_do_not_wait_themselves)
+CHECK_MAIN("fiber_io")

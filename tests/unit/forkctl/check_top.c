@@ -374,11 +374,4 @@ START_TEST(keys_change_view_interval_and_pause)
 }
 END_TEST
 
-CHECK_MAIN("top", the_first_sample_has_no_rates_and_the_second_has, a_worker_runs_searches_or_rests,
-	   a_new_pool_has_no_rates_and_no_count_goes_down, steals_are_told_apart_by_how_far_they_go,
-	   a_tenant_is_the_sum_of_its_connections, usage_of_an_ended_connection_belongs_to_its_user,
-	   how_long_a_users_jobs_wait_is_of_those_that_began_in_between,
-	   a_job_that_was_not_charged_yet_is_its_clients_time,
-	   tasks_are_those_that_this_pool_runs_or_has_run, the_task_of_a_job_is_its_own_or_nobodys,
-	   rows_are_sorted_by_the_column_that_keys_choose,
-	   the_filter_keeps_the_rows_that_show_its_text, keys_change_view_interval_and_pause)
+CHECK_MAIN("top")

@@ -156,6 +156,4 @@ START_TEST(a_forkd_that_is_gone_is_said_to_be)
 }
 END_TEST
 
-CHECK_MAIN("top_draw", the_screen_shows_all_of_it_in_80_columns, every_view_is_drawn_in_every_size,
-	   a_long_table_is_gone_through, names_of_any_bytes_take_their_room,
-	   a_forkd_that_is_gone_is_said_to_be)
+CHECK_MAIN("top_draw")

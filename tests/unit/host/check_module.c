@@ -438,13 +438,4 @@ START_TEST(a_file_that_is_no_module_is_refused_in_words)
 }
 END_TEST
 
-CHECK_MAIN("module", a_module_that_is_right_is_entered_in_the_order_of_its_names,
-	   a_module_without_a_name_or_help_is_refused, a_table_with_an_impossible_end_is_refused,
-	   a_task_without_a_name_is_left_out, a_task_whose_entry_is_wrong_is_left_out,
-	   a_name_that_is_there_already_is_left_out, a_task_keeps_its_place_from_pool_to_pool,
-	   a_task_with_another_signature_has_another_hash_at_its_place,
-	   places_of_those_that_are_gone_are_taken_when_there_is_no_other,
-	   on_a_full_board_those_that_stay_keep_their_places,
-	   whatever_stands_on_the_board_each_task_has_a_place_of_its_own,
-	   tasks_beyond_those_that_the_board_holds_are_left_out,
-	   a_file_that_is_no_module_is_refused_in_words)
+CHECK_MAIN("module")

@@ -142,6 +142,4 @@ START_TEST(a_module_in_a_folder_that_others_can_write_to_is_loaded_by_its_descri
 }
 END_TEST
 
-CHECK_MAIN("module_names", a_module_is_loaded_by_its_real_path,
-	   a_new_version_at_the_same_path_is_loaded_beside_the_old_one,
-	   a_module_in_a_folder_that_others_can_write_to_is_loaded_by_its_descriptor)
+CHECK_MAIN("module_names")

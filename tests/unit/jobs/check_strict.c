@@ -178,6 +178,4 @@ START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
 }
 END_TEST
 
-CHECK_MAIN("strict", strict_jobs_run_where_they_are_to, strict_jobs_of_a_node_run_on_its_workers,
-	   a_flood_of_strict_jobs_lets_other_clients_pass,
-	   a_strict_job_goes_before_a_giant_on_its_worker)
+CHECK_MAIN("strict")

@@ -216,8 +216,4 @@ START_TEST(a_consumer_that_is_at_work_is_waited_for)
 }
 END_TEST
 
-CHECK_MAIN("vacate", one_tenant_after_another_has_the_slot_while_workers_look,
-	   old_address_reads_zeros_and_then_the_next_tenant,
-	   chains_of_an_unmapped_tenant_are_forgotten,
-	   old_address_reads_zeros_if_the_next_tenant_cannot_be_mapped,
-	   a_consumer_that_is_at_work_is_waited_for)
+CHECK_MAIN("vacate")

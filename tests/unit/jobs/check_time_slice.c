@@ -190,6 +190,4 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 }
 END_TEST
 
-CHECK_MAIN("intake_turn", job_that_can_wait_wakes_no_worker, yield_to_a_queued_job_wakes_no_worker,
-	   a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now,
-	   a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
+CHECK_MAIN("intake_turn")

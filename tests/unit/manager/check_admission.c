@@ -420,15 +420,4 @@ START_TEST(refusals_without_a_message_have_a_text)
 }
 END_TEST
 
-CHECK_MAIN("admission", request_without_sizes_gets_the_defaults,
-	   client_gets_the_requested_sizes_within_the_limits,
-	   another_release_is_told_so_before_anything_else_it_says_is_looked_at,
-	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
-	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
-	   uid_at_its_limit_is_told_whose_limit_it_is, indistinguishable_uid_is_treated_as_nobody,
-	   allow_and_deny_decide_about_a_connection, denied_user_learns_nothing_of_the_limits,
-	   whose_groups_are_not_known_is_refused, tasks_are_those_of_the_most_precise_entries,
-	   there_is_a_bit_for_the_last_entry,
-	   connected_user_is_checked_against_lists_and_not_against_limits,
-	   the_weight_is_the_best_of_ones_groups, a_message_is_what_its_type_and_its_size_say,
-	   only_root_and_the_owner_may_change_settings, refusals_without_a_message_have_a_text)
+CHECK_MAIN("admission")

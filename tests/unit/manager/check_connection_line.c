@@ -83,4 +83,4 @@ START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 }
 END_TEST
 
-CHECK_MAIN("connection_line", connections_of_a_uid_are_greeted_in_their_order)
+CHECK_MAIN("connection_line")

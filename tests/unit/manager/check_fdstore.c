@@ -443,12 +443,4 @@ START_TEST(a_service_manager_that_is_gone_is_an_error)
 }
 END_TEST
 
-CHECK_MAIN("fdstore", stored_descriptor_is_sent_and_removed_by_its_name,
-	   a_full_store_refuses_and_says_nothing, forkds_own_have_their_places_whoever_came_first,
-	   a_store_that_is_too_small_for_a_client_is_none,
-	   without_a_store_nothing_is_said_and_nothing_fails,
-	   unread_messages_are_kept_and_sent_in_order, waiting_messages_have_their_own_descriptors,
-	   entry_removed_before_it_was_sent_leaves_nothing, failed_put_leaves_no_waiting_entry,
-	   at_the_end_it_waits_for_what_the_kernel_is_short_of,
-	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
-	   a_service_manager_that_is_gone_is_an_error)
+CHECK_MAIN("fdstore")

@@ -233,10 +233,4 @@ TEST_ALONE(without_a_store_nothing_comes_back_but_the_socket)
 	end();
 }
 
-CHECK_MAIN("fdstore_inherit", returned_descriptors_are_known_by_name_and_kind,
-	   names_may_come_in_any_order, descriptors_beyond_the_size_of_the_store_leave_it,
-	   a_name_that_has_too_many_closes_no_others,
-	   the_next_arena_is_put_before_the_last_one_is_removed,
-	   unclaimed_descriptors_are_closed_and_leave_the_store,
-	   a_units_socket_is_known_under_any_name,
-	   without_a_store_nothing_comes_back_but_the_socket)
+CHECK_MAIN("fdstore_inherit")

@@ -548,15 +548,4 @@ START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 }
 END_TEST
 
-CHECK_MAIN("job_recovery", each_cell_of_the_table, a_job_that_hangs_is_to_blame_as_one_that_faults,
-	   a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody,
-	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
-	   groups_are_counted_down, ends_of_watched_jobs_are_counted,
-	   without_blame_an_idempotent_job_runs_again_once,
-	   an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST,
-	   with_blame_for_another_it_runs_again_as_often_as_needed,
-	   the_fault_of_a_worker_that_names_no_running_row_blames_nobody,
-	   client_writes_to_its_records_change_neither_blame_nor_progress,
-	   queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool,
-	   garbage_in_the_arena_goes_nowhere, jobs_of_a_gone_client_are_cancelled,
-	   ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
+CHECK_MAIN("job_recovery")

@@ -305,10 +305,4 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 }
 END_TEST
 
-CHECK_MAIN("memory_budget", automatic_sizes_fit_and_leave_the_rest_to_the_arena,
-	   small_containers_on_large_machines_have_all_that_is_auto,
-	   the_arena_is_as_it_was_where_that_leaves_the_others_half,
-	   sizes_that_do_not_fit_are_refused_with_all_numbers, CPUs_with_large_numbers_are_counted,
-	   the_largest_arena_that_fits_is_the_one_that_is_left,
-	   this_machine_has_room_for_the_defaults_and_says_how_much,
-	   the_tables_of_a_record_and_of_a_worker_are_counted)
+CHECK_MAIN("memory_budget")

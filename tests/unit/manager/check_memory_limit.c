@@ -90,7 +90,4 @@ START_TEST(the_machine_has_some_memory)
 }
 END_TEST
 
-CHECK_MAIN("memory_limit", without_a_group_there_is_what_the_machine_has,
-	   the_least_limit_of_all_that_a_group_is_in_counts,
-	   inside_a_container_the_root_is_the_group, version_1_has_limits_too,
-	   garbage_limits_nothing, the_machine_has_some_memory)
+CHECK_MAIN("memory_limit")

@@ -240,8 +240,4 @@ START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 }
 END_TEST
 
-CHECK_MAIN("page_populate", all_are_made_and_all_are_gone_whoever_has_them_mapped,
-	   pages_given_back_while_populated_are_gone_in_the_end, failed_population_is_reported,
-	   where_there_is_no_room_it_is_said_and_what_there_was_goes,
-	   stopped_population_makes_no_call, others_have_their_turn_between_any_two_pieces,
-	   populating_thread_is_not_urgent_if_the_manager_is)
+CHECK_MAIN("page_populate")

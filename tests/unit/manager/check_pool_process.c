@@ -695,16 +695,4 @@ START_TEST(check_for_the_end_of_a_live_pool_returns)
 }
 END_TEST
 
-CHECK_MAIN("pool_process", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
-	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
-	   a_READY_that_is_read_after_the_pool_was_killed_is_ignored,
-	   also_while_the_service_manager_does_not_read,
-	   a_pool_that_cannot_be_told_what_is_set_is_begun_anew,
-	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
-	   nor_does_one_that_hides_them_behind_an_empty_message,
-	   only_what_is_short_may_be_there_later,
-	   a_kernel_that_is_short_of_something_is_asked_now_and_then,
-	   manager_without_memory_to_receive_sleeps_and_receives_later,
-	   a_pool_is_looked_after_until_it_is_abandoned,
-	   a_pool_that_has_ended_is_not_abandoned_for_want_of_memory,
-	   check_for_the_end_of_a_live_pool_returns)
+CHECK_MAIN("pool_process")

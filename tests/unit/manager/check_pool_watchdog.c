@@ -246,13 +246,4 @@ START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
 }
 END_TEST
 
-CHECK_MAIN("pool_watchdog", the_time_of_a_pool_that_has_a_CPU_counts,
-	   a_pool_without_any_CPU_owes_nothing,
-	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
-	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
-	   stops_are_not_added_up_and_other_children_change_nothing,
-	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
-	   a_pool_that_is_traced_owes_nothing_until_it_is_not,
-	   pool_has_a_second_at_least_unless_it_is_never_asked,
-	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
-	   a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
+CHECK_MAIN("pool_watchdog")

@@ -159,10 +159,4 @@ START_TEST(options_say_what_users_and_groups_may_hold)
 }
 END_TEST
 
-CHECK_MAIN("quota", user_with_most_connections_makes_room_but_not_the_newest_of_equals,
-	   user_is_found_in_a_full_table, by_default_an_eighth_is_left_to_the_others,
-	   a_uid_that_asks_too_often_waits_and_others_do_not,
-	   requests_of_a_uid_wait_one_after_the_other,
-	   a_uid_whose_connections_ask_in_loops_gets_another_connection,
-	   a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not,
-	   options_say_what_users_and_groups_may_hold)
+CHECK_MAIN("quota")

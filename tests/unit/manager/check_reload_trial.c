@@ -242,7 +242,4 @@ START_TEST(stop_does_not_wait_for_a_trial)
 }
 END_TEST
 
-CHECK_MAIN("reload_trial", trial_that_takes_too_long_is_killed,
-	   trial_that_survives_its_kill_is_reported_and_reaped_later,
-	   trial_that_gets_SIGHUP_continues, trial_whose_end_cannot_be_watched_is_not_left,
-	   where_memory_is_short_it_goes_before_the_pool, stop_does_not_wait_for_a_trial)
+CHECK_MAIN("reload_trial")

@@ -399,9 +399,6 @@ START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed
 	saved_unmap(saved);
 }
 END_TEST
-#define AT_SITES CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed,
-#else
-#define AT_SITES
 #endif
 
 START_TEST(five_managers_that_come_to_nothing_are_the_end)
@@ -427,9 +424,4 @@ START_TEST(five_managers_that_come_to_nothing_are_the_end)
 }
 END_TEST
 
-CHECK_MAIN("saved_state", the_next_one_reads_who_is_there_and_who_is_not,
-	   a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed,
-	   malformed_roster_is_refused, roster_of_another_version_or_layout_still_names_the_clients,
-	   each_number_that_differs_is_named_as_it_was_and_as_it_is,
-	   the_next_one_reads_on_which_CPUs_workers_were,
-	   AT_SITES five_managers_that_come_to_nothing_are_the_end)
+CHECK_MAIN("saved_state")

@@ -237,7 +237,4 @@ START_TEST(a_process_that_ends_waits_for_none_of_them)
 }
 END_TEST
 
-CHECK_MAIN("socket_close", a_plain_socket_is_closed_at_once_whatever_was_said,
-	   closed_peer_sees_it_at_once_and_the_loop_continues,
-	   as_many_as_a_message_holds_and_more_messages_than_one_are_all_closed,
-	   lingering_sockets_delay_only_each_other, a_process_that_ends_waits_for_none_of_them)
+CHECK_MAIN("socket_close")

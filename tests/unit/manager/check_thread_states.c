@@ -104,6 +104,4 @@ START_TEST(process_is_traced_if_a_thread_is)
 }
 END_TEST
 
-CHECK_MAIN("thread_states", a_process_is_asleep_if_each_thread_sleeps,
-	   process_is_not_asleep_if_a_thread_runs_or_waits_for_a_CPU,
-	   process_is_not_asleep_if_it_is_stopped, process_is_traced_if_a_thread_is)
+CHECK_MAIN("thread_states")

@@ -269,6 +269,4 @@ START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("image", pictures_of_another_size_are_right_in_every_mode,
-	   small_pictures_are_what_one_expects, pictures_that_there_are_not_are_an_error,
-	   pixels_are_converted_in_every_mode, memory_comes_back_when_the_job_fails_as_it_is_taken)
+CHECK_MAIN("image")

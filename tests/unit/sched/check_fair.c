@@ -504,20 +504,4 @@ START_TEST(a_weight_that_changes_counts_from_then_on)
 }
 END_TEST
 
-CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
-	   connections_of_a_uid_share_by_their_weights,
-	   many_connections_of_one_uid_get_no_more_than_one_of_another,
-	   a_uid_of_weight_1_is_not_shut_out_by_one_of_10000,
-	   client_that_used_the_pool_alone_is_not_penalized,
-	   client_alone_past_the_queues_is_not_penalized, sleeping_gives_no_credit,
-	   two_that_are_always_busy_are_never_further_apart_than_a_batch,
-	   connections_that_come_and_go_take_nothing_from_one_that_stays,
-	   an_older_clock_settles_nothing, a_jobs_weight_takes_nothing_from_other_connections,
-	   late_or_long_absent_client_is_not_shut_out, work_outside_jobs_is_charged_to_its_uid,
-	   a_slot_is_used_again_while_its_end_was_not_seen,
-	   a_new_client_in_an_active_slot_leaves_no_ghost,
-	   client_with_a_strand_of_days_goes_before_floods, long_leaves_are_paid_for,
-	   client_that_could_not_use_its_share_gets_limited_credit,
-	   absent_client_is_not_shut_out_by_unobserved_jobs,
-	   a_weight_that_changes_gives_nothing_back_that_was_not_charged,
-	   a_weight_that_changes_counts_from_then_on)
+CHECK_MAIN("fair")

@@ -372,13 +372,4 @@ START_TEST(every_row_comes_once_whatever_happens)
 }
 END_TEST
 
-CHECK_MAIN("fair_queue", a_job_waits_behind_one_batch_of_a_flood_and_no_more,
-	   among_equals_the_one_that_was_chosen_longer_ago_goes_first,
-	   a_batch_is_as_long_as_its_jobs_are_known_to_be,
-	   jobs_that_never_started_teach_nothing_of_their_length,
-	   jobs_of_one_connection_come_in_their_order_and_heavy_ones_before,
-	   light_jobs_are_not_shut_out_by_heavy_ones,
-	   only_who_is_alone_and_no_flood_goes_past_the_queues,
-	   rows_that_were_given_back_come_again_in_their_order,
-	   jobs_that_are_cut_out_are_picked_no_more, jobs_for_one_worker_go_before_nobody,
-	   jobs_for_one_worker_are_nobody_elses, every_row_comes_once_whatever_happens)
+CHECK_MAIN("fair_queue")

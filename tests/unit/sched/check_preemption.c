@@ -399,14 +399,4 @@ START_TEST(a_dead_row_makes_nobody_active)
 }
 END_TEST
 
-CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the_worker,
-	   a_giant_job_and_a_flood_of_another_uid_share_by_weight,
-	   a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection,
-	   a_new_job_goes_before_a_giant_that_was_alone,
-	   a_running_client_that_is_behind_is_said_to_be,
-	   a_job_that_has_begun_has_a_turn_before_it_makes_way,
-	   a_long_job_claims_the_worker_of_another_when_that_had_its_turn,
-	   a_short_job_claims_the_worker_of_a_long_one_at_once,
-	   resumed_job_is_not_preempted_by_an_equal, a_short_job_waits_behind_no_long_ones,
-	   a_flood_of_short_jobs_gets_ahead_of_a_long_one_once, turns_of_long_jobs_are_long,
-	   a_dead_row_makes_nobody_active)
+CHECK_MAIN("fair_claim")

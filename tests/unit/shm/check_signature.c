@@ -134,7 +134,4 @@ START_TEST(references_are_told_from_numbers)
 }
 END_TEST
 
-CHECK_MAIN("signature", arguments_and_results_get_names_types_and_offsets,
-	   names_blanks_and_lists_may_be_missing, an_error_is_shown_where_it_stands,
-	   more_than_a_record_holds_is_refused, the_hash_tells_names_and_signatures_apart,
-	   references_are_told_from_numbers)
+CHECK_MAIN("signature")

@@ -235,9 +235,4 @@ START_TEST(a_waker_that_is_killed_leaves_the_word_as_it_is)
 }
 END_TEST
 
-CHECK_MAIN("wake", a_new_word_is_busy, every_sleep_is_another_value,
-	   parked_and_sleeping_workers_rest_and_others_do_not,
-	   the_sequence_wraps_without_touching_the_state, waiting_on_another_value_returns_at_once,
-	   a_wait_ends_at_its_deadline, a_sleeper_is_woken_through_a_read_only_mapping,
-	   no_job_is_forgotten_by_a_worker_that_goes_to_sleep,
-	   a_waker_that_is_killed_leaves_the_word_as_it_is)
+CHECK_MAIN("wake")

