@@ -23,7 +23,7 @@ static bool abort_put(struct pool *pool, uint32_t row, uint64_t word, int32_t co
 		return false;
 	FK_CRASH(abort_put);
 	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
-	 * Pairs with worker_set_job(). The others are left alone. */
+	 * Pairs with worker_mark_job(). The others are left alone. */
 	fence_full();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];

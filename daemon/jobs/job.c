@@ -151,7 +151,7 @@ void job_run(struct worker *w, uint32_t row)
 	board_show_task(pool->board, row, UINT32_MAX);
 	intake_account(w, row, false, root->started_ns);
 	COUNT(w, roots);
-	worker_set_job(w, row);
+	worker_mark_job(w, row);
 	trace_root(w, row, root->drained_ns);
 	FK_CRASH(job_running);
 

@@ -161,7 +161,7 @@ void job_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code
 	/* A wake takes as long as there are waiters: that is not the next job's time. */
 	if (job_end_row(root->pool, &end))
 		w->job.since = clock_ns();
-	worker_set_job(w, WORKER_NO_JOB);
+	worker_mark_job(w, WORKER_NO_JOB);
 }
 
 void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)

@@ -80,7 +80,7 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 	lazy_turn_busy(&pool->idle.lazy, w->index);
 	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
 	 * others did: pairs with lazy_sleep().
-	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_set_job() and
+	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_mark_job() and
 	 * the loop's look at the verdict. Pairs with abort_put(). */
 	wake_busy(&w->board->wake);
 	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
@@ -199,7 +199,8 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	if (!w->engine.next)
 		return false;
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
-	worker_set_job_from(w, w->engine.next->job, now);
+	intake_account(w, w->engine.next->job, false, now);
+	worker_mark_job(w, w->engine.next->job);
 	trace_steal(w, victim);
 	strand_adopt(w, w->engine.next);
 	FK_CRASH(steal_adopted);

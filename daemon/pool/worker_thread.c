@@ -124,7 +124,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	store_relaxed(&w->requests.signal_wait, POLICY_SIGNAL_MIN);
 	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
 	store_relaxed(&w->engine.fk.limit, worker_limit(w));
-	worker_set_job(w, WORKER_NO_JOB);
+	worker_mark_job(w, WORKER_NO_JOB);
 	spin_init(&w->thief.spin);
 	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
 	 * it looking. */

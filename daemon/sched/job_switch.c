@@ -87,11 +87,8 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 	account_open(&w->job.account, row, cpu);
 }
 
-void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
+void worker_mark_job(struct worker *w, uint32_t job)
 {
-	/* A job that has ended closed the account itself (job_end.c). */
-	if (account_row(&w->job.account) != job)
-		intake_account(w, job, false, now ? now : clock_ns());
 	w->job.row = job;
 	/* Relaxed: a number. */
 	stack_bill(&w->engine.cache, job == WORKER_NO_JOB ? NULL : &w->pool->rows.stack_bytes[job],
@@ -103,5 +100,6 @@ void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 
 void worker_set_job(struct worker *w, uint32_t job)
 {
-	worker_set_job_from(w, job, 0);
+	intake_account(w, job, false, clock_ns());
+	worker_mark_job(w, job);
 }

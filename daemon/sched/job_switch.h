@@ -8,14 +8,14 @@
 
 struct worker;
 
-/* Owner: goes on to another job, or to none. Charges the one that it leaves, and shows the other on
- * the board. last: the one it leaves has ended. now: the clock. */
+/* Owner: continues with another job, or with none. Charges the one that it leaves, and shows the
+ * other one on the board. last: the one that it leaves has ended. now: CLOCK_MONOTONIC, ns. */
 void intake_account(struct worker *worker, uint32_t row, bool last, uint64_t now);
 
 /* Marks which job the worker runs, here and in the ledger, for blame. */
-void worker_set_job(struct worker *worker, uint32_t job);
+void worker_mark_job(struct worker *worker, uint32_t job);
 
-/* The same, from now on, CLOCK_MONOTONIC, ns; 0: a clock is read, if that is needed. */
-void worker_set_job_from(struct worker *worker, uint32_t job, uint64_t now);
+/* Both, from now on. */
+void worker_set_job(struct worker *worker, uint32_t job);
 
 #endif
