@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * main.c - forkd: the manager, or with --pool the pool that the manager starts
- *
- * Exit codes, as --help prints them:
- *	0  stopped as asked; --help, --version, --check-config
- *	1  what should not happen: please report it
- *	2  command line or forkd.conf
- *	3  cannot listen on the socket
- *	4  the pool failed to start, or died again and again
- *	5  the system denies something: memory, descriptors, io_uring
- *	6  to be started again, as asked by SIGUSR2
- */
+/* main.c - forkd: the manager, or with --pool the pool that the manager starts */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

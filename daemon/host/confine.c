@@ -2,9 +2,9 @@
 /*
  * confine.c - what the pool may ask of the kernel while it runs tasks
  *
- * Modules are trusted, but they have bugs, and their input is anybody's. Who takes over a task has
- * the pool, and with it what all of its tenants put there; this file is about all the rest: the
- * manager, other processes, the kernel.
+ * Modules are trusted, but they have bugs, and their input comes from any client. An attacker who
+ * takes over a task has the pool, and with it what all of its tenants put there; this file is about
+ * all the rest: the manager, other processes, the kernel.
  *
  * 	confine =   off		nothing is taken away: for debuggers, profilers and core files
  * 		    normal	what the table denies; files can be opened as forkd's user may
@@ -13,10 +13,10 @@
  * INVARIANTS
  *   I1. The filter is there before the first worker is made, and in all threads: those that a
  *       module's constructor has started get it too (TSYNC). What runs earlier is forkd's own code
- *       and the constructors of modules; they may open, start and connect what tasks need.
- *       The poller's ring is there as well (io_poller.c): what fibers read, write and accept by it
- *       passes no filter, so it does that and no more. Who accepts needs a socket that listens,
- *       which a task cannot make.
+ *       and the constructors of modules; they may open, start and connect what tasks need. The
+ *       poller's ring is there as well (io_poller.c): what fibers read, write and accept by it
+ *       passes no filter, so it does that and no more. To accept takes a socket that listens, which
+ *       a task cannot make.
  *   I2. The first row of the table that fits decides; then normal allows, strict denies.
  *   I3. A call that is denied fails with EPERM, and the job goes on: what comes of it is the
  *       task's. ENOSYS where libc has another way and shall take it.
@@ -215,7 +215,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_PGRP) },
 	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_USER) },
 	{ SYS_ioprio_set, DENY, IF_OTHER(1, 0) },
-	/* Whoever has a socket's other end sends the signal, with what it writes there. */
+	/* The process at a socket's other end sends the signal, with what it writes there. */
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN) },
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN_EX) },
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETSIG) },
@@ -504,7 +504,7 @@ static int confine_capabilities(void)
 		any |= sets[i].effective | sets[i].permitted | sets[i].inheritable;
 		sets[i] = (struct __user_cap_data_struct){ 0 };
 	}
-	/* Who has none may not be allowed to say so: the filter of the unit. */
+	/* A process without any may not be allowed to say so: the filter of the unit. */
 	return any && syscall(SYS_capset, &header, sets) < 0 ? -errno : 0;
 }
 

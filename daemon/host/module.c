@@ -2,9 +2,9 @@
 /*
  * module.c - loading modules
  *
- * A module's code runs with forkd's rights, so forkd loads only files that nobody except root or
- * forkd's own user can change: the file and its folder belong to one of them and are not writable
- * by others.
+ * A module's code runs with forkd's rights, so forkd loads only files that only root and forkd's
+ * own user can change: the file and its folder belong to one of them and are not writable by
+ * others.
  *
  * NAMES
  *   A debugger, a profiler and a sanitizer open a module by the name that dlopen() got. So this is
@@ -491,7 +491,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
 }
 
-/* No task is at this place. Relaxed: nobody reads the entry by it. */
+/* No task is at this place. Relaxed: no thread reads the entry by it. */
 static void module_clear(struct module_task *task)
 {
 	memset(task, 0, offsetof(struct module_task, state));
@@ -852,7 +852,7 @@ static void module_show_id(const struct fk_module *module, char *text, size_t si
 static void module_show(struct board *board, const struct fk_module *module, const char *file,
 			uint32_t n_tasks)
 {
-	/* Relaxed: the pool's own, before anybody else can count. */
+	/* Relaxed: the pool's own, before other threads can count. */
 	uint32_t n = load_relaxed(&board->n_modules);
 	struct board_module *m = &board->modules[min(n, LIMIT_MODULES - 1)];
 	struct timespec now;
@@ -867,7 +867,7 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	m->loaded_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 	/* ORDER board/modules [B3]: release, the entry is whole before it is counted. Pairs with
-	 * whoever lists them. */
+	 * module_rows(). */
 	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
 }
 

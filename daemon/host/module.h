@@ -20,7 +20,7 @@
 
 /* What is at a place of the table. */
 #define MODULE_NONE	0u
-#define MODULE_GONE	1u /* a task of an earlier pool, or one that nobody may call yet */
+#define MODULE_GONE	1u /* a task of an earlier pool, or one that no client may call yet */
 #define MODULE_CALLABLE 2u
 
 struct module_task {

@@ -7,8 +7,8 @@
  * in forkd(8), section PROBES: tests/source/check-probes compares. None is on the way of a fork, a
  * join or a submission.
  *
- * Arguments are at hand, in registers or memory: nothing is to be computed for them where nobody
- * looks, but for the address of a task's name, once or twice a job.
+ * Arguments are at hand, in registers or memory: nothing is computed for them while no program
+ * looks, except the address of a task's name, once or twice a job.
  */
 #ifndef DAEMON_HOST_PROBE_H
 #define DAEMON_HOST_PROBE_H

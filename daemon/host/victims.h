@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victims.h - whom a worker steals from, and in what order it looks
+ * victims.h - which workers a worker steals from, and in what order it looks
  *
  * For each worker i a table of the others, made once, from nothing but their distances:
  *
@@ -12,7 +12,7 @@
  * the table (the alias method of Walker, 1977, with the table built as Vose does, 1991), and no
  * floating point.
  *
- * Threads: victims_new(): whoever starts a pool, or a simulation of one. After that nothing
+ * Threads: victims_new(): the thread that starts a pool, or a simulation of one. After that nothing
  * changes, and any thread may read.
  *
  * INVARIANTS

@@ -22,8 +22,8 @@ static bool abort_put(struct pool *pool, uint32_t row, uint64_t word, int32_t co
 	if (!abort_word_put(&pool->rows.aborts[row], word, code, outcome))
 		return false;
 	FK_CRASH(abort_put);
-	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
-	 * Pairs with worker_mark_job(). The others are left alone. */
+	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at what workers run.
+	 * Pairs with worker_mark_job(). */
 	fence_full();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
@@ -51,7 +51,7 @@ bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t ou
 	/* A client may say so again and again. */
 	if (abort_put(pool, row, word, 0, outcome))
 		starved_expect(pool);
-	/* In any case: nobody waited for a job that had failed, until now. */
+	/* In any case: until now no client waited for a job that had failed. */
 	hang_expect(pool);
 	return true;
 }

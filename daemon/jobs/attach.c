@@ -101,8 +101,7 @@ int clients_map_tenant(struct pool *pool, uint32_t slot, int fd,
 void clients_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment *segment)
 {
 	unmap_open(pool, slot);
-	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
-	 * clients_segment(). */
+	/* ORDER tenant/known [T1]: release, after the fields; pairs with clients_segment(). */
 	atomic_store_explicit(&pool->clients.tenants[slot].segment, segment, memory_order_release);
 }
 
@@ -169,8 +168,7 @@ void clients_show_client(struct pool *pool, uint32_t slot)
 {
 	struct client_entry *client = &pool->clients.clients[slot];
 
-	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
-	 * clients_get(). */
+	/* ORDER client/live [K1]: release, after the fields. Pairs with clients_get(). */
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
 	clients_count_client(pool, client->tenant, 1);
 }
@@ -199,8 +197,8 @@ void clients_tell_orphans(struct pool *pool, struct client_entry *client)
 	if (!atomic_load_explicit(&client->stranded, memory_order_seq_cst) ||
 	    atomic_load_explicit(&client->active, memory_order_seq_cst))
 		return;
-	/* Relaxed: only who gets the word speaks of it, this thread or clients_gone(), and nothing
-	 * else goes with it; the number is the dispatcher's own from here on. */
+	/* Relaxed: either this thread or clients_gone() gets the word, and nothing else goes with
+	 * it; the number is the dispatcher's own from here on. */
 	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
 	if (!error) /* it is gone meanwhile */
 		return;
@@ -213,7 +211,7 @@ void clients_tell_orphans(struct pool *pool, struct client_entry *client)
  * clients say, and no more than RING_SLOTS are full. */
 static uint64_t clients_reach(struct ledger_ring *side, struct ring *ring)
 {
-	/* Relaxed: who has died has published before. */
+	/* Relaxed: a dead client has published before. */
 	uint64_t head = load_relaxed(&side->head);
 	uint64_t tail = load_relaxed(&ring->tail);
 
@@ -267,7 +265,7 @@ static bool clients_passed(struct pool *pool, struct client_entry *client)
 		/* ORDER ledger/head [L1]: acquire, pairs with drain_ring(): what stood
 		 * below the head has been counted in active. */
 		uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-		/* Relaxed: only whether there is a word, which nobody reads here. */
+		/* Relaxed: only whether there is a word. */
 		uint64_t slot = load_relaxed(&tenant->rings[i].slots[head % RING_SLOTS]);
 
 		/* An empty slot at the head ends the matter. */
@@ -293,7 +291,7 @@ void clients_release(struct pool *pool, struct client_entry *client)
 	FK_CRASH(client_unmapped);
 	sub_relaxed(&pool->clients.n_leaving, 1);
 	clients_count_client(pool, client->tenant, -1);
-	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
+	/* ORDER client/live [K1]: release, the fields are used no more. Pairs with
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
 	FK_CRASH(client_released);

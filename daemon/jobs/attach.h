@@ -14,8 +14,8 @@ struct tenant_segment;
 int clients_init(struct pool *pool);
 void clients_fini(struct pool *pool);
 
-/* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; nobody sees it
- * before clients_show_tenant(). Returns 0 or a negative errno. */
+/* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; workers see it
+ * after clients_show_tenant(). Returns 0 or a negative errno. */
 int clients_map_tenant(struct pool *pool, uint32_t tenant, int fd,
 		       struct tenant_segment **ret_segment);
 void clients_show_tenant(struct pool *pool, uint32_t tenant, struct tenant_segment *segment);

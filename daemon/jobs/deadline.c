@@ -30,8 +30,8 @@ void deadlines_fini(struct deadlines *all)
 	pthread_mutex_destroy(&all->lock);
 }
 
-/* Relaxed: changed with the lock held. Without it a row's own holder looks, and who adds it for
- * somebody else (deadline_watch()) has it removed by the dispatcher, should it stay. */
+/* Relaxed: changed with the lock held. Without it the thread looks that has the row in hand; what
+ * deadline_watch() adds for another thread, the dispatcher removes. */
 static uint32_t deadline_where(struct deadlines *all, uint32_t row)
 {
 	return load_relaxed(&all->where[row]);
@@ -132,8 +132,8 @@ bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint
 	uint32_t where;
 	bool over;
 
-	/* ORDER deadline/forgotten [D9]: acquire, so that who finds none sees the verdict by which
-	 * it has gone. Pairs with deadline_drop(). */
+	/* ORDER deadline/forgotten [D9]: acquire, a thread that finds none sees the verdict by
+	 * which it has gone. Pairs with deadline_drop(). */
 	if (!atomic_load_explicit(&all->where[row], memory_order_acquire))
 		return false;
 	pthread_mutex_lock(&all->lock);

@@ -6,16 +6,16 @@
  * off its ring until it ends; a job that was cancelled while a worker had it in hand, and neither a
  * queue nor a strand did, is in it until it is found in one of them.
  *
- * Threads: deadline_add(): who takes a job off its ring; deadline_watch(): the channel's thread,
- * too. deadline_remove(): who ends the job. The others: the dispatcher, in deadlines_check()
- * (job_cancel.h), which sleeps until the next one. All under one lock, which is held for a few
- * steps of the heap: a job with a deadline takes it three times, one without never.
+ * Threads: deadline_add(): the thread that takes a job off its ring; deadline_watch(): the
+ * channel's thread, too. deadline_remove(): the thread that ends the job. The others: the
+ * dispatcher, in deadlines_check() (job_cancel.h), which sleeps until the next one. All under one
+ * lock, which is held for a few steps of the heap: a job with a deadline takes it three times, one
+ * without never.
  *
  * INVARIANTS
  *   I1. A row is in the heap once at most, and where[] says where. So there is room for all rows
  *       from the start, and nothing can be refused later.
- *   I2. Who adds one that becomes the earliest wakes the dispatcher; for another it need not come
- *       earlier than it wanted to.
+ *   I2. A thread that adds one that becomes the earliest wakes the dispatcher.
  *   I3. A job that is over is asked for, at each look, until it has ended or winds down: one that
  *       is QUEUED and in no queue comes to one, or starts (job.c, I2).
  */

@@ -144,17 +144,16 @@ void hang_answer(struct worker *w)
 	if (!load_relaxed(&w->requests.hang_asked) || getrusage(RUSAGE_THREAD, &usage) < 0)
 		return;
 	store_relaxed(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw);
-	/* ORDER hang/answer [H2]: release, who sees the time sees the number. Pairs with
-	 * hang_see(). */
+	/* ORDER hang/answer [H2]: release, after slept. Pairs with hang_see(). */
 	atomic_store_explicit(&w->hang_answer.at, clock_ns(), memory_order_release);
 }
 
-/* Somebody waits for its end: one that fails may take its time, until it is. */
+/* True if a client waits for its end: a job that fails may take its time until then. */
 static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
 	if (outcome != JOB_FAILED)
 		return outcome;
-	/* Relaxed: whoever changes it is followed by a look. */
+	/* Relaxed: a look follows each change. */
 	return job_is_cancelled(pool, row, generation) ||
 	       load_relaxed(&clients_of(pool, row)->state) != CLIENT_LIVE;
 }
@@ -231,7 +230,7 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	if (hang_is_reached(pool, &watch->held))
 		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
 			   held);
-	/* Who runs most of the time need not be asked. */
+	/* A worker that runs most of the time need not be asked. */
 	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
 		hang_ask(w);
 	/* Relaxed: what it has answered for another job does not count. */
@@ -259,8 +258,8 @@ static uint64_t hang_rests(struct pool *pool)
 	return n;
 }
 
-/* One job that runs and is to end; 0: there is none. Only clients that have jobs are looked at, for
- * rows that nobody has used are no memory yet. */
+/* One job that runs and is to end; 0: there is none. Only clients that have jobs are looked at:
+ * unused rows take no memory yet. */
 static uint64_t hang_find(struct pool *pool)
 {
 	uint64_t doomed = 0;
@@ -308,7 +307,7 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 
 void hang_expect(struct pool *pool)
 {
-	/* Relaxed: who has set it sees to the rest. */
+	/* Relaxed: the thread that has set it sees to the rest. */
 	if (!pool_hang_limit(pool) || load_relaxed(&pool->hangs->news))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
@@ -336,7 +335,8 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 	/* Relaxed: hangs_rest() has the order. */
 	store_relaxed(&h->watching, true);
 	/* ORDER hang/news [H1]: acquire, what the news are of was written before. Pairs with
-	 * hang_expect(). Who finds news there adds none: that is seen at one of the next looks. */
+	 * hang_expect(). A thread that finds news there adds none: one of the next looks sees
+	 * it. */
 	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
 		h->looks = HANG_LOOKS_ON;
 	h->looks--;
@@ -354,7 +354,7 @@ uint64_t hangs_check(struct pool *pool)
 	uint64_t limit = pool_hang_limit(pool), now;
 	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 
-	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
+	/* Relaxed: the dispatcher sleeps after a full fence, and is woken after one. */
 	if (!h->looks && !load_relaxed(&h->news))
 		return 0;
 	now = clock_ns();

@@ -5,8 +5,8 @@
  * A job that was cancelled, is late, or whose client is gone winds down at its next fork, call or
  * join. One that comes to none keeps its worker, and its client's memory, for ever. So the
  * dispatcher looks at workers that run such a job, and once one has held out for hang-limit it ends
- * the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. A job that nobody
- * wants to end may run as long as it likes.
+ * the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. Any other job may
+ * run as long as it likes.
  *
  * HOW LONG A WORKER HAS HELD OUT
  *   The clock on the wall does not count: a worker that has no CPU, or too little of it, is not to
@@ -38,8 +38,8 @@
  *   I1. Nothing is added to what a fork or join does: how far a worker has got is said by counters
  *       that are there, and whether its job is to end by the verdict (job_abort.h).
  *   I2. Without a job that is to end and runs the dispatcher does not look, and does not wake up
- *       for it. Whoever decides that one is to end says so (hang_expect()), after the decision;
- *       and so does a worker before it runs what a task has left for its end (FK_UNWIND).
+ *       for it. A thread that decides that one is to end says so (hang_expect()), after the
+ *       decision; and so does a worker before it runs what a task has left for its end (FK_UNWIND).
  *   I3. While the process is traced (ptrace(2)), by a debugger for example, no job is to blame, and
  *       the time starts at 0 when hang-limit is reached.
  *   I4. Looks that come late do not count for more: of the time between two of them, without CPU,
@@ -100,7 +100,7 @@ struct hangs {
 	struct hang_orphan orphan;
 	uint64_t next;	/* when it looks again */
 	uint32_t looks; /* that are left, unless one finds a job that is to end */
-	/* anybody sets news, the dispatcher clears it */
+	/* any thread sets news, the dispatcher clears it */
 	_Alignas(64) _Atomic bool news;
 	_Atomic bool watching; /* it comes by itself */
 };

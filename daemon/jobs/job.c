@@ -13,19 +13,20 @@
  *   I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
  *       between the last two. From RUNNING it goes to COPYING first where copies of buffers are to
  *       be written back (shm/ledger.h, I6). A job that is cancelled, late, or whose client is gone
- *       while it waits in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it
- *       in hand, and ends it (job_drop()).
+ *       while it waits in a queue goes QUEUED -> FINISHING: the thread that took it out of the
+ *       queue ends it (job_drop()).
  *   I2. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
- *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
- *       (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
- *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
- *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
- *       RUNNING: the verdict has it, or job_run() finds mark, deadline or client when it looks
- *       after abort_begin(). The wish of a client outlives the pool, in the record (shm/job.h,
- *       I5): who accepts the job or finds it QUEUED makes it the mark (drain_admit()).
+ *       the row is looked at. Not QUEUED yet: the thread that accepts it looks at the mark
+ *       afterwards (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a
+ *       queue or in a root deque: the dispatcher looks again (deadline_watch()); by then it is in a
+ *       queue, which it comes back to if its worker does not start it (intake_recall()), or
+ *       RUNNING. RUNNING: the verdict has it, or job_run() finds mark, deadline or client when it
+ *       looks after abort_begin(). The wish of a client outlives the pool, in the record
+ *       (shm/job.h, I5): the thread that accepts the job or finds it QUEUED makes it the mark
+ *       (drain_admit()).
  *
  * If a peer dies: the client: its segment stays mapped while active > 0; the result is written to
- * memory that nobody reads. The pool: the manager finds the row in one of the states above.
+ * memory that no process reads. The pool: the manager finds the row in one of the states above.
  */
 #include "daemon/jobs/job.h"
 
@@ -57,7 +58,7 @@ static struct fk_frame *job_resume(struct fk_worker *fk, struct fk_frame *frame)
 
 static const struct fk_task job_task = { "(root)", job_resume, NULL, NULL, sizeof(struct root) };
 
-/* Who has the row in hand, before any code of the task runs: for blame. */
+/* Before any code of the task runs: for blame. */
 static void job_name_task(struct pool *pool, uint32_t at, uint32_t task)
 {
 	struct ledger_row row = ledger_row(pool->arena, at);
@@ -131,7 +132,7 @@ void job_run(struct worker *w, uint32_t row)
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = load_relaxed(&root->job->drained_ns);
-	/* Right after another one: when that had ended, and who waited for it was woken. */
+	/* Right after another one: when that had ended, and its waiters were woken. */
 	root->started_ns = w->roots.next_ns ? w->roots.next_ns : clock_ns();
 	w->roots.next_ns = 0;
 	if (root->drained_ns > root->started_ns)

@@ -56,8 +56,8 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 
 /*
  * I1: the worker had rows in hand, and has put some where others are to find them; left: there is
- * more than what it starts itself. Who looked meanwhile has seen nothing of it. A worker that looks
- * itself does the rest when it turns busy (work_search.c). row: what it runs then.
+ * more than what it starts itself. A worker that looked in between has not seen it. One that is not
+ * busy does the rest when it turns busy (work_search.c). row: what it runs then.
  */
 static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 {
@@ -66,7 +66,7 @@ static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 
 	left |= fair_queued(pool->fair);
 	alone = left && busy && !worker_wake_one(pool, w);
-	/* Whom to summon for a place, it knows. */
+	/* It knows the workers of a place. */
 	if (alone || fair_placed(pool->fair))
 		intake_tell(w, row);
 }
@@ -143,7 +143,7 @@ void intake_collect(struct pool *pool, uint32_t round)
 	intake_wake_places(pool, NULL);
 }
 
-/* Takes all rows off anybody's root deque. */
+/* Takes all rows off a worker's root deque. */
 static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
 {
 	uint64_t rows[WORKER_ROOTS], n;
@@ -183,8 +183,9 @@ bool intake_preempt(struct worker *w)
 	fair_unlock(fair);
 	if (n)
 		w->roots.preempted = w->job.row;
-	/* One with a place is alone, and not for the deque, where others would take it. Nobody has
-	 * to see to one that this worker starts next: it goes there when the others were told. */
+	/* One with a place is alone, and not for the deque, where others would take it. One that
+	 * this worker starts next goes there when the others were told: no other worker is
+	 * needed. */
 	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
 		w->roots.placed_job = (uint32_t)rows[0] + 1;
 	else if (n > 1)

@@ -17,11 +17,11 @@
  *
  * INVARIANTS
  *   I1. A QUEUED row is in the fair queues, in a worker's root deque, or in the hands of one thread
- *       that takes it from the one to the other. That thread sees to it afterwards that somebody
- *       comes for what is left (wake.h): who looked in between has seen neither. intake_pass_on()
- *       does that for a worker that runs something; one that looks does it when it turns busy
- *       (work_search.c); the dispatcher comes again.
- *   I2. With all workers busy somebody comes for what is queued: see time_slice.c.
+ *       that takes it from the one to the other. That thread sees to it afterwards that a worker
+ *       comes for what is left (wake.h): one that looked in between has seen neither.
+ *       intake_pass_on() does that for a worker that runs something; one that looks does it when it
+ *       turns busy (work_search.c); the dispatcher comes again.
+ *   I2. With all workers busy a thread comes for what is queued: time_slice.c.
  */
 #ifndef DAEMON_JOBS_JOB_BATCHES_H
 #define DAEMON_JOBS_JOB_BATCHES_H
@@ -59,16 +59,16 @@ bool intake_again(struct worker *worker, uint32_t *ret_row);
 uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n, uint64_t not_before);
 
 /* True if all that waits are queued jobs, each worker runs one, and none is to make way for a short
- * one soon: an alarm rings when one is to make way, and nobody has to come for that. worker: the
- * caller, which is about to run this row; NULL on other threads. */
+ * one soon: an alarm rings when one is to make way. worker: the caller, which is about to run this
+ * row; NULL on other threads. */
 bool intake_is_watched(struct pool *pool, const struct worker *worker, uint32_t row);
 
 /* Owner, which leaves jobs waiting with all workers busy, and is about to run this row: the
  * dispatcher is to come for them, unless they are watched. */
 void intake_tell(struct worker *worker, uint32_t row);
 
-/* Owner, with a row in hand during a halt: gives it back to the queues, and all that is on its root
- * deque after it. False: the halt has ended, and the worker starts the row. */
+/* Owner, with a row in hand during a shutdown: gives it back to the queues, and all that is on its
+ * root deque after it. False: the shutdown was revoked, and the worker starts the row. */
 bool intake_decline(struct worker *worker, uint32_t row);
 
 /* Takes half of a victim's root deque, by one CAS: the oldest to *ret_row, the others onto the

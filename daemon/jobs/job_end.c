@@ -66,7 +66,7 @@ static void job_count_time(struct pool *pool, uint32_t tenant, const struct job_
 			    times_id(end->row, end->generation));
 }
 
-/* Gives the job its outcome; the row is in the caller's hand. True if it has woken who waited. */
+/* Gives the job its outcome; the row is in the caller's hand. True if it has woken waiters. */
 static bool job_end_row(struct pool *pool, const struct job_end *end)
 {
 	struct client_entry *client = clients_of(pool, end->row);

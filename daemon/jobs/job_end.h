@@ -56,8 +56,8 @@ static inline void job_set_row(struct pool *pool, uint32_t at, uint32_t state, u
  */
 void job_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
 
-/* Ends a job that nobody has started, with this outcome; its row is in the caller's hand, and
- * counts as given in fair_queue.c. Any thread. */
+/* Ends a job that was not started, with this outcome; its row is in the caller's hand, and counts
+ * as given in fair_queue.c. Any thread. */
 void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
 
 /* This generation of the row's job is wanted to end. After it was made QUEUED. */

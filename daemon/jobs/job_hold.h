@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* job_hold.h - begins and ends a halt (daemon/core/shutdown.h): queued jobs are held back */
+/* job_hold.h - begins and revokes a shutdown (daemon/core/shutdown.h): queued jobs are held back */
 #ifndef DAEMON_JOBS_JOB_HOLD_H
 #define DAEMON_JOBS_JOB_HOLD_H
 

@@ -129,7 +129,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
 	t = &pool->clients.tenants[tenant];
-	/* ORDER client/live [K1]: acquire, who had the slot before is done with the fields. Pairs
+	/* ORDER client/live [K1]: acquire, the slot's last client is done with the fields. Pairs
 	 * with clients_release(). */
 	if (atomic_load_explicit(&pool->clients.clients[slot].state, memory_order_acquire) !=
 	    CLIENT_NONE)
@@ -183,7 +183,7 @@ enum intake_left intake_release(struct pool *pool)
 		return left;
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
 		struct client_entry *client = &pool->clients.clients[i];
-		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
+		/* ORDER client/active [K2]: acquire, before the tails are read. Pairs with
 		 * clients_gone(). */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
 

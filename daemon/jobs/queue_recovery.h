@@ -11,8 +11,8 @@
  *       what the last pool had QUEUED nothing is queued in this one before the words at the heads
  *       of its tenant's rings were put on by what is QUEUED of their chains: requeue_place_ring().
  *       Only those: a pool that dies is at work on the head's word, those behind it are whole.
- *   I2. Where the rings cannot be mapped nobody looks at them while a client of that time is there,
- *       and what is QUEUED runs (clients.h, I4).
+ *   I2. If the rings cannot be mapped, no thread looks at them while a client of that time is
+ *       there, and what is QUEUED runs (clients.h, I4).
  *
  * If a peer dies: the pool: the next one does it again, from the same ledger.
  */

@@ -100,8 +100,8 @@ bool drain_is_empty(struct pool *pool)
 		return false;
 	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
 		for (uint32_t i = 0; clients_segment(pool, t) && i < pool->n_workers; i++)
-			/* ORDER ring/consumer [R3]: acquire: who has let go has counted what it
-			 * took. Pairs with ledger_ring_leave(). */
+			/* ORDER ring/consumer [R3]: acquire: a consumer that has let go has counted
+			 * what it took. Pairs with ledger_ring_leave(). */
 			if (atomic_load_explicit(&pool->arena->rings[t][i].consumer,
 						 memory_order_acquire))
 				return false;
@@ -224,7 +224,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 	bool more = false;
 	uint32_t n = 0;
 
-	/* Nobody but its writer loses anything by a word that has changed since. */
+	/* Only its writer loses by a word that has changed since. */
 	if (!chain->next || chain->payload != payload)
 		*chain = (struct ring_chain){ .payload = payload,
 					      .next = ring_payload_job(payload) + 1,
@@ -278,7 +278,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 		return;
 	tenant_clear(tenant, index);
 	head = load_relaxed(&side->head);
-	/* Whatever is found counts: somebody may write words faster than they are read. */
+	/* Whatever is found counts: a client may write words faster than they are read. */
 	while (!drain_spent(drain)) {
 		enum ring_status status = ring_peek(ring, head, &payload);
 		uint32_t steps = drain->steps;

@@ -20,8 +20,8 @@
  *
  * INVARIANTS
  *   I1. For each slot consumed, the rows of its jobs are QUEUED in the ledger, or were refused.
- *   I2. Who leaves something in a ring sets the ring's bit again, after others may have looked, and
- *       sets more: its caller sees to it that somebody comes.
+ *   I2. A thread that leaves something in a ring sets the ring's bit again, after others may have
+ *       looked, and sets more: its caller sees to it that a thread comes.
  *
  * If a peer dies: a client: its words are garbage from then on (clients.h). The pool: the ring's
  * head has not moved past what is not in the ledger (ledger.h, I1); what was half walked:
@@ -45,7 +45,8 @@ struct worker;
 #define DRAIN_STEP_NS	50u   /* that a tenant is charged with for a step that was no job */
 #define DRAIN_SCAN_SOME 8u    /* tenants that a search looks at, each time */
 
-/* Rows on their way into the fair queues, linked by next, and who takes them off the rings. */
+/* Rows on their way into the fair queues, linked by next, and the thread that takes them off the
+ * rings. */
 struct drain {
 	struct pool *pool;
 	struct board_counters *counters;
@@ -71,7 +72,7 @@ struct drain drain_of(struct worker *worker);
  * more than its share before the others had theirs: none starves behind a full one. What is left
  * goes in further rounds, as long as they bring jobs: else a job would wait behind a long chain of
  * its own tenant for as many drains as that has shares. There are DRAIN_STEPS / DRAIN_SHARE rounds
- * at most: in each but the last somebody had a whole share. */
+ * at most: in each but the last a tenant had a whole share. */
 void drain_rings(struct drain *drain);
 
 /* A row is QUEUED: it goes into the list. What is to end at a certain time, or at once, the
@@ -82,7 +83,7 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
  * that has clients. */
 bool drain_rings_pending(struct pool *pool);
 
-/* The same of DRAIN_SCAN_SOME tenants, others each time: for one who will look again. Owner. */
+/* The same of DRAIN_SCAN_SOME tenants, others each time: for one that looks again. Owner. */
 bool drain_scan_some(struct worker *worker);
 
 /* True if nothing is in any ring, or on its way out of one. */

@@ -3,11 +3,11 @@
  * starved.h - workers that are awake and get no CPU time
  *
  * Other programs of the machine can keep a pinned worker off its CPU for seconds: a real-time
- * program, one of a low nice value, many loops. The words and the censuses still say that this
- * worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep.
- * The dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A
- * worker whose clock has not moved in between is starved, unless its thread sleeps in a system
- * call (/proc; if no file can be opened, the dispatcher treats both alike). The dispatcher
+ * program, one of a low nice value, many loops. The words and the cell states still say that this
+ * worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep. The
+ * dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A worker
+ * whose clock has not moved in between is starved, unless its thread sleeps in a system call
+ * (/proc; if no file can be opened, the dispatcher treats both alike). The dispatcher
  * - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
  *   root deque, continuations of its deque, fibers of its inbox;
  * - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
@@ -16,19 +16,20 @@
  * A worker that was not starved loses nothing but the time of a move to another CPU.
  *
  * A JOB THAT IS TO END
- *   Somebody waits for the end of a job that was cancelled, is late, or whose client is gone. Its
- *   last frame may belong to a worker that was preempted, and whose CPU runs another program until
- *   the next tick of the kernel, up to 4 ms (HZ=250), or for some of its slices. So the thread that
- *   decides about the end looks at once at the workers that run such jobs (starved_expect()). The
- *   clock of a worker that has no CPU stands still. The first such worker is moved to the CPU of
- *   the thread that looks: with group scheduling (autogroup, cgroups) the pool's group has that CPU
- *   now, and may be in debt on the others. The dispatcher does the same at once, after 0.5 ms, and
- *   less and less often for 20 ms; that also makes the kernel choose again on the dispatcher's CPU.
- *   A CPU takes one moved worker at a time, so that the workers of a wide job do not queue there. A
- *   worker goes back when it has nothing more to go on with (park_return()).
- *   Where the pool's group is in debt on all CPUs nothing helps but to wait: the kernel gives the
- *   group no CPU before others have had as much. Real-time priority would help. Clients can keep
- *   the manager and the dispatcher busy, and these would keep all other programs off the CPU.
+ *   A client or the manager waits for the end of a job that was cancelled, is late, or whose client
+ *   is gone. Its last frame may belong to a worker that was preempted, and whose CPU runs another
+ *   program until the next tick of the kernel, up to 4 ms (HZ=250), or for some of its slices. So
+ *   the thread that decides about the end looks at once at the workers that run such jobs
+ *   (starved_expect()). The clock of a worker that has no CPU stands still. The first such worker
+ *   is moved to the CPU of the thread that looks: with group scheduling (autogroup, cgroups) the
+ *   pool's group has that CPU now, and may be in debt on the others. The dispatcher does the same
+ *   at once, after 0.5 ms, and less and less often for 20 ms; that also makes the kernel choose
+ *   again on the dispatcher's CPU. A CPU takes one moved worker at a time, so that the workers of a
+ *   wide job do not queue there. A worker goes back when it has nothing more to go on with
+ *   (park_return()). Where the pool's group is in debt on all CPUs nothing helps but to wait: the
+ *   kernel gives the group no CPU before others have had as much. Real-time priority would help.
+ *   Clients can keep the manager and the dispatcher busy, and these would keep all other programs
+ *   off the CPU.
  *
  * WHAT IS TAKEN, AND BY WHICH RULE
  *   Nothing is taken in a new way; another worker is only woken to look.

@@ -22,7 +22,7 @@
 
 static const struct timespec unmap_pause = { .tv_nsec = 50000 };
 
-/* What is there for who has the address. Nobody writes to it: that takes a role. */
+/* For threads that have the address. None writes to it: that takes a role. */
 static int unmap_blank(const struct tenant_entry *tenant)
 {
 	if (mmap(tenant->base, tenant->size, PROT_READ,
@@ -31,7 +31,7 @@ static int unmap_blank(const struct tenant_entry *tenant)
 	return 0;
 }
 
-/* A shortage may be over in a moment, and nobody comes by here again before the next tenant. */
+/* A shortage may be over in a moment, and this is not called again before the next tenant. */
 static int unmap_blank_patiently(const struct tenant_entry *tenant)
 {
 	int r = unmap_blank(tenant);
@@ -72,7 +72,7 @@ void unmap_tenant(struct pool *pool, uint32_t slot)
 		return;
 	tenant = &pool->clients.tenants[slot];
 	if (clients_segment(pool, slot)) {
-		/* Relaxed: who still has the address finds what is told above. */
+		/* Relaxed: a thread that still has the address finds zeros (tenant_unmap.h). */
 		store_relaxed(&tenant->segment, NULL);
 		unmap_close(pool, slot);
 		FK_CRASH(tenant_closed);

@@ -5,17 +5,17 @@
  * Threads: the channel's thread.
  *
  * THE TROUBLE WITH IT
- *   Whoever looks for work reads a tenant's segment without counting itself: it has the address
- *   from before the tenant left, and may come to read there at any time later. So the address never
- *   goes away: as long as the slot is empty there are zeros, in which nothing is to be found, and
- *   the slot's next segment, which is of the same size, is mapped at the same place.
+ *   A worker that looks for work reads a tenant's segment without counting itself: it has the
+ *   address from before the tenant left, and may come to read there at any time later. So the
+ *   address never goes away: as long as the slot is empty there are zeros, in which nothing is to
+ *   be found, and the slot's next segment, which is of the same size, is mapped at the same place.
  *
  * 	mapped --unmap_tenant()--> zeros, rings closed --unmap_settle(), unmap_open()--> mapped
  *
  * INVARIANTS
- *   I1. Who takes something from a ring holds its consumer role, and the roles of a tenant that has
- *       left are held by LEDGER_NO_TENANT, until the slot's next tenant is mapped: nobody moves a
- *       head of a tenant that is not there, or walks a chain of it.
+ *   I1. A thread that takes something from a ring holds its consumer role, and the roles of a
+ *       tenant that has left are held by LEDGER_NO_TENANT, until the slot's next tenant is mapped:
+ *       no thread moves a head of a tenant that is not there, or walks a chain of it.
  *   I2. What was known of the chains of one tenant is forgotten before another has the rings: their
  *       words may be the same.
  *   I3. All clients of a tenant that leaves were released; the manager tells of no more.

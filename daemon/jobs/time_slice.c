@@ -3,16 +3,16 @@
  * time_slice.c - which worker looks, and when, while all are busy and jobs wait
  *
  * Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far ahead
- * that they make way (preemption.c). When that is, at the earliest, is known; so nobody looks
- * before, and then it is the worker itself (slice_timer.h).
+ * that they make way (preemption.c). The earliest time of that is known; the worker itself looks
+ * then, and no thread before (slice_timer.h).
  *
  * Threads: workers, and the dispatcher before it rests: see job_batches.h.
  *
  * INVARIANTS
- *   I1. With all workers busy somebody comes for what is queued: the dispatcher, or a worker whose
+ *   I1. With all workers busy a thread comes for what is queued: the dispatcher, or a worker whose
  *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
  *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (slice_timer.c, I1):
- *       it takes a job, or sets an alarm anew, or wakes the dispatcher, which for what it leaves
+ *       it takes a job, or sets an alarm again, or wakes the dispatcher, which for what it leaves
  *       does intake_tell(). One that was summoned for now, and has not looked, does so at its next
  *       fork; so the alarm is another's, or rings in FAIR_TURN_LONG. A worker that ends what it
  *       runs goes on to what it has set aside, or looks for jobs, and so it does at each end.
@@ -44,7 +44,7 @@
 /* A claim of a short job that comes before that is not worth a timer. */
 #define INTAKE_SOON NSEC_PER_MSEC
 
-/* Lock held: in how many ns a worker has to look by itself, with what runs there. False: somebody
+/* Lock held: in how many ns a worker has to look by itself, with what runs there. False: the caller
  * has to see to it now. */
 static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t *ret_in)
 {
@@ -53,7 +53,7 @@ static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t
 
 	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
 		return false;
-	/* A summons without a request is one that nobody looks after any more. */
+	/* A summons without a request is one that the worker has taken and not looked after. */
 	if (in < INTAKE_SOON && !self && preempt_is_requested(w) && worker_is_asked(w))
 		in = FAIR_TURN_LONG;
 	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);

@@ -5,8 +5,8 @@
  * xxh3: the data is cut into chunks of 256 KiB, the last one may be shorter; of nothing there is
  * one chunk, of nothing. The result is the XXH3-128 of the XXH3-128 of each chunk, one behind the
  * other, each as 16 bytes in its canonical form (big-endian), and of the number of bytes of the
- * data behind them, as 8 bytes, big-endian; the seed is 0. Fast, and no help against somebody who
- * wants two files to have the same one. sha256: chunks of 1 MiB, each has its SHA-256. Then, until
+ * data behind them, as 8 bytes, big-endian; the seed is 0. Fast, and no protection against
+ * collisions that are made on purpose. sha256: chunks of 1 MiB, each has its SHA-256. Then, until
  * one hash is left, each two that stand side by side become the SHA-256 of the both of them, and
  * one left over stays as it is: the tree hash of Amazon S3 Glacier. The first halves of a level are
  * those of the level before, so that the tree of n chunks is that of the largest power of two below

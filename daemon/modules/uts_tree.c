@@ -12,11 +12,9 @@
  *   The implicit trees of the Unbalanced Tree Search benchmark (Olivier, Huan, Liu, Prins, Dinan,
  *   Sadayappan, Tseng: "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006). No tree is ever
  *   stored: a node is 20 bytes of SHA-1 state, and its children are computed from it, so that a
- *   subtree can be walked anywhere by anyone and the node count is the same for all who do it
- *   right. The published sizes of the sample trees are in the table below.
- *
- * Who calls it, on which thread
- *   The module uts and the programs of `make bench`, from any thread: the functions are pure.
+ *   subtree can be walked by any worker, and the node count is always the same. The published sizes
+ *   of the sample trees are in the table below.
+ *   The functions are pure: any thread may call them.
  *
  * Invariants
  *   I1  state(root) = SHA-1 of 16 zero bytes and the seed, big-endian (20 bytes).

@@ -43,7 +43,7 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 	if (r < 0)
 		return r;
 	pool->arena = base;
-	/* Of it the ledger and the deques help whoever reads a core file: layout_make(). */
+	/* The ledger and the deques are left in core files: layout_make(). */
 	r = layout_withhold(pool->arena, pool->arena_size, false);
 	if (r < 0)
 		return r;
@@ -53,8 +53,8 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 		return -EBADMSG;
 	pool->max_clients = pool->arena->max_clients;
 	pool->max_jobs = pool->arena->max_jobs;
-	/* What a former pool left: but for this, recover_run() has seen to it, and no page is
-	 * touched that nobody needs. */
+	/* What a former pool left: recover_run() has seen to the rest, and no page is touched that
+	 * is not needed. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	memset(&pool->board->counters[BOARD_POOL], 0, sizeof(pool->board->counters[0]));
 	memset(pool->board->loads, 0, pool->n_workers * sizeof(pool->board->loads[0]));
@@ -97,7 +97,7 @@ static uint64_t layout_used(struct pool *pool, int arena_fd, char *at, char *to)
 		uint64_t middle = low + ((high - low) / 2 & ~(LAYOUT_PAGE - 1));
 		off_t page = lseek(arena_fd, (off_t)middle, SEEK_DATA);
 
-		if (page < 0 && errno != ENXIO) /* who cannot tell has them all */
+		if (page < 0 && errno != ENXIO) /* unknown: all are used */
 			return high - base;
 		if (page < 0 || (uint64_t)page >= high)
 			high = middle;
@@ -135,8 +135,8 @@ static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bou
 	return 0;
 }
 
-/* The census: cells by group, and for each the order of the others by how near they are. */
-static void layout_census(struct pool *pool)
+/* The cells, by group, and for each the order of the others by how near they are. */
+static void layout_cells(struct pool *pool)
 {
 	uint32_t groups[LIMIT_WORKERS];
 	struct lazy *l = &pool->idle.lazy;
@@ -175,7 +175,7 @@ int layout_make(struct pool *pool, int arena_fd)
 	/* What a former pool left there: all of it is to be zero. */
 	if (madvise(at, fixed, MADV_REMOVE) < 0)
 		return -errno;
-	layout_census(pool);
+	layout_cells(pool);
 	pool->workers = (struct worker *)at;
 	at += n * sizeof(struct worker);
 	for (uint32_t i = 0; i < n; i++) {

@@ -4,7 +4,7 @@
  *
  * Behind the front that the manager reads (ledger.h) the arena is the pool's own: a struct worker
  * for each worker, the deques of each, then the stacklets, in as many parts as there are groups.
- * All of it on the NUMA node of whom it is for, so each begins at a page.
+ * Each part is on the NUMA node of its worker or group, so it begins at a page.
  *
  * Threads: the pool's main thread before there are others, and after they have ended.
  */

@@ -45,7 +45,7 @@
 #define DISPATCHER_ROUNDS   16u /* within a tick */
 #define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
 #define DISPATCHER_PREEMPTS 2u	/* at a time: one of two is not in a long leaf, or off its CPU */
-#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for those who look */
+#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for workers that look */
 #define DISPATCHER_DOUBT    50u /* ticks without a start after which no word is believed */
 
 /* What workers have done since the last look with jobs waiting. */
@@ -78,7 +78,7 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 	d->waited = started ? 1 : d->waited + 1;
 }
 
-/* Summons the next of those that run a job which a queued one goes before; or whoever is next, if a
+/* Summons the next workers that run a job which a queued one goes before; or the next ones, if a
  * ring has to be looked at. One that is not busy takes no harm. */
 static void dispatcher_preempt_some(struct pool *pool)
 {
@@ -104,7 +104,7 @@ static void dispatcher_preempt_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
-/* Wakes all that run no job, whatever their words and the census say: a task may have written over
+/* Wakes all that run no job, whatever their words and cell states say: a task may have written over
  * them. */
 static void dispatcher_rouse(struct pool *pool)
 {
@@ -157,7 +157,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	dispatcher_look(pool, now, &view);
 	if (waiting && d->waited % DISPATCHER_DOUBT == 0)
 		dispatcher_rouse(pool);
-	/* Somebody who looks may find strands of a running job to steal, again and again. */
+	/* A worker that looks may find strands of a running job to steal, again and again. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;
 	/* Those that look have started nothing: they may get no CPU (starved.h). */
@@ -185,8 +185,8 @@ static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
 
 /*
  * Sees to it that freed memory is given back: workers do it before they sleep (idle_trim.h). If
- * none has since the last time, it wakes one, and does a piece itself, not so often that those who
- * have work would feel it.
+ * none has since the last time, it wakes one, and does a piece itself, too seldom to slow down
+ * workers.
  */
 static void dispatcher_clean(struct pool *pool)
 {
@@ -213,11 +213,11 @@ static void dispatcher_answer(struct pool *pool)
 {
 	struct proto_pool pong = { .head = { PROTO_MAGIC, PROTO_POOL_PONG } };
 
-	/* Relaxed: who sets it wakes the dispatcher after it. */
+	/* Relaxed: the dispatcher is woken after it is set. */
 	if (!load_relaxed(&pool->pinged))
 		return;
-	/* ORDER pool/pinged [Q4]: acquire, who hears of the answer finds what the channel's thread
-	 * has done by then. Pairs with channel_dispatch(). */
+	/* ORDER pool/pinged [Q4]: acquire, the answer comes after what the channel's thread has
+	 * done. Pairs with channel_dispatch(). */
 	pong.task_hash = atomic_exchange_explicit(&pool->pinged, 0, memory_order_acquire);
 	channel_tell(pool, &pong);
 }
@@ -278,11 +278,11 @@ void dispatcher_attend(struct pool *pool)
 
 		value = dozes ? wake_dozing(word) : wake_prepare(word);
 		again = dispatcher_dispatch(pool);
-		/* Nobody looks at what clients leave to the alarms: wake.h, W9. */
+		/* No worker looks at what clients leave to the alarms: wake.h, W9. */
 		if (dozes && !slice_timers_set(pool))
 			again = 0;
 	}
-	/* It comes by itself: nobody needs to wake it. */
+	/* It comes without a wake-up. */
 	if (again < ACCOUNT_SETTLE_MAX) {
 		wake_store(word, WAKE_LOOKING);
 		value = wake_load(word);
@@ -293,7 +293,7 @@ void dispatcher_attend(struct pool *pool)
 		dispatcher_slow_down(pool->dispatcher);
 }
 
-/* Of a pool that drains: nobody has any work left, or any that is to be done. */
+/* Of a pool that drains: no work is left, or none that is to be done. */
 static bool dispatcher_is_done(struct pool *pool)
 {
 	return shutdown_declines(&pool->shutdown) ? shutdown_is_over(pool) : intake_is_empty(pool);
@@ -303,7 +303,7 @@ static bool dispatcher_is_done(struct pool *pool)
  * I3). */
 static bool dispatcher_ends(struct pool *pool)
 {
-	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with
+	/* ORDER pool/stop [Q2]: acquire, whether it shuts down is known then. Pairs with
 	 * channel_drain(). */
 	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_acquire);
 
@@ -320,8 +320,8 @@ void *dispatcher_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
-	 * woke, and in the end nobody would. */
+	/* As long as it drains, the word says LOOKING: a thread that finds SLEEPING wakes again and
+	 * again until one has woken, and in the end none would. */
 	while (!dispatcher_ends(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);

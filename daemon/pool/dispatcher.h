@@ -3,26 +3,26 @@
  * dispatcher.h - the thread that sees to it that waiting jobs are started
  *
  * Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
- * worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
+ * worker that becomes busy and leaves jobs waiting while no worker looks. As long as jobs wait, it
  * comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not wake
  * it for each job. It need not where all that waits are queued jobs which no worker is to make way
  * for soon, or long ones: then that worker looks by itself when it is time (time_slice.c); where
  * that is now, it is summoned first. A worker that will look sees the rings, too: so the dispatcher
  * dozes meanwhile, and clients whose jobs can wait do not wake it (shm/wake.h, W9). Each time it
- * sees to it that somebody comes: wakes a sleeper; or summons workers if there are words in the
+ * sees to it that a worker comes: wakes a sleeper; or summons workers if there are words in the
  * rings, which one has to take off, or if they run jobs that have a worse claim than a queued one
- * (preemption.c). Who is summoned looks at its next fork, and if it is still so, sets its
+ * (preemption.c). A worker that is summoned looks at its next fork, and if it is still so, sets its
  * continuation aside and starts the queued job. Each time the next DISPATCHER_PREEMPTS of them are
  * summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a worker that does
- * not come to them are taken back, and wait among all others for whoever comes first. Where no
- * worker takes anything off the rings for a tick, all of them in long leaves, it does that itself:
- * so deadlines and cancels of what is there are seen (deadline.h). If no job is started for
+ * not come to them are taken back, and wait among all others for the first worker that comes. Where
+ * no worker takes anything off the rings for a tick, all of them in long leaves, it does that
+ * itself: so deadlines and cancels of what is there are seen (deadline.h). If no job is started for
  * DISPATCHER_DOUBT ticks it wakes all workers that run none, whatever their words on the board say:
  * a task may have written over those (shm/wake.h, W12). It looks at workers whose jobs are to end,
  * and do not (hang_detector.h), and has fibers go on that wait for a time (timer.c). It also
  * releases dead clients, gives freed memory back if no worker does, and ends the pool once all is
- * done after PROTO_POOL_STOP, or all that runs after PROTO_POOL_HALT. Whoever wakes it more than
- * DISPATCHER_ROUNDS times a tick waits for the next one.
+ * done after PROTO_POOL_STOP, or all that runs after PROTO_POOL_HALT. It comes DISPATCHER_ROUNDS
+ * times a tick at most.
  *
  * Threads: process.c starts its thread. Others wake it by pool_wake_dispatcher().
  */

@@ -5,8 +5,8 @@
  * Pages of the deque that its continuations stood in, of the C stack that its activations stood on,
  * and of stacklets that are free (stacklet.c). A worker gives them back when it has looked for work
  * in vain for as long as it spins: the C stack at once, for that is little, the rest a quarter of a
- * MiB at a time. The kernel lets nobody else run on the CPU meanwhile, nor change that memory file,
- * so a piece has to be short. Between two pieces the worker yields, and looks for work.
+ * MiB at a time. The kernel lets no other thread run on the CPU meanwhile, nor change that memory
+ * file, so a piece has to be short. Between two pieces the worker yields, and looks for work.
  *
  * Threads: the worker itself, in its loop, with an empty deque.
  *

@@ -51,11 +51,11 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 	if (r < 0)
 		return r;
 	pool_take_settings(pool, &changed);
-	/* While there was no limit nobody has left word of what hangs. */
+	/* While there was no limit no thread has reported jobs that hang. */
 	if (streq(name, "hang-limit"))
 		hang_expect(pool);
 	log_set_level((enum log_level)options_log_level(&changed));
-	/* Whoever rests does so by these two. */
+	/* Threads that rest do so by these two. */
 	if (streq(name, "scheduler") || streq(name, "spin"))
 		pool_wake_all(pool);
 	return 0;
@@ -126,8 +126,8 @@ static void channel_cancel_all(struct pool *pool, struct client_entry *client, u
 	}
 }
 
-/* A client, or somebody who may, wants one of its jobs to end, or all of them. This thread also
- * adds and ends clients, so the client stays what it is. */
+/* A client, or a user who may, wants one of its jobs to end, or all of them. This thread also adds
+ * and ends clients, so the client stays what it is. */
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	uint32_t first = m->client * pool->max_jobs;
@@ -168,7 +168,8 @@ static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
 }
 
-/* The files are there, and nobody can call their tasks before PROTO_POOL_ENTER (module.c, J2). */
+/* The files are there, and no client can call their tasks before PROTO_POOL_ENTER (module.c,
+ * J2). */
 static void channel_on_load(struct pool *pool, const struct proto_pool *m)
 {
 	struct proto_pool answer = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
@@ -200,7 +201,7 @@ static void channel_drain(struct pool *pool)
 	pool_wake_dispatcher(pool);
 }
 
-/* The halt is taken back, unless the pool ends by now: shutdown.h, I3. */
+/* The shutdown is revoked, unless the pool ends by now: shutdown.h, I3. */
 static void channel_resume(struct pool *pool)
 {
 	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
@@ -314,8 +315,8 @@ bool channel_serve(struct pool *pool)
 	const struct timespec *pause;
 	sigset_t signal, usual;
 
-	/* It comes only while this thread waits, and ends the wait: whoever queued something after
-	 * the look at the queue. */
+	/* It comes only while this thread waits, and ends the wait: from a thread that queued
+	 * something after the look at the queue. */
 	sigemptyset(&signal);
 	sigaddset(&signal, CHANNEL_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &signal, &usual);

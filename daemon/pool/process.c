@@ -64,7 +64,7 @@
 #include "shm/wake.h"
 
 /* Below a worker's C stack: a module may be compiled without stack probes, and the frame that
- * overflows is larger than a page then. Who steps over it is in another worker's stack. */
+ * overflows is larger than a page then. A frame that steps over it is in another worker's stack. */
 #define POOL_GUARD (1u << 20)
 
 struct pool_thread {
@@ -118,7 +118,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
 	if (r == 0)
 		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
-	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */
+	/* Relaxed: no thread that could wait for it has begun; and what is only shown. */
 	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
 		const struct topology_place *place = topology_place(pool->topology, i);
@@ -341,7 +341,7 @@ int pool_run(const struct options *options, int channel)
 				   .joinable = pool->modules.joinable,
 			   });
 	if (!channel_serve(pool))
-		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */
+		_exit(EXIT_FAILURE); /* there is no manager any more */
 	pthread_join(dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);

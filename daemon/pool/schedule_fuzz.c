@@ -33,7 +33,7 @@
 
 #define SCHEDULE_FUZZ_BURST 8u	 /* at a time, at most */
 #define SCHEDULE_FUZZ_PAUSE 60u	 /* us between bursts, at most */
-#define SCHEDULE_FUZZ_IDLE  1000 /* us, as long as nobody is busy */
+#define SCHEDULE_FUZZ_IDLE  1000 /* us, as long as no worker is busy */
 
 struct shake {
 	struct pool *pool;

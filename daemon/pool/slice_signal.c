@@ -38,8 +38,8 @@ static uint64_t slice_timer_preempt(struct worker *w, uint64_t now)
 		return now + SLICE_TIMER_AGAIN;
 	}
 	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
-	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): who reads that `at` has
-	 * queued it before (I2). */
+	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): a thread that reads that
+	 * `at` has queued it before (I2). */
 	fence_full();
 	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);

@@ -52,7 +52,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* The charge of who turned busy, or went on to another job. */
+/* The wake duty of a worker that turned busy, or continued with another job. */
 static void worker_charge(struct worker *w)
 {
 	struct lazy *l = &w->pool->idle.lazy;
@@ -340,7 +340,7 @@ static void worker_learn(struct worker *w, uint64_t now)
 	w->thief.stolen_at = 0;
 }
 
-/* A search has ended, before the worker slept or napped, or after it. */
+/* A search has ended, before the worker slept, or after it. */
 static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 {
 	spin_learn(&w->thief.spin, searched, pool_spin(w->pool));
@@ -425,7 +425,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		}
 		if (now - since > limit && pool_is_lazy(pool)) {
 			rested = true;
-			/* A nap is no reason to spin again for long. */
+			/* A timed sleep is no reason to spin again for long. */
 			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
 			since = now = clock_ns();

@@ -3,28 +3,28 @@
  * worker_sleep.c - how workers sleep; sched/wake.c wakes them
  *
  * WHO IS AWAKE
- *   lazy_policy.h has the census, the invariant L1 to L6 and the steps; spin_policy.h how long a
- *   thief spins. work_search.c, sched/wake.c and this file make the steps together with the words
+ *   lazy_policy.h has the cell states, the invariant L1 to L6 and the steps; spin_policy.h how long
+ *   a thief spins. work_search.c, sched/wake.c and this file make the steps together with the words
  *   on the board (shm/wake.h):
  *	busy -> look	word LOOKING, step
  *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
  *			first fork, through the attention that every fork looks at
  *	look -> sleep	word SLEEPING and full fence, step, then what lazy_policy.h, L6 says about
- *			jobs; if the step is refused it naps for POLICY_NAP, counted as looking
+ *			jobs; if the step is refused it sleeps for POLICY_NAP, counted as looking
  *	sleep -> look	a thread of the pool that wakes a worker makes the step, then changes its
  *			word and rings its bell (bell.h); a client wakes it by the word alone, and
  *			the worker makes the step itself
  *	look -> parked	word PARKED and full fence, step, then what there is for others is handed on
  *			to them, as by one that turns busy; awake again, it takes what only it may
- *   With the scheduler set to busy nobody sleeps unless it is parked: whoever looks in vain yields,
- *   and looks again.
+ *   With the scheduler set to busy only parked workers sleep: one that looks in vain yields, and
+ *   looks again.
  *
  * WHAT IT COSTS (tests/bench/bench_sleep.c)
- *   To wake somebody: the censuses of the cells up to the one that has somebody, the own one first;
+ *   To wake a worker: the states of the cells up to the one that has a sleeper, the own one first;
  *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
  *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
- *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
- *   reads those of DRAIN_SCAN_SOME tenants at a time.
+ *   too, when it sleeps or turns busy, because clients can write nowhere else; a search reads those
+ *   of DRAIN_SCAN_SOME tenants at a time.
  */
 #include "daemon/pool/worker_sleep.h"
 
@@ -79,7 +79,8 @@ static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t
 	stopwatch_set(rested, false, clock_ns());
 }
 
-/* What it has to look at itself, before: its own root deque, and all jobs if nobody else does. */
+/* What it has to look at itself, before: its own root deque, and all jobs if no other worker
+ * does. */
 bool worker_rest(struct worker *w)
 {
 	struct pool *pool = w->pool;
@@ -97,8 +98,8 @@ bool worker_rest(struct worker *w)
 	jobs = w->roots.placed_job || deque_size(&w->roots.deque) || inbox_any(&w->inbox) ||
 	       intake_mine(w) ||
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
-	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
-	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
+	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): a thread that
+	 * changes them wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
 	/* The stack for what it looked for may have come from what all workers keep. */
 	if (stack_dirtied(&w->engine.cache))
 		pool_wake_dispatcher(pool);

@@ -7,8 +7,8 @@
 
 struct worker;
 
-/* Sleeps, or naps if L1 (lazy_policy.h) wants it awake. Returns after something may have changed;
- * false: after a nap. */
+/* Sleeps; for a limited time if L1 (lazy_policy.h) wants it awake. Returns after something may have
+ * changed; false: after a timed sleep. */
 bool worker_rest(struct worker *worker);
 
 /* Sleeps while it is parked and there is nothing that only this worker may do. What it leaves

@@ -122,7 +122,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	slice_timer_init(w);
 	w->engine.fk.end = frame_entries + n_frame_entries;
 	store_relaxed(&w->requests.signal_wait, POLICY_SIGNAL_MIN);
-	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
+	w->engine.stack_limit = 1; /* no request, and no frame fits: there is no stack yet */
 	store_relaxed(&w->engine.fk.limit, worker_limit(w));
 	worker_mark_job(w, WORKER_NO_JOB);
 	spin_init(&w->thief.spin);

@@ -53,8 +53,8 @@ static bool park_read(pthread_t thread, struct park_set *ret)
 }
 
 /* Sees to it that a worker is pinned to its CPU, which may be used. False if that is not so after
- * all: CPUs change while one looks. Where nobody may be pinned workers run as they are. Its thread,
- * and not the number on the board: a task can write there which process is to be pinned. */
+ * all: CPUs change meanwhile. If the kernel pins no thread, workers run as they are. By its
+ * pthread_t, not by the number on the board, which a task can change. */
 static bool park_pin(struct worker *w, uint32_t cpu)
 {
 	struct park_set set;
@@ -183,7 +183,7 @@ static void park_pick(struct pool *pool, const uint64_t *usable, uint32_t n_cpus
 		ret_stay[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* Whoever is told so while it rests is woken: it sees for itself. */
+/* A worker that rests is woken: it sees for itself. */
 static void park_tell(struct pool *pool, uint32_t worker, bool parked)
 {
 	struct worker *w = &pool->workers[worker];
@@ -248,7 +248,7 @@ void park_call(struct pool *pool)
 {
 	uint32_t wanted = PARK_CALL;
 
-	/* Relaxed: who wakes the dispatcher has a fence. */
+	/* Relaxed: pool_wake_dispatcher() has a fence. */
 	if (atomic_compare_exchange_strong_explicit(&pool->park->wants, &wanted, PARK_CALLED,
 						    memory_order_relaxed, memory_order_relaxed))
 		pool_wake_dispatcher(pool);
@@ -264,7 +264,7 @@ static bool park_all_asleep(struct pool *pool)
 	return true;
 }
 
-/* I2: true if nobody is awake, and whoever wakes calls. */
+/* I2: true if no worker is awake, and one that wakes calls. */
 static bool park_may_rest(struct pool *pool)
 {
 	/* Relaxed: only the dispatcher changes what is not PARK_CALL. */
@@ -274,8 +274,8 @@ static bool park_may_rest(struct pool *pool)
 		return false;
 	if (wants == PARK_NOTHING)
 		store_relaxed(&pool->park->wants, PARK_CALL);
-	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the
-	 * censuses. Pairs with worker_call(). */
+	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the cell
+	 * states. Pairs with worker_call(). */
 	fence_full();
 	return park_all_asleep(pool);
 }

@@ -6,14 +6,14 @@
  * affinity, a CPU goes offline, cpu.max is set. A worker whose CPU is none of them any more parks,
  * and so do those of all but the first CPUs if there are more than cpu.max is enough for: max(1,
  * ceil(quota / period)). Two workers on one CPU would halve each other; and what a quota takes away
- * it takes from all at once, in the midst of whatever they do.
+ * it takes from all at once, in the middle of their work.
  *
  * WHAT A PARKED WORKER IS
  *   Its thread stays, with its ring, inbox and places. It only looks for no work and is woken for
  *   none (lazy_policy.h). What it runs it goes on with until it would search, so its deque is empty
- *   when it parks; what it had in hand beside that is handed on (worker_park()). What nobody else
- *   may do it does: jobs that were placed there strictly and frames that have gone there are run,
- *   by that thread, on whichever CPU the kernel gives it.
+ *   when it parks; what it had in hand beside that is handed on (worker_park()). It still runs jobs
+ *   that were placed there strictly and frames that have gone there, on whichever CPU the kernel
+ *   gives it.
  *
  * Threads: park_begin(): process.c, before there is a dispatcher. park_set_most(): the channel's
  * thread. park_look(), park_choose(): the dispatcher. park_call(): workers, when they wake.
@@ -22,21 +22,21 @@
  * INVARIANTS
  *   I1. One worker at least is not parked, at any time: those that come back do so before others
  *       park.
- *   I2. The dispatcher looks once in PARK_TICK, and only while somebody is awake. It gives that up
+ *   I2. The dispatcher looks once in PARK_TICK, and only while a worker is awake. It gives that up
  *       when all sleep; the first that wakes after that calls it. Of the two, the one that is later
- *       sees the other: the dispatcher says that it wants to be called, and looks at the censuses
- *       behind a full fence; a worker makes its step, and looks at what the dispatcher wants behind
- *       one.
+ *       sees the other: the dispatcher says that it wants to be called, and looks at the cell
+ *       states behind a full fence; a worker makes its step, and looks at what the dispatcher wants
+ *       behind one.
  *   I3. No wake-up is lost: lazy_policy.h, L4, L6 and L7; wake.h, W3. A worker that is told so
  *       while it sleeps is woken, so that its word says PARKED and clients go to others.
  *
  * HOW THE CPUS ARE KNOWN
- *   By the affinity of the dispatcher's own thread, which nobody pins: the kernel keeps every
+ *   By the affinity of the dispatcher's own thread, which is not pinned: the kernel keeps every
  *   thread within the cpuset, and says only CPUs that are online. No file is read, so that a pool
  *   without files (confine = strict) sees it as well. The kernel moves pinned threads whose CPU
  *   goes; it may forget the pin (Linux before 6.2, and with hotplug), so a worker that is not where
  *   it is to be is pinned again. cpu.max is in a file, which the manager reads when the dispatcher
- *   asks (PROTO_POOL_ASK_CPUS): it does not wake for it while nobody works.
+ *   asks (PROTO_POOL_ASK_CPUS): it does not wake for it while no worker is awake.
  *
  * If a peer dies: the manager: cpu.max stays what it was; the pool ends soon.
  */

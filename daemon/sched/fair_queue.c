@@ -2,19 +2,17 @@
 /*
  * fair_queue.c - which job goes first
  *
- * Whoever is furthest behind in virtual time goes first, in three levels: the tenant with the
+ * The job that is furthest behind in virtual time goes first, in three levels: the tenant with the
  * smallest v, of its connections the one with the smallest v (virtual_time.c), of its jobs the one
  * whose virtual end is the earliest (job_queues.c). So two connections of one uid share what the
  * uid gets as two uids share the pool. A job that only one worker may start, or one of a group,
- * waits in a queue of that place. Whoever takes a job chooses by the same virtual times between
- * what waits for its own places and what anybody may start, so a flood of such jobs goes before
- * nobody.
+ * waits in a queue of that place. A worker that takes a job chooses by the same virtual times
+ * between what waits for its own places and what any worker may start, so a flood of such jobs goes
+ * before no other.
  *
- * 	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; says who has rows, and who
- * 			   has none -> virtual_time.c	v, floors, who is active; heaps (vheap.h) of
- * 	those with rows preemption.c			who that runs makes way for who waits, and
- *
- * when
+ * 	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; which clients have rows
+ * 				      -> virtual_time.c	v, floors, active clients; heaps (vheap.h)
+ * 					 preemption.c	which running job makes way, and when
  *
  * Threads: see fair_queue.h. On the way of every job are fair_prepare(), an exchange on its
  * worker's account, and fair_charge(): one fetch-add to the line of the board where the job's end
@@ -34,7 +32,7 @@
  *       others out; a job's weight counts among the jobs of its connection only.
  *
  * If a peer dies: a client: its queued rows are cut out and end (intake_release()). The pool: the
- * ledger has the rows, and virtual time starts anew with the next pool.
+ * ledger has the rows, and virtual time starts again with the next pool.
  */
 #include "daemon/sched/fair_queue.h"
 
@@ -373,7 +371,7 @@ static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
 	const struct vheap_node *p, *q;
 
-	/* A tenant's own warp is of what anybody may start. */
+	/* A tenant's own warp is of what any worker may start. */
 	if (vtime_part(x, y, &p, &q))
 		return vheap_leads(vtime_lead(p, x->node.warp, q, y->node.warp), p, q);
 	return vtime_ahead(fairq_row_start(fair, a), fairq_row_start(fair, b)) < 0;

@@ -5,8 +5,8 @@
  *
  * Threads: workers and the dispatcher, through job_batches.c; the channel's thread adds tenants and
  * clients. What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes no
- * lock. fair_queue.c says who goes first, preemption.c who makes way, virtual_time.c how far
- * anybody is, job_queues.c where rows wait.
+ * lock. fair_queue.c says which job goes first, preemption.c which one makes way, virtual_time.c
+ * how far each is, job_queues.c where rows wait.
  */
 #ifndef DAEMON_SCHED_FAIR_QUEUE_H
 #define DAEMON_SCHED_FAIR_QUEUE_H
@@ -33,7 +33,7 @@
 #define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
 #define FAIR_TURN	POLICY_TURN	      /* a job that has begun has a turn of so much */
-#define FAIR_TURN_LONG	(20 * NSEC_PER_MSEC)  /* or, if it and who waits are long, up to this */
+#define FAIR_TURN_LONG	(20 * NSEC_PER_MSEC)  /* or, if it and the waiting one are long */
 #define FAIR_SHORT	(8 * NSEC_PER_MSEC)   /* a job of less is a short one */
 #define FAIR_NEVER	UINT64_MAX
 #define FAIR_CREDIT	(10 * NSEC_PER_SEC) /* of all workers, what one may be behind at most */
@@ -75,7 +75,7 @@ struct fair_queue {
 	uint32_t last;
 };
 
-/* Virtual time of those who share something. */
+/* Virtual time of tenants, or of the clients of one. */
 struct fair_level {
 	uint64_t floor;	 /* where one that becomes active starts; never goes back */
 	uint64_t top;	 /* the largest of those that were active */
@@ -130,7 +130,7 @@ struct fair_client {
 	_Atomic uint64_t slept; /* ns in which its tasks slept on workers; any worker adds */
 };
 
-/* The CPU clock of a worker's thread, as those who settle read it: cpu_account.h. */
+/* The CPU clock of a worker's thread, as threads that settle read it: cpu_account.h. */
 struct fair_clock {
 	uint64_t off;	  /* ns that the thread had no CPU, up to read_at */
 	uint64_t read_at; /* CLOCK_MONOTONIC, ns */
@@ -138,7 +138,7 @@ struct fair_clock {
 
 struct fair {
 	pthread_mutex_t lock;
-	_Atomic uint32_t queued; /* rows that anybody may start; changed with the lock held */
+	_Atomic uint32_t queued; /* rows that any worker may start; changed with the lock held */
 	_Atomic uint32_t waits[FAIR_PLACES]; /* those for one place only; the same */
 	_Atomic uint32_t n_placed;	     /* of all places */
 	_Atomic uint32_t direct;	     /* the only active client + 1, or 0 */
@@ -203,8 +203,8 @@ static inline void fair_unlock(struct fair *fair)
 	pthread_mutex_unlock(&fair->lock);
 }
 
-/* Lock held: from now on no row is given to a worker, and nobody is told of any that waits; or all
- * of them are again. Rows are queued, returned and cut as ever. */
+/* Lock held: from now on no row is given to a worker or shown to wait; or all of them are again.
+ * Rows are queued, returned and cut as ever. */
 void fair_hold(struct fair *fair, bool held);
 
 /* A hint without the lock. */
@@ -213,7 +213,7 @@ static inline bool fair_is_held(struct fair *fair)
 	return load_relaxed(&fair->held);
 }
 
-/* Rows that wait and that anybody may start; 0 while they are held. A hint without the lock. */
+/* Rows that wait and that any worker may start; 0 while they are held. A hint without the lock. */
 static inline uint32_t fair_queued(struct fair *fair)
 {
 	return fair_is_held(fair) ? 0 : load_relaxed(&fair->queued);
@@ -244,8 +244,8 @@ static inline bool fair_behind(struct fair *fair)
 	return load_relaxed(&fair->behind);
 }
 
-/* A row that came off a ring; who made it QUEUED calls it before anything else. weight: the
- * record's. place: FAIR_*. */
+/* A row that came off a ring; the thread that made it QUEUED calls it before anything else. weight:
+ * the record's. place: FAIR_*. */
 void fair_prepare(struct fair *fair, uint32_t row, uint32_t weight, uint32_t place);
 
 /* True if these n new jobs of a client, which may be started anywhere, may go past the queues: it
@@ -299,7 +299,7 @@ void fair_count(struct fair *fair);
 
 /* Lock held, after fair_settle() and fair_count(): in how many ns, at the earliest, fair_claims()
  * will be true of a job that runs on this worker, or fair_turn() gives one of those set aside; as
- * long as workers run what they run now. FAIR_NEVER if nobody waits. */
+ * long as workers run what they run now. FAIR_NEVER if no job waits. */
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row);
 uint64_t fair_turn_in(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 

@@ -2,8 +2,8 @@
 /*
  * job_queues.c - the queues that rows wait in
  *
- * A connection's rows that anybody may start wait in a queue for each class of weight, those for a
- * place in one for each place. Within a queue they are in the order in which they came. The next
+ * A connection's rows that any worker may start wait in a queue for each class of weight, those for
+ * a place in one for each place. Within a queue they are in the order in which they came. The next
  * job of a connection is the first of a class: the one whose virtual end is the earliest, in the
  * virtual time of generalized processor sharing (Parekh and Gallager, 1993), since jobs come once
  * each: it goes by CPU time over the sum of the weights of all jobs that are there, and a job's end
@@ -13,9 +13,9 @@
  *
  * INVARIANTS
  *   I1. rows[] is only linked: each row is in one queue or none, which the ledger guarantees (a row
- *       is accepted while it is FREE or FINISHING, and queued by who accepted it). So there is room
- *       for all there can be, and nothing is allocated. in and the links change with the lock held,
- *       so whoever takes a row out, be it to start it or to end it, is the only one.
+ *       is accepted while it is FREE or FINISHING, and queued by the thread that accepted it). So
+ *       there is room for all there can be, and nothing is allocated. in and the links change with
+ *       the lock held, so one thread takes a row out, be it to start it or to end it.
  *   I2. Counts follow the links: queued and placed of a client and of all, waits of each place;
  *       classes has a bit for each queue that is not empty. A row's weight and place do not change
  *       while it is linked.

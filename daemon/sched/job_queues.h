@@ -21,7 +21,7 @@ static inline uint32_t fairq_weight(uint32_t weight)
 	return weight ? vtime_clamp(weight) : FAIR_WEIGHT;
 }
 
-/* Relaxed, both: they change while the row is nobody else's; fair_claims() may look at one that has
+/* Relaxed, both: they change while one thread has the row; fair_claims() may look at one that has
  * just ended, and takes what it finds. */
 static inline uint32_t fairq_row_weight(struct fair *fair, uint32_t row)
 {
@@ -34,11 +34,11 @@ static inline uint64_t fairq_row_start(struct fair *fair, uint32_t row)
 }
 
 /* Puts a row into its queue, at the end or at the front. Returns true if its client had none that
- * anybody may start, and has now. */
+ * any worker may start, and has now. */
 bool fairq_link(struct fair *fair, uint32_t row, bool front);
 
 /* Takes a row out of its queue; it counts as given from now on. Returns true if its client had one
- * that anybody may start, and has none now. */
+ * that any worker may start, and has none now. */
 bool fairq_unlink(struct fair *fair, uint32_t row);
 
 /* Takes rows of a client out, whichever they are, max at most, as fairq_unlink(). Returns how many;
@@ -46,7 +46,7 @@ bool fairq_unlink(struct fair *fair, uint32_t row);
 uint32_t fairq_unlink_some(struct fair *fair, uint32_t client, uint32_t *ret_rows, uint32_t max,
 			   bool *ret_empty);
 
-/* The first row of a client that anybody may start: the one whose virtual end is the earliest of
+/* The first row of a client that any worker may start: the one whose virtual end is the earliest of
  * the first ones of each weight. It has such rows. */
 uint32_t fairq_first(struct fair *fair, const struct fair_client *client);
 

@@ -4,10 +4,10 @@
  *
  * A job that runs and one that waits, queued or set aside, are compared where they part: by the
  * virtual time of their tenants, their connections, or themselves. A short job goes before a long
- * one of others as long as it is not ahead by a warp (virtual_time.c, I6); who is not known to be
- * long is taken for short. Among long ones a change gains nothing, and costs: who waits waits until
- * the other is ahead by a quarter of what the shorter of the two takes (fair_patience()). The same
- * numbers say when that will be, and until then nobody need look.
+ * one of others as long as it is not ahead by a warp (virtual_time.c, I6); one that is not known to
+ * be long is taken for short. Among long ones a change gains nothing, and costs: the waiting one
+ * waits until the other is ahead by a quarter of what the shorter of the two takes
+ * (fair_patience()). The same numbers say when that will be, and until then no thread need look.
  *
  * Threads: see fair_queue.h: with the lock held.
  *
@@ -15,13 +15,13 @@
  *   I1. As long as each worker runs what it runs, nothing that waits claims a worker, or has its
  *       turn, before fair_claims_in() or fair_turn_in() says: a virtual time grows by the CPU time
  *       that is used, and no faster than by all workers that are at it now; and a job loses its
- *       warp when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit for
- *       who waits, where jobs that were given to workers end (virtual_time.c): that is an end, at
- *       which a worker comes by itself.
- *   I2. Patience is for FAIR_TURN_LONG at most, so nobody whose turn it would be waits longer than
- *       the others take for that.
- *   I3. Who asks about all workers, or all that is set aside, has them counted once (fair_count()):
- *       each answer costs the same, however many workers there are.
+ *       warp when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit for a
+ *       job that waits, where jobs that were given to workers end (virtual_time.c): that is an end,
+ *       at which a worker comes by itself.
+ *   I2. Patience is for FAIR_TURN_LONG at most, so a job whose turn it would be waits no longer
+ *       than the others take for that.
+ *   I3. A caller that asks about all workers, or all that is set aside, has them counted once
+ *       (fair_count()): each answer costs the same, however many workers there are.
  */
 #include "daemon/sched/fair_queue.h"
 
@@ -115,7 +115,7 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 	if (first == ACCOUNT_NOBODY || row == ACCOUNT_NOBODY)
 		return first != ACCOUNT_NOBODY;
 	ahead = fair_lead(fair, row, first, &weight);
-	/* Among equals the one that waits; but nobody is set aside for nothing, at each fork. */
+	/* Among equals the one that waits; but no job is set aside for nothing, at each fork. */
 	if (ahead < 0)
 		return false;
 	lead = fair_claim_lead(fair, row, first, weight);

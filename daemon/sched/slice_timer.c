@@ -7,21 +7,21 @@
  *       of fair held. A busy worker that was summoned looks at its next fork (strand_safepoint()).
  *       One that comes to none for SLICE_TIMER_AGAIN rings again, until it has looked; it finds
  *       that it is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a
- *       root deque, for others to look. If nothing waits any more it rings no more, until somebody
- *       wants it to. One that is not busy looks for work, in which it finds whatever waits, or
- *       sleeps, and nothing is set aside there.
- *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
- *       the lock held, and then sets the alarm. If it finds one that rings earlier it leaves it
- *       alone; that one has not rung, so the look that follows it finds what was written. If the
- *       alarm rings meanwhile, the same look does. The owner may put it off because it has just
- *       looked: what is written after that look sets the alarm anew.
+ *       root deque, for others to look. If nothing waits any more it rings no more, until it is set
+ *       again. One that is not busy looks for work, in which it finds whatever waits, or sleeps,
+ *       and nothing is set aside there.
+ *   I2. So nothing that waits is forgotten. A thread that wants the worker to look writes that
+ *       first, with the lock held, and then sets the alarm. If it finds one that rings earlier it
+ *       leaves it alone; that one has not rung, so the look that follows it finds what was written.
+ *       If the alarm rings meanwhile, the same look does. The owner may put it off because it has
+ *       just looked: what is written after that look sets the alarm again.
  *   I3. `at` says when it rings, or a time that has passed, whose ring is on its way; or 0. It is
  *       written before the timer is set, and the timer is stopped, by the owner alone, before it is
  *       0. So a handler that comes in between, which makes it 0 or sets both, never leaves a time
  *       without a timer behind it. It may leave a timer without a time, which rings for nothing;
  *       and where two threads cross, it may ring as late as the later of the two wanted.
- *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake nobody
- *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or
+ *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake no
+ *       thread (shm/wake.h, W9). So an alarm is set again, to ring within FAIR_TURN_LONG, or
  *       slice_timer_over() is called when `at` is 0. Between two of them, in slice_timer_ring(),
  *       others find 0, too: they wake the dispatcher for nothing, or it does not doze.
  */

@@ -5,50 +5,49 @@
  * Each tenant and each connection has a virtual time v: the CPU time it has used, divided by its
  * weight: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) in a hierarchy. Workers add
  * what a job used to board->cpu_ns of its client, at its end, when they leave it for another, and
- * when somebody settles their accounts (cpu_account.h). vtime_settle() turns what was added since
- * the last time into virtual time. In between, v counts an estimate for each job given to a worker,
- * the mean of that client's, but FAIR_BATCH at most; as they end it is taken back in proportion.
- * Time in which a task slept, in a system call or for a lock, counts like CPU time: its worker was
- * there for no other job. Time in which the worker waited for a CPU does not (cpu_account.h). Who
- * has short jobs goes before who has long ones as if its v were less by a warp: borrowed virtual
- * time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
+ * when another thread settles their accounts (cpu_account.h). vtime_settle() turns what was added
+ * since the last time into virtual time. In between, v counts an estimate for each job given to a
+ * worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken back in
+ * proportion. Time in which a task slept, in a system call or for a lock, counts like CPU time: its
+ * worker was there for no other job. Time in which the worker waited for a CPU does not
+ * (cpu_account.h). A client with short jobs goes before one with long ones as if its v were less by
+ * a warp: borrowed virtual time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
  *
  * Threads: see virtual_time.h.
  *
  * INVARIANTS
  *   I1. A client is active while it has rows queued or given to workers, as far as vtime_settle()
  *       has seen; a tenant while one of its clients is. active[] has each active client once, at
- *       client->active - 1; a slot that is taken anew or left is not among them.
- *   I2. No credit for sleeping: who becomes active starts at its own v or at the level's floor,
- *       whichever is the later; the floor is the smallest v of the active ones, or where none is,
- *       the largest that one had; it never goes back. So nobody is ahead of an active one by what
- *       it did not use while it was not there, and nobody pays for what it used while alone: when
- *       another comes, the floor has followed it.
- *       A new connection starts no earlier than at its tenant's clock, the weighted mean of the
- *       active ones' v: else the floor would stay at the newcomers' own v where they come and go,
- *       and one that stays would never be first again.
- *   I3. In a heap stand the tenants and clients with queued rows that anybody may start, and no
+ *       client->active - 1; a slot that is taken again or left is not among them.
+ *   I2. No credit for sleeping: one that becomes active starts at its own v or at the level's
+ *       floor, whichever is the later; the floor is the smallest v of the active ones, or where
+ *       none is, the largest that one had; it never goes back. So none is ahead of an active one by
+ *       what it did not use while it was not there, and none pays for what it used while alone:
+ *       when another comes, the floor has followed it. A new connection starts no earlier than at
+ *       its tenant's clock, the weighted mean of the active ones' v: else the floor would stay at
+ *       the newcomers' own v where they come and go, and one that stays would never be first again.
+ *   I3. In a heap are the tenants and clients with queued rows that any worker may start, and no
  *       others, in the order of their v when it was last changed; every change sifts.
- *   I4. All v stay within 2^63 of the floor, so that they can be compared. Those of who is not
- *       active are lifted along with it, whenever it has gone on by VTIME_LIFT (vtime_raise()). Who
- *       is active and uses little would hold it: a strand alone, of a uid of weight 10000, is 2^63
- *       behind one of weight 1 that has 63 workers, in four hours. So no active one is more than
- *       a lag behind the one that is furthest ahead: it is lifted, and the floor with it at the
- *       next look (vtime_pull()). And what is charged between two looks takes no v further than
+ *   I4. All v stay within 2^63 of the floor, so that they can be compared. Those that are not
+ *       active are lifted along with it, whenever it has grown by VTIME_LIFT (vtime_raise()). One
+ *       that is active and uses little would hold it: a strand alone, of a uid of weight 10000, is
+ *       2^63 behind one of weight 1 that has 63 workers, in four hours. So no active one is more
+ *       than a lag behind the one that is furthest ahead: it is lifted, and the floor with it at
+ *       the next look (vtime_pull()). And what is charged between two looks takes no v further than
  *       VTIME_FAR beyond the floor (vtime_charge()).
  *   I5. The lag is what FAIR_CREDIT of all workers is to the lightest active one, or to one of
- *       weight 100 if all are heavier. So who could not use its share, as a strand alone cannot,
- *       has for what it missed the whole pool for FAIR_CREDIT at most, or where there is one w
- *       times lighter for w times as long; then all go on by their weights. And who had all
- *       workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
- *   I6. A warp changes when somebody is served, not how much: it is FAIR_WARP or 0, the same for
- *       all, and v is charged without it. Two who have it, or have it not, compare as if there were
+ *       weight 100 if all are heavier. So one that could not use its share, as a strand alone
+ *       cannot, has for what it missed the whole pool for FAIR_CREDIT at most, or where there is
+ *       one w times lighter for w times as long; then all go on by their weights. And one that had
+ *       all workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
+ *   I6. A warp changes when one is served, not how much: it is FAIR_WARP or 0, the same for all,
+ *       and v is charged without it. Two that have it, or have it not, compare as if there were
  *       none. One whose jobs are short, or were cut into short ones, gets ahead of one with long
- *       jobs by FAIR_WARP and a job's time at most, once, and stays there while both want more; who
- *       sleeps until the others are where it is may do so again, and has used no more than they
- *       (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a job in particular
- *       when the job has used as much (preemption.c). A tenant's is that of its client that goes
- *       first, and the same is true of tenants.
+ *       jobs by FAIR_WARP and a job's time at most, once, and stays there while both want more; one
+ *       that sleeps until the others are where it is may do so again, and has used no more than
+ *       they (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a job in
+ *       particular when the job has used as much (preemption.c). A tenant's is that of its client
+ *       that goes first, and the same is true of tenants.
  */
 #include "daemon/sched/virtual_time.h"
 
@@ -318,8 +317,8 @@ void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
 	/* What was used so far goes by the old weight. */
 	vtime_settle(fair);
 	tenant->node.weight = weight;
-	/* What was charged in advance will be taken back by the new one: else whoever makes himself
-	 * heavy, and light again, gets back more than he was charged with. */
+	/* What was charged in advance will be taken back by the new one: else a tenant that becomes
+	 * heavy, and light again, gets back more than it was charged with. */
 	for (uint32_t i = 0; i < fair->max_clients; i++) {
 		struct fair_client *client = &fair->clients[i];
 

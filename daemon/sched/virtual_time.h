@@ -28,7 +28,7 @@ static inline uint64_t vtime_of(uint64_t ns, uint64_t weight)
 	return min(ns, UINT64_C(1) << 50) * FAIR_ONE / weight;
 }
 
-/* A weight that nothing is divided by in vain, and that shuts nobody out (fair_queue.c, I3). */
+/* A weight that can be divided by, and that shuts no other out (fair_queue.c, I3). */
 static inline uint32_t vtime_clamp(uint32_t weight)
 {
 	return max(1u, min(weight, FAIR_WEIGHT_MAX));
@@ -47,7 +47,7 @@ void vtime_activate(struct fair *fair, struct fair_client *client);
 /* It has none any more, and its slot may be taken by another. */
 void vtime_remove_client(struct fair *fair, struct fair_client *client);
 
-/* Its queue, which was empty, has rows that anybody may start; and the other way round. */
+/* Its queue, which was empty, has rows that any worker may start; and the other way round. */
 void vtime_enter(struct fair *fair, struct fair_client *client);
 void vtime_leave(struct fair *fair, struct fair_client *client);
 
@@ -56,8 +56,8 @@ void vtime_leave(struct fair *fair, struct fair_client *client);
 void vtime_advance(struct fair *fair, struct fair_client *client);
 void vtime_take_back(struct fair *fair, struct fair_client *client);
 
-/* What workers have charged to active clients since the last time becomes virtual time; who has
- * nothing left is not active any more, and floors follow. */
+/* What workers have charged to active clients since the last time becomes virtual time; one that
+ * has nothing left is not active any more, and floors follow. */
 void vtime_settle(struct fair *fair);
 
 /* How far a is ahead of b at this level, warps included. a_short, b_short: are these jobs short? */

@@ -12,7 +12,7 @@
 #include "shm/board.h"
 #include "shm/wake.h"
 
-/* The rest of a wake: the worker was taken out of the census, or naps. */
+/* The rest of a wake: the worker was taken out of the cell state, or is in a timed sleep. */
 static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
 {
 	struct worker *w = &pool->workers[index];
@@ -27,7 +27,7 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 		COUNT(waker, wakes_far);
 }
 
-/* A charge, which ends with the wake of this thief. */
+/* Fulfils the wake duty, by the wake of this thief. */
 static void worker_settle(struct worker *w, uint32_t thief)
 {
 	if (thief != LAZY_NOBODY)
@@ -45,7 +45,7 @@ void worker_pass(struct worker *w)
 	worker_settle(w, lazy_pass(&w->pool->idle.lazy, w->index));
 }
 
-/* Sees to it that somebody in this cell looks. False: all are busy. After a full fence. */
+/* Sees to it that a worker of this cell looks. False: all are busy. After a full fence. */
 static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t place,
 			   struct worker *waker)
 {
@@ -83,8 +83,8 @@ bool worker_wake_one(struct pool *pool, struct worker *waker)
 	struct lazy_cell *own;
 	bool found;
 
-	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the censuses.
-	 * Pairs with the fences of those who leave. */
+	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the cell states.
+	 * Pairs with the fences of workers that leave. */
 	wake_published();
 	if (!waker)
 		return worker_wake_any(pool);

@@ -18,16 +18,16 @@ static inline struct lazy_cell *worker_cell(struct worker *worker)
 /* Wakes a thief where a cell needs one, the own cell first. */
 void worker_serve(struct worker *worker);
 
-/* Slept or napped, and has stolen: others of its cell may come for what is left there. */
+/* Slept, and has stolen: others of its cell may come for what is left there. */
 void worker_spread(struct worker *worker);
 
 /* Was woken, and passes on what it may have been woken for. Owner. */
 void worker_pass(struct worker *worker);
 
 /*
- * Sees to it that a worker looks: wakes one that naps or sleeps, the nearest, unless one looks
- * already. waker: the calling worker, whose charge this settles; NULL on other threads.
- * False: all are busy.
+ * Sees to it that a worker looks: wakes one that sleeps, the nearest, unless one looks already.
+ * waker: the calling worker, whose wake duty this fulfils; NULL on other threads. False: all are
+ * busy.
  */
 bool worker_wake_one(struct pool *pool, struct worker *waker);
 
@@ -35,8 +35,8 @@ bool worker_wake_one(struct pool *pool, struct worker *waker);
  * worker. */
 bool worker_wake_more(struct pool *pool);
 
-/* Wakes this very worker if it sleeps or naps. What it is to find was published before; it looks at
- * its own root deque before each sleep. waker: as above. */
+/* Wakes this very worker if it sleeps. What it is to find was published before; it looks at its own
+ * root deque before each sleep. waker: as above. */
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);
 
 #endif

@@ -405,7 +405,7 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 	strands_start(sim, w, root);
 }
 
-/* layout_census(): for each cell the order of the others by how near they are. */
+/* layout_cells(): for each cell the order of the others by how near they are. */
 static void thieves_near(struct sim *sim)
 {
 	struct lazy *l = sim->lazy;
