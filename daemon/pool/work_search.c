@@ -9,8 +9,8 @@
  *   POLICY_ASK_MAX; whether it has found other work since does not count, so a thief that always
  *   finds some asks all the same.
  *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_SIGNAL_MIN
- *   after it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
- *   public (strand_publish_from_signal()). While there is none, signals go out at intervals that
+ *   after it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the
+ *   leaf public (strand_publish_from_signal()). While there is none, signals go out at intervals that
  *   double up to POLICY_SIGNAL_MAX: that, and the time until a thief looks, is how long work stays
  *   hidden.
  */
