@@ -97,8 +97,8 @@ static struct fault_who fault_who(void)
 /* The row of the job that it runs. */
 static uint32_t fault_row(struct fault_who who)
 {
-	if (who.fiber && who.fiber->side)
-		return who.fiber->face.job;
+	if (who.fiber && who.fiber->blocking)
+		return who.fiber->frame.job;
 	/* Relaxed: this worker's own. */
 	return load_relaxed(&fault_pool->arena->workers[who.worker->index].job);
 }
@@ -150,11 +150,11 @@ static bool fault_claim_for(struct pool *pool, struct fault_who who)
 	struct ledger_fault *fault = &pool->arena->fault;
 	uint32_t row;
 
-	if (!who.fiber || !who.fiber->side)
+	if (!who.fiber || !who.fiber->blocking)
 		return fault_claim(fault, who.worker->index);
 	if (!fault_claim(fault, FAULT_NOT_SAID))
 		return false;
-	row = who.fiber->face.job;
+	row = who.fiber->frame.job;
 	/* A wild task can have written there. */
 	if (row / pool->max_jobs >= pool->max_clients)
 		return true;

@@ -5,14 +5,14 @@
 
 #include <forkd/frame.h>
 
-struct fiber_side;
+struct blocking_thread;
 struct fiber_stack;
 struct worker;
 
 struct fiber_head {
-	struct fk_frame face;
-	struct worker *worker;	 /* it runs on, or has run on last */
-	struct fiber_side *side; /* that it is on in a section, or NULL */
+	struct fk_frame frame;
+	struct worker *worker;		  /* it runs on, or has run on last */
+	struct blocking_thread *blocking; /* that runs its section, or NULL */
 	const char *name;
 	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
 };

@@ -10,17 +10,17 @@ struct fk_frame;
 struct pool;
 struct worker;
 
-void fiber_sides_init(struct pool *pool);
-/* No worker is left: the threads end. */
-void fiber_sides_fini(struct pool *pool);
+void blocking_threads_init(struct pool *pool);
+/* Without workers: the threads end. */
+void blocking_threads_fini(struct pool *pool);
 
 /* In the loop: a section begins. Returns what to run next. */
 struct fk_frame *fiber_block(struct worker *worker, struct fiber *fiber);
 
-/* The job of this row has an outcome: its fibers wait for no thread any more. */
+/* The job of this row has an outcome: its fibers leave the queue. */
 void fiber_blocks_cancel(struct pool *pool, uint32_t row);
 
 /* The fiber whose section the calling thread runs; NULL if it runs none. Async-signal-safe. */
-struct fiber *fiber_on_side(void);
+struct fiber *blocking_fiber(void);
 
 #endif

@@ -3,8 +3,8 @@
  * counter.c - counters of authors
  *
  * INVARIANTS
- *   I1. A counter has ended when a wait for it may return: nobody touches it any more after its
- *       lock was released by the thread that has counted.
+ *   I1. A counter has ended when a wait for it may return: the thread that has counted touches it
+ *       no more after it has released its lock.
  */
 #include "daemon/fiber/counter.h"
 
@@ -18,7 +18,7 @@ _Static_assert(FK_COUNTER_WORD_(7) == (UINT64_C(1) << FIBER_COUNTER_GENERATION |
 	       "a counter's first word");
 _Static_assert(FK_COUNTER_MAX == FIBER_COUNTER_MAX, "a counter's limit");
 
-/* Counts down, and makes those go on that have waited for it. w: see fiber_ready(). */
+/* Counts down, and resumes the fibers that have waited for it. w: see fiber_ready(). */
 static enum fiber_counter_result fiber_count_down(struct worker *w, struct fk_counter *counter,
 						  uint32_t n)
 {
@@ -59,7 +59,7 @@ int fk_rt_counter_add(struct fk_counter *counter, int32_t n)
 	} else {
 		fk_enter(&f->head.worker->engine.fk, 0);
 		result = fiber_count_down(f->head.worker, counter, size);
-		fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
+		fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.frame);
 	}
 	return fiber_counter_error(result);
 }

@@ -17,7 +17,6 @@ static inline struct fiber_counter_ref fiber_counter_of(struct fk_counter *count
 	return (struct fiber_counter_ref){ (struct fiber_counter *)(void *)counter, 1 };
 }
 
-/* What authors are told. */
 static inline int fiber_counter_error(enum fiber_counter_result result)
 {
 	switch (result) {
@@ -35,7 +34,7 @@ static inline int fiber_counter_error(enum fiber_counter_result result)
 
 /* A fiber is spawned with this counter. Returns 0; -EINVAL if it is none for fibers, -ERANGE. */
 int fiber_counter_begin(struct fk_counter *counter);
-/* It has ended, or was not spawned after all. */
+/* It has ended, or was not spawned. */
 void fiber_counter_end(struct worker *worker, struct fk_counter *counter);
 
 #endif

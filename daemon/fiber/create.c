@@ -2,8 +2,8 @@
 /*
  * create.c - the record of a fiber, and its stack
  *
- * A fiber stands at the high end of its own stack. One that shares a stack stands in a block, and
- * gets the stack when it begins.
+ * The record is at the high end of the fiber's own stack. A fiber that shares a stack has its
+ * record in a block, and gets the stack when it begins.
  */
 #include "daemon/fiber/create.h"
 
@@ -30,7 +30,7 @@ _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER
 /* A section that the fiber has left open ends. */
 static void fiber_close(struct fiber *f)
 {
-	if (f->head.side)
+	if (f->head.blocking)
 		(void)fk_rt_fiber_block_end();
 }
 
@@ -55,7 +55,6 @@ void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
 	switch_make(&f->context, stack->low, size, fiber_main, f);
 }
 
-/* A stack of its own, at the high end of which the fiber stands. */
 static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct fiber **ret_fiber)
 {
 	struct fiber_stack *stack;
@@ -65,7 +64,7 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 
 	if (r < 0)
 		return r;
-	if (!fiber_charge(w, stack->size)) {
+	if (!fiber_reserve(w, stack->size)) {
 		fiber_stack_put(&w->pool->fibers->stacks, stack);
 		return -ENOMEM;
 	}
@@ -76,7 +75,6 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 	return 0;
 }
 
-/* A record alone: it has a stack once it begins. */
 static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 			    struct fiber **ret_fiber)
 {
@@ -89,11 +87,11 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 	r = shared_stacks_ready(w);
 	if (r < 0)
 		return r;
-	if (!fiber_charge(w, size))
+	if (!fiber_reserve(w, size))
 		return -ENOMEM;
 	f = fiber_memory_get(&w->pool->fibers->blocks, w->index, size);
 	if (!f) {
-		fiber_refund(w, w->job.row, size);
+		fiber_release(w, w->job.row, size);
 		return -ENOMEM;
 	}
 	memset(f, 0, sizeof(*f));
@@ -115,22 +113,22 @@ int fiber_new(struct worker *w, struct scope *scope, const struct fiber_plan *pl
 		COUNT_ADD(w, fibers_refused, r != -EINVAL);
 		return r;
 	}
-	f->head.face.task = plan->task;
-	f->head.face.job = w->job.row;
-	f->head.face.top = (char *)&f->head.face; /* never a worker's sp */
+	f->head.frame.task = plan->task;
+	f->head.frame.job = w->job.row;
+	f->head.frame.top = (char *)&f->head.frame; /* never a worker's sp */
 	f->scope = scope;
 	f->head.worker = w;
 	f->fn = plan->fn;
 	f->arg = plan->arg;
 	f->head.name = plan->name;
-	fk_set_site(&f->head.face, FK_PARTED);
+	fk_set_site(&f->head.frame, FK_PARTED);
 	fiber_park_init(&f->park);
 	COUNT(w, fibers);
 	*ret_fiber = f;
 	return 0;
 }
 
-/* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
+/* Records how much of a stack was used: of one in FIBER_MEASURE, for it takes a system call. */
 static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 {
 	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
@@ -154,11 +152,11 @@ void fiber_free(struct worker *w, struct fiber *f)
 		switch_destroy(&f->context);
 	if (f->shared) {
 		shared_stack_leave(w, f);
-		fiber_refund(w, f->head.face.job, fiber_memory_size(sizeof(*f)));
+		fiber_release(w, f->head.frame.job, fiber_memory_size(sizeof(*f)));
 		fiber_memory_put(&w->pool->fibers->blocks, f);
 		return;
 	}
-	fiber_refund(w, f->head.face.job, stack->size);
+	fiber_release(w, f->head.frame.job, stack->size);
 	fiber_measure(w, stack);
 	fiber_stack_put(&w->pool->fibers->stacks, stack);
 }

@@ -14,7 +14,7 @@ struct worker;
 
 /* What a fiber is made of. */
 struct fiber_plan {
-	const struct fk_task *task; /* of its face */
+	const struct fk_task *task; /* of its fiber frame */
 	void (*fn)(void *arg);
 	void *arg;
 	const char *name;
@@ -23,11 +23,11 @@ struct fiber_plan {
 	size_t room;   /* bytes for others at the high end of its stack */
 };
 
-/* A fiber of the worker's job that nobody knows of yet. Returns 0 or a negative errno. */
+/* A fiber of the worker's job, in no list yet. Returns 0 or a negative errno. */
 int fiber_new(struct worker *worker, struct scope *scope, const struct fiber_plan *plan,
 	      struct fiber **ret_fiber);
 
-/* Its stack goes back: nobody knows of it any more. */
+/* The fiber is in no list: its stack goes back. */
 void fiber_free(struct worker *worker, struct fiber *fiber);
 
 /* The fiber, which is on no stack, begins on the lowest size bytes of this one. */

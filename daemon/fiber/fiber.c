@@ -2,23 +2,20 @@
 /*
  * fiber.c - a fiber's life: switched to, leaves its stack, ends
  *
- * A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
+ * A fiber is in deques, chains and inboxes as a frame, its fiber frame: of a task whose resume
  * function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set aside
- * and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the code
- * that does so with frames. It has no parent: the loop does not unwind it.
+ * and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the code for
+ * frames. It has no parent: the loop does not unwind it.
  *
  * Threads: workers: fiber_resume() from the loop, fk_rt_*() from fibers.
  *
  * WHERE A FIBER RUNS
- *   On top of the worker's loop, which it comes back to whatever it does: it says what is to be
- *   done with it, and switches to the loop's context, within fiber_resume(), where that is done.
- *   The worker's own stack of frames is empty while a fiber runs. `current` is the face while the
- *   fiber's own code runs, and 0 while the runtime's does and while contexts are switched: so a
- *   signal makes what the fiber has spawned public (strand_publish_from_signal() finds no frame
- *   above the base). Else that is public once somebody asks, as with frames: fiber_resume() looks
- *   each time, and so does a fiber that spawns.
- *
- *   In a section that may block (blocking_section.c) it runs on a thread that is no worker.
+ *   On top of the worker's loop. It stores what is to be done with it, and switches to the loop's
+ *   context, within fiber_resume(), where that is done. The worker's own stack of frames is empty
+ *   while a fiber runs. `current` is the fiber frame while the fiber's own code runs, and 0 while
+ *   the runtime's does and while contexts are switched: so a signal publishes what the fiber has
+ *   spawned (strand_publish_from_signal() finds no frame above the base). Otherwise fiber_resume()
+ *   and a fiber that spawns check for steal requests, as frames do.
  *
  * 	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
  * 	 ^              |  <-------------switch-----------------'
@@ -26,16 +23,15 @@
  * 	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
  *
  * INVARIANTS
- *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a
- *       deque or an inbox by who has made it, before it ran; by fiber_left(), when fiber_resume()
- *       is back on the loop's stack, and all that the fiber needs is in its context; or by who has
- *       woken it and was told to (park_word.h, I3): that one has found that fiber_left() had said
- *       so. Who finds it in the deque has acquired what was stored before it was put there.
+ *   I1. No other thread sees a fiber as runnable before it has left its stack. It is put into a
+ *       deque or an inbox by the worker that has made it, before it ran; by fiber_left(), on the
+ *       loop's stack, when all that the fiber needs is in its context; or by the waker that has won
+ *       its park (park_word.h, I3), which has found that fiber_left() was there. A thread that
+ *       finds it in the deque has acquired what was stored before it was put there.
  *   I2. Its stack is given back by fiber_left() alone, for the same reason.
- *   I3. What is asked of the worker that a fiber is on (worker_self(), head.worker) is asked again
- *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
- *       kept across it.
- *   I4. Entries of fibers are nobody's ancestors: worker->job_base stands above each of them.
+ *   I3. worker_self() and head.worker are read again after each fiber_leave(), by a function that
+ *       is not inlined: no thread-local address is kept across it.
+ *   I4. Entries of fibers are ancestors of no frame: engine.job_base is above each of them.
  */
 #include "daemon/fiber/fiber.h"
 
@@ -55,7 +51,7 @@
 #include "daemon/fiber/create.h"
 #include "daemon/fiber/shared_stack.h"
 #include "daemon/fiber/blocking_section.h"
-#include "daemon/fiber/frame_bridge.h"
+#include "daemon/fiber/call_frame.h"
 #include "daemon/fiber/scope.h"
 #include "daemon/fiber/io.h"
 #include "daemon/fiber/slab.h"
@@ -89,8 +85,7 @@ static int fibers_reserve(struct pool *pool)
 		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
 		options.space /= 2;
 	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
-	/* Where it cannot be bound its first user decides: arena_layout.c has said so in the
-	 * log. */
+	/* A failure was logged by arena_layout.c: then the first user's node is taken. */
 	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
 		size_t size;
 		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);
@@ -104,10 +99,10 @@ int fibers_init(struct pool *pool)
 {
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		pthread_mutex_init(&pool->fibers->buckets[i].lock, NULL);
-		pthread_cond_init(&pool->fibers->buckets[i].told, NULL);
+		pthread_cond_init(&pool->fibers->buckets[i].cancelled, NULL);
 	}
 	fiber_times_init(pool->fibers);
-	fiber_sides_init(pool);
+	blocking_threads_init(pool);
 	pthread_mutex_init(&pool->fibers->shared_stacks.lock, NULL);
 	pool->fibers->error = fibers_reserve(pool);
 	pool->fibers->poller_error = fiber_io_init(pool);
@@ -117,7 +112,7 @@ int fibers_init(struct pool *pool)
 void fibers_fini(struct pool *pool)
 {
 	fiber_io_fini(pool);
-	fiber_sides_fini(pool);
+	blocking_threads_fini(pool);
 	fiber_stacks_fini(&pool->fibers->stacks);
 	fiber_memory_fini(&pool->fibers->blocks);
 	free(pool->fibers->shared_stacks.shared_stacks);
@@ -125,16 +120,16 @@ void fibers_fini(struct pool *pool)
 	fiber_times_fini(pool->fibers);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		pthread_mutex_destroy(&pool->fibers->buckets[i].lock);
-		pthread_cond_destroy(&pool->fibers->buckets[i].told);
+		pthread_cond_destroy(&pool->fibers->buckets[i].cancelled);
 	}
 }
 
 /* ------------------------------------------------------------------------ it runs */
 
 /*
- * In the loop: the fiber goes to the newest end, and what is oldest goes on, as if the worker had
- * stolen it from itself: so all that it has comes in turn. Returns what that is. What shares its
- * stack stands in the inbox, where its turn is each second time.
+ * In the loop: the fiber goes to the newest end, and the oldest entry continues, as if the worker
+ * had stolen it from itself: so all of them take turns. Returns that entry. Fibers of its shared
+ * stack are in the inbox, which has each second turn.
  */
 static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 {
@@ -146,10 +141,10 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	COUNT(w, fiber_yields);
 	if (w->engine.fk.bottom == w->engine.fk.floor && !deque_size(&w->engine.frames) &&
 	    !strand_reclaim(w)) {
-		/* Who only yields moves through the deque, to its end. */
+		/* A fiber that only yields moves through the deque, to its end. */
 		strand_reset_deque(w);
 		if (!w->roots.root_first && !w->engine.n_self_stolen && !inbox_any(&w->inbox))
-			return &f->head.face;
+			return &f->head.frame;
 		oldest = w->roots.root_first ? NULL : strand_pop_self_stolen(w);
 		fiber_ready(w, f);
 		if (oldest)
@@ -167,7 +162,7 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	do
 		status = deque_steal_share(&w->engine.frames, DEQUE_ONE, &word, 1, &n);
 	while (status == DEQUE_RACE);
-	/* Others have taken them; what there is else the loop finds. */
+	/* Thieves have taken them; the loop finds other work. */
 	if (status == DEQUE_EMPTY)
 		return NULL;
 	oldest = (struct fk_frame *)(uintptr_t)word;
@@ -179,7 +174,7 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	return oldest;
 }
 
-/* In the loop: the fiber has ended. */
+/* In the loop. */
 static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 {
 	struct scope *scope = f->scope;
@@ -200,17 +195,17 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 		fault_overflow(w, &f->head);
 	if (f->shared && f->after != FIBER_ENDS && unlikely(!shared_stack_keep(w, f))) {
 		f->refused = true;
-		return &f->head.face;
+		return &f->head.frame;
 	}
 	switch ((enum fiber_after)f->after) {
 	case FIBER_AGAIN:
-		return &f->head.face;
+		return &f->head.frame;
 	case FIBER_YIELDS:
 		return fiber_yield(w, f);
 	case FIBER_PARKS:
 		COUNT(w, fiber_parks);
-		/* If not it may run elsewhere by now. */
-		return fiber_park_left(&f->park) ? &f->head.face : NULL;
+		/* NULL: it may run elsewhere by now. */
+		return fiber_park_left(&f->park) ? &f->head.frame : NULL;
 	case FIBER_CALLS:
 		return fiber_call(w, f);
 	case FIBER_BLOCKS:
@@ -221,8 +216,7 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 	__builtin_unreachable();
 }
 
-/* Others may have asked the worker for something since it has run a fiber or frame last. False: the
- * fiber makes way for another job, and stands in the deque. */
+/* Takes requests to the worker. False: the fiber was preempted, and is in the deque. */
 static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 {
 	if (!worker_is_asked(w))
@@ -236,23 +230,23 @@ static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 		strand_publish(w);
 		return true;
 	}
-	/* One that was sent here itself has waited for its turn among what was. */
-	if (!strand_safepoint(w, &f->head.face, !sent))
+	/* One that was sent here has waited for its turn in the inbox. */
+	if (!strand_safepoint(w, &f->head.frame, !sent))
 		return false;
 	strand_publish(w);
 	w->engine.empty_polls = 0;
 	return true;
 }
 
-static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face)
+static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct worker *w = worker_of(fk);
-	struct fiber *f = fiber_of(face);
-	bool sent = w->roots.mail == face;
+	struct fiber *f = fiber_of(frame);
+	bool sent = w->roots.mail == frame;
 	struct fk_frame *next;
 
 	w->roots.mail = NULL;
-	/* One that could not leave goes straight back. */
+	/* One that could not leave continues at once. */
 	if (!f->refused &&
 	    ((f->shared && !shared_stack_take(w, f)) || !fiber_safepoint(w, f, sent)))
 		return NULL;
@@ -265,7 +259,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 	COUNT(w, fiber_switches);
 	w->fiber.self = &f->head;
 	/* fiber_main() begins with it; others do it themselves. */
-	fk_enter(fk, (uintptr_t)face);
+	fk_enter(fk, (uintptr_t)frame);
 	switch_to(&w->engine.loop, &f->context);
 	w->fiber.self = NULL;
 	next = fiber_left(w, f);
@@ -285,7 +279,7 @@ int fk_rt_fiber_yield(void)
 
 	if (!f)
 		return -EPERM;
-	/* Also if the job is over: another fiber may have to end what this one waits for. */
+	/* Also if the job is over: this one may wait for what another fiber ends. */
 	left = fiber_leave(f, FIBER_YIELDS);
 	if (fiber_is_over(f))
 		return -ECANCELED;
@@ -297,7 +291,7 @@ bool fk_rt_fiber_is_over(void)
 	struct fiber *f = fiber_self();
 
 	if (!f)
-		f = fiber_on_side();
+		f = blocking_fiber();
 	return f && fiber_is_over(f);
 }
 

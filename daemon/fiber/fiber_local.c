@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_local.c - data of a fiber's own
+ * fiber_local.c - fiber-local data
  *
- * A key gets its index when it is used first, for the life of the pool: modules stay loaded. What
- * is to be called at a fiber's end stands in one table.
+ * A key gets its index at its first use, for the life of the pool: modules stay loaded. Functions
+ * to be called at a fiber's end are in one table.
  */
 #include "daemon/fiber/fiber_local.h"
 
@@ -32,7 +32,7 @@ static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 		/* Relaxed: a fiber that has a value of it has seen the key, or has the lock. */
 		store_relaxed(&fiber_ends[fiber_n_keys], end);
 		index = ++fiber_n_keys;
-		/* ORDER fiber/key [B6]: release, who sees the key sees what ends it. Pairs with
+		/* ORDER fiber/key [B6]: release, the key comes with its end function. Pairs with
 		 * fk_rt_fiber_local(). */
 		atomic_store_explicit(key, index, memory_order_release);
 	}
@@ -60,7 +60,7 @@ void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 	return &f->locals[index - 1];
 }
 
-/* One pass over all. Returns whether something was to be ended. */
+/* One pass over all. Returns true if it has called an end function. */
 static bool fiber_locals_pass(struct fiber *f)
 {
 	bool any = false;

@@ -29,9 +29,9 @@ struct pool;
 #define FIBER_SHARDS  16u /* lists of a scope's parked fibers; heaps of timers */
 #define FIBER_BUCKETS 64u /* lists of scopes */
 
-/* What is to be done with a fiber that has left its stack. */
+/* What the loop does with a fiber that has left its stack. */
 enum fiber_after {
-	FIBER_AGAIN, /* goes on, unless others go first */
+	FIBER_AGAIN, /* continues, unless it is preempted */
 	FIBER_YIELDS,
 	FIBER_PARKS,
 	FIBER_CALLS,
@@ -43,19 +43,19 @@ enum fiber_after {
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
 	struct list_link parked;
-	struct list_link told; /* the same, cancelled; or waiting for others to end */
+	struct list_link cancelled; /* the same, cancelled; or waiting for others to end */
 };
 
 struct scope {
-	struct fk_frame *front;
-	struct fiber *root;	   /* on whose stack this is */
-	struct list_link link;	   /* in its bucket */
-	bool told, telling;	   /* its fibers that the job is over: once; and just now */
-	_Atomic uint64_t held;	   /* its fibers that only wait for others to end */
-	_Atomic uint64_t stuck_ns; /* since when all do; 0: not all */
-	/* Of the waits that the dispatcher has ended last: how deep, 0 for none so far; when; and
-	 * how long, ns, it has ended others that were as deep. */
-	uint64_t depth, parted_ns, vain_ns;
+	struct fk_frame *owner;
+	struct fiber *root;	    /* on whose stack this is */
+	struct list_link link;	    /* in its bucket */
+	bool cancelled, cancelling; /* see cancel.c, I1; scope.c, I1 */
+	_Atomic uint64_t held;	    /* its fibers that only wait for others to end */
+	_Atomic uint64_t stuck_ns;  /* since when all do; 0: not all */
+	/* Of the waits that the dispatcher has ended last: how deep, 0 for none; when; and for how
+	 * long, ns, it has ended waits of that depth. */
+	uint64_t depth, ended_ns, same_depth_ns;
 	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
 	struct fiber_shard shards[FIBER_SHARDS];
 };
@@ -73,11 +73,11 @@ struct shared_stack {
 
 struct shared_stacks {
 	struct shared_stack *shared_stacks; /* one for each worker */
-	pthread_mutex_t lock;		    /* of who gets their stacks */
+	pthread_mutex_t lock;		    /* held to make their stacks */
 	_Atomic bool ready;
 };
 
-/* What a fiber has of a shared stack. */
+/* A fiber's part of a shared stack. */
 struct fiber_copy {
 	struct shared_stack *shared; /* NULL: it has not begun */
 	char *bytes;		     /* room for what it has on the stack */
@@ -98,7 +98,7 @@ struct fiber_io {
 	uint64_t generation; /* of its park */
 };
 
-/* What a fiber waits with: whoever wakes it finds that here, and not on its stack. */
+/* What a fiber waits with: wakers find that here, and not on its stack. */
 struct fiber_waits {
 	struct fiber_timer timer;
 	union {
@@ -109,51 +109,51 @@ struct fiber_waits {
 
 /* The task that a fiber has called. */
 struct fiber_calls {
-	struct fk_frame bridge;
+	struct fk_frame frame;
 	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
 	const struct fk_task *task;
 	void *result;
 	const void *args;
 };
 
-/* Stands at the high end of its stack, or, where it shares one, in a block. */
+/* At the high end of its stack, or, if it shares one, in a block. */
 struct fiber {
 	struct fiber_head head;
 	struct switch_context context;
 	struct fiber_park park;
 	uint8_t after; /* enum fiber_after */
 	bool shared;   /* its stack */
-	bool refused;  /* it was to leave that, and there was no memory for a copy */
+	bool refused;  /* it could not leave that: no memory for a copy */
 	bool does_io;  /* what it waits for, if it does, is waits.io */
 	uint16_t shard;
 	uint64_t depth; /* spawns from its scope's root to it */
 	struct scope *scope;
-	struct fk_counter *counter; /* that is told of its end, or NULL */
+	struct fk_counter *counter; /* counted down at its end, or NULL */
 	void (*fn)(void *arg);
 	void *arg;
 	struct fiber_copy copy; /* if it shares one */
 	struct list_link link;	/* while it is parked, in its shard */
-	union {			/* it does one thing at a time */
+	union {			/* one at a time */
 		struct fiber_waits waits;
 		struct fiber_calls calls;
 	};
 	void **locals;	/* FK_LOCALS of them, once it has one */
 	int no_section; /* why a section has not begun */
 	struct fiber_tries {
-		uint8_t vain : 4;  /* so many were left out after the last, which was in vain */
-		uint8_t blind : 4; /* so many are to be left out still */
-	} tries[4];		   /* of each kind of I/O */
+		uint8_t failed : 4; /* tries to skip after the last, which has failed */
+		uint8_t skip : 4;   /* of these, still to be skipped */
+	} tries[4];		    /* of each kind of I/O */
 };
 
-static inline struct fiber *fiber_of(struct fk_frame *face)
+static inline struct fiber *fiber_of(struct fk_frame *frame)
 {
-	return container_of(face, struct fiber, head.face);
+	return container_of(frame, struct fiber, head.frame);
 }
 
 /* The scopes of jobs whose row modulo FIBER_BUCKETS is this. */
 struct fiber_bucket {
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t told; /* of a scope */
+	pthread_cond_t cancelled; /* of a scope */
 	struct list_link scopes;
 };
 
@@ -166,8 +166,8 @@ struct fiber_times {
 	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
 };
 
-/* The threads for sections in which calls may block, and who waits for one: blocking_section.c. */
-struct fiber_sides {
+/* Blocking threads, and the fibers that wait for one: blocking_section.c. */
+struct blocking_threads {
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t some;	/* fibers in the queue, or the end */
 	struct list_link queue; /* that wait for a thread */
@@ -175,10 +175,10 @@ struct fiber_sides {
 	uint32_t n_idle; /* threads without a fiber */
 	uint32_t n, max;
 	bool ends;
-	struct fiber_side *first;
+	struct blocking_thread *first;
 };
 
-/* Those of a pool. All zero: there are none. */
+/* Of a pool. All zero: there are none. */
 struct fibers {
 	struct fiber_stacks stacks;
 	struct fiber_memory blocks;
@@ -187,7 +187,7 @@ struct fibers {
 	struct fiber_times times[FIBER_SHARDS];
 	struct poller poller;
 	int poller_error; /* 0, or why there is none */
-	struct fiber_sides sides;
+	struct blocking_threads blocking;
 	_Atomic uint64_t look_ns; /* when fibers_look() is to look; 0: not at all */
 	int error;		  /* why there can be none; 0: there can */
 };

@@ -2,31 +2,30 @@
 /*
  * io.c - fibers read, write, accept and poll, and hold no worker meanwhile
  *
- * A fiber tries what it wants by a call that does not wait. What cannot be done at once is left to
- * the poller (io_poller.h), and the fiber parks until that has done it. A descriptor for which the
- * kernel does not wait because it is O_NONBLOCK is polled, and tried again. Who has to wait each
- * time need not try each time, for the ring tries first, too, and a call is among the most
- * expensive things here: the more tries of a fiber were in vain, one after the other, the more of
- * the same kind that it does next is left to the poller at once, 7 of 8 at most.
+ * A fiber tries an operation by a call that does not wait. If it would have to wait, the operation
+ * is left to the poller (io_poller.h), and the fiber parks until it is done. A descriptor for which
+ * the kernel does not wait because it is O_NONBLOCK is polled, and tried again. The ring tries
+ * first, too, and a call is among the most expensive things here. So the more tries of a fiber have
+ * failed in a row, the more of its next tries of the same kind are skipped, 7 of 8 at most.
  *
- * Threads: fibers: fk_rt_fiber_io(). fiber_io_end(): who ends a job, and the dispatcher for one
- * whose time has come. fiber_io_done(): the poller's thread.
+ * Threads: fibers: fk_rt_fiber_io(). fiber_io_end(): a thread that ends a job, and the dispatcher
+ * for a deadline. fiber_io_done(): the poller's thread.
  *
  * 	fiber	begin park (held); op --> poller; into the list of its shard; timer; leave
  * 	poller	op has completed, and so has its cancel, if there is one: wake
  * 	cancel, deadline	--> fiber_io_end(): the poller cancels op, and nothing else
  *
  * INVARIANTS
- *   I1. While an operation is under way the kernel has the fiber's buffer, so nothing wakes the
- *       fiber but its completion: the park is held, and whoever wants it to end early has the
- *       poller cancel it.
- *   I2. The operation and the timer stand in struct fiber, and not on the fiber's stack: what other
- *       threads write to is there, whatever becomes of the stack of a fiber that waits.
- *   I3. Who ends an operation early finds its fiber in the list of its shard, or by its timer in a
- *       heap, under the lock under which the fiber takes it out before it goes on. Both come after
- *       the operation was left to the poller (io_poller.c, I1).
- *   I4. No end is missed: a fiber is in the list before it looks at its job's verdict
- *       (cancel.c, I2), and ends its own operation if there is one.
+ *   I1. While an operation is under way the kernel has the fiber's buffer, so only its completion
+ *       wakes the fiber: the park is held, and a thread that ends it early has the poller cancel
+ *       it.
+ *   I2. The operation and the timer are in struct fiber, not on the fiber's stack: other threads
+ *       write there, whatever becomes of the stack of a fiber that waits.
+ *   I3. A thread that ends an operation early finds its fiber in the list of its shard, or by its
+ *       timer in a heap, under the lock under which the fiber takes it out before it continues.
+ *       Both come after the operation was left to the poller (io_poller.c, I1).
+ *   I4. No end is missed: a fiber is in the list before it checks its job's verdict (cancel.c, I2),
+ *       and ends its own operation if there is one.
  *   I5. Nothing here blocks the worker: no call is made that waits, whatever the descriptor is.
  */
 #include "daemon/fiber/io.h"
@@ -48,8 +47,8 @@
 #include "daemon/fiber/timer_heap.h"
 #include "shm/board.h"
 
-#define FIBER_IO_MAX   ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
-#define FIBER_IO_BLIND 7u				   /* tries that are left out in a row */
+#define FIBER_IO_MAX  ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
+#define FIBER_IO_SKIP 7u				  /* tries that are skipped in a row */
 
 /* ------------------------------------------------------------------------ at once */
 
@@ -84,7 +83,7 @@ fiber_io_try(enum fk_io what, int fd, void *data, size_t size)
 		n = pwritev2(fd, &iov, 1, -1, RWF_NOWAIT);
 		break;
 	case FK_IO_ACCEPT:
-		/* There is no call that would not wait if another one was first. */
+		/* accept(2) may wait if another thread was first. */
 		return -EOPNOTSUPP;
 	case FK_IO_POLL:
 		return fiber_io_poll(fd, (uint32_t)size);
@@ -99,19 +98,18 @@ static bool fiber_io_is_late(uint64_t until_ns)
 	return until_ns != FK_NEVER && until_ns <= clock_ns();
 }
 
-/* There was a try in vain. */
+/* A try has failed. */
 static void fiber_io_learn(struct fiber_tries *tries)
 {
-	tries->vain = min(2u * tries->vain + 1, FIBER_IO_BLIND);
-	tries->blind = tries->vain;
+	tries->failed = min(2u * tries->failed + 1, FIBER_IO_SKIP);
+	tries->skip = tries->failed;
 }
 
-/* Not to be tried this time. */
-static bool fiber_io_is_blind(struct fiber_tries *tries, uint64_t until_ns)
+static bool fiber_io_skips(struct fiber_tries *tries, uint64_t until_ns)
 {
-	if (!tries->blind || fiber_io_is_late(until_ns))
+	if (!tries->skip || fiber_io_is_late(until_ns))
 		return false;
-	tries->blind--;
+	tries->skip--;
 	return true;
 }
 
@@ -148,8 +146,8 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	bool timed = until_ns != FK_NEVER;
 	bool left;
 
-	/* Who shares a stack has room for what is on it from here on: it leaves by the same frame
-	 * below, and then it has to. */
+	/* A fiber on a shared stack gets its copy's room now: the fiber_leave() below, at the same
+	 * depth, must not fail. */
 	if (f->shared && !fiber_leave(f, FIBER_AGAIN))
 		return -ENOMEM;
 	io->op.what = what;
@@ -197,12 +195,12 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 {
 	struct fiber_tries *tries = &f->tries[what];
 
-	for (bool blind = fiber_io_is_blind(tries, until_ns);; blind = false) {
+	for (bool skip = fiber_io_skips(tries, until_ns);; skip = false) {
 		int64_t r;
 
 		if (fiber_is_over(f))
 			return -ECANCELED;
-		if (!blind) {
+		if (!skip) {
 			r = fiber_io_try(what, fd, data, size);
 			if (r != -EAGAIN && r != -EOPNOTSUPP) {
 				*tries = (struct fiber_tries){ 0 };
@@ -216,8 +214,8 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 				fiber_io_learn(tries);
 		}
 		r = fiber_io_wait(f, fiber_io_ways[what].what, fd, data, (uint32_t)size, until_ns);
-		/* It needs none if it need not wait. */
-		if (r == -ENOMEM && blind)
+		/* A try needs no memory. */
+		if (r == -ENOMEM && skip)
 			continue;
 		if (r == -EAGAIN)
 			r = fiber_io_wait(f, POLLER_POLL, fd, NULL, fiber_io_ways[what].events,

@@ -6,7 +6,7 @@
 struct fiber;
 struct pool;
 
-/* 0, or a negative errno: fibers do without then. */
+/* 0, or a negative errno: there is no poller. */
 int fiber_io_init(struct pool *pool);
 void fiber_io_fini(struct pool *pool);
 

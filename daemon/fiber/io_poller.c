@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_poller.c - input and output that is waited for, all of a pool's in one place
+ * io_poller.c - waits for the input and output of all fibers of a pool
  *
- * The ring belongs to the poller's thread: it alone submits, and takes what has completed. Others
- * leave notes in a list, and ring a bell if the thread sleeps. A note is an operation that is to
- * begin, or the same one that is to end early: the address of it, with the lowest bit set for the
- * latter.
+ * The ring belongs to the poller's thread: it alone submits, and takes completions. Other threads
+ * leave notes in a list, and wake the thread if it sleeps. A note is an operation that is to begin,
+ * or the same one that is to end early: its address, with the lowest bit set for the latter.
  *
  * 	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
  * 	poller		take all notes --> ring; announce sleep, fence, look again; sleep
@@ -15,7 +14,7 @@
  *   The ring's memory is mapped, so a stray write of a task can change it. io_uring_enter(2) must
  *   therefore never wait: if completions have overflowed the ring and its indices say otherwise,
  *   the kernel looks for them for ever, and no signal ends that, SIGKILL included. The thread
- *   sleeps in futex_waitv(2) instead, which reads no memory but the words that it compares:
+ *   sleeps in futex_waitv(2) instead, which reads only the words that it compares:
  *
  * 	word		other threads change it, and wake the thread (shm/wake.h)
  * 	tail of the completions, flags of the ring
@@ -23,38 +22,38 @@
  * 			that it interrupts the sleep, which begins again, and compares again: no
  * 			completion is lost between the look and the sleep.
  *
- *   What a thread of the kernel completes, such as a read from a disk, changes the tail without an
- *   interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is always
- *   under way in the ring, and its completion interrupts.
+ *   Operations that a thread of the kernel completes, such as a read from a disk, change the tail
+ *   without an interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is
+ *   always under way in the ring, and its completion interrupts.
  *
  * INVARIANTS
- *   I1. notes is the newest note, which leads to those before by next. The thread takes all at
- *       once, so nothing is ever taken out of the middle; it submits them in the order in which
- *       they were left. Who ends an operation knows of it by something that came after
- *       poller_begin(): so its end is submitted after it, and the kernel finds it.
+ *   I1. notes is the newest note, which leads to the older ones by next. The thread takes all at
+ *       once, so none is taken out of the middle, and submits them in the order in which they were
+ *       left. A thread that ends an operation knows it by something that came after poller_begin():
+ *       so its end is submitted after it, and the kernel finds it.
  *   I2. state is { why:24, asked:1, notes:2 }: how many of the operation's notes have not
- *       completed, and why it is to end, once somebody has asked. Whoever asks counts up from 1,
- *       never from 0, and once; the thread alone counts down. So an operation is done once, and
- *       nobody touches it when its notes have come down to 0 but done().
- *   I3. No note is forgotten: who leaves one makes a full fence and looks at the word; the thread
- *       announces its sleep, makes a full fence, and looks at the list (shm/wake.h, W1, W5). If it
- *       is on its way into the kernel then, the futex has another value than it was given.
- *   I4. What was read is not lost: an operation that has completed is told so, whoever has asked
- *       for its end.
+ *       completed, and why it is to end, if that was asked. A thread that asks counts up from 1,
+ *       never from 0, and once; the poller alone counts down. So an operation is done once, and
+ *       only done() touches it when its notes have come down to 0.
+ *   I3. No note is forgotten: a thread that leaves one makes a full fence and reads the word; the
+ *       poller announces its sleep, makes a full fence, and reads the list (shm/wake.h, W1, W5). If
+ *       it is on its way into the kernel then, the futex has another value than it was given.
+ *   I4. Data that was read is not lost: an operation that has completed keeps its result, even if
+ *       its end was asked for.
  *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
  *       registered with itself, and the ring has the eventfd.
  *   I6. No end is lost: its note counts as completed when it has found the operation, or that has
- *       completed before. Until then it is one of those for which there was no room, so the thread
- *       does not sleep.
- *   I7. What the ring's memory says is compared with what only this thread writes or what the
- *       kernel keeps (poller_is_sound()), each time before completions are taken. If it cannot be,
- *       a task has written there: the pool ends, and no job is blamed. The kernel itself bounds
- *       what it takes from that memory: at most the submissions that the ring has room for.
+ *       completed before. Until then it is among the notes without room, so the thread does not
+ *       sleep.
+ *   I7. The ring's memory is compared with values that only this thread writes or that the kernel
+ *       keeps (poller_is_sound()), each time before completions are taken. If they differ, a task
+ *       has written there: the pool ends, and no job is blamed. The kernel itself bounds what it
+ *       takes from that memory: at most the submissions that the ring has room for.
  *
  * CONFINEMENT
  *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
  *   restricted to what is used here, and where the kernel can do so to this thread: a task that
- *   writes to the ring's memory can do no more by it than read, write, accept and poll.
+ *   writes to the ring's memory can only make it read, write, accept and poll.
  */
 #include "daemon/fiber/io_poller.h"
 
@@ -107,14 +106,13 @@ static uintptr_t *poller_next(uintptr_t note)
 	return &poller_op_of(note)->next[note & POLLER_ENDS];
 }
 
-/* What it is to find was published before. */
 static void poller_wake(struct poller *p)
 {
 	uint32_t value;
 
 	wake_published();
 	value = wake_load(&p->word);
-	/* Relaxed: I3; who changes it is the one that rings. */
+	/* Relaxed: I3; the thread that changes it wakes. */
 	if (wake_rests(value) && atomic_compare_exchange_strong_explicit(
 					 &p->word, &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
 					 memory_order_relaxed, memory_order_relaxed))
@@ -137,7 +135,7 @@ static void poller_push(struct poller *p, uintptr_t note)
 
 void poller_begin(struct poller *p, struct poller_op *op)
 {
-	/* Relaxed: nobody knows of it yet. */
+	/* Relaxed: no other thread has it yet. */
 	store_relaxed(&op->state, 1);
 	poller_push(p, (uintptr_t)op);
 }
@@ -208,7 +206,7 @@ static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op
 	__builtin_unreachable();
 }
 
-/* Tells the ring what the notes say. What there is no room for stays. */
+/* Submits the notes; those without room stay. */
 static void poller_submit(struct poller *p)
 {
 	uintptr_t note = p->later ? p->later : poller_take(p);
@@ -224,7 +222,7 @@ static void poller_submit(struct poller *p)
 		else
 			poller_describe(sqe, op);
 		sqe->user_data = note;
-		/* Where it is done once it is submitted: read before. */
+		/* Read before the operation can be done. */
 		note = *poller_next(note);
 	}
 	p->later = note;
@@ -290,8 +288,7 @@ static const struct io_uring_cqe *poller_cqe(const struct poller *p, uint32_t at
 	return &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
 }
 
-/* The operation of a completion that comes later, or of an old one: worker and kernel had it on
- * other CPUs. */
+/* Prefetches the operation of a later completion, or of an old one: other CPUs had it. */
 static void poller_fetch(const struct poller *p, uint32_t at)
 {
 	__builtin_prefetch(poller_op_of(poller_cqe(p, at)->user_data), 1);
@@ -352,7 +349,7 @@ static uint32_t poller_reap(struct poller *p)
 
 static bool poller_stops(struct poller *p)
 {
-	/* Relaxed: who sets it wakes the thread after it. */
+	/* Relaxed: the thread is woken after it was set. */
 	return load_relaxed(&p->stop);
 }
 
@@ -402,7 +399,7 @@ static void poller_turn(struct poller *p)
 	}
 	/* Relaxed: its own. */
 	store_relaxed(turns, load_relaxed(turns) + 1);
-	/* The kernel has no memory for it now, or too much has completed: it comes again. */
+	/* The kernel has no memory now, or too much has completed: again, later. */
 	if (!poller_reap(p) && (r < 0 || !all))
 		(void)nanosleep(&rest, NULL);
 }
@@ -442,9 +439,9 @@ static int poller_register(struct poller *p, unsigned int what, const void *arg,
 /* I5, and what is to be done for tasks alone. Returns 0 or a negative errno. */
 static int poller_restrict(struct poller *p)
 {
-	/* Those for what is on no disk stay as many as there may be: one who was woken for nothing
-	 * some 128 times, as where many read from one pipe, blocks in such a thread until it has
-	 * its data, and then nobody else may have to wait for that. */
+	/* Only the bounded workers (files on disks) are limited. After about 128 fruitless wakeups,
+	 * for example with many readers of one pipe, the kernel moves a read to an unbounded one,
+	 * which blocks until data arrives: with a limit there one pipe would starve the others. */
 	unsigned int threads[2] = { POLLER_THREADS, 0 };
 	struct io_uring_restriction rows[6];
 	uint32_t n = 0;
@@ -523,7 +520,7 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	int r;
 
 	p->way = *way;
-	/* Whatever comes to the process is not this thread's, nor is a write that nobody reads. */
+	/* No signal of the process is for this thread; nor SIGPIPE of its writes. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_poller.h - input and output that is waited for, all of a pool's in one place
+ * io_poller.h - waits for the input and output of all fibers of a pool
  *
- * One io_uring, and one thread that waits for it. Whoever is to read, write, accept or poll
- * describes that in a poller_op, hands it over, and is told when it has been done. What the thread
- * has at a time it gives to the kernel by one system call, and takes all that is done.
+ * One io_uring, and one thread that waits for it. The caller describes an operation in a poller_op
+ * and hands it over; done() gets it back. One system call submits all that the thread has.
  *
  * Threads: poller_start(), poller_stop(): the pool's main thread, before there are workers and
  * after. poller_begin(), poller_end(): any thread. done(): the poller's.
@@ -26,7 +25,7 @@ enum poller_what {
 	POLLER_POLL,   /* size: the events of poll(2); the result is those that are there */
 };
 
-/* Its memory stays where it is, and so does what data points to, until done() has had it. */
+/* Its memory, and what data points to, stay where they are until done(). */
 struct poller_op {
 	enum poller_what what;
 	int fd;
@@ -70,11 +69,8 @@ void poller_stop(struct poller *poller);
 /* The operation is to be done. */
 void poller_begin(struct poller *poller, struct poller_op *op);
 
-/*
- * The operation is to end early: if nothing came of it the result is this error, a negative errno.
- * Nothing happens if it has ended, or was told so before. The caller sees to it that its memory
- * stays there meanwhile.
- */
+/* Ends the operation early: if it is not done, the result is this error, a negative errno. Nothing
+ * happens if it has ended, or was ended before. The caller keeps its memory there meanwhile. */
 void poller_end(struct poller *poller, struct poller_op *op, int error);
 
 #endif

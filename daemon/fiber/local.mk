@@ -14,8 +14,8 @@ libengine_la_SOURCES += \
 	daemon/fiber/shared_stack.h \
 	daemon/fiber/blocking_section.c \
 	daemon/fiber/blocking_section.h \
-	daemon/fiber/frame_bridge.c \
-	daemon/fiber/frame_bridge.h \
+	daemon/fiber/call_frame.c \
+	daemon/fiber/call_frame.h \
 	daemon/fiber/wait_counter.h \
 	daemon/fiber/scope.c \
 	daemon/fiber/scope.h \

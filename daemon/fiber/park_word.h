@@ -2,15 +2,15 @@
 /*
  * park_word.h - how a fiber parks, and is woken once
  *
- * One word for each fiber, and the steps of those who have to do with it: the fiber itself, the
- * loop of the worker that it ran on, and wakers: who counts a counter down
- * (daemon/fiber/wait_counter.h), a timer, who polls for I/O, who cancels. Nothing here knows a
- * stack or a queue: "runnable" is what the caller is told to make it. A frame that waits may have
- * such a word as well. The race that this is about, of which every runtime with stacks of its own
- * has to tell (Ramesh and Chowdhury's M:N runtime of fibers among them): whoever is visible as
- * parked is resumed at once by another worker, so it must not be visible before it has left its
- * stack, and its registers are saved; and who ends must neither free its stack nor wake who will
- * free it, as long as it runs there. So both are done by the loop, on the other side of the switch.
+ * One word for each fiber, and the steps of the threads that change it: the fiber itself, the loop
+ * of the worker that it ran on, and wakers: a thread that counts a counter down
+ * (daemon/fiber/wait_counter.h), a timer, the poller, a cancel. Stacks and queues are the caller's:
+ * it makes the fiber runnable if it is told to. A frame that waits may have such a word as well.
+ * The race to avoid, known from every runtime with its own stacks (Ramesh and Chowdhury's M:N
+ * runtime of fibers among them): another worker can resume a fiber as soon as it is visibly parked,
+ * so it must not be visible before it has left its stack, and its registers are saved; and a fiber
+ * that ends must neither free its stack nor wake the fiber that will free it, as long as it runs
+ * there. So both are done by the loop, after the switch.
  *
  * Threads: fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
  * fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own stack.
@@ -22,9 +22,9 @@
  * 	CLAIMED  a waker has won, and reason says why; all others lose
  * 	DONE     that waker has delivered: what it had to write for the fiber is written
  * 	LEFT     the fiber has left its stack
- * 	HELD     whoever cancels does not wake it (a fiber that waits for what uses its stack)
+ * 	HELD     a cancel does not wake it (a fiber that waits for users of its stack)
  *   and one of the fiber: CANCELLED, which stays. All of the first three: OUT, the park is over,
- *   the fiber runs or is to run. So it is from its first day on, and while it yields or ends: these
+ *   the fiber runs or is to run. So it is from its beginning on, and while it yields or ends: these
  *   need no step here, the loop makes it runnable, or ends it, after the switch.
  *
  * 	fiber   OUT --begin--> going: generation + 1, no flag --(registers, switch)-->
@@ -37,42 +37,41 @@
  *
  * THE FIBER'S WAY
  * 	generation = fiber_park_begin(park, held);	0: it is cancelled, and does not park
- * 	tell { park, generation } to the counter, the timer, the ring; if one of them says that
- * 	there is nothing to wait for: fiber_park_stay(), and where that is true, no switch
+ * 	give { park, generation } to the counter, the timer, the ring; if one of them returns that
+ * 	there is nothing to wait for: fiber_park_stay(), and if that is true, no switch
  * 	switch to the loop;				the loop: if (fiber_park_left(park)) push
- * 	fiber_park_reason(park);			resumed: who has won
- * 	take back what was told to the others: the node off its counter, the timer out of its heap
- *   A timer that is on its way by then holds { park, generation } as two values, wakes, is told
- *   that it lost, and has left nothing behind.
+ * 	fiber_park_reason(park);			resumed: which waker has won
+ * 	take back what it gave: the node off its counter, the timer out of its heap
+ *   A timer that is on its way by then holds { park, generation } as two values, wakes, loses, and
+ *   has left nothing behind.
  *
  * INVARIANTS
- *   I1. Of a park exactly one waker wins. CLAIMED is put in by a CAS on a word that has the
- *       waker's generation and not the flag; it goes only with the next park, which has another
- *       generation. So a waker of an earlier park loses, whatever the fiber does by then.
+ *   I1. Of a park exactly one waker wins. CLAIMED is put in by a CAS on a word that has the waker's
+ *       generation and not the flag; it goes only with the next park, which has another generation.
+ *       So a waker of an earlier park loses, whatever the fiber does by then.
  *   I2. It becomes runnable once for each park. LEFT and DONE are put in once each, by
- *       read-modify-writes of one word, so one of the two is the later one and finds the other:
- *       whoever made that step makes it runnable, and nobody else. fiber_park_stay() puts in what
- *       is missing only if no waker is between claim and deliver, so that nobody is left who would
- *       find anything; it is the loop's part then, and the fiber goes on.
- *   I3. Nobody resumes it before it has left its stack, and before the waker has delivered: OUT
+ *       read-modify-writes of one word, so one of the two is the later one and finds the other: the
+ *       thread that made that step makes it runnable, and no other. fiber_park_stay() puts in the
+ *       missing flags only if no waker is between claim and deliver, so that no other thread is
+ *       left to find anything; the fiber itself continues then.
+ *   I3. No thread resumes it before it has left its stack, and before the waker has delivered: OUT
  *       comes with the later of the two steps. It sees what both did before: each step releases,
  *       the later one acquires, and hands it on through the queue.
- *   I4. After claim, nobody but the winner may touch what is the fiber's, and that until deliver:
- *       up to then the fiber does not run, by I3, so its stack is there. Deliver is the winner's
- *       last touch of anything that is the fiber's, but for making it runnable if it is told so.
+ *   I4. After claim, only the winner may touch what is the fiber's, and that until deliver: up to
+ *       then the fiber does not run, by I3, so its stack is there. Deliver is the winner's last
+ *       touch of anything of the fiber's, except to make it runnable.
  *   I5. No cancellation is lost: CANCELLED, and the claim of a park, are one step on the word that
- *       begin changes by a step of its own. If cancel comes first, begin sees it; if begin comes
- *       first, cancel sees the park.
- *   I6. The owner alone begins a park, from OUT; nobody but cancel changes the word while it is
- *       OUT.
+ *       begin changes by its own step. If cancel comes first, begin sees it; if begin comes first,
+ *       cancel sees the park.
+ *   I6. The owner alone begins a park, from OUT; only cancel changes the word while it is OUT.
  *
  * WHAT THE CALLER OWES
- *   Nobody has { park, generation } any more when the fiber ends: the word goes with it, and the
- *   next fiber there begins with generation 0 again. So the fiber itself takes back what it has
- *   told others, before its wait returns, under the lock under which they look at it: its node
- *   (wait.c, I1), its timer (timer_heap.c, I1), the link by which a cancel finds it
- *   (cancel.c, I2). A waker that comes without such a lock would need the word to stay. 2^48
- *   parks of a fiber are some years: the generation does not come again while a waker is late.
+ *   No thread has { park, generation } any more when the fiber ends: the word goes with it, and the
+ *   next fiber there begins with generation 0 again. So before its wait returns, the fiber itself
+ *   takes back what it gave, under the lock under which others look at it: its node (wait.c, I1),
+ *   its timer (timer_heap.c, I1), the link by which a cancel finds it (cancel.c, I2). A waker that
+ *   comes without such a lock would need the word to stay. 2^48 parks of a fiber are some years:
+ *   the generation does not come again while a waker is late.
  *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
@@ -96,16 +95,15 @@
 
 /* Why a fiber was woken. */
 enum fiber_reason {
-	FIBER_STAYED, /* nobody has: fiber_park_stay() */
+	FIBER_STAYED, /* it was not: fiber_park_stay() */
 	FIBER_COUNTER,
 	FIBER_DEADLINE,
 	FIBER_IO,
 	FIBER_CANCEL,
 };
 
-/* What a waker is told. */
 enum fiber_wake {
-	FIBER_LOST, /* another one was first, or it is over: nothing is to be done */
+	FIBER_LOST, /* another one was first, or it is over */
 	FIBER_WON,  /* the loop that it is leaving to makes it runnable */
 	FIBER_RUN,  /* the caller makes it runnable */
 };
@@ -114,7 +112,7 @@ struct fiber_park {
 	_Atomic uint64_t word;
 };
 
-/* Before anybody knows of it: it is OUT. Once for the memory. */
+/* Once for the memory: it is OUT. */
 static inline void fiber_park_init(struct fiber_park *park)
 {
 	store_relaxed(&park->word, FIBER_PARK_OUT);
@@ -123,7 +121,7 @@ static inline void fiber_park_init(struct fiber_park *park)
 /* Neither going nor parked: it runs, or is to run. For assertions where it is resumed. */
 static inline bool fiber_park_is_out(struct fiber_park *park)
 {
-	/* Relaxed: who resumes it has it from a queue. */
+	/* Relaxed: the worker that resumes it has it from a queue. */
 	return (load_relaxed(&park->word) & FIBER_PARK_OUT) == FIBER_PARK_OUT;
 }
 
@@ -136,7 +134,7 @@ static inline bool fiber_park_cancelled(struct fiber_park *park)
 
 /*
  * Fiber, which is OUT: announces that it will park. held: to be cancelled does not wake it.
- * Returns the generation for those who may wake it, or 0 if it is cancelled, and not held: it is
+ * Returns the generation for its wakers, or 0 if it is cancelled, and not held: it is
  * OUT as before.
  */
 static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
@@ -153,8 +151,8 @@ static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 		if (held)
 			next |= FIBER_PARK_HELD;
 		/* ORDER fiber/cancel [F2]: acquire, for where it fails, as above. Pairs with
-		 * fiber_park_cancel(). Proof: I5. It releases nothing: who wakes is told of the
-		 * park by something that does, or, who cancels, touches the word alone. */
+		 * fiber_park_cancel(). Proof: I5. It releases nothing: a waker gets the park
+		 * from something that does, and a cancel touches the word alone. */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&park->word, &word, next, memory_order_acquire, memory_order_acquire));
 	return next >> FIBER_PARK_GENERATION;
@@ -162,8 +160,7 @@ static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 
 /*
  * Fiber, after begin, before it switches: it need not park. True: it is OUT and goes on;
- * fiber_park_reason() says who has won all the same. False: a waker has not delivered yet; it has
- * to switch.
+ * fiber_park_reason() returns the winner. False: a waker has not delivered yet; it has to switch.
  */
 static inline bool fiber_park_stay(struct fiber_park *park)
 {
@@ -192,11 +189,11 @@ static inline bool fiber_park_left(struct fiber_park *park)
 	       FIBER_PARK_DONE;
 }
 
-/* Puts bits into the word of a park that nobody has claimed. Returns the word before, 0 if it is
- * not this park's, or claimed. */
+/* Puts bits into the word of a park that is not claimed. Returns the word before, 0 if it is not
+ * this park's, or claimed. */
 static inline uint64_t fiber_park_take(struct fiber_park *park, uint64_t generation, uint64_t bits)
 {
-	/* Relaxed: what is seen too early fails, and who lost reads nothing. */
+	/* Relaxed: a stale value fails, and a loser reads nothing. */
 	uint64_t word = load_relaxed(&park->word);
 
 	do {
@@ -221,8 +218,7 @@ static inline bool fiber_park_claim(struct fiber_park *park, uint64_t generation
 			       FIBER_PARK_CLAIMED | (uint64_t)reason << FIBER_PARK_REASON) != 0;
 }
 
-/* Second step of who has won. True: the caller makes the fiber runnable. False: it may run by now.
- *  */
+/* Winner, second step. True: the caller makes the fiber runnable. False: it may run by now. */
 static inline bool fiber_park_deliver(struct fiber_park *park)
 {
 	/* ORDER fiber/leave [F1]: release, what the winner has written; acquire, the fiber's
@@ -279,10 +275,10 @@ static inline uint64_t fiber_park_holds(struct fiber_park *park)
 	return flags == (FIBER_PARK_LEFT | FIBER_PARK_HELD) ? word >> FIBER_PARK_GENERATION : 0;
 }
 
-/* Fiber: who has ended its last park. */
+/* Fiber: what has ended its last park. */
 static inline enum fiber_reason fiber_park_reason(struct fiber_park *park)
 {
-	/* Relaxed: it is OUT, and nobody changes the reason (I6). */
+	/* Relaxed: it is OUT, so the reason stays (I6). */
 	return (enum fiber_reason)(load_relaxed(&park->word) >> FIBER_PARK_REASON & 0xffu);
 }
 

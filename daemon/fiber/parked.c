@@ -6,14 +6,14 @@
 #include "daemon/core/worker.h"
 #include "daemon/fiber/fiber_types.h"
 
-void fiber_enlist(struct fiber *f, bool told)
+void fiber_enlist(struct fiber *f, bool cancelled)
 {
 	struct fiber_shard *shard;
 
 	f->shard = f->head.worker->index % FIBER_SHARDS;
 	shard = &f->scope->shards[f->shard];
 	pthread_mutex_lock(&shard->lock);
-	list_add(told ? &shard->told : &shard->parked, &f->link);
+	list_add(cancelled ? &shard->cancelled : &shard->parked, &f->link);
 	pthread_mutex_unlock(&shard->lock);
 }
 

@@ -7,10 +7,10 @@
 
 struct fiber;
 
-/* Puts the fiber into a list of its worker's shard, the told one or that of those to be told. */
-void fiber_enlist(struct fiber *fiber, bool told);
+/* Puts the fiber into a list of its worker's shard: the cancelled or the parked ones. */
+void fiber_enlist(struct fiber *fiber, bool cancelled);
 
-/* The fiber waits, and fibers_cancel() finds it, from here on; and not any more. */
+/* The fiber waits, and fibers_cancel() finds it, from begin to end. */
 void fiber_wait_begin(struct fiber *fiber);
 void fiber_wait_end(struct fiber *fiber);
 

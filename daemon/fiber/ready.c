@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ready.c - a fiber that is to go on gets to a worker
+ * ready.c - runnable fibers get to a worker
  *
  * A fiber that was woken goes into the deque of the worker that has woken it, if that runs a fiber
- * or no frame. Else it goes into the inbox of a worker: code of frames owns the newest entry of the
- * deque, and other threads have no deque.
+ * or no frame. Otherwise it goes into the inbox of a worker: code of frames owns the newest entry
+ * of the deque, and other threads have no deque.
  */
 #include "daemon/fiber/ready.h"
 
@@ -44,15 +44,15 @@ static struct worker *fiber_host(struct fiber *f)
 	return busy ? busy : f->head.worker;
 }
 
-bool fiber_goes_anywhere(const struct fk_frame *face)
+bool fiber_goes_anywhere(const struct fk_frame *frame)
 {
-	return !container_of(face, struct fiber, head.face)->copy.shared;
+	return !container_of(frame, struct fiber, head.frame)->copy.shared;
 }
 
 void fiber_send(struct worker *to, struct fiber *f)
 {
-	fk_set_site(&f->head.face, FK_PARTED | FK_MOVED);
-	inbox_put(&to->inbox, &f->head.face);
+	fk_set_site(&f->head.frame, FK_PARTED | FK_MOVED);
+	inbox_put(&to->inbox, &f->head.frame);
 }
 
 void fiber_rouse(struct worker *to)
@@ -63,8 +63,8 @@ void fiber_rouse(struct worker *to)
 
 void fiber_put(struct worker *w, struct fiber *f)
 {
-	fk_set_site(&f->head.face, FK_PARTED | FK_MOVED);
-	if (!strand_push(w, &f->head.face)) {
+	fk_set_site(&f->head.frame, FK_PARTED | FK_MOVED);
+	if (!strand_push(w, &f->head.frame)) {
 		fiber_send(w, f);
 		worker_ask(w);
 		return;
@@ -82,7 +82,7 @@ void fiber_ready(struct worker *w, struct fiber *f)
 	}
 	to = fiber_host(f);
 	fiber_send(to, f);
-	/* To its own it comes by itself. */
+	/* A worker looks into its own inbox anyway. */
 	if (to != w)
 		fiber_rouse(to);
 }

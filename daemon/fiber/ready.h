@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ready.h - a fiber that is to go on gets to a worker */
+/* ready.h - runnable fibers get to a worker */
 #ifndef DAEMON_FIBER_READY_H
 #define DAEMON_FIBER_READY_H
 
@@ -9,26 +9,23 @@
 #include "daemon/fiber/fiber_types.h"
 #include "shm/limits.h"
 
-/* The worker has it in hand, and runs fibers or the loop, but no frame: it is to go on, here or on
- * whoever steals it. */
+/* The worker, which runs a fiber or the loop, but no frame, puts it into its deque. */
 void fiber_put(struct worker *worker, struct fiber *fiber);
 
 /* The worker that runs the shared stack's fibers now. w: any worker of its pool. */
 struct worker *shared_stack_holder(const struct worker *w, const struct shared_stack *shared);
 
-/* Has won the wake of a fiber that is parked: makes it go on. w: the worker that the caller is, or
- * NULL. */
+/* The caller has won the wake of a parked fiber. w: the worker that the caller is, or NULL. */
 void fiber_ready(struct worker *w, struct fiber *fiber);
 
-/* Of a fiber that is to go on: any worker may run it. */
-bool fiber_goes_anywhere(const struct fk_frame *face);
+/* True if any worker may run this runnable fiber. */
+bool fiber_goes_anywhere(const struct fk_frame *frame);
 
-/* Puts a fiber that is to go on into a worker's inbox, and has that look there. */
+/* Puts a runnable fiber into a worker's inbox; has the worker look there. */
 void fiber_send(struct worker *to, struct fiber *fiber);
 void fiber_rouse(struct worker *to);
 
-/* The same of many that no worker has woken: each, and then all of them. A batch is all zero at
- * first. */
+/* The same for many that no worker has woken: each, then all. A batch is all zero at first. */
 struct fiber_batch {
 	uint64_t workers[LIMIT_WORKERS / 64];
 };

@@ -2,20 +2,20 @@
 /*
  * scope.c - scopes of fibers: how they begin, and how they end
  *
- * The root fiber of a scope is run by a frame, the front, which is set aside until the scope's last
- * fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends jobs
- * (job.c) knows nothing of fibers. Scopes that live stand in lists by their job's row, their fibers
- * that wait in lists of theirs (parked.c): there cancel.c finds them.
+ * The root fiber of a scope is run by a frame, the owner, which is set aside until the scope's last
+ * fiber has ended: so a job has no fibers any more when its tasks have ended, and job.c needs to
+ * know nothing of fibers. Live scopes are in lists by their job's row, their fibers that wait in
+ * lists of the scope (parked.c): there cancel.c finds them.
  *
  * INVARIANTS
  *   I1. A scope is in the list of its row's bucket from before its first fiber runs until all have
  *       ended. A thread that cancels finds it there with the lock of the bucket held, and sets
- *       `telling` before it lets go of that: a worker that would take it out of the list waits
- *       then. So it lives meanwhile. The scope stands on its root's stack, which is given back
+ *       `cancelling` before it releases that: a worker that would take the scope out of the list
+ *       waits then. So it lives meanwhile. The scope is on its root's stack, which is given back
  *       after that.
  *   I2. live counts the fibers that have not ended; one that lives counts the next up. The fiber
  *       that counts it down to 0 sees what all of them did (ORDER fiber/scope [B5]), and has the
- *       front.
+ *       owner.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
@@ -28,10 +28,10 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/fiber/create.h"
 
-int scope_new(struct worker *w, struct fk_frame *front, const struct fiber_plan *plan,
-	      struct scope **ret_family)
+int scope_new(struct worker *w, struct fk_frame *owner, const struct fiber_plan *plan,
+	      struct scope **ret_scope)
 {
-	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
+	struct fiber_bucket *bucket = fiber_bucket(w->pool, owner->job);
 	struct scope *scope;
 	struct fiber *root;
 	int r = fiber_new(w, NULL, plan, &root);
@@ -39,9 +39,9 @@ int scope_new(struct worker *w, struct fk_frame *front, const struct fiber_plan 
 	if (r < 0)
 		return r;
 	scope = (struct scope *)(void *)root - 1;
-	scope->front = front;
-	scope->told = scope->telling = false;
-	scope->depth = scope->vain_ns = 0;
+	scope->owner = owner;
+	scope->cancelled = scope->cancelling = false;
+	scope->depth = scope->same_depth_ns = 0;
 	scope->root = root;
 	root->scope = scope;
 	atomic_init(&scope->live, 1);
@@ -50,45 +50,44 @@ int scope_new(struct worker *w, struct fk_frame *front, const struct fiber_plan 
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		pthread_mutex_init(&scope->shards[i].lock, NULL);
 		list_init(&scope->shards[i].parked);
-		list_init(&scope->shards[i].told);
+		list_init(&scope->shards[i].cancelled);
 	}
 	pthread_mutex_lock(&bucket->lock);
 	list_add_first(&bucket->scopes, &scope->link);
 	pthread_mutex_unlock(&bucket->lock);
-	*ret_family = scope;
+	*ret_scope = scope;
 	return 0;
 }
 
 struct fk_frame *scope_leave(struct worker *w, struct scope *scope)
 {
-	struct fk_frame *front = scope->front;
-	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
+	struct fk_frame *owner = scope->owner;
+	struct fiber_bucket *bucket = fiber_bucket(w->pool, owner->job);
 
 	/* ORDER fiber/scope [B5]: release, what the fiber did comes before; acquire, the last sees
 	 * what all did. Pairs with itself. */
 	if (atomic_fetch_sub_explicit(&scope->live, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	pthread_mutex_lock(&bucket->lock);
-	while (scope->telling) /* and comes to the end soon: nobody waits any more */
-		pthread_cond_wait(&bucket->told, &bucket->lock);
+	while (scope->cancelling) /* soon over: no fiber waits any more */
+		pthread_cond_wait(&bucket->cancelled, &bucket->lock);
 	list_remove(&scope->link);
 	pthread_mutex_unlock(&bucket->lock);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
 		pthread_mutex_destroy(&scope->shards[i].lock);
 	fiber_free(w, scope->root);
-	/* The front was set aside for the scope. */
-	strand_adopt(w, front);
-	return front;
+	strand_adopt(w, owner);
+	return owner;
 }
 
-bool fibers_has_family(struct pool *pool, uint32_t row)
+bool fibers_has_scope(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
 	struct scope *scope;
 
 	pthread_mutex_lock(&bucket->lock);
 	list_for_each (scope, &bucket->scopes, link)
-		if (scope->front->job == row)
+		if (scope->owner->job == row)
 			break;
 	pthread_mutex_unlock(&bucket->lock);
 	return scope;

@@ -18,13 +18,13 @@ static inline struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 }
 
 /* plan: of the root, with room for the scope. Returns 0 or a negative errno. */
-int scope_new(struct worker *worker, struct fk_frame *front, const struct fiber_plan *plan,
-	      struct scope **ret_family);
+int scope_new(struct worker *worker, struct fk_frame *owner, const struct fiber_plan *plan,
+	      struct scope **ret_scope);
 
-/* A fiber of the scope has ended. Returns what runs next: the front, if it was the last. */
+/* A fiber of the scope has ended. Returns what runs next: the owner frame, if it was the last. */
 struct fk_frame *scope_leave(struct worker *worker, struct scope *scope);
 
 /* True if the job of this row has fibers that have not ended. Any thread of the pool. */
-bool fibers_has_family(struct pool *pool, uint32_t row);
+bool fibers_has_scope(struct pool *pool, uint32_t row);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* self.c - what a fiber asks for itself, and what its job holds */
+/* self.c - the calling fiber, and what its job holds */
 #include "daemon/fiber/self.h"
 
 #include "common/relaxed.h"
@@ -12,15 +12,15 @@ struct fiber *fiber_self(void)
 {
 	struct worker *w = worker_self();
 
-	return w && w->fiber.self ? fiber_of(&w->fiber.self->face) : NULL;
+	return w && w->fiber.self ? fiber_of(&w->fiber.self->frame) : NULL;
 }
 
 bool fiber_is_over(const struct fiber *f)
 {
-	return abort_get(f->head.worker->pool, f->head.face.job).outcome;
+	return abort_get(f->head.worker->pool, f->head.frame.job).outcome;
 }
 
-bool fiber_charge(struct worker *w, uint64_t bytes)
+bool fiber_reserve(struct worker *w, uint64_t bytes)
 {
 	_Atomic uint64_t *held = &w->pool->rows.stack_bytes[w->job.row];
 
@@ -33,13 +33,13 @@ bool fiber_charge(struct worker *w, uint64_t bytes)
 	return false;
 }
 
-void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
+void fiber_release(struct worker *w, uint32_t job, uint64_t bytes)
 {
 	sub_relaxed(&w->pool->rows.stack_bytes[job], bytes);
 	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
-/* Not inlined: each time that a function leaves by it, there is as much on the stack. */
+/* Not inlined: the stack is as deep each time that a function leaves by it. */
 __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
 {
 	struct worker *w = f->head.worker;
@@ -48,8 +48,8 @@ __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after aft
 	f->after = (uint8_t)after;
 	f->refused = false;
 	switch_to(&f->context, &w->engine.loop);
-	/* Here the fiber is back, maybe on another worker: f->head.worker. */
-	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.face);
+	/* The fiber is back, maybe on another worker: f->head.worker. */
+	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.frame);
 	return !f->refused;
 }
 

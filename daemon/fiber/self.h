@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* self.h - what a fiber asks for itself, and what its job holds */
+/* self.h - the calling fiber, and what its job holds */
 #ifndef DAEMON_FIBER_SELF_H
 #define DAEMON_FIBER_SELF_H
 
@@ -9,21 +9,20 @@
 
 #include "daemon/fiber/fiber_types.h"
 
-/* The fiber that calls; NULL if the caller is none. */
+/* The calling fiber; NULL if the caller is none. */
 struct fiber *fiber_self(void);
 
-/* The fiber's job is over. */
 bool fiber_is_over(const struct fiber *fiber);
 
-/* In the fiber: leaves its stack, and comes back when it goes on. False: it could not leave, for
- * want of memory for what is there, and nothing was done. */
+/* In the fiber: leaves its stack, and returns when it is resumed. False: no memory for a copy of
+ * the stack; nothing was done. */
 bool fiber_leave(struct fiber *fiber, enum fiber_after after);
 
 /* In the fiber, which has begun a park: leaves its stack until it is woken. False: it could not,
- * and nobody has woken it; it is OUT. */
+ * and was not woken; it is OUT. */
 bool fiber_rest(struct fiber *fiber);
 
-/* Is any of these bytes on a stack that the fiber shares? There they stay only while it runs. */
+/* True if any of these bytes is on a shared stack, where they stay only while the fiber runs. */
 static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr, size_t len)
 {
 	uintptr_t at, low;
@@ -35,8 +34,8 @@ static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr,
 	return at - low < f->head.stack->size || low - at < len;
 }
 
-/* The job of the worker holds so many bytes more. False: it may not. */
-bool fiber_charge(struct worker *worker, uint64_t bytes);
-void fiber_refund(struct worker *worker, uint32_t job, uint64_t bytes);
+/* The job of the worker holds this number of bytes more. False: it may not. */
+bool fiber_reserve(struct worker *worker, uint64_t bytes);
+void fiber_release(struct worker *worker, uint32_t job, uint64_t bytes);
 
 #endif

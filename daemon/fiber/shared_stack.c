@@ -3,12 +3,12 @@
  * shared_stack.c - stacks that many fibers share
  *
  * SANITIZERS
- *   Each fiber is a context of its own to them, though many are at one address. To ThreadSanitizer
- *   each is a thread that hands over to the loop, which copies, and hands over to the next: all in
- *   order. AddressSanitizer has marks around the variables of whoever was there before: they are
- *   taken away as the next one's bytes come in, and those of that one do not come back, so an
- *   overflow within a frame is not found after its fiber has waited. Valgrind is told that what was
- *   below somebody's stack pointer may be written.
+ *   Each fiber is a context to them, though many are at one address. To ThreadSanitizer each is a
+ *   thread that hands over to the loop, which copies, and hands over to the next: all in order.
+ *   AddressSanitizer has marks around the variables of the previous fiber: they are removed when
+ *   the next one's bytes come in, and that one's marks do not come back, so an overflow within a
+ *   frame is not found after its fiber has waited. Valgrind gets the bytes below a stack pointer
+ *   marked as undefined.
  */
 #include "daemon/fiber/shared_stack.h"
 
@@ -66,9 +66,9 @@ int shared_stacks_ready(struct worker *w)
 	return r;
 }
 
-/* ------------------------------------------------------------------------ who runs it */
+/* ------------------------------------------------------------------------ the holder */
 
-/* Who is to hold a shared stack that w holds. */
+/* The worker that is to hold a shared stack of w's. */
 static struct worker *shared_stack_host(struct worker *w, const struct shared_stack *shared)
 {
 	struct pool *pool = w->pool;
@@ -92,7 +92,7 @@ bool shared_stack_take(struct worker *w, struct fiber *f)
 	to = holder == w ? shared_stack_host(w, shared) : holder;
 	if (to == w)
 		return true;
-	/* One that has begun may be in its holder's hands, too, which moves it out. */
+	/* Its holder may move one that has begun out at the same time. */
 	if (!f->copy.shared)
 		f->copy.shared = shared;
 	if (holder == w)
@@ -114,7 +114,7 @@ void shared_stacks_wait(struct worker *w)
 	w->pool->hooks->preempt_by(w, now + POLICY_TURN, now);
 }
 
-/* ------------------------------------------------------------------------ whose bytes are there */
+/* ------------------------------------------------------------------------ the resident */
 
 /* What is in use of the stack of a fiber that has left it: from the result on, to its end. */
 static char *shared_stack_used(const struct fiber *f, uint32_t *ret_used)
@@ -172,7 +172,7 @@ static void shared_stack_drop(struct worker *w, struct fiber *f)
 {
 	if (!f->copy.room)
 		return;
-	fiber_refund(w, f->head.face.job, f->copy.room);
+	fiber_release(w, f->head.frame.job, f->copy.room);
 	fiber_memory_put(&w->pool->fibers->blocks, f->copy.bytes);
 	f->copy.room = 0;
 }
@@ -188,12 +188,12 @@ bool shared_stack_keep(struct worker *w, struct fiber *f)
 	room = fiber_memory_size(used);
 	if (room == copy->room)
 		return true;
-	/* Without memory for less than it has, it has enough all the same. */
-	if (!fiber_charge(w, room))
+	/* A fiber whose stack has shrunk needs no memory. */
+	if (!fiber_reserve(w, room))
 		return used <= copy->room;
 	bytes = fiber_memory_get(&w->pool->fibers->blocks, w->index, room);
 	if (!bytes) {
-		fiber_refund(w, f->head.face.job, room);
+		fiber_release(w, f->head.frame.job, room);
 		return used <= copy->room;
 	}
 	shared_stack_drop(w, f);

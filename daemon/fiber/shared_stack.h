@@ -1,47 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shared_stack.h - stacks that many fibers share: one runs there, the others' bytes are away
+ * shared_stack.h - stacks that many fibers share: one runs there, the others' bytes are copied out
  *
  * A shared stack is a stack of FIBER_SHARED_STACK bytes, guarded, on which fibers of
  * FK_STACK_SHARED run. There is one for each worker, its home. A fiber gets its shared stack when
- * it begins, and comes back to it each time that it goes on, for what is on its stack has
- * addresses. What it uses of the stack is copied out to a block of that size (slab.h) when another
- * one needs the shared stack, and not before: a fiber that goes on where it was the last has its
- * bytes there. So a fiber that waits costs its record and what is on its stack; while it runs it
- * may use all of the shared stack.
+ * it begins, and comes back to it each time that it is resumed, for what is on its stack has
+ * addresses. The used part of the stack is copied to a block of that size (slab.h) when another
+ * fiber needs the shared stack, and not before. So a fiber that waits costs its record and what is
+ * on its stack; while it runs it may use all of the shared stack.
  *
  * 	shared stack		fibers of it, all in the hands of its holder
  * 	| bytes of F  |	  resident F: runs, or was the last that ran
  * 	|             |	  G: bytes in G->copy.room, waits
- * 	|             |	  H: the same, and is in the holder's inbox: goes on next
+ * 	|             |	  H: the same, and is in the holder's inbox: resumed next
  * 	'-------------'	  guard
  *
- * 	F leaves --> shared_stack_keep(): there is room for its bytes, or it goes straight back
- * 	G goes on --> shared_stack_take(): here; shared_stack_enter(): F's bytes out, G's bytes in
+ * 	F leaves --> shared_stack_keep(): there is room for its bytes, or it continues at once
+ * 	G is resumed --> shared_stack_take(); shared_stack_enter(): F's bytes out, G's bytes in
  *
- * WHO RUNS THEM
+ * THE HOLDER
  *   A shared stack has one holder, the only worker that runs its fibers. That is its home, unless
- *   its home is parked (cpu_parking.h): then another one stands in. A fiber that is woken is put
- *   into the holder's inbox. A fiber that has not begun has no shared stack; it stands in deques as
- *   any other, and is stolen. One that has begun may get into a deque, too, where it is set aside
- *   for a better claim (strand_safepoint()); a thief that takes it there sends it to the holder.
+ *   its home is parked (cpu_parking.h): then another worker stands in. A fiber that is woken is put
+ *   into the holder's inbox. A fiber that has not begun has no shared stack; it is in deques as any
+ *   other, and is stolen. One that has begun may get into a deque, too, when it is preempted
+ *   (strand_safepoint()); a thief that takes it there sends it to the holder.
  *
  * Threads: workers, in the loop, and shared_stacks_ready() from fibers that spawn.
  *
  * INVARIANTS
  *   I1. Only the holder changes `holder`, in its loop, while no fiber runs on the shared stack; and
- *       only it looks at the shared stack's bytes, at `resident`, and at what is in the copies of
- *       its fibers. Who becomes the holder sees all that (ORDER shared_stack/holder [B7]).
+ *       only it accesses the shared stack's bytes, `resident`, and the copies of its fibers. The
+ *       next holder sees all that (ORDER shared_stack/holder [B7]).
  *   I2. A shared stack moves as a whole, with all its fibers, wherever they wait: none of them is
- *       looked for. Who has one of them in hand and is not the holder sends it there, and `holder`
- *       is read anew wherever it arrives. So none is stuck with a worker that is parked: mail wakes
- *       it, it takes that, gives the shared stack away, and sends the fiber after it.
+ *       searched. A worker that has one of them and is not the holder sends it there, and `holder`
+ *       is read again wherever it arrives. So none is stuck with a worker that is parked: mail
+ *       wakes it, it takes that, gives the shared stack away, and sends the fiber after it.
  *   I3. A fiber that has begun and does not run is resident, or its bytes are in its copy. It has a
  *       copy that is large enough whenever others may see it (shared_stack_keep() comes before
  *       that), so that it can always be moved out: to run a fiber needs no memory, and never fails.
- *   I4. Whatever others need of a fiber that waits is in its record: its park word, its timer, its
- *       node, what it has called. What an author leaves on the stack for others is refused where it
- *       can be seen: fiber_on_shared_stack().
+ *   I4. What other threads need of a fiber that waits is in its record: its park word, its timer,
+ *       its node, what it has called. Memory on the stack that an author passes to others is
+ *       refused where it can be seen: fiber_on_shared_stack().
  */
 #ifndef DAEMON_FIBER_SHARED_STACK_H
 #define DAEMON_FIBER_SHARED_STACK_H
@@ -54,11 +53,10 @@ struct worker;
 
 #define FIBER_SHARED_STACK ((size_t)256 << 10) /* bytes of a stack that is shared */
 
-/* Sees to it that all shared stacks have their stacks. Returns 0 or a negative errno: see
- * fiber_stack_get(). */
+/* Makes the shared stacks, once. Returns 0 or a negative errno: see fiber_stack_get(). */
 int shared_stacks_ready(struct worker *worker);
 
-/* In the loop: may the worker run this fiber? False: it was sent to who may. */
+/* In the loop: may the worker run this fiber? False: it was sent to the worker that may. */
 bool shared_stack_take(struct worker *worker, struct fiber *fiber);
 
 /* The same worker, next: the shared stack has the fiber's bytes. True: there are none yet, and the
@@ -72,7 +70,7 @@ bool shared_stack_keep(struct worker *worker, struct fiber *fiber);
 /* The fiber has ended. */
 void shared_stack_leave(struct worker *worker, struct fiber *fiber);
 
-/* The worker goes on with a frame, which may take long: what is in its inbox has its turn then. */
+/* The worker continues with a frame, which may take long: its inbox gets a turn then. */
 void shared_stacks_wait(struct worker *worker);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab.c - blocks of memory for what fibers leave behind */
+/* slab.c - memory for records of fibers, and copies of their stacks */
 #include "daemon/fiber/slab.h"
 
 #include <errno.h>
@@ -72,10 +72,10 @@ static struct fiber_slab *fiber_slab_new(struct fiber_memory *blocks, uint32_t s
 	return slab;
 }
 
-/* Nobody has a block of it, and it is in no list. Not under a lock. */
+/* It has no used block, and is in no list. Not under a lock. */
 static void fiber_slab_free(struct fiber_memory *blocks, struct fiber_slab *slab)
 {
-	/* If the kernel does not take them they are there for the next shard. */
+	/* If that fails, the next shard has them. */
 	(void)madvise(fiber_slab_base(blocks, slab), FIBER_MEMORY_SLAB, MADV_DONTNEED);
 	pthread_mutex_lock(&blocks->lock);
 	list_add_first(&blocks->free, &slab->link);
@@ -138,7 +138,7 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 	if (!block)
 		return;
 	slab = &blocks->slabs[(uint64_t)((char *)block - blocks->base) / FIBER_MEMORY_SLAB];
-	/* Whoever has a block of it has seen what it is, and that stays. */
+	/* Constant while a block of it is used. */
 	shard = &blocks->shards[slab->shard];
 	pthread_mutex_lock(&shard->lock);
 	if (fiber_slab_is_full(slab))
@@ -157,7 +157,7 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 
 /* ------------------------------------------------------------------------ begin and end */
 
-/* Sparse memory for so many bytes, or NULL. */
+/* Sparse memory, or NULL. */
 static void *fiber_memory_map(uint64_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -177,7 +177,7 @@ int fiber_memory_init(struct fiber_memory *blocks, uint64_t space)
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
 		pthread_mutex_init(&blocks->shards[i].lock, NULL);
 	if (blocks->base && blocks->slabs) {
-		/* Each first touch is of a page. Where the kernel has none it says EINVAL. */
+		/* A first touch takes one small page. EINVAL: the kernel has no huge ones. */
 		(void)madvise(blocks->base, blocks->n * FIBER_MEMORY_SLAB, MADV_NOHUGEPAGE);
 		return 0;
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab.h - memory for what fibers leave behind: records, and copies of their stacks
+ * slab.h - memory for records of fibers, and copies of their stacks
  *
- * Blocks of a multiple of 64 bytes, with nothing between them and nothing in front: of a million
- * parked fibers each byte is paid for a million times. They are cut out of slabs of 256 KiB, each
- * of blocks of one size; up to 4 KiB there is a size for every 64 bytes, above that eight for each
- * power of two. The slabs come out of one mapping that is reserved at the beginning, and one in
- * which nobody has a block any more gives its pages back. A worker's blocks are in slabs of their
- * own, so that their pages are on its node, and workers do not wait for each other's locks.
+ * Blocks of a multiple of 64 bytes, without headers: a million parked fibers pay each byte a
+ * million times. They are cut out of slabs of 256 KiB, each of blocks of one size; up to 4 KiB
+ * there is a size for every 64 bytes, above that eight for each power of two. The slabs come out of
+ * one mapping that is reserved at the beginning; a slab without used blocks gives its pages back. A
+ * worker has its own slabs, so that their pages are on its node, and workers do not wait for each
+ * other's locks.
  *
  * Threads: fiber_memory_init() and fiber_memory_fini(): one thread, before and after all others.
  * The rest: any thread of the pool.
@@ -16,8 +16,8 @@
  *   I1. A slab is in one of three places: used by a shard, all of whose blocks are of one size; in
  *       the list of the free ones; beyond `next`. It changes them with its shard's lock held, and
  *       the lock of the whole.
- *   I2. A slab of a shard stands in the list of its size there if it has room; a list has no more
- *       than one in which nobody has a block.
+ *   I2. A slab of a shard is in the list of its size there if it has room; a list has at most one
+ *       without a used block.
  *
  * LOCKS
  *   A shard's, then that of the whole. None is held over a system call.
@@ -40,7 +40,7 @@ struct fiber_slab {
 	struct list_link link;
 	void *free;    /* blocks that came back, linked by their first word */
 	uint32_t made; /* blocks that have been cut out of it */
-	uint32_t used; /* of these, those that somebody has */
+	uint32_t used; /* of these */
 	uint16_t class;
 	uint16_t shard;
 };
@@ -50,7 +50,7 @@ struct fiber_memory_shard {
 	struct list_link room[FIBER_MEMORY_SIZES]; /* slabs with room, of each size */
 };
 
-/* All zero: there are none, and nobody gets any. */
+/* All zero: there are none. */
 struct fiber_memory {
 	char *base;
 	uint64_t n; /* slabs */
@@ -65,7 +65,7 @@ struct fiber_memory {
 int fiber_memory_init(struct fiber_memory *blocks, uint64_t space);
 void fiber_memory_fini(struct fiber_memory *blocks);
 
-/* The bytes of a block for so many; 0: there are none so large. */
+/* The size of a block for this number of bytes; 0: there are none so large. */
 size_t fiber_memory_size(size_t size);
 
 /* A block, aligned to 64, with anything in it. shard: of the worker. NULL: no memory, or it would

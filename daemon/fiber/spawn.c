@@ -3,7 +3,7 @@
  * spawn.c - fibers begin: those that a fiber spawns, and the root of a scope
  *
  * A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker. It
- * goes on when the last fiber of the scope has ended.
+ * continues when the last fiber of the scope has ended.
  */
 #include <errno.h>
 
@@ -50,7 +50,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 			fiber_free(w, f);
 	}
 	if (r < 0) {
-		fk_enter(&w->engine.fk, (uintptr_t)&self->head.face);
+		fk_enter(&w->engine.fk, (uintptr_t)&self->head.frame);
 		return r;
 	}
 	f->depth = self->depth + 1;
@@ -58,7 +58,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	add_relaxed(&self->scope->live, 1);
 	fiber_put(w, f);
 	asked = !load_relaxed(&w->engine.fk.limit);
-	fk_enter(&w->engine.fk, (uintptr_t)&self->head.face);
+	fk_enter(&w->engine.fk, (uintptr_t)&self->head.frame);
 	if (asked)
 		(void)fiber_leave(self, FIBER_AGAIN);
 	return 0;
@@ -91,7 +91,7 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 	strand_set_aside(w, frame);
 	if (!strand_own_stack(w))
 		worker_fail(w, -ENOMEM);
-	/* The front's ancestors are none of what its fibers call. */
+	/* The owner frame's ancestors are none of what its fibers call. */
 	w->engine.job_base = w->engine.fk.bottom;
-	return &scope->root->head.face;
+	return &scope->root->head.frame;
 }

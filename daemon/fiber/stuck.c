@@ -2,21 +2,25 @@
 /*
  * stuck.c - fibers that wait for each other's end
  *
- * A wait that is cut short continues until the others have ended, because they may use what is on
- * the waiting fiber's stack. Fibers that wait for each other's end would do so for ever. A fiber
- * that begins such a wait has the dispatcher look, and the dispatcher looks again until there is no
- * such wait. A scope is stuck if all of its fibers are in such waits. Then some of these waits end
- * with -ECANCELED: of the fibers whose counter is not on their own stack those that are deepest in
- * the tree of spawns. No fiber that is left uses a stack that goes, if what is on the stack of a
- * fiber, a counter too, is used by that fiber and its descendants alone: forkd-fibers(7) demands
- * it. Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
- * deeper than those that are parted: the deepest of all would wait for a counter on its own stack.
- * That counts a fiber that has not ended, and which the owner or a descendant has spawned: a deeper
- * one. So in each stuck scope there is a fiber to part. Then the others' waits end as usual, or the
- * next look finds those that are the deepest now. A look compares two: no such wait began or ended
- * between them, and none during the second. A body that waits again each time keeps its scope
- * stuck: after hang-limit the pool ends, with this job to blame. Where the job has several scopes,
- * one may wait for fibers of another: it counts as stuck after hang-limit.
+ * A wait that is cut short continues until the others have ended, because they may use the waiting
+ * fiber's stack. Fibers that wait for each other's end would do so for ever. A fiber that begins
+ * such a wait has the dispatcher look, and the dispatcher looks again until there is no such wait.
+ * A scope is stuck if all of its fibers are in such waits. Then some of these waits end with
+ * -ECANCELED: of the fibers whose counter is not on their own stack those that are deepest in the
+ * tree of spawns.
+ *
+ * No remaining fiber uses a stack that goes, if what is on the stack of a fiber, a counter too, is
+ * used by that fiber and its descendants alone: forkd-fibers(7) demands it. Descendants are deeper,
+ * so fibers of equal depth use nothing of each other. And no fiber is deeper than those whose waits
+ * end: the deepest of all would wait for a counter on its own stack. That counts a fiber that has
+ * not ended, and which the owner or a descendant has spawned: a deeper one. So each stuck scope has
+ * such a fiber. Then the others' waits end as usual, or the next look finds those that are the
+ * deepest now. A look compares two: no such wait began or ended between them, and none during the
+ * second.
+ *
+ * A body that waits again each time keeps its scope stuck: after hang-limit the pool ends, with
+ * this job to blame. If the job has several scopes, one may wait for fibers of another: it counts
+ * as stuck after hang-limit.
  */
 #include "daemon/fiber/stuck.h"
 
@@ -65,16 +69,15 @@ void fiber_held_end(struct fiber *f)
 	fiber_wait_end(f);
 }
 
-/* The counter that it waits for is not on its own stack. */
+/* Its counter is not on its own stack. */
 static bool fiber_waits_elsewhere(const struct fiber *f)
 {
 	return f->shared || (uintptr_t)f->waits.node.counter - (uintptr_t)f->head.stack->low >=
 				    f->head.stack->size;
 }
 
-/* Looks at the fibers of a scope that only wait for others to end. Returns how many they are, 0 if
- * one of them runs; and of those that wait elsewhere the depth of the deepest + 1, 0: there is
- * none. */
+/* Returns the number of fibers of a scope that only wait for others to end, 0 if one of them runs;
+ * *ret_depth: of those that wait elsewhere the depth of the deepest + 1, 0: there is none. */
 static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 {
 	bool runs = false;
@@ -86,7 +89,7 @@ static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 		struct fiber_shard *shard = &scope->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
-		list_for_each (f, &shard->told, link) {
+		list_for_each (f, &shard->cancelled, link) {
 			n++;
 			if (!fiber_park_holds(&f->park))
 				runs = true;
@@ -98,8 +101,8 @@ static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 	return runs ? 0 : n;
 }
 
-/* Ends the waits of those of this depth that wait elsewhere. */
-static void scope_promote(struct scope *scope, uint64_t depth)
+/* Ends the waits of this depth whose counters are elsewhere. */
+static void scope_end_waits(struct scope *scope, uint64_t depth)
 {
 	struct fiber *f;
 
@@ -107,7 +110,7 @@ static void scope_promote(struct scope *scope, uint64_t depth)
 		struct fiber_shard *shard = &scope->shards[i];
 
 		pthread_mutex_lock(&shard->lock);
-		list_for_each (f, &shard->told, link) {
+		list_for_each (f, &shard->cancelled, link) {
 			uint64_t generation = fiber_park_holds(&f->park);
 
 			if (generation && f->depth == depth && fiber_waits_elsewhere(f) &&
@@ -118,7 +121,7 @@ static void scope_promote(struct scope *scope, uint64_t depth)
 	}
 }
 
-/* ns that it has to be stuck for: none, if nothing but its own fibers can end its waits. */
+/* ns that it must be stuck for: 0 if only its own fibers can end its waits. */
 static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *bucket,
 			       const struct scope *scope)
 {
@@ -126,37 +129,35 @@ static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *buc
 	uint64_t limit = pool_hang_limit(pool);
 
 	list_for_each (other, &bucket->scopes, link)
-		if (other != scope && other->front->job == scope->front->job)
+		if (other != scope && other->owner->job == scope->owner->job)
 			break;
 	if (!other)
 		return 0;
 	return limit ? limit : FIBER_STUCK;
 }
 
-/*
- * Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
- * wait for others have ended by then. If it does not fall for hang-limit, a body goes back to its
- * wait each time, and would do so for ever.
- */
+/* Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
+ * wait for others have ended by then. If it does not fall for hang-limit, a body waits again each
+ * time, and would do so for ever. */
 static bool scope_hangs(struct pool *pool, struct scope *scope, uint64_t depth, uint64_t now)
 {
 	if (!scope->depth || depth < scope->depth) {
 		scope->depth = depth;
-		scope->vain_ns = 0;
+		scope->same_depth_ns = 0;
 	} else {
 		/* Looks that come late do not count for more. */
-		scope->vain_ns += min(now - scope->parted_ns, 4 * FIBER_LOOK);
+		scope->same_depth_ns += min(now - scope->ended_ns, 4 * FIBER_LOOK);
 	}
-	scope->parted_ns = now;
-	return pool->hooks->hang_is_reached(pool, &scope->vain_ns);
+	scope->ended_ns = now;
+	return pool->hooks->hang_is_reached(pool, &scope->same_depth_ns);
 }
 
-/* Bucket locked. Returns whether it is to be looked at again. */
+/* Bucket locked. True: it is to be looked at again. */
 static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, struct scope *scope,
 		       uint64_t now)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
-	uint32_t row = scope->front->job;
+	uint32_t row = scope->owner->job;
 	uint64_t depth;
 	uint64_t held = load_relaxed(&scope->held);
 	uint64_t since = load_relaxed(&scope->stuck_ns);
@@ -176,12 +177,12 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 		return true;
 	if (scope_hangs(pool, scope, depth, now))
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
-			   ledger_row(pool->arena, row).generation, scope->vain_ns);
+			   ledger_row(pool->arena, row).generation, scope->same_depth_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
 		    "waits end with ECANCELED",
 		    row % pool->max_jobs, row / pool->max_jobs, held);
-	scope_promote(scope, depth - 1);
+	scope_end_waits(scope, depth - 1);
 	return true;
 }
 
@@ -194,7 +195,7 @@ uint64_t fibers_look(struct pool *pool)
 
 	if (!at || (now = clock_ns()) < at)
 		return at;
-	/* Before the look: who begins a wait behind it finds 0. */
+	/* Before the look: a fiber that begins a wait behind it finds 0. */
 	store_relaxed(look_ns, 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		struct fiber_bucket *bucket = &pool->fibers->buckets[i];
@@ -206,7 +207,7 @@ uint64_t fibers_look(struct pool *pool)
 	}
 	if (!again)
 		return load_relaxed(look_ns);
-	/* Many scopes take long, and this thread has more to do. */
+	/* Many scopes take long, and this thread has other work. */
 	at = now + max(FIBER_LOOK, FIBER_REST * (clock_ns() - now));
 	store_relaxed(look_ns, at);
 	return at;

@@ -8,7 +8,7 @@
 struct fiber;
 struct pool;
 
-/* The fiber, whose job is over, waits for others' ends from here on; and not any more. */
+/* The fiber, whose job is over, waits for others' ends, from begin to end. */
 void fiber_held_begin(struct fiber *fiber);
 void fiber_held_end(struct fiber *fiber);
 

@@ -2,11 +2,10 @@
 /*
  * timer.c - fibers wait for a time
  *
- * The dispatcher looks at the heaps (timer_heap.c) each time that it comes by, and sleeps no longer
- * than until the first of them (fibers_check()): it sleeps until a time anyhow, so no thread and no
- * timer of the kernel's is added. A fiber does not go on before its time, unless it is woken for
- * something else. How much later it does is up to the dispatcher, which slows down if there is too
- * much for it.
+ * The dispatcher checks the heaps (timer_heap.c) each time that it comes by, and sleeps no longer
+ * than until the first timer (fibers_check()): so no thread and no timer of the kernel's is added.
+ * A fiber is not resumed before its time, unless something else wakes it. How much later it is
+ * resumed depends on the dispatcher, which slows down under load.
  */
 #include "daemon/fiber/timer.h"
 
@@ -24,7 +23,7 @@
 
 #define FIBER_DUE 64u /* that are taken between two locks */
 
-/* Takes some that are due out of a heap. Returns those whose fibers the caller makes go on. */
+/* Takes some that are due out of a heap. Returns those whose fibers the caller resumes. */
 static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times *times,
 					   uint64_t now)
 {
@@ -42,13 +41,13 @@ static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times
 			fiber_io_end(pool, f, -ETIMEDOUT);
 			continue;
 		}
-		/* Nobody else makes it go on then: its timer stays as it is. */
+		/* No other thread resumes it then: its timer stays as it is. */
 		if (fiber_park_wake(&f->park, timer->generation, FIBER_DEADLINE) == FIBER_RUN) {
 			*end = timer;
 			end = &timer->next;
 		}
 	}
-	fiber_times_tell(times);
+	fiber_times_set_first(times);
 	pthread_mutex_unlock(&times->lock);
 	return ready;
 }
@@ -61,8 +60,7 @@ uint64_t fibers_check(struct pool *pool)
 		struct fiber_times *times = &pool->fibers->times[i];
 		uint64_t first;
 
-		/* Relaxed: timer_heap.c, I2. What comes in later is not due: now stays what it
-		 * was. */
+		/* Relaxed: timer_heap.c, I2. Later timers are not due: now is constant. */
 		while ((first = load_relaxed(&times->first_ns))) {
 			struct fiber_timer *timer;
 

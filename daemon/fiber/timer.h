@@ -7,8 +7,7 @@
 
 struct pool;
 
-/* Makes fibers go on whose time has come. Returns when the next look is due, 0 if there is none to
- * come. */
+/* Resumes fibers whose time has come. Returns when the next look is due, 0: never. */
 uint64_t fibers_check(struct pool *pool);
 
 #endif

@@ -2,23 +2,21 @@
 /*
  * timer_heap.c - the timers of fibers that wait for a time
  *
- * A fiber that waits until some time has its timer in a heap, by the time at which it is to go on.
- * A heap, because most of these timers come to nothing, as that of a wait that has its counter in
- * time: to set one and to clear it costs a few steps in memory, and a call of the kernel only for
- * one that becomes the first. One heap for each FIBER_SHARDS-th worker, so that workers do not wait
- * for each other's locks.
+ * A fiber that waits until some time has its timer in a heap, by that time. A heap, because most of
+ * these timers never fire, as that of a wait that has its counter in time: to set one and to clear
+ * it costs a few steps in memory, and a call of the kernel only for one that becomes the first. One
+ * heap for each FIBER_SHARDS-th worker, so that workers do not wait for each other's locks.
  *
- * 	fiber		set --> [heap] ------------------------------> clear, goes on
+ * 	fiber		set --> [heap] ------------------------------> clear, continues
  * 	dispatcher		   '-- due: out of it, wake (deadline) --^
  *
  * INVARIANTS
  *   I1. A timer is in a heap from when it is set until its fiber has cleared it, or the dispatcher
- *       has taken it out, which wakes its fiber under the lock of that heap. So nobody touches it
- *       once its fiber has cleared it, or has been woken by it and goes on.
- *   I2. A fiber whose timer becomes the first of its heap wakes the dispatcher; for another that
- *       one need not come earlier than it wanted to. What is set is published before the
- *       dispatcher's word is looked at, and the dispatcher looks at the heaps after it has
- *       announced its sleep (shm/wake.h).
+ *       has taken it out, which wakes its fiber under the lock of that heap. So no other thread
+ *       touches it once its fiber has cleared it, or has been woken by it and is resumed.
+ *   I2. A fiber whose timer becomes the first of its heap wakes the dispatcher; any other timer is
+ *       later than its next look. The timer is published before the dispatcher's word is read, and
+ *       the dispatcher reads the heaps after it has announced its sleep (shm/wake.h).
  */
 #include "daemon/fiber/timer_heap.h"
 
@@ -47,14 +45,14 @@ void fiber_times_fini(struct fibers *all)
 	}
 }
 
-void fiber_times_tell(struct fiber_times *times)
+void fiber_times_set_first(struct fiber_times *times)
 {
 	/* Relaxed: I2. */
 	store_relaxed(&times->first_ns,
 		      times->heap.n ? max(times->heap.nodes[0]->v, UINT64_C(1)) : 0);
 }
 
-/* Lock held: sees to it that there is room for one more. */
+/* Lock held: makes room for one more. */
 static int fiber_times_grow(struct fiber_times *times)
 {
 	uint32_t room = times->room ? 2 * times->room : FIBER_TIMERS;
@@ -86,7 +84,7 @@ int fiber_timer_set(struct fiber *f, uint64_t generation, uint64_t at_ns)
 		timer->node.picked_at = times->n_set++;
 		vheap_insert(&times->heap, &timer->node);
 		first = times->heap.nodes[0] == &timer->node;
-		fiber_times_tell(times);
+		fiber_times_set_first(times);
 	}
 	pthread_mutex_unlock(&times->lock);
 	if (first)
@@ -102,7 +100,7 @@ void fiber_timer_clear(struct fiber *f)
 	pthread_mutex_lock(&times->lock);
 	if (timer->node.place) {
 		vheap_remove(&times->heap, &timer->node);
-		fiber_times_tell(times);
+		fiber_times_set_first(times);
 	}
 	pthread_mutex_unlock(&times->lock);
 }

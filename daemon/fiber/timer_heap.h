@@ -18,14 +18,13 @@ void fiber_times_init(struct fibers *fibers);
 void fiber_times_fini(struct fibers *fibers);
 
 /* Lock held: stores when the first one is due. */
-void fiber_times_tell(struct fiber_times *times);
+void fiber_times_set_first(struct fiber_times *times);
 
 /* In the fiber, which has begun a park of this generation: it is woken at this time at the latest,
  * for FIBER_DEADLINE; or its I/O ends then, if it does some. Returns 0 or -ENOMEM. */
 int fiber_timer_set(struct fiber *fiber, uint64_t generation, uint64_t at_ns);
 
-/* In the fiber, which goes on: nobody touches its timer after it. Not needed if that has woken it.
- */
+/* In the fiber, when it is resumed: its timer is its own again. Not needed if that has woken it. */
 void fiber_timer_clear(struct fiber *fiber);
 
 #endif

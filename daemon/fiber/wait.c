@@ -3,16 +3,15 @@
  * wait.c - fibers wait for counters
  *
  * A wait is announced on the fiber's park word (park_word.h); then the fiber's node goes into the
- * counter's list (wait_counter.h), and its link into the list of those that a cancel looks for
- * (parked.c); then it leaves its stack. All three stand in the fiber's own record, not on its
- * stack, of which nobody needs a byte until the fiber goes on. The waker that wins the park word
- * makes it go on (ready.c).
+ * counter's list (wait_counter.h), and its link into the list that a cancel reads (parked.c); then
+ * it leaves its stack. All three are in the fiber's record, not on its stack, of which no byte is
+ * needed until the fiber is resumed. The waker that wins the park word resumes it (ready.c).
  *
  * INVARIANTS
- *   I1. What a fiber has put into lists it takes out of them itself, before its wait returns: a
- *       link, under its shard's lock; a node, under the counter's, unless the thread that counted
- *       has. So nobody has a pointer to them once the fiber goes on, and its next wait has them
- *       again.
+ *   I1. A fiber itself takes its link and its node out of their lists before its wait returns: the
+ *       link, under its shard's lock; the node, under the counter's, unless the thread that counted
+ *       has. So no other thread has a pointer to them once the fiber is resumed, and its next wait
+ *       has them again.
  */
 #include <errno.h>
 
@@ -24,7 +23,7 @@
 #include "daemon/fiber/stuck.h"
 #include "daemon/fiber/timer_heap.h"
 
-/* The fiber has begun a park, and what it wanted to wait for is there, or cannot be waited for. */
+/* The fiber has begun a park, and need not wait, or cannot. */
 static int fiber_stay(struct fiber *f, int r)
 {
 	if (!fiber_park_stay(&f->park))
@@ -88,7 +87,7 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 	if (counter->fk_kind > FIBER_COUNTS_ANY ||
 	    fiber_on_shared_stack(f, counter, sizeof(*counter)))
 		return -EINVAL;
-	/* It is there already, for the most part, where fibers were stolen and have ended. */
+	/* Mostly it is there already. */
 	result = fiber_counter_look(ref, value);
 	if (result != FIBER_COUNTER_OK) {
 		r = fiber_counter_error(result);
@@ -100,12 +99,12 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 			r = fiber_wait(f, ref, value, until_ns, false);
 		fiber_wait_end(f);
 	}
-	/* The counter may be gone: another one that waited for it goes on, too. */
+	/* Another waiter may have freed the counter. */
 	if (r == 0)
 		return fiber_is_over(f) ? -ECANCELED : 0;
 	if (r == -ETIMEDOUT && fiber_is_over(f))
 		r = -ECANCELED;
-	/* They will not take long. Not for more of them: they may wait for this one. */
+	/* Not for the counter that counts this fiber: the others may wait for it. */
 	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter) {
 		fiber_held_begin(f);
 		if (fiber_wait(f, ref, value, FK_NEVER, true) == -ENOMEM)

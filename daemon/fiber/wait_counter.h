@@ -2,65 +2,67 @@
 /*
  * wait_counter.h - a counter that fibers wait on until it has come down to a value
  *
- * One word, and a list of those who wait. Who ends counts it down; each waiter says down to which
- * value it waits. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame that has
- * such a word; wait-for-counter is the one way to wait for others in Ramesh and Chowdhury's M:N
- * runtime.
+ * One word, and a list of waiters. A fiber that ends counts it down; each waiter gives the value
+ * down to which it waits. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame
+ * that has such a word; wait-for-counter is the one way to wait for others in Ramesh and
+ * Chowdhury's M:N runtime.
  *
  * Threads: fiber_counter_hook(), fiber_counter_unhook(): the waiter. The rest: any worker. A fiber
- * that ends is counted down by the loop, after the switch: who waits for it may free its stack.
+ * that ends is counted down by the loop, after the switch: its waiter may free its stack.
  *
  * THE WORD
- *   { generation:13, level:25, value:25, lock:1 }. level is 1 more than the highest value that
- *   somebody waits for, 0 if nobody waits. So one CAS counts down as long as nobody is to be woken.
- *   Whoever wakes, hooks or unhooks holds the lock, which is a bit of the word: as long as it is
- *   set the rest of the word stays, and the holder's last store changes both. The list is in the
+ *   { generation:13, level:25, value:25, lock:1 }. level is 1 more than the highest value that is
+ *   waited for, 0 without waiters. So one CAS counts down as long as no waiter is to be woken. A
+ *   thread that wakes, hooks or unhooks holds the lock, which is a bit of the word: as long as it
+ *   is set the rest of the word stays, and the holder's last store changes both. The list is in the
  *   order of the values waited for, the highest first, so those to be woken are its head. The lock
  *   is held for a few steps for each that is woken, and for each with a higher value that a new
  *   waiter passes.
- *   The generation is odd while the counter lives, and is told to everybody who shall use it
- *   (struct fiber_counter_ref); memory of zeros is a counter that was freed.
+ *   The generation is odd while the counter lives, and each user has it in a struct
+ *   fiber_counter_ref; memory of zeros is a counter that was freed.
  *
  * THE NODE
- *   A waiter's place in the list. It is the waiter's memory, and has to keep its address and its
- *   bytes as long as it is parked: its own stack will do, or its descriptor, but not a stack that
- *   it shares and is copied out of. The same holds for a counter.
- *   hooked: it is in the list. Who takes it off, or the waiter itself, stores 0 last.
+ *   A waiter's place in the list. It is the waiter's memory, and must keep its address and its
+ *   bytes as long as it is parked: its own stack will do, or its descriptor, but not a shared stack
+ *   that it is copied out of. The same holds for a counter.
+ *   hooked: it is in the list. The thread that takes it off stores 0 last.
  *
  * 	waiter  hook --(parks)--> woken by the counter: its node is off, it touches neither
  * 				  by another one, or it stayed: unhook, before its memory goes
- * 	down    lock; for each that is to be woken: take off; claim: won: onto a list of its own;
+ * 	down    lock; for each that is to be woken: take off; claim: won: onto its own list;
  * 		lost: hooked = 0; unlock with the new value; fiber_counter_next(): deliver each
  *
  * INVARIANTS
- *   I1. Nobody sleeps through it. A node goes into the list only with the lock taken by a CAS on a
- *       word whose value is above what it waits for, and with the unlock the level says so. So
- *       whoever brings the value down so far comes later, sees the level, and takes the node off.
- *   I2. Who sees that the value has come down sees what those did who brought it there. Each
- *       down releases; changes of the word are read-modify-writes, or the store that unlocks, whose
- *       lock has acquired. A waiter sees the value (acquire), or is claimed after the lock.
- *   I3. The new value comes with the last touch of the counter by whoever counts down: the CAS, or
- *       the store that unlocks. What it wakes it delivers afterwards, off a list of nodes that are
- *       not in the counter any more. Before that step its own share is still in the value. So: a
- *       counter whose value is 0, if each down has its share in it (that is what it is for), is
- *       touched by no down any more; and who has been woken, or has seen 0 in a word that is not
- *       locked, may free it and its memory at once.
- *   I4. A node is touched by whoever has the lock while hooked is 1, and after a claim that has won
- *       until its deliver (park_word.h, I4: the waiter does not run before). Where the claim is
- *       lost, hooked = 0 is the last touch. So: a waiter that was woken by the counter, or has
- *       seen hooked at 0 (acquire), has its node for itself; and one that was woken by something
- *       else leaves only after that, by fiber_counter_unhook().
+ *   I1. No waiter sleeps through it. A node goes into the list only with the lock taken by a CAS on
+ *       a word whose value is above what it waits for, and the unlock stores its level. So the
+ *       thread that brings the value down that far comes later, sees the level, and takes the node
+ *       off.
+ *   I2. A thread that sees the value sees what those did that brought it there. Each down releases;
+ *       changes of the word are read-modify-writes, or the store that unlocks, whose lock has
+ *       acquired. A waiter sees the value (acquire), or is claimed after the lock.
+ *   I3. The new value comes with the last touch of the counter by the thread that counts down: the
+ *       CAS, or the store that unlocks. What it wakes it delivers afterwards, off a list of nodes
+ *       that are not in the counter any more. Before that step its own share is still in the value.
+ *       So: a counter whose value is 0, if each down has its share in it (that is what it is for),
+ *       is touched by no down any more; and a waiter that was woken, or has seen 0 in a word that
+ *       is not locked, may free it and its memory at once.
+ *   I4. A node is touched by the holder of the lock while hooked is 1, and after a claim that has
+ *       won until its deliver (park_word.h, I4: the waiter does not run before). If the claim is
+ *       lost, hooked = 0 is the last touch. So: a waiter that was woken by the counter, or has seen
+ *       hooked at 0 (acquire), owns its node; and one that was woken by something else leaves only
+ *       after that, by fiber_counter_unhook().
  *   I5. A waiter that was woken by the counter does not touch the counter. One that was woken by
  *       something else and finds hooked at 1 takes the lock.
  *
- * WHO MAY FREE IT, AND WHAT IS WRONG
- *   Its memory may go when its value was seen, or waited for, as 0 (I3), and nobody else waits.
- *   Others that wait held, and without a deadline, may have been woken by the same step: they do
- *   not touch it (I5). If another one may leave by a deadline or a cancellation, the memory has to
- *   stay a counter until that has left (I5); fiber_counter_fini() is enough for the others then.
- *   All mistakes are told to who makes them, as a result that a task can be failed with, as long as
- *   the memory is a counter, freed or not; it is up to the runtime to have counters in memory that
- *   stays. None of them stops a worker or touches what is not a counter.
+ * WHEN IT MAY BE FREED, AND MISTAKES
+ *   Its memory may go when its value was seen, or waited for, as 0 (I3), and there is no other
+ *   waiter. Others that wait held, and without a deadline, may have been woken by the same step:
+ *   they do not touch it (I5). If another one may leave by a deadline or a cancellation, the memory
+ *   must stay a counter until that has left (I5); fiber_counter_fini() is enough for the others
+ *   then.
+ *   Each mistake is a result for its caller, with which a task can be failed, as long as the memory
+ *   is a counter, freed or not; the runtime must have counters in memory that stays. None of them
+ *   stops a worker or touches what is not a counter.
  * 	wait, count or free after free		FIBER_COUNTER_STALE, by the generation, which comes
  * 						again after 4096 uses of that memory
  * 	free while others wait			they are woken, and FIBER_COUNTER_STALE is their
@@ -69,7 +71,7 @@
  * 	two fibers wait for one counter		both are woken: that is allowed
  * 	wait with a node that is hooked		FIBER_COUNTER_TWICE, the first wait goes on
  * 	count below 0, or above the maximum	FIBER_COUNTER_RANGE, the value stays
- *   Who waits for what it is itself to count down waits until its deadline, or is cancelled.
+ *   A fiber that waits for its own count waits until its deadline, or is cancelled.
  *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
@@ -105,7 +107,7 @@ struct fiber_counter_node;
 
 struct fiber_counter {
 	_Atomic uint64_t word;
-	struct fiber_counter_node *first; /* of who holds the lock */
+	struct fiber_counter_node *first; /* of the holder of the lock */
 };
 
 /* A counter in one of its lives. */
@@ -116,7 +118,7 @@ struct fiber_counter_ref {
 
 /* All zero before its first use. */
 struct fiber_counter_node {
-	/* of who holds the counter's lock, while hooked; then of who has claimed the waiter */
+	/* of the holder of the counter's lock, while hooked; then of the claimer of the waiter */
 	struct fiber_counter_node *next;
 	struct fiber_counter_node **link;  /* what points to it */
 	enum fiber_counter_result outcome; /* if the counter has woken it: REACHED or STALE */
@@ -125,7 +127,7 @@ struct fiber_counter_node {
 	struct fiber_counter *counter;
 	struct fiber_park *park;
 	uint64_t generation; /* of the park */
-	/* who holds the lock writes, the waiter reads */
+	/* the holder of the lock writes, the waiter reads */
 	_Atomic uint32_t hooked;
 };
 
@@ -150,7 +152,7 @@ static inline uint64_t fiber_counter_word(uint32_t generation, uint32_t level, u
 	       (uint64_t)level << FIBER_COUNTER_LEVEL | (uint64_t)value << FIBER_COUNTER_VALUE;
 }
 
-/* Somebody has the lock, and is a worker: soon over. */
+/* A worker has the lock: soon over. */
 static inline void fiber_counter_pause(uint32_t *spins)
 {
 	if (++*spins % 64)
@@ -166,8 +168,8 @@ static inline uint64_t fiber_counter_settled(struct fiber_counter *counter, uint
 	uint32_t spins = 0;
 
 	for (;;) {
-		/* ORDER counter/down [F3]: acquire, who sees the value sees what was done to bring
-		 * it there. Pairs with fiber_counter_down() and fiber_counter_unlock(). */
+		/* ORDER counter/down [F3]: acquire, the value comes with what was done to bring it
+		 * there. Pairs with fiber_counter_down() and fiber_counter_unlock(). */
 		uint64_t word = atomic_load_explicit(&counter->word, memory_order_acquire);
 
 		if (!(word & FIBER_COUNTER_LOCK) || fiber_counter_generation(word) != generation)
@@ -180,7 +182,7 @@ static inline uint64_t fiber_counter_settled(struct fiber_counter *counter, uint
 static inline bool fiber_counter_try(struct fiber_counter *counter, uint64_t word)
 {
 	/* ORDER counter/lock [F4]: acquire, the list as the last holder left it.
-	 * ORDER counter/down [F3]: acquire, and what all have done who counted down (I2). Pairs
+	 * ORDER counter/down [F3]: acquire, and what all have done that counted down (I2). Pairs
 	 * with fiber_counter_unlock() and fiber_counter_down(). */
 	return atomic_compare_exchange_weak_explicit(&counter->word, &word,
 						     word | FIBER_COUNTER_LOCK,
@@ -228,12 +230,12 @@ fiber_counter_take(struct fiber_counter *counter, uint32_t value, enum fiber_cou
 
 /* ------------------------------------------------------------------------ its life */
 
-/* Fresh memory becomes a counter. Nobody else knows of it. value: up to FIBER_COUNTER_MAX. */
+/* Fresh memory becomes a counter. value: up to FIBER_COUNTER_MAX. */
 static inline struct fiber_counter_ref fiber_counter_init(struct fiber_counter *counter,
 							  uint32_t value)
 {
 	counter->first = NULL;
-	/* Relaxed: whoever is told the generation is told so by something that releases. */
+	/* Relaxed: the generation is handed on by something that releases. */
 	store_relaxed(&counter->word, fiber_counter_word(1, 0, value));
 	return (struct fiber_counter_ref){ counter, 1 };
 }
@@ -280,7 +282,7 @@ static inline enum fiber_counter_result fiber_counter_fini(struct fiber_counter_
 
 /* ------------------------------------------------------------------------ counting */
 
-/* n more are to come; before anybody knows of them. FIBER_COUNTER_OK, STALE or RANGE. */
+/* n more are to come; before they can end. FIBER_COUNTER_OK, STALE or RANGE. */
 static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_ref ref, uint32_t n)
 {
 	for (;;) {
@@ -291,8 +293,7 @@ static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_re
 		if (n > FIBER_COUNTER_MAX - fiber_counter_value(word))
 			return FIBER_COUNTER_RANGE;
 		/* Relaxed, and in the chain of read-modify-writes (I2): it passes on what others
-		 * have released. Whoever tells those of it that are to count it down releases it.
-		 *  */
+		 * have released. What hands it on to be counted down releases it. */
 		if (atomic_compare_exchange_weak_explicit(
 			    &ref.counter->word, &word, word + ((uint64_t)n << FIBER_COUNTER_VALUE),
 			    memory_order_relaxed, memory_order_relaxed))
@@ -402,7 +403,7 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 		if (node->next)
 			node->next->link = &node->next;
 		*link = node;
-		/* Relaxed: its waiter reads it, or who holds the lock. */
+		/* Relaxed: its waiter reads it, or the holder of the lock. */
 		store_relaxed(&node->hooked, 1);
 		fiber_counter_unlock(counter, ref.generation, fiber_counter_value(word));
 		return FIBER_COUNTER_OK;
@@ -411,14 +412,14 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 
 /*
  * The waiter, once it runs again, if something other than the counter has ended its park: takes its
- * node off. After it nobody touches the node, whose memory may go.
+ * node off. After it the node is its own, and may be freed.
  */
 static inline void fiber_counter_unhook(struct fiber_counter_node *node)
 {
 	struct fiber_counter *counter = node->counter;
 	uint32_t spins = 0;
 
-	/* ORDER counter/off [F5]: acquire, whoever has taken it off is done with it. Pairs with
+	/* ORDER counter/off [F5]: acquire, the thread that has taken it off is done. Pairs with
 	 * fiber_counter_take(). */
 	while (atomic_load_explicit(&node->hooked, memory_order_acquire)) {
 		/* Relaxed: the CAS orders. */

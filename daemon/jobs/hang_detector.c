@@ -295,7 +295,7 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 	if (!last.doomed || orphan->doomed != last.doomed)
 		return orphan->doomed || last.doomed;
 	if (orphan->rests && orphan->rests == last.rests && orphan->stops == last.stops &&
-	    !fibers_has_family(pool, row))
+	    !fibers_has_scope(pool, row))
 		orphan->held = last.held + min(now - last.now, interval);
 	if (hang_is_reached(pool, &orphan->held))
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,

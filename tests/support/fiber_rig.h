@@ -104,7 +104,7 @@ static inline uint64_t blocks_used(void)
 static inline void stop(void)
 {
 	struct fibers *fibers = rig.pool->fibers;
-	const struct fiber_sides *sides = &fibers->sides;
+	const struct blocking_threads *threads = &fibers->blocking;
 	struct fiber_stacks_count count;
 
 	quiet(&rig);
@@ -119,9 +119,9 @@ static inline void stop(void)
 		ck_assert_uint_eq(fibers->times[i].heap.n, 0);
 		ck_assert_uint_eq(atomic_load(&fibers->times[i].first_ns), 0);
 	}
-	ck_assert_uint_eq(sides->n_queued, 0);
-	ck_assert_uint_le(sides->n, sides->max);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), sides->n);
+	ck_assert_uint_eq(threads->n_queued, 0);
+	ck_assert_uint_le(threads->n, threads->max);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), threads->n);
 	rig_stop(&rig);
 }
 

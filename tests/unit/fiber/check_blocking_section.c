@@ -358,7 +358,7 @@ static uint32_t limit; /* of threads, if it is not 0 */
 static void prepare(struct pool *pool)
 {
 	if (limit)
-		pool->fibers->sides.max = limit;
+		pool->fibers->blocking.max = limit;
 }
 
 /* threads: at most; 0: as many as there are. */
@@ -450,12 +450,12 @@ END_TEST
 
 static uint32_t queued(void)
 {
-	struct fiber_sides *sides = &rig.pool->fibers->sides;
+	struct blocking_threads *threads = &rig.pool->fibers->blocking;
 	uint32_t n;
 
-	pthread_mutex_lock(&sides->lock);
-	n = sides->n_queued;
-	pthread_mutex_unlock(&sides->lock);
+	pthread_mutex_lock(&threads->lock);
+	n = threads->n_queued;
+	pthread_mutex_unlock(&threads->lock);
 	return n;
 }
 

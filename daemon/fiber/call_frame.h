@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* frame_bridge.h - fibers run frames */
-#ifndef DAEMON_FIBER_FRAME_BRIDGE_H
-#define DAEMON_FIBER_FRAME_BRIDGE_H
+/* call_frame.h - fibers call tasks of frames */
+#ifndef DAEMON_FIBER_CALL_FRAME_H
+#define DAEMON_FIBER_CALL_FRAME_H
 
 struct fiber;
 struct fk_frame;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frame_bridge.c - fibers run frames
+ * call_frame.c - fibers call tasks of frames
  *
- * A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
- * first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
- * ended, by a C return or because the loop resumes the bridge, on whatever worker, the fiber goes
- * on there.
+ * The fiber leaves its stack; the task runs from the loop, as a job's first one does, with a call
+ * frame in the fiber's record as its parent. When the task has ended, by a C return or because the
+ * loop resumes the call frame, on whatever worker, the fiber continues there.
  */
-#include "daemon/fiber/frame_bridge.h"
+#include "daemon/fiber/call_frame.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,40 +20,39 @@
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/self.h"
 
-static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_frame *bridge)
+static struct fk_frame *fiber_call_resume(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct worker *w = worker_of(fk);
-	struct fiber *f = container_of(bridge, struct fiber, calls.bridge);
+	struct fiber *f = container_of(frame, struct fiber, calls.frame);
 
 	stack_trim(&w->engine.cache, w->engine.top);
-	return &f->head.face;
+	return &f->head.frame;
 }
 
-static const struct fk_task fiber_bridge = { "(fiber's call)", fiber_bridge_resume, NULL, NULL,
-					     sizeof(struct fk_frame) };
+static const struct fk_task fiber_call_task = { "(fiber's call)", fiber_call_resume, NULL, NULL,
+						sizeof(struct fk_frame) };
 
 struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 {
 	struct fiber_calls *calls = &f->calls;
-	struct fk_frame *bridge = &calls->bridge;
+	struct fk_frame *frame = &calls->frame;
 
-	/* Without memory for its frames, the job has failed (strand_adopt()). */
 	if (!strand_own_stack(w)) {
 		worker_fail(w, -ENOMEM);
-		return &f->head.face;
+		return &f->head.frame;
 	}
 	shared_stacks_wait(w);
-	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->head.face.job };
-	bridge->top = w->engine.fk.sp;
-	fk_set_site(bridge, FK_PARTED);
-	w->engine.base = bridge;
+	*frame = (struct fk_frame){ .task = &fiber_call_task, .job = f->head.frame.job };
+	frame->top = w->engine.fk.sp;
+	fk_set_site(frame, FK_PARTED);
+	w->engine.base = frame;
 	w->engine.fk.slot = (uintptr_t)calls->result | FK_CALLED;
 	w->engine.fk.child = calls->task;
-	fk_enter(&w->engine.fk, (uintptr_t)bridge);
+	fk_enter(&w->engine.fk, (uintptr_t)frame);
 	calls->enter(&w->engine.fk, w->engine.fk.sp, calls->result, calls->args);
-	/* Here the strand was never left: the same worker, the same stack. */
+	/* The strand was never left. */
 	fk_enter(&w->engine.fk, 0);
-	return fiber_bridge_resume(&w->engine.fk, bridge);
+	return fiber_call_resume(&w->engine.fk, frame);
 }
 
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
@@ -68,8 +66,8 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 		return -EPERM;
 	if (fiber_is_over(f))
 		return -ECANCELED;
-	/* Who ends the task writes there while others are on this stack. The arguments are taken
-	 * off it before anything else is run. */
+	/* The result is written while another fiber may be on this stack. The arguments are read
+	 * before that. */
 	if (fiber_on_shared_stack(f, result, size)) {
 		place = fiber_memory_get(&f->head.worker->pool->fibers->blocks,
 					 f->head.worker->index, size);
