@@ -310,7 +310,7 @@ static void conn_set(struct conn *s, struct proto_set *set)
 		log_about(LOG_LEVEL_NOTICE, &about, "%s is %s now, was %s: set by pid %u, uid %u",
 			  set->name, set->value, done.value, s->pid, s->uid);
 	s->answer = done;
-	s->heard = poolproc_ask(s->table->pool);
+	s->heard = pool_process_ask(s->table->pool);
 	if (s->heard <= s->table->pool->heard)
 		conn_answer(s);
 	else if (conn_wait(s))
@@ -444,9 +444,9 @@ static void conn_serve(struct conn *s)
 	int r;
 
 	s->charged = true;
-	if (!wait && (!s->cancel.generation || poolproc_is_free(table->pool))) {
+	if (!wait && (!s->cancel.generation || pool_process_is_free(table->pool))) {
 		if (s->cancel.generation) {
-			poolproc_send(table->pool, &m, -1);
+			pool_process_send(table->pool, &m, -1);
 		} else {
 			tenants_ring(&table->tenants);
 			/* And whether the dispatcher looks at all rings is asked. */

@@ -55,7 +55,7 @@ void conn_reloaded(struct conn_table *table, uint64_t number, int code, const ch
  * the longest time, and force if one of them says so. False: no connection waits. */
 bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms);
 
-/* The pool has heard more, or has ended (poolproc_ask()): those who wait for that are told. */
+/* The pool has heard more, or has ended (pool_process_ask()): those who wait for that are told. */
 void conn_heard(struct conn_table *table);
 
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */

@@ -21,7 +21,7 @@
 struct board;
 struct socket_closer;
 struct options;
-struct poolproc;
+struct pool_process;
 struct saved_state;
 struct conn_table;
 
@@ -79,7 +79,7 @@ struct conn {
 struct conn_table {
 	struct loop *loop;
 	const struct options *options;
-	struct poolproc *pool;
+	struct pool_process *pool;
 	struct board *board;
 	int board_fd; /* read-only, for clients; borrowed */
 	struct tenants tenants;

@@ -42,7 +42,7 @@ void conn_tell_client(struct conn *s, uint32_t type)
 	};
 
 	memcpy(m.rules, s->rights.rules, sizeof(m.rules));
-	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
+	pool_process_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
 void conn_weigh(struct conn_table *table, uint32_t tenant)
@@ -291,7 +291,7 @@ static void trace_stop(struct conn_table *table)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
 
-	poolproc_send(table->pool, &m, -1);
+	pool_process_send(table->pool, &m, -1);
 	conn_trace_forget(table);
 }
 

@@ -237,7 +237,7 @@ void conn_tell_unwanted(struct conn *s)
 	for (m.job = 0; s->unwanted && jobs && m.job < s->segment.n_jobs; m.job++) {
 		m.job_generation = s->unwanted[m.job];
 		if (m.job_generation && m.job_generation == ask_pending(&jobs[m.job]))
-			poolproc_send(s->table->pool, &m, -1);
+			pool_process_send(s->table->pool, &m, -1);
 		else
 			s->unwanted[m.job] = 0;
 	}
@@ -245,7 +245,7 @@ void conn_tell_unwanted(struct conn *s)
 
 static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *ask)
 {
-	struct poolproc *pool = s->table->pool;
+	struct pool_process *pool = s->table->pool;
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
 		.client = of->slot,
@@ -256,7 +256,7 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 	struct admission_verdict verdict = { .code = 0 };
 
 	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
-	if (!poolproc_is_free(pool))
+	if (!pool_process_is_free(pool))
 		admission_pool_busy("cancel", &verdict);
 	else if (ask_note(of, ask) < 0)
 		admission_failed(-ENOMEM, &verdict);
@@ -264,7 +264,7 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 		conn_refuse(s, &verdict);
 		return;
 	}
-	poolproc_send(pool, &m, -1);
+	pool_process_send(pool, &m, -1);
 	if (s->uid != of->uid)
 		log_notice("jobs of client %u (pid %u, uid %u) cancelled by pid %u, uid %u",
 			   of->slot, of->pid, of->uid, s->pid, s->uid);

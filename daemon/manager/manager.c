@@ -253,7 +253,7 @@ static int manager_init(struct manager *m)
 	if (r < 0)
 		return r;
 	epoch = m->takeover.saved->head.epoch;
-	r = poolproc_init(&m->pool, &m->closer, &m->store, m->options, &manager_pool_events);
+	r = pool_process_init(&m->pool, &m->closer, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
 	m->pool.runas = &m->runas;
@@ -365,7 +365,7 @@ int manager_run(struct options *options, char *const *args)
 	if (m.halting && m.takeover.saved)
 		saved_acquit(m.takeover.saved);
 	if (begun && !ran && !m.halting) {
-		poolproc_fini(&m.pool);
+		pool_process_fini(&m.pool);
 		manager_end(&m, m.stopping ? JOB_CANCELLED : JOB_LOST);
 	}
 	if (m.halting)

@@ -9,7 +9,7 @@
 struct loop_source;
 struct manager;
 struct notify;
-struct poolproc_events;
+struct pool_process_events;
 
 /* manager_status.c: the line for the service manager; and with each sign of life. */
 void manager_status(struct notify *notify);
@@ -22,7 +22,7 @@ void manager_on_announce(struct loop_source *source, int result);
 void manager_start_pool(struct manager *m);
 void manager_on_restart(struct loop_source *source, int result);
 void manager_on_lived(struct loop_source *source, int result);
-extern const struct poolproc_events manager_pool_events;
+extern const struct pool_process_events manager_pool_events;
 
 /* A pool was abandoned (pool_process.c, I7): the next one gets an arena that it has not mapped. */
 void manager_replace_arena(struct manager *m);

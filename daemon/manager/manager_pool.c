@@ -69,11 +69,11 @@ static bool manager_restart_later(struct manager *m, uint32_t n)
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
 }
 
-/* The pool was not to be had. failure: POOLPROC_LATER, or a negative errno. True if it is started
- * later. Nobody waits for the first one. */
+/* The pool could not be started. failure: POOL_PROCESS_LATER, or a negative errno. True if it is
+ * started later: not the first one, for which no client waits. */
 static bool manager_try_again(struct manager *m, int failure, const char *why)
 {
-	if (!manager_is_wanted(m) || failure != POOLPROC_LATER ||
+	if (!manager_is_wanted(m) || failure != POOL_PROCESS_LATER ||
 	    !manager_restart_later(m, m->n_shortages))
 		return false;
 	m->n_shortages++;
@@ -84,7 +84,7 @@ static bool manager_try_again(struct manager *m, int failure, const char *why)
 
 void manager_start_pool(struct manager *m)
 {
-	int r = poolproc_start(&m->pool, m->pool_segments.board_fd, m->pool_segments.arena_fd);
+	int r = pool_process_start(&m->pool, m->pool_segments.board_fd, m->pool_segments.arena_fd);
 
 	if (manager_try_again(m, r, m->pool.failed_text))
 		return;
@@ -109,7 +109,7 @@ static bool manager_on_accept(struct listener *listener, int fd)
 }
 
 /* It asks once a second, while it works (cpu_parking.h); a task could say so at any time. */
-static void manager_on_asks_cpus(struct poolproc *pool)
+static void manager_on_asks_cpus(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 	struct proto_pool cpus = { .head = { PROTO_MAGIC, PROTO_POOL_CPUS } };
@@ -120,10 +120,10 @@ static void manager_on_asks_cpus(struct poolproc *pool)
 		m->cpus_ns = now;
 	}
 	cpus.n_jobs = m->cpus;
-	poolproc_send(pool, &cpus, -1);
+	pool_process_send(pool, &cpus, -1);
 }
 
-static void manager_on_ready(struct poolproc *pool)
+static void manager_on_ready(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
@@ -168,23 +168,23 @@ void manager_on_lived(struct loop_source *source, int result)
  * that, nor those that connect now. No job can be blamed. */
 static void manager_check_board(struct manager *m)
 {
-	struct poolproc *pool = &m->pool;
+	struct pool_process *pool = &m->pool;
 
-	if (pool->state != POOLPROC_READY || !pool_segments_restore(&m->pool_segments))
+	if (pool->state != POOL_PROCESS_READY || !pool_segments_restore(&m->pool_segments))
 		return;
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 		       "a task has written over the front of the board");
-	poolproc_kill(pool);
+	pool_process_kill(pool);
 }
 
-static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t generation,
+static void manager_on_attached(struct pool_process *pool, uint32_t client, uint32_t generation,
 				const char *text)
 {
 	manager_check_board(container_of(pool, struct manager, pool));
 	conn_attached(&container_of(pool, struct manager, pool)->conns, client, generation, text);
 }
 
-static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t generation)
+static void manager_on_released(struct pool_process *pool, uint32_t client, uint32_t generation)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
@@ -194,7 +194,7 @@ static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t
 			    generation);
 }
 
-static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
+static void manager_on_tenant_released(struct pool_process *pool, uint32_t tenant)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
@@ -203,7 +203,7 @@ static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
 			    "the pool released tenant %u, which has not left", tenant);
 }
 
-static void manager_on_traced(struct poolproc *pool, const char *text)
+static void manager_on_traced(struct pool_process *pool, const char *text)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
@@ -212,12 +212,12 @@ static void manager_on_traced(struct poolproc *pool, const char *text)
 			    "the pool says that it traces, which it was not asked for");
 }
 
-static void manager_on_loaded(struct poolproc *pool, int error, const char *text)
+static void manager_on_loaded(struct pool_process *pool, int error, const char *text)
 {
 	manager_reload_loaded(container_of(pool, struct manager, pool), error, text);
 }
 
-static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
+static void manager_pool_failed(struct manager *m, const struct pool_process_end *end)
 {
 	bool unread = end->failed == -EACCES || end->failed == -ENOEXEC;
 
@@ -235,7 +235,7 @@ static void manager_pool_failed(struct manager *m, const struct poolproc_end *en
 
 /* It has made room for one with other modules, or its time for that was over. That is the end of
  * the one that was told, and of none after it. */
-static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end)
+static bool manager_was_to_end(struct manager *m, const struct pool_process_end *end)
 {
 	bool killed = m->reload.killed;
 
@@ -245,14 +245,14 @@ static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end
 }
 
 /* What was said to the pool is in force; or the next one begins with it. */
-static void manager_on_heard(struct poolproc *pool)
+static void manager_on_heard(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	manager_check_board(m);
 	conn_heard(&m->conns);
 	/* The board may have lost tasks that the pool has added: its death answers. */
-	if (pool->state != POOLPROC_READY || !pool->killed)
+	if (pool->state != POOL_PROCESS_READY || !pool->killed)
 		manager_reload_heard(m);
 }
 
@@ -268,7 +268,7 @@ void manager_replace_arena(struct manager *m)
 			  strerror(-r));
 }
 
-static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
+static void manager_on_died(struct pool_process *pool, const struct pool_process_end *end)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 	enum postmortem_next next;
@@ -328,7 +328,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	}
 }
 
-const struct poolproc_events manager_pool_events = {
+const struct pool_process_events manager_pool_events = {
 	.ready = manager_on_ready,
 	.attached = manager_on_attached,
 	.released = manager_on_released,

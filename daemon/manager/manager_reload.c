@@ -152,7 +152,7 @@ static void reload_tell(struct manager *m, int code)
 {
 	m->reload.state = RELOAD_TELLING;
 	m->reload.code = code;
-	m->reload.heard = poolproc_ask(&m->pool);
+	m->reload.heard = pool_process_ask(&m->pool);
 	manager_reload_heard(m);
 }
 
@@ -192,7 +192,7 @@ static void reload_renew(struct manager *m, const char *why)
 	r->killed = r->late = false;
 	r->n_ended = 0;
 	notify_changed(&m->notify);
-	poolproc_send(&m->pool, &halt, -1);
+	pool_process_send(&m->pool, &halt, -1);
 }
 
 /* Jobs run for longer than the reload waits: all of them continue (I4, I6). r->text says why. */
@@ -202,7 +202,7 @@ static void reload_resume(struct manager *m)
 	struct reload *r = &m->reload;
 
 	loop_forget(&m->loop, &m->stop_source);
-	poolproc_send(&m->pool, &resume, -1);
+	pool_process_send(&m->pool, &resume, -1);
 	r->resuming = true;
 	reload_tell(m, -EBUSY);
 }
@@ -259,7 +259,7 @@ void manager_reload_late(struct manager *m)
 			n_jobs, n_users);
 	r->n_ended = n_jobs;
 	r->killed = true;
-	poolproc_kill(&m->pool);
+	pool_process_kill(&m->pool);
 }
 
 void manager_reload_left(struct manager *m)
@@ -268,7 +268,7 @@ void manager_reload_left(struct manager *m)
 	uint64_t end, now;
 
 	/* While its pool starts there is nothing to resume. */
-	if (r->state != RELOAD_RENEWING || m->pool.state != POOLPROC_READY || r->killed)
+	if (r->state != RELOAD_RENEWING || m->pool.state != POOL_PROCESS_READY || r->killed)
 		return;
 	if (!reload_agree(m)) {
 		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", RELOAD_LEFT);
@@ -316,7 +316,7 @@ static void reload_load(struct manager *m, uint64_t version)
 	}
 	log_notice("reload: more modules: the running pool is to load them");
 	m->reload.state = RELOAD_LOADING;
-	poolproc_load(&m->pool, version);
+	pool_process_load(&m->pool, version);
 }
 
 /* Takes the options that the trial has found. modules: what has become of these, for r->text.
@@ -331,7 +331,7 @@ static int reload_apply(struct manager *m, const char *modules)
 
 	settings_compare(&m->configured, options, &restart);
 	settings_exchange(m->options, options, &changed);
-	err = poolproc_set_options(&m->pool, m->options);
+	err = pool_process_set_options(&m->pool, m->options);
 	if (err < 0)
 		settings_exchange(m->options, options, &changed);
 	else if (restart.text[0])
@@ -372,7 +372,7 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 	r->found = *found;
 	r->is_found = true;
 	r->n_ended = 0;
-	if (m->pool.state != POOLPROC_READY) {
+	if (m->pool.state != POOL_PROCESS_READY) {
 		reload_again(r);
 	} else if (found->modules != m->pool.modules && found->n_left_out) {
 		reload_over(m, -ENOEXEC,
@@ -412,7 +412,7 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	conn_judge_all(&m->conns);
 	quarantine_tell_pool(&m->quarantine);
 	pool_segments_expect_tasks(&m->pool_segments);
-	poolproc_send(&m->pool, &enter, -1);
+	pool_process_send(&m->pool, &enter, -1);
 	reload_tell(m, code);
 }
 
@@ -437,8 +437,8 @@ void manager_reload_go(struct manager *m)
 	struct reload *r = &m->reload;
 	int err;
 
-	if (r->state != RELOAD_IDLE || r->begun == r->asked || m->pool.state != POOLPROC_READY ||
-	    m->stopping || m->halting)
+	if (r->state != RELOAD_IDLE || r->begun == r->asked ||
+	    m->pool.state != POOL_PROCESS_READY || m->stopping || m->halting)
 		return;
 	r->begun = r->asked;
 	r->unasked = r->unasked_next;
@@ -471,8 +471,8 @@ void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *
 		return;
 	}
 	log_notice("%s: forkd.conf and modules are read again%s", why,
-		   m->reload.state != RELOAD_IDLE || m->pool.state != POOLPROC_READY ? ", later"
-										     : "");
+		   m->reload.state != RELOAD_IDLE || m->pool.state != POOL_PROCESS_READY ? ", later"
+											 : "");
 	manager_reload_go(m);
 }
 

@@ -46,7 +46,7 @@ struct reload {
 	struct trial_found found;
 	uint32_t n_left_out; /* RENEWING: modules that the trial has */
 	uint32_t n_ended;    /* RENEWING: jobs that ran when the pool was killed */
-	uint64_t heard;	     /* TELLING: poolproc_ask() */
+	uint64_t heard;	     /* TELLING: pool_process_ask() */
 	int code;	     /* what has come of it */
 	char text[400];
 	struct trial trial;
@@ -59,7 +59,7 @@ struct manager {
 	struct loop loop;
 	struct socket_closer closer;
 	struct runas runas;
-	struct poolproc pool;
+	struct pool_process pool;
 	struct conn_table conns;
 	struct notify notify;
 	struct store store;

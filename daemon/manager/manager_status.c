@@ -81,9 +81,9 @@ void manager_status(struct notify *notify)
 		status_add(&t, "Stopping: waiting for running jobs");
 	else if (m->halting)
 		status_add(&t, "To be started again: waiting for running jobs");
-	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOLPROC_READY)
+	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOL_PROCESS_READY)
 		status_add(&t, "Reloading: waiting for running jobs, for other modules");
-	else if (m->pool.state != POOLPROC_READY)
+	else if (m->pool.state != POOL_PROCESS_READY)
 		status_add(&t, "Starting the pool");
 	else if (m->reload.state == RELOAD_TRYING || m->reload.state == RELOAD_LOADING)
 		status_add(&t, "Reloading: reading forkd.conf and modules");
@@ -112,7 +112,7 @@ void manager_alive(struct notify *notify)
 {
 	struct manager *m = container_of(notify, struct manager, notify);
 
-	poolproc_glance(&m->pool);
+	pool_process_glance(&m->pool);
 	status_pace(m);
 	if (m->ready)
 		notify_changed(notify);

@@ -71,18 +71,18 @@ void manager_end_pool(struct manager *m, uint32_t message)
 {
 	struct proto_pool stop = { .head = { PROTO_MAGIC, message } };
 
-	poolproc_send(&m->pool, &stop, -1);
+	pool_process_send(&m->pool, &stop, -1);
 	loop_forget(&m->loop, &m->stop_source);
-	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
+	if (m->pool.state != POOL_PROCESS_READY || !m->options->stop_timeout ||
 	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
-		poolproc_kill(&m->pool);
+		pool_process_kill(&m->pool);
 }
 
 static void manager_stop(struct manager *m, const char *why)
 {
 	if (m->stopping) {
 		log_notice("%s again: running jobs are cancelled now", why);
-		poolproc_kill(&m->pool);
+		pool_process_kill(&m->pool);
 		return;
 	}
 	log_notice("%s: stopping, running jobs have %.6g s", why,
@@ -99,7 +99,7 @@ static void manager_stop(struct manager *m, const char *why)
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	conn_line_stop(&m->conns);
 	conn_stop(&m->conns);
-	if (m->pool.state == POOLPROC_DOWN)
+	if (m->pool.state == POOL_PROCESS_DOWN)
 		manager_end(m, JOB_CANCELLED);
 	else
 		manager_end_pool(m, PROTO_POOL_STOP);
@@ -121,7 +121,7 @@ static void manager_halt(struct manager *m, const char *why)
 	}
 	if (m->halting) {
 		log_notice("%s again: running jobs are left to the next forkd now", why);
-		poolproc_kill(&m->pool);
+		pool_process_kill(&m->pool);
 		return;
 	}
 	log_notice("%s: to be started again, running jobs have %.6g s", why,
@@ -132,7 +132,7 @@ static void manager_halt(struct manager *m, const char *why)
 	manager_reload_end(m, "forkd is to be started again, and reads all of it then");
 	/* Who connects now waits for the next forkd. */
 	listener_end(&m->listener);
-	if (m->pool.state == POOLPROC_DOWN)
+	if (m->pool.state == POOL_PROCESS_DOWN)
 		manager_leave(m);
 	else
 		manager_end_pool(m, PROTO_POOL_HALT);
@@ -149,7 +149,7 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 	}
 	log_notice("stop-timeout: running jobs are %s",
 		   m->halting ? "left to the next forkd" : "cancelled");
-	poolproc_kill(&m->pool);
+	pool_process_kill(&m->pool);
 }
 
 void manager_on_signal(struct loop_source *source, int result)
@@ -161,8 +161,8 @@ void manager_on_signal(struct loop_source *source, int result)
 	(void)result;
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
-			poolproc_on_child(&m->pool,
-					  info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
+			pool_process_on_child(
+				&m->pool, info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
 		else if (info.ssi_signo == SIGHUP)
 			manager_reload(m, "SIGHUP", true, &number);
 		else if (info.ssi_signo == SIGUSR2)
@@ -187,7 +187,7 @@ void manager_fini(struct manager *m)
 	trial_end(&m->reload.trial);
 	options_fini(&m->configured);
 	if (m->pool.loop)
-		poolproc_fini(&m->pool);
+		pool_process_fini(&m->pool);
 	takeover_fini(&m->takeover);
 	fdstore_empty(&m->store);
 	fdstore_fini(&m->store);

@@ -60,12 +60,13 @@ void postmortem_cancel_gone(struct postmortem *p)
 }
 
 /* One that was dying of something else, and slowly, did not answer either. */
-static bool postmortem_hung(const struct poolproc_end *end, const struct recover_report *r)
+static bool postmortem_hung(const struct pool_process_end *end, const struct recover_report *r)
 {
 	return r->hung || (end->hung && r->worker == UINT32_MAX);
 }
 
-static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
+static uint32_t postmortem_reason(const struct pool_process_end *end,
+				  const struct recover_report *r)
 {
 	if (postmortem_hung(end, r))
 		return CRASH_HANG;
@@ -78,7 +79,7 @@ static uint32_t postmortem_reason(const struct poolproc_end *end, const struct r
 
 /* The board's entry, which is of the manager's own. */
 static struct board_crash postmortem_crash(const struct postmortem *p,
-					   const struct poolproc_end *end,
+					   const struct pool_process_end *end,
 					   const struct recover_report *r)
 {
 	struct board_crash c = {
@@ -143,7 +144,7 @@ static void postmortem_describe(const struct recover_report *r, const struct boa
 }
 
 /* All places, the newest first. */
-static void postmortem_log_trace(const struct poolproc_end *end, const struct backtrace *trace)
+static void postmortem_log_trace(const struct pool_process_end *end, const struct backtrace *trace)
 {
 	char text[BACKTRACE_PLACES * (BACKTRACE_TEXT + 4)] = "", place[BACKTRACE_TEXT];
 	size_t n = 0;
@@ -157,7 +158,7 @@ static void postmortem_log_trace(const struct poolproc_end *end, const struct ba
 }
 
 /* The lines about a pool's death: one, and one of places in the code where they are known. */
-static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
+static void postmortem_log(const struct pool_process_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
 {
 	const struct log_about about = {
@@ -217,7 +218,7 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 
 void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned)
 {
-	const struct poolproc_end end = { .was_ready = true, .signo = SIGKILL };
+	const struct pool_process_end end = { .was_ready = true, .signo = SIGKILL };
 	struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;
 	struct board_crash crash;
@@ -239,7 +240,7 @@ void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned
 	postmortem_accuse(p, &report, &crash);
 }
 
-void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
+void postmortem_renewed(struct postmortem *p, const struct pool_process_end *end)
 {
 	struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;
@@ -256,7 +257,7 @@ void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
 		   (int)end->pid, report.lost, report.cancelled, report.requeued, report.queued);
 }
 
-enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
+enum postmortem_next postmortem_run(struct postmortem *p, const struct pool_process_end *end)
 {
 	struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct pool_segments;
-struct poolproc_end;
+struct pool_process_end;
 struct quarantine;
 struct conn_table;
 
@@ -34,7 +34,8 @@ enum postmortem_next {
  * logs one line about it, and counts it against whoever is blamed. The pool's fronts are in order
  * again. Returns what to do next, unless forkd is stopping.
  */
-enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct poolproc_end *end);
+enum postmortem_next postmortem_run(struct postmortem *postmortem,
+				    const struct pool_process_end *end);
 
 /* The same for the pool of a manager that has ended, whose clients this one goes on with. Nobody
  * has asked how that pool ended: of those whose end its own handler has not explained none is
@@ -43,7 +44,7 @@ void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients, bool 
 
 /* The same for a pool that was to end so that there is another one, by itself or when its time was
  * over: nobody is blamed or suspected, and it is no crash. */
-void postmortem_renewed(struct postmortem *postmortem, const struct poolproc_end *end);
+void postmortem_renewed(struct postmortem *postmortem, const struct pool_process_end *end);
 
 /* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
  * is told of them after it. */

@@ -9,15 +9,16 @@
  * INVARIANTS
  *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
  *       without what belongs to the service manager.
- *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
- *       what the pool does not read waits here. Nor does closing the channel: of what a task has
- *       put into it by itself no descriptor is received (proto.c, I3), or closed (socket_close.c).
+ *   I2. Messages arrive in the order of pool_process_send(), or the pool dies. None blocks the
+ *       manager: what the pool does not read waits here. Nor does closing the channel: of what a
+ *       task has put into it no descriptor is received (proto.c, I3), or closed (socket_close.c).
  *       Only before PROTO_POOL_READY, when no task has run, one descriptor is received: the gate.
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
  *       was read and its process was reaped. The process of an abandoned pool is reaped later (I7).
- *       If there is no memory to read with, the rest is dropped POOLPROC_DEATH_NS after the kill.
- *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
- *       it is the turn of whatever else is ready.
+ *       If there is no memory to read with, the rest is dropped POOL_PROCESS_DEATH_NS after the
+ *       kill.
+ *   I4. A pool that sends without end keeps the manager from nothing: after POOL_PROCESS_TURN
+ *       messages it is the turn of whatever else is ready.
  *   I5. A start needs three descriptors of the manager's: channel, pidfd, and what waits for the
  *       store. The third is held as a spare while the pool runs, and when it has ended those that
  *       it leaves, until the next start: connections cannot take them meanwhile. What a failed
@@ -27,10 +28,10 @@
  *       next manager knows each pool that has the arena mapped: it kills the pool and waits for its
  *       end before it reads the ledger. An abandoned pool has another arena mapped, if there was
  *       memory for the next one (I7).
- *   I7. A pool that was killed and has not ended after POOLPROC_DEATH_NS is abandoned: died() is
- *       called, and the process is reaped when it ends (poolproc_on_child()). A thread with a
- *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
- *       still write for it: a read(2) that is under way, or one of its io_uring. So the next pool
+ *   I7. A pool that was killed and has not ended after POOL_PROCESS_DEATH_NS is abandoned: died()
+ *       is called, and the process is reaped when it ends (pool_process_on_child()). A thread with
+ *       a pending SIGKILL executes no instruction of its own any more, so nothing but the kernel
+ *       can still write for it: a read(2) under way, or one of its io_uring. So the next pool
  *       gets another arena (pool_segments_replace_arena()): no frame of it is in memory that the
  *       abandoned pool has mapped. Board, tenants' segments and clients' segments stay shared with
  *       it. A read that is under way can write into the buffer that it was made for, which is in
@@ -39,8 +40,8 @@
  *       these buffers. The pidfd stays in the store until the next pool is started: then the next
  *       arena is in the store and those jobs have their outcomes. If the manager dies before, the
  *       next manager finds the pidfd, waits, and abandons the pool once more (takeover.c, I1).
- *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one, or
- *       of one of them.
+ *       POOL_PROCESS_ABANDONED of them are the limit: the manager waits for the end of the next
+ *       one, or of one of them.
  *
  * If a peer dies: the pool: see died(). A pool that closes its channel, sends what it may not, or
  * is stuck (pool_watchdog.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG),
@@ -71,34 +72,34 @@
 #include "daemon/manager/thread_states.h"
 #include "shm/proto.h"
 
-#define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
-#define POOLPROC_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
-#define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
-#define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
-#define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
+#define POOL_PROCESS_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+#define POOL_PROCESS_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
+#define POOL_PROCESS_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
+#define POOL_PROCESS_TURN     64u   /* messages that are read before all others have their turn */
+#define POOL_PROCESS_REST     4096u /* more than a socket holds: those of a pool that has ended */
 
-struct poolproc_message {
-	struct poolproc_message *next;
+struct pool_process_message {
+	struct pool_process_message *next;
 	struct proto_pool message;
 	int fd;
 };
 
-static void poolproc_on_process(struct loop_source *source, int result);
-static void poolproc_on_incoming(struct loop_source *source, int result);
-static void poolproc_on_outgoing(struct loop_source *source, int result);
-static void poolproc_on_limit(struct loop_source *source, int result);
-static void poolproc_on_stored(struct fdstore_put *put, int result);
+static void pool_process_on_process(struct loop_source *source, int result);
+static void pool_process_on_incoming(struct loop_source *source, int result);
+static void pool_process_on_outgoing(struct loop_source *source, int result);
+static void pool_process_on_limit(struct loop_source *source, int result);
+static void pool_process_on_stored(struct fdstore_put *put, int result);
 
-static uint64_t poolproc_on_pulse_asks(struct watchdog *watchdog);
-static void poolproc_on_pulse_kills(struct watchdog *watchdog, const char *why);
+static uint64_t pool_process_on_pulse_asks(struct watchdog *watchdog);
+static void pool_process_on_pulse_kills(struct watchdog *watchdog, const char *why);
 
-static const struct watchdog_calls poolproc_pulse_calls = {
-	.ask = poolproc_on_pulse_asks,
-	.kill = poolproc_on_pulse_kills,
+static const struct watchdog_calls pool_process_pulse_calls = {
+	.ask = pool_process_on_pulse_asks,
+	.kill = pool_process_on_pulse_kills,
 };
 
-/* What a failure to start is to the manager: POOLPROC_LATER, or the negative errno that it is. */
-static int poolproc_failure(int r)
+/* What a failure to start means to the manager: POOL_PROCESS_LATER, or that negative errno. */
+static int pool_process_failure(int r)
 {
 	switch (r) {
 	case -EAGAIN:
@@ -107,13 +108,13 @@ static int poolproc_failure(int r)
 	case -ENOBUFS:
 	case -ENOMEM:
 	case -ETOOMANYREFS:
-		return POOLPROC_LATER;
+		return POOL_PROCESS_LATER;
 	default:
 		return r;
 	}
 }
 
-static void poolproc_free_argv(char **argv)
+static void pool_process_free_argv(char **argv)
 {
 	for (char **a = argv; a && *a; a++)
 		free(*a);
@@ -121,7 +122,7 @@ static void poolproc_free_argv(char **argv)
 }
 
 /* The options as arguments: "name = value" becomes "--name=value". */
-static char **poolproc_argv(const struct options *options)
+static char **pool_process_argv(const struct options *options)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0, lines = 0, n = 0;
@@ -155,17 +156,17 @@ static char **poolproc_argv(const struct options *options)
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!argv[i]) {
-			poolproc_free_argv(argv);
+			pool_process_free_argv(argv);
 			return NULL;
 		}
 	}
 	return argv;
 }
 
-int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
-		  const struct options *options, const struct poolproc_events *events)
+int pool_process_init(struct pool_process *pool, struct socket_closer *closer, struct store *store,
+		      const struct options *options, const struct pool_process_events *events)
 {
-	*pool = (struct poolproc){
+	*pool = (struct pool_process){
 		.loop = closer->loop,
 		.closer = closer,
 		.store = store,
@@ -174,46 +175,46 @@ int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct st
 		.gate = { .fd = -1 },
 		.channel = -1,
 		.spares = { -1, -1, -1 },
-		.process = { .call = poolproc_on_process },
-		.incoming = { .call = poolproc_on_incoming },
-		.outgoing = { .call = poolproc_on_outgoing },
-		.limit = { .call = poolproc_on_limit },
-		.stored = { .call = poolproc_on_stored },
+		.process = { .call = pool_process_on_process },
+		.incoming = { .call = pool_process_on_incoming },
+		.outgoing = { .call = pool_process_on_outgoing },
+		.limit = { .call = pool_process_on_limit },
+		.stored = { .call = pool_process_on_stored },
 		.waits = LOG_LIMIT_INIT,
 	};
 	pool->last = &pool->first;
-	watchdog_init(&pool->watchdog, pool->loop, &poolproc_pulse_calls, options->hang_limit);
-	pool->argv = poolproc_argv(options);
+	watchdog_init(&pool->watchdog, pool->loop, &pool_process_pulse_calls, options->hang_limit);
+	pool->argv = pool_process_argv(options);
 	return pool->argv ? 0 : -ENOMEM;
 }
 
-int poolproc_set_options(struct poolproc *pool, const struct options *options)
+int pool_process_set_options(struct pool_process *pool, const struct options *options)
 {
-	char **argv = poolproc_argv(options);
+	char **argv = pool_process_argv(options);
 
 	if (!argv)
 		return -ENOMEM;
-	poolproc_free_argv(pool->argv);
+	pool_process_free_argv(pool->argv);
 	pool->argv = argv;
 	return 0;
 }
 
 /* I5. Each is a file of its own, so that room in the system's table of them is held as well. */
-static void poolproc_hold_spares(struct poolproc *pool, uint32_t n)
+static void pool_process_hold_spares(struct pool_process *pool, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (pool->spares[i] < 0)
 			pool->spares[i] = eventfd(0, EFD_CLOEXEC);
 }
 
-static void poolproc_free_spares(struct poolproc *pool)
+static void pool_process_free_spares(struct pool_process *pool)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(pool->spares); i++)
 		pool->spares[i] = safe_close(pool->spares[i]);
 }
 
 /* Everything but the process itself. abandons: it has not ended, and the store keeps its pidfd. */
-static void poolproc_close(struct poolproc *pool, bool abandons)
+static void pool_process_close(struct pool_process *pool, bool abandons)
 {
 	loop_forget(pool->loop, &pool->process);
 	loop_forget(pool->loop, &pool->incoming);
@@ -226,20 +227,20 @@ static void poolproc_close(struct poolproc *pool, bool abandons)
 	gate_end(&pool->gate);
 	pool->channel = socket_close(pool->closer, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
-	poolproc_hold_spares(pool, ARRAY_SIZE(pool->spares));
+	pool_process_hold_spares(pool, ARRAY_SIZE(pool->spares));
 	while (pool->first) {
-		struct poolproc_message *m = pool->first;
+		struct pool_process_message *m = pool->first;
 
 		pool->first = m->next;
 		free(m);
 	}
 	pool->last = &pool->first;
 	pool->heard = pool->asked;
-	pool->state = POOLPROC_DOWN;
+	pool->state = POOL_PROCESS_DOWN;
 }
 
 /* Waits for the end of the process, ms at most, and reaps it. */
-static void poolproc_await(const struct poolproc *pool, int ms)
+static void pool_process_await(const struct pool_process *pool, int ms)
 {
 	struct pollfd p = { .fd = pool->pidfd, .events = (short)pool->ends };
 	siginfo_t info;
@@ -250,55 +251,55 @@ static void poolproc_await(const struct poolproc *pool, int ms)
 		;
 }
 
-void poolproc_fini(struct poolproc *pool)
+void pool_process_fini(struct pool_process *pool)
 {
-	if (pool->state != POOLPROC_DOWN) {
-		poolproc_kill(pool);
-		poolproc_await(pool, (int)(POOLPROC_DEATH_NS / NSEC_PER_MSEC));
+	if (pool->state != POOL_PROCESS_DOWN) {
+		pool_process_kill(pool);
+		pool_process_await(pool, (int)(POOL_PROCESS_DEATH_NS / NSEC_PER_MSEC));
 	}
-	poolproc_close(pool, false);
-	poolproc_free_spares(pool);
-	poolproc_free_argv(pool->argv);
+	pool_process_close(pool, false);
+	pool_process_free_spares(pool);
+	pool_process_free_argv(pool->argv);
 	pool->argv = NULL;
 }
 
-static int poolproc_limit_start(struct poolproc *pool)
+static int pool_process_limit_start(struct pool_process *pool)
 {
-	return loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+	return loop_timer(pool->loop, &pool->limit, POOL_PROCESS_START_NS);
 }
 
 /* I6. Returns 0 or a negative errno. */
-static int poolproc_begin(struct poolproc *pool)
+static int pool_process_begin(struct pool_process *pool)
 {
 	struct proto_pool start = { .head = { PROTO_MAGIC, PROTO_POOL_START } };
 	int r;
 
 	FK_CRASH(pool_stored);
 	/* The third one's: nothing waits for the store now. */
-	poolproc_hold_spares(pool, 1);
+	pool_process_hold_spares(pool, 1);
 	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
 	/* It has ended already, or is about to: the pidfd tells. */
 	if (r == -EPIPE || pool->killed)
 		return 0;
-	return r < 0 ? r : poolproc_limit_start(pool);
+	return r < 0 ? r : pool_process_limit_start(pool);
 }
 
-static void poolproc_on_stored(struct fdstore_put *put, int result)
+static void pool_process_on_stored(struct fdstore_put *put, int result)
 {
-	struct poolproc *pool = container_of(put, struct poolproc, stored);
-	int r = result < 0 ? result : poolproc_begin(pool);
+	struct pool_process *pool = container_of(put, struct pool_process, stored);
+	int r = result < 0 ? result : pool_process_begin(pool);
 
 	if (r == 0)
 		return;
-	pool->failed = poolproc_failure(r);
+	pool->failed = pool_process_failure(r);
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "it cannot be told to: %s",
 		       strerror(-r));
-	poolproc_kill(pool);
+	pool_process_kill(pool);
 }
 
 /* Waits for the end of the process. Without pidfds, as in valgrind, the end of the channel is what
  * shows it: the process has it as long as it lives. */
-static int poolproc_watch(struct poolproc *pool)
+static int pool_process_watch(struct pool_process *pool)
 {
 	pool->pidfd = pidfd_open(pool->pid, 0);
 	pool->ends = POLLIN;
@@ -313,14 +314,14 @@ static int poolproc_watch(struct poolproc *pool)
 	return loop_poll(pool->loop, &pool->process, pool->pidfd, pool->ends);
 }
 
-int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
+int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd)
 {
 	const pid_t manager = getpid();
 	_cleanup_close_ int theirs = -1;
 	int pair[2];
 	int r;
 
-	poolproc_free_spares(pool);
+	pool_process_free_spares(pool);
 	/* Of an abandoned one, this manager's or the last one's. */
 	fdstore_remove(pool->store, FDSTORE_POOL);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -336,7 +337,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 		r = -errno;
 		goto fail;
 	}
-	pool->state = POOLPROC_STARTING;
+	pool->state = POOL_PROCESS_STARTING;
 	pool->stopped = pool->hung = pool->killed = false;
 	pool->n_loads = 0;
 	pool->failed = 0;
@@ -346,62 +347,62 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
 	FK_CRASH(pool_forked);
-	r = poolproc_watch(pool);
+	r = pool_process_watch(pool);
 	if (r == 0)
 		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
 	if (r == 0)
 		r = fdstore_put(pool->store, &pool->stored, FDSTORE_POOL, &pool->pidfd, 1);
 	if (r == 0)
-		r = poolproc_begin(pool);
+		r = pool_process_begin(pool);
 	if (r >= 0)
 		return 0;
-	poolproc_kill(pool);
+	pool_process_kill(pool);
 	while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 fail:
-	poolproc_close(pool, false);
+	pool_process_close(pool, false);
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", strerror(-r));
-	return poolproc_failure(r);
+	return pool_process_failure(r);
 }
 
-/* It was killed: looks after it in POOLPROC_DEATH_NS. */
-static void poolproc_limit_death(struct poolproc *pool)
+/* It was killed: looks after it in POOL_PROCESS_DEATH_NS. */
+static void pool_process_limit_death(struct pool_process *pool)
 {
-	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOLPROC_DEATH_NS) < 0)
+	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOL_PROCESS_DEATH_NS) < 0)
 		log_error("out of memory: the end of the pool is waited for without a limit");
 }
 
-void poolproc_kill(struct poolproc *pool)
+void pool_process_kill(struct pool_process *pool)
 {
-	if (pool->state == POOLPROC_DOWN)
+	if (pool->state == POOL_PROCESS_DOWN)
 		return;
 	(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
 	if (!pool->killed)
 		loop_forget(pool->loop, &pool->limit);
 	pool->killed = true;
-	poolproc_limit_death(pool);
+	pool_process_limit_death(pool);
 }
 
-static void poolproc_on_pulse_kills(struct watchdog *watchdog, const char *why)
+static void pool_process_on_pulse_kills(struct watchdog *watchdog, const char *why)
 {
-	struct poolproc *pool = container_of(watchdog, struct poolproc, watchdog);
+	struct pool_process *pool = container_of(watchdog, struct pool_process, watchdog);
 
 	if (why) {
 		pool->hung = true;
 		(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", why);
 	}
-	poolproc_kill(pool);
+	pool_process_kill(pool);
 }
 
-void poolproc_glance(struct poolproc *pool)
+void pool_process_glance(struct pool_process *pool)
 {
 	/* There may have been no memory for the limit of its end. */
 	if (pool->killed)
-		poolproc_kill(pool);
+		pool_process_kill(pool);
 	watchdog_glance(&pool->watchdog);
 }
 
-void poolproc_on_child(struct poolproc *pool, pid_t stopped)
+void pool_process_on_child(struct pool_process *pool, pid_t stopped)
 {
 	for (uint32_t i = pool->n_abandoned; i-- > 0;) {
 		siginfo_t info = { 0 };
@@ -413,19 +414,19 @@ void poolproc_on_child(struct poolproc *pool, pid_t stopped)
 			   (int)pool->abandoned[i]);
 		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
 	}
-	if (pool->state != POOLPROC_DOWN && thread_states_stopped(pool->pid))
+	if (pool->state != POOL_PROCESS_DOWN && thread_states_stopped(pool->pid))
 		watchdog_stopped(&pool->watchdog, stopped == pool->pid);
 }
 
 /* What has become of a message to the pool. */
-enum poolproc_push {
+enum pool_process_push {
 	PUSH_DONE,  /* it was sent; or the pool is dying, which the pidfd tells */
 	PUSH_FULL,  /* there is no room before the pool reads */
 	PUSH_SHORT, /* the kernel is short of something; the channel may have room */
 };
 
-static enum poolproc_push poolproc_push(struct poolproc *pool, const struct proto_pool *message,
-					int fd)
+static enum pool_process_push pool_process_push(struct pool_process *pool,
+						const struct proto_pool *message, int fd)
 {
 	switch (proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0)) {
 	case -EAGAIN:
@@ -439,7 +440,7 @@ static enum poolproc_push poolproc_push(struct poolproc *pool, const struct prot
 	}
 }
 
-static void poolproc_wait_outgoing(struct poolproc *pool, enum poolproc_push why)
+static void pool_process_wait_outgoing(struct pool_process *pool, enum pool_process_push why)
 {
 	int r;
 
@@ -448,55 +449,55 @@ static void poolproc_wait_outgoing(struct poolproc *pool, enum poolproc_push why
 	if (why == PUSH_FULL)
 		r = loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT);
 	else
-		r = loop_timer(pool->loop, &pool->outgoing, POOLPROC_AGAIN_NS);
+		r = loop_timer(pool->loop, &pool->outgoing, POOL_PROCESS_AGAIN_NS);
 	if (r < 0)
-		poolproc_kill(pool);
+		pool_process_kill(pool);
 }
 
-void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd)
+void pool_process_send(struct pool_process *pool, const struct proto_pool *message, int fd)
 {
-	enum poolproc_push pushed = PUSH_FULL;
-	struct poolproc_message *m;
+	enum pool_process_push pushed = PUSH_FULL;
+	struct pool_process_message *m;
 
-	if (pool->state != POOLPROC_READY)
+	if (pool->state != POOL_PROCESS_READY)
 		return;
 	/* Whoever has asked for its CPUs is well, and does so while it works only. */
 	if (message->head.type != PROTO_POOL_CPUS)
 		watchdog_said(&pool->watchdog);
 	if (!pool->first)
-		pushed = poolproc_push(pool, message, fd);
+		pushed = pool_process_push(pool, message, fd);
 	if (pushed == PUSH_DONE)
 		return;
 	m = malloc(sizeof(*m));
 	if (!m) {
 		/* A pool that missed a message is of no use; the next is told everything. */
 		log_error("out of memory for a message to the pool: it is restarted");
-		poolproc_kill(pool);
+		pool_process_kill(pool);
 		return;
 	}
-	*m = (struct poolproc_message){ .message = *message, .fd = fd };
+	*m = (struct pool_process_message){ .message = *message, .fd = fd };
 	*pool->last = m;
 	pool->last = &m->next;
-	poolproc_wait_outgoing(pool, pushed);
+	pool_process_wait_outgoing(pool, pushed);
 }
 
-uint64_t poolproc_ask(struct poolproc *pool)
+uint64_t pool_process_ask(struct pool_process *pool)
 {
 	struct proto_pool ping = { .head = { PROTO_MAGIC, PROTO_POOL_PING } };
 
-	if (pool->state != POOLPROC_READY)
+	if (pool->state != POOL_PROCESS_READY)
 		return pool->heard;
 	ping.task_hash = ++pool->asked;
-	poolproc_send(pool, &ping, -1);
+	pool_process_send(pool, &ping, -1);
 	return pool->asked;
 }
 
-static uint64_t poolproc_on_pulse_asks(struct watchdog *watchdog)
+static uint64_t pool_process_on_pulse_asks(struct watchdog *watchdog)
 {
-	return poolproc_ask(container_of(watchdog, struct poolproc, watchdog));
+	return pool_process_ask(container_of(watchdog, struct pool_process, watchdog));
 }
 
-void poolproc_load(struct poolproc *pool, uint64_t version)
+void pool_process_load(struct pool_process *pool, uint64_t version)
 {
 	const struct proto_pool load = {
 		.head = { PROTO_MAGIC, PROTO_POOL_LOAD },
@@ -505,20 +506,20 @@ void poolproc_load(struct poolproc *pool, uint64_t version)
 
 	pool->n_loads++;
 	gate_set_open(&pool->gate, true);
-	poolproc_send(pool, &load, -1);
+	pool_process_send(pool, &load, -1);
 }
 
-static void poolproc_on_outgoing(struct loop_source *source, int result)
+static void pool_process_on_outgoing(struct loop_source *source, int result)
 {
-	struct poolproc *pool = container_of(source, struct poolproc, outgoing);
+	struct pool_process *pool = container_of(source, struct pool_process, outgoing);
 
 	(void)result;
 	while (pool->first) {
-		struct poolproc_message *m = pool->first;
-		enum poolproc_push pushed = poolproc_push(pool, &m->message, m->fd);
+		struct pool_process_message *m = pool->first;
+		enum pool_process_push pushed = pool_process_push(pool, &m->message, m->fd);
 
 		if (pushed != PUSH_DONE) {
-			poolproc_wait_outgoing(pool, pushed);
+			pool_process_wait_outgoing(pool, pushed);
 			return;
 		}
 		watchdog_moved(&pool->watchdog);
@@ -530,7 +531,7 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 }
 
 /* A task may have said it: then somebody is answered too soon, and no more. */
-static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
+static void pool_process_take_pong(struct pool_process *pool, uint64_t number)
 {
 	if (number <= pool->heard || number > pool->asked)
 		return;
@@ -540,7 +541,7 @@ static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
 }
 
 /* False: the pool has answered each load already. So a task has sent one of the answers. */
-static bool poolproc_take_loaded(struct poolproc *pool, const struct proto_pool *message)
+static bool pool_process_take_loaded(struct pool_process *pool, const struct proto_pool *message)
 {
 	if (!pool->n_loads)
 		return false;
@@ -551,18 +552,18 @@ static bool poolproc_take_loaded(struct poolproc *pool, const struct proto_pool 
 	return true;
 }
 
-static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
+static bool pool_process_take(struct pool_process *pool, struct proto_pool *message)
 {
 	message->text[sizeof(message->text) - 1] = '\0';
 	switch (message->head.type) {
 	case PROTO_POOL_READY:
-		if (pool->state != POOLPROC_STARTING)
+		if (pool->state != POOL_PROCESS_STARTING)
 			return false;
 		/* The limit is the time until its end now. */
 		if (pool->killed)
 			return true;
 		proto_take_no_descriptors(pool->channel);
-		pool->state = POOLPROC_READY;
+		pool->state = POOL_PROCESS_READY;
 		pool->modules = message->task_hash;
 		pool->joinable = message->joinable;
 		pool->n_left_out = message->n_jobs;
@@ -576,7 +577,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 				       message->text);
 		return true;
 	case PROTO_POOL_GATE:
-		return pool->state == POOLPROC_STARTING;
+		return pool->state == POOL_PROCESS_STARTING;
 	case PROTO_POOL_RELEASED:
 		pool->events->released(pool, message->client, message->client_generation);
 		return true;
@@ -584,7 +585,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->events->tenant_released(pool, message->tenant);
 		return true;
 	case PROTO_POOL_PONG:
-		poolproc_take_pong(pool, message->task_hash);
+		pool_process_take_pong(pool, message->task_hash);
 		return true;
 	case PROTO_POOL_ASK_CPUS:
 		pool->events->asks_cpus(pool);
@@ -593,13 +594,13 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->events->traced(pool, message->text);
 		return true;
 	case PROTO_POOL_LOADED:
-		return poolproc_take_loaded(pool, message);
+		return pool_process_take_loaded(pool, message);
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
 		watchdog_leaves(&pool->watchdog);
 		return true;
 	case PROTO_POOL_FAILED:
-		pool->failed = poolproc_failure(message->error);
+		pool->failed = pool_process_failure(message->error);
 		memcpy(pool->failed_text, message->text, sizeof(pool->failed_text));
 		return true;
 	default:
@@ -609,12 +610,12 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 
 /* As proto_recv_plain(). A pool that is not ready has run no task of anybody: its gate is received
  * (gate.h, I2). */
-static int poolproc_recv(struct poolproc *pool, union proto_message *message)
+static int pool_process_recv(struct pool_process *pool, union proto_message *message)
 {
 	int fds[PROTO_MAX_FDS], r;
 	uint32_t n = 0;
 
-	if (pool->state != POOLPROC_STARTING)
+	if (pool->state != POOL_PROCESS_STARTING)
 		return proto_recv_plain(pool->channel, message, MSG_DONTWAIT);
 	r = proto_recv_short(pool->channel, message, fds, &n, MSG_DONTWAIT);
 	if (r > 0 && message->head.type == PROTO_POOL_GATE && n == 1 && pool->gate.fd < 0)
@@ -626,11 +627,11 @@ static int poolproc_recv(struct poolproc *pool, union proto_message *message)
 
 /* Reads what is there, max messages at most. Returns 0 if there may be more, or what
  * proto_is_later() knows; -EPIPE if the channel has ended, or has what may not come. */
-static int poolproc_read(struct poolproc *pool, uint32_t max)
+static int pool_process_read(struct pool_process *pool, uint32_t max)
 {
 	while (max--) {
 		union proto_message message;
-		int r = poolproc_recv(pool, &message);
+		int r = pool_process_recv(pool, &message);
 
 		if (proto_is_later(r))
 			return r;
@@ -638,8 +639,8 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 			continue; /* once, of a pool that ended without reading everything */
 		if (r <= 0 && r != -EBADMSG && r != -EPERM)
 			return -EPIPE;
-		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {
-			poolproc_kill(pool);
+		if (r != (int)sizeof(message.pool) || !pool_process_take(pool, &message.pool)) {
+			pool_process_kill(pool);
 			(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 				       "it said what it may not");
 			return -EPIPE;
@@ -648,41 +649,41 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 	return 0;
 }
 
-/* r: of poolproc_read(). Waits for more; false if there is none, or no way to. */
-static bool poolproc_listen(struct poolproc *pool, int r)
+/* r: of pool_process_read(). Waits for more; false if there is none, or no way to. */
+static bool pool_process_listen(struct pool_process *pool, int r)
 {
 	if (proto_is_short(r))
 		return loop_poll_later(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
 	return r != -EPIPE && loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
 }
 
-static void poolproc_on_incoming(struct loop_source *source, int result)
+static void pool_process_on_incoming(struct loop_source *source, int result)
 {
-	struct poolproc *pool = container_of(source, struct poolproc, incoming);
+	struct pool_process *pool = container_of(source, struct pool_process, incoming);
 
 	(void)result;
 	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
 	 * has said why it ends, or that it is done, is left to exit by itself. */
-	if (poolproc_listen(pool, poolproc_read(pool, POOLPROC_TURN)))
+	if (pool_process_listen(pool, pool_process_read(pool, POOL_PROCESS_TURN)))
 		return;
 	if (!pool->stopped && !pool->failed_text[0])
-		poolproc_kill(pool);
+		pool_process_kill(pool);
 }
 
 /* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
  * kernel does when there is none. Or it will never be executed: an update of the system may have
  * taken a library away that this forkd needs. */
-static void poolproc_guess(struct poolproc_end *end)
+static void pool_process_guess(struct pool_process_end *end)
 {
 	const char *why = "";
 
 	if (end->was_ready || end->failed_text[0])
 		return;
 	if (end->signo == SIGKILL) {
-		end->failed = POOLPROC_LATER;
+		end->failed = POOL_PROCESS_LATER;
 		why = "it was killed at its start";
 	} else if (!end->signo && end->status == SPAWN_SHORT) {
-		end->failed = POOLPROC_LATER;
+		end->failed = POOL_PROCESS_LATER;
 		why = "there is too little memory to execute it";
 	} else if (!end->signo && end->status == SPAWN_NO_USER) {
 		end->failed = -EPERM;
@@ -696,27 +697,27 @@ static void poolproc_guess(struct poolproc_end *end)
 }
 
 /* It is no more: everything but its process is closed, and died() is called. */
-static void poolproc_die(struct poolproc *pool, struct poolproc_end *end)
+static void pool_process_die(struct pool_process *pool, struct pool_process_end *end)
 {
-	end->was_ready = pool->state == POOLPROC_READY;
+	end->was_ready = pool->state == POOL_PROCESS_READY;
 	end->stopped = pool->stopped;
 	end->hung = pool->hung;
 	end->lived_ns = end->was_ready ? clock_ns() - pool->ready_ns : 0;
 	end->failed = pool->failed;
 	memcpy(end->failed_text, pool->failed_text, sizeof(end->failed_text));
-	poolproc_guess(end);
-	poolproc_close(pool, end->abandoned);
+	pool_process_guess(end);
+	pool_process_close(pool, end->abandoned);
 	pool->events->died(pool, end);
 }
 
 /* Reads what the pool has left, and reaps it. False if it cannot be reaped now. last: what there is
  * no memory to read is left unread. */
-static bool poolproc_reap(struct poolproc *pool, bool last)
+static bool pool_process_reap(struct pool_process *pool, bool last)
 {
-	struct poolproc_end end = { .pid = pool->pid };
+	struct pool_process_end end = { .pid = pool->pid };
 	siginfo_t info = { 0 };
 
-	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)) || last)
+	if (!proto_is_short(pool_process_read(pool, POOL_PROCESS_REST)) || last)
 		while (waitid(P_PID, (id_t)pool->pid, &info, WEXITED | WNOHANG) < 0 &&
 		       errno == EINTR)
 			;
@@ -726,55 +727,55 @@ static bool poolproc_reap(struct poolproc *pool, bool last)
 		end.status = info.si_status;
 	else
 		end.signo = (uint32_t)info.si_status;
-	poolproc_die(pool, &end);
+	pool_process_die(pool, &end);
 	return true;
 }
 
-static void poolproc_on_process(struct loop_source *source, int result)
+static void pool_process_on_process(struct loop_source *source, int result)
 {
-	struct poolproc *pool = container_of(source, struct poolproc, process);
+	struct pool_process *pool = container_of(source, struct pool_process, process);
 
 	(void)result;
 	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
-	if (!poolproc_reap(pool, false) &&
+	if (!pool_process_reap(pool, false) &&
 	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, pool->ends) < 0)
 		log_error("out of memory: the end of the pool will not be seen");
 }
 
 /* I7. */
-static void poolproc_abandon(struct poolproc *pool)
+static void pool_process_abandon(struct pool_process *pool)
 {
-	struct poolproc_end end = { .pid = pool->pid, .signo = SIGKILL, .abandoned = true };
+	struct pool_process_end end = { .pid = pool->pid, .signo = SIGKILL, .abandoned = true };
 
-	if (pool->n_abandoned == POOLPROC_ABANDONED) {
+	if (pool->n_abandoned == POOL_PROCESS_ABANDONED) {
 		log_limited(&pool->waits, LOG_LEVEL_ERROR,
 			    "pool (pid %d) was killed and does not end, as %u before it: waiting "
 			    "for the end of one",
 			    (int)pool->pid, pool->n_abandoned);
-		poolproc_limit_death(pool);
+		pool_process_limit_death(pool);
 		return;
 	}
 	log_error("pool (pid %d) was killed and has not ended after %llu s: the next one is "
 		  "started without waiting for its end",
-		  (int)pool->pid, (unsigned long long)(POOLPROC_DEATH_NS / NSEC_PER_SEC));
+		  (int)pool->pid, (unsigned long long)(POOL_PROCESS_DEATH_NS / NSEC_PER_SEC));
 	pool->abandoned[pool->n_abandoned++] = pool->pid;
-	poolproc_die(pool, &end);
+	pool_process_die(pool, &end);
 }
 
-static void poolproc_on_limit(struct loop_source *source, int result)
+static void pool_process_on_limit(struct loop_source *source, int result)
 {
-	struct poolproc *pool = container_of(source, struct poolproc, limit);
+	struct pool_process *pool = container_of(source, struct pool_process, limit);
 
 	(void)result;
 	if (pool->killed) {
-		if (!poolproc_reap(pool, true))
-			poolproc_abandon(pool);
+		if (!pool_process_reap(pool, true))
+			pool_process_abandon(pool);
 		return;
 	}
-	if (thread_states_look(pool->pid).traced && poolproc_limit_start(pool) == 0)
+	if (thread_states_look(pool->pid).traced && pool_process_limit_start(pool) == 0)
 		return;
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 		       "it was not ready after %llu s",
-		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));
-	poolproc_kill(pool);
+		       (unsigned long long)(POOL_PROCESS_START_NS / NSEC_PER_SEC));
+	pool_process_kill(pool);
 }

@@ -17,24 +17,24 @@
 
 struct socket_closer;
 struct options;
-struct poolproc;
-struct poolproc_message;
+struct pool_process;
+struct pool_process_message;
 struct proto_pool;
 struct runas;
 
-#define POOLPROC_ABANDONED 8u /* pools that do not end although they were killed, at most */
+#define POOL_PROCESS_ABANDONED 8u /* pools that do not end although they were killed, at most */
 
-enum poolproc_state {
-	POOLPROC_DOWN,	   /* there is no process, or none but abandoned ones */
-	POOLPROC_STARTING, /* until PROTO_POOL_READY */
-	POOLPROC_READY,
+enum pool_process_state {
+	POOL_PROCESS_DOWN,     /* there is no process, or none but abandoned ones */
+	POOL_PROCESS_STARTING, /* until PROTO_POOL_READY */
+	POOL_PROCESS_READY,
 };
 
 /* Something was short: a later try to start a pool may work. */
-#define POOLPROC_LATER 1
+#define POOL_PROCESS_LATER 1
 
 /* How a pool ended. */
-struct poolproc_end {
+struct pool_process_end {
 	pid_t pid;
 	uint32_t signo; /* that ended it, 0 if it exited */
 	int status;	/* of its exit */
@@ -44,37 +44,37 @@ struct poolproc_end {
 	bool abandoned;	   /* it was killed and has not ended: pool_process.c, I7 */
 	uint64_t lived_ns; /* since it was ready */
 	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
-	int failed; /* POOLPROC_LATER or a negative errno */
+	int failed; /* POOL_PROCESS_LATER or a negative errno */
 	char failed_text[224];
 };
 
-/* What the manager is told. None is called from within a poolproc function of the manager's. */
-struct poolproc_events {
-	void (*ready)(struct poolproc *pool);
+/* What the manager is told. None is called from within a pool_process function of the manager's. */
+struct pool_process_events {
+	void (*ready)(struct pool_process *pool);
 	/* text: empty, or why the client cannot be served */
-	void (*attached)(struct poolproc *pool, uint32_t client, uint32_t generation,
+	void (*attached)(struct pool_process *pool, uint32_t client, uint32_t generation,
 			 const char *text);
-	void (*released)(struct poolproc *pool, uint32_t client, uint32_t generation);
-	void (*tenant_released)(struct poolproc *pool, uint32_t tenant);
-	void (*asks_cpus)(struct poolproc *pool);
+	void (*released)(struct pool_process *pool, uint32_t client, uint32_t generation);
+	void (*tenant_released)(struct pool_process *pool, uint32_t tenant);
+	void (*asks_cpus)(struct pool_process *pool);
 	/* pool->heard has grown */
-	void (*heard)(struct poolproc *pool);
+	void (*heard)(struct pool_process *pool);
 	/* text: empty, or why it does not trace */
-	void (*traced)(struct poolproc *pool, const char *text);
-	/* Its answer to the last poolproc_load(). error: 0, or a negative errno and a line that
+	void (*traced)(struct pool_process *pool, const char *text);
+	/* Its answer to the last pool_process_load(). error: 0, or a negative errno and a line that
 	 * says why it has loaded no module */
-	void (*loaded)(struct poolproc *pool, int error, const char *text);
-	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
+	void (*loaded)(struct pool_process *pool, int error, const char *text);
+	void (*died)(struct pool_process *pool, const struct pool_process_end *end);
 };
 
-struct poolproc {
+struct pool_process {
 	struct loop *loop;
 	struct socket_closer *closer;
 	struct store *store;
-	const struct poolproc_events *events;
+	const struct pool_process_events *events;
 	char **argv;
 	const struct runas *runas; /* the user that each process becomes; NULL: the manager's */
-	enum poolproc_state state;
+	enum pool_process_state state;
 	pid_t pid;
 	int pidfd;     /* or, where there are none, the channel again */
 	uint32_t ends; /* events by which that shows the end */
@@ -83,15 +83,15 @@ struct poolproc {
 	int spares[3]; /* for the next start; one while there is a process */
 	bool stopped;
 	bool hung;
-	bool killed; /* by poolproc_kill(): limit is the time until its end */
-	pid_t abandoned[POOLPROC_ABANDONED];
+	bool killed; /* by pool_process_kill(): limit is the time until its end */
+	pid_t abandoned[POOL_PROCESS_ABANDONED];
 	uint32_t n_abandoned;
-	struct log_limit waits; /* a line: there are POOLPROC_ABANDONED */
+	struct log_limit waits; /* a line: there are POOL_PROCESS_ABANDONED */
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
 	uint64_t joinable;   /* those of them that can join a pool that runs */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
-	uint32_t n_loads;    /* poolproc_load(): that it has not answered */
+	uint32_t n_loads;    /* pool_process_load(): that it has not answered */
 	uint64_t asked;	     /* PINGs so far, of all pools */
 	uint64_t heard;	     /* up to which it has answered, or has died, which is as good */
 	int failed;
@@ -103,58 +103,58 @@ struct poolproc {
 	struct fdstore_put stored;
 	struct gate gate;
 	struct watchdog watchdog;
-	struct poolproc_message *first; /* waiting to be sent */
-	struct poolproc_message **last;
+	struct pool_process_message *first; /* waiting to be sent */
+	struct pool_process_message **last;
 };
 
 /* closer: gets the channel of each pool that has ended. store: it has the pidfd of each that runs,
- * as FDSTORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
-int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
-		  const struct options *options, const struct poolproc_events *events);
+ * as FDSTORE_POOL. Returns 0 or -ENOMEM. After it, pool_process_fini() may be called. */
+int pool_process_init(struct pool_process *pool, struct socket_closer *closer, struct store *store,
+		      const struct options *options, const struct pool_process_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
-int poolproc_set_options(struct poolproc *pool, const struct options *options);
+int pool_process_set_options(struct pool_process *pool, const struct options *options);
 /* Kills and reaps the process, if there is one. */
-void poolproc_fini(struct poolproc *pool);
+void pool_process_fini(struct pool_process *pool);
 
 /*
  * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
  * board_fd, arena_fd: borrowed until it has died. Returns 0; or, with a line in failed_text,
- * POOLPROC_LATER or a negative errno.
+ * POOL_PROCESS_LATER or a negative errno.
  */
-int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
+int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd);
 
 /*
  * Sends a message, in order with all others, at once or when the pool reads. Dropped unless READY.
  * fd: goes with it, -1 for none; borrowed until the pool has died, or has answered what was sent
  * last about it.
  */
-void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
+void pool_process_send(struct pool_process *pool, const struct proto_pool *message, int fd);
 
 /* It is to load the files that have come; version: of all files. The gate is open until it has
  * answered, or the caller closes it. */
-void poolproc_load(struct poolproc *pool, uint64_t version);
+void pool_process_load(struct pool_process *pool, uint64_t version);
 
 /*
  * Asks whether all that was sent so far is in force. Returns a number: as soon as pool->heard is
  * not less it is so, or there is no pool, and the next one begins with what was sent. Where there
  * is none that is READY that is so at once.
  */
-uint64_t poolproc_ask(struct poolproc *pool);
+uint64_t pool_process_ask(struct pool_process *pool);
 
 /* True if a message would go to the pool at once, as far as can be known: READY, none waits. */
-static inline bool poolproc_is_free(const struct poolproc *pool)
+static inline bool pool_process_is_free(const struct pool_process *pool)
 {
-	return pool->state == POOLPROC_READY && !pool->first;
+	return pool->state == POOL_PROCESS_READY && !pool->first;
 }
 
 /* If there was no memory for the timer of its end, another call tries to set it again. */
-void poolproc_kill(struct poolproc *pool);
+void pool_process_kill(struct pool_process *pool);
 
 /* The manager is awake anyway. */
-void poolproc_glance(struct poolproc *pool);
+void pool_process_glance(struct pool_process *pool);
 
 /* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. stopped:
  * the process that was stopped, as the signal says, or 0. */
-void poolproc_on_child(struct poolproc *pool, pid_t stopped);
+void pool_process_on_child(struct pool_process *pool, pid_t stopped);
 
 #endif

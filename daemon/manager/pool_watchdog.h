@@ -37,9 +37,9 @@
  *   I5. A pool that is traced owes nothing, and is not continued: its debugger may hold one thread
  *       for as long as it likes while the others run. The time starts at 0 when it is not
  *       traced any more. Its start has no limit either (pool_process.c).
- *   I6. A pool that another process has killed, and that has not ended, has POOLPROC_DEATH_NS from
- *       the second look in a row that finds SIGKILL pending in one of its threads (pool_process.c,
- *       I7).
+ *   I6. A pool that another process has killed, and that has not ended, has POOL_PROCESS_DEATH_NS
+ *       from the second look in a row that finds SIGKILL pending in one of its threads
+ *       (pool_process.c, I7).
  */
 #ifndef DAEMON_MANAGER_POOL_WATCHDOG_H
 #define DAEMON_MANAGER_POOL_WATCHDOG_H

@@ -44,7 +44,7 @@ static void quarantine_on_timer(struct loop_source *source, int result);
 static void quarantine_wait(struct quarantine *q);
 
 void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
-		     struct poolproc *pool, const struct tenants *tenants, struct board *board,
+		     struct pool_process *pool, const struct tenants *tenants, struct board *board,
 		     struct saved_quarantine *memory)
 {
 	*q = (struct quarantine){
@@ -113,7 +113,7 @@ static void quarantine_tell_one(struct quarantine *q, const struct saved_refusal
 
 	/* What is refused to one that leaves, the pool forgets with it. */
 	if (slot->state == TENANTS_USED && slot->uid == e->uid)
-		poolproc_send(q->pool, &m, -1);
+		pool_process_send(q->pool, &m, -1);
 }
 
 static void quarantine_tell(struct quarantine *q, const struct saved_refusal *e, bool refused)

@@ -10,14 +10,14 @@
 
 struct board;
 struct options;
-struct poolproc;
+struct pool_process;
 struct saved_quarantine;
 struct tenants;
 
 struct quarantine {
 	const struct options *options;
 	struct loop *loop;
-	struct poolproc *pool;
+	struct pool_process *pool;
 	const struct tenants *tenants;
 	struct board *board;
 	struct loop_source timer;
@@ -26,7 +26,7 @@ struct quarantine {
 
 /* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
 void quarantine_init(struct quarantine *quarantine, const struct options *options,
-		     struct loop *loop, struct poolproc *pool, const struct tenants *tenants,
+		     struct loop *loop, struct pool_process *pool, const struct tenants *tenants,
 		     struct board *board, struct saved_quarantine *memory);
 
 /* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;

@@ -23,32 +23,32 @@
 
 static void settings_tell(void *context, const char *name, const char *value)
 {
-	struct poolproc *pool = context;
+	struct pool_process *pool = context;
 	struct proto_pool set = { .head = { PROTO_MAGIC, PROTO_POOL_SET } };
 
 	(void)snprintf(set.text, sizeof(set.text), "%s=%s", name, value);
-	poolproc_send(pool, &set, -1);
+	pool_process_send(pool, &set, -1);
 }
 
 /* Whom they are for, the manager knows: what a client may call is said with it. */
-static void settings_tell_rules(const struct options_list *tasks, struct poolproc *pool)
+static void settings_tell_rules(const struct options_list *tasks, struct pool_process *pool)
 {
 	struct proto_pool rule = { .head = { PROTO_MAGIC, PROTO_POOL_RULE } };
 
 	for (uint32_t i = 0; tasks && i < tasks->n; i++) {
 		rule.n_jobs = i;
 		(void)snprintf(rule.text, sizeof(rule.text), "%s", tasks->entries[i].task);
-		poolproc_send(pool, &rule, -1);
+		pool_process_send(pool, &rule, -1);
 	}
 }
 
-void settings_tell_pool(const struct options *options, struct poolproc *pool)
+void settings_tell_pool(const struct options *options, struct pool_process *pool)
 {
 	settings_tell_rules(options->tasks, pool);
 	if (options_each_setting(options, settings_tell, pool) == 0)
 		return;
 	log_error("out of memory for the settings of the pool: it is restarted");
-	poolproc_kill(pool);
+	pool_process_kill(pool);
 }
 
 /* One of the settings, by its name, as text. */
@@ -67,7 +67,7 @@ static void settings_read(void *context, const char *name, const char *value)
 }
 
 int settings_change(struct options *options, struct pool_segments *pool_segments,
-		    struct poolproc *pool, const char *name, const char *value, char *ret_old,
+		    struct pool_process *pool, const char *name, const char *value, char *ret_old,
 		    size_t old_size, char *ret_error, size_t error_size)
 {
 	struct settings_value old = { .name = name, .text = ret_old, .size = old_size };
@@ -84,7 +84,7 @@ int settings_change(struct options *options, struct pool_segments *pool_segments
 		(void)snprintf(ret_error, error_size, "%s", error.text);
 		return r;
 	}
-	if (poolproc_set_options(pool, options) < 0)
+	if (pool_process_set_options(pool, options) < 0)
 		log_warning("out of memory: the next pool starts with the old %s, until it is told",
 			    name);
 	pool_segments_show_scheduler(pool_segments);

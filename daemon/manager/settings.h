@@ -7,20 +7,20 @@
 
 struct pool_segments;
 struct options;
-struct poolproc;
+struct pool_process;
 
 /*
  * Sets an option of pool_segments, for this pool and all later ones.
  * Returns 0 with the value it had, or a negative errno with a line that says why.
  */
 int settings_change(struct options *options, struct pool_segments *pool_segments,
-		    struct poolproc *pool, const char *name, const char *value, char *ret_old,
+		    struct pool_process *pool, const char *name, const char *value, char *ret_old,
 		    size_t old_size, char *ret_error, size_t error_size);
 
 /* Tells the pool, which has just become ready, or has not heard what has changed: all that can
  * change, and the rules of the option tasks. One that cannot be told is killed, and the next one
  * is. */
-void settings_tell_pool(const struct options *options, struct poolproc *pool);
+void settings_tell_pool(const struct options *options, struct pool_process *pool);
 
 /* Names of options, with commas between; empty, or cut, if there are none, or many. */
 struct settings_names {

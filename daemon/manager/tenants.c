@@ -136,7 +136,7 @@ void tenants_tell(struct tenants *tenants, uint32_t index)
 		.weight = tenants->slots[index].weight,
 	};
 
-	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
+	pool_process_send(tenants->pool, &m, tenants->slots[index].fd);
 }
 
 void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
@@ -403,9 +403,9 @@ static void tenants_release_one(struct tenants *tenants)
 	/* Not if it waits for the store. */
 	if (saved_tenant(tenants->saved, m.tenant, NULL) != SAVED_FREE)
 		saved_tenant_is(tenants->saved, m.tenant, SAVED_GONE);
-	if (tenants->pool->state == POOLPROC_READY) {
+	if (tenants->pool->state == POOL_PROCESS_READY) {
 		oldest->state = TENANTS_LEAVING;
-		poolproc_send(tenants->pool, &m, -1);
+		pool_process_send(tenants->pool, &m, -1);
 	} else {
 		tenants_empty(tenants, m.tenant);
 	}

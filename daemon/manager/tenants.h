@@ -15,7 +15,7 @@
 struct arena;
 struct board;
 struct loop;
-struct poolproc;
+struct pool_process;
 struct saved_state;
 struct tenant_segment;
 struct tenants;
@@ -49,7 +49,7 @@ struct tenants_slot {
 struct tenants {
 	/* the caller sets these; the rest starts as zero */
 	struct loop *loop;
-	struct poolproc *pool;
+	struct pool_process *pool;
 	struct saved_state *saved;
 	struct store *store;
 	struct board *board;

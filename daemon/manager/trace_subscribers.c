@@ -59,7 +59,7 @@ static int trace_start(struct conn_table *table)
 	if (fd < 0)
 		return fd;
 	table->trace.fd = fd;
-	poolproc_send(table->pool, &m, fd);
+	pool_process_send(table->pool, &m, fd);
 	return 0;
 }
 
@@ -86,7 +86,7 @@ void conn_trace(struct conn *s)
 	struct admission_verdict verdict;
 	int r = 0;
 
-	if (table->trace.fd < 0 && !poolproc_is_free(table->pool)) {
+	if (table->trace.fd < 0 && !pool_process_is_free(table->pool)) {
 		admission_pool_busy("trace", &verdict);
 		conn_refuse(s, &verdict);
 		return;

@@ -140,10 +140,12 @@ int __real_listener_open(struct listener *listener, struct store *store, const c
 			 uint32_t mode, char *error, size_t error_size);
 int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
 			 uint32_t mode, char *error, size_t error_size);
-int __real_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
-			 const struct options *options, const struct poolproc_events *events);
-int __wrap_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
-			 const struct options *options, const struct poolproc_events *events);
+int __real_pool_process_init(struct pool_process *pool, struct socket_closer *closer,
+			     struct store *store, const struct options *options,
+			     const struct pool_process_events *events);
+int __wrap_pool_process_init(struct pool_process *pool, struct socket_closer *closer,
+			     struct store *store, const struct options *options,
+			     const struct pool_process_events *events);
 
 static bool fails_now(int where)
 {
@@ -162,11 +164,12 @@ int __wrap_listener_open(struct listener *listener, struct store *store, const c
 		     : __real_listener_open(listener, store, path, mode, error, error_size);
 }
 
-int __wrap_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
-			 const struct options *options, const struct poolproc_events *events)
+int __wrap_pool_process_init(struct pool_process *pool, struct socket_closer *closer,
+			     struct store *store, const struct options *options,
+			     const struct pool_process_events *events)
 {
 	return fails_now(LATE) ? -ENOMEM
-			       : __real_poolproc_init(pool, closer, store, options, events);
+			       : __real_pool_process_init(pool, closer, store, options, events);
 }
 
 START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)

@@ -79,5 +79,5 @@ tests_scenario_check_isolation_SOURCES = \
 	tests/support/isolation.h \
 	tests/support/isolation_processes.c \
 	tests/support/isolation_segments.c
-tests_scenario_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
+tests_scenario_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=pool_process_init
 tests_scenario_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send

@@ -237,7 +237,7 @@ static int stub_is_short(uint64_t try)
 	if (try % 3 == 0)
 		(void)raise(SIGKILL);
 	if (try % 3 == 1)
-		return 126; /* POOLPROC_SHORT */
+		return 126; /* POOL_PROCESS_SHORT */
 	(void)snprintf(failed.text, sizeof(failed.text), "no thread");
 	(void)proto_send(3, &failed, sizeof(failed), NULL, 0);
 	return 1;

@@ -33,7 +33,7 @@
 #include "tests/support/passed.h"
 
 #define CHANNEL	  3
-#define TURN	  64u /* POOLPROC_TURN */
+#define TURN	  64u /* POOL_PROCESS_TURN */
 #define AT_LEAST  (2 * TURN)
 #define DIED_TEXT "it has said enough"
 
@@ -41,7 +41,7 @@ static struct loop loop;
 static struct socket_closer closer = { .loop = &loop };
 static struct options options;
 static struct store store = FDSTORE_INIT;
-static struct poolproc pool;
+static struct pool_process pool;
 static int file; /* in the place of board and arena */
 static uint32_t released, since, most, expected, deaths;
 
@@ -106,30 +106,31 @@ static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 }
 
 /* A manager with no pool yet. */
-static void begin(const struct poolproc_events *told)
+static void begin(const struct pool_process_events *told)
 {
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &closer, &store, &options, told), 0);
+	ck_assert_int_eq(pool_process_init(&pool, &closer, &store, &options, told), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(file, 0);
 }
 
 static void end(void)
 {
-	poolproc_fini(&pool);
+	pool_process_fini(&pool);
 	socket_close_fini(&closer);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(file);
 }
 
-static void on_ready(struct poolproc *p)
+static void on_ready(struct pool_process *p)
 {
 	(void)p;
 }
 
-static void on_attached(struct poolproc *p, uint32_t client, uint32_t generation, const char *text)
+static void on_attached(struct pool_process *p, uint32_t client, uint32_t generation,
+			const char *text)
 {
 	(void)p;
 	(void)generation;
@@ -137,7 +138,7 @@ static void on_attached(struct poolproc *p, uint32_t client, uint32_t generation
 	expected = client;
 }
 
-static void on_released(struct poolproc *p, uint32_t client, uint32_t generation)
+static void on_released(struct pool_process *p, uint32_t client, uint32_t generation)
 {
 	(void)p;
 	(void)generation;
@@ -150,7 +151,7 @@ static void on_released(struct poolproc *p, uint32_t client, uint32_t generation
 		ck_assert_int_eq(kill(pool.pid, SIGCONT), 0);
 }
 
-static void on_died(struct poolproc *p, const struct poolproc_end *end)
+static void on_died(struct pool_process *p, const struct pool_process_end *end)
 {
 	(void)p;
 	deaths++;
@@ -159,7 +160,7 @@ static void on_died(struct poolproc *p, const struct poolproc_end *end)
 	loop_stop(&loop);
 }
 
-static const struct poolproc_events events = {
+static const struct pool_process_events events = {
 	.ready = on_ready,
 	.attached = on_attached,
 	.released = on_released,
@@ -184,7 +185,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 	begin(&events);
 	other_fd = eventfd(1, EFD_CLOEXEC);
 	ck_assert_int_ge(other_fd, 0);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	/* It has filled the channel. */
 	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
 	ck_assert_int_eq(info.si_code, CLD_STOPPED);
@@ -201,7 +202,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 }
 END_TEST
 
-static void on_any_released(struct poolproc *p, uint32_t client, uint32_t generation)
+static void on_any_released(struct pool_process *p, uint32_t client, uint32_t generation)
 {
 	(void)p;
 	(void)client;
@@ -210,7 +211,7 @@ static void on_any_released(struct poolproc *p, uint32_t client, uint32_t genera
 
 static bool abandoned;
 
-static void on_killed(struct poolproc *p, const struct poolproc_end *end)
+static void on_killed(struct pool_process *p, const struct pool_process_end *end)
 {
 	(void)p;
 	deaths++;
@@ -219,14 +220,14 @@ static void on_killed(struct poolproc *p, const struct poolproc_end *end)
 	loop_stop(&loop);
 }
 
-static const struct poolproc_events killed_events = {
+static const struct pool_process_events killed_events = {
 	.ready = on_ready,
 	.attached = on_attached,
 	.released = on_any_released,
 	.died = on_killed,
 };
 
-static void on_ready_too_late(struct poolproc *p)
+static void on_ready_too_late(struct pool_process *p)
 {
 	(void)p;
 	ck_abort_msg("ready after it was killed");
@@ -234,16 +235,16 @@ static void on_ready_too_late(struct poolproc *p)
 
 START_TEST(a_READY_that_is_read_after_the_pool_was_killed_is_ignored)
 {
-	struct poolproc_events told = killed_events;
+	struct pool_process_events told = killed_events;
 	siginfo_t info = { 0 };
 
 	told.ready = on_ready_too_late;
 	begin(&told);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	/* READY is in the channel. */
 	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
 	ck_assert_int_eq(info.si_code, CLD_STOPPED);
-	poolproc_kill(&pool);
+	pool_process_kill(&pool);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(deaths, 1);
 	end();
@@ -269,28 +270,28 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 
 	begin(&killed_events);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	n[0] = fill_the_table(fds[0], 64);
 	for (uint32_t i = 1; i <= 3; i++) {
-		poolproc_kill(&pool);
+		pool_process_kill(&pool);
 		ck_assert_int_eq(loop_run(&loop), 0);
 		loop.stopped = false;
 		ck_assert_uint_eq(deaths, i);
 		/* What it has left is not for others. */
 		n[1] = fill_the_table(fds[1], 64);
 		ck_assert_uint_eq(n[1], 0);
-		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	}
 	/* A start that fails has lost nothing, and a later one finds it all. */
-	poolproc_kill(&pool);
+	pool_process_kill(&pool);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	limit.rlim_cur = 3;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), POOLPROC_LATER);
-	ck_assert_int_eq(pool.state, POOLPROC_DOWN);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), POOL_PROCESS_LATER);
+	ck_assert_int_eq(pool.state, POOL_PROCESS_DOWN);
 	limit.rlim_cur = 64;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_uint_eq(fill_the_table(fds[1], 64), 0);
 	while (n[0])
 		close(fds[0][--n[0]]);
@@ -327,15 +328,15 @@ START_TEST(also_while_the_service_manager_does_not_read)
 	begin(&killed_events);
 	ear = keep_deaf(folder);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	n = fill_the_table(fds, 64);
 	for (uint32_t i = 1; i <= 3; i++) {
-		poolproc_kill(&pool);
+		pool_process_kill(&pool);
 		loop.stopped = false;
 		ck_assert_int_eq(loop_run(&loop), 0);
 		ck_assert_uint_eq(deaths, i);
 		ck_assert_uint_eq(fill_the_table(fds + n, 64 - n), 0);
-		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 		ck_assert_ptr_nonnull(pool.stored.item);
 	}
 	while (n)
@@ -367,7 +368,7 @@ static void passes(const char *how)
 	ck_assert_int_eq(setenv("CHECK_POOL_PASSES", how, 1), 0);
 	begin(&killed_events);
 	for (uint32_t i = 1; i <= WORKERS + 1; i++) {
-		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 		loop.stopped = false;
 		ck_assert_int_eq(loop_run(&loop), 0);
 		ck_assert_uint_eq(deaths, i);
@@ -403,7 +404,7 @@ FILE *__wrap_open_memstream(char **ret_text, size_t *ret_size)
 	return no_memory ? NULL : __real_open_memstream(ret_text, ret_size);
 }
 
-static void on_ready_without_memory(struct poolproc *p)
+static void on_ready_without_memory(struct pool_process *p)
 {
 	char old[64] = "", why[128] = "";
 
@@ -418,7 +419,7 @@ static void on_ready_without_memory(struct poolproc *p)
 	no_memory = false;
 }
 
-static const struct poolproc_events short_events = {
+static const struct pool_process_events short_events = {
 	.ready = on_ready_without_memory,
 	.attached = on_attached,
 	.released = on_any_released,
@@ -428,7 +429,7 @@ static const struct poolproc_events short_events = {
 START_TEST(a_pool_that_cannot_be_told_what_is_set_is_begun_anew)
 {
 	begin(&short_events);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(deaths, 1);
 	end();
@@ -451,7 +452,7 @@ int __wrap_execv(const char *path, char *const *argv)
 
 static int failed;
 
-static void on_not_executed(struct poolproc *p, const struct poolproc_end *end)
+static void on_not_executed(struct pool_process *p, const struct pool_process_end *end)
 {
 	(void)p;
 	failed = end->failed;
@@ -462,17 +463,17 @@ static void on_not_executed(struct poolproc *p, const struct poolproc_end *end)
 
 START_TEST(only_what_is_short_may_be_there_later)
 {
-	static const struct poolproc_events not_executed = { .died = on_not_executed };
+	static const struct pool_process_events not_executed = { .died = on_not_executed };
 	static const struct {
 		int error, failed;
-	} rows[] = { { ENOMEM, POOLPROC_LATER }, { EAGAIN, POOLPROC_LATER },
-		     { ENFILE, POOLPROC_LATER }, { ENOENT, -ENOEXEC },
-		     { EACCES, -ENOEXEC },	 { ELIBBAD, -ENOEXEC } };
+	} rows[] = { { ENOMEM, POOL_PROCESS_LATER }, { EAGAIN, POOL_PROCESS_LATER },
+		     { ENFILE, POOL_PROCESS_LATER }, { ENOENT, -ENOEXEC },
+		     { EACCES, -ENOEXEC },	     { ELIBBAD, -ENOEXEC } };
 
 	begin(&not_executed);
 	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		exec_error = rows[i].error;
-		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 		loop.stopped = false;
 		ck_assert_int_eq(loop_run(&loop), 0);
 		ck_assert_int_eq(failed, rows[i].failed);
@@ -496,7 +497,7 @@ int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds
 }
 
 #define SHORT_MS 40u /* it is short for so long, at least */
-#define AGAIN_MS 2u  /* POOLPROC_AGAIN_NS */
+#define AGAIN_MS 2u  /* POOL_PROCESS_AGAIN_NS */
 
 static uint64_t short_ns; /* since when; then for how long */
 
@@ -515,7 +516,7 @@ static void on_short_over(struct loop_source *source, int result)
 
 static struct loop_source short_source = { .call = on_short_over };
 
-static void on_ready_send(struct poolproc *p)
+static void on_ready_send(struct pool_process *p)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT } };
 
@@ -523,18 +524,18 @@ static void on_ready_send(struct poolproc *p)
 	short_ns = clock_ns();
 	tries = 0;
 	ck_assert_int_eq(loop_timer(&loop, &short_source, SHORT_MS * NSEC_PER_MSEC), 0);
-	poolproc_send(p, &m, STDERR_FILENO);
-	poolproc_send(p, &m, STDERR_FILENO);
+	pool_process_send(p, &m, STDERR_FILENO);
+	pool_process_send(p, &m, STDERR_FILENO);
 	ck_assert_ptr_nonnull(pool.first);
 }
 
 START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 {
-	struct poolproc_events short_events = killed_events;
+	struct pool_process_events short_events = killed_events;
 
 	short_events.ready = on_ready_send;
 	begin(&short_events);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	/* No timer ends early: the first try, one for each AGAIN_MS, and both messages at last. */
 	ck_assert_uint_ge(tries, 3);
@@ -594,22 +595,22 @@ int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 
 #define DEAF 20u
 
-static void on_ready_kill(struct poolproc *p)
+static void on_ready_kill(struct pool_process *p)
 {
 	ck_assert_uint_eq(deaf, 0);
 	ck_assert_uint_ge(naps, DEAF);
 	deaf = DEAF;
-	poolproc_kill(p);
+	pool_process_kill(p);
 }
 
 START_TEST(manager_without_memory_to_receive_sleeps_and_receives_later)
 {
-	struct poolproc_events deaf_events = killed_events;
+	struct pool_process_events deaf_events = killed_events;
 
 	deaf_events.ready = on_ready_kill;
 	begin(&deaf_events);
 	deaf = DEAF;
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(deaths, 1);
 	/* Of its channel and of its end, which may come in one turn. */
@@ -630,23 +631,23 @@ static void look_again(void)
 START_TEST(a_pool_is_looked_after_until_it_is_abandoned)
 {
 	begin(&killed_events);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
-	poolproc_kill(&pool);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
+	pool_process_kill(&pool);
 	undying = true;
-	pool.n_abandoned = POOLPROC_ABANDONED;
+	pool.n_abandoned = POOL_PROCESS_ABANDONED;
 	for (uint32_t i = 0; i < 3; i++)
 		look_again();
 	ck_assert_uint_eq(deaths, 0);
 	/* There was no memory for the timer. */
 	loop_forget(&loop, &pool.limit);
-	poolproc_kill(&pool);
+	pool_process_kill(&pool);
 	look_again();
 	/* One has ended. */
 	pool.n_abandoned--;
 	look_again();
 	ck_assert_uint_eq(deaths, 1);
 	ck_assert(abandoned);
-	ck_assert_int_eq(pool.state, POOLPROC_DOWN);
+	ck_assert_int_eq(pool.state, POOL_PROCESS_DOWN);
 	ck_assert_ptr_null(pool.limit.op);
 	end();
 }
@@ -657,8 +658,8 @@ START_TEST(a_pool_that_has_ended_is_not_abandoned_for_want_of_memory)
 	siginfo_t info = { 0 };
 
 	begin(&killed_events);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
-	poolproc_kill(&pool);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
+	pool_process_kill(&pool);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WEXITED | WNOWAIT), 0);
 	deaf = UINT32_MAX;
 	look_again();
@@ -674,7 +675,7 @@ static void on_alarm(struct loop_source *source, int result)
 	(void)result;
 	ck_assert_uint_eq(deaths, 0);
 	ck_assert_uint_eq(looks, 1);
-	poolproc_kill(&pool);
+	pool_process_kill(&pool);
 }
 
 /* As if its end had come. */
@@ -683,7 +684,7 @@ START_TEST(check_for_the_end_of_a_live_pool_returns)
 	struct loop_source alarm = { .call = on_alarm };
 
 	begin(&killed_events);
-	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	loop_forget(&loop, &pool.process);
 	pool.process.call(&pool.process, POLLIN);
 	/* And it is not looked for again and again. */
