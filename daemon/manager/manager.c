@@ -299,7 +299,7 @@ static int manager_init(struct manager *m)
 	};
 	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->conns.tenants,
 			m->pool_segments.board, &m->takeover.saved->quarantine);
-	m->postmortem = (struct postmortem){
+	m->pool_death = (struct pool_death){
 		.pool_segments = &m->pool_segments,
 		.conns = &m->conns,
 		.quarantine = &m->quarantine,
@@ -310,7 +310,7 @@ static int manager_init(struct manager *m)
 	if (r < 0)
 		return manager_system(m, "go on with the clients of the last forkd", r);
 	if (m->takeover.inherited)
-		postmortem_inherit(&m->postmortem, m->takeover.n_clients, m->takeover.abandoned);
+		pool_death_inherit(&m->pool_death, m->takeover.n_clients, m->takeover.abandoned);
 	return 0;
 }
 

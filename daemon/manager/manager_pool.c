@@ -133,7 +133,7 @@ static void manager_on_ready(struct pool_process *pool)
 	settings_tell_pool(m->options, pool);
 	manager_on_asks_cpus(pool); /* what it asked before is not answered */
 	quarantine_tell_pool(&m->quarantine);
-	postmortem_cancel_gone(&m->postmortem);
+	pool_death_cancel_gone(&m->pool_death);
 	conn_tell_pool(&m->conns);
 	if (m->stopping || m->halting)
 		return;
@@ -271,7 +271,7 @@ void manager_replace_arena(struct manager *m)
 static void manager_on_died(struct pool_process *pool, const struct pool_process_end *end)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
-	enum postmortem_next next;
+	enum pool_death_next next;
 
 	PROBE(pool_end, end->pid, end->signo, end->status);
 	if (end->abandoned)
@@ -286,7 +286,7 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 	if (m->halting) {
 		/* One that crashed has somebody to blame. */
 		if (!end->stopped && end->signo != SIGKILL)
-			(void)postmortem_run(&m->postmortem, end);
+			(void)pool_death_run(&m->pool_death, end);
 		manager_leave(m);
 		return;
 	}
@@ -306,24 +306,24 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 		return;
 	}
 	if (manager_was_to_end(m, end)) {
-		postmortem_renewed(&m->postmortem, end);
+		pool_death_renewed(&m->pool_death, end);
 		pool_segments_next_pool(&m->pool_segments);
 		notify_changed(&m->notify);
 		manager_start_pool(m);
 		return;
 	}
-	next = postmortem_run(&m->postmortem, end);
+	next = pool_death_run(&m->pool_death, end);
 	if (m->stopping) {
 		manager_end(m, JOB_CANCELLED);
 		return;
 	}
 	pool_segments_next_pool(&m->pool_segments);
 	notify_changed(&m->notify);
-	if (next == POSTMORTEM_GIVE_UP) {
+	if (next == POOL_DEATH_GIVE_UP) {
 		m->exit_code = MANAGER_EXIT_POOL;
 		manager_end(m, JOB_LOST);
-	} else if (next == POSTMORTEM_RESTART ||
-		   !manager_restart_later(m, m->postmortem.n_deaths - 1)) {
+	} else if (next == POOL_DEATH_RESTART ||
+		   !manager_restart_later(m, m->pool_death.n_deaths - 1)) {
 		manager_start_pool(m);
 	}
 }

@@ -66,7 +66,7 @@ struct manager {
 	struct takeover takeover;
 	struct listener listener;
 	struct pool_segments pool_segments;
-	struct postmortem postmortem;
+	struct pool_death pool_death;
 	struct quarantine quarantine;
 	struct reload reload;
 	int signal_fd;

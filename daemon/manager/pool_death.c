@@ -3,11 +3,11 @@
  * pool_death.c - what the manager makes of a pool that has died
  *
  * Threads: the manager's only thread, when the pool is reaped, or a manager goes on from another
- * (postmortem_inherit()), and before the next one is started.
+ * (pool_death_inherit()), and before the next one is started.
  *
  * WHEN FORKD GIVES UP
- *   A pool that began no job and died young died at its start. POSTMORTEM_DEATHS of those within
- *   POSTMORTEM_WITHIN_NS, and no other in between: forkd ends, so that a service manager sees it.
+ *   A pool that began no job and died young died at its start. POOL_DEATH_MOST of those within
+ *   POOL_DEATH_WITHIN_NS, and no other in between: forkd ends, so that a service manager sees it.
  *   The tries are further and further apart until then.
  */
 #include "daemon/manager/pool_death.h"
@@ -32,10 +32,10 @@
 #include "shm/board.h"
 #include "shm/limits.h"
 
-#define POSTMORTEM_WITHIN_NS (10 * NSEC_PER_SEC)
-#define POSTMORTEM_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
+#define POOL_DEATH_WITHIN_NS (10 * NSEC_PER_SEC)
+#define POOL_DEATH_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
 
-static struct recover_limits postmortem_limits(const struct postmortem *p)
+static struct recover_limits pool_death_limits(const struct pool_death *p)
 {
 	return (struct recover_limits){
 		.n_workers = p->pool_segments->n_workers,
@@ -47,9 +47,9 @@ static struct recover_limits postmortem_limits(const struct postmortem *p)
 	};
 }
 
-void postmortem_cancel_gone(struct postmortem *p)
+void pool_death_cancel_gone(struct pool_death *p)
 {
-	const struct recover_limits limits = postmortem_limits(p);
+	const struct recover_limits limits = pool_death_limits(p);
 	uint64_t n = 0;
 
 	for (uint32_t client = 0; client < limits.max_clients; client++)
@@ -60,15 +60,15 @@ void postmortem_cancel_gone(struct postmortem *p)
 }
 
 /* One that was dying of something else, and slowly, did not answer either. */
-static bool postmortem_hung(const struct pool_process_end *end, const struct recover_report *r)
+static bool pool_death_hung(const struct pool_process_end *end, const struct recover_report *r)
 {
 	return r->hung || (end->hung && r->worker == UINT32_MAX);
 }
 
-static uint32_t postmortem_reason(const struct pool_process_end *end,
+static uint32_t pool_death_reason(const struct pool_process_end *end,
 				  const struct recover_report *r)
 {
-	if (postmortem_hung(end, r))
+	if (pool_death_hung(end, r))
 		return CRASH_HANG;
 	if (r->overflowed)
 		return CRASH_STACK;
@@ -78,7 +78,7 @@ static uint32_t postmortem_reason(const struct pool_process_end *end,
 }
 
 /* The board's entry, which is of the manager's own. */
-static struct board_crash postmortem_crash(const struct postmortem *p,
+static struct board_crash pool_death_crash(const struct pool_death *p,
 					   const struct pool_process_end *end,
 					   const struct recover_report *r)
 {
@@ -90,7 +90,7 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 		.worker = r->worker,
 		.lost = r->lost,
 		.requeued = r->requeued,
-		.reason = postmortem_reason(end, r),
+		.reason = pool_death_reason(end, r),
 		.status = end->status,
 		.stack_size = r->stack_size,
 		.trace = r->trace,
@@ -110,7 +110,7 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 }
 
 /* What the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
-static void postmortem_describe(const struct recover_report *r, const struct board_crash *c,
+static void pool_death_describe(const struct recover_report *r, const struct board_crash *c,
 				char *text, size_t size)
 {
 	const struct backtrace_place *best = backtrace_best(&r->trace);
@@ -144,7 +144,7 @@ static void postmortem_describe(const struct recover_report *r, const struct boa
 }
 
 /* All places, the newest first. */
-static void postmortem_log_trace(const struct pool_process_end *end, const struct backtrace *trace)
+static void pool_death_log_trace(const struct pool_process_end *end, const struct backtrace *trace)
 {
 	char text[BACKTRACE_PLACES * (BACKTRACE_TEXT + 4)] = "", place[BACKTRACE_TEXT];
 	size_t n = 0;
@@ -158,7 +158,7 @@ static void postmortem_log_trace(const struct pool_process_end *end, const struc
 }
 
 /* The lines about a pool's death: one, and one of places in the code where they are known. */
-static void postmortem_log(const struct pool_process_end *end, const struct recover_report *r,
+static void pool_death_log(const struct pool_process_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
 {
 	const struct log_about about = {
@@ -168,18 +168,18 @@ static void postmortem_log(const struct pool_process_end *end, const struct reco
 		.pid = c->client_pid,
 		.uid = c->uid,
 		.task = c->task,
-		.message_id = postmortem_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
+		.message_id = pool_death_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
 	};
 	char how[64], what[480], who[640] = "no job can be blamed";
 
-	if (postmortem_hung(end, r))
+	if (pool_death_hung(end, r))
 		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
 	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
 			       strsignal((int)r->signo));
 	else
 		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
-	postmortem_describe(r, c, what, sizeof(what));
+	pool_death_describe(r, c, what, sizeof(what));
 	if (r->blamed)
 		(void)snprintf(who, sizeof(who),
 			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
@@ -190,22 +190,22 @@ static void postmortem_log(const struct pool_process_end *end, const struct reco
 		  "queued%s%s",
 		  (int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued,
 		  r->queued, end->failed_text[0] ? ": " : "", end->failed_text);
-	postmortem_log_trace(end, &r->trace);
+	pool_death_log_trace(end, &r->trace);
 }
 
 /* Counts a death at the start. True if there were too many. */
-static bool postmortem_too_many(struct postmortem *p)
+static bool pool_death_too_many(struct pool_death *p)
 {
 	uint64_t now = clock_ns();
-	uint64_t *oldest = &p->deaths[p->n_deaths % POSTMORTEM_DEATHS];
-	bool full = p->n_deaths + 1 >= POSTMORTEM_DEATHS;
+	uint64_t *oldest = &p->deaths[p->n_deaths % POOL_DEATH_MOST];
+	bool full = p->n_deaths + 1 >= POOL_DEATH_MOST;
 
 	*oldest = now;
 	p->n_deaths++;
-	return full && now - p->deaths[p->n_deaths % POSTMORTEM_DEATHS] < POSTMORTEM_WITHIN_NS;
+	return full && now - p->deaths[p->n_deaths % POOL_DEATH_MOST] < POOL_DEATH_WITHIN_NS;
 }
 
-static void postmortem_accuse(struct postmortem *p, const struct recover_report *r,
+static void pool_death_accuse(struct pool_death *p, const struct recover_report *r,
 			      const struct board_crash *c)
 {
 	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
@@ -216,10 +216,10 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 	quarantine_crashed(p->quarantine, c->uid, task, c->task);
 }
 
-void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned)
+void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned)
 {
 	const struct pool_process_end end = { .was_ready = true, .signo = SIGKILL };
-	struct recover_limits limits = postmortem_limits(p);
+	struct recover_limits limits = pool_death_limits(p);
 	struct recover_report report;
 	struct board_crash crash;
 
@@ -234,15 +234,15 @@ void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned
 		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
 	if (!report.blamed)
 		return;
-	crash = postmortem_crash(p, &end, &report);
+	crash = pool_death_crash(p, &end, &report);
 	pool_segments_crashed(p->pool_segments, &crash);
-	postmortem_log(&end, &report, &crash);
-	postmortem_accuse(p, &report, &crash);
+	pool_death_log(&end, &report, &crash);
+	pool_death_accuse(p, &report, &crash);
 }
 
-void postmortem_renewed(struct postmortem *p, const struct pool_process_end *end)
+void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recover_limits limits = postmortem_limits(p);
+	struct recover_limits limits = pool_death_limits(p);
 	struct recover_report report;
 
 	limits.killed = true;
@@ -257,9 +257,9 @@ void postmortem_renewed(struct postmortem *p, const struct pool_process_end *end
 		   (int)end->pid, report.lost, report.cancelled, report.requeued, report.queued);
 }
 
-enum postmortem_next postmortem_run(struct postmortem *p, const struct pool_process_end *end)
+enum pool_death_next pool_death_run(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recover_limits limits = postmortem_limits(p);
+	struct recover_limits limits = pool_death_limits(p);
 	struct recover_report report;
 	struct board_crash crash;
 	/* Before it was ready it has not begun to count anew. */
@@ -270,19 +270,19 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct pool_proc
 	conn_count_fails(p->conns,
 			 report.crashed + report.lost + report.finished + report.cancelled);
 	pool_segments_clear_workers(p->pool_segments);
-	crash = postmortem_crash(p, end, &report);
+	crash = pool_death_crash(p, end, &report);
 	pool_segments_crashed(p->pool_segments, &crash);
-	postmortem_log(end, &report, &crash);
+	pool_death_log(end, &report, &crash);
 	if (report.blamed)
-		postmortem_accuse(p, &report, &crash);
-	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS || served) {
+		pool_death_accuse(p, &report, &crash);
+	if (report.begun || end->lived_ns >= POOL_DEATH_YOUNG_NS || served) {
 		p->n_deaths = 0;
-		return POSTMORTEM_RESTART;
+		return POOL_DEATH_RESTART;
 	}
-	if (p->conns->stopping || !postmortem_too_many(p))
-		return POSTMORTEM_LATER;
+	if (p->conns->stopping || !pool_death_too_many(p))
+		return POOL_DEATH_LATER;
 	log_error("the pool died %u times within %llu s of its start: forkd gives up; the lines "
 		  "above say why",
-		  POSTMORTEM_DEATHS, (unsigned long long)(POSTMORTEM_WITHIN_NS / NSEC_PER_SEC));
-	return POSTMORTEM_GIVE_UP;
+		  POOL_DEATH_MOST, (unsigned long long)(POOL_DEATH_WITHIN_NS / NSEC_PER_SEC));
+	return POOL_DEATH_GIVE_UP;
 }
