@@ -54,7 +54,7 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 		wait_copy(result, job, ret_end->result_size);
 	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If it
 	 * has anything of a later job, the check sees that this one's handle has ended (spill.c,
-	 * I3). Pairs with submit_fill(), job_done(), job_end_row() and recover_finish(). */
+	 * I3). Pairs with submit_fill(), job_done(), job_end_row() and recovery_finish(). */
 	fence_acquire();
 	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;
 }

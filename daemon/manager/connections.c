@@ -252,8 +252,8 @@ uint32_t conn_finish_one(struct conn *s, uint32_t outcome)
 	struct job *jobs = conn_records(s->table, s->slot, &n_jobs);
 
 	for (uint32_t i = 0; jobs && i < n_jobs; i++)
-		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
-				    outcome, 0, 0);
+		n += recovery_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
+				     outcome, 0, 0);
 	tenants_ended(&s->table->tenants, s->tenant, n);
 	return n;
 }

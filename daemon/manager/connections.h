@@ -27,7 +27,7 @@ void conn_count_fails(struct conn_table *table, uint64_t n);
  * and the pool, which knows the rules, is told. */
 void conn_judge_all(struct conn_table *table);
 
-/* A slot's job records and how many, or NULL: a recover_records; context is the table. */
+/* A slot's job records and how many, or NULL: a recovery_records; context is the table. */
 struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n);
 
 /* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
@@ -38,7 +38,7 @@ bool conn_identity(const struct conn_table *table, uint32_t client, uint32_t *re
 		   uint32_t *ret_uid);
 
 /* A job of this row got its outcome from the manager: its tenant counts it, unless the pool had. A
- * recover_limits.ended; context is the table. */
+ * recovery_limits.ended; context is the table. */
 void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
 
 /* Gives every job that is still pending this outcome. Returns how many. */

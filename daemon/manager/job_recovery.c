@@ -3,7 +3,7 @@
  * job_recovery.c - what becomes of the jobs of a pool that has died
  *
  * Threads: the manager, after it has reaped the pool, or has waited for the death of one that was
- * the last manager's (takeover.c), and before it starts the next. recover_cancel(): when the next
+ * the last manager's (takeover.c), and before it starts the next. recovery_cancel(): when the next
  * one is ready and before it is told of the client; then nobody else writes its rows.
  *
  * THE TABLE
@@ -73,17 +73,17 @@
  * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
  * ordered all of its stores before this. Pairs with job_set_row(). */
-#define recover_load(p)	    load_relaxed((p))
-#define RECOVER_TRIES	    10000u
-#define recover_store(p, v) store_relaxed((p), (v))
+#define recovery_load(p)     load_relaxed((p))
+#define RECOVERY_TRIES	     10000u
+#define recovery_store(p, v) store_relaxed((p), (v))
 
-bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
-		    int32_t code, uint32_t signo)
+bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
+		     int32_t code, uint32_t signo)
 {
 	/* Before the outcome: after it the client may use the record again. */
-	struct group *group = group_of(groups, recover_load(&job->group));
+	struct group *group = group_of(groups, recovery_load(&job->group));
 	struct watch *watch = watch_of(groups);
-	uint32_t state = recover_load(&job->state);
+	uint32_t state = recovery_load(&job->state);
 
 	/* ORDER job/reuse [J2]: release, as in job_done(). */
 	fence_release();
@@ -91,12 +91,12 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 	for (uint32_t tries = 0;; tries++) {
 		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;
 
-		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING || tries == RECOVER_TRIES)
+		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING || tries == RECOVERY_TRIES)
 			return false;
 		if (generation != UINT32_MAX && old != (generation & JOB_GEN_MASK))
 			return false;
-		recover_store(&job->code, code);
-		recover_store(&job->signo, signo);
+		recovery_store(&job->code, code);
+		recovery_store(&job->signo, signo);
 		/* ORDER job/outcome [J1]: release, so that who sees the outcome sees code and
 		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
 		 * pool exchanges: the record may be of a later generation by now. */
@@ -114,51 +114,52 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 	return true;
 }
 
-struct recover_blame {
+struct recovery_blame {
 	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
 	bool hung;	 /* the word is that its job hangs */
 	bool told;	 /* and it says which job that is */
 	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: nobody is blamed */
 };
 
-static bool recover_is_started(uint32_t state)
+static bool recovery_is_started(uint32_t state)
 {
 	return state == LEDGER_RUNNING || state == LEDGER_COPYING;
 }
 
-static struct recover_blame recover_whom(struct arena *arena, const struct recover_limits *limits,
-					 recover_records *records, void *context)
+static struct recovery_blame recovery_whom(struct arena *arena,
+					   const struct recovery_limits *limits,
+					   recovery_records *records, void *context)
 {
-	struct recover_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
-	uint32_t worker = recover_load(&arena->fault.worker);
+	struct recovery_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
+	uint32_t worker = recovery_load(&arena->fault.worker);
 	struct ledger_row now;
 	uint32_t row, n;
 
 	if (worker == 0 || worker > limits->n_workers)
 		return blame;
 	blame.worker = worker - 1;
-	blame.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
-	blame.told = blame.hung || recover_load(&arena->fault.row);
-	row = blame.told ? recover_load(&arena->fault.row) - 1
-			 : recover_load(&arena->workers[blame.worker].job);
+	blame.hung = recovery_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
+	blame.told = blame.hung || recovery_load(&arena->fault.row);
+	row = blame.told ? recovery_load(&arena->fault.row) - 1
+			 : recovery_load(&arena->workers[blame.worker].job);
 	if (row / limits->max_jobs >= limits->max_clients)
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
-	now = ledger_unpack(recover_load(&arena_rows(arena)[row]));
+	now = ledger_unpack(recovery_load(&arena_rows(arena)[row]));
 	if (blame.told ? now.state == LEDGER_RUNNING &&
-				 now.generation == recover_load(&arena->fault.generation)
-		       : recover_is_started(now.state))
+				 now.generation == recovery_load(&arena->fault.generation)
+		       : recovery_is_started(now.state))
 		blame.row = row;
 	return blame;
 }
 
 /* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again.
  * known: why the pool has died. abandoned: the pool has not ended. */
-static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
-			      bool abandoned)
+static uint32_t recovery_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
+			       bool abandoned)
 {
-	if (!recover_is_started(row->state))
+	if (!recovery_is_started(row->state))
 		return JOB_LOST;
 	if (blamed)
 		return JOB_CRASHED;
@@ -170,7 +171,7 @@ static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool kn
 	return JOB_LOST;
 }
 
-static uint32_t *recover_counter(struct recover_report *report, uint32_t outcome)
+static uint32_t *recovery_counter(struct recovery_report *report, uint32_t outcome)
 {
 	if (outcome == JOB_CRASHED)
 		return &report->crashed;
@@ -178,26 +179,26 @@ static uint32_t *recover_counter(struct recover_report *report, uint32_t outcome
 }
 
 /* The record gets its outcome, unless it has one. Returns how many did: 1 or 0. */
-static uint32_t recover_give(const struct recover_limits *limits, void *context, uint32_t at,
-			     const struct ledger_row *row, struct job *job, struct group *groups,
-			     uint32_t outcome, int32_t code, uint32_t signo)
+static uint32_t recovery_give(const struct recovery_limits *limits, void *context, uint32_t at,
+			      const struct ledger_row *row, struct job *job, struct group *groups,
+			      uint32_t outcome, int32_t code, uint32_t signo)
 {
-	if (!recover_finish(job, groups, row->generation, outcome, code, signo))
+	if (!recovery_finish(job, groups, row->generation, outcome, code, signo))
 		return 0;
 	if (limits->ended)
 		limits->ended(context, at / limits->max_jobs, at, row);
 	return 1;
 }
 
-static void recover_row(struct arena *arena, const struct recover_limits *limits,
-			const struct recover_blame *blame, uint32_t client, uint32_t index,
-			bool gone, struct job *job, struct group *groups, void *context,
-			struct recover_report *report)
+static void recovery_row(struct arena *arena, const struct recovery_limits *limits,
+			 const struct recovery_blame *blame, uint32_t client, uint32_t index,
+			 bool gone, struct job *job, struct group *groups, void *context,
+			 struct recovery_report *report)
 {
 	uint32_t at = client * limits->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(arena)[at];
 	bool known = limits->killed || blame->hung || blame->row != UINT32_MAX;
-	struct ledger_row row = ledger_unpack(recover_load(word));
+	struct ledger_row row = ledger_unpack(recovery_load(word));
 	uint32_t *counter = &report->finished;
 	uint32_t outcome = JOB_LOST, signo = 0;
 	int32_t code = 0;
@@ -218,20 +219,20 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
 			outcome = row.outcome;
 		/* They stand in the record already. */
-		code = recover_load(&job->code);
-		signo = recover_load(&job->signo);
+		code = recovery_load(&job->code);
+		signo = recovery_load(&job->signo);
 		break;
 	default:
 		report->begun++;
-		outcome = recover_judge(&row, blame->row == at, known, gone, limits->abandoned);
-		counter = recover_counter(report, outcome);
+		outcome = recovery_judge(&row, blame->row == at, known, gone, limits->abandoned);
+		counter = recovery_counter(report, outcome);
 	}
 	if (outcome == JOB_PENDING) {
 		if (!known)
 			row.flags |= LEDGER_FLAG_REQUEUED;
 		row.state = LEDGER_QUEUED;
 		row.task = 0;
-		recover_store(word, ledger_pack(row));
+		recovery_store(word, ledger_pack(row));
 		report->requeued++;
 		return;
 	}
@@ -242,13 +243,13 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		report->job = index;
 		report->task = row.task ? row.task - 1 : UINT32_MAX;
 	}
-	*counter += recover_give(limits, context, at, &row, job, groups, outcome, code, signo);
-	FK_CRASH(recover_given);
-	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
+	*counter += recovery_give(limits, context, at, &row, job, groups, outcome, code, signo);
+	FK_CRASH(recovery_given);
+	recovery_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
 /* A name that the pool has left, of size bytes at most: a wild task may have written there. */
-static void recover_name(const char *left, char *ret_name, size_t size)
+static void recovery_name(const char *left, char *ret_name, size_t size)
 {
 	size_t n = 0;
 
@@ -258,7 +259,7 @@ static void recover_name(const char *left, char *ret_name, size_t size)
 }
 
 /* The same of where the worker was. */
-static void recover_trace(const struct backtrace *left, struct backtrace *ret_trace)
+static void recovery_trace(const struct backtrace *left, struct backtrace *ret_trace)
 {
 	uint32_t n = backtrace_count(left);
 
@@ -268,32 +269,32 @@ static void recover_trace(const struct backtrace *left, struct backtrace *ret_tr
 		struct backtrace_place *ret = &ret_trace->places[i];
 
 		ret->offset = place->offset;
-		recover_name(place->object, ret->object, sizeof(ret->object));
-		recover_name(place->function, ret->function, sizeof(ret->function));
+		recovery_name(place->object, ret->object, sizeof(ret->object));
+		recovery_name(place->function, ret->function, sizeof(ret->function));
 	}
 }
 
-void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
-		 recover_records *records, void *context, struct recover_report *ret_report)
+void recovery_run(struct arena *arena, const struct recovery_limits *limits, uint32_t signo,
+		  recovery_records *records, void *context, struct recovery_report *ret_report)
 {
-	struct recover_blame blame = recover_whom(arena, limits, records, context);
-	struct recover_report report = { .worker = blame.worker,
-					 .signo = signo,
-					 .task = UINT32_MAX };
+	struct recovery_blame blame = recovery_whom(arena, limits, records, context);
+	struct recovery_report report = { .worker = blame.worker,
+					  .signo = signo,
+					  .task = UINT32_MAX };
 
 	if (blame.worker != UINT32_MAX) {
-		uint32_t said = recover_load(&arena->fault.signo);
+		uint32_t said = recovery_load(&arena->fault.signo);
 
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
-		report.address = recover_load(&arena->fault.address);
-		report.overflowed = recover_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
-		report.stack_size = recover_load(&arena->fault.stack_size);
-		recover_name(arena->fault.fiber, report.fiber, sizeof(report.fiber));
-		recover_name(arena->fault.inner, report.inner, sizeof(report.inner));
-		recover_trace(&arena->fault.trace, &report.trace);
+		report.address = recovery_load(&arena->fault.address);
+		report.overflowed = recovery_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
+		report.stack_size = recovery_load(&arena->fault.stack_size);
+		recovery_name(arena->fault.fiber, report.fiber, sizeof(report.fiber));
+		recovery_name(arena->fault.inner, report.inner, sizeof(report.inner));
+		recovery_trace(&arena->fault.trace, &report.trace);
 		report.hung = blame.hung;
-		report.held_ns = recover_load(&arena->fault.held_ns);
+		report.held_ns = recovery_load(&arena->fault.held_ns);
 	}
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
 		uint32_t n;
@@ -304,29 +305,29 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 			continue;
 		gone = limits->is_gone && limits->is_gone(context, client);
 		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
-			recover_row(arena, limits, &blame, client, i, gone, &jobs[i],
-				    client_segment_groups(jobs, n), context, &report);
+			recovery_row(arena, limits, &blame, client, i, gone, &jobs[i],
+				     client_segment_groups(jobs, n), context, &report);
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
-		recover_store(&arena->workers[worker].job, UINT32_MAX);
+		recovery_store(&arena->workers[worker].job, UINT32_MAX);
 		for (uint32_t tenant = 0; tenant < limits->n_tenants; tenant++)
-			recover_store(&arena->rings[tenant][worker].consumer, 0);
+			recovery_store(&arena->rings[tenant][worker].consumer, 0);
 	}
-	recover_store(&arena->fault.worker, 0);
-	recover_store(&arena->fault.signo, 0);
-	recover_store(&arena->fault.address, 0);
-	recover_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
-	recover_store(&arena->fault.row, 0);
-	recover_store(&arena->fault.generation, 0);
-	recover_store(&arena->fault.held_ns, 0);
-	recover_store(&arena->fault.stack_size, 0);
-	recover_store(&arena->fault.trace.n, 0);
+	recovery_store(&arena->fault.worker, 0);
+	recovery_store(&arena->fault.signo, 0);
+	recovery_store(&arena->fault.address, 0);
+	recovery_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
+	recovery_store(&arena->fault.row, 0);
+	recovery_store(&arena->fault.generation, 0);
+	recovery_store(&arena->fault.held_ns, 0);
+	recovery_store(&arena->fault.stack_size, 0);
+	recovery_store(&arena->fault.trace.n, 0);
 	arena->fault.fiber[0] = arena->fault.inner[0] = '\0';
 	*ret_report = report;
 }
 
-uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits, uint32_t client,
-			recover_records *records, void *context)
+uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limits, uint32_t client,
+			 recovery_records *records, void *context)
 {
 	_Atomic uint64_t *rows = arena_rows(arena) + (size_t)client * limits->max_jobs;
 	uint32_t n_jobs = 0, n = 0;
@@ -334,17 +335,17 @@ uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits
 	struct group *groups = jobs ? client_segment_groups(jobs, n_jobs) : NULL;
 
 	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->max_jobs); i++) {
-		struct ledger_row row = ledger_unpack(recover_load(&rows[i]));
+		struct ledger_row row = ledger_unpack(recovery_load(&rows[i]));
 
 		/* What is in a ring has no row yet. */
 		if (row.state == LEDGER_FREE)
-			row.generation = recover_load(&jobs[i].generation) & JOB_GEN_MASK;
-		n += recover_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
-				  groups, JOB_CANCELLED, 0, 0);
-		recover_store(&rows[i], ledger_pack((struct ledger_row){
-						.generation = row.generation,
-						.state = LEDGER_FREE,
-					}));
+			row.generation = recovery_load(&jobs[i].generation) & JOB_GEN_MASK;
+		n += recovery_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
+				   groups, JOB_CANCELLED, 0, 0);
+		recovery_store(&rows[i], ledger_pack((struct ledger_row){
+						 .generation = row.generation,
+						 .state = LEDGER_FREE,
+					 }));
 	}
 	return n;
 }

@@ -14,7 +14,7 @@ struct job;
 struct ledger_row;
 
 /* The manager's own numbers; nothing in the arena is asked for a bound. */
-struct recover_limits {
+struct recovery_limits {
 	uint32_t n_workers;
 	uint32_t max_clients;
 	uint32_t max_jobs;
@@ -28,9 +28,9 @@ struct recover_limits {
 };
 
 /* The job records of a client slot, or NULL if nobody has it. *ret_n: how many there are. */
-typedef struct job *recover_records(void *context, uint32_t client, uint32_t *ret_n);
+typedef struct job *recovery_records(void *context, uint32_t client, uint32_t *ret_n);
 
-struct recover_report {
+struct recovery_report {
 	/* records that got their outcome here, by what it is */
 	uint32_t crashed;
 	uint32_t lost;
@@ -62,16 +62,16 @@ struct recover_report {
  * ones, which have another arena mapped.
  * signo: the signal that ended the process, 0 if it exited.
  */
-void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
-		 recover_records *records, void *context, struct recover_report *ret_report);
+void recovery_run(struct arena *arena, const struct recovery_limits *limits, uint32_t signo,
+		  recovery_records *records, void *context, struct recovery_report *ret_report);
 
 /*
  * Ends what a client that is gone has left in queues and rings: a pool that is told of the client
  * after it finds nothing to run. The pool, if there is one, must not know the client yet. Returns
  * how many jobs.
  */
-uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits, uint32_t client,
-			recover_records *records, void *context);
+uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limits, uint32_t client,
+			 recovery_records *records, void *context);
 
 /*
  * Puts an outcome into a record that is still pending, and wakes its waiter; then counts its group
@@ -79,7 +79,7 @@ uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits
  * generation: UINT32_MAX for whichever is pending. code, signo: see struct job.
  * Returns true if it was pending.
  */
-bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
-		    int32_t code, uint32_t signo);
+bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
+		     int32_t code, uint32_t signo);
 
 #endif

@@ -35,9 +35,9 @@
 #define POOL_DEATH_WITHIN_NS (10 * NSEC_PER_SEC)
 #define POOL_DEATH_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
 
-static struct recover_limits pool_death_limits(const struct pool_death *p)
+static struct recovery_limits pool_death_limits(const struct pool_death *p)
 {
-	return (struct recover_limits){
+	return (struct recovery_limits){
 		.n_workers = p->pool_segments->n_workers,
 		.max_clients = p->pool_segments->options->max_clients,
 		.max_jobs = p->pool_segments->options->max_jobs,
@@ -49,24 +49,24 @@ static struct recover_limits pool_death_limits(const struct pool_death *p)
 
 void pool_death_cancel_gone(struct pool_death *p)
 {
-	const struct recover_limits limits = pool_death_limits(p);
+	const struct recovery_limits limits = pool_death_limits(p);
 	uint64_t n = 0;
 
 	for (uint32_t client = 0; client < limits.max_clients; client++)
 		if (conn_is_gone(p->conns, client))
-			n += recover_cancel(p->pool_segments->arena, &limits, client, conn_records,
-					    p->conns);
+			n += recovery_cancel(p->pool_segments->arena, &limits, client, conn_records,
+					     p->conns);
 	conn_count_fails(p->conns, n);
 }
 
 /* One that was dying of something else, and slowly, did not answer either. */
-static bool pool_death_hung(const struct pool_process_end *end, const struct recover_report *r)
+static bool pool_death_hung(const struct pool_process_end *end, const struct recovery_report *r)
 {
 	return r->hung || (end->hung && r->worker == UINT32_MAX);
 }
 
 static uint32_t pool_death_reason(const struct pool_process_end *end,
-				  const struct recover_report *r)
+				  const struct recovery_report *r)
 {
 	if (pool_death_hung(end, r))
 		return CRASH_HANG;
@@ -80,7 +80,7 @@ static uint32_t pool_death_reason(const struct pool_process_end *end,
 /* The board's entry, which is of the manager's own. */
 static struct board_crash pool_death_crash(const struct pool_death *p,
 					   const struct pool_process_end *end,
-					   const struct recover_report *r)
+					   const struct recovery_report *r)
 {
 	struct board_crash c = {
 		.address = r->address,
@@ -110,7 +110,7 @@ static struct board_crash pool_death_crash(const struct pool_death *p,
 }
 
 /* What the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
-static void pool_death_describe(const struct recover_report *r, const struct board_crash *c,
+static void pool_death_describe(const struct recovery_report *r, const struct board_crash *c,
 				char *text, size_t size)
 {
 	const struct backtrace_place *best = backtrace_best(&r->trace);
@@ -158,7 +158,7 @@ static void pool_death_log_trace(const struct pool_process_end *end, const struc
 }
 
 /* The lines about a pool's death: one, and one of places in the code where they are known. */
-static void pool_death_log(const struct pool_process_end *end, const struct recover_report *r,
+static void pool_death_log(const struct pool_process_end *end, const struct recovery_report *r,
 			   const struct board_crash *c)
 {
 	const struct log_about about = {
@@ -205,7 +205,7 @@ static bool pool_death_too_many(struct pool_death *p)
 	return full && now - p->deaths[p->n_deaths % POOL_DEATH_MOST] < POOL_DEATH_WITHIN_NS;
 }
 
-static void pool_death_accuse(struct pool_death *p, const struct recover_report *r,
+static void pool_death_accuse(struct pool_death *p, const struct recovery_report *r,
 			      const struct board_crash *c)
 {
 	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
@@ -219,13 +219,13 @@ static void pool_death_accuse(struct pool_death *p, const struct recover_report 
 void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned)
 {
 	const struct pool_process_end end = { .was_ready = true, .signo = SIGKILL };
-	struct recover_limits limits = pool_death_limits(p);
-	struct recover_report report;
+	struct recovery_limits limits = pool_death_limits(p);
+	struct recovery_report report;
 	struct board_crash crash;
 
 	limits.killed = true;
 	limits.abandoned = abandoned;
-	recover_run(p->pool_segments->arena, &limits, end.signo, conn_records, p->conns, &report);
+	recovery_run(p->pool_segments->arena, &limits, end.signo, conn_records, p->conns, &report);
 	conn_count_fails(p->conns,
 			 report.crashed + report.lost + report.finished + report.cancelled);
 	pool_segments_clear_workers(p->pool_segments);
@@ -242,12 +242,12 @@ void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned
 
 void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recover_limits limits = pool_death_limits(p);
-	struct recover_report report;
+	struct recovery_limits limits = pool_death_limits(p);
+	struct recovery_report report;
 
 	limits.killed = true;
 	limits.abandoned = end->abandoned;
-	recover_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
+	recovery_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
 	conn_count_fails(p->conns,
 			 report.crashed + report.lost + report.finished + report.cancelled);
 	pool_segments_clear_workers(p->pool_segments);
@@ -259,14 +259,14 @@ void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end
 
 enum pool_death_next pool_death_run(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recover_limits limits = pool_death_limits(p);
-	struct recover_report report;
+	struct recovery_limits limits = pool_death_limits(p);
+	struct recovery_report report;
 	struct board_crash crash;
 	/* Before it was ready it has not begun to count anew. */
 	bool served = end->was_ready && pool_segments_jobs_ended(p->pool_segments);
 
 	limits.abandoned = end->abandoned;
-	recover_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
+	recovery_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
 	conn_count_fails(p->conns,
 			 report.crashed + report.lost + report.finished + report.cancelled);
 	pool_segments_clear_workers(p->pool_segments);

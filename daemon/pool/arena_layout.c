@@ -53,7 +53,7 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 		return -EBADMSG;
 	pool->max_clients = pool->arena->max_clients;
 	pool->max_jobs = pool->arena->max_jobs;
-	/* What a former pool left: recover_run() has seen to the rest, and no page is touched that
+	/* What a former pool left: recovery_run() has seen to the rest, and no page is touched that
 	 * is not needed. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	memset(&pool->board->counters[BOARD_POOL], 0, sizeof(pool->board->counters[0]));

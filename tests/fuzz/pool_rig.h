@@ -224,11 +224,11 @@ static bool is_gone(void *context, uint32_t client)
 	return client < CLIENTS && gone[client];
 }
 
-static const struct recover_limits limits = { .n_workers = WORKERS,
-					      .max_clients = SLOTS,
-					      .max_jobs = JOBS,
-					      .n_tenants = TENANTS,
-					      .is_gone = is_gone };
+static const struct recovery_limits limits = { .n_workers = WORKERS,
+					       .max_clients = SLOTS,
+					       .max_jobs = JOBS,
+					       .n_tenants = TENANTS,
+					       .is_gone = is_gone };
 
 static void add_tenant(uint32_t tenant)
 {
@@ -304,13 +304,13 @@ static void mark_rings(uint32_t tenant)
 /* What the manager does after a pool's death: manager_on_died(), then conn_tell_pool(). */
 static void next_pool(void)
 {
-	struct recover_report report;
+	struct recovery_report report;
 
-	recover_run(pool->arena, &limits, SIGKILL, records, NULL, &report);
+	recovery_run(pool->arena, &limits, SIGKILL, records, NULL, &report);
 	pool_end();
 	for (uint32_t c = 0; c < CLIENTS; c++)
 		if (attached[c] && gone[c])
-			recover_cancel(pool->arena, &limits, c, records, NULL);
+			recovery_cancel(pool->arena, &limits, c, records, NULL);
 	pool_begin();
 	for (uint32_t c = 0; c < CLIENTS; c++)
 		if (attached[c])

@@ -106,7 +106,7 @@ static void die_taking_over(const char *site)
 }
 
 /* While it takes over, while it takes a client in, while it gives up. */
-static const char *const sites_over[] = { "takeover_fenced", "takeover_client", "recover_given",
+static const char *const sites_over[] = { "takeover_fenced", "takeover_client", "recovery_given",
 					  "pool_forked",     "pool_stored",	"saved_store" };
 static const char *const sites_in[] = { "conn_stored", "saved_store", "conn_welcoming" };
 static const char *const sites_up[] = { "takeover_lost" };

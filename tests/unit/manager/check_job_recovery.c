@@ -25,8 +25,8 @@
 #define GEN	7u
 
 static struct arena *arena;
-static struct job *records[CLIENTS]; /* none of client 1 */
-static struct recover_report report; /* of the last run */
+static struct job *records[CLIENTS];  /* none of client 1 */
+static struct recovery_report report; /* of the last run */
 
 static struct job *find(void *context, uint32_t client, uint32_t *ret_n)
 {
@@ -37,7 +37,7 @@ static struct job *find(void *context, uint32_t client, uint32_t *ret_n)
 	return records[client];
 }
 
-static const struct recover_limits limits = {
+static const struct recovery_limits limits = {
 	.n_workers = 4, .max_clients = CLIENTS, .max_jobs = JOBS, .n_tenants = 2
 };
 
@@ -85,10 +85,10 @@ static void fault(uint32_t worker, uint32_t client, uint32_t job)
 	arena->workers[worker].job = client * JOBS + job;
 }
 
-static void run_within(const struct recover_limits *some, uint32_t signo)
+static void run_within(const struct recovery_limits *some, uint32_t signo)
 {
 	memset(&report, 'x', sizeof(report));
-	recover_run(arena, some, signo, find, NULL, &report);
+	recovery_run(arena, some, signo, find, NULL, &report);
 }
 
 static void run(uint32_t signo)
@@ -104,14 +104,14 @@ static bool is_gone(void *context, uint32_t client)
 
 static void run_gone(void)
 {
-	struct recover_limits some = limits;
+	struct recovery_limits some = limits;
 
 	some.is_gone = is_gone;
 	run_within(&some, SIGSEGV);
 }
 
 /* How many jobs had which fate; what else is in the report is not looked at. */
-static void counts(struct recover_report expected)
+static void counts(struct recovery_report expected)
 {
 	ck_assert_uint_eq(report.crashed, expected.crashed);
 	ck_assert_uint_eq(report.lost, expected.lost);
@@ -122,7 +122,7 @@ static void counts(struct recover_report expected)
 	ck_assert_uint_eq(report.begun, expected.begun);
 }
 
-#define COUNTS(...) counts((struct recover_report){ __VA_ARGS__ })
+#define COUNTS(...) counts((struct recovery_report){ __VA_ARGS__ })
 
 /* What stands in the record, and what in the row. */
 static void is(uint32_t client, uint32_t job, uint32_t outcome, uint32_t state)
@@ -325,7 +325,7 @@ START_TEST(groups_are_counted_down)
 	ck_assert_uint_eq(group_load(&groups[2]), 0);
 	/* The end of everything. */
 	for (uint32_t i = 0; i < 6; i++)
-		(void)recover_finish(&records[0][i], groups, UINT32_MAX, JOB_CANCELLED, 0, 0);
+		(void)recovery_finish(&records[0][i], groups, UINT32_MAX, JOB_CANCELLED, 0, 0);
 	ck_assert_uint_eq(group_count(group_load(&groups[0])), 1);
 	ck_assert_uint_eq(group_count(group_load(&groups[1])), 0);
 }
@@ -346,10 +346,10 @@ START_TEST(ends_of_watched_jobs_are_counted)
 			ck_assert_int_eq(job_watch(&jobs[i]), 1);
 	}
 	for (uint32_t i = 0; i < 3; i++) {
-		ck_assert(recover_finish(&jobs[i], table.groups, GEN, JOB_LOST, 0, 0));
+		ck_assert(recovery_finish(&jobs[i], table.groups, GEN, JOB_LOST, 0, 0));
 		ck_assert_uint_eq(jobs[i].state, job_state(GEN, JOB_LOST));
 		ck_assert_uint_eq(table.watch.ended, i == 2 ? 2 : 1);
-		ck_assert(!recover_finish(&jobs[i], table.groups, GEN, JOB_CRASHED, 0, 0));
+		ck_assert(!recovery_finish(&jobs[i], table.groups, GEN, JOB_CRASHED, 0, 0));
 		ck_assert_uint_eq(table.watch.ended, i == 2 ? 2 : 1);
 	}
 }
@@ -374,7 +374,7 @@ END_TEST
 /* A read that is under way may still write into its buffers. */
 START_TEST(an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
 {
-	struct recover_limits some = limits;
+	struct recovery_limits some = limits;
 
 	some.abandoned = true;
 	put(2, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
@@ -538,13 +538,13 @@ START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 		records[0][i].generation = GEN;
 	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
 	/* All but the one that has ended: as many as the table has. */
-	ck_assert_uint_eq(recover_cancel(arena, &limits, 0, find, NULL), JOBS - 4 - 1);
+	ck_assert_uint_eq(recovery_cancel(arena, &limits, 0, find, NULL), JOBS - 4 - 1);
 	is(0, 0, JOB_CANCELLED, LEDGER_FREE);
 	is(0, 1, JOB_CANCELLED, LEDGER_FREE);
 	is(0, 2, JOB_DONE, LEDGER_FREE);
 	is(2, 0, JOB_PENDING, LEDGER_QUEUED);
-	ck_assert_uint_eq(recover_cancel(arena, &limits, 0, find, NULL), 0);
-	ck_assert_uint_eq(recover_cancel(arena, &limits, 1, find, NULL), 0); /* nobody's */
+	ck_assert_uint_eq(recovery_cancel(arena, &limits, 0, find, NULL), 0);
+	ck_assert_uint_eq(recovery_cancel(arena, &limits, 1, find, NULL), 0); /* nobody's */
 }
 END_TEST
 
