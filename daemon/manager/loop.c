@@ -112,7 +112,7 @@ static struct io_uring_sqe *loop_sqe(struct loop *loop)
 		(void)io_uring_submit(&loop->ring);
 		sqe = io_uring_get_sqe(&loop->ring);
 	}
-	if (sqe && loop_fault(LOOP_INJECT_ENTRY) < 0) {
+	if (sqe && loop_inject(LOOP_INJECT_ENTRY) < 0) {
 		io_uring_prep_nop(sqe);
 		io_uring_sqe_set_data(sqe, NULL);
 		return NULL;
@@ -127,7 +127,7 @@ static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_
 
 	if (source->op)
 		return -EBUSY;
-	op = loop_fault(LOOP_INJECT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
+	op = loop_inject(LOOP_INJECT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	op->kind = kind;
@@ -163,7 +163,7 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 /* The entry is filled in. A kernel that cannot begin with it says so in its completion. */
 static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_inject_kind kind)
 {
-	op->fault = loop_fault(kind);
+	op->fault = loop_inject(kind);
 	if (op->fault)
 		io_uring_prep_nop(sqe);
 	io_uring_sqe_set_data(sqe, op);
@@ -368,7 +368,7 @@ int loop_run(struct loop *loop)
 {
 	while (!loop->stopped) {
 		struct io_uring_cqe *cqe;
-		int r = loop_fault(LOOP_INJECT_ENTER);
+		int r = loop_inject(LOOP_INJECT_ENTER);
 
 		if (r == 0)
 			r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));

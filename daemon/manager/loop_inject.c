@@ -15,12 +15,12 @@
 #include "common/cleanup.h"
 #include "common/relaxed.h"
 
-static struct loop_fault none;
-static struct loop_fault *fault = &none;
+static struct loop_inject none;
+static struct loop_inject *fault = &none;
 
 void loop_inject_init(void)
 {
-	const char *path = getenv("FORKD_LOOP_FAULT");
+	const char *path = getenv("FORKD_LOOP_INJECT");
 	_cleanup_close_ int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	void *map = MAP_FAILED;
 
@@ -30,11 +30,11 @@ void loop_inject_init(void)
 		fault = map;
 }
 
-int loop_fault(enum loop_inject_kind kind)
+int loop_inject(enum loop_inject_kind kind)
 {
 	uint32_t nth, seen;
 
-	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with
+	/* ORDER loop/inject [Q3]: acquire, what it shall say was written before. Pairs with
 	 * loop_inject_arm(). */
 	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
 	if (!nth)

@@ -3,7 +3,7 @@
  * loop_inject.h - what the loop asks of the kernel fails because a test says so
  *
  * io_uring works without system calls that a tracer could see. With --enable-crash-sites a manager
- * maps the file that $FORKD_LOOP_FAULT names, where a test says what fails, and when; otherwise
+ * maps the file that $FORKD_LOOP_INJECT names, where a test says what fails, and when; otherwise
  * there is nothing here. tests/scenario/check_inject.c.
  */
 #ifndef DAEMON_MANAGER_LOOP_INJECT_H
@@ -16,7 +16,7 @@ enum loop_inject_kind {
 	LOOP_INJECT_POLL,  /* from here on: the operation has failed, and was not begun */
 	LOOP_INJECT_TIMER,
 	LOOP_INJECT_FALLOCATE,
-	LOOP_FAULTS,
+	LOOP_INJECT_KINDS,
 };
 
 #include <stdatomic.h>
@@ -25,24 +25,24 @@ enum loop_inject_kind {
 #include "common/relaxed.h"
 
 /* The file, of each kind: the test writes, and the loop counts. */
-struct loop_fault {
+struct loop_inject {
 	struct {
 		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none */
 		_Atomic uint32_t times; /* so many in a row */
 		_Atomic uint32_t seen;	/* so many were there since */
 		_Atomic int32_t error;	/* a negative errno */
-	} kinds[LOOP_FAULTS];
+	} kinds[LOOP_INJECT_KINDS];
 };
 
 /* The test's: so many of a kind, from the nth on from now, fail; error: a negative errno. */
-static inline void loop_inject_arm(struct loop_fault *fault, enum loop_inject_kind kind, int error,
+static inline void loop_inject_arm(struct loop_inject *fault, enum loop_inject_kind kind, int error,
 				   uint32_t nth, uint32_t times)
 {
 	/* Relaxed: nth hands them over. */
 	store_relaxed(&fault->kinds[kind].seen, 0);
 	store_relaxed(&fault->kinds[kind].times, times);
 	store_relaxed(&fault->kinds[kind].error, error);
-	/* ORDER loop/fault [Q3]: release, pairs with loop_fault(). */
+	/* ORDER loop/inject [Q3]: release, pairs with loop_inject(). */
 	atomic_store_explicit(&fault->kinds[kind].nth, nth, memory_order_release);
 }
 
@@ -52,7 +52,7 @@ static inline void loop_inject_arm(struct loop_fault *fault, enum loop_inject_ki
 void loop_inject_init(void);
 
 /* One of this kind is to be done now: 0, or the negative errno that it fails with. */
-int loop_fault(enum loop_inject_kind kind);
+int loop_inject(enum loop_inject_kind kind);
 
 #else
 
@@ -60,7 +60,7 @@ static inline void loop_inject_init(void)
 {
 }
 
-static inline int loop_fault(enum loop_inject_kind kind)
+static inline int loop_inject(enum loop_inject_kind kind)
 {
 	(void)kind;
 	return 0;

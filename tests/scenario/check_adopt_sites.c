@@ -22,7 +22,7 @@
 
 START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 {
-	struct loop_fault *fault = MAP_FAILED;
+	struct loop_inject *fault = MAP_FAILED;
 	volatile uint8_t *gate;
 	char path[96];
 	fk_client *c;
@@ -35,7 +35,7 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	ck_assert_int_eq(ftruncate(fd, sizeof(*fault)), 0);
 	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(fault, MAP_FAILED);
-	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_LOOP_INJECT", path, 1), 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);

@@ -418,12 +418,12 @@ static void ring_begin(void)
 	ck_assert_int_eq(ftruncate(fd, sizeof(*faults)), 0);
 	faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(faults, MAP_FAILED);
-	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_LOOP_INJECT", path, 1), 0);
 }
 
 static void ring_end(void)
 {
-	(void)unlink(getenv("FORKD_LOOP_FAULT"));
+	(void)unlink(getenv("FORKD_LOOP_INJECT"));
 }
 
 START_TEST(io_uring_fails_while_clients_come_and_go)

@@ -115,7 +115,7 @@ static const struct call {
 
 static bool all; /* `make inject` */
 static struct inject inject;
-static struct loop_fault *faults; /* a file that the manager maps */
+static struct loop_inject *faults; /* a file that the manager maps */
 
 static struct tally {
 	uint32_t runs;	 /* in which something has failed */

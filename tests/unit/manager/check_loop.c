@@ -48,7 +48,7 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n)
 }
 
 static struct loop loop;
-static struct loop_fault *faults;
+static struct loop_inject *faults;
 static int ready; /* a descriptor that can be read */
 static uint32_t calls, wanted;
 static int last;
@@ -73,7 +73,7 @@ static void begin(uint32_t n)
 	ck_assert_int_eq(ftruncate(fd, sizeof(*faults)), 0);
 	faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(faults, MAP_FAILED);
-	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_LOOP_INJECT", path, 1), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
