@@ -203,8 +203,8 @@ int segments_map(int fd, uint64_t size, void **ret_base)
 	return r == 0 || r == -EAGAIN || r == -ENFILE || r == -ENOMEM ? r : SEGMENTS_FOREIGN;
 }
 
-int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
-		   uint32_t n_jobs, uint64_t size)
+int segments_takeover(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+		      uint32_t n_jobs, uint64_t size)
 {
 	void *base;
 	int r;

@@ -86,8 +86,8 @@ int segments_map(int fd, uint64_t size, void **ret_base);
 
 /* Takes over one that a former manager has made, of this size: its owner has it mapped. Returns as
  * segments_map(); unless that is 0, fd is the caller's still. */
-int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
-		   uint32_t n_jobs, uint64_t size);
+int segments_takeover(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+		      uint32_t n_jobs, uint64_t size);
 
 /* Its job records: n_jobs. NULL if it is not open. */
 struct job *segments_jobs(const struct segments_client *client);

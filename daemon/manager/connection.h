@@ -37,8 +37,8 @@ struct conn_inherited {
 /* Goes on with a client of a former manager, as the saved state has it; its tenant is there, no
  * pool is alive. The descriptors are taken. Returns 0; CONN_LOST; or a negative errno, and it stays
  * as it is for the next manager. */
-int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
-	       const struct conn_inherited *fds);
+int conn_takeover(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
+		  const struct conn_inherited *fds);
 
 /* The pool has answered to PROTO_POOL_TRACE; text: empty, or why workers are not traced. False if
  * it was not asked. */

@@ -81,8 +81,8 @@ static int conn_resume(struct conn *s, enum saved_stage state)
 	return r;
 }
 
-int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
-	       const struct conn_inherited *fds)
+int conn_takeover(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
+		  const struct conn_inherited *fds)
 {
 	struct conn *s = conn_new(table, fds->socket);
 	int r;
@@ -96,8 +96,8 @@ int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry
 	s->tenant = entry->tenant;
 	s->welcomed = entry->welcomed;
 	s->inherited = true;
-	r = segments_adopt(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
-			   entry->size);
+	r = segments_takeover(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
+			      entry->size);
 	if (r < 0)
 		return r;
 	if (r == SEGMENTS_FOREIGN)

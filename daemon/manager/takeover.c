@@ -426,7 +426,7 @@ int takeover_clients(struct takeover *takeover, struct conn_table *table)
 
 	if (!takeover->inherited)
 		return 0;
-	r = tenants_adopt(&table->tenants);
+	r = tenants_takeover(&table->tenants);
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && r >= 0; slot++) {
 		const struct saved_entry entry = saved_client(takeover->saved, slot);
 		struct conn_inherited fds;
@@ -435,7 +435,7 @@ int takeover_clients(struct takeover *takeover, struct conn_table *table)
 		if (entry.state == SAVED_FREE)
 			continue;
 		fds = takeover_take(table->store, slot);
-		r = conn_adopt(table, slot, &entry, &fds);
+		r = conn_takeover(table, slot, &entry, &fds);
 		if (r == 0)
 			takeover->n_clients++;
 		else if (r == CONN_LOST)

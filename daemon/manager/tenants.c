@@ -448,7 +448,7 @@ int tenants_fd(const struct tenants *tenants, uint32_t index)
 }
 
 /* One that a former manager had. Returns as segments_map(). */
-static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t uid)
+static int tenants_takeover_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	uint64_t size = tenant_segment_size(tenants->n_workers);
 	char name[FDSTORE_NAME];
@@ -473,7 +473,7 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t u
 	return 0;
 }
 
-int tenants_adopt(struct tenants *tenants)
+int tenants_takeover(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
 		uint32_t uid;
@@ -481,7 +481,7 @@ int tenants_adopt(struct tenants *tenants)
 
 		if (saved_tenant(tenants->saved, i, &uid) == SAVED_FREE)
 			continue;
-		r = tenants_adopt_one(tenants, i, uid);
+		r = tenants_takeover_one(tenants, i, uid);
 		if (r == 0)
 			continue;
 		if (r < 0)

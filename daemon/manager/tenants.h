@@ -112,7 +112,7 @@ void tenants_ring(struct tenants *tenants);
 
 /* Takes over what a former manager had, as the saved state has it; no pool is alive. Before any
  * connection. Returns 0, or what was short: nobody is given up then. */
-int tenants_adopt(struct tenants *tenants);
+int tenants_takeover(struct tenants *tenants);
 /* A connection that a former manager had is there. False if its tenant is not, or is another uid's.
  */
 bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid);
