@@ -88,7 +88,7 @@ enum options_action {
 	OPTIONS_RUN,
 	OPTIONS_CONFIG, /* never returned: --config only changes the file */
 	OPTIONS_POOL,
-	OPTIONS_REHEARSE,
+	OPTIONS_DRY_RUN,
 	OPTIONS_CHECK,
 	OPTIONS_HELP,
 	OPTIONS_VERSION,

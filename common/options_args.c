@@ -135,7 +135,7 @@ int options_args_parse(struct options *o, int argc, char *argv[], enum options_a
 				  "command line: --config: the name of a file is missing");
 		goto fail;
 	}
-	if (action == OPTIONS_RUN || action == OPTIONS_CHECK || action == OPTIONS_REHEARSE) {
+	if (action == OPTIONS_RUN || action == OPTIONS_CHECK || action == OPTIONS_DRY_RUN) {
 		const char *name = config ? config : FK_CONFIG_FILE;
 
 		r = options_file_open(&file, name, ret_error);

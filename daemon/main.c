@@ -102,10 +102,10 @@ int main(int argc, char *argv[])
 		confine_hide(options.confine);
 		code = main_pool(&options);
 		break;
-	case OPTIONS_REHEARSE:
+	case OPTIONS_DRY_RUN:
 		confine_hide(options.confine);
 		log_set_name("forkd-reload");
-		code = rehearse_run(&options, SPAWN_FD);
+		code = reload_trial_main(&options, SPAWN_FD);
 		break;
 	case OPTIONS_CONFIG:
 	case OPTIONS_RUN:

@@ -324,7 +324,7 @@ int manager_run(struct options *options, char *const *args)
 	m = (struct manager){
 		.options = options,
 		.args = args,
-		.reload.trial = TRIAL_INIT,
+		.reload.trial = RELOAD_TRIAL_INIT,
 		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
 		.store = FDSTORE_INIT,
 		.takeover = TAKEOVER_INIT,

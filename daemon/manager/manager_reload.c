@@ -284,13 +284,13 @@ void manager_reload_left(struct manager *m)
 
 /* Is another pool to have what the trial has found? What this one has left out may be whole now
  * though its file is the same: a library that it needs is there, or memory. */
-static bool reload_is_other(const struct manager *m, const struct trial_found *found)
+static bool reload_is_other(const struct manager *m, const struct reload_trial_found *found)
 {
 	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
 }
 
 /* Why the pool that runs cannot load what the trial has found; NULL if nothing is known. */
-static const char *reload_obstacle(const struct manager *m, const struct trial_found *found)
+static const char *reload_obstacle(const struct manager *m, const struct reload_trial_found *found)
 {
 	if (m->options->confine == OPTIONS_CONFINE_STRICT)
 		return "with confine = strict it opens no files";
@@ -360,7 +360,8 @@ static void reload_again(struct reload *r)
 	r->unasked_next |= r->unasked;
 }
 
-static void reload_on_trial(struct trial *trial, struct trial_found *found, const char *why)
+static void reload_on_trial(struct reload_trial *trial, struct reload_trial_found *found,
+			    const char *why)
 {
 	struct manager *m = container_of(trial, struct manager, reload.trial);
 	struct reload *r = &m->reload;
@@ -453,7 +454,7 @@ void manager_reload_go(struct manager *m)
 	r->trial.loop = &m->loop;
 	r->trial.limit_ns = RELOAD_TRIAL_NS;
 	r->trial.done = reload_on_trial;
-	err = m->args ? trial_start(&r->trial, m->args) : -ENOSYS;
+	err = m->args ? reload_trial_start(&r->trial, m->args) : -ENOSYS;
 	if (err < 0)
 		reload_over(m, err,
 			    err == -EBUSY ? "the process that tried the last one is stuck still"
@@ -493,7 +494,7 @@ void manager_reload_ready(struct manager *m)
 
 void manager_reload_end(struct manager *m, const char *why)
 {
-	trial_end(&m->reload.trial);
+	reload_trial_end(&m->reload.trial);
 	gate_set_open(&m->pool.gate, false);
 	reload_forget(&m->reload);
 	m->reload.state = RELOAD_IDLE;

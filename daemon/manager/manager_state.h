@@ -43,13 +43,13 @@ struct reload {
 	bool late;		   /* RENEWING: its time was over, and no job ran any more */
 	bool resuming;		   /* TELLING: the pool stays, unless it has ended already */
 	bool is_found;		   /* found is what the trial has found, not taken yet */
-	struct trial_found found;
+	struct reload_trial_found found;
 	uint32_t n_left_out; /* RENEWING: modules that the trial has */
 	uint32_t n_ended;    /* RENEWING: jobs that ran when the pool was killed */
 	uint64_t heard;	     /* TELLING: pool_process_ask() */
 	int code;	     /* what has come of it */
 	char text[400];
-	struct trial trial;
+	struct reload_trial trial;
 };
 
 struct manager {

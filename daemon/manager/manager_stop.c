@@ -184,7 +184,7 @@ void manager_fini(struct manager *m)
 {
 	conn_line_fini(&m->conns);
 	conn_fini(&m->conns);
-	trial_end(&m->reload.trial);
+	reload_trial_end(&m->reload.trial);
 	options_fini(&m->configured);
 	if (m->pool.loop)
 		pool_process_fini(&m->pool);

@@ -8,12 +8,12 @@
  * writes into a file in memory, which is read when it has ended.
  *
  * INVARIANTS
- *   I1. It is read when nobody writes any more: the process is reaped. What a module's constructor
- *       may have left behind could write still; so it is read once, TRIAL_SIZE at most, and then
- *       parsed, each value as the command line's are.
- *   I2. A trial is over after limit_ns and TRIAL_LAST_NS at most, and the manager waits for none
- *       of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that lets
- *       go of it. Until then it is there, killed, and there is no other. One whose end nothing
+ *   I1. It is read when the process has been reaped. What a module's constructor may have left
+ *       behind could write still; so it is read once, RELOAD_TRIAL_SIZE at most, and then parsed,
+ *       each value as the command line's are.
+ *   I2. A trial is over after limit_ns and RELOAD_TRIAL_LAST_NS at most, and the manager waits for
+ *       none of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that
+ *       lets go of it. Until then it is there, killed, and there is no other. One whose end nothing
  *       tells of, for want of a descriptor or of memory, is looked at until it has ended.
  *
  * If a peer dies: the process, at any moment: done(), with how it died. The manager: the kernel
@@ -40,14 +40,14 @@
 #include "daemon/manager/spawn.h"
 #include "shm/segment.h"
 
-#define TRIAL_SIZE     (1u << 20)
-#define TRIAL_LAST_NS  (2 * NSEC_PER_SEC)   /* from SIGKILL to its end, where nothing is stuck */
-#define TRIAL_AGAIN_NS (10 * NSEC_PER_MSEC) /* between two looks whether it has ended */
+#define RELOAD_TRIAL_SIZE     (1u << 20)
+#define RELOAD_TRIAL_LAST_NS  (2 * NSEC_PER_SEC)   /* from SIGKILL to the end, if not stuck */
+#define RELOAD_TRIAL_AGAIN_NS (10 * NSEC_PER_MSEC) /* between two looks whether it has ended */
 
 /* ------------------------------------------------------------------------ what it says */
 
 /* One line of options_print(). */
-static int trial_take_line(struct trial_found *found, char *line, bool *complete)
+static int reload_trial_take_line(struct reload_trial_found *found, char *line, bool *complete)
 {
 	char *equals = strstr(line, " =");
 	struct options_error error;
@@ -64,9 +64,9 @@ static int trial_take_line(struct trial_found *found, char *line, bool *complete
 	return options_set(&found->options, line, equals + strspn(equals, " "), "reload", &error);
 }
 
-static int trial_parse(char *text, struct trial_found *ret)
+static int reload_trial_parse(char *text, struct reload_trial_found *ret)
 {
-	struct trial_found found = { .modules = 0 };
+	struct reload_trial_found found = { .modules = 0 };
 	bool complete = false;
 	char *save = NULL;
 	int r = options_init(&found.options);
@@ -75,7 +75,7 @@ static int trial_parse(char *text, struct trial_found *ret)
 		return r;
 	for (char *line = strtok_r(text, "\n", &save); line && r == 0;
 	     line = strtok_r(NULL, "\n", &save))
-		r = trial_take_line(&found, line, &complete);
+		r = reload_trial_take_line(&found, line, &complete);
 	if (r == 0 && !complete)
 		r = -EBADMSG;
 	if (r < 0) {
@@ -86,22 +86,22 @@ static int trial_parse(char *text, struct trial_found *ret)
 	return 0;
 }
 
-static int trial_read(int fd, struct trial_found *ret)
+static int reload_trial_read(int fd, struct reload_trial_found *ret)
 {
-	_cleanup_free_ char *text = calloc(1, TRIAL_SIZE);
+	_cleanup_free_ char *text = calloc(1, RELOAD_TRIAL_SIZE);
 	ssize_t n;
 
 	if (!text)
 		return -ENOMEM;
 	do
-		n = pread(fd, text, TRIAL_SIZE - 1, 0);
+		n = pread(fd, text, RELOAD_TRIAL_SIZE - 1, 0);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : trial_parse(text, ret);
+	return n < 0 ? -errno : reload_trial_parse(text, ret);
 }
 
 /* ------------------------------------------------------------------------ its process */
 
-static void trial_close(struct trial *t)
+static void reload_trial_close(struct reload_trial *t)
 {
 	loop_forget(t->loop, &t->process);
 	loop_forget(t->loop, &t->limit);
@@ -110,33 +110,34 @@ static void trial_close(struct trial *t)
 }
 
 /* Killed, and nothing tells of its end: now, or later, or by the next trial. */
-static void trial_reap(struct trial *t)
+static void reload_trial_reap(struct reload_trial *t)
 {
 	loop_forget(t->loop, &t->limit);
 	if (waitpid(t->pid, NULL, WNOHANG) == 0)
-		(void)loop_timer(t->loop, &t->limit, TRIAL_AGAIN_NS);
+		(void)loop_timer(t->loop, &t->limit, RELOAD_TRIAL_AGAIN_NS);
 	else
 		t->pid = 0;
 }
 
 /* Its end cannot be waited for. */
-static void trial_leave(struct trial *t)
+static void reload_trial_leave(struct reload_trial *t)
 {
-	trial_close(t);
-	t->state = TRIAL_OVER;
+	reload_trial_close(t);
+	t->state = RELOAD_TRIAL_OVER;
 	(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
-	trial_reap(t);
+	reload_trial_reap(t);
 }
 
-static void trial_tell(struct trial *t, struct trial_found *found, const char *why)
+static void reload_trial_tell(struct reload_trial *t, struct reload_trial_found *found,
+			      const char *why)
 {
-	t->state = TRIAL_OVER;
+	t->state = RELOAD_TRIAL_OVER;
 	t->done(t, found, why);
 }
 
 /* It has ended so. Returns 0 and what it found, or a negative errno with why. */
-static int trial_judge(struct trial *t, const siginfo_t *info, struct trial_found *ret, char *why,
-		       size_t size)
+static int reload_trial_judge(struct reload_trial *t, const siginfo_t *info,
+			      struct reload_trial_found *ret, char *why, size_t size)
 {
 	int r;
 
@@ -154,7 +155,7 @@ static int trial_judge(struct trial *t, const siginfo_t *info, struct trial_foun
 				: "forkd's log has what is wrong, and where");
 		return -EINVAL;
 	}
-	r = trial_read(t->file, ret);
+	r = reload_trial_read(t->file, ret);
 	if (r < 0)
 		(void)snprintf(why, size,
 			       "what the process that tries it has found is not known: %s",
@@ -162,11 +163,11 @@ static int trial_judge(struct trial *t, const siginfo_t *info, struct trial_foun
 	return r;
 }
 
-static void trial_on_process(struct loop_source *source, int result)
+static void reload_trial_on_process(struct loop_source *source, int result)
 {
-	struct trial *t = container_of(source, struct trial, process);
-	enum trial_state state = t->state;
-	struct trial_found found;
+	struct reload_trial *t = container_of(source, struct reload_trial, process);
+	enum reload_trial_state state = t->state;
+	struct reload_trial_found found;
 	siginfo_t info = { 0 };
 	char why[160];
 	int r;
@@ -178,49 +179,49 @@ static void trial_on_process(struct loop_source *source, int result)
 		/* The end of one that lives has not come: I8 of loop.c does not let that be. */
 		if (loop_poll_later(t->loop, &t->process, t->pidfd, POLLIN) == 0)
 			return;
-		trial_leave(t);
-		if (state != TRIAL_OVER)
-			trial_tell(t, NULL,
-				   "out of memory for the end of the process that tries it");
+		reload_trial_leave(t);
+		if (state != RELOAD_TRIAL_OVER)
+			reload_trial_tell(t, NULL,
+					  "out of memory for the end of the process that tries it");
 		return;
 	}
 	t->pid = 0;
-	if (state == TRIAL_RUNS)
-		r = trial_judge(t, &info, &found, why, sizeof(why));
-	trial_close(t);
-	if (state == TRIAL_RUNS)
-		trial_tell(t, r < 0 ? NULL : &found, why);
-	else if (state == TRIAL_KILLED)
-		trial_tell(t, NULL, t->why);
+	if (state == RELOAD_TRIAL_RUNS)
+		r = reload_trial_judge(t, &info, &found, why, sizeof(why));
+	reload_trial_close(t);
+	if (state == RELOAD_TRIAL_RUNS)
+		reload_trial_tell(t, r < 0 ? NULL : &found, why);
+	else if (state == RELOAD_TRIAL_KILLED)
+		reload_trial_tell(t, NULL, t->why);
 	else
 		log_notice("reload: the process that tried it has ended at last");
 }
 
-static void trial_on_limit(struct loop_source *source, int result)
+static void reload_trial_on_limit(struct loop_source *source, int result)
 {
-	struct trial *t = container_of(source, struct trial, limit);
+	struct reload_trial *t = container_of(source, struct reload_trial, limit);
 
 	(void)result;
-	if (t->state == TRIAL_OVER) {
-		trial_reap(t);
+	if (t->state == RELOAD_TRIAL_OVER) {
+		reload_trial_reap(t);
 		return;
 	}
-	if (t->state == TRIAL_RUNS) {
-		t->state = TRIAL_KILLED;
+	if (t->state == RELOAD_TRIAL_RUNS) {
+		t->state = RELOAD_TRIAL_KILLED;
 		(void)snprintf(t->why, sizeof(t->why),
 			       "the process that tries it took more than %.3g s",
 			       (double)t->limit_ns / (double)NSEC_PER_SEC);
 		(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
-		if (loop_timer(t->loop, &t->limit, TRIAL_LAST_NS) == 0)
+		if (loop_timer(t->loop, &t->limit, RELOAD_TRIAL_LAST_NS) == 0)
 			return;
 	}
 	(void)snprintf(t->why + strlen(t->why), sizeof(t->why) - strlen(t->why),
 		       ", and is stuck: is a disk?");
-	trial_tell(t, NULL, t->why);
+	reload_trial_tell(t, NULL, t->why);
 }
 
-/* The command line, with --rehearse before all else: the first of such flags counts. */
-static char **trial_argv(char *const *args)
+/* The command line, with --dry-run before all else: the first of such flags counts. */
+static char **reload_trial_argv(char *const *args)
 {
 	char **argv;
 	size_t n = 0;
@@ -231,28 +232,28 @@ static char **trial_argv(char *const *args)
 	if (!argv)
 		return NULL;
 	argv[0] = args[0];
-	argv[1] = (char *)(uintptr_t) "--rehearse";
+	argv[1] = (char *)(uintptr_t) "--dry-run";
 	if (n > 1)
 		memcpy(argv + 2, args + 1, (n - 1) * sizeof(*argv));
 	return argv;
 }
 
-int trial_start(struct trial *t, char *const *args)
+int reload_trial_start(struct reload_trial *t, char *const *args)
 {
 	_cleanup_free_ char **argv = NULL;
 	const pid_t manager = getpid();
 	int r;
 
 	if (t->pid && t->pidfd < 0)
-		trial_reap(t);
+		reload_trial_reap(t);
 	if (t->pid)
 		return -EBUSY;
-	argv = trial_argv(args);
+	argv = reload_trial_argv(args);
 	if (!argv)
 		return -ENOMEM;
-	t->state = TRIAL_RUNS;
-	t->process.call = trial_on_process;
-	t->limit.call = trial_on_limit;
+	t->state = RELOAD_TRIAL_RUNS;
+	t->process.call = reload_trial_on_process;
+	t->limit.call = reload_trial_on_limit;
 	t->file = segment_memfd("forkd-reload");
 	if (t->file < 0)
 		return t->file;
@@ -273,21 +274,21 @@ int trial_start(struct trial *t, char *const *args)
 			r = loop_timer(t->loop, &t->limit, t->limit_ns);
 	}
 	if (r < 0 && t->pid > 0) {
-		trial_leave(t);
+		reload_trial_leave(t);
 	} else if (r < 0) {
-		trial_close(t);
+		reload_trial_close(t);
 		t->pid = 0;
 	}
 	return r;
 }
 
-void trial_end(struct trial *t)
+void reload_trial_end(struct reload_trial *t)
 {
 	if (!t->pid)
 		return;
 	/* If it has not ended at once whoever reaps the manager's children does it. */
 	(void)kill(t->pid, SIGKILL);
 	(void)waitpid(t->pid, NULL, WNOHANG);
-	trial_close(t);
+	reload_trial_close(t);
 	t->pid = 0;
 }

@@ -10,28 +10,28 @@
 #include "daemon/manager/loop.h"
 
 /* What was found. */
-struct trial_found {
+struct reload_trial_found {
 	struct options options; /* as files and command line have them: nothing is settled */
 	uint64_t modules;	/* which files there are: struct modules, version */
 	uint32_t n_left_out;	/* of them, that cannot be loaded whole */
 	uint64_t joinable;	/* those that can join a pool that runs: struct modules */
 };
 
-enum trial_state {
-	TRIAL_RUNS,
-	TRIAL_KILLED, /* it was over its limit */
-	TRIAL_OVER,   /* done() is not to be called any more; if there is a pid it has not ended */
+enum reload_trial_state {
+	RELOAD_TRIAL_RUNS,
+	RELOAD_TRIAL_KILLED, /* it was over its limit */
+	RELOAD_TRIAL_OVER,   /* done() is not called any more; if there is a pid it has not ended */
 };
 
-struct trial {
+struct reload_trial {
 	/* the caller sets these; the rest starts as zero, and the descriptors as -1 */
 	struct loop *loop;
 	uint64_t limit_ns; /* it has so long */
 	/* found: NULL if it has failed, with a line that says why; else the callee's, with
 	 * options_fini() to follow. Not called from within a function of the trial. */
-	void (*done)(struct trial *trial, struct trial_found *found, const char *why);
+	void (*done)(struct reload_trial *trial, struct reload_trial_found *found, const char *why);
 
-	enum trial_state state;
+	enum reload_trial_state state;
 	pid_t pid; /* 0: there is none */
 	int pidfd;
 	int file;
@@ -40,7 +40,7 @@ struct trial {
 	char why[96]; /* KILLED: the words for it */
 };
 
-#define TRIAL_INIT                                                                                 \
+#define RELOAD_TRIAL_INIT                                                                          \
 	{                                                                                          \
 		.pidfd = -1, .file = -1                                                            \
 	}
@@ -48,9 +48,9 @@ struct trial {
 /* Starts it; args: the command line of this forkd, with its name, NULL at the end. None must run.
  * Returns 0, and done() follows; or a negative errno: -EBUSY, the last one was killed and is stuck
  * in the kernel. */
-int trial_start(struct trial *trial, char *const *args);
+int reload_trial_start(struct reload_trial *trial, char *const *args);
 
 /* done() does not come any more. Waits for nothing; what does not end by then is init's. */
-void trial_end(struct trial *trial);
+void reload_trial_end(struct reload_trial *trial);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * reload_trial_main.c - what a reload would come to, found out by a process that nobody depends on
  *
- * forkd --rehearse, which the manager starts (reload_trial.c). It reads what a start would read, by
+ * forkd --dry-run, which the manager starts (reload_trial.c). It reads what a start would read, by
  * the same command line, and may wait for it: for disks, and for whoever knows the names of users.
  * It loads every module, whose constructors may do whatever they like. Then it writes down what it
  * found, and ends:
@@ -37,7 +37,7 @@
 #include "daemon/manager/task_rules.h"
 #include "shm/board.h"
 
-static int rehearse_modules(const struct options *options, struct modules *modules)
+static int reload_trial_main_load(const struct options *options, struct modules *modules)
 {
 	_cleanup_free_ struct board *board = aligned_alloc(_Alignof(struct board), BOARD_FRONT);
 	int r = -ENOMEM;
@@ -55,7 +55,7 @@ static int rehearse_modules(const struct options *options, struct modules *modul
 }
 
 /* The pool cannot read more than this user can. */
-static int rehearse_as_user(const struct options *options)
+static int reload_trial_main_become(const struct options *options)
 {
 	struct options_error text;
 	struct runas runas;
@@ -71,7 +71,7 @@ static int rehearse_as_user(const struct options *options)
 	return r;
 }
 
-int rehearse_run(struct options *options, int fd)
+int reload_trial_main(struct options *options, int fd)
 {
 	_cleanup_fclose_ FILE *out = fdopen(fd, "w");
 	static struct modules modules;
@@ -83,7 +83,7 @@ int rehearse_run(struct options *options, int fd)
 	(void)prctl(PR_SET_NAME, "forkd-reload");
 	if (!out) {
 		log_error(
-			"--rehearse is for forkd itself: forkd --check-config looks at forkd.conf");
+			"--dry-run is for forkd itself: forkd --check-config looks at forkd.conf");
 		return MANAGER_EXIT_USAGE;
 	}
 	/* Before what is auto is settled: that is not what was said. */
@@ -95,7 +95,7 @@ int rehearse_run(struct options *options, int fd)
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}
-	if (rehearse_as_user(options) < 0 || rehearse_modules(options, &modules) < 0)
+	if (reload_trial_main_become(options) < 0 || reload_trial_main_load(options, &modules) < 0)
 		return MANAGER_EXIT_USAGE;
 	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 " %016" PRIx64 "\n", modules.version,
 		      modules.n_left_out, modules.joinable);

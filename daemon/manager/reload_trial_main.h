@@ -11,6 +11,6 @@ struct options;
  * is, for reload_trial.c. options: as files and command line have them; what is auto is settled
  * here. Returns the exit status of the process; what is wrong has been logged.
  */
-int rehearse_run(struct options *options, int fd);
+int reload_trial_main(struct options *options, int fd);
 
 #endif

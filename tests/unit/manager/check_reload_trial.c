@@ -3,7 +3,7 @@
  * check_reload_trial.c - a trial that takes too long, and one that not even SIGKILL ends: the
  * manager waits for neither
  *
- * The trial is this program itself, as reload_trial.c starts it: --rehearse. What keeps it from its
+ * The trial is this program itself, as reload_trial.c starts it: --dry-run. What keeps it from its
  * end, as a disk that hangs would, is a tracer that is told of the end and says nothing.
  */
 #include "daemon/manager/reload_trial.h"
@@ -24,14 +24,14 @@
 #define FILE_FD 3
 
 static struct loop loop;
-static struct trial trial;
+static struct reload_trial trial;
 static uint32_t over;
 static char why_not[160];
 
 /* The trial's side: it is there, and waits for ever. */
 static void __attribute__((constructor)) be_the_trial(int argc, char **argv)
 {
-	if (argc < 2 || strcmp(argv[1], "--rehearse") != 0)
+	if (argc < 2 || strcmp(argv[1], "--dry-run") != 0)
 		return;
 	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	(void)!write(FILE_FD, "x", 1);
@@ -56,7 +56,7 @@ int __wrap_kill(pid_t pid, int signo)
 	return r;
 }
 
-static void on_done(struct trial *t, struct trial_found *found, const char *why)
+static void on_done(struct reload_trial *t, struct reload_trial_found *found, const char *why)
 {
 	(void)t;
 	ck_assert_ptr_null(found);
@@ -67,7 +67,7 @@ static void on_done(struct trial *t, struct trial_found *found, const char *why)
 
 static void begin(uint64_t limit_ns)
 {
-	trial = (struct trial)TRIAL_INIT;
+	trial = (struct reload_trial)RELOAD_TRIAL_INIT;
 	trial.loop = &loop;
 	trial.limit_ns = limit_ns;
 	trial.done = on_done;
@@ -80,7 +80,7 @@ static void start(void)
 	char *const args[] = { name, NULL };
 	char byte;
 
-	ck_assert_int_eq(trial_start(&trial, args), 0);
+	ck_assert_int_eq(reload_trial_start(&trial, args), 0);
 	while (pread(trial.file, &byte, 1, 0) != 1)
 		(void)usleep(100);
 }
@@ -163,7 +163,7 @@ START_TEST(trial_that_survives_its_kill_is_reported_and_reaped_later)
 	ck_assert_uint_eq(over, 1);
 	ck_assert_ptr_nonnull(strstr(why_not, "stuck"));
 	ck_assert_int_ne(trial.pid, 0);
-	ck_assert_int_eq(trial_start(&trial, none), -EBUSY);
+	ck_assert_int_eq(reload_trial_start(&trial, none), -EBUSY);
 	let_go(tracer, go);
 	ck_assert_int_eq(loop_timer(&loop, &look, NSEC_PER_MSEC), 0);
 	run();
@@ -202,7 +202,7 @@ START_TEST(trial_whose_end_cannot_be_watched_is_not_left)
 	limit.rlim_cur = (rlim_t)dup(0) + 1;
 	ck_assert_int_eq(close((int)limit.rlim_cur - 1), 0);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(trial_start(&trial, none), -EMFILE);
+	ck_assert_int_eq(reload_trial_start(&trial, none), -EMFILE);
 	limit.rlim_cur = limit.rlim_max;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(loop_timer(&loop, &look, NSEC_PER_MSEC), 0);
@@ -232,7 +232,7 @@ START_TEST(stop_does_not_wait_for_a_trial)
 	start();
 	pid = trial.pid;
 	tracer = hold(pid, &go);
-	trial_end(&trial);
+	reload_trial_end(&trial);
 	ck_assert_int_eq(trial.pid, 0);
 	ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
 	ck_assert_uint_eq(over, 0);
