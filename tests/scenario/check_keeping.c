@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * keeping - how forkd comes back by what the service manager has kept, and the one pool that it is
- * told of before that has anything. tests/scenario/check_keeping_roster.c has what is kept of
+ * told of before that has anything. tests/scenario/check_keeping_state.c has what is kept of
  * clients.
  */
 #define CHECK_TIMEOUT 60

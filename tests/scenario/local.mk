@@ -2,9 +2,6 @@
 # Tests that start real processes.
 
 PROGRAM_TESTS += \
-	tests/scenario/check_adopt \
-	tests/scenario/check_adopt_drain \
-	tests/scenario/check_adopt_sites \
 	tests/scenario/check_ask \
 	tests/scenario/check_blame \
 	tests/scenario/check_board \
@@ -29,7 +26,7 @@ PROGRAM_TESTS += \
 	tests/scenario/check_inject \
 	tests/scenario/check_isolation \
 	tests/scenario/check_keeping \
-	tests/scenario/check_keeping_roster \
+	tests/scenario/check_keeping_state \
 	tests/scenario/check_kill \
 	tests/scenario/check_latency \
 	tests/scenario/check_making \
@@ -55,6 +52,9 @@ PROGRAM_TESTS += \
 	tests/scenario/check_stalled \
 	tests/scenario/check_starved \
 	tests/scenario/check_storm \
+	tests/scenario/check_takeover \
+	tests/scenario/check_takeover_drain \
+	tests/scenario/check_takeover_sites \
 	tests/scenario/check_times \
 	tests/scenario/check_tracing \
 	tests/scenario/check_userns \

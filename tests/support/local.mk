@@ -48,7 +48,7 @@ EXTRA_DIST += \
 	tests/support/topologies/ring.xml
 
 noinst_HEADERS = \
-	tests/support/adopt_rig.h \
+	tests/support/takeover_rig.h \
 	tests/support/algorithm.h \
 	tests/support/check_unit.h \
 	tests/support/compile.h \

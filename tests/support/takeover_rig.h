@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* adopt_rig.h - a forkd whose manager is killed, and what its clients see of that */
+/* takeover_rig.h - a forkd whose manager is killed, and what its clients see of that */
 #pragma once
 
 #include <fnmatch.h>

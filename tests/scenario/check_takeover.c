@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * adopt: the manager is killed, and the next one goes on with its clients, who notice nothing
+ * takeover: the manager is killed, and the next one goes on with its clients, who notice nothing
  *
  * The stand-in for systemd (tests/support/systemd_stub.h) has forkd's descriptors meanwhile. Nobody
  * connects twice: each client is one connection, of the first manager's.
@@ -16,7 +16,7 @@
 
 #include "common/util.h"
 #include "daemon/manager/takeover.h"
-#include "tests/support/adopt_rig.h"
+#include "tests/support/takeover_rig.h"
 #include "tests/support/oracle.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -279,4 +279,4 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 }
 END_TEST
 
-CHECK_MAIN("adopt")
+CHECK_MAIN("takeover")

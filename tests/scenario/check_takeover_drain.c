@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * adopt_drain: when a manager goes on with the clients of another, and when it gives them up; as
+ * takeover_drain: when a manager goes on with the clients of another, and when it gives them up; as
  * the sizes are, and as often as it was tried
  */
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "common/util.h"
 #include "daemon/manager/takeover.h"
 #include "daemon/manager/socket_close.h"
-#include "tests/support/adopt_rig.h"
+#include "tests/support/takeover_rig.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
@@ -280,4 +280,4 @@ START_TEST(changed_sizes_are_logged_and_nothing_is_taken_over)
 }
 END_TEST
 
-CHECK_MAIN("adopt_drain")
+CHECK_MAIN("takeover_drain")

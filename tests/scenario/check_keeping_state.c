@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeping_roster - what the service manager has at any time is what the roster names: clients,
+ * keeping_state - what the service manager has at any time is what the roster names: clients,
  * their rings, and those for whom it has no room or no time
  */
 #define CHECK_TIMEOUT 60
@@ -341,5 +341,5 @@ int main(int argc, char *argv[])
 		check_unit_leave_out("only root can be several users",
 				     &tenants_that_are_released_leave_the_store,
 				     &a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys);
-	return check_unit_main("keeping_roster");
+	return check_unit_main("keeping_state");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* adopt_sites: a manager dies, or fails, at any place of a takeover */
+/* takeover_sites: a manager dies, or fails, at any place of a takeover */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "daemon/manager/takeover.h"
 #include "daemon/manager/loop_inject.h"
 #include "daemon/manager/manager.h"
-#include "tests/support/adopt_rig.h"
+#include "tests/support/takeover_rig.h"
 #include "tests/support/sites.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -205,7 +205,7 @@ START_TEST(every_site_of_the_manager_is_tried)
 }
 END_TEST
 
-CHECK_MAIN("adopt_sites")
+CHECK_MAIN("takeover_sites")
 
 #else
 
