@@ -20,13 +20,13 @@
 #define SEGMENT_MAGIC 0x3130646b726f66ull /* "forkd01" */
 
 /* What a segment holds. */
-#define SEGMENT_BOARD  1u
-#define SEGMENT_TENANT 2u
-#define SEGMENT_CLIENT 3u
-#define SEGMENT_ARENA  4u
-#define SEGMENT_ROSTER 5u
-#define SEGMENT_TRACE  6u
-#define SEGMENT_ANY    0u /* segment_map(): who sent it is trusted, its head is not looked at */
+#define SEGMENT_BOARD	    1u
+#define SEGMENT_TENANT	    2u
+#define SEGMENT_CLIENT	    3u
+#define SEGMENT_ARENA	    4u
+#define SEGMENT_SAVED_STATE 5u
+#define SEGMENT_TRACE	    6u
+#define SEGMENT_ANY	    0u /* segment_map(): its sender is trusted, its head is not looked at */
 
 struct segment {
 	uint64_t magic;

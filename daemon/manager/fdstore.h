@@ -17,11 +17,11 @@ struct fdstore_item;
 #define FDSTORE_PER_NAME 3u /* descriptors that go under one name, at most */
 
 /* The names of forkd's own, one descriptor each. */
-#define FDSTORE_POOL   "pool"
-#define FDSTORE_BOARD  "board"
-#define FDSTORE_ARENA  "arena"
-#define FDSTORE_ROSTER "roster"
-#define FDSTORE_OWN    4u /* so many */
+#define FDSTORE_POOL	    "pool"
+#define FDSTORE_BOARD	    "board"
+#define FDSTORE_ARENA	    "arena"
+#define FDSTORE_SAVED_STATE "roster"
+#define FDSTORE_OWN	    4u /* so many */
 
 /* The arena's other name: the next one is put under it before the last one is removed. */
 #define FDSTORE_ARENA_NEXT "arenab"

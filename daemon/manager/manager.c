@@ -180,7 +180,7 @@ static int manager_signals(struct manager *m)
 static int manager_share(struct manager *m, uint32_t n_workers)
 {
 	const struct saved_geometry geometry = pool_segments_geometry(m->options, n_workers);
-	const char *what = "make the roster";
+	const char *what = "make the saved state";
 	int r;
 
 	m->closer.loop = &m->loop;

@@ -68,7 +68,7 @@ _Static_assert(offsetof(struct saved_state, records) == 112 &&
 /* Every word that changes is written here. */
 void saved_store(_Atomic uint64_t *word, uint64_t value)
 {
-	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after
+	/* ORDER saved/state [X1]: release, so that no store to the rest of a slot comes after
 	 * the one to its state; and the compiler moves none that follows before it. Pairs with
 	 * saved_load(), in the next process (I1). */
 	atomic_store_explicit(word, value, memory_order_release);
@@ -78,15 +78,14 @@ void saved_store(_Atomic uint64_t *word, uint64_t value)
 
 uint64_t saved_load(const _Atomic uint64_t *word)
 {
-	/* ORDER roster/state [X1]: relaxed, the writer is dead, or this process. Pairs with
+	/* ORDER saved/state [X1]: relaxed, the writer is dead, or this process. Pairs with
 	 * saved_store(). */
 	return load_relaxed(word);
 }
 
-int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
-	      struct saved_state **ret_roster)
+int saved_new(const struct saved_geometry *geometry, uint64_t epoch, struct saved_state **ret_saved)
 {
-	_cleanup_close_ int fd = segment_create("forkd-roster", SEGMENT_ROSTER,
+	_cleanup_close_ int fd = segment_create("forkd-roster", SEGMENT_SAVED_STATE,
 						sizeof(struct saved_state), epoch, 1, 0600);
 	struct saved_state *saved;
 	void *base;
@@ -94,7 +93,7 @@ int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
 
 	if (fd < 0)
 		return steal_fd(&fd);
-	r = segment_map(fd, SEGMENT_ROSTER, 1, epoch, &base, NULL);
+	r = segment_map(fd, SEGMENT_SAVED_STATE, 1, epoch, &base, NULL);
 	if (r < 0)
 		return r;
 	saved = base;
@@ -109,11 +108,11 @@ int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
 		.pending = JOB_PENDING,
 		.lost = JOB_LOST,
 	};
-	*ret_roster = saved;
+	*ret_saved = saved;
 	return steal_fd(&fd);
 }
 
-int saved_map(int fd, struct saved_state **ret_roster)
+int saved_map(int fd, struct saved_state **ret_saved)
 {
 	struct saved_state *saved;
 	uint64_t size;
@@ -126,11 +125,11 @@ int saved_map(int fd, struct saved_state **ret_roster)
 		return r;
 	saved = base;
 	if (size < offsetof(struct saved_state, quarantine) || saved->head.magic != SEGMENT_MAGIC ||
-	    saved->head.kind != SEGMENT_ROSTER || saved->head.size != size) {
+	    saved->head.kind != SEGMENT_SAVED_STATE || saved->head.size != size) {
 		segment_unmap(base, size);
 		return -EBADMSG;
 	}
-	*ret_roster = saved;
+	*ret_saved = saved;
 	return 0;
 }
 

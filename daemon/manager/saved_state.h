@@ -124,13 +124,13 @@ struct saved_entry {
 	bool welcomed;
 };
 
-/* Makes one that has nobody. Returns its descriptor, or a negative errno; sets *ret_roster. */
+/* Makes one that has nobody. Returns its descriptor, or a negative errno; sets *ret_saved. */
 int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
-	      struct saved_state **ret_roster);
+	      struct saved_state **ret_saved);
 
 /* Maps one that was inherited; fd is borrowed. Returns 0, or a negative errno: -EBADMSG it is none,
  * or too short. It may be of another version of this file, and of another layout. */
-int saved_map(int fd, struct saved_state **ret_roster);
+int saved_map(int fd, struct saved_state **ret_saved);
 
 /* NULL is fine. */
 void saved_unmap(struct saved_state *saved);

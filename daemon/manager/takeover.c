@@ -78,7 +78,7 @@
 #define TAKEOVER_ARENA 1u
 
 static const char *const takeover_names[] = { FDSTORE_BOARD, [TAKEOVER_ARENA] = FDSTORE_ARENA,
-					      FDSTORE_ROSTER };
+					      FDSTORE_SAVED_STATE };
 
 static const char *takeover_name(const struct takeover *takeover, uint32_t i)
 {
@@ -267,7 +267,7 @@ void takeover_look(struct takeover *takeover, struct store *store)
 	int r;
 
 	*takeover = (struct takeover){
-		.saved_fd = fdstore_take(store, FDSTORE_ROSTER, FDSTORE_MEMFD),
+		.saved_fd = fdstore_take(store, FDSTORE_SAVED_STATE, FDSTORE_MEMFD),
 		.board_fd = fdstore_take(store, FDSTORE_BOARD, FDSTORE_MEMFD),
 	};
 	takeover->arena_fd = takeover_take_arena(takeover, store);
@@ -276,9 +276,9 @@ void takeover_look(struct takeover *takeover, struct store *store)
 		return;
 	r = saved_map(takeover->saved_fd, &takeover->saved);
 	if (r < 0)
-		log_warning(
-			"the last forkd's clients are disconnected: its roster cannot be read: %s",
-			strerror(-r));
+		log_warning("the last forkd's clients are disconnected: its saved state cannot be "
+			    "read: %s",
+			    strerror(-r));
 	else if (saved_has_ended(takeover->saved))
 		takeover_forgo(takeover);
 }

@@ -23,7 +23,7 @@
 #include "daemon/manager/pool_process.h"
 #include "tests/support/keeping.h"
 
-/* Beside board, arena, roster, and what clients have. */
+/* Beside board, arena, saved state, and what clients have. */
 static bool keeps_one_pool(struct systemd_stub *store)
 {
 	char found[512], *save = NULL;

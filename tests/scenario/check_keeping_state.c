@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeping_state - what the service manager has at any time is what the roster names: clients,
+ * keeping_state - what the service manager has at any time is what the saved state names: clients,
  * their rings, and those for whom it has no room or no time
  */
 #define CHECK_TIMEOUT 60
@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* What is to be in the store, as systemd_stub_names() says it. */
-static void say_roster(const struct saved_state *saved, char *ret_names, size_t size)
+static void say_saved(const struct saved_state *saved, char *ret_names, size_t size)
 {
 	char names[SYSTEMD_STUB_MAX][FDSTORE_NAME] = { "arena", "board", "pool", "roster" };
 	uint32_t n = 4;
@@ -50,19 +50,19 @@ static void say_roster(const struct saved_state *saved, char *ret_names, size_t 
 	}
 }
 
-static bool as_the_roster_says(struct systemd_stub *store, const struct saved_state *saved)
+static bool is_as_saved(struct systemd_stub *store, const struct saved_state *saved)
 {
 	char names[1024];
 
-	say_roster(saved, names, sizeof(names));
+	say_saved(saved, names, sizeof(names));
 	return holds(store, names);
 }
 
 /* Also that. */
 #define AWAIT_STORE(...)                                                                           \
-	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, saved))
+	AWAIT(holds(store, "arena board " __VA_ARGS__) && is_as_saved(store, saved))
 
-START_TEST(kept_descriptors_are_those_that_the_roster_names)
+START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client a, b;
@@ -71,7 +71,7 @@ START_TEST(kept_descriptors_are_those_that_the_roster_names)
 
 	service_expect("READY=1");
 	AWAIT(holds(store, "arena board pool roster"));
-	saved = systemd_stub_roster(store);
+	saved = systemd_stub_saved(store);
 	AWAIT_STORE("pool roster");
 	a = service_attach();
 	AWAIT_STORE("c0 c0 c0 pool roster t0");
@@ -108,14 +108,14 @@ START_TEST(kept_descriptors_are_those_that_the_roster_names)
 }
 END_TEST
 
-/* Only root has several users. Any of them may connect; the roster that is kept. */
+/* Only root has several users. Any of them may connect; the saved state that is kept. */
 static struct saved_state *keep_for_all(struct systemd_stub *store)
 {
 	service_expect("READY=1");
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
 	AWAIT(holds(store, "arena board pool roster"));
-	return systemd_stub_roster(store);
+	return systemd_stub_saved(store);
 }
 
 /* Of that many users a segment with rings is kept. */
@@ -139,7 +139,7 @@ START_TEST(tenants_that_are_released_leave_the_store)
 		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 		ck_assert_int_eq(status, 0);
 	}
-	AWAIT(as_the_roster_says(store, saved) && store->n == 4 + IDLE);
+	AWAIT(is_as_saved(store, saved) && store->n == 4 + IDLE);
 	for (uint32_t slot = 0; slot < LIMIT_TENANTS; slot++)
 		n += saved->tenants[slot].state != SAVED_FREE;
 	ck_assert_uint_eq(n, IDLE);
@@ -325,7 +325,7 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	AWAIT(as_the_roster_says(store, saved));
+	AWAIT(is_as_saved(store, saved));
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_HERE);
 	ck_assert_uint_eq(saved->tenants[0].uid, 65002);
 	saved_unmap(saved);

@@ -144,7 +144,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	/* No two pools are one to those who wake workers. */
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
-	/* What the roster says of clients, the store had. */
+	/* The store had what the saved state says of clients. */
 	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
 	/* The watcher's socket, pidfd and segment are left. */
 	DAEMON_AWAIT(n_kept("c*") == 3);

@@ -22,8 +22,8 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-/* A roster as a forkd of version 1 has left it: its CPUs are missing. It knows one client. */
-static int old_roster(uint32_t slot, const struct saved_entry *entry)
+/* The saved state of a forkd of version 1: its CPUs are missing. It knows one client. */
+static int old_state(uint32_t slot, const struct saved_entry *entry)
 {
 	const size_t size = offsetof(struct saved_state, cpus_at);
 	const struct saved_geometry geometry = { .n_workers = 1 };
@@ -33,7 +33,7 @@ static int old_roster(uint32_t slot, const struct saved_entry *entry)
 
 	ck_assert_int_ge(saved_new(&geometry, 77, &new), 0);
 	saved_enter_client(new, slot, entry);
-	fd = segment_create("forkd-roster", SEGMENT_ROSTER, size, 77, 1, 0600);
+	fd = segment_create("forkd-roster", SEGMENT_SAVED_STATE, size, 77, 1, 0600);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(segment_map_sized(fd, size, &base), 0);
 	old = base;
@@ -78,7 +78,7 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	inherited[1] = (struct fdstore_inherited){
 		.name = "roster",
 		.kind = FDSTORE_MEMFD,
-		.fd = old_roster(9, &entry),
+		.fd = old_state(9, &entry),
 	};
 	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	s.inherited = inherited;
@@ -121,7 +121,7 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	for (uint32_t i = 0; i < 3; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	saved = systemd_stub_roster(store);
+	saved = systemd_stub_saved(store);
 	saved->head.layout_hash ^= 1;
 	saved_unmap(saved);
 	kept_kill(&d, store);
@@ -139,7 +139,7 @@ START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
 	store = kept_start(&d, "--workers=2", NULL);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
-	saved = systemd_stub_roster(store);
+	saved = systemd_stub_saved(store);
 	DAEMON_AWAIT(atomic_load(&saved->tries) == 0);
 	saved_unmap(saved);
 	kept_stop(&d, store);
@@ -213,7 +213,7 @@ END_TEST
 
 static uint64_t arena_max(void)
 {
-	struct saved_state *saved = systemd_stub_roster(store);
+	struct saved_state *saved = systemd_stub_saved(store);
 	uint64_t size = saved_arena_max(saved);
 
 	saved_unmap(saved);

@@ -138,7 +138,7 @@ static void die_taking_in(const char *site, bool twice)
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	kept_ready(&d, store);
 	if (twice) {
-		saved = systemd_stub_roster(store);
+		saved = systemd_stub_saved(store);
 		DAEMON_AWAIT(saved_client(saved, c->id).welcomed);
 		saved_unmap(saved);
 		ck_assert(!client_gone(c));
@@ -173,7 +173,7 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 	for (uint32_t i = 0; i < 2; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	saved = systemd_stub_roster(store);
+	saved = systemd_stub_saved(store);
 	saved->geometry.max_jobs++;
 	saved_unmap(saved);
 	kept_kill(&d, store);

@@ -465,9 +465,9 @@ pid_t systemd_stub_process(struct systemd_stub *store, const char *name)
 	return pid;
 }
 
-struct saved_state *systemd_stub_roster(struct systemd_stub *store)
+struct saved_state *systemd_stub_saved(struct systemd_stub *store)
 {
-	struct saved_state *roster = NULL;
+	struct saved_state *saved = NULL;
 	char path[64];
 	int fd = -1;
 
@@ -479,7 +479,7 @@ struct saved_state *systemd_stub_roster(struct systemd_stub *store)
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(saved_map(fd, &roster), 0);
+	ck_assert_int_eq(saved_map(fd, &saved), 0);
 	(void)close(fd);
-	return roster;
+	return saved;
 }

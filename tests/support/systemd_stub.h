@@ -83,7 +83,7 @@ void systemd_stub_names(struct systemd_stub *store, char *ret_names, size_t size
 /* The process of the first pidfd of this name, 0: there is none. */
 pid_t systemd_stub_process(struct systemd_stub *store, const char *name);
 
-/* The roster that is kept; saved_unmap() it. */
-struct saved_state *systemd_stub_roster(struct systemd_stub *store);
+/* The saved state that is kept; saved_unmap() it. */
+struct saved_state *systemd_stub_saved(struct systemd_stub *store);
 
 #endif

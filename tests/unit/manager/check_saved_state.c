@@ -216,7 +216,7 @@ END_TEST
 
 #endif
 
-START_TEST(malformed_roster_is_refused)
+START_TEST(malformed_state_is_refused)
 {
 	struct saved_state *saved, *next = NULL;
 	int fd, other;
@@ -224,12 +224,12 @@ START_TEST(malformed_roster_is_refused)
 	saved = make(&fd);
 	saved->head.kind = SEGMENT_BOARD;
 	ck_assert_int_eq(saved_map(fd, &next), -EBADMSG);
-	saved->head.kind = SEGMENT_ROSTER;
+	saved->head.kind = SEGMENT_SAVED_STATE;
 	saved->head.size++;
 	ck_assert_int_eq(saved_map(fd, &next), -EBADMSG);
 	saved->head.size--;
 	/* One that has no place for all clients. */
-	other = segment_create("other", SEGMENT_ROSTER,
+	other = segment_create("other", SEGMENT_SAVED_STATE,
 			       offsetof(struct saved_state, quarantine) - 8, EPOCH, 1, 0600);
 	ck_assert_int_eq(saved_map(other, &next), -EBADMSG);
 	(void)close(other);
@@ -255,7 +255,7 @@ static void is_unknown(int fd)
 	saved_unmap(next);
 }
 
-START_TEST(roster_of_another_version_or_layout_still_names_the_clients)
+START_TEST(state_of_another_version_or_layout_still_names_the_clients)
 {
 	struct saved_state *saved, *old;
 	int fd, other;
@@ -273,8 +273,8 @@ START_TEST(roster_of_another_version_or_layout_still_names_the_clients)
 	saved->version++;
 	is_unknown(fd);
 	/* Version 1 ended before the CPUs. */
-	other = segment_create("old", SEGMENT_ROSTER, offsetof(struct saved_state, cpus_at), EPOCH,
-			       1, 0600);
+	other = segment_create("old", SEGMENT_SAVED_STATE, offsetof(struct saved_state, cpus_at),
+			       EPOCH, 1, 0600);
 	ck_assert_int_eq(segment_map_sized(other, offsetof(struct saved_state, cpus_at), &base), 0);
 	old = base;
 	memcpy(&old->version, &saved->version,
