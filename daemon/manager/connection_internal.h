@@ -147,8 +147,8 @@ uint32_t *conn_groups(const struct conn *s, struct admission_peer *peer);
 /* What the options say now of who made the connection, by admission_again() or admission_change().
  * From now on its rights are those. */
 void conn_judge(struct conn *s,
-		void (*greet)(const struct options *options, const struct admission_peer *peer,
-			      struct admission_verdict *ret),
+		void (*admission)(const struct options *options, const struct admission_peer *peer,
+				  struct admission_verdict *ret),
 		struct admission_verdict *ret_verdict);
 
 /* What a uid is charged for something that takes ns: an operator's less than others. */

@@ -156,9 +156,9 @@ static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t to
 }
 
 uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
-		       const struct memory_limit *ceiling, struct options_error *ret_error)
+		       const struct memory_limit *limit, struct options_error *ret_error)
 {
-	uint64_t total = o->memory_total ? o->memory_total : budget_down(ceiling->bytes);
+	uint64_t total = o->memory_total ? o->memory_total : budget_down(limit->bytes);
 	struct budget b = budget_as_before(o, n_workers, total, before);
 	char hint[64];
 
@@ -176,7 +176,7 @@ uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
 			  "M, arena-max %" PRIu64 "M, module-memory %" PRIu64 "M and %" PRIu64
 			  "M for forkd itself with %u workers are more: set one of them lower, or "
 			  "heap-max or workers, or memory-total higher%s",
-			  total / BUDGET_MIB, o->memory_total ? "as it was set" : ceiling->where,
+			  total / BUDGET_MIB, o->memory_total ? "as it was set" : limit->where,
 			  budget_up(b.memory) / BUDGET_MIB, budget_up(b.arena) / BUDGET_MIB,
 			  budget_up(b.module) / BUDGET_MIB, b.own / BUDGET_MIB, n_workers, hint);
 	return 0;
@@ -202,13 +202,13 @@ static uint32_t budget_workers(const struct options *o)
 int budget_decide(struct options *options, uint64_t before, struct options_error *ret_text)
 {
 	const char *where = "as it was set";
-	struct memory_limit ceiling;
+	struct memory_limit limit;
 	uint64_t own;
 
-	memory_limit_find("", memory_limit_machine(), &ceiling);
+	memory_limit_find("", memory_limit_machine(), &limit);
 	if (!options->memory_total)
-		where = ceiling.where;
-	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &ceiling,
+		where = limit.where;
+	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &limit,
 			    ret_text);
 	if (!own)
 		return -ENOSPC;

@@ -41,12 +41,12 @@ struct options_error;
  * Puts numbers in for those of memory_total, memory_max, heap_max, arena_max and module_memory that
  * are auto.
  * options: with those that were given. n_workers: at most. before: what arena-max was for clients
- * that are still there, which it is again if that can be; 0 for none. ceiling: what there is if
+ * that are still there, which it is again if that can be; 0 for none. limit: what there is if
  * memory_total is auto.
  * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
  */
 uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,
-		       const struct memory_limit *ceiling, struct options_error *ret_error);
+		       const struct memory_limit *limit, struct options_error *ret_error);
 
 /*
  * The same on this machine.

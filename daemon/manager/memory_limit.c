@@ -22,15 +22,15 @@
 static void memory_limit_take(void *context, const char *folder)
 {
 	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };
-	struct memory_limit *ceiling = context;
+	struct memory_limit *limit = context;
 	uint64_t bytes;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(files); i++) {
-		if (!cgroup_read(folder, files[i], &bytes, 1) || bytes >= ceiling->bytes)
+		if (!cgroup_read(folder, files[i], &bytes, 1) || bytes >= limit->bytes)
 			continue;
-		ceiling->bytes = bytes;
-		(void)snprintf(ceiling->where, sizeof(ceiling->where), "%.*s/%s",
-			       (int)(sizeof(ceiling->where) - strlen(files[i]) - 2), folder,
+		limit->bytes = bytes;
+		(void)snprintf(limit->where, sizeof(limit->where), "%.*s/%s",
+			       (int)(sizeof(limit->where) - strlen(files[i]) - 2), folder,
 			       files[i]);
 	}
 }

@@ -161,15 +161,15 @@ void conn_disconnect(struct conn *s)
 }
 
 void conn_judge(struct conn *s,
-		void (*greet)(const struct options *options, const struct admission_peer *peer,
-			      struct admission_verdict *ret),
+		void (*admission)(const struct options *options, const struct admission_peer *peer,
+				  struct admission_verdict *ret),
 		struct admission_verdict *ret_verdict)
 {
 	struct admission_peer peer = conn_peer(s);
 	_cleanup_free_ uint32_t *gids = conn_groups(s, &peer);
 
 	(void)gids; /* peer has them */
-	greet(s->table->options, &peer, ret_verdict);
+	admission(s->table->options, &peer, ret_verdict);
 	s->rights = ret_verdict->rights;
 }
 

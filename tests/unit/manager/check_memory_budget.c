@@ -38,10 +38,10 @@ static void give(const char *given)
 
 static uint64_t divide_for(uint64_t mib, uint32_t n_workers, uint64_t before)
 {
-	const struct memory_limit ceiling = { .bytes = mib * MIB, .where = "somewhere" };
+	const struct memory_limit limit = { .bytes = mib * MIB, .where = "somewhere" };
 
 	error.text[0] = '\0';
-	return budget_divide(&o, n_workers, before * MIB, &ceiling, &error);
+	return budget_divide(&o, n_workers, before * MIB, &limit, &error);
 }
 
 static uint64_t divide(uint64_t mib)
