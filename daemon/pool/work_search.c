@@ -7,12 +7,11 @@
  *   makes up to D entries public at its next fork. Being asked costs the victim its C stack, so a
  *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
  *   POLICY_ASK_MAX; whether it has found other work since does not count, so a thief that always
- *   finds some asks all the same.
- *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_SIGNAL_MIN
- *   after it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the
- *   leaf public (strand_publish_from_signal()). While there is none, signals go out at intervals that
- *   double up to POLICY_SIGNAL_MAX: that, and the time until a thief looks, is how long work stays
- *   hidden.
+ *   finds some asks all the same. A victim that is in a long leaf comes to no fork. If it has not
+ *   answered POLICY_SIGNAL_MIN after it was asked, a thief sends it WORKER_SIGNAL, and the handler
+ *   makes the work behind the leaf public (strand_publish_from_signal()). While there is none,
+ *   signals go out at intervals that double up to POLICY_SIGNAL_MAX: that, and the time until a
+ *   thief looks, is how long work stays hidden.
  */
 #include "daemon/pool/work_search.h"
 
