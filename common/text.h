@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control characters in text that a terminal may show.
+ * Text for people: an error in words, and control characters that a terminal may obey.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /*
  * Returns the number of bytes of the control character that text begins with, in UTF-8, or 0 if it
@@ -38,3 +39,7 @@ static inline void text_make_line(char *text, size_t size)
 		for (size_t n = text_control(text + i); n > 0; n--)
 			text[i + n - 1] = '?';
 }
+
+/* Writes why a caller is refused, by a format and its arguments, into size bytes at text, cut short
+ * if it does not fit. Its value is code, which is evaluated afterwards. */
+#define text_refuse(text, size, code, ...) ((void)snprintf(text, size, __VA_ARGS__), (code))

@@ -233,9 +233,8 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 	if (!handle) {
 		const char *why = dlerror();
 
-		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
-			 why);
-		return module_ran_short(why) ? MODULE_LATER : -ENOEXEC;
+		return text_refuse(ret_error, size, module_ran_short(why) ? MODULE_LATER : -ENOEXEC,
+				   "it cannot be loaded: %s; was it built for this forkd?", why);
 	}
 	/* Also if the module is refused: dlclose() need not unload it (DF_1_NODELETE). */
 	if (!by_path)
@@ -255,19 +254,17 @@ static int module_look(void *handle, const struct fk_module **ret_module, char *
 {
 	const struct fk_module *module = dlsym(handle, "fk_module");
 
-	if (!module || module_symbol_size(module) < sizeof(*module)) {
-		snprintf(ret_error, size, "it has no fk_module: put FK_MODULE(name, help) into it");
-		return -ENOEXEC;
-	}
+	if (!module || module_symbol_size(module) < sizeof(*module))
+		return text_refuse(ret_error, size, -ENOEXEC,
+				   "it has no fk_module: put FK_MODULE(name, help) into it");
 	if (module->abi_version != FK_ABI_VERSION ||
-	    module->frame_header_size != sizeof(struct fk_frame)) {
-		snprintf(ret_error, size,
-			 "it was built for task ABI %u and frames of %u bytes, this forkd has %u "
-			 "and %zu: build it again with this forkd's headers",
-			 module->abi_version, module->frame_header_size, FK_ABI_VERSION,
-			 sizeof(struct fk_frame));
-		return -EPROTO;
-	}
+	    module->frame_header_size != sizeof(struct fk_frame))
+		return text_refuse(
+			ret_error, size, -EPROTO,
+			"it was built for task ABI %u and frames of %u bytes, this forkd has %u "
+			"and %zu: build it again with this forkd's headers",
+			module->abi_version, module->frame_header_size, FK_ABI_VERSION,
+			sizeof(struct fk_frame));
 	*ret_module = module;
 	return 0;
 }
@@ -289,19 +286,14 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 			     ? MODULE_LATER
 			     : -errno;
 	}
-	if (fstat(fd, &st) < 0) {
-		snprintf(ret_error, size, "cannot look at it: %s", strerror(errno));
-		return -errno;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		snprintf(ret_error, size, "it is not a file");
-		return -EINVAL;
-	}
+	if (fstat(fd, &st) < 0)
+		return text_refuse(ret_error, size, -errno, "cannot look at it: %s",
+				   strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return text_refuse(ret_error, size, -EINVAL, "it is not a file");
 	unsafe = module_unsafe(&st);
-	if (unsafe) {
-		snprintf(ret_error, size, "it %s", unsafe);
-		return -EPERM;
-	}
+	if (unsafe)
+		return text_refuse(ret_error, size, -EPERM, "it %s", unsafe);
 	r = module_load(path, &fd, &st, &handle, ret_error, size);
 	if (r != 0)
 		return r;
@@ -384,35 +376,32 @@ static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
 	int r;
 
 	if (!module_append(text, room, export->args) || strlen(text) + strlen(arrow) >= room ||
-	    !module_append(strcat(text, arrow), room, export->results)) {
-		snprintf(ret_error, size,
-			 "task %s: its signature has more than %zu letters: make the names of "
-			 "arguments and results shorter",
-			 export->name, room - 1);
-		return -ENAMETOOLONG;
-	}
-	if (!text_is_line(text)) {
-		snprintf(ret_error, size,
-			 "task %s: its signature is not one line of text: export it with "
-			 "FK_EXPORT()",
-			 export->name);
-		return -EINVAL;
-	}
+	    !module_append(strcat(text, arrow), room, export->results))
+		return text_refuse(
+			ret_error, size, -ENAMETOOLONG,
+			"task %s: its signature has more than %zu letters: make the names of "
+			"arguments and results shorter",
+			export->name, room - 1);
+	if (!text_is_line(text))
+		return text_refuse(ret_error, size, -EINVAL,
+				   "task %s: its signature is not one line of text: export it with "
+				   "FK_EXPORT()",
+				   export->name);
 	r = signature_parse(text, &task->signature, &at);
-	if (r < 0) {
-		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
-			 export->name, text, at, r == -E2BIG ? ": too many, or too large" : "");
-		return r;
-	}
+	if (r < 0)
+		return text_refuse(ret_error, size, r,
+				   "task %s: its signature \"%s\" is wrong at \"%s\"%s",
+				   export->name, text, at,
+				   r == -E2BIG ? ": too many, or too large" : "");
 	/* Not so where an entry is empty, or two in one. */
 	if (module_count_items(export->args) == task->signature.n_args &&
 	    module_count_items(export->results) == task->signature.n_results)
 		return 0;
-	snprintf(ret_error, size,
-		 "task %s: its signature \"%s\" has other numbers of arguments and results than "
-		 "its lists: export it with FK_EXPORT()",
-		 export->name, text);
-	return -EINVAL;
+	return text_refuse(
+		ret_error, size, -EINVAL,
+		"task %s: its signature \"%s\" has other numbers of arguments and results than "
+		"its lists: export it with FK_EXPORT()",
+		export->name, text);
 }
 
 /* ------------------------------------------------------------------------ places on the board */
@@ -575,45 +564,39 @@ static int module_add(struct modules *modules, const struct fk_module *module,
 	const char *wrong = module_wrong(export);
 	int r;
 
-	if (wrong) {
-		snprintf(ret_error, size, "task %s %s", export->name, wrong);
-		return -EINVAL;
-	}
+	if (wrong)
+		return text_refuse(ret_error, size, -EINVAL, "task %s %s", export->name, wrong);
 	r = module_sign(&task, ret_error, size);
 	if (r < 0)
 		return r;
 	if (task.signature.args_size != export->args_size ||
-	    task.signature.results_size != export->result_size) {
-		snprintf(ret_error, size,
-			 "task %s: its signature \"%s\" means %u bytes of arguments and %u of "
-			 "results, its C type has %u and %u: export it with FK_EXPORT()",
-			 export->name, task.text, task.signature.args_size,
-			 task.signature.results_size, export->args_size, export->result_size);
-		return -EINVAL;
-	}
+	    task.signature.results_size != export->result_size)
+		return text_refuse(
+			ret_error, size, -EINVAL,
+			"task %s: its signature \"%s\" means %u bytes of arguments and %u of "
+			"results, its C type has %u and %u: export it with FK_EXPORT()",
+			export->name, task.text, task.signature.args_size,
+			task.signature.results_size, export->args_size, export->result_size);
 	if (snprintf(task.name, sizeof(task.name), "%s:%s", module->name, export->name) >=
-	    (int)sizeof(task.name)) {
-		snprintf(ret_error, size,
-			 "task %s: its name and the module's have more than %zu letters: make them "
-			 "shorter",
-			 export->name, sizeof(task.name) - 2);
-		return -ENAMETOOLONG;
-	}
+	    (int)sizeof(task.name))
+		return text_refuse(
+			ret_error, size, -ENAMETOOLONG,
+			"task %s: its name and the module's have more than %zu letters: make them "
+			"shorter",
+			export->name, sizeof(task.name) - 2);
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
-		if (!strcmp(modules->tasks[i].name, task.name)) {
-			snprintf(ret_error, size,
-				 "task %s is there already, from this file or another: give one of "
-				 "them another name",
-				 task.name);
-			return -EEXIST;
-		}
-	if (modules->n_tasks == LIMIT_TASKS) {
-		snprintf(ret_error, size,
-			 "task %s is one too many: there are %u already; take modules out of the "
-			 "folder",
-			 export->name, LIMIT_TASKS);
-		return -ENOSPC;
-	}
+		if (!strcmp(modules->tasks[i].name, task.name))
+			return text_refuse(
+				ret_error, size, -EEXIST,
+				"task %s is there already, from this file or another: give one of "
+				"them another name",
+				task.name);
+	if (modules->n_tasks == LIMIT_TASKS)
+		return text_refuse(
+			ret_error, size, -ENOSPC,
+			"task %s is one too many: there are %u already; take modules out of the "
+			"folder",
+			export->name, LIMIT_TASKS);
 	task.hash = signature_hash(task.name, task.text);
 	modules->tasks[modules->n_tasks++] = task;
 	return 0;
@@ -635,24 +618,21 @@ static int module_count(const struct fk_module *module, size_t *ret_n, char *ret
 	uintptr_t begin = (uintptr_t)module->exports, end = (uintptr_t)module->exports_end;
 	size_t n = (end - begin) / sizeof(*module->exports);
 
-	if (!module_is_name(module->name) || !module->help || !text_is_line(module->help)) {
-		snprintf(ret_error, size,
-			 "it has no name, or no help of one line: put FK_MODULE(name, help) into "
-			 "it");
-		return -EINVAL;
-	}
+	if (!module_is_name(module->name) || !module->help || !text_is_line(module->help))
+		return text_refuse(
+			ret_error, size, -EINVAL,
+			"it has no name, or no help of one line: put FK_MODULE(name, help) into "
+			"it");
 	if (!begin || end < begin || begin % _Alignof(struct fk_export) ||
-	    (end - begin) % sizeof(*module->exports)) {
-		snprintf(ret_error, size,
-			 "its table of tasks is broken: put FK_MODULE(name, help) into it and "
-			 "build it with this forkd's headers");
-		return -EINVAL;
-	}
-	if (n == 0 || n > LIMIT_TASKS) {
-		snprintf(ret_error, size, "it has %zu tasks: export 1 to %u with FK_EXPORT()", n,
-			 LIMIT_TASKS);
-		return -ENOSPC;
-	}
+	    (end - begin) % sizeof(*module->exports))
+		return text_refuse(
+			ret_error, size, -EINVAL,
+			"its table of tasks is broken: put FK_MODULE(name, help) into it and "
+			"build it with this forkd's headers");
+	if (n == 0 || n > LIMIT_TASKS)
+		return text_refuse(ret_error, size, -ENOSPC,
+				   "it has %zu tasks: export 1 to %u with FK_EXPORT()", n,
+				   LIMIT_TASKS);
 	*ret_n = n;
 	return 0;
 }
@@ -668,10 +648,9 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
 	if (r < 0)
 		return r;
 	exports = calloc(n, sizeof(*exports));
-	if (!exports) {
-		snprintf(ret_error, size, "there is no memory for its %zu tasks", n);
-		return -ENOMEM;
-	}
+	if (!exports)
+		return text_refuse(ret_error, size, -ENOMEM, "there is no memory for its %zu tasks",
+				   n);
 	for (size_t i = 0; i < n; i++) {
 		if (module_is_name(module->exports[i].name)) {
 			exports[named++] = module->exports + i;
@@ -679,11 +658,10 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
 		}
 		if (left_out++)
 			continue;
-		snprintf(ret_error, size,
-			 "entry %zu of its table of tasks has no name of letters, digits and _: "
-			 "export it with FK_EXPORT()",
-			 i);
-		r = -EINVAL;
+		r = text_refuse(ret_error, size, -EINVAL,
+				"entry %zu of its table of tasks has no name of letters, digits "
+				"and _: export it with FK_EXPORT()",
+				i);
 	}
 	/* Compilers leave them in an order of their own. */
 	qsort(exports, named, sizeof(*exports), module_by_name);
@@ -692,8 +670,7 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
 
 		if (this >= 0 || left_out++)
 			continue;
-		snprintf(ret_error, size, "%s", error);
-		r = this;
+		r = text_refuse(ret_error, size, this, "%s", error);
 	}
 	if (left_out > 1)
 		snprintf(ret_error + strlen(ret_error), size - strlen(ret_error),
@@ -1008,13 +985,15 @@ static int modules_find_new(const struct modules *modules, struct modules_newcom
 	}
 	free(names);
 	if (n < 0)
-		snprintf(ret_error, size, "the pool cannot read module-dir: %s", strerror(-n));
-	else if (known != modules->n_files)
-		snprintf(ret_error, size,
-			 "a module that is loaded is another file now, or is gone");
-	else if (sum != version)
-		snprintf(ret_error, size, "files in module-dir have changed since they were tried");
-	return n < 0 ? n : known != modules->n_files || sum != version ? -ESTALE : 0;
+		return text_refuse(ret_error, size, n, "the pool cannot read module-dir: %s",
+				   strerror(-n));
+	if (known != modules->n_files)
+		return text_refuse(ret_error, size, -ESTALE,
+				   "a module that is loaded is another file now, or is gone");
+	if (sum != version)
+		return text_refuse(ret_error, size, -ESTALE,
+				   "files in module-dir have changed since they were tried");
+	return 0;
 }
 
 /* Loads one file. Returns 0 or a negative errno, with one line in ret_error. */
@@ -1072,10 +1051,9 @@ int modules_join(struct modules *modules, struct board *board, const char *folde
 	_cleanup_free_ struct modules_newcomers *new = calloc(1, sizeof(*new));
 	int r;
 
-	if (!new) {
-		snprintf(ret_error, size, "there is no memory for its table of tasks");
-		return -ENOMEM;
-	}
+	if (!new)
+		return text_refuse(ret_error, size, -ENOMEM,
+				   "there is no memory for its table of tasks");
 	r = modules_find_new(modules, new, folder, version, ret_error, size);
 	for (uint32_t i = 0; i < new->n &&r == 0; i++)
 		r = module_join(new, &new->files[i], folder, ret_error, size);

@@ -42,7 +42,6 @@
 #include "daemon/host/topology.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +51,7 @@
 #include <hwloc.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "common/util.h"
 #include "daemon/host/victims.h"
 #include "shm/limits.h"
@@ -86,19 +86,6 @@ struct topology_step {
 
 DEFINE_CLEANUP(struct topology *, topology_free);
 DEFINE_CLEANUP(hwloc_bitmap_t, hwloc_bitmap_free);
-
-static void topology_error(char *error, size_t size, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void topology_error(char *error, size_t size, const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	if (size)
-		(void)vsnprintf(error, size, format, ap);
-	va_end(ap);
-}
 
 void topology_free(struct topology *topology)
 {
@@ -500,15 +487,13 @@ static int topology_make(const char *description, uint32_t workers,
 		return -ENOMEM;
 	r = topology_load(t, description, 0);
 	if (r < 0 && description)
-		topology_error(error, error_size,
-			       "%s: not a machine that hwloc knows (\"numa:2 core:4\" or "
-			       "\"xml:FILE\" from lstopo): %s",
-			       description, strerror(-r));
-	else if (r < 0)
-		topology_error(error, error_size, "hwloc cannot make out this machine's CPUs: %s",
-			       strerror(-r));
+		return text_refuse(error, error_size, r,
+				   "%s: not a machine that hwloc knows (\"numa:2 core:4\" or "
+				   "\"xml:FILE\" from lstopo): %s",
+				   description, strerror(-r));
 	if (r < 0)
-		return r;
+		return text_refuse(error, error_size, r,
+				   "hwloc cannot make out this machine's CPUs: %s", strerror(-r));
 	set = topology_allowed(t);
 	if (!set)
 		return -ENOMEM;
@@ -520,36 +505,31 @@ static int topology_make(const char *description, uint32_t workers,
 		_cleanup_free_ char *allowed = NULL;
 
 		(void)hwloc_bitmap_list_asprintf(&allowed, set);
-		topology_error(error, error_size,
-			       "cpus: some of these CPUs are not there or not for forkd to use: "
-			       "it may use %s",
-			       allowed ? allowed : "others");
-		return -EINVAL;
+		return text_refuse(
+			error, error_size, -EINVAL,
+			"cpus: some of these CPUs are not there or not for forkd to use: "
+			"it may use %s",
+			allowed ? allowed : "others");
 	} else if (cpus) {
 		hwloc_bitmap_copy(set, cpus);
 	}
-	if (hwloc_bitmap_iszero(set)) {
-		topology_error(error, error_size, "there is no CPU that forkd may use");
-		return -EINVAL;
-	}
+	if (hwloc_bitmap_iszero(set))
+		return text_refuse(error, error_size, -EINVAL,
+				   "there is no CPU that forkd may use");
 	t->places = calloc((size_t)hwloc_bitmap_weight(set), sizeof(*t->places));
 	t->pus = calloc((size_t)hwloc_bitmap_weight(set), sizeof(hwloc_obj_t));
 	if (!t->places || !t->pus)
 		return -ENOMEM;
 	cores = topology_fill(t, set);
-	if (!t->n_places) {
-		topology_error(error, error_size,
-			       "hwloc knows none of the CPUs that forkd may use");
-		return -EIO;
-	}
+	if (!t->n_places)
+		return text_refuse(error, error_size, -EIO,
+				   "hwloc knows none of the CPUs that forkd may use");
 	t->n_workers = workers ? workers : cpus ? t->n_places : cores;
 	/* A machine that is not here is for tests and the scale model: no pool runs on it. */
 	most = description ? VICTIMS_MAX : LIMIT_WORKERS;
-	if (workers > most) {
-		topology_error(error, error_size, "workers: must be at most %u, not %u", most,
-			       workers);
-		return -EINVAL;
-	}
+	if (workers > most)
+		return text_refuse(error, error_size, -EINVAL,
+				   "workers: must be at most %u, not %u", most, workers);
 	t->n_workers = min(t->n_workers, most);
 	r = topology_relate(t);
 	if (r < 0)
@@ -564,7 +544,7 @@ int topology_new(const char *description, uint32_t workers, const struct hwloc_b
 	int r = topology_make(description, workers, cpus, false, error, error_size, ret_topology);
 
 	if (r == -ENOMEM)
-		topology_error(error, error_size, "out of memory");
+		return text_refuse(error, error_size, r, "out of memory");
 	return r;
 }
 
@@ -574,8 +554,8 @@ int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *er
 	int r = topology_make(NULL, workers, cpus, true, error, error_size, ret_topology);
 
 	if (r < 0 && error_size && !*error)
-		topology_error(error, error_size, "cannot make out this machine's CPUs: %s",
-			       strerror(-r));
+		return text_refuse(error, error_size, r, "cannot make out this machine's CPUs: %s",
+				   strerror(-r));
 	return r;
 }
 
