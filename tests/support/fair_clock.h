@@ -147,6 +147,15 @@ static inline uint32_t pick(uint32_t *rows, uint32_t max)
 	return n;
 }
 
+/* The row that goes first. */
+static inline uint32_t pick_one(void)
+{
+	uint32_t row;
+
+	ck_assert_uint_eq(pick(&row, 1), 1);
+	return row;
+}
+
 static inline bool cut(uint32_t row)
 {
 	bool was;
@@ -170,6 +179,16 @@ static inline void run(uint32_t row, uint64_t ns)
 	now += ns;
 	fair_charge(&fair, row, ns, true);
 	atomic_fetch_add(&board[row / JOBS].jobs, 1);
+}
+
+/* Runs all that is queued, each job for so long. */
+static inline void run_queued(uint64_t ns)
+{
+	uint32_t rows[FAIR_BATCH_JOBS], n;
+
+	while ((n = pick(rows, FAIR_BATCH_JOBS)))
+		for (uint32_t i = 0; i < n; i++)
+			run(rows[i], ns);
 }
 
 static inline uint64_t cpu(uint32_t slot)

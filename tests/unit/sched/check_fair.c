@@ -76,13 +76,11 @@ END_TEST
 START_TEST(client_alone_past_the_queues_is_not_penalized)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
-	uint32_t rows[FAIR_BATCH_JOBS];
 	uint64_t before;
 
 	two_uids();
 	submit(0, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	run(rows[0], 10 * US);
+	run(pick_one(), 10 * US);
 	for (uint32_t i = 1; i < 1000; i++) {
 		fair_prepare(&fair, row_of(0, i), 0, FAIR_ANYWHERE);
 		ck_assert(fair_direct(&fair, 0, 1));
@@ -99,7 +97,6 @@ END_TEST
 START_TEST(sleeping_gives_no_credit)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US };
-	uint32_t rows[FAIR_BATCH_JOBS], n;
 	uint64_t before[3];
 
 	tenant(0, 100);
@@ -109,11 +106,7 @@ START_TEST(sleeping_gives_no_credit)
 	client(2, 1, 100);
 	keep_busy(7, 10 * MS, lengths);
 	/* 1 and 2 have nothing for a second. */
-	while (fair_queued(&fair)) {
-		n = pick(rows, FAIR_BATCH_JOBS);
-		for (uint32_t i = 0; i < n; i++)
-			run(rows[i], 10 * US);
-	}
+	run_queued(10 * US);
 	keep_busy(1, NSEC_PER_SEC, lengths);
 	for (uint32_t i = 0; i < 3; i++)
 		before[i] = cpu(i);
@@ -165,7 +158,7 @@ START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
 			submit(slot, 1, 0);
 			queued[slot] = true;
 		}
-		ck_assert_uint_eq(pick(&row, 1), 1);
+		row = pick_one();
 		slot = row / JOBS;
 		run(row, 10 * MS);
 		ran[slot]++;
@@ -191,16 +184,13 @@ END_TEST
 
 START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
 {
-	uint32_t rows[FAIR_BATCH_JOBS];
-
 	one_uid(2);
 	for (uint32_t i = 0; i < 4000; i++) {
 		if (!fair.clients[0].queued)
 			submit(0, 10, UINT32_MAX);
 		if (!fair.clients[1].queued)
 			submit(1, 10, 1);
-		ck_assert_uint_eq(pick(rows, 1), 1);
-		run(rows[0], 10 * US);
+		run(pick_one(), 10 * US);
 	}
 	assert_ratio(cpu(0), cpu(1), 0.97, 1.03);
 }
@@ -211,7 +201,6 @@ START_TEST(late_or_long_absent_client_is_not_shut_out)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
 	const uint64_t far = UINT64_C(1) << 59;
-	uint32_t rows[FAIR_BATCH_JOBS];
 	uint64_t before[4];
 
 	tenant(0, 100);
@@ -221,12 +210,7 @@ START_TEST(late_or_long_absent_client_is_not_shut_out)
 	client(2, 1, 100);
 	/* 1 and 2 are there, and leave; 0 goes on alone. */
 	keep_busy(7, MS, lengths);
-	while (fair_queued(&fair)) {
-		uint32_t n = pick(rows, FAIR_BATCH_JOBS);
-
-		for (uint32_t i = 0; i < n; i++)
-			run(rows[i], 10 * US);
-	}
+	run_queued(10 * US);
 	for (uint32_t i = 0; i < 24; i++) {
 		keep_busy(1, MS, lengths);
 		fair.clients[0].node.v += far;
@@ -252,12 +236,10 @@ static void strand_beside_floods(void)
 {
 	const uint64_t lengths[CLIENTS] = { MS, 0, 250 * US };
 	const uint64_t far = UINT64_C(1) << 45;
-	uint32_t rows[FAIR_BATCH_JOBS], strand;
+	uint32_t row, strand = submit(1, 1, 0);
 	uint64_t before[3];
 
-	strand = submit(1, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	ck_assert_uint_eq(rows[0], strand);
+	ck_assert_uint_eq(pick_one(), strand);
 	/* They always have one queued. */
 	submit(0, 1, 0);
 	submit(2, 1, 0);
@@ -266,15 +248,15 @@ static void strand_beside_floods(void)
 		submit(0, 1, 0);
 		submit(2, 1, 0);
 		for (uint32_t k = 0; k < 2; k++) {
-			ck_assert_uint_eq(pick(rows, 1), 1);
-			run(rows[0], rows[0] / JOBS ? 2 * far : far);
+			row = pick_one();
+			run(row, row / JOBS ? 2 * far : far);
 		}
 		fair_charge(&fair, strand, US, false);
 		settle();
 		submit(1, 1, 0);
-		ck_assert_uint_eq(pick(rows, 1), 1);
-		ck_assert_uint_eq(rows[0] / JOBS, 1);
-		run(rows[0], 10 * US);
+		row = pick_one();
+		ck_assert_uint_eq(row / JOBS, 1);
+		run(row, 10 * US);
 	}
 	/* Until they are level. */
 	keep_busy(5, 4 * WORKERS * FAIR_CREDIT, lengths);
@@ -286,8 +268,7 @@ static void strand_beside_floods(void)
 	fair_charge(&fair, row_of(0, 0), UINT64_C(1) << 50, false);
 	settle();
 	submit(1, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	ck_assert_uint_eq(rows[0] / JOBS, 1);
+	ck_assert_uint_eq(pick_one() / JOBS, 1);
 }
 
 START_TEST(client_with_a_strand_of_days_goes_before_floods)
@@ -313,16 +294,15 @@ static void credit_of_a_strand(void)
 {
 	const uint64_t lengths[CLIENTS] = { 20 * MS, 20 * MS };
 	const uint64_t credit = WORKERS * FAIR_CREDIT;
-	uint32_t rows[FAIR_BATCH_JOBS], strand = submit(1, 1, 0);
+	uint32_t row, strand = submit(1, 1, 0);
 	uint64_t before[2];
 
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	ck_assert_uint_eq(rows[0], strand);
+	ck_assert_uint_eq(pick_one(), strand);
 	for (uint32_t i = 0; i < 3600; i++) {
 		submit(0, 1, 0);
-		ck_assert_uint_eq(pick(rows, 1), 1);
+		row = pick_one();
 		fair_charge(&fair, strand, NSEC_PER_SEC / 63, false);
-		run(rows[0], NSEC_PER_SEC);
+		run(row, NSEC_PER_SEC);
 		settle();
 	}
 	for (uint32_t i = 0; i < 2; i++)
@@ -390,12 +370,7 @@ START_TEST(absent_client_is_not_shut_out_by_unobserved_jobs)
 				before[i] = cpu(i);
 			keep_busy(3, 4 * MS, lengths);
 			assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.8, 1.2);
-			while (fair_queued(&fair)) {
-				uint32_t n = pick(rows, FAIR_BATCH_JOBS);
-
-				for (uint32_t i = 0; i < n; i++)
-					run(rows[i], 10 * US);
-			}
+			run_queued(10 * US);
 			settle();
 		}
 	}

@@ -12,7 +12,7 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 	uint32_t rows[FAIR_BATCH_JOBS], giant = submit(0, 1, 0), moved = 0;
 	uint64_t since, end = now + ns;
 
-	ck_assert_uint_eq(pick(rows, 1), 1);
+	(void)pick_one();
 	account_open(&accounts[0], giant, now);
 	since = now;
 	while (now < end) {
@@ -71,38 +71,41 @@ START_TEST(a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection)
 }
 END_TEST
 
+static bool claims(uint32_t row)
+{
+	bool is;
+
+	fair_lock(&fair);
+	fair_settle(&fair, now);
+	fair_count(&fair);
+	is = fair_claims(&fair, 0, row, FAIR_QUANTUM);
+	fair_unlock(&fair);
+	return is;
+}
+
 START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 {
-	uint32_t rows[2], giant;
-	bool claims;
+	uint32_t row, giant, left;
 
 	two_uids();
 	giant = submit(0, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
+	(void)pick_one();
 	account_open(&accounts[0], giant, now);
 	account_open(&accounts[1], giant, now);
 	now += NSEC_PER_SEC;
 	submit(1, 1, 0);
-	fair_lock(&fair);
-	fair_settle(&fair, now);
-	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
-	fair_unlock(&fair);
-	ck_assert(claims);
+	ck_assert(claims(giant));
 	/* Time of both workers is the giant's. */
 	ck_assert_uint_ge(cpu(0), 2 * NSEC_PER_SEC - 2 * US);
 	ck_assert_uint_eq(atomic_load(&fair.rows[giant].used), cpu(0));
 	/* The new one had no credit for the second: after its warp and some ms, while the giant
 	 * does not run, it is the giant's turn. */
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	(void)account_close(&accounts[0], now, rows + 1);
-	(void)account_close(&accounts[1], now, rows + 1);
-	run(rows[0], FAIR_SHORT - MS);
+	row = pick_one();
+	(void)account_close(&accounts[0], now, &left);
+	(void)account_close(&accounts[1], now, &left);
+	run(row, FAIR_SHORT - MS);
 	submit(1, 1, 0);
-	fair_lock(&fair);
-	fair_settle(&fair, now);
-	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
-	fair_unlock(&fair);
-	ck_assert(!claims);
+	ck_assert(!claims(giant));
 }
 END_TEST
 
@@ -112,7 +115,7 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 
 	one_uid(2);
 	giant = submit(0, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
+	(void)pick_one();
 	account_open(&accounts[0], giant, now);
 	ck_assert(!fair_behind(&fair));
 	/* The other one's jobs run on another worker, three times as fast as the giant. */
@@ -175,22 +178,10 @@ static void long_jobs(uint64_t first, uint64_t second, uint32_t *ret_runs, uint3
 		run(rows[i], rows[i] / JOBS ? second : first);
 	settle();
 	*ret_runs = submit(0, 1, 0);
-	ck_assert_uint_eq(pick(rows, 1), 1);
+	(void)pick_one();
 	account_open(&accounts[0], *ret_runs, now);
 	*ret_waits = submit(1, 1, 0);
 	fair.clients[0].node.v = fair.clients[1].node.v;
-}
-
-static bool claims(uint32_t row)
-{
-	bool is;
-
-	fair_lock(&fair);
-	fair_settle(&fair, now);
-	fair_count(&fair);
-	is = fair_claims(&fair, 0, row, FAIR_QUANTUM);
-	fair_unlock(&fair);
-	return is;
 }
 
 START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
@@ -357,8 +348,7 @@ START_TEST(turns_of_long_jobs_are_long)
 	uint64_t in;
 
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
-	ck_assert_uint_eq(pick(rows, 1), 1);
-	ck_assert_uint_eq(rows[0], waits);
+	ck_assert_uint_eq(pick_one(), waits);
 	/* What it is charged with in advance does not count. */
 	fair.clients[1].node.v = fair.clients[0].node.v;
 	(void)account_close(&accounts[0], now, rows);
