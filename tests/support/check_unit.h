@@ -58,6 +58,8 @@ static inline void check_unit_mark(const char *file, int line)
 
 extern const TTest *__start_check_tests[], *__stop_check_tests[];
 
+#define CHECK_UNIT_TESTS 1000u /* of a program, at most */
+
 static inline int check_unit_compare(const void *a, const void *b)
 {
 	return (*(const TTest *const *)a)->line - (*(const TTest *const *)b)->line;
@@ -66,13 +68,13 @@ static inline int check_unit_compare(const void *a, const void *b)
 static inline int check_unit_run(const char *unit, SFun setup, SFun teardown, double timeout)
 {
 	size_t n_all = (size_t)(__stop_check_tests - __start_check_tests), n = 0;
-	const TTest **tests = calloc(n_all, sizeof(*tests));
+	const TTest *tests[CHECK_UNIT_TESTS]; /* not on the heap: counted.h counts that */
 	Suite *suite = suite_create(unit);
 	TCase *tcase = tcase_create(unit);
 	SRunner *runner;
 	int failed;
 
-	if (!tests)
+	if (n_all > CHECK_UNIT_TESTS)
 		abort();
 	for (size_t i = 0; i < n_all; i++)
 		if (__start_check_tests[i])
@@ -88,7 +90,6 @@ static inline int check_unit_run(const char *unit, SFun setup, SFun teardown, do
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
-	free(tests);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
