@@ -90,8 +90,7 @@ static inline void fails(const char *job, int code)
 	int64_t unused = 0;
 
 	rig_submit(&rig, 1, job, &unused, sizeof(unused));
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[1].code), code);
+	rig_fails(&rig, 1, code);
 }
 
 /* x -> a x + b modulo 2^64: to compose such functions is associative and not commutative. */

@@ -116,7 +116,28 @@ static inline void publish(uint32_t index, uint32_t ring)
 		pool_wake_dispatcher(rig.pool);
 }
 
-/* A word for a ring, and nobody is told. */
+/* Submits one job. */
+static inline void submit(uint32_t index, const char *task, uint32_t ring)
+{
+	fill(index, task, LAST);
+	publish(index, ring);
+}
+
+/* The same, with a place. */
+static inline void submit_placed(uint32_t index, const char *task, uint32_t place, uint32_t ring)
+{
+	atomic_store(&fill(index, task, LAST)->place, place);
+	publish(index, ring);
+}
+
+/* Records first to end - 1, as a chain. */
+static inline void chain(uint32_t first, uint32_t end, const char *task, uint32_t place)
+{
+	for (uint32_t i = first; i < end; i++)
+		atomic_store(&fill(i, task, i + 1 < end ? i + 1 : LAST)->place, place);
+}
+
+/* A word for a ring, and no thread is told. */
 static inline void leave(uint32_t index, uint32_t ring)
 {
 	uint64_t position;

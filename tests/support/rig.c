@@ -199,6 +199,18 @@ uint32_t rig_wait(struct rig *rig, uint32_t index)
 	return job_outcome(job);
 }
 
+void rig_all_done(struct rig *rig, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		ck_assert_uint_eq(rig_wait(rig, i), JOB_DONE);
+}
+
+void rig_fails(struct rig *rig, uint32_t job, int32_t code)
+{
+	ck_assert_uint_eq(rig_wait(rig, job), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig->jobs[job].code), code);
+}
+
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg)
 {
 	int64_t result;

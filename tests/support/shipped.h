@@ -28,8 +28,7 @@ static inline void result(void *ret_result, size_t size)
 static inline void refused(const char *task, const void *args, uint32_t size, int code)
 {
 	rig_submit(&rig, 0, task, args, size);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), code);
+	rig_fails(&rig, 0, code);
 }
 
 #ifdef malloc /* tests/support/counted.h */

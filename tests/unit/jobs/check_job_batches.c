@@ -41,8 +41,7 @@ START_TEST(a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it)
 	fill(0, "intake:await", 1);
 	fill(1, "intake:set", LAST);
 	publish(0, 0);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	rig_all_done(&rig, 0, 2);
 	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
 	rig_stop(&rig);
 }
@@ -53,11 +52,9 @@ START_TEST(jobs_behind_one_that_keeps_its_worker_go_to_another)
 {
 	start(2);
 	fill(0, "intake:hold", 1);
-	for (uint32_t i = 1; i < 100; i++)
-		fill(i, "intake:count", i < 99 ? i + 1 : LAST);
+	chain(1, 100, "intake:count", 0);
 	publish(0, 0);
-	for (uint32_t i = 1; i < 100; i++)
-		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	rig_all_done(&rig, 1, 100);
 	ck_assert_uint_eq(job_outcome(&rig.jobs[0]), JOB_PENDING);
 	atomic_store(&flag, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
@@ -79,8 +76,7 @@ START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 	start(2);
 	board = &rig.pool->board->clients[0];
 	before = atomic_load(&board->cpu_ns);
-	fill(0, "intake:await", LAST);
-	publish(0, 0);
+	submit(0, "intake:await", 0);
 	while (account_row(&rig.pool->workers[0].job.account) == ACCOUNT_NOBODY &&
 	       account_row(&rig.pool->workers[1].job.account) == ACCOUNT_NOBODY)
 		sched_yield();
@@ -88,10 +84,8 @@ START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 	had = both_had();
 	while (both_had() < had + 10 * NSEC_PER_MSEC)
 		sched_yield();
-	fill(1, "intake:set", LAST);
-	publish(1, 0);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	submit(1, "intake:set", 0);
+	rig_all_done(&rig, 0, 2);
 	ck_assert_uint_ge(atomic_load(&board->cpu_ns) - before, NSEC_PER_MSEC);
 	rig_stop(&rig);
 }
@@ -158,8 +152,7 @@ START_TEST(surplus_jobs_taken_by_a_worker_are_run)
 {
 	rig_prepare = take_by_hand;
 	start(1);
-	ck_assert_uint_eq(rig_wait(&rig, 5), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 6), JOB_DONE);
+	rig_all_done(&rig, 5, 7);
 	ck_assert_uint_eq(atomic_load(&ran), 2);
 	rig_stop(&rig);
 }
@@ -237,8 +230,7 @@ START_TEST(a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
 		sched_yield();
 	ck_assert(!intake_is_empty(rig.pool));
 	atomic_store(&flag, 1);
-	for (uint32_t i = 0; i < 3; i++)
-		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	rig_all_done(&rig, 0, 3);
 	while (!intake_is_empty(rig.pool))
 		sched_yield();
 	rig_stop(&rig);

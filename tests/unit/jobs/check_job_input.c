@@ -166,8 +166,7 @@ START_TEST(changes_of_a_failed_task_are_not_written_back)
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		refer(sizes[i]);
 		submit(0, 1);
-		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), 99);
+		rig_fails(&rig, 0, 99);
 	}
 	ck_assert_uint_eq(atomic_load(&wrong), 0);
 	look_at_heap(false);
@@ -194,15 +193,13 @@ START_TEST(a_bad_reference_fails_the_job_before_anything_is_held)
 			refer(300000);
 			refs[which] = bad[i];
 			submit(0, 0);
-			ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-			ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EFAULT);
+			rig_fails(&rig, 0, -EFAULT);
 		}
 	/* Numbers stand at multiples of 8. */
 	refer(16);
 	refs[1].offset += 4;
 	submit(0, 0);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EFAULT);
+	rig_fails(&rig, 0, -EFAULT);
 	quiet(&rig);
 	ck_assert_uint_eq(rig_counter(&rig, stacklets), stacklets);
 	ck_assert_uint_eq(rig_counter(&rig, refused), 3 * ARRAY_SIZE(bad) + 1);
@@ -222,8 +219,7 @@ START_TEST(copies_that_a_job_may_not_have_fail_it_alone)
 		refer(64);
 		submit(2, 0);
 		for (uint32_t job = 0; job < 2; job++) {
-			ck_assert_uint_eq(rig_wait(&rig, job), JOB_FAILED);
-			ck_assert_int_eq(atomic_load(&rig.jobs[job].code), -ENOMEM);
+			rig_fails(&rig, job, -ENOMEM);
 		}
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
 		fill_heap();

@@ -24,8 +24,7 @@ START_TEST(a_chain_of_all_records_is_one_word_and_each_runs_once)
 				atomic_store(&fill(i, "intake:count", i ? i - 1 : LAST)->weight,
 					     i * i * i);
 			publish(RIG_JOBS - 1, round % workers);
-			for (uint32_t i = 0; i < RIG_JOBS; i++)
-				ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			rig_all_done(&rig, 0, RIG_JOBS);
 			ck_assert_uint_eq(atomic_load(&ran), round * RIG_JOBS);
 		}
 		ck_assert_uint_eq(refused(), 0);
@@ -41,24 +40,19 @@ START_TEST(a_walk_goes_on_where_it_was_left)
 	start(1);
 	/* The first words use up some of the steps of a drain, so the chain takes two. */
 	atomic_store(&flag, 0);
-	fill(0, "intake:hold", LAST);
-	publish(0, 0);
+	submit(0, "intake:hold", 0);
 	while (!rig_counter(&rig, roots))
 		sched_yield();
 	for (uint32_t i = 1; i < 100; i++) {
-		fill(i, "intake:count", LAST);
-		publish(i, 0);
+		submit(i, "intake:count", 0);
 	}
-	for (uint32_t i = 100; i < RIG_JOBS; i++)
-		fill(i, "intake:count", i + 1 < RIG_JOBS ? i + 1 : LAST);
+	chain(100, RIG_JOBS, "intake:count", 0);
 	publish(100, 0);
 	/* A second time, as a client that is up to no good: each is refused, and nothing else. */
 	publish(100, 0);
 	atomic_store(&flag, 1);
-	for (uint32_t i = 0; i < RIG_JOBS; i++)
-		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
-	fill(0, "intake:count", LAST);
-	publish(0, 0);
+	rig_all_done(&rig, 0, RIG_JOBS);
+	submit(0, "intake:count", 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	ck_assert_uint_eq(atomic_load(&ran), RIG_JOBS);
 	ck_assert_uint_eq(refused(), RIG_JOBS - 100);
@@ -75,10 +69,8 @@ START_TEST(a_chain_that_is_a_ring_ends)
 	fill(3, "intake:count", 3);
 	publish(0, 0);
 	publish(3, 0);
-	fill(4, "intake:count", LAST);
-	publish(4, 0);
-	for (uint32_t i = 0; i < 5; i++)
-		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	submit(4, "intake:count", 0);
+	rig_all_done(&rig, 0, 5);
 	ck_assert_uint_eq(atomic_load(&ran), 5);
 	/* As many steps as there are records, each. */
 	ck_assert_uint_eq(refused(), RIG_JOBS - 3 + RIG_JOBS - 1);
@@ -96,11 +88,9 @@ START_TEST(a_chain_that_leads_nowhere_ends_there)
 		fill(0, "intake:count", 1);
 		fill(1, "intake:count", nowhere[i]);
 		publish(0, 0);
-		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		rig_all_done(&rig, 0, 2);
 	}
-	fill(0, "intake:count", LAST);
-	publish(0, 0);
+	submit(0, "intake:count", 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	ck_assert_uint_eq(rig_counter(&rig, garbage), ARRAY_SIZE(nowhere));
 	rig_stop(&rig);
@@ -111,12 +101,10 @@ START_TEST(chains_that_share_records_run_each_once)
 {
 	start(2);
 	for (uint32_t round = 0; round < 50; round++) {
-		for (uint32_t i = 0; i < 100; i++)
-			fill(i, "intake:count", i < 99 ? i + 1 : LAST);
+		chain(0, 100, "intake:count", 0);
 		publish(0, 0);
 		publish(50, 1);
-		for (uint32_t i = 0; i < 100; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 100);
 		/* Both words are off the rings. */
 		while (intake_pending(rig.pool))
 			sched_yield();
@@ -170,8 +158,7 @@ START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
 	rig_prepare = drain_by_hand;
 	start(2);
 	ck_assert_uint_eq(rig_counter(&rig, garbage), 2 * (RING_SLOTS - 1));
-	fill(0, "intake:count", LAST);
-	publish(0, 0);
+	submit(0, "intake:count", 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	rig_stop(&rig);
 }
@@ -183,8 +170,7 @@ static void drain_chain_by_hand(struct pool *pool)
 	struct tenant_segment *tenant = pool->clients.tenants[0].segment;
 	uint64_t position;
 
-	for (uint32_t i = 0; i < 3 * DRAIN_SHARE; i++)
-		fill(i, "intake:count", i + 1 < 3 * DRAIN_SHARE ? i + 1 : LAST);
+	chain(0, 3 * DRAIN_SHARE, "intake:count", 0);
 	fill(3 * DRAIN_SHARE, "intake:count", LAST);
 	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 0), &position), RING_OK);
 	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 3 * DRAIN_SHARE),
@@ -201,8 +187,7 @@ START_TEST(a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
 {
 	rig_prepare = drain_chain_by_hand;
 	start(2);
-	for (uint32_t i = 0; i <= 3 * DRAIN_SHARE; i++)
-		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	rig_all_done(&rig, 0, 3 * DRAIN_SHARE + 1);
 	ck_assert_uint_eq(atomic_load(&ran), 3 * DRAIN_SHARE + 1);
 	rig_stop(&rig);
 }

@@ -52,19 +52,14 @@ START_TEST(strict_jobs_run_where_they_are_to)
 	for (uint32_t round = 0; round < 40; round++) {
 		atomic_store(&ran, 0);
 		atomic_store(&on_worker, round % 4);
-		for (uint32_t i = 0; i < 100; i++)
-			atomic_store(&fill(i, "intake:strict", i < 99 ? i + 1 : LAST)->place,
-				     STRICT(round % 4));
+		chain(0, 100, "intake:strict", STRICT(round % 4));
 		publish(0, round * 7 % 4);
-		for (uint32_t i = 0; i < 100; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 100);
 		ck_assert_uint_eq(atomic_load(&ran), 100);
 	}
 	/* Nowhere. */
-	atomic_store(&fill(0, "intake:strict", LAST)->place, STRICT(4));
-	publish(0, 0);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	submit_placed(0, "intake:strict", STRICT(4), 0);
+	rig_fails(&rig, 0, -EINVAL);
 	ck_assert_uint_eq(fair_placed(rig.pool->fair), 0);
 	rig_stop(&rig);
 }
@@ -79,19 +74,14 @@ START_TEST(strict_jobs_of_a_node_run_on_its_workers)
 	for (uint32_t round = 0; round < 20; round++) {
 		atomic_store(&ran, 0);
 		atomic_store(&on_group, round % 2);
-		for (uint32_t i = 0; i < 100; i++)
-			atomic_store(&fill(i, "intake:near", i < 99 ? i + 1 : LAST)->place,
-				     job_place(JOB_PLACE_NODE, round % 2, 1));
+		chain(0, 100, "intake:near", job_place(JOB_PLACE_NODE, round % 2, 1));
 		publish(0, round % 4);
-		for (uint32_t i = 0; i < 100; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 100);
 		ck_assert_uint_eq(atomic_load(&ran), 100);
 	}
 	/* A node that is not there. */
-	atomic_store(&fill(0, "intake:near", LAST)->place, job_place(JOB_PLACE_NODE, 2, 1));
-	publish(0, 0);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	submit_placed(0, "intake:near", job_place(JOB_PLACE_NODE, 2, 1), 0);
+	rig_fails(&rig, 0, -EINVAL);
 	rig_stop(&rig);
 }
 END_TEST
@@ -123,14 +113,10 @@ START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 			start(1);
 			o = other_client(same_uid);
 			atomic_store(&on_worker, 0);
-			fill(0, "intake:hold", LAST);
-			publish(0, 0);
+			submit(0, "intake:hold", 0);
 			while (!rig_counter(&rig, roots))
 				sched_yield();
-			for (uint32_t i = 1; i < 900; i++)
-				atomic_store(
-					&fill(i, "intake:strict", i < 899 ? i + 1 : LAST)->place,
-					STRICT(0));
+			chain(1, 900, "intake:strict", STRICT(0));
 			publish(1, 0);
 			/* By the dispatcher: the worker does not come to it. */
 			while (fair_placed(rig.pool->fair) < 899)
@@ -142,8 +128,7 @@ START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 				sched_yield();
 			atomic_store(&flag, 1);
 			other_wait(&o, 0, JOB_DONE);
-			for (uint32_t i = 0; i < 900; i++)
-				ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			rig_all_done(&rig, 0, 900);
 			ck_assert_uint_eq(atomic_load(&ran), 899);
 			ck_assert_uint_eq(atomic_load(&before_other), 0);
 			rig_stop(&rig);
@@ -160,18 +145,15 @@ START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
 	start(2);
 	o = other_client(false);
 	/* Nobody steals it. */
-	atomic_store(&fill(1, "intake:hold", LAST)->place, STRICT(0));
-	publish(1, 0);
+	submit_placed(1, "intake:hold", STRICT(0), 0);
 	while (!rig_counter(&rig, roots))
 		sched_yield();
-	atomic_store(&fill(0, "intake:await", LAST)->place, STRICT(1));
-	publish(0, 0);
+	submit_placed(0, "intake:await", STRICT(1), 0);
 	while (rig_counter(&rig, roots) < 2)
 		sched_yield();
 	other_submit(&o, 0, "intake:set", STRICT(1));
 	other_wait(&o, 0, JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	rig_all_done(&rig, 0, 2);
 	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
 	rig_stop(&rig);
 	other_end(&o);

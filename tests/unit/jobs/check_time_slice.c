@@ -71,8 +71,7 @@ START_TEST(job_that_can_wait_wakes_no_worker)
 {
 	rig_prepare = leave_waiting_by_hand;
 	start(1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
+	rig_all_done(&rig, 1, 3);
 	rig_stop(&rig);
 }
 END_TEST
@@ -149,8 +148,7 @@ START_TEST(yield_to_a_queued_job_wakes_no_worker)
 {
 	rig_prepare = make_way_by_hand;
 	start(1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
+	rig_all_done(&rig, 1, 3);
 	rig_stop(&rig);
 }
 END_TEST
@@ -166,8 +164,7 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 	for (uint32_t round = 0; round < 20; round++) {
 		start(1);
 		for (uint32_t i = 0; i < 2; i++) {
-			fill(i, "intake:await", LAST);
-			publish(i, 0);
+			submit(i, "intake:await", 0);
 		}
 		while (rig_counter(&rig, roots) < 2)
 			sched_yield();
@@ -178,8 +175,7 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 		}
 		fill(2, "intake:set", LAST);
 		leave(2, 0);
-		for (uint32_t i = 0; i < 3; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 3);
 #ifndef FK_SANITIZE_THREAD /* which keeps the last ring from a worker that sleeps */
 		/* No alarm is set any more. */
 		while (dispatcher_state() != WAKE_SLEEPING)

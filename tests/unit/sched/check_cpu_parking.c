@@ -114,8 +114,7 @@ static uint64_t staying(void)
 
 static void submit_to(uint32_t index, const char *task, uint32_t place)
 {
-	atomic_store(&fill(index, task, LAST)->place, place);
-	publish(index, index % rig.pool->n_workers);
+	submit_placed(index, task, place, index % rig.pool->n_workers);
 }
 
 /* Two that need each other: one waits, on a worker of its own, for what the other sets. */
@@ -124,8 +123,7 @@ static void both_run(void)
 	atomic_store(&flag, 0);
 	submit_to(900, "intake:hold", 0);
 	submit_to(901, "intake:set", 0);
-	ck_assert_uint_eq(rig_wait(&rig, 901), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 900), JOB_DONE);
+	rig_all_done(&rig, 900, 902);
 }
 
 static uint64_t roots_of(uint32_t worker)
@@ -162,14 +160,12 @@ START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
 			sched_yield();
 		for (uint32_t i = 51; i <= 60; i++)
 			submit_to(i, "intake:placed", STRICT(1));
-		for (uint32_t i = 51; i <= 60; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 51, 61);
 		ck_assert_uint_eq(atomic_load(&here), 10);
 		ck_assert_uint_eq(fair_queued(rig.pool->fair), 50);
 		until_parked(1);
 		atomic_store(&flag, 1);
-		for (uint32_t i = 0; i <= 50; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 51);
 		ck_assert_int_eq(rig_call(&rig, "intake:fib", 18), 2584);
 		ck_assert_uint_eq(roots_of(1), before + 10);
 		choose(3);
@@ -225,8 +221,7 @@ START_TEST(jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side)
 		while (rests_parked(2) && rests_parked(3))
 			sched_yield();
 		submit_to(1, "intake:set", place);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+		rig_all_done(&rig, 0, 2);
 	}
 	ck_assert_uint_gt(roots_of(2), 0);
 	ck_assert_uint_gt(roots_of(3), 0);
@@ -266,8 +261,7 @@ START_TEST(a_worker_that_is_told_to_park_in_the_midst_of_work_leaves_it_to_other
 		until_parked(1);
 		ck_assert_uint_le(roots_of(1) - before, 1 + WORKER_ROOTS);
 		atomic_store(&flag, 1);
-		for (uint32_t i = 0; i < 900; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, 900);
 		choose(3);
 	}
 	rig_stop(&rig);
@@ -381,8 +375,7 @@ static void flips(const char *machine, uint32_t workers, const char *scheduler, 
 		submit_to(23, "intake:hold", STRICT(round % workers));
 		submit_to(24, "intake:set", STRICT((round + 1) % workers));
 		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
-		for (uint32_t i = 1; i <= 24; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 1, 25);
 	}
 	atomic_store(&done, true);
 	pthread_join(flipper, NULL);

@@ -262,8 +262,7 @@ static void random_work(uint32_t rounds, bool pauses)
 				   sizeof(arg));
 			random = random * 1664525u + 1013904223u;
 		}
-		for (uint32_t i = 0; i < n; i++)
-			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		rig_all_done(&rig, 0, n);
 		if (pauses && round % 4 == 0)
 			until_all_sleep();
 		random = random * 1664525u + 1013904223u;
