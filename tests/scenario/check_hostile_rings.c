@@ -5,9 +5,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "common/util.h"
 #include "shm/wake.h"
@@ -26,55 +23,17 @@ static uint64_t draw(void)
 
 #define SLOT_KEPT UINT64_MAX
 
-static uint64_t tail_kept(uint64_t next)
-{
-	return next;
-}
-
-static uint64_t tail_one_more(uint64_t next)
-{
-	return next + 1;
-}
-
-static uint64_t tail_five_more(uint64_t next)
-{
-	return next + 5;
-}
-
-static uint64_t tail_lap_more(uint64_t next)
-{
-	return next + RING_SLOTS;
-}
-
-static uint64_t tail_one_less(uint64_t next)
-{
-	return next - 1;
-}
-
-static uint64_t tail_zero(uint64_t next)
-{
-	(void)next;
-	return 0;
-}
-
-static uint64_t tail_huge(uint64_t next)
-{
-	(void)next;
-	return UINT64_C(1) << 63;
-}
-
-static uint64_t tail_last(uint64_t next)
-{
-	(void)next;
-	return UINT64_MAX;
-}
-
-static uint64_t slot_kept(uint64_t lap, uint64_t distance)
-{
-	(void)lap;
-	(void)distance;
-	return SLOT_KEPT;
-}
+/* What a client leaves in a slot. */
+enum slot {
+	KEPT, /* what is in it */
+	FREE_LATER,
+	FREE_BEFORE,
+	FULL_BEFORE,
+	FULL_LATER,
+	FULL_NOW,
+	FULL_ODD, /* every other one */
+	MIXED,
+};
 
 /* A word with the lap's low 32 bits; full: of a record that nobody has. */
 static uint64_t slot_word(uint64_t lap, bool full)
@@ -82,66 +41,51 @@ static uint64_t slot_word(uint64_t lap, bool full)
 	return lap << 32 | (full ? RING_FULL_BIT | ring_payload(1023, 31, 65535) : 0);
 }
 
-static uint64_t slot_free_later(uint64_t lap, uint64_t distance)
-{
-	return slot_word(lap + 1 + distance % 77, false);
-}
-
-static uint64_t slot_free_before(uint64_t lap, uint64_t distance)
-{
-	return slot_word(lap - 1 - distance % 77, false);
-}
-
-static uint64_t slot_full_before(uint64_t lap, uint64_t distance)
-{
-	(void)distance;
-	return slot_word(lap - 1, true);
-}
-
-static uint64_t slot_full_later(uint64_t lap, uint64_t distance)
-{
-	return slot_word(lap + 1 + distance % 77, true);
-}
-
-static uint64_t slot_full_now(uint64_t lap, uint64_t distance)
-{
-	(void)distance;
-	return slot_word(lap, true);
-}
-
-static uint64_t slot_full_odd(uint64_t lap, uint64_t distance)
-{
-	return distance % 2 ? slot_word(lap, true) : SLOT_KEPT;
-}
-
-static uint64_t slot_mixed(uint64_t lap, uint64_t distance)
-{
-	(void)distance;
-	return draw() % 2 ? slot_word(lap + draw() % 7 - 3, draw() % 2) : draw();
-}
-
-/* What a client leaves in every ring of its uid before it dies; next: the position of the next
- * honest job, as the tail said; lap: that position's. */
+/* What a client leaves in every ring of its uid before it dies. */
 static const struct wreck {
 	const char *name;
-	uint64_t (*tail)(uint64_t next);
-	uint64_t (*slot)(uint64_t lap, uint64_t distance); /* distance: from next, in slots */
+	uint64_t tail; /* from the next honest job's position on */
+	bool fixed;    /* tail is the whole of it */
+	enum slot slot;
 } wrecks[] = {
-	{ "a tail one too far", tail_one_more, slot_kept },
-	{ "a tail five too far", tail_five_more, slot_kept },
-	{ "a tail a lap too far", tail_lap_more, slot_kept },
-	{ "a tail one too low", tail_one_less, slot_kept },
-	{ "a tail of zero", tail_zero, slot_kept },
-	{ "a tail of 2^63", tail_huge, slot_kept },
-	{ "a tail of 2^64 - 1", tail_last, slot_kept },
-	{ "slots free for laps to come", tail_kept, slot_free_later },
-	{ "slots free for laps that were", tail_kept, slot_free_before },
-	{ "slots full of the lap that was", tail_kept, slot_full_before },
-	{ "slots full of laps to come", tail_kept, slot_full_later },
-	{ "slots full of this lap", tail_kept, slot_full_now },
-	{ "every other slot full of this lap", tail_five_more, slot_full_odd },
-	{ "slots of all kinds", tail_five_more, slot_mixed },
+	{ "a tail one too far", 1, false, KEPT },
+	{ "a tail five too far", 5, false, KEPT },
+	{ "a tail a lap too far", RING_SLOTS, false, KEPT },
+	{ "a tail one too low", UINT64_MAX, false, KEPT },
+	{ "a tail of zero", 0, true, KEPT },
+	{ "a tail of 2^63", UINT64_C(1) << 63, true, KEPT },
+	{ "a tail of 2^64 - 1", UINT64_MAX, true, KEPT },
+	{ "slots free for laps to come", 0, false, FREE_LATER },
+	{ "slots free for laps that were", 0, false, FREE_BEFORE },
+	{ "slots full of the lap that was", 0, false, FULL_BEFORE },
+	{ "slots full of laps to come", 0, false, FULL_LATER },
+	{ "slots full of this lap", 0, false, FULL_NOW },
+	{ "every other slot full of this lap", 5, false, FULL_ODD },
+	{ "slots of all kinds", 5, false, MIXED },
 };
+
+/* lap: of the position; distance: from the next honest job's, in slots. */
+static uint64_t wrecked_slot(enum slot slot, uint64_t lap, uint64_t distance)
+{
+	switch (slot) {
+	case KEPT:
+		return SLOT_KEPT;
+	case FREE_LATER:
+	case FULL_LATER:
+		return slot_word(lap + 1 + distance % 77, slot == FULL_LATER);
+	case FREE_BEFORE:
+		return slot_word(lap - 1 - distance % 77, false);
+	case FULL_BEFORE:
+		return slot_word(lap - 1, true);
+	case FULL_NOW:
+		return slot_word(lap, true);
+	case FULL_ODD:
+		return distance % 2 ? slot_word(lap, true) : SLOT_KEPT;
+	case MIXED:
+		return draw() % 2 ? slot_word(lap + draw() % 7 - 3, draw() % 2) : draw();
+	}
+	return SLOT_KEPT;
+}
 
 static const struct wreck *wreck;
 
@@ -155,12 +99,12 @@ static void wrecker(void)
 
 		for (uint64_t k = 0; k < RING_SLOTS; k++) {
 			_Atomic uint64_t *slot = &ring->slots[(next + k) % RING_SLOTS];
-			uint64_t word = wreck->slot((next + k) / RING_SLOTS, k);
+			uint64_t word = wrecked_slot(wreck->slot, (next + k) / RING_SLOTS, k);
 
 			if (word != SLOT_KEPT)
 				atomic_store(slot, word);
 		}
-		atomic_store(&ring->tail, wreck->tail(next));
+		atomic_store(&ring->tail, wreck->fixed ? wreck->tail : next + wreck->tail);
 	}
 	(void)raise(SIGKILL);
 }
