@@ -13,14 +13,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/util.h"
 #include "daemon/manager/listener.h"
 #include "daemon/manager/pool_process.h"
+#include "tests/support/counts.h"
 #include "tests/support/keeping.h"
 
 /* Beside board, arena, saved state, and what clients have. */
@@ -41,7 +42,6 @@ START_TEST(the_pool_that_runs_is_kept_and_no_other)
 	struct service_client c;
 	pid_t pool, next;
 
-	service_expect("READY=1");
 	c = service_attach();
 	pool = kept_pool(store, 0);
 	ck_assert_uint_eq(c.board->manager.pool_pid, (uint32_t)pool);
@@ -49,7 +49,7 @@ START_TEST(the_pool_that_runs_is_kept_and_no_other)
 	for (uint32_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		next = kept_pool(store, pool);
-		AWAIT(c.board->manager.pool_pid == (uint32_t)next);
+		DAEMON_AWAIT(c.board->manager.pool_pid == (uint32_t)next);
 		ck_assert(keeps_one_pool(store));
 		pool = next;
 	}
@@ -66,14 +66,13 @@ START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
 	pid_t pool = 0;
 
 	for (uint32_t i = 1; i <= 3; i++) {
-		service_expect("READY=1");
 		serves();
 		pool = kept_pool(store, pool);
 		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
-		AWAIT(store->starts == i + 1);
+		DAEMON_AWAIT(store->starts == i + 1);
 		ck_assert_int_eq(store->status, SIGKILL);
+		service_expect("READY=1");
 	}
-	service_expect("READY=1");
 	serves();
 	pool = kept_pool(store, pool);
 	ck_assert(keeps_one_pool(store));
@@ -87,13 +86,12 @@ START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
 	struct service_client c;
 	uint64_t told;
 
-	service_expect("READY=1");
 	c = service_attach();
-	AWAIT(STUB_WEIGHT(c.board) == 300);
+	DAEMON_AWAIT(STUB_WEIGHT(c.board) == 300);
 	told = STUB_TOLD(c.board);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	/* The next pool hears of the client first. */
-	AWAIT(STUB_TOLD(c.board) > told);
+	DAEMON_AWAIT(STUB_TOLD(c.board) > told);
 	ck_assert_uint_eq(STUB_WEIGHT(c.board), 300);
 	(void)close(c.fd);
 	service_end(store);
@@ -104,12 +102,11 @@ START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 500000);
 
-	service_expect("READY=1");
 	serves();
 	/* It gives signs of life as long as it lives. */
-	AWAIT(store->signs >= 4);
+	DAEMON_AWAIT(store->signs >= 4);
 	daemon_suspend(store->service);
-	AWAIT(store->starts == 2);
+	DAEMON_AWAIT(store->starts == 2);
 	ck_assert_uint_eq(store->bites, 1);
 	service_expect("READY=1");
 	serves();
@@ -121,11 +118,10 @@ START_TEST(told_to_stop_it_leaves_nothing_behind)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 
-	service_expect("READY=1");
 	serves();
 	(void)kept_pool(store, 0);
 	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
-	AWAIT(store->service == 0);
+	DAEMON_AWAIT(store->service == 0);
 	ck_assert_int_eq(store->status, 0);
 	ck_assert(holds(store, ""));
 	ck_assert_uint_eq(store->starts, 1);
@@ -177,11 +173,8 @@ START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
 	struct systemd_stub *store;
 	struct service_client c;
 
-	fails = mmap(NULL, sizeof(*fails), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
-	ck_assert_ptr_ne(fails, MAP_FAILED);
+	fails = daemon_share(sizeof(*fails));
 	store = SERVICE_KEEP("", 32, 0);
-	service_expect("READY=1");
 	c = service_attach();
 	for (uint32_t i = 0; i < 2; i++) {
 		*fails = i ? LATE : EARLY;
@@ -190,7 +183,7 @@ START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
 		ck_assert_int_eq(*fails, NOWHERE);
 		ck_assert_uint_eq(store->starts, 1 + 2 * (i + 1));
 		service_do(&c, 0);
-		AWAIT(holds(store, "arena board c0 c0 c0 pool roster t0"));
+		DAEMON_AWAIT(holds(store, "arena board c0 c0 c0 pool roster t0"));
 	}
 	service_end(store);
 }
@@ -200,9 +193,8 @@ START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
 {
 	struct systemd_stub *store = SERVICE_KEEP("once", 32, 0);
 
-	service_expect("READY=1");
 	ck_assert_int_eq(kill(kept_pool(store, 0), SIGKILL), 0);
-	AWAIT(store->starts == 2);
+	DAEMON_AWAIT(store->starts == 2);
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_POOL);
 	/* Its first pool is not its second. */
 	service_expect("READY=1");
@@ -214,32 +206,17 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the fence */
 
-static bool maps(pid_t pid, const char *name)
-{
-	char path[64], line[512];
-	bool found = false;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		found |= strstr(line, name) != NULL;
-	if (f)
-		(void)fclose(f);
-	return found;
-}
-
 /* How many processes have this parent and, unless it is 0, are in this state; one of them. */
 static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
 {
-	DIR *dir = opendir("/proc");
+	_cleanup_closedir_ DIR *dir = opendir("/proc");
 	struct dirent *e;
 	uint32_t n = 0;
 
 	while (dir && (e = readdir(dir))) {
 		char path[300], its_state = 0;
+		_cleanup_fclose_ FILE *f = NULL;
 		int its_parent = 0;
-		FILE *f;
 
 		(void)snprintf(path, sizeof(path), "/proc/%.200s/stat", e->d_name);
 		f = atoi(e->d_name) > 0 ? fopen(path, "re") : NULL;
@@ -248,11 +225,7 @@ static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
 			*ret_child = atoi(e->d_name);
 			n++;
 		}
-		if (f)
-			(void)fclose(f);
 	}
-	if (dir)
-		(void)closedir(dir);
 	return n;
 }
 
@@ -260,14 +233,12 @@ static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
 static bool is_pool(pid_t pid)
 {
 	char path[64], command[64] = "";
-	FILE *f;
+	_cleanup_fclose_ FILE *f = NULL;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
 	f = fopen(path, "re");
-	if (!f)
-		return false;
-	(void)!fread(command, 1, sizeof(command) - 1, f);
-	(void)fclose(f);
+	if (f)
+		(void)!fread(command, 1, sizeof(command) - 1, f);
 	return memmem(command, sizeof(command), "--pool", 6) != NULL;
 }
 
@@ -277,21 +248,20 @@ START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
 	struct service_client c;
 	pid_t manager, pool, next = 0;
 
-	service_expect("READY=1");
 	c = service_attach();
 	pool = kept_pool(store, 0);
-	ck_assert(maps(pool, "forkd-arena"));
+	ck_assert_uint_gt(counts_mapped(pool, "forkd-arena", NULL), 0);
 	manager = store->service;
 	deafen(store);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
-	AWAIT(children_of(manager, 'S', &next) == 1 && next != pool && is_pool(next));
-	ck_assert(!maps(next, "forkd-arena"));
-	ck_assert(!maps(next, "forkd-board"));
+	DAEMON_AWAIT(children_of(manager, 'S', &next) == 1 && next != pool && is_pool(next));
+	ck_assert_uint_eq(counts_mapped(next, "forkd-arena", NULL), 0);
+	ck_assert_uint_eq(counts_mapped(next, "forkd-board", NULL), 0);
 	service_submit(&c, 0, STUB_DONE, 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
 	ck_assert_int_eq(kept_pool(store, pool), next);
-	ck_assert(maps(next, "forkd-arena"));
+	ck_assert_uint_gt(counts_mapped(next, "forkd-arena", NULL), 0);
 	ck_assert_uint_gt(store->strangers, 0);
 	ck_assert(keeps_one_pool(store));
 	service_end(store);
@@ -311,9 +281,7 @@ static void die_once(void)
 
 static void mine(enum crash_site site)
 {
-	mined = mmap(NULL, sizeof(*mined), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
-	ck_assert_ptr_ne(mined, MAP_FAILED);
+	mined = daemon_share(sizeof(*mined));
 	crash_die = die_once;
 	crash_arm(site, 0);
 	*mined = site;
@@ -327,7 +295,6 @@ static void dies_at(enum crash_site site)
 	/* At its start, and with a pool that has ended. */
 	mine(site);
 	store = SERVICE_KEEP("", 32, 0);
-	service_expect("READY=1");
 	ck_assert_uint_eq(store->starts, 2);
 	serves();
 	pool = kept_pool(store, 0);
@@ -339,7 +306,7 @@ static void dies_at(enum crash_site site)
 	pool = kept_pool(store, pool);
 	ck_assert(keeps_one_pool(store));
 	/* The pools of those that died have ended. */
-	AWAIT(children_of(store->pid, 0, &pool) == 1);
+	DAEMON_AWAIT(children_of(store->pid, 0, &pool) == 1);
 	ck_assert_int_eq(pool, store->service);
 	service_end(store);
 }
@@ -369,13 +336,12 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 
 	mine(CRASH_AT_conn_welcoming);
 	store = SERVICE_KEEP("forget", 32, 0);
-	service_expect("READY=1");
 	(void)kept_pool(store, 0);
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	c = service_attach();
 	/* Nor does the last one's pool see the job. */
-	AWAIT(children_of(store->pid, 'Z', &pid) == 2);
+	DAEMON_AWAIT(children_of(store->pid, 'Z', &pid) == 2);
 	service_submit(&c, 0, STUB_DONE, 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
@@ -383,7 +349,7 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
 	(void)close(c.fd);
 	service_expect("READY=1");
-	AWAIT(holds(store, "arena board pool roster t0"));
+	DAEMON_AWAIT(holds(store, "arena board pool roster t0"));
 	service_end(store);
 }
 END_TEST

@@ -7,7 +7,6 @@
 
 #include "daemon/manager/manager.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,7 +59,7 @@ static bool is_as_saved(struct systemd_stub *store, const struct saved_state *sa
 
 /* Also that. */
 #define AWAIT_STORE(...)                                                                           \
-	AWAIT(holds(store, "arena board " __VA_ARGS__) && is_as_saved(store, saved))
+	DAEMON_AWAIT(holds(store, "arena board " __VA_ARGS__) && is_as_saved(store, saved))
 
 START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 {
@@ -69,8 +68,7 @@ START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 	struct saved_state *saved;
 	pid_t pool;
 
-	service_expect("READY=1");
-	AWAIT(holds(store, "arena board pool roster"));
+	DAEMON_AWAIT(holds(store, "arena board pool roster"));
 	saved = systemd_stub_saved(store);
 	AWAIT_STORE("pool roster");
 	a = service_attach();
@@ -90,7 +88,7 @@ START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 	}
 	/* One says what it may not, and lets go of what it has at last; and one leaves. */
 	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
-	AWAIT(saved->clients[0].state == SAVED_GONE);
+	DAEMON_AWAIT(saved->clients[0].state == SAVED_GONE);
 	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
 	(void)close(a.fd);
 	AWAIT_STORE("c1 c1 c1 pool roster t0");
@@ -111,10 +109,9 @@ END_TEST
 /* Only root has several users. Any of them may connect; the saved state that is kept. */
 static struct saved_state *keep_for_all(struct systemd_stub *store)
 {
-	service_expect("READY=1");
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
-	AWAIT(holds(store, "arena board pool roster"));
+	DAEMON_AWAIT(holds(store, "arena board pool roster"));
 	return systemd_stub_saved(store);
 }
 
@@ -130,16 +127,13 @@ START_TEST(tenants_that_are_released_leave_the_store)
 
 	saved = keep_for_all(store);
 	for (uint32_t i = 0; i < USERS; i++) {
-		pid_t pid = fork();
-		int status;
+		pid_t pid = daemon_fork(65000 + i);
 
 		if (pid == 0)
-			_exit(setgid(65000 + i) < 0 || setuid(65000 + i) < 0 ||
-			      service_answer(service_hello(), NULL) < 0);
-		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-		ck_assert_int_eq(status, 0);
+			_exit(service_answer(service_hello(), NULL) < 0);
+		ck_assert_int_eq(daemon_reap(pid), 0);
 	}
-	AWAIT(is_as_saved(store, saved) && store->n == 4 + IDLE);
+	DAEMON_AWAIT(is_as_saved(store, saved) && store->n == 4 + IDLE);
 	for (uint32_t slot = 0; slot < LIMIT_TENANTS; slot++)
 		n += saved->tenants[slot].state != SAVED_FREE;
 	ck_assert_uint_eq(n, IDLE);
@@ -156,7 +150,6 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 	struct service_client a;
 	pid_t pool;
 
-	service_expect("READY=1");
 	a = service_attach();
 	service_refused_hello(service_hello(), -ENOSPC, "");
 	/* Nothing that was promised was for nothing. */
@@ -167,7 +160,7 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 	(void)kept_pool(store, pool);
 	service_do(&a, 0);
 	(void)close(a.fd);
-	AWAIT(holds(store, "arena board pool roster t0"));
+	DAEMON_AWAIT(holds(store, "arena board pool roster t0"));
 	serves();
 	service_end(store);
 }
@@ -199,21 +192,20 @@ START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
 	struct service_client c[3];
 	uint32_t here = 0;
 
-	service_expect("READY=1");
 	for (uint32_t i = 0; i < 3; i++)
 		c[i] = service_attach();
 	store->says = 4 + 1 + 3;
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	service_expect("READY=1");
-	AWAIT(count_ended(c, 3, &here) == 2);
+	DAEMON_AWAIT(count_ended(c, 3, &here) == 2);
 	service_do(&c[here], 0);
 	service_refused_hello(service_hello(), -ENOSPC, "");
 	/* Not even one of them. */
 	store->says = 4;
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	service_expect("READY=1");
-	AWAIT(count_ended(c, 3, &here) == 3);
-	AWAIT(holds(store, ""));
+	DAEMON_AWAIT(count_ended(c, 3, &here) == 3);
+	DAEMON_AWAIT(holds(store, ""));
 	serves();
 	ck_assert_uint_eq(store->starts, 3);
 	ck_assert_uint_eq(store->refused, 0);
@@ -249,20 +241,19 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 	struct pollfd p = { .events = POLLIN };
 	uint32_t n;
 
-	service_expect("READY=1");
 	serves();
 	deafen(store);
 	p.fd = fd = service_dial();
 	ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
 	/* Its segment, and what waits of it. */
-	AWAIT(segments(store->service, "forkd-client") == 2);
+	DAEMON_AWAIT(segments(store->service, "forkd-client") == 2);
 	/* Others are served meanwhile: it is refused at once, so the loop turns. */
 	service_refused("nonsense", 8, -EBADMSG, "");
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_gt(proto_recv(fd, &m, fds, &n, 0), 0);
 	ck_assert_uint_eq(m.head.type, PROTO_WELCOME);
-	AWAIT(holds(store, "arena board c1 c1 c1 pool roster t0"));
+	DAEMON_AWAIT(holds(store, "arena board c1 c1 c1 pool roster t0"));
 	service_end(store);
 }
 END_TEST
@@ -274,13 +265,10 @@ static pid_t dial_as(uint32_t uid)
 	union proto_message m;
 	int fd, fds[PROTO_MAX_FDS];
 	uint32_t n;
-	pid_t pid = fork();
+	pid_t pid = daemon_fork(uid);
 
-	ck_assert_int_ge(pid, 0);
 	if (pid)
 		return pid;
-	if (setgid(uid) < 0 || setuid(uid) < 0)
-		_exit(1);
 	fd = service_dial();
 	(void)proto_send(fd, &h, sizeof(h), NULL, 0);
 	_exit(proto_recv(fd, &m, fds, &n, 0) <= 0 || m.head.type != PROTO_WELCOME);
@@ -291,41 +279,37 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
 	struct proto_hello large = service_hello();
 	struct saved_state *saved;
-	int status;
 	pid_t pid;
 
 	saved = keep_for_all(store);
-	pid = dial_as(65001);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-	AWAIT(saved->clients[0].state == SAVED_FREE);
-	AWAIT(holds(store, "arena board pool roster t0"));
+	ck_assert_int_eq(daemon_reap(dial_as(65001)), 0);
+	DAEMON_AWAIT(saved->clients[0].state == SAVED_FREE);
+	DAEMON_AWAIT(holds(store, "arena board pool roster t0"));
 	ck_assert_uint_eq(saved->tenants[0].uid, 65001);
 	/* It is released, and the service manager does not hear of it; nor of the next one. */
 	deafen(store);
 	large.heap_size = 64 << 20;
 	service_refused_hello(large, -ENOMEM, "");
-	AWAIT(saved->tenants[0].state == SAVED_FREE &&
-	      segments(store->service, "forkd-tenant") == 0);
+	DAEMON_AWAIT(saved->tenants[0].state == SAVED_FREE &&
+		     segments(store->service, "forkd-tenant") == 0);
 	pid = dial_as(65002);
 	/* The segment, and what waits of it. */
-	AWAIT(segments(store->service, "forkd-tenant") == 2);
+	DAEMON_AWAIT(segments(store->service, "forkd-tenant") == 2);
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	(void)daemon_reap(pid);
 	service_expect("READY=1");
-	/* What stands there under the slot's name is the first one's. */
-	AWAIT(holds(store, "arena board pool roster"));
+	/* What is stored there under the slot's name is the first one's. */
+	DAEMON_AWAIT(holds(store, "arena board pool roster"));
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
 	/* And one that is put is taken. */
 	deafen(store);
 	pid = dial_as(65002);
-	AWAIT(segments(store->service, "forkd-tenant") == 2);
+	DAEMON_AWAIT(segments(store->service, "forkd-tenant") == 2);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-	AWAIT(is_as_saved(store, saved));
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	DAEMON_AWAIT(is_as_saved(store, saved));
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_HERE);
 	ck_assert_uint_eq(saved->tenants[0].uid, 65002);
 	saved_unmap(saved);

@@ -138,7 +138,6 @@ START_TEST(a_pool_is_asked_with_each_sign_of_life_while_a_job_runs)
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 1000000, "--hang-limit=3600s");
 	struct service_client c;
 
-	service_expect("READY=1");
 	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	/* At its start it was told something, and of a client: twice at most it is asked for

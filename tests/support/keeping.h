@@ -6,28 +6,13 @@
 #ifndef TESTS_KEEPING_H
 #define TESTS_KEEPING_H
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
-
-#define KEEPING_NS (30 * NSEC_PER_SEC)
-
-/* Looks until the condition holds. */
-#define AWAIT(condition)                                                                           \
-	do {                                                                                       \
-		uint64_t await_end = clock_ns() + KEEPING_NS;                                      \
-                                                                                                   \
-		while (!(condition)) {                                                             \
-			ck_assert_msg(clock_ns() < await_end, "in vain: %s", #condition);          \
-			(void)usleep(1000);                                                        \
-		}                                                                                  \
-	} while (0)
 
 static inline bool holds(struct systemd_stub *store, const char *names)
 {
@@ -42,7 +27,7 @@ static inline pid_t kept_pool(struct systemd_stub *store, pid_t last)
 {
 	pid_t pid;
 
-	AWAIT((pid = systemd_stub_process(store, "pool")) > 0 && pid != last);
+	DAEMON_AWAIT((pid = systemd_stub_process(store, "pool")) > 0 && pid != last);
 	return pid;
 }
 

@@ -154,6 +154,7 @@ struct systemd_stub *service_keep(const char *mode, uint32_t max, uint64_t watch
 	store = systemd_stub_start(&unit);
 	notify_fd = store->messages;
 	(void)close(unit.socket);
+	service_expect("READY=1");
 	return store;
 }
 

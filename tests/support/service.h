@@ -42,7 +42,7 @@ pid_t service_ready(const char *mode, const char *const *extra);
 /*
  * Has the manager run by a stand-in for systemd instead, which passes it a socket, keeps up to max
  * of its descriptors and starts it again with them. watchdog_us: 0 for none. extra: stays.
- * service_end() ends all of it, however it stands.
+ * Waits until it is ready. service_end() ends all of it, however it stands.
  */
 struct systemd_stub *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
 				  const char *const *extra);
