@@ -5,14 +5,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "shm/proto.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -94,9 +92,8 @@ static uint32_t list(struct proto_job *ret_jobs, uint32_t most)
 /* A job that keeps the only worker, and ONE more behind it. */
 static fk_job fill(fk_client *c, fk_job *ret_jobs)
 {
-	fk_job gate = jobs_hold(c, 0, &gate_open);
+	fk_job gate = jobs_hold_one(&d, c, 0, &gate_open);
 
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	for (uint32_t i = 0; i < ONE; i++)
 		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
 	return gate;
@@ -107,8 +104,7 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 	fk_job gate, jobs[ONE], other;
 	fk_client *a, *b;
 
-	daemon_start(&d, "--workers=1", NULL);
-	a = daemon_open(&d);
+	a = JOBS_BEGIN(&d, "--workers=1", NULL);
 	b = daemon_open(&d);
 	/* Not of one generation all. */
 	for (uint32_t i = 0; i < 3; i++)
@@ -137,12 +133,10 @@ START_TEST(cancel_ends_one_job_and_not_the_next_of_its_record)
 	fk_job gate, jobs[ONE], next;
 	fk_client *c;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	gate = fill(c, jobs);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
-	ck_assert_int_eq(jobs_outcome(c, jobs[3], NULL), FK_CANCELLED);
-	ck_assert_int_eq(fk_release(c, jobs[3]), 0);
+	jobs_drop(c, jobs[3], "CANCELLED");
 	next = jobs_submit(c, "fib:fib", 0, 10, 0);
 	ck_assert_uint_eq(next & 0xffff, jobs[3] & 0xffff);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
@@ -161,8 +155,7 @@ START_TEST(cancel_of_an_unknown_job_or_client_is_refused)
 	struct proto_ask question;
 	fk_client *c, *left;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	left = daemon_open(&d);
 	question = cancel_of(left, PROTO_EVERY_JOB, 0);
 	ck_assert_int_eq(cancel(left, PROTO_EVERY_JOB, 0), 0);
@@ -190,20 +183,16 @@ START_TEST(a_cancel_outlives_the_pool)
 	fk_client *c;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	for (uint32_t heard = 0; heard < 2; heard++) {
 		pool = daemon_pool(&d);
-		one = jobs_hold(c, FK_IDEMPOTENT, &gate_open);
-		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+		one = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate_open);
 		if (!heard)
 			daemon_suspend(pool);
 		ck_assert_int_eq(cancel_job(c, one), 0);
-		ck_assert_int_eq(kill(pool, SIGKILL), 0);
-		(void)jobs_pool_after(&d, pool);
+		(void)jobs_replace_pool(&d);
 		*gate_open = 1;
-		ck_assert_int_eq(jobs_outcome(c, one, NULL), FK_CANCELLED);
-		ck_assert_int_eq(fk_release(c, one), 0);
+		jobs_drop(c, one, "CANCELLED");
 	}
 	/* All, and no job that comes after that. */
 	pool = daemon_pool(&d);
@@ -226,8 +215,7 @@ START_TEST(running_and_queued_jobs_are_reported)
 	fk_job gate, jobs[ONE];
 	fk_client *c;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	gate = fill(c, jobs);
 	/* The worker is held: who comes by now and then is the dispatcher. */
 	DAEMON_AWAIT(list(told, 2 * ONE) == 1 + ONE);

@@ -54,39 +54,22 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
 }
 
-static void begin_with(const char *option)
-{
-	daemon_start(&d, "--workers=2", option, NULL);
-	c = daemon_open(&d);
-}
-
-static void begin(void)
-{
-	begin_with(NULL);
-}
-
-static void end(void)
-{
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
-}
-
 START_TEST(a_task_that_ends_the_process_in_any_way_of_libc_is_blamed)
 {
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:exit", 0, 0, "exited with status 3", 1);
 	blame("crash:exit_c99", 0, 0, "exited with status 4", 2);
 	blame("crash:exit_hooks", 0, 0, "exited with status 5", 3);
 	blame("crash:exit_quick", 0, 0, "exited with status 1", 4);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
 START_TEST(a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed)
 {
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:exit_thread", 0, 0, "exited with status 1", 1);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -100,16 +83,13 @@ static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	since = clock_ns();
 	bad = jobs_submit(c, task, 0, argument, 0);
-	for (int i = 0; i < QUEUED; i++)
-		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+	jobs_queue(c, 0, queued, QUEUED);
 	ck_assert_int_eq(jobs_outcome(c, bad, NULL), outcome);
-	for (int i = 0; i < QUEUED; i++)
-		jobs_see(c, queued[i], i + 1000);
+	jobs_see_queue(c, queued, QUEUED);
 	since = clock_ns() - since;
 	ck_assert_int_eq(fk_release(c, bad), 0);
 	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
-	ck_assert_int_eq(fk_release(c, held), 0);
+	jobs_drop(c, held, "DONE");
 	return since / NSEC_PER_USEC;
 }
 
@@ -121,22 +101,22 @@ START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_con
 	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
 		uint64_t control;
 
-		begin_with(confine[i]);
+		c = JOBS_BEGIN(&d, "--workers=2", confine[i], NULL);
 		blame("crash:vanish", 0, 0, "exited with status 1", 1);
 		control = wait_behind("crash:hang", 0, FK_DONE);
 		printf("%s: %d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n",
 		       confine[i], QUEUED, wait_behind("crash:vanish", 0, FK_CRASHED), control);
 		(void)jobs_crash(&d, 2);
-		end();
+		jobs_end(&d, c);
 	}
 }
 END_TEST
 
 START_TEST(a_task_that_uses_up_its_C_stack_is_blamed)
 {
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:recurse", 0, SIGSEGV, "died of signal 11", 1);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -148,12 +128,12 @@ START_TEST(a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is)
 				SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM, SIGRTMIN, SIGRTMAX };
 	char text[32];
 
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		(void)snprintf(text, sizeof(text), "died of signal %d ", signals[i]);
 		blame("crash:raise", signals[i], signals[i], text, i + 1);
 	}
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -162,17 +142,16 @@ START_TEST(signals_that_are_not_the_pools_to_die_of_end_nothing)
 	const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG };
 	pid_t pool;
 
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		fk_job job = jobs_submit(c, "crash:raise", 0, signals[i], 0);
 
-		ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
-		ck_assert_int_eq(fk_release(c, job), 0);
+		jobs_drop(c, job, "DONE");
 	}
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -182,7 +161,7 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 	int64_t n = 0;
 	pid_t pool;
 
-	begin_with("--confine=off"); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL); /* else there is none */
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:fork_shared", &n, INT64_C(17)), 0);
 	ck_assert_int_eq(n, 17);
@@ -197,7 +176,7 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGKILL);
 	DAEMON_AWAIT(daemon_logged(&d, "died of signal 9", "no job can be blamed"));
 	(void)jobs_pool_after(&d, pool);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -209,7 +188,7 @@ START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
 	fk_job job;
 	pid_t pool;
 
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	other = daemon_open(&d);
 	pool = daemon_pool(&d);
 	job = jobs_submit(c, "crash:hole", 0, other->segment->client, 0);
@@ -222,7 +201,7 @@ START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
 	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
 	/* In its own client's. */
 	blame("crash:hole", c->segment->client, SIGBUS, "died of signal 7", 2);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -231,27 +210,25 @@ START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
 {
 	volatile uint8_t *gate;
 
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (uint64_t how = 0; how < 4; how++) {
 		pid_t pool = daemon_pool(&d);
 		fk_job victim = jobs_hold(c, 0, &gate), bad, queued[QUEUED];
 
 		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 		bad = jobs_submit(c, "wild:unmap", 0, (int64_t)how, 0);
-		for (int i = 0; i < QUEUED; i++)
-			queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+		jobs_queue(c, 0, queued, QUEUED);
 		ck_assert_msg(jobs_outcome(c, victim, NULL) == FK_LOST, "%d: %s", (int)how,
 			      fk_outcome_name(jobs_outcome(c, victim, NULL)));
 		(void)jobs_outcome(c, bad, NULL);
-		for (int i = 0; i < QUEUED; i++)
-			jobs_see(c, queued[i], i + 1000);
+		jobs_see_queue(c, queued, QUEUED);
 		ck_assert_str_eq(jobs_crash(&d, how + 1)->task, "");
 		ck_assert_uint_eq(jobs_crash(&d, how + 1)->client_pid, 0);
 		ck_assert_int_eq(fk_release(c, victim), 0);
 		ck_assert_int_eq(fk_release(c, bad), 0);
 		(void)jobs_pool_after(&d, pool);
 	}
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -259,12 +236,11 @@ START_TEST(a_library_that_a_task_unloads_is_not_missed)
 {
 	fk_job job;
 
-	begin();
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	jobs_see(c, jobs_submit(c, "wild:unload", 0, 0, 0), 1);
 	job = jobs_submit(c, "crash:segv", 0, 0, 0);
-	jobs_see_end(c, job, "CRASHED");
-	ck_assert_int_eq(fk_release(c, job), 0);
-	end();
+	jobs_drop(c, job, "CRASHED");
+	jobs_end(&d, c);
 }
 END_TEST
 

@@ -5,7 +5,6 @@
  */
 #include <unistd.h>
 
-#include "common/util.h"
 #include "daemon/core/cpu_account.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -44,9 +43,8 @@ static uint64_t loads(const char *task, uint64_t *ret_run_ns)
 /* A job keeps the only worker, and JOBS more wait, which the board knows. */
 static fk_job fill(fk_client *c, fk_job *ret_jobs)
 {
-	fk_job gate = jobs_hold(c, 0, &gate_open);
+	fk_job gate = jobs_hold_one(&d, c, 0, &gate_open);
 
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	for (uint32_t i = 0; i < JOBS; i++)
 		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
 	/* The dispatcher takes up what no worker does. */
@@ -62,8 +60,7 @@ START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
 	fk_job gate;
 	uint64_t before;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	ck_assert_uint_eq(cpu(c), 0);
 	gate = jobs_hold(c, 0, &gate_open);
 	for (uint32_t i = 0; i < 5; i++) {
@@ -91,11 +88,9 @@ START_TEST(a_worker_that_sleeps_rests_and_one_with_a_job_does_not)
 	fk_job gate;
 	uint64_t before;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	DAEMON_AWAIT(rested(0) > NSEC_PER_MSEC);
-	gate = jobs_hold(c, 0, &gate_open);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	gate = jobs_hold_one(&d, c, 0, &gate_open);
 	before = rested(0);
 	DAEMON_AWAIT(busy(0) > NSEC_PER_MSEC);
 	ck_assert_uint_eq(rested(0), before);
@@ -112,8 +107,7 @@ START_TEST(jobs_are_pending_until_they_end_and_count_for_their_task)
 	uint64_t run_ns = 0;
 	fk_client *c;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	gate = fill(c, jobs);
 	ck_assert_uint_eq(loads("fib:fib", &run_ns), 0);
 	*gate_open = 1;
@@ -134,14 +128,10 @@ START_TEST(the_next_pool_has_pending_what_was_queued)
 {
 	fk_job gate, jobs[JOBS];
 	fk_client *c;
-	pid_t pool;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	gate = fill(c, jobs);
-	pool = daemon_pool(&d);
-	ck_assert_int_eq(kill(pool, SIGKILL), 0);
-	(void)jobs_pool_after(&d, pool);
+	(void)jobs_replace_pool(&d);
 	jobs_see_end(c, gate, "LOST");
 	for (uint32_t i = 0; i < JOBS; i++)
 		jobs_see(c, jobs[i], 55);
@@ -156,8 +146,7 @@ START_TEST(a_connection_shows_what_its_user_weighs)
 	fk_client *c;
 
 	(void)snprintf(option, sizeof(option), "--weights=%u:350", geteuid());
-	daemon_start(&d, "--workers=1", option, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", option, NULL);
 	ck_assert_uint_eq(atomic_load(&d.board->clients[c->id].user_weight), 350);
 	jobs_end(&d, c);
 }

@@ -8,11 +8,8 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "client/lib/client.h"
 #include "common/util.h"
@@ -26,16 +23,6 @@
 
 static struct daemon d;
 static volatile uint8_t *gate_open;
-
-static fk_job submit(fk_client *c, const char *name, int64_t argument, fk_group group)
-{
-	struct fk_request request = { .args = &argument, .size = sizeof(argument), .group = group };
-	fk_job job;
-
-	ck_assert_int_eq(fk_task_find(c, name, &request.task), 0);
-	ck_assert_int_eq(fk_submit_batch(c, &request, 1, FK_WAIT_ROOM, &job), 0);
-	return job;
-}
 
 /* A worker has taken this job, and runs nothing else before it. */
 static bool is_taken(fk_client *c, fk_job job)
@@ -54,14 +41,13 @@ static fk_job close_gate(fk_client *c)
 /* All that was sent to the manager before has come to the pool: this goes the same way. */
 static void settle(fk_client *c)
 {
-	fk_job job = submit(c, "fib:fib", 10, 0);
+	fk_job job = jobs_submit(c, "fib:fib", 0, 10, 0);
 	int err;
 
 	while ((err = fk_cancel(c, job)) == -EAGAIN)
 		(void)poll(NULL, 0, 1);
 	ck_assert_int_eq(err, 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	ck_assert_int_eq(fk_release(c, job), 0);
+	jobs_drop(c, job, "CANCELLED");
 }
 
 START_TEST(cancel_before_start_prevents_the_start)
@@ -70,12 +56,11 @@ START_TEST(cancel_before_start_prevents_the_start)
 	fk_group group;
 	fk_job gate, jobs[N];
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	gate = close_gate(c);
 	for (uint32_t i = 0; i < N; i++)
-		jobs[i] = submit(c, "fib:fib", 10, group);
+		jobs[i] = jobs_submit_in(c, "fib:fib", 0, 10, group);
 	/* Every other one, and some of these twice. */
 	for (uint32_t i = 0; i < N; i++)
 		if (i % 2)
@@ -100,12 +85,11 @@ START_TEST(cancel_before_start_prevents_the_start)
 	ck_assert_int_eq(fk_release_batch(c, jobs, N), 0);
 	/* The same records again: what was cancelled is over. */
 	for (uint32_t i = 0; i < N; i++)
-		jobs[i] = submit(c, "fib:fib", 10, group);
+		jobs[i] = jobs_submit_in(c, "fib:fib", 0, 10, group);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	for (uint32_t i = 0; i < N; i++)
 		ck_assert_int_eq(fk_outcome(c, jobs[i], NULL, NULL), FK_DONE);
-	fk_close(c);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -115,16 +99,13 @@ START_TEST(cancel_of_a_running_job_ends_as_cancelled)
 	fk_job job;
 	int64_t n = 7;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
-	job = submit(c, "crash:spin", FOREVER, 0);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
+	job = jobs_submit(c, "crash:spin", 0, FOREVER, 0);
 	DAEMON_AWAIT(is_taken(c, job));
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), -ECANCELED);
 	ck_assert_int_eq(n, 7);
-	fk_close(c);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -133,12 +114,11 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 	fk_client *a, *b;
 	fk_job gate, mine, theirs;
 
-	daemon_start(&d, "--workers=1", NULL);
-	a = daemon_open(&d);
+	a = JOBS_BEGIN(&d, "--workers=1", NULL);
 	b = daemon_open(&d);
 	gate = close_gate(a);
-	mine = submit(a, "fib:fib", 10, 0);
-	theirs = submit(b, "fib:fib", 10, 0);
+	mine = jobs_submit(a, "fib:fib", 0, 10, 0);
+	theirs = jobs_submit(b, "fib:fib", 0, 10, 0);
 	/* The other one has a job with the same index and generation, and more. */
 	ck_assert_int_eq(fk_cancel(b, theirs), 0);
 	for (uint32_t i = 0; i < b->n_jobs; i++) {
@@ -166,15 +146,11 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 			next[i] = daemon_open(&d);
 		for (int i = 0; i < 4; i++)
 			for (int k = 0; k < 8; k++)
-				ck_assert_int_eq(jobs_outcome(next[i],
-							      submit(next[i], "fib:fib", 5, 0),
-							      NULL),
-						 FK_DONE);
+				jobs_see(next[i], jobs_submit(next[i], "fib:fib", 0, 5, 0), 5);
 		for (int i = 0; i < 4; i++)
 			fk_close(next[i]);
 	}
-	fk_close(a);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, a);
 }
 END_TEST
 
@@ -208,8 +184,7 @@ START_TEST(a_message_that_is_no_cancel_ends_the_connection)
 	}
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, (int64_t)10), 0);
-	fk_close(c);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -221,8 +196,7 @@ START_TEST(a_flood_of_cancels_holds_nobody_up)
 	int64_t n;
 
 	/* However long it takes: the gate comes to no fork. */
-	daemon_start(&d, "--workers=2", "--hang-limit=0", NULL);
-	flood = daemon_open(&d);
+	flood = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=0", NULL);
 	gate = close_gate(flood);
 	for (int round = 0; round < 50; round++) {
 		for (int i = 0; i < 400; i++) {
@@ -239,8 +213,7 @@ START_TEST(a_flood_of_cancels_holds_nobody_up)
 	ck_assert_uint_gt(sent, 0);
 	*gate_open = 1;
 	ck_assert_int_eq(jobs_outcome(flood, gate, NULL), FK_CANCELLED);
-	fk_close(flood);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, flood);
 }
 END_TEST
 
@@ -253,22 +226,21 @@ START_TEST(a_pool_that_dies_leaves_no_group_behind)
 	fk_job jobs[N];
 	fk_client *c;
 
-	daemon_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	for (uint32_t i = 0; i < N; i++) {
 		arguments[i] = i % 4 ? 10 : ms;
 		requests[i] = (struct fk_request){
+			.task = jobs_task(c, i % 4 ? "fib:fib" : "crash:hang"),
 			.args = &arguments[i],
 			.size = sizeof(arguments[i]),
 			.group = group,
 		};
-		ck_assert_int_eq(
-			fk_task_find(c, i % 4 ? "fib:fib" : "crash:hang", &requests[i].task), 0);
 	}
-	requests[N / 2].size = 0;
-	requests[N / 2].args = NULL;
-	ck_assert_int_eq(fk_task_find(c, "crash:segv", &requests[N / 2].task), 0);
+	requests[N / 2] = (struct fk_request){
+		.task = jobs_task(c, "crash:segv"),
+		.group = group,
+	};
 	for (int round = 0; round < 5; round++) {
 		uint32_t crashed = 0;
 
@@ -302,16 +274,18 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 
 	daemon_start(&d, "--workers=1", "--max-jobs=4096", NULL);
 	ck_assert_int_eq(fk_open(d.socket, &options, &c), 0);
-	for (uint32_t i = 0; i < LONG; i++) {
-		requests[i] = (struct fk_request){ .args = &argument, .size = sizeof(argument) };
-		ck_assert_int_eq(fk_task_find(c, "fib:fib", &requests[i].task), 0);
-	}
+	for (uint32_t i = 0; i < LONG; i++)
+		requests[i] = (struct fk_request){
+			.task = jobs_task(c, "fib:fib"),
+			.args = &argument,
+			.size = sizeof(argument),
+		};
 	for (int round = 0; round < 5; round++) {
 		ck_assert_int_eq(fk_submit_batch(c, requests, LONG, 0, jobs), 0);
 		/* The record that the ring's word names. */
 		ck_assert_int_eq(fk_wait(c, jobs[0], FK_FOREVER), 0);
 		ck_assert_int_eq(fk_release(c, jobs[0]), 0);
-		jobs[0] = submit(c, "fib:fib", 10, 0);
+		jobs[0] = jobs_submit(c, "fib:fib", 0, 10, 0);
 		ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
 		for (uint32_t i = 0; i < LONG; i++) {
 			int is;
@@ -331,20 +305,15 @@ END_TEST
 /* The pool would wait for it for an hour. */
 START_TEST(a_pool_that_drains_still_hears_its_clients)
 {
-	int64_t argument[2] = { 1000000000, 20 };
-	const fk_task *task;
 	fk_client *c;
 	fk_job job;
 
-	daemon_start(&d, "--workers=1", "--stop-timeout=3600s", NULL);
-	c = daemon_open(&d);
-	ck_assert_int_eq(fk_task_find(c, "spin:tree", &task), 0);
-	ck_assert_int_eq(fk_submit(c, task, argument, sizeof(argument), 0, &job), 0);
+	c = JOBS_BEGIN(&d, "--workers=1", "--stop-timeout=3600s", NULL);
+	job = jobs_submit(c, "spin:tree", 0, 1000000000, 20);
 	DAEMON_AWAIT(is_taken(c, job));
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.state) == BOARD_STOPPING);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 }

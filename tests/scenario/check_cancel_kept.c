@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include "client/lib/client.h"
@@ -28,8 +27,7 @@ static volatile uint8_t *gate; /* in the client's heap: 0 while hold() is to hol
 
 static void begin(const char *workers)
 {
-	daemon_start(&d, workers, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, workers, NULL);
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 }
 
@@ -47,38 +45,9 @@ static void end(void)
 	(void)daemon_stop(&d);
 }
 
-static fk_job submit_to(fk_client *client, const char *name, const void *args, uint32_t size)
-{
-	struct fk_request request = {
-		.args = args,
-		.size = size,
-		.group = client == c ? group : 0,
-		.flags = FK_IDEMPOTENT,
-	};
-	fk_job job;
-
-	ck_assert_int_eq(fk_task_find(client, name, &request.task), 0);
-	ck_assert_int_eq(fk_submit_batch(client, &request, 1, FK_WAIT_ROOM, &job), 0);
-	return job;
-}
-
 static fk_job submit(const char *name, int64_t argument)
 {
-	return submit_to(c, name, &argument, sizeof(argument));
-}
-
-static int outcome(fk_client *client, fk_job job)
-{
-	ck_assert_msg(fk_wait(client, job, DAEMON_PATIENCE * NSEC_PER_SEC) == 0,
-		      "job %u of generation %u has no outcome", (uint32_t)job & 0xffffu,
-		      (uint32_t)(job >> 16));
-	return fk_outcome(client, job, NULL, NULL);
-}
-
-/* A job that never comes to a fork and ends when *gate is 1. */
-static fk_job hold(void)
-{
-	return jobs_hold(c, FK_IDEMPOTENT, &gate);
+	return jobs_submit_in(c, name, FK_IDEMPOTENT, argument, group);
 }
 
 /* A worker runs it. */
@@ -94,6 +63,15 @@ static bool runs(fk_job job)
 			return true;
 	}
 	return false;
+}
+
+/* A job that never comes to a fork, runs and ends when *gate is 1. */
+static fk_job hold(void)
+{
+	fk_job job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+
+	DAEMON_AWAIT(runs(job));
+	return job;
 }
 
 static pid_t stop_pool(void)
@@ -126,7 +104,6 @@ START_TEST(cancelled_endless_job_ends_as_cancelled_in_the_next_pool)
 
 	begin("--workers=2");
 	twin = hold();
-	DAEMON_AWAIT(runs(twin));
 	endless = submit("crash:spin", FOREVER);
 	DAEMON_AWAIT(runs(endless));
 	for (uint32_t i = 0; i < N; i++)
@@ -134,13 +111,13 @@ START_TEST(cancelled_endless_job_ends_as_cancelled_in_the_next_pool)
 	pool = stop_pool();
 	ck_assert_int_eq(fk_cancel(c, endless), 0);
 	kill_pool(pool);
-	ck_assert_int_eq(outcome(c, endless), FK_CANCELLED);
+	jobs_see_end(c, endless, "CANCELLED");
 	ck_assert_int_eq(fk_result(c, endless, NULL, 0), -ECANCELED);
 	/* It was the same with the others, but for the cancel. */
 	for (uint32_t i = 0; i < N; i++)
-		ck_assert_int_eq(outcome(c, others[i]), FK_DONE);
+		jobs_see_end(c, others[i], "DONE");
 	*gate = 1;
-	ck_assert_int_eq(outcome(c, twin), FK_DONE);
+	jobs_see_end(c, twin, "DONE");
 	daemon_call_fib(&d);
 	end();
 }
@@ -155,7 +132,6 @@ START_TEST(cancelled_queued_job_never_starts)
 
 	begin("--workers=1");
 	first = hold();
-	DAEMON_AWAIT(runs(first));
 	for (uint32_t i = 0; i < N; i++)
 		waits[i] = submit(i % 2 ? "fib:fib" : "crash:spin", i % 2 ? 10 : FOREVER);
 	DAEMON_AWAIT(daemon_counter(&d, "drained") == 1 + N);
@@ -169,14 +145,14 @@ START_TEST(cancelled_queued_job_never_starts)
 	}
 	kill_pool(pool);
 	for (uint32_t i = 0; i < N; i += 2) {
-		ck_assert_int_eq(outcome(c, waits[i]), FK_CANCELLED);
-		ck_assert_int_eq(outcome(c, in_ring[i]), FK_CANCELLED);
+		jobs_see_end(c, waits[i], "CANCELLED");
+		jobs_see_end(c, in_ring[i], "CANCELLED");
 	}
 	*gate = 1;
-	ck_assert_int_eq(outcome(c, first), FK_DONE);
+	jobs_see_end(c, first, "DONE");
 	for (uint32_t i = 1; i < N; i += 2) {
-		ck_assert_int_eq(outcome(c, waits[i]), FK_DONE);
-		ck_assert_int_eq(outcome(c, in_ring[i]), FK_DONE);
+		jobs_see_end(c, waits[i], "DONE");
+		jobs_see_end(c, in_ring[i], "DONE");
 	}
 	end();
 }
@@ -194,15 +170,14 @@ START_TEST(the_word_needs_no_message)
 	job = submit("crash:spin", FOREVER);
 	ck_assert_int_eq(job_want_end(client_job(c, job), (uint32_t)(job >> 16)), 1);
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
-	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	jobs_see_end(c, job, "CANCELLED");
 	first = hold();
-	DAEMON_AWAIT(runs(first));
 	job = submit("crash:spin", FOREVER);
 	DAEMON_AWAIT(daemon_counter(&d, "drained") == 3);
 	ck_assert_int_eq(job_want_end(client_job(c, job), (uint32_t)(job >> 16)), 1);
 	*gate = 1;
-	ck_assert_int_eq(outcome(c, first), FK_DONE);
-	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	jobs_see_end(c, first, "DONE");
+	jobs_see_end(c, job, "CANCELLED");
 	end();
 }
 END_TEST
@@ -221,15 +196,13 @@ START_TEST(no_later_job_of_the_record_is_cancelled)
 		pool = stop_pool();
 		ck_assert_int_eq(fk_cancel(c, job), 0);
 		kill_pool(pool);
-		ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
-		ck_assert_int_eq(fk_release(c, job), 0);
+		jobs_drop(c, job, "CANCELLED");
 		DAEMON_AWAIT(all_counted());
 		generation = (uint32_t)(job >> 16);
 		for (int i = 0; i < 3; i++) {
 			next = submit("fib:fib", 10);
 			ck_assert_uint_eq(next & 0xffffu, job & 0xffffu);
-			ck_assert_int_eq(outcome(c, next), FK_DONE);
-			ck_assert_int_eq(fk_release(c, next), 0);
+			jobs_drop(c, next, "DONE");
 			if (i == 1)
 				atomic_store(&c->slots[next & 0xffffu].generation, generation);
 		}
@@ -257,19 +230,17 @@ START_TEST(garbage_cancels_nothing_of_anothers)
 		for (uint32_t i = 0; i < c->n_jobs; i++)
 			atomic_store(&c->jobs[i].cancel, words[(round + i) % ARRAY_SIZE(words)]);
 		for (uint32_t i = 0; i < N; i++) {
-			int64_t n = 10;
-
-			mine[i] = submit("fib:fib", n);
-			theirs[i] = submit_to(other, "fib:fib", &n, sizeof(n));
+			mine[i] = submit("fib:fib", 10);
+			theirs[i] = jobs_submit_in(other, "fib:fib", FK_IDEMPOTENT, 10, 0);
 			atomic_store(&client_job(c, mine[i])->cancel,
 				     (uint32_t)(mine[i] >> 16) + (round + i) % 3 * (1u << 24));
 		}
 		for (uint32_t i = 0; i < N; i++) {
-			int is = outcome(c, mine[i]);
+			int is = jobs_outcome(c, mine[i], NULL);
 
 			ck_assert(is == FK_DONE || is == FK_CANCELLED);
 			cancelled += is == FK_CANCELLED;
-			ck_assert_int_eq(outcome(other, theirs[i]), FK_DONE);
+			jobs_see_end(other, theirs[i], "DONE");
 		}
 		ck_assert_int_eq(fk_release_batch(c, mine, N), 0);
 		ck_assert_int_eq(fk_release_batch(other, theirs, N), 0);

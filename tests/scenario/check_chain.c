@@ -6,13 +6,8 @@
  * The places where a pool is killed are compiled in with --enable-crash-sites only
  * (common/crash_site.h); without them the other tests are what there is.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/lib/client.h"
-#include "common/util.h"
 #include "tests/support/jobs.h"
 #define CHECK_TIMEOUT 240
 #include "tests/support/check_unit.h"
@@ -46,15 +41,6 @@ static uint32_t count_of(fk_group group)
 	return group_count(group_load(&c->groups[group & 0xffffu]));
 }
 
-static void see_sum(uint32_t i)
-{
-	int64_t n = 0;
-
-	ck_assert_int_eq(jobs_outcome(c, jobs[i], NULL), FK_DONE);
-	ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), 0);
-	ck_assert_int_eq(n, i + 1000);
-}
-
 #ifdef FK_CRASH_SITES
 /*
  * A chain of n, all in one group, every other one idempotent; a job and a chain behind it, which
@@ -80,8 +66,7 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	/* Nothing is lost; and each record is used again at once. */
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < n + 4; i++) {
-			see_sum(i);
-			ck_assert_int_eq(fk_release(c, jobs[i]), 0);
+			jobs_see(c, jobs[i], i + 1000);
 			if (!round)
 				ck_assert_int_eq(fk_submit_batch(c, &requests[i], 1, 0, &jobs[i]),
 						 0);
@@ -93,8 +78,7 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	DAEMON_AWAIT(count_of(group) == 0);
 	ck_assert_uint_eq(daemon_counter(&d, "garbage"), 0);
 	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 
 START_TEST(each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk)
@@ -154,15 +138,14 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(c, jobs[2], NULL), FK_CRASHED);
 	for (uint32_t i = 3; i < 40; i++)
-		see_sum(i);
+		jobs_see(c, jobs[i], i + 1000);
 	/* Not only is none pending: the count is right, and the group's number goes on. */
 	DAEMON_AWAIT(count_of(group) == 0);
 	ck_assert_int_eq(fk_group_free(c, group), 0);
 	ck_assert_int_eq(fk_group_new(c, &other), 0);
 	ck_assert_uint_eq(other & 0xffffu, group & 0xffffu);
-	ck_assert_int_eq(fk_release_batch(c, jobs, 40), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	ck_assert_int_eq(fk_release_batch(c, jobs, 3), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -195,11 +178,9 @@ START_TEST(the_board_says_whose_job_a_worker_runs)
 	ck_assert_str_eq(d.board->tasks[task].name, "fib:fib");
 	ck_assert_uint_ge(atomic_load(&worker->since_ns), before);
 	ck_assert_uint_le(atomic_load(&worker->since_ns), clock_ns());
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	DAEMON_AWAIT(our_worker() == NULL);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 

@@ -8,17 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "tests/support/counts.h"
 #include "tests/support/daemon.h"
 #include "tests/support/oracle.h"
@@ -267,8 +263,7 @@ static void outlive(void (*how)(void), bool execs)
 		ck_assert_uint_gt(pages, 0);
 	}
 	/* The connection is the parent's: it ends with it. */
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	daemon_kill_client(pid);
 	oracle_note_killed(&o, pid);
 	counts_await(&d, &before);
 	if (!execs) {

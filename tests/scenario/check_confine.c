@@ -7,7 +7,6 @@
  */
 #include <asm/ioctls.h>
 #include <asm/sockios.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +30,7 @@
 #include "common/options.h"
 #include "common/util.h"
 #include "daemon/host/confine.h"
-#include "tests/support/daemon.h"
+#include "tests/support/jobs.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
@@ -229,19 +228,13 @@ static void setup(const char *confine)
 {
 	const char *user = streq(confine, "--confine=off") ? "--user=root" : NULL;
 
-	daemon_start(&d, "--workers=2", confine, user, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", confine, user, NULL);
 }
 
 static void teardown(void)
 {
-	int64_t n = 0;
-
-	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
-	ck_assert_int_eq(n, 6765);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 
 static int64_t ask(const struct attempt *a)
@@ -382,33 +375,13 @@ END_TEST
 
 /* ------------------------------------------------------------------------ seen from outside */
 
-/* The value of a line of a thread's status. */
-static void thread_status(pid_t pid, const char *tid, const char *name, char *ret, size_t size)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[96], line[256];
-	size_t n = strlen(name);
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, tid);
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	while (fgets(line, sizeof(line), f)) {
-		if (strncmp(line, name, n) || line[n] != ':')
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		(void)snprintf(ret, size, "%s", line + n + 1 + strspn(line + n + 1, "\t "));
-		return;
-	}
-	ck_abort_msg("no %s in %s", name, path);
-}
-
 START_TEST(every_thread_of_the_pool_is_filtered_and_has_no_capability)
 {
 	static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
 	_cleanup_closedir_ DIR *dir = NULL;
-	char path[64], text[64];
 	uint32_t n_threads = 0;
 	struct dirent *e;
+	char path[64];
 	int64_t n = 0;
 
 	setup("--confine=normal");
@@ -417,18 +390,19 @@ START_TEST(every_thread_of_the_pool_is_filtered_and_has_no_capability)
 	dir = opendir(path);
 	ck_assert_ptr_nonnull(dir);
 	while ((e = readdir(dir))) {
-		if (!isdigit((unsigned char)e->d_name[0]))
+		pid_t tid = atoi(e->d_name);
+
+		if (tid <= 0)
 			continue;
 		n_threads++;
-		thread_status(daemon_pool(&d), e->d_name, "Seccomp", text, sizeof(text));
-		ck_assert_str_eq(text, "2");
-		thread_status(daemon_pool(&d), e->d_name, "NoNewPrivs", text, sizeof(text));
-		ck_assert_str_eq(text, "1");
+		ck_assert_int_eq(daemon_proc_status(tid, "Seccomp"), 2);
+		ck_assert_int_eq(daemon_proc_status(tid, "NoNewPrivs"), 1);
 		for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-			thread_status(daemon_pool(&d), e->d_name, sets[i], text, sizeof(text));
+			int64_t set = daemon_proc_mask(tid, sets[i]);
+
 			if (geteuid() == 0 || i != 3)
-				ck_assert_msg(strtoull(text, NULL, 16) == 0, "%s of %s: %s",
-					      sets[i], e->d_name, text);
+				ck_assert_msg(set == 0, "%s of %d: %" PRIx64, sets[i], (int)tid,
+					      set);
 		}
 	}
 	/* The channel's, the dispatcher's, two workers'. */

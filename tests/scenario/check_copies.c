@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/util.h"
 #include "tests/support/jobs.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -90,8 +89,7 @@ START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
 	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_close(greedy), 0);
-	ck_assert_int_eq(fk_close(modest), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, modest);
 }
 END_TEST
 
@@ -117,8 +115,7 @@ START_TEST(copies_that_fit_come_and_go_without_end)
 	}
 	/* Each worker keeps two stacklets, and knows so when it has nothing to do. */
 	DAEMON_AWAIT(daemon_counter(&d, "stack_bytes") <= UINT64_C(2) * 3 * 4096);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -138,8 +135,7 @@ START_TEST(copies_count_for_stack_max)
 		/* One that works on the client's own memory needs none. */
 		ck_assert_int_eq(fk_call(c, "array:sum_i64", &n, whole), 0);
 	}
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -175,8 +171,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	ck_assert_int_eq(outcome(c, job, NULL), FK_DONE);
 	ck_assert_uint_eq(bytes[0], 0xfe);
 	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 
 START_TEST(a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again)

@@ -11,7 +11,6 @@
  *   On each worker's CPU two loops of other programs run: by the clock on the wall a job takes
  *   three times as long.
  */
-#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -289,8 +288,7 @@ START_TEST(a_task_that_sleeps_uses_no_cpu_time_but_its_users_turn)
 	uint64_t had, sum, vtime;
 	fk_client *c;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	DAEMON_AWAIT(all_sleep());
 	had = used();
 	sum = charged();

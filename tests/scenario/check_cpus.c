@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/cleanup.h"
 #include "tests/support/check_unit.h"

@@ -19,6 +19,7 @@
 #include "shm/ledger.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
+#include "tests/support/counts.h"
 #include "tests/support/jobs.h"
 
 #define QUEUED	40
@@ -26,41 +27,6 @@
 
 static struct daemon d;
 static fk_client *c;
-
-static void setup_with(const char *workers, const char *option)
-{
-	daemon_start(&d, workers, option, NULL);
-	c = daemon_open(&d);
-}
-
-static void setup(const char *workers)
-{
-	setup_with(workers, NULL);
-}
-
-static void teardown(void)
-{
-	jobs_end(&d, c);
-}
-
-static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
-{
-	return jobs_submit(c, name, flags, a, b);
-}
-
-static int outcome(fk_job job, int *ret_signo)
-{
-	return jobs_outcome(c, job, ret_signo);
-}
-
-static void see_sum(fk_job job, int64_t sum)
-{
-	int64_t n = 0;
-
-	ck_assert_int_eq(outcome(job, NULL), FK_DONE);
-	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
-	ck_assert_int_eq(n, sum);
-}
 
 static void wait_for_pool_after(pid_t old)
 {
@@ -71,7 +37,7 @@ static void wait_for_pool_after(pid_t old)
 
 	(void)jobs_pool_after(&d, old);
 	/* Published while the next pool may not have started yet. */
-	job = submit("null:add", 0, 1, 2);
+	job = jobs_submit(c, "null:add", 0, 1, 2);
 	err = fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC);
 	ck_assert_msg(err == 0, "no answer: %s; the pool threw %" PRIu64 " words away",
 		      fk_strerror(err), daemon_counter(&d, "garbage"));
@@ -95,23 +61,21 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	pid_t pool;
 	int got = -1;
 
-	setup("--workers=3");
+	c = JOBS_BEGIN(&d, "--workers=3", NULL);
 	pool = daemon_pool(&d);
-	once = submit("crash:hang", 0, 60000, 0);
+	once = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1 && jobs_running(&d, "crash:hold") == 1);
-	bad = submit(task, 0, 0, 0);
-	for (int i = 0; i < QUEUED; i++)
-		queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
+	bad = jobs_submit(c, task, 0, 0, 0);
+	jobs_queue(c, FK_IDEMPOTENT, queued, QUEUED);
 
-	ck_assert_int_eq(outcome(bad, &got), FK_CRASHED);
+	ck_assert_int_eq(jobs_outcome(c, bad, &got), FK_CRASHED);
 	ck_assert_int_eq(got, signo);
-	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
 	wait_for_pool_after(pool);
-	for (int i = 0; i < QUEUED; i++)
-		see_sum(queued[i], i + 1000);
+	jobs_see_queue(c, queued, QUEUED);
 	*gate = 1;
-	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
 
 	crash = jobs_crash(&d, 1);
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
@@ -124,14 +88,10 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
 	ck_assert(daemon_logged(&d, text, task));
 	/* Exactly one: they are what they were. */
-	ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
-	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
-	ck_assert_int_eq(fk_release(c, bad), 0);
-	ck_assert_int_eq(fk_release(c, once), 0);
-	ck_assert_int_eq(fk_release(c, twice), 0);
-	for (int i = 0; i < QUEUED; i++)
-		ck_assert_int_eq(fk_release(c, queued[i]), 0);
-	teardown();
+	jobs_drop(c, bad, "CRASHED");
+	jobs_drop(c, once, "LOST");
+	jobs_drop(c, twice, "DONE");
+	jobs_end(&d, c);
 }
 
 START_TEST(a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve)
@@ -158,26 +118,24 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 	volatile uint8_t *gate;
 	pid_t pool;
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
-	once = submit("crash:hang", 0, 60000, 0);
+	once = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1 && jobs_running(&d, "crash:hold") == 1);
 	/* Both workers are in a leaf: these wait in the rings. */
-	for (int i = 0; i < QUEUED; i++)
-		queued[i] = submit("null:add", 0, i, 1000);
+	jobs_queue(c, 0, queued, QUEUED);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
-	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
 	wait_for_pool_after(pool);
-	for (int i = 0; i < QUEUED; i++)
-		see_sum(queued[i], i + 1000);
+	jobs_see_queue(c, queued, QUEUED);
 	*gate = 1;
-	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGKILL);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 1);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->requeued, 1);
 	ck_assert(daemon_logged(&d, "died of signal 9", "no job can be blamed"));
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -185,11 +143,11 @@ START_TEST(an_idle_pool_that_is_killed_comes_back_with_its_clients)
 {
 	pid_t pool;
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	wait_for_pool_after(pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -199,79 +157,67 @@ START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
 	int signo = 0;
 	pid_t pool;
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
-	giant = submit("fib:fib", 0, daemon_sanitized() ? 38 : 44, 0);
+	giant = jobs_submit(c, "fib:fib", 0, daemon_sanitized() ? 38 : 44, 0);
 	DAEMON_AWAIT(daemon_counter(&d, "steals") > 0);
-	bad = submit("crash:segv", 0, 0, 0);
-	ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+	bad = jobs_submit(c, "crash:segv", 0, 0, 0);
+	ck_assert_int_eq(jobs_outcome(c, bad, &signo), FK_CRASHED);
 	ck_assert_int_eq(signo, SIGSEGV);
-	ck_assert_int_eq(outcome(giant, NULL), FK_LOST);
+	ck_assert_int_eq(jobs_outcome(c, giant, NULL), FK_LOST);
 	wait_for_pool_after(pool);
 	ck_assert_str_eq(jobs_crash(&d, 1)->task, "crash:segv");
 	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 1);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
 /* The thief has started another task, or none. */
 START_TEST(a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with)
 {
-	pid_t pool;
-	fk_job bad;
-
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (uint64_t k = 1; k <= 3; k++) {
-		pool = daemon_pool(&d);
-		for (int i = 0; k > 1 && i < QUEUED; i++) {
-			fk_job good = submit("null:add", 0, i, 1);
+		pid_t pool = daemon_pool(&d);
 
-			see_sum(good, i + 1);
-			ck_assert_int_eq(fk_release(c, good), 0);
-		}
-		bad = submit("crash:stolen_segv", 0, 0, 0);
-		ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
-		ck_assert_int_eq(fk_release(c, bad), 0);
+		for (int i = 0; k > 1 && i < QUEUED; i++)
+			jobs_see(c, jobs_submit(c, "null:add", 0, i, 1), i + 1);
+		jobs_drop(c, jobs_submit(c, "crash:stolen_segv", 0, 0, 0), "CRASHED");
 		ck_assert_str_eq(jobs_crash(&d, k)->task, "crash:stolen_segv");
 		wait_for_pool_after(pool);
 	}
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
 START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
 {
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (int k = 0; k < 12; k++) {
 		pid_t pool = daemon_pool(&d);
-		fk_job bad = submit("crash:segv", 0, 0, 0);
-		fk_job good = submit("null:add", FK_IDEMPOTENT, k, 1);
+		fk_job bad = jobs_submit(c, "crash:segv", 0, 0, 0);
+		fk_job good = jobs_submit(c, "null:add", FK_IDEMPOTENT, k, 1);
 
-		ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
-		see_sum(good, k + 1);
-		ck_assert_int_eq(fk_release(c, bad), 0);
-		ck_assert_int_eq(fk_release(c, good), 0);
+		jobs_drop(c, bad, "CRASHED");
+		jobs_see(c, good, k + 1);
 		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_uint_eq(daemon_crashes(&d), 12);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
 START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 {
 	fk_client *other;
-	const fk_task *task;
 	fk_job job;
-	int64_t ms = 60000, n = 0;
+	int64_t n = 0;
 	int code = -1, signo = -1;
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	other = daemon_open(&d);
-	ck_assert_int_eq(fk_task_find(other, "crash:hang", &task), 0);
-	ck_assert_int_eq(fk_submit(other, task, &ms, sizeof(ms), 0, &job), 0);
+	job = jobs_submit(other, "crash:hang", 0, 60000, 0);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
-	(void)submit("crash:abort", 0, 0, 0);
+	(void)jobs_submit(c, "crash:abort", 0, 0, 0);
 	ck_assert_int_eq(fk_wait(other, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_outcome(other, job, &code, &signo), FK_LOST);
 	ck_assert_int_eq(code, 0);
@@ -281,25 +227,9 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 	ck_assert_int_eq(fk_call(other, "null:add", &n, INT64_C(20), INT64_C(22)), 0);
 	ck_assert_int_eq(n, 42);
 	ck_assert_int_eq(fk_close(other), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
-
-/* Lines of a process's maps that have this text; what the child of a task may not have. */
-static int maps_with(pid_t pid, const char *text)
-{
-	char path[64], line[4400];
-	FILE *f;
-	int n = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	f = fopen(path, "r");
-	ck_assert_ptr_nonnull(f);
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, text) != NULL;
-	(void)fclose(f);
-	return n;
-}
 
 /* What the pool has open that no task is to find; false if there is nothing. */
 static bool pool_has_more(char *ret_what, size_t size)
@@ -333,7 +263,7 @@ START_TEST(the_pool_has_no_descriptor_but_stdio_its_channel_and_its_status)
 	uint64_t end;
 	int64_t n;
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
 	/* A client's memory is closed after it was mapped: its first job may have ended by then. */
 	end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;
@@ -341,27 +271,26 @@ START_TEST(the_pool_has_no_descriptor_but_stdio_its_channel_and_its_status)
 		ck_assert_msg(clock_ns() < end, "%s", what);
 		(void)poll(NULL, 0, 1);
 	}
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
 START_TEST(a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_blamed)
 {
 	int signo = 0;
-	pid_t pool;
-	fk_job bad;
 
-	setup("--workers=3");
+	c = JOBS_BEGIN(&d, "--workers=3", NULL);
 	for (int i = 0; i < 6; i++) {
-		pool = daemon_pool(&d);
-		bad = submit("crash:step_over", 0, 0, 0);
-		ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+		pid_t pool = daemon_pool(&d);
+		fk_job bad = jobs_submit(c, "crash:step_over", 0, 0, 0);
+
+		ck_assert_int_eq(jobs_outcome(c, bad, &signo), FK_CRASHED);
 		ck_assert_int_eq(signo, SIGSEGV);
 		ck_assert_str_eq(jobs_crash(&d, (uint64_t)i + 1)->task, "crash:step_over");
 		ck_assert_int_eq(fk_release(c, bad), 0);
 		(void)jobs_pool_after(&d, pool);
 	}
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -374,9 +303,9 @@ START_TEST(a_signal_from_outside_blames_nobody)
 	fk_job once, twice;
 	char text[64];
 
-	setup("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &hold), 0);
+	hold = jobs_task(c, "crash:hold");
 	gate = buffer.data;
 	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		pid_t pool = daemon_pool(&d);
@@ -391,20 +320,18 @@ START_TEST(a_signal_from_outside_blames_nobody)
 		else
 			ck_assert_int_eq(
 				syscall(SYS_tgkill, pool, d.board->workers[0].tid, signals[i]), 0);
-		ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+		jobs_drop(c, once, "LOST");
 		*gate = 1;
 		wait_for_pool_after(pool);
-		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+		jobs_drop(c, twice, "DONE");
 		ck_assert_uint_eq(jobs_crash(&d, i + 1)->signo, (uint32_t)signals[i]);
 		ck_assert_uint_eq(jobs_crash(&d, i + 1)->lost, 1);
 		ck_assert_uint_eq(jobs_crash(&d, i + 1)->requeued, 1);
 		ck_assert_str_eq(jobs_crash(&d, i + 1)->task, "");
 		(void)snprintf(text, sizeof(text), "died of signal %d", signals[i]);
 		ck_assert(daemon_logged(&d, text, "no job can be blamed"));
-		ck_assert_int_eq(fk_release(c, once), 0);
-		ck_assert_int_eq(fk_release(c, twice), 0);
 	}
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -415,7 +342,7 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 	int64_t n;
 	pid_t pool, stray;
 
-	setup_with("--workers=2", "--confine=off"); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL); /* else there is none */
 	pool = daemon_pool(&d);
 	for (int i = 0; i < 20; i++) {
 		done = daemon_counter(&d, "jobs_done");
@@ -431,13 +358,14 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 	/* One that stays maps nothing of anybody, and goes with its pool. */
 	ck_assert_int_eq(fk_call(c, "crash:fork_stray", &n, INT64_C(0)), 0);
 	stray = (pid_t)n;
-	ck_assert_int_ge(maps_with(pool, "memfd:forkd-"), 4);
-	ck_assert_int_eq(maps_with(stray, "memfd:forkd-"), 0);
+	ck_assert_uint_ge(counts_mapped(pool, "forkd-", NULL), 4);
+	ck_assert_int_gt(daemon_proc_status(stray, "VmRSS"), 0);
+	ck_assert_uint_eq(counts_mapped(stray, "forkd-", NULL), 0);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	/* It has no memory any more; a zombie it may be, whoever reaps it. */
 	DAEMON_AWAIT(daemon_proc_status(stray, "VmRSS") < 0);
 	wait_for_pool_after(pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -448,36 +376,30 @@ START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_start
 	pid_t pool;
 	int signo = -1;
 
-	setup("--workers=3");
+	c = JOBS_BEGIN(&d, "--workers=3", NULL);
 	for (uint32_t k = 1; k <= 6; k++) { /* one more than deaths in a row that end forkd */
 		uint64_t roots = daemon_counter(&d, "roots");
 
 		pool = daemon_pool(&d);
-		once = submit("crash:hang", 0, 60000, 0);
-		twice = submit("crash:hang", FK_IDEMPOTENT, 300, 0);
+		once = jobs_submit(c, "crash:hang", 0, 60000, 0);
+		twice = jobs_submit(c, "crash:hang", FK_IDEMPOTENT, 300, 0);
 		DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + 2);
-		bad = submit("wild:fronts", 0, offsetof(struct arena, fault),
-			     offsetof(struct board, counters));
-		for (int i = 0; i < QUEUED; i++)
-			queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
-		ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+		bad = jobs_submit(c, "wild:fronts", 0, offsetof(struct arena, fault),
+				  offsetof(struct board, counters));
+		jobs_queue(c, FK_IDEMPOTENT, queued, QUEUED);
+		ck_assert_int_eq(jobs_outcome(c, bad, &signo), FK_CRASHED);
 		ck_assert_int_eq(signo, SIGABRT);
-		ck_assert_int_eq(outcome(once, NULL), FK_LOST);
-		for (int i = 0; i < QUEUED; i++)
-			see_sum(queued[i], i + 1000);
-		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+		jobs_drop(c, once, "LOST");
+		jobs_see_queue(c, queued, QUEUED);
+		jobs_drop(c, twice, "DONE");
 		ck_assert_str_eq(jobs_crash(&d, k)->task, "wild:fronts");
 		ck_assert_uint_eq(jobs_crash(&d, k)->lost, 1);
 		ck_assert_int_eq(fk_release(c, bad), 0);
-		ck_assert_int_eq(fk_release(c, once), 0);
-		ck_assert_int_eq(fk_release(c, twice), 0);
-		for (int i = 0; i < QUEUED; i++)
-			ck_assert_int_eq(fk_release(c, queued[i]), 0);
 		wait_for_pool_after(pool);
 		/* Attaches and maps the board. */
 		daemon_call_fib(&d);
 	}
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 

@@ -17,18 +17,6 @@
 static struct daemon d;
 static fk_client *c;
 
-static void begin(const char *option)
-{
-	daemon_start(&d, "--workers=2", option, NULL);
-	c = daemon_open(&d);
-}
-
-static void end(void)
-{
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
-}
-
 /* The report of the n-th crash, which a task's job has caused, when the next pool is there. */
 static const struct board_crash *crash(const char *task, int64_t argument, int signo, uint64_t n)
 {
@@ -72,7 +60,7 @@ START_TEST(a_fault_in_a_static_function_names_it_its_place_and_the_inner_task)
 	const struct board_crash *report;
 	char text[80];
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	report = crash("crash:picture", FAULT_FUNCTION, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert_uint_eq(place_in(report, "spoil"), 0);
@@ -83,7 +71,7 @@ START_TEST(a_fault_in_a_static_function_names_it_its_place_and_the_inner_task)
 		       (unsigned long long)report->trace.places[0].offset);
 	DAEMON_AWAIT(daemon_logged(&d, "task crash:picture,", text));
 	DAEMON_AWAIT(daemon_logged(&d, "backtrace: crash.so+0x", " < crash.so+0x"));
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -91,14 +79,14 @@ START_TEST(a_call_that_leads_nowhere_names_its_caller)
 {
 	const struct board_crash *report;
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	report = crash("crash:picture", FAULT_CALL, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert_str_eq(report->trace.places[0].object, "");
 	ck_assert_uint_eq(report->trace.places[0].offset, 0);
 	ck_assert_uint_eq(place_in(report, "spoil"), 1);
 	DAEMON_AWAIT(daemon_logged(&d, "backtrace: 0x0 (no code) < crash.so+0x", "(spoil"));
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -108,13 +96,13 @@ START_TEST(a_fault_in_code_that_a_task_has_loaded_names_its_caller)
 	const struct board_crash *report;
 
 	/* Else the task can open no file. */
-	begin("--confine=off");
+	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL);
 	report = crash("crash:picture", FAULT_LOADED, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert_str_eq(report->trace.places[0].object, "??");
 	ck_assert_uint_eq(place_in(report, "spoil"), 1);
 	DAEMON_AWAIT(daemon_logged(&d, "backtrace: ??+0x", "(spoil"));
-	end();
+	jobs_end(&d, c);
 #else
 	check_unit_not_run(a_fault_in_code_that_a_task_has_loaded_names_its_caller,
 			   "it needs glibc 2.35");
@@ -124,9 +112,9 @@ END_TEST
 
 START_TEST(a_fault_in_the_first_block_of_a_child_names_the_child)
 {
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_str_eq(crash("crash:picture", FAULT_FIRST_BLOCK, SIGSEGV, 1)->inner, "row");
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -134,14 +122,14 @@ START_TEST(a_fault_in_a_library_names_the_function_that_has_called_it)
 {
 	const struct board_crash *report;
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	report = crash("crash:picture", FAULT_COPY, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert(is_in(backtrace_best(&report->trace), "spoil"));
 	report = crash("crash:picture", FAULT_EXIT, 0, 2);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert(is_in(backtrace_best(&report->trace), "spoil"));
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -149,25 +137,25 @@ START_TEST(a_fault_in_a_fine_grained_descendant_names_it)
 {
 	const struct board_crash *report;
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	/* The first one may be inlined into the task that calls it. */
 	for (int64_t n = 2; n < 8; n++) {
 		report = crash("crash:pixels", n, SIGSEGV, (uint64_t)n - 1);
 		ck_assert_str_eq(report->inner, "pixel");
 		ck_assert_uint_eq(place_in(report, "spoil"), 0);
 	}
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
 START_TEST(the_first_task_of_a_job_is_its_own_inner_task)
 {
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_str_eq(crash("crash:segv", 0, SIGSEGV, 1)->inner, "segv");
 	ck_assert_str_eq(crash("crash:abort", 0, SIGABRT, 2)->inner, "abort");
 	ck_assert_str_eq(crash("crash:deep", 5, SIGABRT, 3)->inner, "deep");
 	ck_assert(!daemon_logged(&d, "in child", "task"));
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -175,7 +163,7 @@ START_TEST(a_C_stack_that_is_too_small_is_reported_with_its_size_and_task)
 {
 	const struct board_crash *report;
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	report = crash("crash:picture", FAULT_STACK, SIGSEGV, 1);
 	ck_assert_uint_eq(report->reason, CRASH_STACK);
 	ck_assert_uint_eq(report->stack_size, UINT64_C(2) << 20);
@@ -184,7 +172,7 @@ START_TEST(a_C_stack_that_is_too_small_is_reported_with_its_size_and_task)
 	ck_assert_uint_eq(place_in(report, "descend"), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "in child row",
 				   "beyond the worker's C stack of 2097152 bytes (worker-stack)"));
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -192,16 +180,15 @@ START_TEST(a_task_that_needs_a_larger_C_stack_ends_with_worker_stack)
 {
 	fk_job job;
 
-	begin("--worker-stack=32M");
+	c = JOBS_BEGIN(&d, "--workers=2", "--worker-stack=32M", NULL);
 	/* As many calls as this number is below -1, each with 256 bytes at least. */
 	job = jobs_submit(c, "crash:recurse", 0, -10000, 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
-	ck_assert_int_eq(fk_release(c, job), 0);
+	jobs_drop(c, job, "DONE");
 	ck_assert_uint_eq(crash("crash:recurse", 0, SIGSEGV, 1)->stack_size, UINT64_C(32) << 20);
-	end();
-	begin(NULL);
+	jobs_end(&d, c);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_uint_eq(crash("crash:recurse", -10000, SIGSEGV, 1)->reason, CRASH_STACK);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -210,12 +197,12 @@ START_TEST(a_task_that_has_spoiled_its_stack_or_its_worker_is_reported_all_the_s
 	const int64_t words[] = { 0, 8, -8, 0x5a5a5a5a5a5a5a5a, 0x00007f5a5a5a5a58 };
 	uint64_t n = 0;
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++) {
 		ck_assert_uint_eq(crash("crash:blind", words[i], SIGSEGV, ++n)->address, 8);
 		ck_assert_uint_eq(crash("crash:smash_stack", words[i], SIGSEGV, ++n)->address, 8);
 	}
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -223,13 +210,13 @@ START_TEST(forkctl_crashes_shows_task_and_code)
 {
 	char output[8192];
 
-	begin(NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	(void)crash("crash:picture", FAULT_FUNCTION, SIGSEGV, 1);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);
 	ck_assert_msg(strstr(output, " crash:picture  row "), "%s", output);
 	ck_assert_msg(strstr(output, " crash.so+0x"), "%s", output);
 	ck_assert_msg(strstr(output, " (spoil"), "%s", output);
-	end();
+	jobs_end(&d, c);
 }
 END_TEST
 

@@ -12,6 +12,7 @@
 #include "client/lib/client.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/counts.h"
+#include "tests/support/jobs.h"
 
 static struct daemon d;
 
@@ -23,26 +24,14 @@ static struct cut {
 	fk_job busy;
 } cut;
 
-static fk_job submit(const char *name, int64_t n, fk_group group)
-{
-	const union fk_value value = { .i64 = n };
-	struct fk_request request = { .values = &value, .size = 1, .group = group };
-	fk_job job;
-
-	ck_assert_int_eq(fk_task_find(cut.c, name, &request.task), 0);
-	ck_assert_int_eq(fk_submit_batch(cut.c, &request, 1, 0, &job), 0);
-	return job;
-}
-
 /* Of three clients one is the test's own (tests/support/daemon.h), and one may come. */
 static void begin(void)
 {
-	daemon_start(&d, "--workers=2", "--arena-max=64M", "--max-clients=3", NULL);
-	cut.c = daemon_open(&d);
+	cut.c = JOBS_BEGIN(&d, "--workers=2", "--arena-max=64M", "--max-clients=3", NULL);
 	ck_assert_int_eq(fk_group_new(cut.c, &cut.group), 0);
-	cut.done = submit("fib:fib", 15, cut.group);
+	cut.done = jobs_submit_in(cut.c, "fib:fib", 0, 15, cut.group);
 	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, FK_FOREVER), 0);
-	cut.busy = submit("crash:spin", 2 * DAEMON_PATIENCE * 1000, 0);
+	cut.busy = jobs_submit_in(cut.c, "crash:spin", 0, 2 * DAEMON_PATIENCE * 1000, 0);
 }
 
 static void end(void)

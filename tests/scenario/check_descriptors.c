@@ -26,23 +26,20 @@ START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
 	fk_job job;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=2", "--confine=normal", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", "--confine=normal", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(descriptors(c, STDERR_FILENO + 1), -EMFILE);
 	job = jobs_submit(c, "crash:spin", 0, 60000, 0);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_lt(fk_open(d.socket, NULL, &late), 0);
 	ck_assert(daemon_logged(&d, "cannot be mapped", "Too many open files"));
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	ck_assert_int_eq(fk_release(c, job), 0);
 	ck_assert_int_eq(descriptors(c, 0), 0);
 	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 

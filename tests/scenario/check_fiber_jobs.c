@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/util.h"
 #define CHECK_TIMEOUT 120
@@ -18,18 +17,6 @@
 
 static struct daemon d;
 static fk_client *c;
-
-/* option, other: two more of them, or NULL. */
-static void start_with(const char *workers, const char *option, const char *other)
-{
-	daemon_start(&d, workers, option, other, NULL);
-	c = daemon_open(&d);
-}
-
-static void start(const char *workers)
-{
-	start_with(workers, NULL, NULL);
-}
 
 static fk_job submit(const char *name, int64_t n)
 {
@@ -46,12 +33,6 @@ static void await_waiting(uint64_t n)
 static void await_reading(uint64_t n)
 {
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
-}
-
-static void see_cancelled(fk_job job)
-{
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 }
 
 /* The next job is as good as the first, and then forkd ends. */
@@ -74,7 +55,7 @@ START_TEST(jobs_that_are_fibers_have_their_results)
 	static const char *const workers[] = { "--workers=1", "--workers=2" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(workers); i++) {
-		start(workers[i]);
+		c = JOBS_BEGIN(&d, workers[i], NULL);
 		jobs_see(c, submit("fiber:tree", 15), 610);
 		jobs_see(c, submit("fiber:calls", 15), 6100);
 		jobs_see(c, submit("fiber:both", 15), 6710);
@@ -88,10 +69,10 @@ START_TEST(a_client_cancels_fibers_that_wait)
 {
 	fk_job job;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	job = submit("fiber:forever", 1000);
 	await_waiting(1001);
-	see_cancelled(job);
+	jobs_cancel(c, job);
 	see_tree_and_end();
 }
 END_TEST
@@ -100,7 +81,7 @@ START_TEST(fibers_that_wait_end_with_their_client)
 {
 	fk_client *gone;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	gone = daemon_open(&d);
 	(void)jobs_submit(gone, "fiber:forever", 0, 100, 0);
 	await_waiting(101);
@@ -125,7 +106,7 @@ static void see_expired(const char *name)
 
 START_TEST(fibers_that_wait_end_at_the_deadline)
 {
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	see_expired("fiber:forever");
 	jobs_end(&d, c);
 }
@@ -147,13 +128,14 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 	uint64_t failed;
 
 	for (int workers = 1; workers <= 2; workers++) {
-		start_with(workers == 1 ? "--workers=1" : "--workers=2", "--hang-limit=0", NULL);
+		c = JOBS_BEGIN(&d, workers == 1 ? "--workers=1" : "--workers=2", "--hang-limit=0",
+			       NULL);
 		/* Those that wait for what does end are not told of. */
-		see_cancelled(submit("fiber:forever", 100));
+		jobs_cancel(c, submit("fiber:forever", 100));
 		ck_assert(!daemon_logged(&d, "each other's end", ""));
-		see_cancelled(circle(c, 1));
+		jobs_cancel(c, circle(c, 1));
 		ck_assert(daemon_logged(&d, "is over: 5 fibers wait for each other's end", ""));
-		see_cancelled(circle(c, 100));
+		jobs_cancel(c, circle(c, 100));
 		see_expired("fiber:circle");
 		failed = daemon_counter(&d, "jobs_failed");
 		gone = daemon_open(&d);
@@ -169,7 +151,7 @@ START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
 {
 	fk_job job;
 
-	start_with("--workers=2", "--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
 	job = submit("fiber:stubborn", 1);
 	await_waiting(2);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
@@ -183,7 +165,7 @@ START_TEST(a_fiber_that_fails_says_with_what)
 	fk_job job;
 	int code = 0;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	job = submit("fiber:ends", 4);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_FAILED);
 	(void)fk_outcome(c, job, &code, NULL);
@@ -197,7 +179,7 @@ START_TEST(fibers_talk_through_pipes_however_tasks_are_confined)
 	static const char *const confined[] = { "--confine=off", "--confine=normal" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
-		start_with("--workers=2", confined[i], NULL);
+		c = JOBS_BEGIN(&d, "--workers=2", confined[i], NULL);
 		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
 		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
@@ -210,10 +192,10 @@ START_TEST(a_cancel_ends_fibers_that_read)
 {
 	fk_job job;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	job = submit("fiber:reading", 1000);
 	await_reading(1000);
-	see_cancelled(job);
+	jobs_cancel(c, job);
 	see_talk_and_end();
 }
 END_TEST
@@ -231,7 +213,7 @@ START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
 {
 	pid_t pid;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pid = daemon_client(submits_and_stays, 0);
 	await_reading(1000);
 	daemon_kill_client(pid);
@@ -245,7 +227,7 @@ START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
 	fk_job job;
 	pid_t pool;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	job = submit("fiber:reading", 1000);
 	await_reading(1000);
 	pool = daemon_pool(&d);
@@ -268,7 +250,7 @@ static uint64_t write_over_rings(int64_t how)
 
 	/* The ring's memory is as it was at first until something has completed. */
 	await_reading(10);
-	see_cancelled(reading);
+	jobs_cancel(c, reading);
 	ck_assert_int_eq(fk_release(c, reading), 0);
 	reading = submit("fiber:reading", 100);
 	await_reading(100);
@@ -276,15 +258,13 @@ static uint64_t write_over_rings(int64_t how)
 	bad = how < 0 ? submit("fiber:naps", 0) : submit("wild:rings", how);
 	ck_assert_int_ne(jobs_outcome(c, bad, NULL), FK_CRASHED);
 	other = submit("fiber:reading", 1);
-	for (int i = 0; i < QUEUED; i++)
-		queued[i] = jobs_submit(c, "null:add", FK_IDEMPOTENT, i, 1000);
-	for (int i = 0; i < QUEUED; i++)
-		jobs_see(c, queued[i], i + 1000);
+	jobs_queue(c, FK_IDEMPOTENT, queued, QUEUED);
+	jobs_see_queue(c, queued, QUEUED);
 	since = clock_ns() - since;
 	ck_assert_int_eq(fk_release(c, bad), 0);
 	if (how < 0) {
-		see_cancelled(reading);
-		see_cancelled(other);
+		jobs_cancel(c, reading);
+		jobs_cancel(c, other);
 		ck_assert_int_eq(daemon_pool(&d), pool);
 	} else {
 		ck_assert_int_eq(jobs_outcome(c, reading, NULL), FK_LOST);
@@ -304,7 +284,7 @@ START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blam
 {
 	uint64_t control, longest = 0;
 
-	start_with("--workers=2", "--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
 	control = write_over_rings(-1);
 	for (int64_t how = 0; how < 4; how++)
 		longest = max(longest, write_over_rings(how));
@@ -322,7 +302,7 @@ static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fib
 	int got = -1;
 	pid_t pool;
 
-	start("--workers=2");
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(jobs_outcome(c, submit("fiber:ends", how), &got), FK_CRASHED);
 	ck_assert_int_eq(got, signo);
@@ -374,7 +354,7 @@ END_TEST
 
 START_TEST(a_signal_that_a_module_handles_goes_by)
 {
-	start("--workers=1");
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	jobs_see(c, submit("fiber:signals", 8), 1 | 8);
 	see_tree_and_end();
 }
@@ -388,7 +368,7 @@ static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason
 	int got = -1;
 	pid_t pool;
 
-	start("--workers=1");
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	pool = daemon_pool(&d);
 	job = jobs_submit(c, "fiber:ends_aside", 0, how, late);
 	/* The section has its thread, or will have it; the worker is free. */
@@ -434,7 +414,7 @@ START_TEST(sections_are_there_however_tasks_are_confined)
 					       "--confine=strict" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
-		start_with("--workers=1", confine[i], "--blocking-max=2");
+		c = JOBS_BEGIN(&d, "--workers=1", confine[i], "--blocking-max=2", NULL);
 		for (int k = 0; k < 5; k++)
 			jobs_see(c, submit("fiber:naps", 1), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_blocks"), 5);
@@ -449,7 +429,7 @@ START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
 {
 	fk_job job;
 
-	start("--workers=1");
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	job = submit("fiber:naps", 200);
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
@@ -457,7 +437,7 @@ START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
 	(void)fk_close(c);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 
-	start_with("--workers=1", "--stop-timeout=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=1", "--stop-timeout=100ms", NULL);
 	(void)submit("fiber:naps", 3600 * 1000);
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);

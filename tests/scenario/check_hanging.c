@@ -4,6 +4,7 @@
  * starved, and are to be left alone
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +26,6 @@
 
 static struct daemon d;
 static fk_client *c;
-
-static void setup(const char *limit, const char *more)
-{
-	daemon_start(&d, "--workers=2", limit, more, NULL);
-	c = daemon_open(&d);
-}
-
-static void teardown(void)
-{
-	jobs_end(&d, c);
-}
 
 /* The worker that runs a job of this task that has begun since then; -1 if none does. */
 static int64_t where(const char *name, uint64_t since_ns)
@@ -81,17 +71,6 @@ static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
 	return job;
 }
 
-/* ns of CPU that the pool has had. */
-static uint64_t pool_cpu(void)
-{
-	struct timespec used;
-	clockid_t clock;
-
-	ck_assert_int_eq(clock_getcpuclockid(daemon_pool(&d), &clock), 0);
-	ck_assert_int_eq(clock_gettime(clock, &used), 0);
-	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
-}
-
 /* The job, which runs, is blamed; and nobody else. */
 static void blamed(fk_job job, const char *name, pid_t pool)
 {
@@ -122,26 +101,23 @@ START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_wh
 	char output[4096];
 	pid_t pool;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	twice = hold(FK_IDEMPOTENT, &gate);
 	bad = run("hang:spin", 0, 0, 200 * NSEC_PER_MSEC);
-	for (int i = 0; i < QUEUED; i++)
-		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+	jobs_queue(c, 0, queued, QUEUED);
 	blamed(bad, "hang:spin", pool);
-	for (int i = 0; i < QUEUED; i++)
-		jobs_see(c, queued[i], i + 1000);
+	jobs_see_queue(c, queued, QUEUED);
 	DAEMON_AWAIT(where("crash:hold", 0) >= 0);
 	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
-	ck_assert_int_eq(fk_release(c, twice), 0);
+	jobs_drop(c, twice, "DONE");
 	ck_assert_uint_eq(jobs_crash(&d, 1)->requeued, 1);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->client_pid, (uint32_t)getpid());
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);
 	ck_assert_ptr_nonnull(strstr(output, " hang "));
 	ck_assert_ptr_nonnull(strstr(output, " hang:spin "));
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -152,15 +128,14 @@ static void cancelled(const char *name, int64_t a)
 	fk_job bad, once;
 	pid_t pool;
 
-	setup("--hang-limit=150ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=150ms", NULL);
 	pool = daemon_pool(&d);
 	once = run("hang:work", 60000, 0, 0);
 	bad = run(name, a, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, bad), 0);
 	blamed(bad, name, pool);
-	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
-	ck_assert_int_eq(fk_release(c, once), 0);
-	teardown();
+	jobs_drop(c, once, "LOST");
+	jobs_end(&d, c);
 }
 
 START_TEST(a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED)
@@ -189,7 +164,7 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 	uint64_t moved;
 	pid_t pool;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	busy = hold(0, &gate);
 	moved = daemon_counter(&d, "moved");
@@ -199,10 +174,9 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 	ck_assert_int_eq(fk_cancel(c, bad), 0);
 	(void)poll(NULL, 0, 300);
 	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, busy, NULL), FK_DONE);
-	ck_assert_int_eq(fk_release(c, busy), 0);
+	jobs_drop(c, busy, "DONE");
 	blamed(bad, "hang:untidy", pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -211,13 +185,13 @@ START_TEST(a_job_that_spins_on_two_workers_is_blamed_once)
 	fk_job bad;
 	pid_t pool;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	bad = run("hang:spread", 0, 0, 0);
 	DAEMON_AWAIT(daemon_counter(&d, "steals") == 1);
 	ck_assert_int_eq(fk_cancel(c, bad), 0);
 	blamed(bad, "hang:spread", pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -234,20 +208,19 @@ START_TEST(a_client_that_is_killed_while_its_job_spins_is_gone_altogether)
 	pid_t pool, client;
 	uint32_t clients;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	clients = atomic_load(&d.board->manager.clients);
 	pool = daemon_pool(&d);
 	client = daemon_client(spin_and_stay, DAEMON_UID);
 	DAEMON_AWAIT(jobs_running(&d, "hang:spin") == 1);
-	ck_assert_int_eq(kill(client, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(client), 256 + SIGKILL);
+	daemon_kill_client(client);
 	crash = jobs_crash(&d, 1);
 	ck_assert_uint_eq(crash->reason, CRASH_HANG);
 	ck_assert_str_eq(crash->task, "hang:spin");
 	ck_assert_uint_eq(crash->client_pid, (uint32_t)client);
 	(void)jobs_pool_after(&d, pool);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == clients);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -255,19 +228,18 @@ START_TEST(a_task_that_hangs_again_and_again_is_refused_to_its_user)
 {
 	int64_t n = 0;
 
-	setup("--hang-limit=100ms", "--quarantine-crashes=2");
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", "--quarantine-crashes=2", NULL);
 	for (int i = 1; i <= 2; i++) {
 		pid_t pool = daemon_pool(&d);
 		fk_job bad = run("hang:spin", 0, 0, 0);
 
 		ck_assert_int_eq(fk_cancel(c, bad), 0);
-		ck_assert_int_eq(jobs_outcome(c, bad, NULL), FK_CRASHED);
-		ck_assert_int_eq(fk_release(c, bad), 0);
+		jobs_drop(c, bad, "CRASHED");
 		ck_assert_uint_eq(jobs_crash(&d, (uint64_t)i)->reason, CRASH_HANG);
 		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_int_eq(fk_call(c, "hang:spin", &n, INT64_C(0)), -EKEYREVOKED);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -277,14 +249,14 @@ START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
 {
 	fk_job job;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	job = run("hang:work", 500, 0, 0);
 	jobs_see(c, job, 500);
 	/* One with a deadline as well, until that has passed. */
 	job = run("hang:work", 500, 0, DAEMON_PATIENCE * NSEC_PER_SEC);
 	jobs_see(c, job, 500);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -293,14 +265,14 @@ START_TEST(with_hang_limit_off_a_job_that_spins_stays)
 	uint64_t before;
 	fk_job job;
 
-	setup("--hang-limit=0", "--stop-timeout=100ms");
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=0", "--stop-timeout=100ms", NULL);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
-	before = pool_cpu();
-	DAEMON_AWAIT(pool_cpu() - before > 500 * NSEC_PER_MSEC);
+	before = daemon_pool_cpu_ns(&d);
+	DAEMON_AWAIT(daemon_pool_cpu_ns(&d) - before > 500 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -308,12 +280,11 @@ static void ends_in_time(const char *limit, const char *name, int64_t a, int64_t
 {
 	fk_job job;
 
-	setup(limit, NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", limit, NULL);
 	job = run(name, a, b, 0);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 
 START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
@@ -351,7 +322,7 @@ START_TEST(a_starved_job_is_not_blamed)
 
 	/* All of these: other tests that run just now are not to starve. */
 	(void)setpriority(PRIO_PROCESS, 0, STARVED_NICE);
-	setup("--hang-limit=300ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=300ms", NULL);
 	pool = daemon_pool(&d);
 	job = run("hang:slow", 60, 0, 0);
 	for (int i = 0; i < SPINNERS; i++)
@@ -366,12 +337,11 @@ START_TEST(a_starved_job_is_not_blamed)
 	}
 	printf("%" PRIu64 " ms, %" PRIu64 " stops\n", (clock_ns() - asked) / NSEC_PER_MSEC, stops);
 	for (int i = 0; i < SPINNERS; i++) {
-		ck_assert_int_eq(kill(spinners[i], SIGKILL), 0);
-		ck_assert_int_eq(daemon_reap(spinners[i]), 256 + SIGKILL);
+		daemon_kill_client(spinners[i]);
 	}
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_CANCELLED);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -386,7 +356,7 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	int64_t n = -1;
 	pid_t pool;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	once[0] = run(busy, 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, thread), 0);
@@ -407,7 +377,7 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	ck_assert_int_eq(fk_call(other, "fib:fib", &n, INT64_C(20)), 0);
 	ck_assert_int_eq(n, 6765);
 	ck_assert_int_eq(fk_close(other), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 
 START_TEST(a_pool_whose_channel_is_stuck_is_begun_anew)
@@ -438,7 +408,7 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	pid_t pool, client;
 	fk_job job;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	job = run("hang:slow", 1, 0, 0);
 	daemon_suspend(pool);
@@ -448,10 +418,9 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	ck_assert_int_eq(daemon_reap(client), 0);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	jobs_cancel(c, job);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -483,16 +452,15 @@ static pid_t trace(const TTest *test)
 
 static void trace_no_more(pid_t tracer)
 {
-	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(tracer), 256 + SIGKILL);
+	daemon_kill_client(tracer);
 }
 
 /* Until the pool has had so much CPU time while a debugger traced it. */
 static void left_alone(uint64_t ms)
 {
-	uint64_t before = pool_cpu();
+	uint64_t before = daemon_pool_cpu_ns(&d);
 
-	DAEMON_AWAIT(pool_cpu() - before > ms * NSEC_PER_MSEC);
+	DAEMON_AWAIT(daemon_pool_cpu_ns(&d) - before > ms * NSEC_PER_MSEC);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 }
 
@@ -501,7 +469,7 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 	pid_t pool, tracer;
 	fk_job job;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	tracer = trace(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
@@ -513,7 +481,7 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 		trace_no_more(tracer);
 	}
 	blamed(job, "hang:spin", pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -523,14 +491,14 @@ START_TEST(a_task_cannot_pretend_that_a_debugger_traces_the_pool)
 	pid_t pool;
 	fk_job job;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "hang:disguise", &n, INT64_C(0)), 0);
 	ck_assert_int_eq(n, 1);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	blamed(job, "hang:spin", pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -540,7 +508,7 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 	fk_job job;
 	int64_t n;
 
-	setup("--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	tracer = trace(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
@@ -552,10 +520,9 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 		trace_no_more(tracer);
 	}
 	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
-	jobs_see_end(c, job, "LOST");
-	ck_assert_int_eq(fk_release(c, job), 0);
+	jobs_drop(c, job, "LOST");
 	(void)jobs_pool_after(&d, pool);
-	teardown();
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -584,7 +551,7 @@ START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
 	fk_job waits, lost;
 	pid_t pool;
 
-	setup("--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
 	pool = daemon_pool(&d);
 	/* Its fiber waits, and it is not to end. */
 	waits = jobs_submit(c, "fiber:forever", 0, 1, 0);
@@ -593,9 +560,8 @@ START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
 	lose(lost, "null:add");
 	ck_assert_int_eq(fk_cancel(c, lost), 0);
 	blamed(lost, "null:add", pool);
-	jobs_see_end(c, waits, "LOST");
-	ck_assert_int_eq(fk_release(c, waits), 0);
-	teardown();
+	jobs_drop(c, waits, "LOST");
+	jobs_end(&d, c);
 }
 END_TEST
 

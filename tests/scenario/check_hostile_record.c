@@ -3,9 +3,7 @@
  * hostile_record: a client whose records are wrong in one field each
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

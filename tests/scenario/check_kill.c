@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
@@ -185,8 +184,7 @@ static void kill_one(uint32_t round, struct notices *notices)
 	while (clock_ns() < moment)
 		;
 	start = clock_ns();
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	daemon_kill_client(pid);
 	if (counted)
 		oracle_note_killed(&o, pid);
 	slot = atomic_load(&shared->slot);

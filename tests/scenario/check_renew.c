@@ -4,6 +4,7 @@
  * manager that does not read
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

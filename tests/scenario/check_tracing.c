@@ -3,7 +3,7 @@
  * scenario: forkctl trace beside a forkd that works: what the file says agrees with the counters,
  * and is a trace whatever ends it; and nobody writes for who has gone
  */
-#include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -13,11 +13,9 @@
  */
 #include "tests/support/daemon.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdarg.h>

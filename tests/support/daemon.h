@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "shm/board.h"
@@ -187,8 +189,11 @@ int daemon_run(struct daemon *d, char *text, size_t size, const char *const *arg
 /* The same for `forkctl ARG...`, NULL at the end. */
 int daemon_ctl(struct daemon *d, char *text, size_t size, ...) __attribute__((sentinel));
 
-/* A number of /proc/PID/status, such as VmHWM (kB); -1 if the process is not there. */
+/* A number of /proc/PID/status, such as VmHWM (kB); -1 if the process or thread is not there. */
 int64_t daemon_proc_status(pid_t pid, const char *name);
+
+/* The same for a number in hexadecimal, such as CapEff. */
+int64_t daemon_proc_mask(pid_t pid, const char *name);
 
 /* What stands in its oom_score_adj. */
 int64_t daemon_oom_score(pid_t pid);
@@ -198,6 +203,9 @@ int64_t daemon_pss(pid_t pid);
 
 /* CPU time of a thread, or of the first thread of a process, ns. */
 uint64_t daemon_cpu_ns(pid_t tid);
+
+/* CPU time of all threads of the pool, ns. */
+uint64_t daemon_pool_cpu_ns(struct daemon *d);
 
 /* Of all threads of a process together, but those that io_uring has there: voluntary and
  * involuntary context switches. */

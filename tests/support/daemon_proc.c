@@ -9,11 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/cleanup.h"
 #include "tests/support/daemon.h"
 
-static int64_t daemon_number(const char *path, const char *name)
+static int64_t daemon_number(const char *path, const char *name, int base)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
 	_cleanup_free_ char *line = NULL;
@@ -21,16 +22,26 @@ static int64_t daemon_number(const char *path, const char *name)
 
 	while (f && getline(&line, &size, f) >= 0)
 		if (!strncmp(line, name, n) && line[n] == ':')
-			return strtoll(line + n + 1, NULL, 10);
+			return strtoll(line + n + 1, NULL, base);
 	return -1;
 }
 
-int64_t daemon_proc_status(pid_t pid, const char *name)
+static int64_t daemon_status_number(pid_t pid, const char *name, int base)
 {
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	return daemon_number(path, name);
+	return daemon_number(path, name, base);
+}
+
+int64_t daemon_proc_status(pid_t pid, const char *name)
+{
+	return daemon_status_number(pid, name, 10);
+}
+
+int64_t daemon_proc_mask(pid_t pid, const char *name)
+{
+	return daemon_status_number(pid, name, 16);
 }
 
 int64_t daemon_oom_score(pid_t pid)
@@ -51,7 +62,7 @@ int64_t daemon_pss(pid_t pid)
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	return daemon_number(path, "Pss");
+	return daemon_number(path, "Pss", 10);
 }
 
 uint64_t daemon_cpu_ns(pid_t tid)
@@ -64,6 +75,16 @@ uint64_t daemon_cpu_ns(pid_t tid)
 	f = fopen(path, "re");
 	ck_assert(f && fscanf(f, "%" SCNu64, &ns) == 1);
 	return ns;
+}
+
+uint64_t daemon_pool_cpu_ns(struct daemon *d)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	ck_assert_int_eq(clock_getcpuclockid(daemon_pool(d), &clock), 0);
+	ck_assert_int_eq(clock_gettime(clock, &used), 0);
+	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
 /* A thread that io_uring has in the process: the last one stays, and looks around every 5 s. */
@@ -93,8 +114,8 @@ uint64_t daemon_switches(pid_t pid)
 		if (e->d_name[0] == '.' || daemon_is_kernels(pid, e->d_name))
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);
-		own = daemon_number(path, "voluntary_ctxt_switches");
-		others = daemon_number(path, "nonvoluntary_ctxt_switches");
+		own = daemon_number(path, "voluntary_ctxt_switches", 10);
+		others = daemon_number(path, "nonvoluntary_ctxt_switches", 10);
 		if (own >= 0 && others >= 0) /* else it has just ended */
 			sum += (uint64_t)(own + others);
 	}
@@ -143,21 +164,14 @@ bool daemon_is_quiet(struct daemon *d)
 
 bool daemon_may_all(void)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
 	_cleanup_fclose_ FILE *last = fopen("/proc/sys/kernel/cap_last_cap", "re");
-	_cleanup_free_ char *line = NULL;
-	unsigned int n = 63, filters = 1;
-	uint64_t caps = 0, all;
-	size_t size = 0;
+	unsigned int n;
+	uint64_t all;
 
-	while (f && getline(&line, &size, f) >= 0) {
-		(void)sscanf(line, "CapEff: %" SCNx64, &caps);
-		(void)sscanf(line, "Seccomp: %u", &filters);
-	}
-	if (!last || fscanf(last, "%u", &n) != 1 || filters)
+	if (!last || fscanf(last, "%u", &n) != 1 || daemon_proc_status(getpid(), "Seccomp") != 0)
 		return false;
 	all = ((UINT64_C(2) << n) - 1) & ~(UINT64_C(1) << CAP_SYS_RESOURCE);
-	return (caps & all) == all;
+	return ((uint64_t)daemon_proc_mask(getpid(), "CapEff") & all) == all;
 }
 
 bool daemon_sanitized(void)

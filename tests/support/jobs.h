@@ -7,13 +7,15 @@
 #ifndef TESTS_JOBS_H
 #define TESTS_JOBS_H
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdint.h>
 
 #include "client/lib/client.h"
 #include "common/util.h"
 #include "tests/support/daemon.h"
+
+/* Starts forkd with these options, NULL at the end. Returns a new connection. */
+#define JOBS_BEGIN(d, ...) (daemon_start(d, __VA_ARGS__), daemon_open(d))
 
 static inline const fk_task *jobs_task(fk_client *c, const char *name)
 {
@@ -33,6 +35,23 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 
 	ck_assert_int_eq(
 		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
+	return job;
+}
+
+/* The same of one number, in a group unless that is 0, when there is room. */
+static inline fk_job jobs_submit_in(fk_client *c, const char *name, unsigned int flags, int64_t n,
+				    fk_group group)
+{
+	const struct fk_request request = {
+		.task = jobs_task(c, name),
+		.args = &n,
+		.size = sizeof(n),
+		.group = group,
+		.flags = flags,
+	};
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, FK_WAIT_ROOM, &job), 0);
 	return job;
 }
 
@@ -63,6 +82,20 @@ static inline void jobs_see_end(fk_client *c, fk_job job, const char *name)
 	ck_assert_str_eq(fk_outcome_name(jobs_outcome(c, job, NULL)), name);
 }
 
+/* The same, and releases it. */
+static inline void jobs_drop(fk_client *c, fk_job job, const char *name)
+{
+	jobs_see_end(c, job, name);
+	ck_assert_int_eq(fk_release(c, job), 0);
+}
+
+/* Cancels a job, which ends by that. */
+static inline void jobs_cancel(fk_client *c, fk_job job)
+{
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	jobs_see_end(c, job, "CANCELLED");
+}
+
 /* Waits for a job that is done and says this. Releases it. */
 static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 {
@@ -72,6 +105,20 @@ static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
 	ck_assert_int_eq(n, result);
 	ck_assert_int_eq(fk_release(c, job), 0);
+}
+
+/* Submits n jobs that add 1000 to their index. */
+static inline void jobs_queue(fk_client *c, unsigned int flags, fk_job *ret_jobs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		ret_jobs[i] = jobs_submit(c, "null:add", flags, i, 1000);
+}
+
+/* Waits for them: each has its sum. Releases them. */
+static inline void jobs_see_queue(fk_client *c, const fk_job *jobs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		jobs_see(c, jobs[i], i + 1000);
 }
 
 /* The row on the board of a crash, from 1 on, the newest, once it is there. */
@@ -97,11 +144,30 @@ static inline uint32_t jobs_running(struct daemon *d, const char *name)
 	return n;
 }
 
+/* jobs_hold(), and waits until the job runs, the only one of its task. */
+static inline fk_job jobs_hold_one(struct daemon *d, fk_client *c, unsigned int flags,
+				   volatile uint8_t **ret_gate)
+{
+	fk_job job = jobs_hold(c, flags, ret_gate);
+
+	DAEMON_AWAIT(jobs_running(d, "crash:hold") == 1);
+	return job;
+}
+
 /* Waits for the pool after this one. */
 static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
 {
 	DAEMON_AWAIT((pid_t)atomic_load(&d->board->manager.pool_pid) != old && daemon_pool(d));
 	return daemon_pool(d);
+}
+
+/* Kills the pool and waits for the next one, whose pid it returns. */
+static inline pid_t jobs_replace_pool(struct daemon *d)
+{
+	pid_t pool = daemon_pool(d);
+
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	return jobs_pool_after(d, pool);
 }
 
 /* Whatever has happened, the handle is as good as ever: calls, closes it, and stops the daemon. */

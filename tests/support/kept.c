@@ -7,7 +7,6 @@
  */
 #include "tests/support/kept.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
