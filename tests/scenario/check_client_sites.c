@@ -7,12 +7,9 @@
  * pool, its words in the rings. tests/support/oracle.h looks after the jobs. Built with
  * --enable-crash-sites only.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
@@ -516,17 +513,9 @@ START_TEST(a_client_with_jobs_in_groups_dies_at_each_site_and_the_others_go_on)
 }
 END_TEST
 
-static bool is_tried(enum crash_site site)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].site == site)
-			return true;
-	return false;
-}
-
 START_TEST(every_site_of_a_client_is_tried)
 {
-	sites_check(CRASH_CLIENT, is_tried);
+	SITES_CHECK(CRASH_CLIENT, rows);
 }
 END_TEST
 

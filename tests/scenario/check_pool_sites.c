@@ -404,17 +404,9 @@ START_TEST(a_pool_dies_at_each_site_and_each_job_ends_once)
 }
 END_TEST
 
-static bool is_tried(enum crash_site site)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].site == site)
-			return true;
-	return false;
-}
-
 START_TEST(every_site_of_the_pool_is_tried)
 {
-	sites_check(CRASH_POOL, is_tried);
+	SITES_CHECK(CRASH_POOL, rows);
 }
 END_TEST
 

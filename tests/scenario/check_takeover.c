@@ -8,9 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,8 +55,7 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 			.fd = dup(fds[i]),
 		};
 	}
-	s.fd = open("/dev/null",
-		    O_WRONLY | O_CLOEXEC); /* there is a store, to which nothing is said */
+	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* the store that nothing is said to */
 	s.inherited = inherited;
 	s.n_inherited = 2;
 	s.max = 16;
@@ -159,8 +156,7 @@ START_TEST(running_jobs_are_LOST_or_rerun_until_they_end)
 	fk_job jobs[2];
 	fk_client *c;
 
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
@@ -173,8 +169,7 @@ START_TEST(running_jobs_are_LOST_or_rerun_until_they_end)
 	}
 	*gates[1] = 1;
 	jobs_see_end(c, jobs[1], "DONE");
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 
@@ -183,15 +178,13 @@ START_TEST(jobs_submitted_without_a_manager_are_run)
 	fk_client *c;
 	fk_job job;
 
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
 	kept_kill_and_hold(&d, store);
 	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
 	kept_go_on(store);
 	jobs_see_end(c, job, "DONE");
-	ck_assert_int_eq(fk_close(c), 0);
 	kept_ready(&d, store);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 
@@ -201,18 +194,15 @@ START_TEST(a_cancel_while_nobody_is_there_holds)
 	fk_client *c;
 	fk_job job;
 
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
-	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
+	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	kept_kill_and_hold(&d, store);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	kept_go_on(store);
 	jobs_see_end(c, job, "CANCELLED");
 	serves(c);
-	ck_assert_int_eq(fk_close(c), 0);
 	kept_ready(&d, store);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 
@@ -235,8 +225,7 @@ START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	DAEMON_AWAIT(n_kept("c0") && n_kept("c1"));
 	kept_kill_and_hold(&d, store);
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	daemon_kill_client(pid);
 	kept_go_on(store);
 	kept_ready(&d, store);
 	/* Its job does not run again. */
@@ -259,8 +248,7 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 {
 	fk_client *c;
 
-	store = kept_start(&d, "--workers=2", "--quarantine-crashes=2", NULL);
-	c = daemon_open(&d);
+	c = TAKEOVER_BEGIN("--workers=2", "--quarantine-crashes=2", NULL);
 	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
 	/* The outcome is given before the crash is counted, and that before the next pool. */
 	serves(c);
@@ -274,8 +262,7 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
 	ck_assert_uint_eq(daemon_crashes(&d), 2);
 	serves(c);
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 

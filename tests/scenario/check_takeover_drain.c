@@ -4,7 +4,6 @@
  * the sizes are, and as often as it was tried
  */
 #include <fcntl.h>
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -116,8 +115,7 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	fk_job jobs[3];
 	fk_client *c;
 
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
 	for (uint32_t i = 0; i < 3; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
@@ -175,8 +173,7 @@ static void start_short(rlim_t bytes, const char *line)
 	store = kept_start(&d, "--workers=2", "--arena-max=256M", "--heap-max=512M",
 			   "--memory-max=1G", NULL);
 	ck_assert_int_eq(fk_open(d.socket, &large, &c), 0);
-	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	atomic_store(failing, FAILURES);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
@@ -185,8 +182,7 @@ static void start_short(rlim_t bytes, const char *line)
 	*gate = 1;
 	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 
 START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
@@ -247,8 +243,7 @@ START_TEST(automatic_sizes_stay_for_connected_clients)
 	*gate = 1;
 	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 
@@ -259,10 +254,8 @@ static void change(const char *conf, const char *says)
 	fk_client *c;
 	fk_job job;
 
-	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
-	c = daemon_open(&d);
-	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	c = TAKEOVER_BEGIN(kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	(void)kept_configure(&d, conf);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(daemon_logged(&d, "clients of the last forkd are disconnected", says));

@@ -36,10 +36,8 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(fault, MAP_FAILED);
 	ck_assert_int_eq(setenv("FORKD_LOOP_INJECT", path, 1), 0);
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
-	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
+	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].error, -ENOMEM);
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].times, 1);
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].nth, 1);
@@ -51,8 +49,7 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	*gate = 1;
 	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 END_TEST
 
@@ -65,10 +62,8 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 	daemon_prepare(&d);
 	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", "takeover_client", 1), 0);
 	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
-	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
+	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	kept_kill(&d, store);
 	jobs_see_end(c, job, "LOST");
 	ck_assert_uint_eq(store->starts, 1 + 5 + 1);
@@ -85,8 +80,7 @@ static void die_taking_over(const char *site)
 
 	daemon_mine(&d, site, 0);
 	daemon_unmine(&d);
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
@@ -101,26 +95,43 @@ static void die_taking_over(const char *site)
 	jobs_see_end(c, jobs[1], "DONE");
 	kept_ready(&d, store);
 	daemon_call_fib(&d);
-	ck_assert_int_eq(fk_close(c), 0);
-	kept_stop(&d, store);
+	takeover_end(c);
 }
 
 /* While it takes over, while it takes a client in, while it gives up. */
-static const char *const sites_over[] = { "takeover_fenced", "takeover_client", "recovery_given",
-					  "pool_forked",     "pool_stored",	"saved_store" };
-static const char *const sites_in[] = { "conn_stored", "saved_store", "conn_welcoming" };
-static const char *const sites_up[] = { "takeover_lost" };
+enum when { OVER, IN, UP };
+
+#define SITE(site, when)                                                                           \
+	{                                                                                          \
+		CRASH_AT_##site, when                                                              \
+	}
+
+static const struct {
+	enum crash_site site;
+	enum when when;
+} rows[] = {
+	SITE(takeover_fenced, OVER), SITE(takeover_client, OVER), SITE(recovery_given, OVER),
+	SITE(pool_forked, OVER),     SITE(pool_stored, OVER),	  SITE(saved_store, OVER),
+	SITE(conn_stored, IN),	     SITE(saved_store, IN),	  SITE(conn_welcoming, IN),
+	SITE(takeover_lost, UP),
+};
+
+static void die_at_each(enum when when, void (*die)(const char *site))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].when == when)
+			die(crash_rows[rows[i].site].name);
+}
 
 START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sites_over); i++)
-		die_taking_over(sites_over[i]);
+	die_at_each(OVER, die_taking_over);
 }
 END_TEST
 
-/* A manager dies at the site while it takes a client in. twice: who is told so again, by the next
- * one, does not care. */
-static void die_taking_in(const char *site, bool twice)
+/* A manager dies at the site while it takes a client in. A client that receives WELCOME again, from
+ * the next manager, ignores it. */
+static void die_taking_in(const char *site)
 {
 	struct saved_state *saved;
 	fk_client *old, *c;
@@ -128,8 +139,7 @@ static void die_taking_in(const char *site, bool twice)
 
 	daemon_mine(&d, site, 0);
 	daemon_unmine(&d);
-	store = kept_start(&d, "--workers=2", NULL);
-	old = daemon_open(&d);
+	old = TAKEOVER_BEGIN("--workers=2", NULL);
 	daemon_mine(&d, site, 0);
 	c = daemon_open(&d);
 	/* The next manager may hear this before it has said WELCOME itself. */
@@ -137,7 +147,7 @@ static void die_taking_in(const char *site, bool twice)
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	kept_ready(&d, store);
-	if (twice) {
+	if (streq(site, "conn_welcoming")) {
 		saved = systemd_stub_saved(store);
 		DAEMON_AWAIT(saved_client(saved, c->id).welcomed);
 		saved_unmap(saved);
@@ -155,8 +165,7 @@ static void die_taking_in(const char *site, bool twice)
 
 START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sites_in); i++)
-		die_taking_in(sites_in[i], streq(sites_in[i], "conn_welcoming"));
+	die_at_each(IN, die_taking_in);
 }
 END_TEST
 
@@ -167,9 +176,8 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 	fk_job jobs[2];
 	fk_client *c;
 
-	daemon_mine(&d, sites_up[0], 0);
-	store = kept_start(&d, "--workers=2", NULL);
-	c = daemon_open(&d);
+	daemon_mine(&d, "takeover_lost", 0);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
 	for (uint32_t i = 0; i < 2; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
@@ -182,26 +190,9 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 }
 END_TEST
 
-static bool is_in(const char *site, const char *const *sites, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (streq(sites[i], site))
-			return true;
-	return false;
-}
-
-static bool is_tried(enum crash_site site)
-{
-	const char *name = crash_rows[site].name;
-
-	return is_in(name, sites_over, ARRAY_SIZE(sites_over)) ||
-	       is_in(name, sites_in, ARRAY_SIZE(sites_in)) ||
-	       is_in(name, sites_up, ARRAY_SIZE(sites_up));
-}
-
 START_TEST(every_site_of_the_manager_is_tried)
 {
-	sites_check(CRASH_MANAGER, is_tried);
+	SITES_CHECK(CRASH_MANAGER, rows);
 }
 END_TEST
 

@@ -5,12 +5,20 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "common/util.h"
 #include "tests/support/jobs.h"
 #include "tests/support/kept.h"
 
 static struct daemon d;
 static struct systemd_stub *store;
+
+/* Starts forkd, kept by the stand-in, with these options, NULL at the end. A new connection. */
+#define TAKEOVER_BEGIN(...) (store = kept_start(&d, __VA_ARGS__), daemon_open(&d))
+
+static inline void takeover_end(fk_client *c)
+{
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
 
 /* A job of an old connection. */
 static inline void serves(fk_client *c)
