@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: what others than the client ask about jobs (daemon/manager/control_request.c): that
- * they end, and which there are; and who may
+ * scenario: requests of other processes about a client's jobs (daemon/manager/control_request.c):
+ * to end them, to list them; and which users may
  */
 #include <errno.h>
 #include <stdio.h>
@@ -217,7 +217,7 @@ START_TEST(running_and_queued_jobs_are_reported)
 
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	gate = fill(c, jobs);
-	/* The worker is held: who comes by now and then is the dispatcher. */
+	/* The worker is held: the dispatcher drains the ring. */
 	DAEMON_AWAIT(list(told, 2 * ONE) == 1 + ONE);
 	ck_assert_uint_eq((uint64_t)told[0].generation << 16 | told[0].job, gate);
 	ck_assert_uint_eq(told[0].worker, 0);
@@ -238,7 +238,7 @@ START_TEST(running_and_queued_jobs_are_reported)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ who may */
+/* ------------------------------------------------------------------------ permissions */
 
 /* What the owner's process and the test tell each other. */
 static struct {
@@ -246,7 +246,7 @@ static struct {
 	_Atomic uint32_t ready;
 } * shared;
 
-/* Has a job that runs for ever, and ends well if somebody cancels it. */
+/* Has a job that runs for ever, and ends well if it is cancelled. */
 static void own(void)
 {
 	fk_client *c = NULL;

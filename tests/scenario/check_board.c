@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: what the board says of workers, clients and tasks while jobs run: what forkctl top and
- * others make of it is right without asking anybody
+ * scenario: the board has right figures of workers, clients and tasks while jobs run
  */
 #include <unistd.h>
 

@@ -136,7 +136,7 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 	*gate_open = 1;
 	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(a, mine, NULL), FK_DONE);
-	/* Whoever gets the place of one that had cancelled what it never submitted. */
+	/* The next clients in the slot of one that had cancelled jobs it never submitted. */
 	fk_close(b);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	for (int round = 0; round < 3; round++) {

@@ -3,7 +3,7 @@
  * cancel_kept: a cancel that a pool takes with it when it dies is found again in the job's record
  * (shm/job.h, I5)
  *
- * The pool is stopped with SIGSTOP before anybody asks, and killed when the manager has passed the
+ * The pool is stopped with SIGSTOP before the request, and killed when the manager has passed the
  * message on: so no pool ever acts on it. A group of all jobs counts each outcome once.
  */
 #include <errno.h>

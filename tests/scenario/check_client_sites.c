@@ -160,7 +160,7 @@ static void go_on_beside_two(void)
 	go_on(NULL);
 }
 
-/* As if somebody had died before it moved the tail. */
+/* As if a client had died before it moved the tail. */
 static void move_back(struct ring *ring)
 {
 	uint64_t tail = atomic_load(&ring->tail);
@@ -469,7 +469,7 @@ static void die_everywhere(enum mode by)
 	survivors[1] = start_survivor(1, OTHER_UID);
 	before = counts_read(&d);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		/* Who has no connection yet has no jobs of any kind. */
+		/* A client without a connection has no jobs of any kind. */
 		if (rows[i].act == open_only && mode != ALONE)
 			continue;
 		die_at(&rows[i], &before);

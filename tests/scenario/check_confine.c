@@ -3,7 +3,7 @@
  * confine: what a task of a real pool is denied by the kernel, and what it is not
  *
  * Every call is made such that without a filter it fails for another reason, or does nothing: that
- * is looked at, too, as root, who may do everything.
+ * is checked, too, as root with all capabilities.
  */
 #include <asm/ioctls.h>
 #include <asm/sockios.h>

@@ -6,7 +6,7 @@
  *   What all connections were charged (cpu_ns on the board), and what the threads of all workers
  *   have had of CPUs by the kernel's account (/proc/TID/schedstat), between two samples. Each
  *   worker has a job, or one is queued, from the first sample to the second: so none searches for
- *   work, which is nobody's time. A sample is taken when accounts are settled, and again if the
+ *   work, which is not charged. A sample is taken when accounts are settled, and again if the
  *   workers have had much of the CPUs meanwhile. If jobs ran out, the comparison is made again.
  *   On each worker's CPU two loops of other programs run: by the clock on the wall a job takes
  *   three times as long.
@@ -280,7 +280,7 @@ static uint64_t virtual_time(fk_client *c)
 	return atomic_load(&d.board->clients[c->id].vtime_ns);
 }
 
-/* Its worker is there for nobody else meanwhile: its user's virtual time goes on. How much of the
+/* It keeps its worker from other jobs meanwhile: its user's virtual time goes on. How much of the
  * time without a CPU was sleep is an estimate. */
 START_TEST(a_task_that_sleeps_uses_no_cpu_time_but_its_users_turn)
 {

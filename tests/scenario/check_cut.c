@@ -40,7 +40,7 @@ static void end(void)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-/* What a wait for it has said: that it was cancelled, or that nobody will ever know. */
+/* What a wait for it has said: that it was cancelled, or that its outcome is lost. */
 static void busy_is_over(int err)
 {
 	int outcome = fk_outcome(cut.c, cut.busy, NULL, NULL);

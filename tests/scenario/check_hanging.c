@@ -71,7 +71,7 @@ static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
 	return job;
 }
 
-/* The job, which runs, is blamed; and nobody else. */
+/* The job, which runs, is blamed, and no other. */
 static void blamed(fk_job job, const char *name, pid_t pool)
 {
 	const struct board_crash *crash;
@@ -121,7 +121,7 @@ START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_wh
 }
 END_TEST
 
-/* And who runs beside it and may not run twice is LOST. The limit: more than what a task that
+/* A job alongside it that must not run twice is LOST. The limit: more than what a task that
  * sleeps uses of a CPU as long as the test is patient, to answer. */
 static void cancelled(const char *name, int64_t a)
 {
@@ -156,7 +156,7 @@ START_TEST(a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED)
 }
 END_TEST
 
-/* It waits for a worker that is busy until nobody thinks of the cancel any more. */
+/* It waits for a worker that is busy long after the cancel. */
 START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 {
 	volatile unsigned char *gate;
@@ -347,7 +347,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the pool itself */
 
-/* A job that runs meanwhile is LOST; and who connects meanwhile, or has, is served by the next. */
+/* A job that runs meanwhile is LOST; all clients are served by the next pool. */
 static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 {
 	const struct board_crash *crash;

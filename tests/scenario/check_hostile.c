@@ -342,7 +342,7 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	printf("%" PRIu64 " jobs of the honest client were told of the kill\n",
 	       atomic_load(&honest->told));
 
-	/* Nobody has anything to do; what has been written stands there. */
+	/* No job is left; what has been written stays. */
 	besiege(ATTACK_SUMMARY, other);
 	order(ATTACK_NONE);
 	atomic_store(&honest->stop, 1);
@@ -363,8 +363,8 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1);
 	if (root)
 		ck_assert_int_eq(daemon_reap(daemon_client(honest_late, FRESH_UID)), 0);
-	/* And of its own uid: it has spoilt what they share, down to the head of the segment, and
-	 * nobody but the manager and the pool puts that in order again. */
+	/* And of its own uid: only the manager and the pool repair what it has spoilt, down to the
+	 * head of the segment. */
 	ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
 
 	ck_assert_int_eq(daemon_pool(&d), pool);

@@ -35,7 +35,7 @@ enum slot {
 	MIXED,
 };
 
-/* A word with the lap's low 32 bits; full: of a record that nobody has. */
+/* A word with the lap's low 32 bits; full: of a record that no client has. */
 static uint64_t slot_word(uint64_t lap, bool full)
 {
 	return lap << 32 | (full ? RING_FULL_BIT | ring_payload(1023, 31, 65535) : 0);

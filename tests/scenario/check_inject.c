@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject - whatever call of the kernel's fails, whoever made it, and whenever
+ * inject - each call of the kernel fails once, in each process
  *
  * One call after another fails, once each (inject_runs.h). What a run has to show:
  *
- * 	- whoever calls gets the right result, or an error in words; in time
- * 	- nobody dies of a signal, and the manager not at all once it is ready
+ * 	- each call of a client gets the right result, or an error in words; in time
+ * 	- no process dies of a signal, and the manager not at all once it is ready
  * 	- afterwards everything works, and is given back: descriptors, mappings, memory, children
  *
- * So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
- * (use); and a task crashes the pool, which is started again (restart); or a module is another, and
- * forkd is told to reload (reload); or somebody traces what workers do (trace); or forkd itself
- * starts, is used and stops (life).
+ * In a run a client of another user comes, calls, submits, cancels and leaves (use); and a task
+ * crashes the pool, which is started again (restart); or a module has changed, and forkd reloads
+ * (reload); or workers are traced (trace); or forkd itself starts, is used and stops (life).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -48,7 +47,7 @@ static struct daemon d;
 /* How many users there are, and which of them was here last. */
 static uint32_t n_users = UIDS, visitor;
 
-/* A visitor, in a process of its own, of the user who was here last. */
+/* A visitor, in a process of its own, of the last user. */
 static enum answer visit_again(enum when when)
 {
 	pid_t pid = daemon_fork(FIRST_UID + visitor % n_users);
@@ -63,15 +62,14 @@ static enum answer visit_again(enum when when)
 	return (enum answer)status;
 }
 
-/* Of one who was not here for a while. */
+/* Of a user that was not here for a while. */
 static enum answer visit(enum when when)
 {
 	visitor++;
 	return visit_again(when);
 }
 
-/* Another file of a module is there, and the next pool has loaded it; or who asked for that is told
- * why not. */
+/* Another file of a module is there, and the next pool has loaded it; or forkctl says why not. */
 static enum answer reload_and_visit(enum when when)
 {
 	char path[128], text[1024] = "";
@@ -95,7 +93,7 @@ static void read_text(const char *path, char *text, size_t size)
 	text[file ? fread(text, 1, size - 1, file) : 0] = '\0';
 }
 
-/* Somebody traces meanwhile, or is told why not. */
+/* forkctl traces meanwhile, or says why not. */
 static enum answer trace_and_visit(enum when when)
 {
 	static const char *const argv[] = { "forkctl", "trace", "-o", "/dev/null", NULL };
@@ -160,7 +158,7 @@ static void look(void)
 		d.board = d.watcher->board;
 	}
 	SAY(visit_again(USE) == RIGHT, "it does not work afterwards, see %s", d.log);
-	/* Who was refused for want of memory has had the manager give back what it kept. */
+	/* For a client that got no memory the manager has given back what it kept. */
 	for (uint32_t i = 0; all && i < KEPT; i++)
 		if (held().memfds < before->memfds)
 			(void)visit(USE);
@@ -179,7 +177,7 @@ static void while_it_runs(enum who who, enum when when)
 
 	if (!are_wanted(who, when))
 		return;
-	/* With more, the next pool may have failed to map the rings of one who is not here. */
+	/* With more, the next pool may have failed to map the rings of an absent user. */
 	if (when != USE)
 		n_users = 1;
 	prepare();
@@ -247,7 +245,7 @@ END_TEST
 
 #define LONG 100u /* refusals in a row */
 
-/* Whoever has no memory to hear others with hears them later, and does not spin meanwhile. */
+/* A process that has no memory to receive with receives later, and does not spin meanwhile. */
 static void for_long(enum who who, const struct call *call, int err)
 {
 	uint64_t refused, naps;

@@ -75,7 +75,7 @@ static void alice(void)
 	shared->job_generation = (uint32_t)(job >> 16);
 	shared->secret = (uint64_t)(uintptr_t)bytes;
 	shared->offset = (uint64_t)((char *)secret.data - c->heap.base);
-	/* Whoever gets the pool to take it has called a task in her name. */
+	/* If the pool takes it, a task was called in her name. */
 	fill_record(c, LAST, invert, whole_secret());
 	atomic_store(&shared->ready, 1);
 	while (!atomic_load(&shared->done))
@@ -93,7 +93,7 @@ static void alice(void)
 	bytes[0] = 1;
 	if (fk_wait(c, job, FK_FOREVER) < 0 || fk_result(c, job, &looks, sizeof(looks)) < 0)
 		_exit(8);
-	/* One job, and none that was hers by somebody else's doing. */
+	/* One job, and none that another process submitted in her name. */
 	while (!atomic_load(&c->board->clients[c->id].jobs))
 		(void)poll(NULL, 0, 1);
 	if (atomic_load(&c->board->clients[c->id].jobs) != 1)
@@ -202,7 +202,7 @@ START_TEST(another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager)
 	for (int i = CLIENT; i <= MANAGER; i++)
 		shared->processes[i].address = secret_in(i, offset) + 64;
 
-	/* All of it is possible, but for who may. */
+	/* All of it is possible for root. */
 	root = daemon_client(root_looks, DAEMON_UID);
 	ck_assert_int_eq(daemon_reap(root), 0);
 	ck_assert_msg(!shared->first[0], "root did not get: %s", shared->first);

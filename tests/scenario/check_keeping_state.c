@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * keeping_state - what the service manager has at any time is what the saved state names: clients,
- * their rings, and those for whom it has no room or no time
+ * their rings, and clients for which it has no room or no time
  */
 #define CHECK_TIMEOUT 60
 
@@ -166,7 +166,7 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 }
 END_TEST
 
-/* Of some clients: whose connection has ended. Returns how many, and one that has not. */
+/* Returns how many of the connections have ended, and one that has not. */
 static uint32_t count_ended(const struct service_client *clients, uint32_t n, uint32_t *ret_here)
 {
 	uint32_t ended = 0;
@@ -175,7 +175,7 @@ static uint32_t count_ended(const struct service_client *clients, uint32_t n, ui
 	for (uint32_t i = 0; i < n; i++) {
 		ssize_t size;
 
-		/* Whom a forkd has taken over it may have said WELCOME to once more. */
+		/* A client that was taken over may have received WELCOME again. */
 		while ((size = recv(clients[i].fd, &byte, 1, MSG_DONTWAIT)) > 0)
 			;
 		if (size == 0)

@@ -305,7 +305,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 	setup();
 	daemon_start(&d, "--workers=2", "--stop-timeout=60s", NULL);
 	leaf_ms = 300;
-	/* One runs for sure; another one may, and who has come may still be about to submit. */
+	/* One runs for sure; another one may, and others may still be about to submit. */
 	pids[0] = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
 	for (size_t i = 1; i < ARRAY_SIZE(pids); i++)
@@ -317,7 +317,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
 		int status = daemon_reap(pids[i]);
 
-		/* Who had submitted by then is served. Who had not is told. */
+		/* A job submitted by then is run. Later submissions get an error. */
 		ck_assert_msg(status == FK_DONE || status == FK_CANCELLED || status == 50,
 			      "client %zu: %d", i, status);
 		ck_assert(i > 0 || status == FK_DONE);
@@ -353,7 +353,7 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 
 	setup();
 	daemon_start(&d, "--workers=2", NULL);
-	leaf_ms = 3600000; /* who waited for the job would not come back in time */
+	leaf_ms = 3600000; /* a wait for the job would not return in time */
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
 		pids[i] = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
@@ -386,7 +386,7 @@ START_TEST(a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
-	/* The pool may run a few more before it is gone, and then nobody does. */
+	/* The pool may run a few more before it is gone. */
 	while (r == 0) {
 		fk_job job;
 

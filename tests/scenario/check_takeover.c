@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * takeover: the manager is killed, and the next one goes on with its clients, who notice nothing
+ * takeover: the manager is killed, and the next one takes over its clients, which notice nothing
  *
- * The stand-in for systemd (tests/support/systemd_stub.h) has forkd's descriptors meanwhile. Nobody
- * connects twice: each client is one connection, of the first manager's.
+ * The stand-in for systemd (tests/support/systemd_stub.h) has forkd's descriptors meanwhile. Each
+ * client has one connection, made with the first manager.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ without loss */
 
-/* Whoever is connecting when a manager dies is let in by the next. Returns an exit status. */
+/* A client that connects while a manager dies is admitted by the next. Returns an exit status. */
 static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 {
 	while (!atomic_load(stop)) {
@@ -139,7 +139,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
 	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	/* No two pools are one to those who wake workers. */
+	/* No two pools have one generation. */
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
 	/* The store had what the saved state says of clients. */
 	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
@@ -160,7 +160,7 @@ START_TEST(running_jobs_are_LOST_or_rerun_until_they_end)
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	/* Nobody suspects it of these deaths. */
+	/* The job is not blamed for these deaths. */
 	for (uint32_t i = 0; i < 4; i++) {
 		kept_kill(&d, store);
 		kept_ready(&d, store);

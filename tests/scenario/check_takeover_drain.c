@@ -158,7 +158,7 @@ static void be_short(void)
 	}
 }
 
-/* Managers that have so little come to this, and nobody is given up. */
+/* Managers with so little memory log this line, and no client is given up. */
 static void start_short(rlim_t bytes, const char *line)
 {
 	const struct fk_open_options large = { .heap_size = UINT64_C(512) << 20 };

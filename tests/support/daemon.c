@@ -3,13 +3,13 @@
  * daemon.c - a real private forkd for scenario tests
  *
  * forkd as a service manager starts it: a socket for its messages, everything else in a folder of
- * its own below /tmp, which nobody else can write to.
+ * its own below /tmp, which no other user can write to.
  *
  * Threads: a test program, in the process of one test. That process becomes the reaper of whatever
  * its children leave behind, so that a pool that outlives its manager is seen.
  *
  * If a peer dies: a test that fails takes its daemon with it (PR_SET_PDEATHSIG), and the pool goes
- * with the manager. The folder stays, for who wants to read the log.
+ * with the manager. The folder stays, with the log.
  */
 #include "tests/support/daemon.h"
 

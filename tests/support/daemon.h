@@ -93,7 +93,7 @@ void daemon_add_module(struct daemon *d, const char *path, const char *name);
 /*
  * Before daemon_start(): of all processes that are started from now on the first one dies that has
  * passed this crash site (common/crash_site.h) so often and comes to it again. Nothing happens
- * without --enable-crash-sites. daemon_is_mined(): until then; daemon_unmine(): nobody dies there.
+ * without --enable-crash-sites. daemon_is_mined(): until then; daemon_unmine(): none dies there.
  * While the daemon runs it can be done again for the same site: its next pass kills.
  */
 void daemon_mine(struct daemon *d, const char *site, uint32_t after);
@@ -160,7 +160,7 @@ void *daemon_share(size_t size);
 
 /*
  * Forks a client process. Returns 0 in it, which dies with the test; and which is another user's
- * if the test is root's, unless the uid is DAEMON_UID: then it stays who it is.
+ * if the test is root's, unless the uid is DAEMON_UID.
  */
 #define DAEMON_UID UINT32_MAX
 pid_t daemon_fork(uint32_t uid);

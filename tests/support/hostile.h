@@ -4,7 +4,7 @@
  *
  * They are processes with uids of their own, so that the rings that are spoilt are the hostile
  * one's. Only root can start such two: without root the same attacks run without the honest one,
- * because who shares a uid shares its rings.
+ * because clients of one uid share its rings.
  */
 #ifndef TESTS_HOSTILE_H
 #define TESTS_HOSTILE_H
@@ -16,7 +16,7 @@
 #define HONEST_UID   65531u
 #define FRESH_UID    65532u
 #define HOSTILE_HEAP 65536u
-#define HOSTILE_HANG (30 * NSEC_PER_SEC) /* who waits longer hangs */
+#define HOSTILE_HANG (30 * NSEC_PER_SEC) /* a longer wait hangs */
 
 /* What the honest client shares with the test. */
 struct honest {

@@ -132,7 +132,7 @@ static int inject_filter(void)
 	program.len = n;
 	if (!INJECT_ARCH)
 		return -ENOSYS;
-	/* Who may do without shall be as it always is. */
+	/* Root does not need it, and stays as it is. */
 	if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0)
 		return -errno;
 	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -175,7 +175,7 @@ static void inject_answer(struct inject_shared *shared, int listener, bool begun
 	enum inject_who who;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) < 0)
-		return; /* who asked has died */
+		return; /* the process has died */
 	who = (int32_t)request.pid == atomic_load(&shared->first) ? INJECT_FIRST : INJECT_OTHERS;
 	inject_note(begun, who, &request);
 	answer.id = request.id;

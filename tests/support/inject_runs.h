@@ -119,8 +119,8 @@ static struct loop_inject *faults; /* a file that the manager maps */
 
 static struct tally {
 	uint32_t runs;	 /* in which something has failed */
-	uint32_t right;	 /* of these: nobody who called has noticed */
-	uint32_t errors; /* somebody was told so; or forkd did not start: */
+	uint32_t right;	 /* of these: no caller has noticed */
+	uint32_t errors; /* a caller got one; or forkd did not start: */
 	uint32_t ends;
 } tally;
 

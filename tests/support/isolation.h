@@ -2,7 +2,7 @@
 /*
  * isolation.h - the ways that check_isolation.c tries to get at another uid's client
  *
- * Threads: the process of who tries. Each way is an attempt(), which the test looks at in the end;
+ * Threads: mallory's process. Each way is an attempt(), which the test looks at in the end;
  * what cannot be tried at all ends the process.
  */
 #ifndef TESTS_ISOLATION_H
@@ -62,13 +62,13 @@ void attempt(bool got_in, bool wanted, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* At what /proc has of a process, whatever numbers its descriptors have, its memory, itself.
- * wanted: whether who tries may. */
+ * wanted: whether the process may. */
 void try_files(const struct process *p, bool wanted);
 void try_descriptors(const struct process *p);
 void try_memory(const struct process *p, bool wanted);
 void try_control(const struct process *p, bool wanted);
 
-/* With a descriptor that forkd has given to everybody, or to this client. */
+/* With a descriptor that forkd gives to all clients, or to this one. */
 void try_descriptor(int fd, const char *name, bool writable);
 /* By messages to forkd, and by cancels on a connection of its own. */
 void try_messages(void);
@@ -77,7 +77,7 @@ void try_cancels(fk_client *c);
 void try_words(fk_client *c);
 void try_references(fk_client *c);
 
-/* A connection of its own, with what forkd gives to everybody; the code of a refusal, or 0. */
+/* A connection of its own, with what forkd gives to all clients; the code of a refusal, or 0. */
 int dial(const void *message, size_t size, int *ret_fd, int *ret_fds, uint32_t *ret_n_fds);
 struct proto_hello hello(void);
 

@@ -118,7 +118,7 @@ void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store)
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
-	/* Nobody reaps it: a zombie has no memory any more. */
+	/* They are not reaped: a zombie has no memory any more. */
 	DAEMON_AWAIT(daemon_proc_status(pool, "VmSize") < 0);
 	DAEMON_AWAIT(daemon_proc_status(d->manager, "VmSize") < 0);
 }

@@ -24,7 +24,7 @@ void kept_ready(struct daemon *d, struct systemd_stub *store);
 /* Kills the manager; is there when the stand-in has seen it, and perhaps started the next. */
 void kept_kill(struct daemon *d, struct systemd_stub *store);
 
-/* The same, but the stand-in is stopped before, and the pool is dead: nobody is there until
+/* The same, but the stand-in is stopped before, and the pool is dead: forkd is gone until
  * kept_go_on(). */
 void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store);
 void kept_go_on(struct systemd_stub *store);

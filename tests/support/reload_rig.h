@@ -45,8 +45,7 @@ static inline void start(const char *conf)
 	c = daemon_open(&d);
 }
 
-/* forkd has one worker, which a job keeps until **ret_gate is 1: whoever waits for it, waits.
- * Returns the job. */
+/* forkd has one worker, which a job keeps until **ret_gate is 1. Returns the job. */
 static inline fk_job start_held(volatile uint8_t **ret_gate)
 {
 	fk_job held;
@@ -58,7 +57,7 @@ static inline fk_job start_held(volatile uint8_t **ret_gate)
 }
 
 /* After start(): can modules be loaded into the running pool? Those of a sanitizer have
- * constructors. A container may let nobody decide about executable memory by a filter. */
+ * constructors. A container may forbid filters for executable memory. */
 static inline bool can_join(void)
 {
 	return !daemon_sanitized() &&

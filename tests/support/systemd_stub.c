@@ -5,11 +5,12 @@
  *
  * What systemd 252 does, as far as forkd can tell:
  * - a datagram with FDSTORE=1 puts its descriptors into the store, up to the unit's maximum;
- *   what is more is closed, and nobody is told. The same file is kept once.
+ *   what is more is closed silently. The same file is kept once.
  * - FDSTOREREMOVE=1 closes all of a name. One without FDPOLL=0 is closed when it hangs up.
  * - Notifications are read before the end of their sender is looked at.
- * - Whoever ends but by exit status 0 is started again at once, with the unit's socket and the
- *   store behind descriptor 2, and the names in one string; the newest of the store comes first.
+ * - A service that ends other than by exit status 0 is started again at once, with the unit's
+ *   socket and the store after descriptor 2, and the names in one string; the newest of the store
+ *   comes first.
  * - A service that is stopped and has given no sign of life for the time of the watchdog is
  *   killed. One that is not stopped may only wait for a CPU, so it is left alone.
  *

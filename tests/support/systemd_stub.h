@@ -26,7 +26,7 @@ struct systemd_stub_message {
 	char text[512];
 	struct ucred from; /* zeros, if the socket does not say */
 	uint32_t n;
-	int fds[SYSTEMD_STUB_FDS]; /* whoever hears it closes them */
+	int fds[SYSTEMD_STUB_FDS]; /* the caller closes them */
 };
 
 /* The next message of a notification socket. False if there is none: all of it is empty then. */

@@ -3,7 +3,7 @@
  * visitor.c - a client that comes, uses what there is, leaves, and judges the answers
  *
  * If a peer dies: the pool: errors. The daemon: errors. Nothing waits for longer than
- * VISITOR_PATIENCE, but for fk_call(): whoever calls has an alarm.
+ * VISITOR_PATIENCE, except fk_call(): its callers have an alarm.
  */
 #include "tests/support/visitor.h"
 
