@@ -60,14 +60,20 @@ static struct proto_ask cancel_of(const fk_client *c, uint32_t job, uint32_t gen
 }
 
 /* Until the pool takes it. */
-static int cancel(const fk_client *c, uint32_t job, uint32_t generation)
+static int ask_again(const struct proto_ask *question)
 {
-	struct proto_ask question = cancel_of(c, job, generation);
 	int r;
 
-	while ((r = ask(&question, sizeof(question), NULL)) == -EAGAIN)
+	while ((r = ask(question, sizeof(*question), NULL)) == -EAGAIN)
 		(void)poll(NULL, 0, 1);
 	return r;
+}
+
+static int cancel(const fk_client *c, uint32_t job, uint32_t generation)
+{
+	const struct proto_ask question = cancel_of(c, job, generation);
+
+	return ask_again(&question);
 }
 
 static int cancel_job(const fk_client *c, fk_job job)
@@ -89,16 +95,6 @@ static uint32_t list(struct proto_job *ret_jobs, uint32_t most)
 	return (uint32_t)fread(ret_jobs, sizeof(*ret_jobs), most, file);
 }
 
-/* A job that keeps the only worker, and ONE more behind it. */
-static fk_job fill(fk_client *c, fk_job *ret_jobs)
-{
-	fk_job gate = jobs_hold_one(&d, c, 0, &gate_open);
-
-	for (uint32_t i = 0; i < ONE; i++)
-		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
-	return gate;
-}
-
 START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 {
 	fk_job gate, jobs[ONE], other;
@@ -109,7 +105,8 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 	/* Not of one generation all. */
 	for (uint32_t i = 0; i < 3; i++)
 		jobs_see(a, jobs_submit(a, "fib:fib", 0, 10, 0), 55);
-	gate = fill(a, jobs);
+	gate = jobs_hold_one(&d, a, 0, &gate_open);
+	jobs_queue(a, 0, jobs, ONE);
 	other = jobs_submit(b, "fib:fib", 0, 10, 0);
 	ck_assert_int_eq(cancel(a, PROTO_EVERY_JOB, 0), 0);
 	/* They have not waited for the gate. */
@@ -119,10 +116,9 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_CANCELLED);
 	jobs_see(b, other, 55);
 	/* Those that come after it, in the same records. */
-	for (uint32_t i = 0; i < ONE; i++)
-		ck_assert_int_eq(fk_release(a, jobs[i]), 0);
-	for (uint32_t i = 0; i < ONE; i++)
-		jobs_see(a, jobs_submit(a, "fib:fib", 0, 10, 0), 55);
+	ck_assert_int_eq(fk_release_batch(a, jobs, ONE), 0);
+	jobs_queue(a, 0, jobs, ONE);
+	jobs_see_queue(a, jobs, ONE);
 	(void)fk_close(b);
 	jobs_end(&d, a);
 }
@@ -134,7 +130,8 @@ START_TEST(cancel_ends_one_job_and_not_the_next_of_its_record)
 	fk_client *c;
 
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
-	gate = fill(c, jobs);
+	gate = jobs_hold_one(&d, c, 0, &gate_open);
+	jobs_queue(c, 0, jobs, ONE);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
 	jobs_drop(c, jobs[3], "CANCELLED");
 	next = jobs_submit(c, "fib:fib", 0, 10, 0);
@@ -196,7 +193,8 @@ START_TEST(a_cancel_outlives_the_pool)
 	}
 	/* All, and no job that comes after that. */
 	pool = daemon_pool(&d);
-	gate = fill(c, jobs);
+	gate = jobs_hold_one(&d, c, 0, &gate_open);
+	jobs_queue(c, 0, jobs, ONE);
 	daemon_suspend(pool);
 	ck_assert_int_eq(cancel(c, PROTO_EVERY_JOB, 0), 0);
 	one = jobs_submit(c, "fib:fib", 0, 10, 0);
@@ -216,7 +214,8 @@ START_TEST(running_and_queued_jobs_are_reported)
 	fk_client *c;
 
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
-	gate = fill(c, jobs);
+	gate = jobs_hold_one(&d, c, 0, &gate_open);
+	jobs_queue(c, 0, jobs, ONE);
 	/* The worker is held: the dispatcher drains the ring. */
 	DAEMON_AWAIT(list(told, 2 * ONE) == 1 + ONE);
 	ck_assert_uint_eq((uint64_t)told[0].generation << 16 | told[0].job, gate);
@@ -231,8 +230,7 @@ START_TEST(running_and_queued_jobs_are_reported)
 	}
 	*gate_open = 1;
 	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_DONE);
-	for (uint32_t i = 0; i < ONE; i++)
-		jobs_see(c, jobs[i], 55);
+	jobs_see_queue(c, jobs, ONE);
 	ck_assert_uint_eq(list(told, 2 * ONE), 0);
 	jobs_end(&d, c);
 }
@@ -293,12 +291,9 @@ static void fail_to_end_it(void)
 static void end_it(void)
 {
 	struct proto_job told;
-	int r;
 
 	DAEMON_MUST(list(&told, 1) == 1);
-	while ((r = ask(&shared->question, sizeof(shared->question), NULL)) == -EAGAIN)
-		(void)poll(NULL, 0, 1);
-	DAEMON_MUST(r == 0);
+	DAEMON_MUST(ask_again(&shared->question) == 0);
 }
 
 START_TEST(its_user_and_root_may_and_nobody_else)

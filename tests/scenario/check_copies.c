@@ -29,12 +29,6 @@ static fk_client *open_with_buffer(size_t size, struct fk_buffer *ret_buffer)
 	return c;
 }
 
-static int outcome(fk_client *c, fk_job job, int *ret_code)
-{
-	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
-	return fk_outcome(c, job, ret_code, NULL);
-}
-
 /* Eight copies of the buffer for each of JOBS jobs at once. */
 static void submit_all(fk_client *c, struct fk_buffer b, fk_job jobs[JOBS])
 {
@@ -76,7 +70,8 @@ START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
 		for (uint32_t i = 0; i < JOBS; i++) {
 			int code = 0;
 
-			ck_assert_int_eq(outcome(greedy, jobs[i], &code), FK_FAILED);
+			jobs_see_end(greedy, jobs[i], "FAILED");
+			(void)fk_outcome(greedy, jobs[i], &code, NULL);
 			ck_assert_int_eq(code, -ENOMEM);
 			ck_assert_int_eq(fk_release(greedy, jobs[i]), 0);
 		}
@@ -104,14 +99,8 @@ START_TEST(copies_that_fit_come_and_go_without_end)
 	c = open_with_buffer(heap, &whole);
 	for (int round = 0; round < 2; round++) {
 		submit_all(c, whole, jobs);
-		for (uint32_t i = 0; i < JOBS; i++) {
-			int64_t n = 0;
-
-			ck_assert_int_eq(outcome(c, jobs[i], NULL), FK_DONE);
-			ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), 0);
-			ck_assert_int_eq(n, 8 * (int64_t)heap);
-			ck_assert_int_eq(fk_release(c, jobs[i]), 0);
-		}
+		for (uint32_t i = 0; i < JOBS; i++)
+			jobs_see(c, jobs[i], 8 * (int64_t)heap);
 	}
 	/* Each worker keeps two stacklets, and knows so when it has nothing to do. */
 	DAEMON_AWAIT(daemon_counter(&d, "stack_bytes") <= UINT64_C(2) * 3 * 4096);
@@ -157,7 +146,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	b = (struct fk_buffer){ bytes + size, size };
 	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
 	/* Inverted once more it would be what it was: DONE, and wrong. */
-	ck_assert_int_eq(outcome(c, job, NULL), FK_LOST);
+	jobs_see_end(c, job, "LOST");
 	ck_assert(!daemon_is_mined(&d));
 	ck_assert_uint_eq(bytes[0], after > 0 ? 0xfe : 1);
 	ck_assert_uint_eq(bytes[size], 1);
@@ -168,7 +157,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	ck_assert_int_eq(fk_release(c, job), 0);
 	memset(bytes, 1, 2 * size);
 	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
-	ck_assert_int_eq(outcome(c, job, NULL), FK_DONE);
+	jobs_see_end(c, job, "DONE");
 	ck_assert_uint_eq(bytes[0], 0xfe);
 	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);
 	jobs_end(&d, c);
