@@ -145,19 +145,12 @@ struct notices {
 	uint32_t n;
 };
 
-static int compare_ns(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void print_notices(struct notices *notices)
 {
 	uint32_t n = notices->n;
 
 	ck_assert_uint_gt(n, 0);
-	qsort(notices->ns, n, sizeof(notices->ns[0]), compare_ns);
+	qsort(notices->ns, n, sizeof(notices->ns[0]), daemon_compare_u64);
 	printf("%" PRIu32 " deaths noticed: p50 %" PRIu64 " us, p99 %" PRIu64 " us, worst %" PRIu64
 	       " us\n",
 	       n, notices->ns[n / 2] / NSEC_PER_USEC, notices->ns[n * 99ull / 100] / NSEC_PER_USEC,

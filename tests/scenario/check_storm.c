@@ -185,13 +185,6 @@ static void crash(fk_client *c, const char *site, uint32_t turn)
 		see_crashed(c, job);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static double ms(uint32_t i)
 {
 	return (double)times_ns[i] / 1e6;
@@ -199,7 +192,7 @@ static double ms(uint32_t i)
 
 static void print_times(void)
 {
-	qsort(times_ns, n_times, sizeof(*times_ns), compare);
+	qsort(times_ns, n_times, sizeof(*times_ns), daemon_compare_u64);
 	printf("after %" PRIu32 " crashes the next job was done in %.1f ms (median), %.1f (p99), "
 	       "%.1f (max)\n",
 	       n_times, ms(n_times / 2), ms(n_times - 1 - n_times / 100), ms(n_times - 1));

@@ -93,13 +93,6 @@ static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 {
 	struct oracle_verdict v;
@@ -133,7 +126,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
 	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
 	ck_assert_uint_eq(v.lost_idempotent, 0);
-	qsort(ns, KILLS, sizeof(*ns), compare);
+	qsort(ns, KILLS, sizeof(*ns), daemon_compare_u64);
 	printf("from a kill to the next job done: %.1f ms (median), %.1f (max)\n",
 	       (double)ns[KILLS / 2] / 1e6, (double)ns[KILLS - 1] / 1e6);
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",

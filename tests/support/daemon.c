@@ -361,6 +361,13 @@ void *daemon_share(size_t size)
 	return shared;
 }
 
+int daemon_compare_u64(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 pid_t daemon_fork(uint32_t uid)
 {
 	pid_t pid;

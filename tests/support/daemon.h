@@ -158,6 +158,9 @@ int daemon_wait(struct daemon *d);
 /* Memory of zeros that the test shares with the processes it forks from now on. */
 void *daemon_share(size_t size);
 
+/* For qsort(), of times. */
+int daemon_compare_u64(const void *a, const void *b);
+
 /*
  * Forks a client process. Returns 0 in it, which dies with the test; and which is another user's
  * if the test is root's, unless the uid is DAEMON_UID.
