@@ -5,11 +5,10 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
+#include "client/lib/connect.h"
 #include "common/cleanup.h"
 #include "shm/proto.h"
 #define CHECK_TIMEOUT 120
@@ -28,14 +27,12 @@ static volatile uint8_t *gate_open;
  * in children. */
 static int ask(const struct proto_ask *question, uint32_t size, int *ret_fd)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = -1;
 	int fds[PROTO_MAX_FDS], r;
 	union proto_message answer;
 	uint32_t n_fds = 0;
 
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d.socket);
-	DAEMON_MUST(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	DAEMON_MUST(connect_socket(d.socket, &fd) == 0);
 	DAEMON_MUST(proto_send(fd, question, size, NULL, 0) == 0);
 	r = proto_recv(fd, &answer, fds, &n_fds, 0);
 	if (r <= 0)

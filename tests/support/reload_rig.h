@@ -41,19 +41,14 @@ static inline void prepare(void)
 
 static inline void start(const char *conf)
 {
-	daemon_start(&d, kept_configure(&d, conf), NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, kept_configure(&d, conf), NULL);
 }
 
 /* forkd has one worker, which a job keeps until **ret_gate is 1. Returns the job. */
 static inline fk_job start_held(volatile uint8_t **ret_gate)
 {
-	fk_job held;
-
 	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, ret_gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
-	return held;
+	return jobs_hold_one(&d, c, 0, ret_gate);
 }
 
 /* After start(): can modules be loaded into the running pool? Those of a sanitizer have
