@@ -380,13 +380,13 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_pool_whose_channel_is_stuck_is_begun_anew)
+START_TEST(a_pool_whose_channel_is_stuck_is_replaced)
 {
 	stuck("", "hang:spin", 1);
 }
 END_TEST
 
-START_TEST(a_pool_whose_dispatcher_is_stuck_is_begun_anew)
+START_TEST(a_pool_whose_dispatcher_is_stuck_is_replaced)
 {
 	stuck("forkd-dispatch", "hang:spin", 1);
 }
