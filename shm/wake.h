@@ -51,7 +51,7 @@
  * 	to that read, so of the two full fences the publisher's comes first, and the look at the
  * 	rings that follows the worker's fence sees P. It takes P, or, having become BUSY with
  * 	something else, passes the duty on.
- * 	A worker that leaves while others of its cell look for work leaves that look to them: the
+ * 	A worker that leaves while others of its group look for work leaves that look to them: the
  * 	last one that leaves looks for all (daemon/core/lazy_policy.h, L6).
  *   W3. It reads BUSY from all. The dispatcher is woken and raises attention until the rings are
  * 	empty; a worker serves it at its next fork, or on ending its strand becomes LOOKING.

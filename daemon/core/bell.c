@@ -22,7 +22,7 @@ void bell_begin(void)
 		log_warning("futex_waitv: %s: idle workers wake up, and I/O of fibers is looked "
 			    "after, every %u ms: Linux 5.16 and a "
 			    "seccomp filter that allows this call avoid it",
-			    strerror(-r), (unsigned int)(BELL_NAP / NSEC_PER_MSEC));
+			    strerror(-r), (unsigned int)(BELL_TIMED_SLEEP / NSEC_PER_MSEC));
 }
 
 void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint32_t *bell,
@@ -34,9 +34,9 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 		r = futex_wait_two(bell, heard, word, value, deadline_ns);
 	/* Otherwise, as with ENOMEM, it has not slept, and must not come again at once. */
 	if (r && r != -EAGAIN && r != -EINTR && r != -ETIMEDOUT) {
-		uint64_t nap = clock_ns() + BELL_NAP;
+		uint64_t end = clock_ns() + BELL_TIMED_SLEEP;
 
-		(void)futex_wait(word, value, deadline_ns ? min(deadline_ns, nap) : nap);
+		(void)futex_wait(word, value, deadline_ns ? min(deadline_ns, end) : end);
 	}
 }
 

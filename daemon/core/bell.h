@@ -12,8 +12,9 @@
  *
  * THE FALLBACK
  *   A kernel before 5.16 has no futex_waitv(2), and a sandbox around forkd may refuse it. Then a
- *   thread sleeps on the board's word alone, for BELL_NAP at a time, and bell_ring() wakes that
- *   word too. So an idle pool makes wake-ups, and a client can delay a wake by BELL_NAP.
+ *   thread sleeps on the board's word alone, for BELL_TIMED_SLEEP at a time, and bell_ring() wakes
+ *   that word too. So an idle pool makes wake-ups, and a client can delay a wake by
+ *   BELL_TIMED_SLEEP.
  */
 #ifndef DAEMON_CORE_BELL_H
 #define DAEMON_CORE_BELL_H
@@ -24,7 +25,7 @@
 #include "common/clock.h"
 #include "common/relaxed.h"
 
-#define BELL_NAP (10 * NSEC_PER_MSEC)
+#define BELL_TIMED_SLEEP (10 * NSEC_PER_MSEC)
 
 /* Finds out whether the kernel can wait for two words, and logs once if it cannot. */
 void bell_begin(void);

@@ -2,91 +2,91 @@
 /*
  * lazy_policy.h - the lazy scheduler's policy: which workers search, sleep and are woken
  *
- * The census of the workers, and every step from one state to another. What wakes and sleeps
- * (futexes, the words on the board) is sched/wake.c; how the steps are driven in a simulation is
- * tests/sim. The idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient
- * Work-Stealing Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
+ * The state of the workers' groups, and every step from one state to another. sched/wake.c wakes
+ * and sleeps (futexes, the words on the board); tests/sim drives the steps in a simulation. The
+ * idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient Work-Stealing
+ * Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
  *
- * Threads: lazy_init() before there are workers. Each worker its own steps; lazy_wake() anybody.
+ * Threads: lazy_init() before there are workers. Each worker its own steps; lazy_wake() any thread.
  *
- * CELLS
- *   A cell is the workers of one NUMA node, or an equal part of them where they are more than 56.
- *   Its census is one word { busy:8, asleep:56 }, one bit for each worker that sleeps; all others
- *   look. A step is one read-modify-write of that word, so each value of it is a state that the
- *   cell was in, and says who can be woken: no scan, and no list beside it.
+ * GROUPS
+ *   A group is the workers of one NUMA node, or an equal part of them if they are more than 56. Its
+ *   state is one word { busy:8, asleep:56 }, one bit for each worker that sleeps; all others look.
+ *   A step is one read-modify-write of that word, so each value of it is a state that the group was
+ *   in, and shows which workers can be woken: no scan, and no list beside it.
  *   A worker whose CPU is not to be used (daemon/sched/cpu_parking.h) is parked: it sleeps, and has
- *   a bit in another word, parked, too: nobody wakes it for what others can do as well. So a cell
- *   has as many workers fewer; of what follows, "sleeps" is said of those that are not parked.
- *   Beside them stand two words for the machine: active, how many cells have a busy worker; lonely,
- *   one bit for each cell in need: nobody looks there, though somebody sleeps.
+ *   a bit in another word, parked, too: it is not woken for work that others can do as well. So a
+ *   group has that many workers fewer; below, "sleeps" is said of those that are not parked.
+ *   Two more words are for the machine: active, how many groups have a busy worker; needs_thief,
+ *   one bit for each group in need: none of its workers looks, though one sleeps.
  *
  * THE LAZY INVARIANT
- *   L1. While two workers are busy, or one that came to a fork since it turned busy, no cell is in
- * 	need but for the time of a charge: the duty to wake a thief, which somebody has who is
- * 	running. So each cell has a thief awake, or all of its workers are busy; the others sleep.
+ *   L1. While two workers are busy, or one that reached a fork since it turned busy, no group is in
+ *       need except for the time of a wake debt: the obligation of a running worker to wake a
+ *       thief. So each group has a thief awake, or all of its workers are busy; the others sleep.
  * 	look -> sleep
- * 		if another one looks, or nobody is busy anywhere (lazy_sleep()); the last one
- * 		only naps: it sleeps for a bounded time and is counted as looking.
+ * 		if another one looks, or no worker is busy anywhere (lazy_sleep()); the last one
+ * 		only begins a timed sleep: bounded, and counted as looking.
  * 	look -> busy
- * 		if a cell is in need afterwards, this one is charged (lazy_charge()): to wake one
- * 		at once if others are busy; else at its first fork, because a job that never
+ * 		if a group is in need afterwards, this worker has a debt (lazy_debt()): to wake
+ * 		one at once if others are busy; else at its first fork, because a job that never
  * 		forks has nothing to steal.
  * 	busy -> busy
  * 		with the next job: the same.
  * 	sleep -> look
- * 		made by whoever wakes it, before it runs. Who was woken is charged, and passes
- * 		that on before it looks: if a cell is in need, it wakes one there. So for the
- * 		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
- * 		most where there is one cell. With several it is one that looks in its own or the
- * 		nearest cell, and one more for each cell in need that it is charged with: at its
- * 		first fork, or with a batch of jobs.
- * 		Who slept or napped, has stolen, and sees that more is left there, wakes others
- * 		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
- * 		no cell gets into need.
+ * 		made by the thread that wakes it, before it runs. A worker that was woken has a
+ * 		debt, and passes that on before it looks: if a group is in need, it wakes one
+ * 		there. So for the sake of L1 sleepers wake one by one, nearest first, and a worker
+ * 		with work wakes at most one if there is one group. With several it is one that
+ * 		looks in its own or the nearest group, and one more for each group in need: at
+ * 		its first fork, or with a batch of jobs.
+ * 		A worker that slept, has stolen, and sees that more is left there, wakes others
+ * 		of its group for that, POLICY_SPREAD at most: that is no debt, and by lazy_wake()
+ * 		no group gets into need.
  * 	busy -> look
  * 		keeps it.
  * 	look -> parked
- * 		whether others look or not. Who parks is charged as one that was woken is: if a cell
- * 		is in need, its own now perhaps, it wakes one there.
+ * 		whether others look or not. A worker that parks has the debt of one that was
+ * 		woken: if a group is in need, its own now perhaps, it wakes one there.
  * 	parked -> look
- * 		keeps it. Only for work that nobody else may do, or for the end of being parked.
- *   L2. active is never less than the number of cells with a busy worker: it is counted up before
- * 	the step that makes the first one busy, and down after the step that ends the last one.
- *   L3. When no step is under way, lonely is what the censuses say: lazy_note() changes the bit of
- * 	a cell by a read-modify-write and then looks at the census once more. Of two of them the
- * 	later one acquires what the earlier one knew, so the last of all has seen the last step.
- *   L4. L1 survives that the last looker of a cell falls asleep just as somebody turns busy. The
- * 	sleeper: asleep, lonely; full fence; active. The other: active; full fence; lonely. One of
- * 	them sees the other: a sleeper that sees somebody active rouses itself, and who turns busy
- * 	and sees somebody lonely is charged. Two that turn busy at once: the same, with the bit of
- * 	their own cell.
- *   L5. No sleep is missed. A sleeper stores SLEEPING in its word before its bit (release), and who
- * 	takes the bit away finds that word, or the worker awake: the bit belongs to one of the two,
- * 	who takes it. A client, which has no part in the census, wakes by the word alone; the worker
- * 	then takes its own bit.
- *   L6. No job is forgotten, though who leaves while another one looks does not look at the rings
- * 	once more (wake.h, W2). Whoever leaves asks, after its step and a full fence, whether
- * 	another one looks (lazy_spins()). If so, that one's step comes after the question, and
- * 	behind that step stand a full fence and the same question. So the last one to leave, who
- * 	finds nobody, looks behind a fence that comes after those of all before it, and sees what a
- * 	publisher has left to any of them. A thief that naps has had its look and does not count,
- * 	unless its bit in naps comes after the question; then so does its look, by both fences.
- * 	Who parks leaves, and asks; the jobs that it sees are not for it: it hands them on, as one
- * 	that turns busy does.
+ * 		keeps it. Only for work of this worker alone, or for the end of being parked.
+ *   L2. active is never less than the number of groups with a busy worker: it is counted up before
+ *       the step that makes the first one busy, and down after the step that ends the last one.
+ *   L3. When no step is under way, needs_thief is what the states say: lazy_note() changes the bit
+ *       of a group by a read-modify-write and then reads the state once more. Of two of them the
+ *       later one acquires what the earlier one knew, so the last of all has seen the last step.
+ *   L4. L1 survives that the last looker of a group falls asleep just as a worker turns busy. The
+ *       sleeper: asleep, needs_thief; full fence; active. The other: active; full fence;
+ *       needs_thief. One of them sees the other: a sleeper that sees an active group rouses itself,
+ *       and a worker that turns busy and sees a group in need has a debt. Two that turn busy at
+ *       once: the same, with the bit of their own group.
+ *   L5. No sleep is missed. A sleeper stores SLEEPING in its word before its bit (release), and the
+ *       thread that takes the bit away finds that word, or the worker awake: the bit belongs to the
+ *       one of the two that takes it. A client, which has no part in the state, wakes by the word
+ *       alone; the worker then takes its own bit.
+ *   L6. No job is forgotten, though a worker that leaves while another one looks does not scan the
+ *       rings once more (wake.h, W2). A worker that leaves asks, after its step and a full fence,
+ *       whether another one looks (lazy_spins()). If so, that one's step comes after the question,
+ *       and is followed by a full fence and the same question. So the last one to leave, which
+ *       finds no other, looks behind a fence that comes after those of all before it, and sees what
+ *       a publisher has left to any of them. A thief in a timed sleep has had its look and does not
+ *       count, unless its bit in timed comes after the question; then so does its look, by both
+ *       fences. A worker that parks leaves, and asks; the jobs that it sees are not for it: it
+ *       hands them on, as one that turns busy does.
  *   L7. Two words, and yet one state: a worker changes its bit in parked only while it looks itself
- * 	(lazy_park(), lazy_return()), so that its cell is not in need before nor after. Who sees its
- * 	bit in the census sees that it is parked, because the census came after (release). Who reads
- * 	an older census with a newer parked has missed a step of that worker: out of its sleep. If
- * 	it takes it for parked, it wakes nobody, and the worker's next step, after which stand a
- * 	full fence and the looks of L4 and L6, sees what was to be done. If it takes it for one that
- * 	can be woken, its CAS fails; or the bit is there again, and one that is parked is woken: it
- * 	parks once more, and is charged.
+ *       (lazy_park(), lazy_return()), so that its group is not in need before nor after. A thread
+ *       that sees its bit in the state sees that it is parked, because the state came after
+ *       (release). A thread that reads an older state with a newer parked has missed a step of that
+ *       worker: out of its sleep. If it takes it for parked, it wakes none, and the worker's next
+ *       step, followed by a full fence and the looks of L4 and L6, sees what was to be done. If it
+ *       takes it for one that can be woken, its CAS fails; or the bit is there again, and one that
+ *       is parked is woken: it parks once more, and has the debt.
  *
  * WHAT IT COSTS
- *   A step: one read-modify-write, and at a cell's edge (its first busy one, its last looker) up to
- *   three more. Finding a sleeper: one word a cell, the own one first. None of it grows with the
- *   workers or with the tenants; only the last looker of a cell looks at all tenants, when it
- *   sleeps, naps or turns busy. Measured: tests/bench/bench_sleep.c.
+ *   A step: one read-modify-write, and at a group's edge (its first busy one, its last looker) up
+ *   to three more. Finding a sleeper: one word a group, the own one first. None of it grows with
+ *   the workers or with the tenants; only the last looker of a group scans all tenants, when it
+ *   sleeps or turns busy. Measured: tests/bench/bench_sleep.c.
  *
  * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy.c has L1 to L5 and
  * L7, tests/model/leave.c L6.
@@ -102,116 +102,116 @@
 #include "common/relaxed.h"
 #include "shm/fence.h"
 
-#define LAZY_CELL    56u /* workers in a cell at most */
-#define LAZY_CELLS   64u
-#define LAZY_MAX     (LAZY_CELL * LAZY_CELLS) /* workers at most */
+#define LAZY_GROUP   56u /* workers in a group at most */
+#define LAZY_GROUPS  64u
+#define LAZY_MAX     (LAZY_GROUP * LAZY_GROUPS) /* workers at most */
 #define LAZY_NOBODY  UINT32_MAX
-#define LAZY_BUSY    (UINT64_C(1) << LAZY_CELL) /* one busy worker */
-#define LAZY_SLEEPER (LAZY_BUSY - 1)		/* the bits of those that sleep */
+#define LAZY_BUSY    (UINT64_C(1) << LAZY_GROUP) /* one busy worker */
+#define LAZY_SLEEPER (LAZY_BUSY - 1)		 /* the bits of those that sleep */
 
 /* The steps, as a trace sees them. */
 enum lazy_step {
 	LAZY_NOTHING,  /* it was not made */
-	LAZY_TO_BUSY,  /* charged until SETTLED or DEFERRED */
-	LAZY_TO_LOOK,  /* from busy; its charge ends */
-	LAZY_TO_SLEEP, /* charged until ASLEEP, ROUSED or SETTLED */
+	LAZY_TO_BUSY,  /* may owe a wake until SETTLED or DEFERRED */
+	LAZY_TO_LOOK,  /* from busy; its debt ends */
+	LAZY_TO_SLEEP, /* may owe until ASLEEP, ROUSED or SETTLED */
 	LAZY_ASLEEP,   /* unless it was WOKEN already */
 	LAZY_ROUSED,   /* from sleep, by itself */
-	LAZY_WOKEN,    /* from sleep, by another; charged until SETTLED */
-	LAZY_SETTLED,  /* its charge, if it had one, is done */
-	LAZY_DEFERRED, /* its charge waits for its first fork */
-	LAZY_TO_PARK,  /* charged until SETTLED */
+	LAZY_WOKEN,    /* from sleep, by another; may owe until SETTLED */
+	LAZY_SETTLED,  /* its debt, if it had one, is paid */
+	LAZY_DEFERRED, /* its debt waits for its first fork */
+	LAZY_TO_PARK,  /* may owe until SETTLED */
 };
 
 /* For tests: begin() and end() around each step, so that they are recorded in their order. */
 struct lazy_trace {
 	void (*begin)(struct lazy_trace *trace);
-	/* census: of the worker's cell, after the step */
-	void (*end)(struct lazy_trace *trace, enum lazy_step step, uint32_t worker, uint32_t cell,
-		    uint64_t census);
+	/* state: of the worker's group, after the step */
+	void (*end)(struct lazy_trace *trace, enum lazy_step step, uint32_t worker, uint32_t group,
+		    uint64_t state);
 };
 
-struct lazy_cell {
-	_Alignas(64) _Atomic uint64_t census; /* { busy:8, asleep:56 } */
-	_Atomic uint64_t naps;		      /* bits of those that nap */
-	_Atomic uint64_t parked;	      /* of those that are not to be woken: L7 */
-	uint32_t n;			      /* workers */
-	uint32_t first;			      /* of its seats, see lazy_member() */
-	uint8_t near[LAZY_CELLS];	      /* the other cells, nearest first */
+struct lazy_group {
+	_Alignas(64) _Atomic uint64_t state; /* { busy:8, asleep:56 } */
+	_Atomic uint64_t timed;		     /* bits of those in a timed sleep */
+	_Atomic uint64_t parked;	     /* of those that are not to be woken: L7 */
+	uint32_t n;			     /* workers */
+	uint32_t first;			     /* of its seats, see lazy_member() */
+	uint8_t near[LAZY_GROUPS];	     /* the other groups, nearest first */
 };
 
-/* Where a worker is; and, of the seat at this place in the order of cells, which worker has it. */
+/* Where a worker is; and, of the seat at this place in the order of groups, which worker has it. */
 struct lazy_seat {
-	uint16_t cell;
+	uint16_t group;
 	uint16_t bit;
 	uint32_t member;
 };
 
 struct lazy {
-	_Alignas(64) _Atomic uint32_t active; /* L2 */
-	_Alignas(64) _Atomic uint64_t lonely; /* L3 */
+	_Alignas(64) _Atomic uint32_t active;	   /* L2 */
+	_Alignas(64) _Atomic uint64_t needs_thief; /* L3 */
 	_Alignas(64) struct lazy_seat *seats;
 	uint32_t n;
-	uint32_t n_cells;
+	uint32_t n_groups;
 	struct lazy_trace *trace;
-	struct lazy_cell cells[LAZY_CELLS];
+	struct lazy_group groups[LAZY_GROUPS];
 };
 
 /* What a thief that wants to sleep may do. */
 enum lazy_rest {
-	LAZY_NAPS,
+	LAZY_TIMED,
 	LAZY_SLEEPS,
-	LAZY_NAPS_CHARGED, /* and somebody has woken it, so that it is charged */
+	LAZY_TIMED_INDEBTED, /* and it was woken, so that it has a debt */
 };
 
-/* What who turned busy has to do (L1). */
-enum lazy_charge {
-	LAZY_FREE,
+/* The wake debt of a worker that turned busy (L1). */
+enum lazy_debt {
+	LAZY_NO_DEBT,
 	LAZY_AT_FORK, /* at its first fork: wake one, and what lazy_pick() says */
 	LAZY_NOW,
 };
 
-/* ------------------------------------------------------------------------ what a census says */
+/* ------------------------------------------------------------------------ a state */
 
-static inline uint32_t lazy_busy(uint64_t census)
+static inline uint32_t lazy_busy(uint64_t state)
 {
-	return (uint32_t)(census >> LAZY_CELL);
+	return (uint32_t)(state >> LAZY_GROUP);
 }
 
 /* Parked ones among them. */
-static inline uint32_t lazy_asleep(uint64_t census)
+static inline uint32_t lazy_asleep(uint64_t state)
 {
-	return (uint32_t)__builtin_popcountll(census & LAZY_SLEEPER);
+	return (uint32_t)__builtin_popcountll(state & LAZY_SLEEPER);
 }
 
 /* The bits of those that can be woken. */
-static inline uint64_t lazy_sleepers(const struct lazy_cell *cell, uint64_t census)
+static inline uint64_t lazy_sleepers(const struct lazy_group *group, uint64_t state)
 {
-	/* ORDER lazy/parked [L7]: acquire, who sees that one is not parked any more sees the step
+	/* ORDER lazy/parked [L7]: acquire, a worker that is not parked any more has made the step
 	 * before. Pairs with lazy_return(). */
-	return census & LAZY_SLEEPER & ~atomic_load_explicit(&cell->parked, memory_order_acquire);
+	return state & LAZY_SLEEPER & ~atomic_load_explicit(&group->parked, memory_order_acquire);
 }
 
-static inline uint32_t lazy_looking(const struct lazy_cell *cell, uint64_t census)
+static inline uint32_t lazy_looking(const struct lazy_group *group, uint64_t state)
 {
-	return cell->n - lazy_busy(census) - lazy_asleep(census);
+	return group->n - lazy_busy(state) - lazy_asleep(state);
 }
 
-/* Nobody looks, and somebody could. */
-static inline bool lazy_in_need(const struct lazy_cell *cell, uint64_t census)
+/* No worker looks, and one could. */
+static inline bool lazy_in_need(const struct lazy_group *group, uint64_t state)
 {
-	return census & LAZY_SLEEPER && !lazy_looking(cell, census) && lazy_sleepers(cell, census);
+	return state & LAZY_SLEEPER && !lazy_looking(group, state) && lazy_sleepers(group, state);
 }
 
 /* L1: may one of those that look go to sleep? */
-static inline bool lazy_may_sleep(const struct lazy_cell *cell, uint64_t census, uint32_t active)
+static inline bool lazy_may_sleep(const struct lazy_group *group, uint64_t state, uint32_t active)
 {
-	return lazy_looking(cell, census) > 1 || !active;
+	return lazy_looking(group, state) > 1 || !active;
 }
 
-static inline struct lazy_cell *lazy_cell_of(struct lazy *l, uint32_t worker)
+static inline struct lazy_group *lazy_group_of(struct lazy *l, uint32_t worker)
 {
-	return &l->cells[l->seats[worker].cell];
+	return &l->groups[l->seats[worker].group];
 }
 
 static inline uint64_t lazy_bit(const struct lazy *l, uint32_t worker)
@@ -219,80 +219,82 @@ static inline uint64_t lazy_bit(const struct lazy *l, uint32_t worker)
 	return UINT64_C(1) << l->seats[worker].bit;
 }
 
-static inline uint32_t lazy_member(const struct lazy *l, const struct lazy_cell *cell, uint32_t bit)
+static inline uint32_t lazy_member(const struct lazy *l, const struct lazy_group *group,
+				   uint32_t bit)
 {
-	return l->seats[cell->first + bit].member;
+	return l->seats[group->first + bit].member;
 }
 
 /* ------------------------------------------------------------------------ the start */
 
-/* The order of cells as seen from one of them: that in which other workers, n of them, come. */
-static inline void lazy_set_near(struct lazy *l, uint32_t cell, const uint16_t *workers, uint32_t n)
+/* The order of groups as seen from one of them: by the order of n other workers. */
+static inline void lazy_set_near(struct lazy *l, uint32_t group, const uint16_t *workers,
+				 uint32_t n)
 {
-	uint64_t seen = UINT64_C(1) << cell;
+	uint64_t seen = UINT64_C(1) << group;
 	uint32_t k = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t other = l->seats[workers[i]].cell;
+		uint32_t other = l->seats[workers[i]].group;
 
 		if (!(seen >> other & 1))
-			l->cells[cell].near[k++] = (uint8_t)other;
+			l->groups[group].near[k++] = (uint8_t)other;
 		seen |= UINT64_C(1) << other;
 	}
 }
 
-/* The workers of each group into as few cells as will do. Returns how many, 0 for too many. */
-static inline uint32_t lazy_split(struct lazy *l, const uint32_t *groups, uint32_t n_groups)
+/* The workers of each node into as few groups as will do. Returns how many, 0 for too many. */
+static inline uint32_t lazy_split(struct lazy *l, const uint32_t *nodes, uint32_t n_nodes)
 {
-	uint32_t cells = 0, seat = 0;
+	uint32_t groups = 0, seat = 0;
 
-	for (uint32_t g = 0; g < n_groups; g++) {
+	for (uint32_t g = 0; g < n_nodes; g++) {
 		uint32_t members = 0, parts, k = 0;
 
 		for (uint32_t i = 0; i < l->n; i++)
-			members += (groups ? groups[i] : 0) == g;
-		parts = (members + LAZY_CELL - 1) / LAZY_CELL;
-		if (cells + parts > LAZY_CELLS)
+			members += (nodes ? nodes[i] : 0) == g;
+		parts = (members + LAZY_GROUP - 1) / LAZY_GROUP;
+		if (groups + parts > LAZY_GROUPS)
 			return 0;
 		for (uint32_t i = 0; i < l->n; i++) {
 			uint32_t part;
 
-			if ((groups ? groups[i] : 0) != g)
+			if ((nodes ? nodes[i] : 0) != g)
 				continue;
-			part = cells + (uint32_t)((uint64_t)k++ * parts / members);
-			if (!l->cells[part].n)
-				l->cells[part].first = seat;
-			l->seats[i].cell = (uint16_t)part;
-			l->seats[i].bit = (uint16_t)l->cells[part].n++;
+			part = groups + (uint32_t)((uint64_t)k++ * parts / members);
+			if (!l->groups[part].n)
+				l->groups[part].first = seat;
+			l->seats[i].group = (uint16_t)part;
+			l->seats[i].bit = (uint16_t)l->groups[part].n++;
 			l->seats[seat++].member = i;
 		}
-		cells += parts;
+		groups += parts;
 	}
-	return cells;
+	return groups;
 }
 
 /*
- * A census of n workers (1 to LAZY_MAX), all of them busy. The memory of *l is all zero before.
- * seats: n of them, the caller's, for as long as the census is used. groups: of each worker, below
- * n_groups; NULL if all are in one. Where there would be too many cells, groups do not count.
+ * A state of n workers (1 to LAZY_MAX), all of them busy. The memory of *l is all zero before.
+ * seats: n of them, the caller's, for as long as the state is used. nodes: of each worker, below
+ * n_nodes; NULL if all are in one. Where there would be too many groups, nodes do not count.
  */
 static inline void lazy_init(struct lazy *l, struct lazy_seat *seats, uint32_t n,
-			     const uint32_t *groups, uint32_t n_groups)
+			     const uint32_t *nodes, uint32_t n_nodes)
 {
 	l->seats = seats;
 	l->n = n;
-	l->n_cells = lazy_split(l, groups, groups ? n_groups : 1);
-	if (!l->n_cells) {
-		for (uint32_t c = 0; c < LAZY_CELLS; c++)
-			l->cells[c].n = 0;
-		l->n_cells = lazy_split(l, NULL, 1);
+	l->n_groups = lazy_split(l, nodes, nodes ? n_nodes : 1);
+	if (!l->n_groups) {
+		for (uint32_t c = 0; c < LAZY_GROUPS; c++)
+			l->groups[c].n = 0;
+		l->n_groups = lazy_split(l, NULL, 1);
 	}
-	for (uint32_t c = 0; c < l->n_cells; c++) {
-		for (uint32_t i = 0; i + 1 < l->n_cells; i++)
-			l->cells[c].near[i] = (uint8_t)((c + 1 + i) % l->n_cells);
-		store_relaxed(&l->cells[c].census, l->cells[c].n * LAZY_BUSY);
+	for (uint32_t c = 0; c < l->n_groups; c++) {
+		for (uint32_t i = 0; i + 1 < l->n_groups; i++)
+			l->groups[c].near[i] = (uint8_t)((c + 1 + i) % l->n_groups);
+		store_relaxed(&l->groups[c].state, l->groups[c].n * LAZY_BUSY);
 	}
-	store_relaxed(&l->active, l->n_cells);
+	store_relaxed(&l->active, l->n_groups);
 }
 
 /* ------------------------------------------------------------------------ steps */
@@ -303,88 +305,88 @@ static inline void lazy_begin(struct lazy *l)
 		l->trace->begin(l->trace);
 }
 
-static inline void lazy_end(struct lazy *l, enum lazy_step step, uint32_t worker, uint64_t census)
+static inline void lazy_end(struct lazy *l, enum lazy_step step, uint32_t worker, uint64_t state)
 {
 	if (__builtin_expect(l->trace != NULL, 0))
-		l->trace->end(l->trace, step, worker, l->seats[worker].cell, census);
+		l->trace->end(l->trace, step, worker, l->seats[worker].group, state);
 }
 
-/* Only says that a charge is done, or waits: for a trace. */
+/* For a trace: a debt is paid, or waits. */
 static inline void lazy_mark(struct lazy *l, enum lazy_step step, uint32_t worker)
 {
 	if (__builtin_expect(l->trace != NULL, 0)) {
 		lazy_begin(l);
-		lazy_end(l, step, worker, load_relaxed(&lazy_cell_of(l, worker)->census));
+		lazy_end(l, step, worker, load_relaxed(&lazy_group_of(l, worker)->state));
 	}
 }
 
-static inline uint64_t lazy_load(const struct lazy_cell *cell)
+static inline uint64_t lazy_load(const struct lazy_group *group)
 {
-	/* ORDER lazy/census [L]: acquire, who sees a sleeper's bit sees SLEEPING in its word, and
-	 * L3. Pairs with every step. */
-	return atomic_load_explicit(&cell->census, memory_order_acquire);
+	/* ORDER lazy/state [L]: acquire, a sleeper's bit comes with SLEEPING in its word; and L3.
+	 * Pairs with every step. */
+	return atomic_load_explicit(&group->state, memory_order_acquire);
 }
 
-/* Who made a step that begins or ends a cell's need sees to its bit in lonely (L3). */
-static inline void lazy_note(struct lazy *l, struct lazy_cell *cell)
+/* After a step that begins or ends a group's need: sets its bit in needs_thief (L3). */
+static inline void lazy_note(struct lazy *l, struct lazy_group *group)
 {
-	uint64_t bit = UINT64_C(1) << (cell - l->cells);
-	bool need = lazy_in_need(cell, lazy_load(cell));
+	uint64_t bit = UINT64_C(1) << (group - l->groups);
+	bool need = lazy_in_need(group, lazy_load(group));
 
 	for (;;) {
 		bool before = need;
 
 		if (need)
-			/* ORDER lazy/lonely [L3]: acq_rel, the step that this is about comes
-			 * before, and the look after it sees what whoever was here earlier has
-			 * seen. Pairs with itself and the one below. */
-			atomic_fetch_or_explicit(&l->lonely, bit, memory_order_acq_rel);
+			/* ORDER lazy/needs_thief [L3]: acq_rel, the step comes before, and the look
+			 * after it sees what earlier ones here have seen. Pairs with itself and the
+			 * one below. */
+			atomic_fetch_or_explicit(&l->needs_thief, bit, memory_order_acq_rel);
 		else
-			/* ORDER lazy/lonely [L3]: acq_rel, the same. */
-			atomic_fetch_and_explicit(&l->lonely, ~bit, memory_order_acq_rel);
-		need = lazy_in_need(cell, lazy_load(cell));
+			/* ORDER lazy/needs_thief [L3]: acq_rel, the same. */
+			atomic_fetch_and_explicit(&l->needs_thief, ~bit, memory_order_acq_rel);
+		need = lazy_in_need(group, lazy_load(group));
 		if (need == before)
 			return;
 	}
 }
 
-/* look -> busy. A full fence is to follow (wake_busy()), then lazy_charge(). */
+/* look -> busy. A full fence is to follow (wake_busy()), then lazy_debt(). */
 static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 {
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
-	uint64_t census;
+	struct lazy_group *group = lazy_group_of(l, worker);
+	uint64_t state;
 	bool counted = false;
 
 	lazy_begin(l);
-	census = load_relaxed(&cell->census);
+	state = load_relaxed(&group->state);
 	do {
-		if (!lazy_busy(census) && !counted) {
+		if (!lazy_busy(state) && !counted) {
 			/* ORDER lazy/active [L4]: acq_rel, counted before the step (L2). Pairs with
-			 * the fences of lazy_sleep() and of who calls this. */
+			 * the fences of lazy_sleep() and of the caller. */
 			atomic_fetch_add_explicit(&l->active, 1, memory_order_acq_rel);
 			counted = true;
 		}
-		/* ORDER lazy/census [L]: acq_rel, each step has seen what was seen at the earlier
+		/* ORDER lazy/state [L]: acq_rel, each step has seen what was seen at the earlier
 		 * ones. Pairs with itself and with lazy_load(). */
-	} while (!atomic_compare_exchange_weak_explicit(&cell->census, &census, census + LAZY_BUSY,
+	} while (!atomic_compare_exchange_weak_explicit(&group->state, &state, state + LAZY_BUSY,
 							memory_order_acq_rel,
 							memory_order_relaxed));
-	if (counted && lazy_busy(census))
-		/* Somebody else came first. ORDER lazy/active [L4]: acq_rel, as above. */
+	if (counted && lazy_busy(state))
+		/* Another one came first. ORDER lazy/active [L4]: acq_rel, as above. */
 		atomic_fetch_sub_explicit(&l->active, 1, memory_order_acq_rel);
-	census += LAZY_BUSY;
-	lazy_end(l, LAZY_TO_BUSY, worker, census);
-	if (lazy_in_need(cell, census))
-		lazy_note(l, cell);
+	state += LAZY_BUSY;
+	lazy_end(l, LAZY_TO_BUSY, worker, state);
+	if (lazy_in_need(group, state))
+		lazy_note(l, group);
 }
 
-/* After lazy_turn_busy() and a full fence, or for who stays busy: is it charged? */
-static inline enum lazy_charge lazy_charge(struct lazy *l, uint32_t worker)
+/* After lazy_turn_busy() and a full fence, or for a worker that stays busy. */
+static inline enum lazy_debt lazy_debt(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed: the fence stands before it (L4). */
-	if (!load_relaxed(&l->lonely))
-		return LAZY_FREE;
-	if (lazy_busy(lazy_load(lazy_cell_of(l, worker))) > 1 || load_relaxed(&l->active) > 1)
+	if (!load_relaxed(&l->needs_thief))
+		return LAZY_NO_DEBT;
+	if (lazy_busy(lazy_load(lazy_group_of(l, worker))) > 1 || load_relaxed(&l->active) > 1)
 		return LAZY_NOW;
 	return LAZY_AT_FORK;
 }
@@ -392,136 +394,137 @@ static inline enum lazy_charge lazy_charge(struct lazy *l, uint32_t worker)
 /* busy -> look. */
 static inline void lazy_turn_looking(struct lazy *l, uint32_t worker)
 {
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
+	struct lazy_group *group = lazy_group_of(l, worker);
 	uint64_t before;
 
 	lazy_begin(l);
-	/* ORDER lazy/census [L]: acq_rel, pairs with itself. */
-	before = atomic_fetch_sub_explicit(&cell->census, LAZY_BUSY, memory_order_acq_rel);
+	/* ORDER lazy/state [L]: acq_rel, pairs with itself. */
+	before = atomic_fetch_sub_explicit(&group->state, LAZY_BUSY, memory_order_acq_rel);
 	if (lazy_busy(before) == 1)
 		/* ORDER lazy/active [L4]: acq_rel, after the step (L2). */
 		atomic_fetch_sub_explicit(&l->active, 1, memory_order_acq_rel);
 	lazy_end(l, LAZY_TO_LOOK, worker, before - LAZY_BUSY);
-	if (lazy_in_need(cell, before))
-		lazy_note(l, cell);
+	if (lazy_in_need(group, before))
+		lazy_note(l, group);
 }
 
 /* sleep -> look: LAZY_ROUSED, by itself; LAZY_WOKEN, by another, which wakes it then. False: it
- * does not sleep any more; by itself: somebody else has woken it, and it is charged. */
+ * does not sleep any more; by itself: another has woken it, and it has the debt. */
 static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step step)
 {
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
+	struct lazy_group *group = lazy_group_of(l, worker);
 	uint64_t bit = lazy_bit(l, worker), before;
 
 	lazy_begin(l);
-	/* ORDER lazy/census [L]: acq_rel, pairs with itself, and with lazy_sleep() (L5). */
-	before = atomic_fetch_and_explicit(&cell->census, ~bit, memory_order_acq_rel);
+	/* ORDER lazy/state [L]: acq_rel, pairs with itself, and with lazy_sleep() (L5). */
+	before = atomic_fetch_and_explicit(&group->state, ~bit, memory_order_acq_rel);
 	if (!(before & bit)) {
-		lazy_end(l, LAZY_NOTHING, worker, before); /* who did it has said so */
+		lazy_end(l, LAZY_NOTHING, worker, before); /* the other has recorded it */
 		return false;
 	}
 	lazy_end(l, step, worker, before & ~bit);
-	if (lazy_in_need(cell, before))
-		lazy_note(l, cell);
+	if (lazy_in_need(group, before))
+		lazy_note(l, group);
 	return true;
 }
 
 /*
  * look -> sleep, after SLEEPING was stored in the worker's word. LAZY_SLEEPS: it may sleep, after a
- * look at the jobs unless lazy_spins(); when it is awake again it calls lazy_rise(). Else it has
- * to stay awake (L1), and naps at most.
+ * look at the jobs unless lazy_spins(); when it is awake again it calls lazy_rise(). Otherwise it
+ * must stay awake (L1), or in a timed sleep.
  */
 static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 {
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
-	uint64_t bit = lazy_bit(l, worker), census;
+	struct lazy_group *group = lazy_group_of(l, worker);
+	uint64_t bit = lazy_bit(l, worker), state;
 
 	lazy_begin(l);
-	census = load_relaxed(&cell->census);
+	state = load_relaxed(&group->state);
 	do {
 		/* Relaxed: what is missed is seen by the second look. */
-		if (!lazy_may_sleep(cell, census, load_relaxed(&l->active))) {
-			lazy_end(l, LAZY_NOTHING, worker, census);
-			return LAZY_NAPS;
+		if (!lazy_may_sleep(group, state, load_relaxed(&l->active))) {
+			lazy_end(l, LAZY_NOTHING, worker, state);
+			return LAZY_TIMED;
 		}
-		/* ORDER lazy/census [L]: acq_rel, SLEEPING is in the word before the bit is seen
+		/* ORDER lazy/state [L]: acq_rel, SLEEPING is in the word before the bit is seen
 		 * (L5). Pairs with lazy_wake(). */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&cell->census, &census, census | bit, memory_order_acq_rel, memory_order_relaxed));
-	census |= bit;
-	lazy_end(l, LAZY_TO_SLEEP, worker, census);
-	if (lazy_in_need(cell, census))
-		lazy_note(l, cell);
-	/* ORDER lazy/active [L4]: full, between the bit, or lonely, and the looks that follow: at
-	 * active, and at the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
+		&group->state, &state, state | bit, memory_order_acq_rel, memory_order_relaxed));
+	state |= bit;
+	lazy_end(l, LAZY_TO_SLEEP, worker, state);
+	if (lazy_in_need(group, state))
+		lazy_note(l, group);
+	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the looks that follow:
+	 * at active, and at the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
-	if (lazy_in_need(cell, census) && load_relaxed(&l->active))
-		return lazy_rise(l, worker, LAZY_ROUSED) ? LAZY_NAPS : LAZY_NAPS_CHARGED;
+	if (lazy_in_need(group, state) && load_relaxed(&l->active))
+		return lazy_rise(l, worker, LAZY_ROUSED) ? LAZY_TIMED : LAZY_TIMED_INDEBTED;
 	lazy_mark(l, LAZY_ASLEEP, worker);
 	return LAZY_SLEEPS;
 }
 
 /*
- * look -> parked, whatever the others do. After it, but for a look at what is to be done, the
- * worker is as one that was woken: it passes on its charge. When it is awake it calls lazy_rise(),
- * and then lazy_return().
+ * look -> parked, whatever the others do. After it, except for the jobs, the worker is as
+ * one that was woken: it passes on its debt. When it is awake it calls lazy_rise(), and then
+ * lazy_return().
  */
 static inline void lazy_park(struct lazy *l, uint32_t worker)
 {
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
-	uint64_t bit = lazy_bit(l, worker), census;
+	struct lazy_group *group = lazy_group_of(l, worker);
+	uint64_t bit = lazy_bit(l, worker), state;
 
 	/* Relaxed: the step that follows shows it (L7). */
-	atomic_fetch_or_explicit(&cell->parked, bit, memory_order_relaxed);
+	atomic_fetch_or_explicit(&group->parked, bit, memory_order_relaxed);
 	lazy_begin(l);
-	/* ORDER lazy/census [L]: acq_rel, pairs with itself, and with lazy_load() (L7). */
-	census = atomic_fetch_or_explicit(&cell->census, bit, memory_order_acq_rel) | bit;
-	lazy_end(l, LAZY_TO_PARK, worker, census);
-	if (lazy_in_need(cell, census))
-		lazy_note(l, cell);
-	/* ORDER lazy/active [L4]: full, between the bit, or lonely, and the looks that follow, as
-	 * in lazy_sleep(). Pairs with the fence after lazy_turn_busy(). */
+	/* ORDER lazy/state [L]: acq_rel, pairs with itself, and with lazy_load() (L7). */
+	state = atomic_fetch_or_explicit(&group->state, bit, memory_order_acq_rel) | bit;
+	lazy_end(l, LAZY_TO_PARK, worker, state);
+	if (lazy_in_need(group, state))
+		lazy_note(l, group);
+	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the looks that follow,
+	 * as in lazy_sleep(). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
 }
 
-/* Was parked, and looks now: it is as all others again. */
+/* Was parked, and looks now. */
 static inline void lazy_return(struct lazy *l, uint32_t worker)
 {
 	/* ORDER lazy/parked [L7]: release, the step out of its sleep comes before. Pairs with
 	 * lazy_sleepers(). */
-	atomic_fetch_and_explicit(&lazy_cell_of(l, worker)->parked, ~lazy_bit(l, worker),
+	atomic_fetch_and_explicit(&lazy_group_of(l, worker)->parked, ~lazy_bit(l, worker),
 				  memory_order_release);
 }
 
-/* The worker begins to nap: a full fence in it comes before its look at the jobs (L6). */
-static inline void lazy_nap(struct lazy *l, uint32_t worker)
+/* The worker begins a timed sleep: a full fence in it comes before its look at the jobs (L6). */
+static inline void lazy_timed_sleep(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed, the fence orders it. */
-	atomic_fetch_or_explicit(&lazy_cell_of(l, worker)->naps, lazy_bit(l, worker),
+	atomic_fetch_or_explicit(&lazy_group_of(l, worker)->timed, lazy_bit(l, worker),
 				 memory_order_relaxed);
-	/* ORDER lazy/naps [L6]: full, between the bit and the look at the jobs. Pairs with the one
-	 * of who leaves, and reads naps after it. */
+	/* ORDER lazy/timed [L6]: full, between the bit and the look at the jobs. Pairs with the one
+	 * of a worker that leaves, and reads timed after it. */
 	fence_full();
 }
 
-static inline void lazy_nap_over(struct lazy *l, uint32_t worker)
+static inline void lazy_timed_sleep_end(struct lazy *l, uint32_t worker)
 {
-	/* Relaxed: who sees the bit too long looks at the jobs itself. */
-	atomic_fetch_and_explicit(&lazy_cell_of(l, worker)->naps, ~lazy_bit(l, worker),
+	/* Relaxed: a worker that sees the bit too long looks at the jobs itself. */
+	atomic_fetch_and_explicit(&lazy_group_of(l, worker)->timed, ~lazy_bit(l, worker),
 				  memory_order_relaxed);
 }
 
-/* True if somebody looks in this cell, and does not nap. After a full fence (L6). */
-static inline bool lazy_spins(const struct lazy_cell *cell)
+/* True if a worker of this group looks, and not in a timed sleep. After a full fence (L6). */
+static inline bool lazy_spins(const struct lazy_group *group)
 {
-	uint32_t looking = lazy_looking(cell, lazy_load(cell));
+	uint32_t looking = lazy_looking(group, lazy_load(group));
 
-	/* ORDER lazy/naps [L6]: acquire; the fence before it pairs with the one of lazy_nap(). */
+	/* ORDER lazy/timed [L6]: acquire; the fence before it pairs with the one of
+	 * lazy_timed_sleep(). */
 	return looking && looking > (uint32_t)__builtin_popcountll(atomic_load_explicit(
-					    &cell->naps, memory_order_acquire));
+					    &group->timed, memory_order_acquire));
 }
 
-/* ------------------------------------------------------------------------ whom to wake */
+/* ------------------------------------------------------------------------ wakes */
 
 /* The set bit that is nearest to a place. bits is not 0. */
 static inline uint32_t lazy_nearest(uint64_t bits, uint32_t place)
@@ -538,71 +541,70 @@ static inline uint32_t lazy_nearest(uint64_t bits, uint32_t place)
 	return up - place <= place - down ? up : down;
 }
 
-/* sleep -> look, of the sleeper of a cell that is nearest to a place in it, which the caller wakes
+/* sleep -> look, of the sleeper of a group that is nearest to a place in it, which the caller wakes
  * then. Returns the worker, or LAZY_NOBODY. */
-static inline uint32_t lazy_wake(struct lazy *l, struct lazy_cell *cell, uint32_t place)
+static inline uint32_t lazy_wake(struct lazy *l, struct lazy_group *group, uint32_t place)
 {
-	uint64_t census;
+	uint64_t state;
 	uint32_t bit;
 
 	lazy_begin(l);
-	census = lazy_load(cell);
+	state = lazy_load(group);
 	do {
-		uint64_t sleepers = census & LAZY_SLEEPER ? lazy_sleepers(cell, census) : 0;
+		uint64_t sleepers = state & LAZY_SLEEPER ? lazy_sleepers(group, state) : 0;
 
 		if (!sleepers) {
-			lazy_end(l, LAZY_NOTHING, lazy_member(l, cell, 0), census);
+			lazy_end(l, LAZY_NOTHING, lazy_member(l, group, 0), state);
 			return LAZY_NOBODY;
 		}
 		bit = lazy_nearest(sleepers, place);
-		/* ORDER lazy/census [L]: acq_rel, pairs with lazy_sleep() (L5); and acquire, as in
+		/* ORDER lazy/state [L]: acq_rel, pairs with lazy_sleep() (L5); and acquire, as in
 		 * lazy_load(). */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&cell->census, &census, census & ~(UINT64_C(1) << bit), memory_order_acq_rel,
+		&group->state, &state, state & ~(UINT64_C(1) << bit), memory_order_acq_rel,
 		memory_order_acquire));
-	lazy_end(l, LAZY_WOKEN, lazy_member(l, cell, bit), census & ~(UINT64_C(1) << bit));
-	if (lazy_in_need(cell, census))
-		lazy_note(l, cell);
-	return lazy_member(l, cell, bit);
+	lazy_end(l, LAZY_WOKEN, lazy_member(l, group, bit), state & ~(UINT64_C(1) << bit));
+	if (lazy_in_need(group, state))
+		lazy_note(l, group);
+	return lazy_member(l, group, bit);
 }
 
-/* The one that naps nearest to a place in a cell, or LAZY_NOBODY. */
-static inline uint32_t lazy_napper(struct lazy *l, const struct lazy_cell *cell, uint32_t place)
+/* The worker in a timed sleep that is nearest to a place in a group, or LAZY_NOBODY. */
+static inline uint32_t lazy_timed_sleeper(struct lazy *l, const struct lazy_group *group,
+					  uint32_t place)
 {
-	/* Relaxed: who is not there any more looks. */
-	uint64_t naps = load_relaxed(&cell->naps);
+	/* Relaxed: a worker that is not there any more looks. */
+	uint64_t timed = load_relaxed(&group->timed);
 
-	return naps ? lazy_member(l, cell, lazy_nearest(naps, place)) : LAZY_NOBODY;
+	return timed ? lazy_member(l, group, lazy_nearest(timed, place)) : LAZY_NOBODY;
 }
 
-/*
- * For who is charged: takes a sleeper out of a cell that needs a thief, the own cell first, then
- * the nearest. Returns the worker, which the caller wakes, or LAZY_NOBODY if no cell is in need.
- */
+/* Pays a debt: takes a sleeper out of a group in need, the own group first, then the nearest.
+ * Returns the worker, which the caller wakes, or LAZY_NOBODY if no group is in need. */
 static inline uint32_t lazy_pick(struct lazy *l, uint32_t worker)
 {
-	uint32_t own = l->seats[worker].cell;
-	/* Relaxed: the charge came with an acquire, or a fence. */
-	uint64_t lonely = load_relaxed(&l->lonely);
+	uint32_t own = l->seats[worker].group;
+	/* Relaxed: the debt came with an acquire, or a fence. */
+	uint64_t needs_thief = load_relaxed(&l->needs_thief);
 
-	for (uint32_t i = 0; lonely && i < l->n_cells; i++) {
-		uint32_t c = i ? l->cells[own].near[i - 1] : own;
-		struct lazy_cell *cell = &l->cells[c];
+	for (uint32_t i = 0; needs_thief && i < l->n_groups; i++) {
+		uint32_t c = i ? l->groups[own].near[i - 1] : own;
+		struct lazy_group *group = &l->groups[c];
 		uint32_t picked;
 
-		if (!(lonely >> c & 1) || !lazy_in_need(cell, lazy_load(cell)))
+		if (!(needs_thief >> c & 1) || !lazy_in_need(group, lazy_load(group)))
 			continue;
-		picked = lazy_wake(l, cell, c == own ? l->seats[worker].bit : 0);
+		picked = lazy_wake(l, group, c == own ? l->seats[worker].bit : 0);
 		if (picked != LAZY_NOBODY)
 			return picked;
 	}
 	return LAZY_NOBODY;
 }
 
-/* The same for who was woken: if nobody is busy by now, nobody needs a thief. */
+/* The same for a worker that was woken: if none is busy by now, no group needs a thief. */
 static inline uint32_t lazy_pass(struct lazy *l, uint32_t worker)
 {
-	/* Relaxed: who turns busy later sees for itself who is lonely. */
+	/* Relaxed: a worker that turns busy later reads needs_thief itself. */
 	return load_relaxed(&l->active) ? lazy_pick(l, worker) : LAZY_NOBODY;
 }
 

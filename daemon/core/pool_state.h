@@ -56,7 +56,7 @@ struct pool_idle {
 	struct lazy_seat seats[LIMIT_WORKERS];
 	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
 	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
-	_Atomic uint32_t turn; /* the cell to be asked first for a sleeper */
+	_Atomic uint32_t turn; /* the group to be asked first for a sleeper */
 };
 
 /* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */

@@ -18,7 +18,7 @@
  *
  * INVARIANTS
  *   I1. The limit that spin_limit() gives is between SPIN_FLOOR and the whole spin; the whole,
- *       which is the option spin, if that is less. After a nap it is spin_least(), however
+ *       which is the option spin, if that is less. After a timed sleep it is spin_least(), however
  *       little that is.
  *
  * Compiles with C11 alone.
@@ -53,7 +53,7 @@ static inline uint64_t spin_limit(struct spin *spin, uint64_t whole)
 	return limit > SPIN_FLOOR ? limit : SPIN_FLOOR;
 }
 
-/* The least: after a nap, in which nobody has woken it. */
+/* The least: after a timed sleep that has expired. */
 static inline uint64_t spin_least(uint64_t whole)
 {
 	return whole / SPIN_WHOLE;

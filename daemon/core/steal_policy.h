@@ -13,17 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define POLICY_PUBLIC	  8u	   /* D: entries that a request makes public */
-#define POLICY_TRIES	  16u	   /* victims in one look, at most */
-#define POLICY_ASK_MAX	  20000u   /* ns between two requests of a thief, at most */
-#define POLICY_ASK_STEP	  500u	   /* ns: the least that a thief waits once it waits at all */
-#define POLICY_ASK_SHORT  2000u	   /* ns: a stolen strand below this was not worth its request */
-#define POLICY_SIGNAL_MIN 20000u   /* ns: a victim that has not answered gets a signal after this */
-#define POLICY_SIGNAL_MAX 2000000u /* ns between two signals to a victim, at most */
-#define POLICY_NAP	  100000u  /* ns: a thief that must not sleep looks again after it */
+#define POLICY_PUBLIC	   8u	  /* D: entries that a request makes public */
+#define POLICY_TRIES	   16u	  /* victims in one look, at most */
+#define POLICY_ASK_MAX	   20000u /* ns between two requests of a thief, at most */
+#define POLICY_ASK_STEP	   500u	  /* ns: the least that a thief waits once it waits at all */
+#define POLICY_ASK_SHORT   2000u  /* ns: a stolen strand below this was not worth its request */
+#define POLICY_SIGNAL_MIN  20000u /* ns: a victim that has not answered gets a signal after this */
+#define POLICY_SIGNAL_MAX  2000000u /* ns between two signals to a victim, at most */
+#define POLICY_TIMED_SLEEP 100000u  /* ns: a thief that must not sleep looks again after it */
 #define POLICY_MAIL                                                                                \
 	50000u		 /* ns: who runs one thing for so long loses fibers that were sent to it */
-#define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept or napped, at most */
+#define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept, at most */
 /* ns: the turn of a job that has begun, at least */
 #define POLICY_TURN UINT64_C(2000000)
 
@@ -47,9 +47,9 @@ static inline bool policy_ask_more(uint64_t public, uint64_t most)
 }
 
 /*
- * How many sleepers of its cell a thief wakes that slept or napped and has just stolen, for so many
- * entries that it left public: one for each, but not for all, since each of them does the same. So
- * a cell is awake after wakes in the number of the logarithm of its workers, one behind the other.
+ * Returns how many sleepers of its group a thief wakes that slept and has just stolen. left:
+ * entries that it left public: one sleeper for each, but not for all, since each of them does the
+ * same. So a group is awake after a logarithmic number of wakes, one behind the other.
  */
 static inline uint32_t policy_spread(uint64_t left, uint32_t most)
 {

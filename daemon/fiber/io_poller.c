@@ -366,14 +366,14 @@ static int poller_sleep(struct poller *p)
 	bool rests = !load_relaxed(&p->notes) && !poller_stops(p);
 	int r = 0;
 
-	if (rests && !p->naps &&
+	if (rests && !p->timed &&
 	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0) {
 		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
-		p->naps = r == -ENOSYS || r == -EPERM;
+		p->timed = r == -ENOSYS || r == -EPERM;
 	}
 	/* As bell.c does without futex_waitv(2). Completions wait as long. */
-	if (rests && p->naps) {
-		(void)futex_wait(&p->word, value, clock_ns() + BELL_NAP);
+	if (rests && p->timed) {
+		(void)futex_wait(&p->word, value, clock_ns() + BELL_TIMED_SLEEP);
 		r = 0;
 	}
 	wake_store(&p->word, WAKE_LOOKING);

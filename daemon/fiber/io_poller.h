@@ -50,7 +50,7 @@ struct poller {
 	uint32_t head;	 /* of the completions: how many were taken */
 	uint64_t news;	 /* what was read from the eventfd */
 	bool armed;	 /* the ring reads it */
-	bool naps;	 /* there is no futex_waitv(2) */
+	bool timed;	 /* there is no futex_waitv(2) */
 	uintptr_t later; /* notes that there was no room for, the oldest first */
 	struct poller_way way;
 	pthread_t thread;

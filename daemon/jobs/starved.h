@@ -3,7 +3,7 @@
  * starved.h - workers that are awake and get no CPU time
  *
  * Other programs of the machine can keep a pinned worker off its CPU for seconds: a real-time
- * program, one of a low nice value, many loops. The words and the cell states still say that this
+ * program, one of a low nice value, many loops. The words and the group states still say that this
  * worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep. The
  * dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A worker
  * whose clock has not moved in between is starved, unless its thread sleeps in a system call

@@ -221,7 +221,7 @@ void tenants_ring(struct tenants *tenants)
 {
 	wake_published();
 	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds that the bell has
-	 * changed. Without futex_waitv(2) it looks within BELL_NAP. */
+	 * changed. Without futex_waitv(2) it looks within BELL_TIMED_SLEEP. */
 	(void)add_relaxed(&tenants->arena->bell, 1);
 	(void)futex_wake(&tenants->arena->bell, INT32_MAX);
 }

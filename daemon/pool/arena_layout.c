@@ -135,8 +135,8 @@ static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bou
 	return 0;
 }
 
-/* The cells, by group, and for each the order of the others by how near they are. */
-static void layout_cells(struct pool *pool)
+/* The groups, by group, and for each the order of the others by how near they are. */
+static void layout_groups(struct pool *pool)
 {
 	uint32_t groups[LIMIT_WORKERS];
 	struct lazy *l = &pool->idle.lazy;
@@ -144,8 +144,8 @@ static void layout_cells(struct pool *pool)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		groups[i] = topology_place(pool->topology, i)->group;
 	lazy_init(l, pool->idle.seats, pool->n_workers, groups, pool->n_groups);
-	for (uint32_t c = 0; c < l->n_cells; c++) {
-		uint32_t from = lazy_member(l, &l->cells[c], 0);
+	for (uint32_t c = 0; c < l->n_groups; c++) {
+		uint32_t from = lazy_member(l, &l->groups[c], 0);
 
 		lazy_set_near(l, c, victims_order(pool->victims, from), pool->n_workers - 1);
 	}
@@ -175,7 +175,7 @@ int layout_make(struct pool *pool, int arena_fd)
 	/* What a former pool left there: all of it is to be zero. */
 	if (madvise(at, fixed, MADV_REMOVE) < 0)
 		return -errno;
-	layout_cells(pool);
+	layout_groups(pool);
 	pool->workers = (struct worker *)at;
 	at += n * sizeof(struct worker);
 	for (uint32_t i = 0; i < n; i++) {

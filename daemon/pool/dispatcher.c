@@ -104,8 +104,8 @@ static void dispatcher_preempt_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
-/* Wakes all that run no job, whatever their words and cell states say: a task may have written over
- * them. */
+/* Wakes all that run no job, whatever their words and group states say: a task may have written
+ * over them. */
 static void dispatcher_rouse(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++) {

@@ -52,12 +52,12 @@
 #include "shm/wake.h"
 
 /* The wake duty of a worker that turned busy, or continued with another job. */
-static void worker_charge(struct worker *w)
+static void worker_take_debt(struct worker *w)
 {
 	struct lazy *l = &w->pool->idle.lazy;
 
-	switch (lazy_charge(l, w->index)) {
-	case LAZY_FREE:
+	switch (lazy_debt(l, w->index)) {
+	case LAZY_NO_DEBT:
 		lazy_mark(l, LAZY_SETTLED, w->index);
 		return;
 	case LAZY_NOW:
@@ -82,8 +82,8 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_mark_job() and
 	 * the loop's look at the verdict. Pairs with abort_put(). */
 	wake_busy(&w->board->wake);
-	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
-		worker_charge(w);
+	if (lazy_spins(worker_group(w)) || !worker_jobs_pending(pool))
+		worker_take_debt(w);
 	else if (!worker_wake_one(pool, w))
 		intake_tell(w, row);
 }
@@ -325,7 +325,7 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
 				     : !intake_scan_some(w) || !intake_drain(w, ret_row))
 		return false;
-	worker_charge(w);
+	worker_take_debt(w);
 	w->thief.stolen_at = 0;
 	return true;
 }

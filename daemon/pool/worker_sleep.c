@@ -3,14 +3,15 @@
  * worker_sleep.c - how workers sleep; sched/wake.c wakes them
  *
  * WHO IS AWAKE
- *   lazy_policy.h has the cell states, the invariant L1 to L6 and the steps; spin_policy.h how long
- *   a thief spins. work_search.c, sched/wake.c and this file make the steps together with the words
- *   on the board (shm/wake.h):
+ *   lazy_policy.h has the group states, the invariant L1 to L6 and the steps; spin_policy.h how
+ *   long a thief spins. work_search.c, sched/wake.c and this file make the steps together with the
+ *   words on the board (shm/wake.h):
  *	busy -> look	word LOOKING, step
  *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
  *			first fork, through the attention that every fork looks at
  *	look -> sleep	word SLEEPING and full fence, step, then what lazy_policy.h, L6 says about
- *			jobs; if the step is refused it sleeps for POLICY_NAP, counted as looking
+ *			jobs; if the step is refused it sleeps for POLICY_TIMED_SLEEP, counted as
+ *			looking
  *	sleep -> look	a thread of the pool that wakes a worker makes the step, then changes its
  *			word and rings its bell (bell.h); a client wakes it by the word alone, and
  *			the worker makes the step itself
@@ -20,11 +21,11 @@
  *   looks again.
  *
  * WHAT IT COSTS (tests/bench/bench_sleep.c)
- *   To wake a worker: the states of the cells up to the one that has a sleeper, the own one first;
+ *   To wake a worker: the states of the groups up to the one that has a sleeper, the own one first;
  *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
- *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
- *   too, when it sleeps or turns busy, because clients can write nowhere else; a search reads those
- *   of DRAIN_SCAN_SOME tenants at a time.
+ *   grows with tenants or workers. The last looker of a group reads the summary words of all
+ *   tenants too, when it sleeps or turns busy, because clients can write nowhere else; a search
+ *   reads those of DRAIN_SCAN_SOME tenants at a time.
  */
 #include "daemon/pool/worker_sleep.h"
 
@@ -91,13 +92,13 @@ bool worker_rest(struct worker *w)
 	bool sleeps = rest == LAZY_SLEEPS;
 	bool jobs;
 
-	if (rest == LAZY_NAPS_CHARGED)
+	if (rest == LAZY_TIMED_INDEBTED)
 		worker_pass(w);
 	if (!sleeps)
-		lazy_nap(l, w->index);
+		lazy_timed_sleep(l, w->index);
 	jobs = w->roots.placed_job || deque_size(&w->roots.deque) || inbox_any(&w->inbox) ||
 	       intake_mine(w) ||
-	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
+	       ((!sleeps || !lazy_spins(worker_group(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): a thread that
 	 * changes them wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
 	/* The stack for what it looked for may have come from what all workers keep. */
@@ -109,11 +110,11 @@ bool worker_rest(struct worker *w)
 		else
 			COUNT(w, naps);
 		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, heard,
-			    sleeps ? 0 : POLICY_NAP);
+			    sleeps ? 0 : POLICY_TIMED_SLEEP);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps) {
-		lazy_nap_over(l, w->index);
+		lazy_timed_sleep_end(l, w->index);
 		return false;
 	}
 	if (!lazy_rise(l, w->index, LAZY_ROUSED))
@@ -135,7 +136,7 @@ void worker_park(struct worker *w)
 	value = wake_parked(&w->board->wake);
 	lazy_park(l, w->index);
 	/* What others left to this one while it looked, or woke it for (lazy_policy.h, L6, L7). */
-	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
+	if (lazy_spins(worker_group(w)) || !worker_jobs_pending(pool))
 		worker_pass(w);
 	else if (!worker_wake_one(pool, w))
 		pool_wake_dispatcher(pool);
@@ -146,7 +147,7 @@ void worker_park(struct worker *w)
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->engine.stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
-		worker_wait(w, TRACE_PARK, value, heard, mine ? POLICY_NAP : 0);
+		worker_wait(w, TRACE_PARK, value, heard, mine ? POLICY_TIMED_SLEEP : 0);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!lazy_rise(l, w->index, LAZY_ROUSED))

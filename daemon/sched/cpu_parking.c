@@ -258,8 +258,8 @@ static bool park_all_asleep(struct pool *pool)
 {
 	const struct lazy *l = &pool->idle.lazy;
 
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (lazy_asleep(lazy_load(&l->cells[c])) < l->cells[c].n)
+	for (uint32_t c = 0; c < l->n_groups; c++)
+		if (lazy_asleep(lazy_load(&l->groups[c])) < l->groups[c].n)
 			return false;
 	return true;
 }
@@ -274,7 +274,7 @@ static bool park_may_rest(struct pool *pool)
 		return false;
 	if (wants == PARK_NOTHING)
 		store_relaxed(&pool->park->wants, PARK_CALL);
-	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the cell
+	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the group
 	 * states. Pairs with worker_call(). */
 	fence_full();
 	return park_all_asleep(pool);

@@ -24,7 +24,7 @@
  *       park.
  *   I2. The dispatcher looks once in PARK_TICK, and only while a worker is awake. It gives that up
  *       when all sleep; the first that wakes after that calls it. Of the two, the one that is later
- *       sees the other: the dispatcher says that it wants to be called, and looks at the cell
+ *       sees the other: the dispatcher says that it wants to be called, and looks at the group
  *       states behind a full fence; a worker makes its step, and looks at what the dispatcher wants
  *       behind one.
  *   I3. No wake-up is lost: lazy_policy.h, L4, L6 and L7; wake.h, W3. A worker that is told so

@@ -12,7 +12,7 @@
 #include "shm/board.h"
 #include "shm/wake.h"
 
-/* The rest of a wake: the worker was taken out of the cell state, or is in a timed sleep. */
+/* The rest of a wake: the worker was taken out of the group state, or is in a timed sleep. */
 static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
 {
 	struct worker *w = &pool->workers[index];
@@ -45,17 +45,17 @@ void worker_pass(struct worker *w)
 	worker_settle(w, lazy_pass(&w->pool->idle.lazy, w->index));
 }
 
-/* Sees to it that a worker of this cell looks. False: all are busy. After a full fence. */
-static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t place,
+/* Sees to it that a worker of this group looks. False: all are busy. After a full fence. */
+static bool worker_wake_in(struct pool *pool, struct lazy_group *group, uint32_t place,
 			   struct worker *waker)
 {
 	uint32_t thief;
 
-	if (lazy_spins(cell))
+	if (lazy_spins(group))
 		return true;
-	thief = lazy_napper(&pool->idle.lazy, cell, place);
+	thief = lazy_timed_sleeper(&pool->idle.lazy, group, place);
 	if (thief == LAZY_NOBODY)
-		thief = lazy_wake(&pool->idle.lazy, cell, place);
+		thief = lazy_wake(&pool->idle.lazy, group, place);
 	if (thief == LAZY_NOBODY)
 		return false;
 	worker_rouse(pool, thief, waker);
@@ -68,11 +68,11 @@ static bool worker_wake_any(struct pool *pool)
 	/* Relaxed: only spreads them. */
 	uint32_t turn = add_relaxed(&pool->idle.turn, 1);
 
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (lazy_spins(&l->cells[c]))
+	for (uint32_t c = 0; c < l->n_groups; c++)
+		if (lazy_spins(&l->groups[c]))
 			return true;
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (worker_wake_in(pool, &l->cells[(turn + c) % l->n_cells], 0, NULL))
+	for (uint32_t c = 0; c < l->n_groups; c++)
+		if (worker_wake_in(pool, &l->groups[(turn + c) % l->n_groups], 0, NULL))
 			return true;
 	return false;
 }
@@ -80,18 +80,18 @@ static bool worker_wake_any(struct pool *pool)
 bool worker_wake_one(struct pool *pool, struct worker *waker)
 {
 	struct lazy *l = &pool->idle.lazy;
-	struct lazy_cell *own;
+	struct lazy_group *own;
 	bool found;
 
-	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the cell states.
-	 * Pairs with the fences of workers that leave. */
+	/* ORDER lazy/timed [L6]: full, what there is to do comes before the look at the group
+	 * states. Pairs with the fences of workers that leave. */
 	wake_published();
 	if (!waker)
 		return worker_wake_any(pool);
-	own = worker_cell(waker);
+	own = worker_group(waker);
 	found = worker_wake_in(pool, own, l->seats[waker->index].bit, waker);
-	for (uint32_t i = 0; !found && i + 1 < l->n_cells; i++)
-		found = worker_wake_in(pool, &l->cells[own->near[i]], 0, waker);
+	for (uint32_t i = 0; !found && i + 1 < l->n_groups; i++)
+		found = worker_wake_in(pool, &l->groups[own->near[i]], 0, waker);
 	worker_serve(waker);
 	return found;
 }
@@ -101,8 +101,8 @@ bool worker_wake_more(struct pool *pool)
 	struct lazy *l = &pool->idle.lazy;
 	uint32_t thief = LAZY_NOBODY;
 
-	for (uint32_t c = 0; c < l->n_cells && thief == LAZY_NOBODY; c++)
-		thief = lazy_wake(l, &l->cells[c], 0);
+	for (uint32_t c = 0; c < l->n_groups && thief == LAZY_NOBODY; c++)
+		thief = lazy_wake(l, &l->groups[c], 0);
 	if (thief == LAZY_NOBODY)
 		return false;
 	worker_rouse(pool, thief, NULL);
@@ -111,7 +111,7 @@ bool worker_wake_more(struct pool *pool)
 
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
 {
-	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */
+	/* ORDER lazy/timed [L6]: full, as in worker_wake_one(). */
 	wake_published();
 	if (!wake_rests(wake_load(&pool->workers[index].board->wake)))
 		return;
@@ -124,7 +124,7 @@ void worker_spread(struct worker *w)
 	struct lazy *l = &w->pool->idle.lazy;
 
 	for (uint32_t n = policy_spread(w->thief.victim_left, POLICY_SPREAD); n; n--) {
-		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
+		uint32_t thief = lazy_wake(l, worker_group(w), l->seats[w->index].bit);
 
 		if (thief == LAZY_NOBODY)
 			return;

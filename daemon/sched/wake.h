@@ -10,15 +10,15 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker_state.h"
 
-static inline struct lazy_cell *worker_cell(struct worker *worker)
+static inline struct lazy_group *worker_group(struct worker *worker)
 {
-	return lazy_cell_of(&worker->pool->idle.lazy, worker->index);
+	return lazy_group_of(&worker->pool->idle.lazy, worker->index);
 }
 
-/* Wakes a thief where a cell needs one, the own cell first. */
+/* Wakes a thief where a group needs one, the own group first. */
 void worker_serve(struct worker *worker);
 
-/* Slept, and has stolen: others of its cell may come for what is left there. */
+/* Slept, and has stolen: others of its group may come for what is left there. */
 void worker_spread(struct worker *worker);
 
 /* Was woken, and passes on what it may have been woken for. Owner. */

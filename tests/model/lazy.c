@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lazy.c - while somebody is active, each cell has a thief (daemon/core/lazy_policy.h, L1 to L5,
- * L7)
+ * lazy.c - while a worker is active, each group has a thief (lazy_policy.h, L1 to L5, L7)
  *
  * THE PROGRAM
- *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its cell or not,
- *   goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a job
- *   that never forks, or with what it has stolen, and wakes one of its cell for what it has left
- *   there, or is a client that wakes S, or parks, or was parked, comes back and goes to sleep. In
- *   one cell or two; 28 instances in turn. Who is woken and has ended here is charged all the same:
- *   its waker passes the charge on for it.
+ *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its group or
+ *   not, goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a
+ *   job that never forks, or with what it has stolen, and wakes one of its group for what it has
+ *   left there, or is a client that wakes S, or parks, or was parked, comes back and goes to sleep.
+ *   In one group or two; 28 instances in turn. A worker that is woken and has ended here has the
+ *   debt all the same: its waker passes it on.
  *
  * WHAT MUST BE TRUE
- *   In the end Y is active, so no cell is in need; who is not asleep in the census does not sleep;
- *   the words for the machine say what the censuses say.
+ *   In the end Y is active, so no group is in need; a worker that is not asleep in the state does
+ *   not sleep; the words for the machine say what the states say.
  *
  * MUTANTS
- *   MUTANT_WAKE	 who is charged takes a sleeper out of the census and does not wake it
+ *   MUTANT_WAKE	 who is charged takes a sleeper out of the state and does not wake it
  *   MUTANT_CHARGE	 Y forgets its charge
  *   MUTANT_PASS	 who is woken does not pass the charge on
- *   MUTANT_ORDER	 a sleeper is in the census before its word says SLEEPING
- *   MUTANT_LAST	 the last looker of a cell sleeps though somebody is active
+ *   MUTANT_ORDER	 a sleeper is in the state before its word says SLEEPING
+ *   MUTANT_LAST	 the last looker of a group sleeps though somebody is active
  *   MUTANT_FENCE	 the sleeper's fence is dropped
  *   MUTANT_PARK	 who parks does not pass on what that charges it with
  *   MUTANT_PARKED	 that a worker is parked is seen only after its step
@@ -104,7 +103,7 @@ static void model_init(struct model *m, uint32_t instance)
 	}
 }
 
-/* Who was taken out of the census is woken. */
+/* Who was taken out of the state is woken. */
 static void rouse(struct model *m, uint32_t picked)
 {
 	uint32_t value = wake_load(&m->words[picked]);
@@ -137,11 +136,11 @@ static void serve(struct model *m, uint32_t worker)
 
 static void turn_busy(struct model *m, uint32_t worker, int forks)
 {
-	enum lazy_charge charge;
+	enum lazy_debt charge;
 
 	lazy_turn_busy(&m->lazy, worker);
 	wake_busy(&m->words[worker]);
-	charge = lazy_charge(&m->lazy, worker);
+	charge = lazy_debt(&m->lazy, worker);
 #ifdef MUTANT_CHARGE
 	if (worker == Y)
 		return;
@@ -153,7 +152,8 @@ static void turn_busy(struct model *m, uint32_t worker, int forks)
 /* worker_spread() */
 static void spread(struct model *m, uint32_t worker)
 {
-	uint32_t picked = lazy_wake(&m->lazy, lazy_cell_of(&m->lazy, worker), m->seats[worker].bit);
+	uint32_t picked =
+		lazy_wake(&m->lazy, lazy_group_of(&m->lazy, worker), m->seats[worker].bit);
 
 	if (picked == LAZY_NOBODY)
 		return;
@@ -181,7 +181,7 @@ static void go_to_sleep(struct model *m, uint32_t worker)
 			return;
 	}
 	wake_store(&m->words[worker], WAKE_LOOKING);
-	if (rest == LAZY_NAPS_CHARGED ||
+	if (rest == LAZY_TIMED_INDEBTED ||
 	    (rest == LAZY_SLEEPS && !lazy_rise(&m->lazy, worker, LAZY_ROUSED)))
 		serve(m, worker);
 }
@@ -193,12 +193,12 @@ static void park(struct model *m, uint32_t worker)
 	uint32_t picked;
 
 #ifdef MUTANT_PARKED
-	struct lazy_cell *cell = lazy_cell_of(&m->lazy, worker);
+	struct lazy_group *group = lazy_group_of(&m->lazy, worker);
 
-	atomic_fetch_or_explicit(&cell->census, lazy_bit(&m->lazy, worker), memory_order_acq_rel);
-	lazy_note(&m->lazy, cell);
+	atomic_fetch_or_explicit(&group->state, lazy_bit(&m->lazy, worker), memory_order_acq_rel);
+	lazy_note(&m->lazy, group);
 	model_stumble();
-	atomic_fetch_or_explicit(&cell->parked, lazy_bit(&m->lazy, worker), memory_order_relaxed);
+	atomic_fetch_or_explicit(&group->parked, lazy_bit(&m->lazy, worker), memory_order_relaxed);
 	(fence_full)();
 #else
 	lazy_park(&m->lazy, worker);
@@ -243,32 +243,33 @@ static void model_thread(struct model *m, uint32_t thread)
 
 static void model_check(struct model *m)
 {
-	uint64_t lonely = 0;
+	uint64_t needs_thief = 0;
 	uint32_t active = 0;
 
 	/* Whoever was woken goes on. */
 	for (uint32_t i = 1; i < 3; i++) {
-		struct lazy_cell *cell = lazy_cell_of(&m->lazy, i);
+		struct lazy_group *group = lazy_group_of(&m->lazy, i);
 
 		if (!m->ended[i])
 			continue;
-		model_assert(m->futexes[i].woken || lazy_load(cell) & lazy_bit(&m->lazy, i),
-			     "who was taken out of the census is woken");
-		if (m->futexes[i].woken && lazy_load(cell) & lazy_bit(&m->lazy, i))
+		model_assert(m->futexes[i].woken || lazy_load(group) & lazy_bit(&m->lazy, i),
+			     "who was taken out of the state is woken");
+		if (m->futexes[i].woken && lazy_load(group) & lazy_bit(&m->lazy, i))
 			(void)lazy_rise(&m->lazy, i, LAZY_ROUSED);
 	}
-	for (uint32_t c = 0; c < m->lazy.n_cells; c++) {
-		struct lazy_cell *cell = &m->lazy.cells[c];
+	for (uint32_t c = 0; c < m->lazy.n_groups; c++) {
+		struct lazy_group *group = &m->lazy.groups[c];
 
-		model_assert(!lazy_in_need(cell, lazy_load(cell)),
-			     "while somebody is active each cell has a thief, or all are busy");
-		lonely |= (uint64_t)lazy_in_need(cell, lazy_load(cell)) << c;
-		active += lazy_busy(lazy_load(cell)) > 0;
+		model_assert(!lazy_in_need(group, lazy_load(group)),
+			     "while somebody is active each group has a thief, or all are busy");
+		needs_thief |= (uint64_t)lazy_in_need(group, lazy_load(group)) << c;
+		active += lazy_busy(lazy_load(group)) > 0;
 	}
-	model_assert(atomic_load_explicit(&m->lazy.lonely, memory_order_relaxed) == lonely,
-		     "lonely says what the censuses say");
+	model_assert(atomic_load_explicit(&m->lazy.needs_thief, memory_order_relaxed) ==
+			     needs_thief,
+		     "needs_thief says what the states say");
 	model_assert(atomic_load_explicit(&m->lazy.active, memory_order_relaxed) == active,
-		     "active says what the censuses say");
+		     "active says what the states say");
 }
 
 #include "tests/model/run.h"

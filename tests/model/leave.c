@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * leave.c - no published job is forgotten, though only the last thief of a cell that
+ * leave.c - no published job is forgotten, though only the last thief of a group that
  * leaves looks at the rings once more (daemon/core/lazy_policy.h, L6; shm/wake.h)
  *
  * THE PROGRAM
- *   One client publishes one job and does what a publisher does. Two workers of one cell look for
+ *   One client publishes one job and does what a publisher does. Two workers of one group look for
  *   work: S goes to sleep; Z goes to sleep, or becomes busy with something else, or parks, or naps
  *   already. A third one sleeps or is busy all along; if it is busy, the last of the others naps
  *   instead of sleeping, and no nap ends here. Eight instances in turn.
@@ -14,7 +14,7 @@
  *
  * MUTANTS
  *   MUTANT_LOOK   the last one does not look
- *   MUTANT_NAP    a nap is not marked, so that it counts as a search
+ *   MUTANT_TIMED  a timed sleep is not marked, so that it counts as a search
  *   MUTANT_BUSY   who turns busy as the last one does not look
  *   MUTANT_PARK   who parks as the last one does not hand on what it sees
  *   MUTANT_EARLY  whether somebody else looks is asked before the step
@@ -56,23 +56,23 @@ struct model {
 /* Lies down: true if it has to look at the jobs. */
 static int lie_down(struct model *m, uint32_t worker)
 {
-	struct lazy_cell *cell = lazy_cell_of(&m->lazy, worker);
+	struct lazy_group *group = lazy_group_of(&m->lazy, worker);
 #ifdef MUTANT_EARLY
 	/* One more than itself, before it leaves: two that leave at once count each other. */
-	int look = lazy_looking(cell, lazy_load(cell)) < 2;
+	int look = lazy_looking(group, lazy_load(group)) < 2;
 
 	model_stumble();
 	if (lazy_sleep(&m->lazy, worker) != LAZY_SLEEPS)
-		lazy_nap(&m->lazy, worker);
+		lazy_timed_sleep(&m->lazy, worker);
 	return look;
 #else
 	int sleeps = lazy_sleep(&m->lazy, worker) == LAZY_SLEEPS;
 
-#ifndef MUTANT_NAP
+#ifndef MUTANT_TIMED
 	if (!sleeps)
-		lazy_nap(&m->lazy, worker);
+		lazy_timed_sleep(&m->lazy, worker);
 #endif
-	return !sleeps || !lazy_spins(cell);
+	return !sleeps || !lazy_spins(group);
 #endif
 }
 
@@ -154,7 +154,7 @@ static void rest(struct model *m, uint32_t worker)
 		wake_busy(&m->words[worker]);
 		return;
 	}
-#if defined(MUTANT_LOOK) || defined(MUTANT_NAP)
+#if defined(MUTANT_LOOK) || defined(MUTANT_TIMED)
 	/* A job that is published now is seen by nobody but the last one's look. */
 	for (uint32_t i = 0; i < 4; i++)
 		model_stumble();
@@ -177,7 +177,7 @@ static void turn_busy(struct model *m, uint32_t worker)
 	lazy_turn_busy(&m->lazy, worker);
 	wake_busy(&m->words[worker]);
 #ifndef MUTANT_BUSY
-	if (!lazy_spins(lazy_cell_of(&m->lazy, worker)) &&
+	if (!lazy_spins(lazy_group_of(&m->lazy, worker)) &&
 	    atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED)
 		tell(m);
 #endif
@@ -190,7 +190,7 @@ static void park(struct model *m, uint32_t worker)
 
 	lazy_park(&m->lazy, worker);
 #ifndef MUTANT_PARK
-	if (!lazy_spins(lazy_cell_of(&m->lazy, worker)) &&
+	if (!lazy_spins(lazy_group_of(&m->lazy, worker)) &&
 	    atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED)
 		tell(m);
 #endif

@@ -59,7 +59,7 @@ struct model {
 	_Alignas(64) _Atomic uint32_t job;
 	_Alignas(64) _Atomic uint32_t dispatcher;
 	_Alignas(64) _Atomic uint32_t slice_timer; /* of A: it is set */
-	_Alignas(64) _Atomic uint32_t bell;  /* of A */
+	_Alignas(64) _Atomic uint32_t bell;	   /* of A */
 	_Alignas(64) _Atomic uint32_t dispatcher_bell;
 	struct model_futex futex; /* of A: its word on the board, and its bell */
 	struct model_futex bell_futex;

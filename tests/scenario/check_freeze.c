@@ -52,7 +52,8 @@ struct shared {
 	_Atomic uint64_t moved; /* sleepers */
 	enum attack attack;
 	bool pauses; /* the honest client lets the pool fall asleep before each job */
-	bool naps;   /* without futex_waitv(2): a sleeper that was moved is back after BELL_NAP */
+	/* without futex_waitv(2): a sleeper that was moved is back after BELL_TIMED_SLEEP */
+	bool naps;
 	uint64_t run_ns;
 };
 
@@ -117,7 +118,7 @@ static void move_every_sleeper(void)
 
 		all += moved;
 		/* At least the worker that ran the last job sleeps there. */
-		steady = all && (shared->naps || (!moved && all_sleep(board))) ? steady + 1 : 0;
+		steady = all && (shared->timed || (!moved && all_sleep(board))) ? steady + 1 : 0;
 	}
 	atomic_fetch_add(&shared->moved, all);
 }
@@ -240,7 +241,7 @@ static void work_for(uint64_t ns)
 static void begin(void (*entering)(void))
 {
 	shared = daemon_share(sizeof(*shared));
-	shared->naps = entering != NULL;
+	shared->timed = entering != NULL;
 	daemon_prepare(&d);
 	d.entering = entering;
 	daemon_start(&d, "--workers=2", "--hang-limit=0", NULL);

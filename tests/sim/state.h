@@ -75,9 +75,9 @@ struct sim {
 	uint64_t n_blocks;
 	struct lazy *lazy;
 	struct lazy_seat *seats;
-	struct line *cells; /* the cells' censuses, then active, then lonely */
-	uint32_t *heap;	    /* workers by their next event */
-	uint32_t *place;    /* of each worker in it */
+	struct line *groups; /* the groups' states, then active, then needs_thief */
+	uint32_t *heap;	     /* workers by their next event */
+	uint32_t *place;     /* of each worker in it */
 	uint32_t n_activity[SIM_SLEEPING + 1];
 	uint64_t counted_at; /* the integrals are right up to here */
 	bool ended, failed;

@@ -22,38 +22,38 @@
 #define THIEVES_PS(ns) ((uint64_t)(ns)*COSTS_PS_PER_NS)
 
 /* What a step of lazy_policy.h may change, as it was before. */
-struct thieves_census {
-	uint64_t cell, lonely;
+struct thieves_state {
+	uint64_t group, needs_thief;
 	uint32_t active;
 };
 
-static struct thieves_census thieves_before(struct sim *sim, const struct lazy_cell *cell)
+static struct thieves_state thieves_before(struct sim *sim, const struct lazy_group *group)
 {
-	return (struct thieves_census){
-		.cell = lazy_load(cell),
-		.lonely = atomic_load(&sim->lazy->lonely),
+	return (struct thieves_state){
+		.group = lazy_load(group),
+		.needs_thief = atomic_load(&sim->lazy->needs_thief),
 		.active = atomic_load(&sim->lazy->active),
 	};
 }
 
-/* The cost of a step by w on a cell: each word that has changed was taken over by w. */
-static void thieves_after(struct sim *sim, struct sim_worker *w, const struct lazy_cell *cell,
-			  struct thieves_census before)
+/* The cost of a step by w on a group: each word that has changed was taken over by w. */
+static void thieves_after(struct sim *sim, struct sim_worker *w, const struct lazy_group *group,
+			  struct thieves_state before)
 {
-	uint32_t self = sim_index(sim, w), n = sim->lazy->n_cells;
-	struct thieves_census after = thieves_before(sim, cell);
+	uint32_t self = sim_index(sim, w), n = sim->lazy->n_groups;
+	struct thieves_state after = thieves_before(sim, group);
 
-	if (after.cell != before.cell)
-		w->now = line_write(sim->machine, &sim->cells[cell - sim->lazy->cells], self,
+	if (after.group != before.group)
+		w->now = line_write(sim->machine, &sim->groups[group - sim->lazy->groups], self,
 				    w->now);
 	if (after.active != before.active)
-		w->now = line_write(sim->machine, &sim->cells[n], self, w->now);
-	if (after.lonely != before.lonely)
-		w->now = line_write(sim->machine, &sim->cells[n + 1], self, w->now);
+		w->now = line_write(sim->machine, &sim->groups[n], self, w->now);
+	if (after.needs_thief != before.needs_thief)
+		w->now = line_write(sim->machine, &sim->groups[n + 1], self, w->now);
 }
 
-/* The rest of a wake: the worker was taken out of the census, or naps. Both go on after what that
- * costs each. */
+/* The rest of a wake: the worker was taken out of the state, or is in a timed sleep. Both continue
+ * after what that costs each. */
 static void thieves_rouse(struct sim *sim, struct sim_worker *w, uint32_t index)
 {
 	const struct costs *costs = &sim->machine->costs;
@@ -65,7 +65,7 @@ static void thieves_rouse(struct sim *sim, struct sim_worker *w, uint32_t index)
 	w->now = line_write(sim->machine, &sleeper->word, sim_index(sim, w), w->now);
 	sleeper->charged = sleeper->activity == SIM_SLEEPING;
 	if (sleeper->activity == SIM_NAPPING)
-		lazy_nap_over(sim->lazy, index);
+		lazy_timed_sleep_end(sim->lazy, index);
 	sim_set_activity(sim, sleeper, SIM_LOOKING, w->now);
 	sleeper->rising = true;
 	sim_reschedule(sim, sleeper, w->now + costs->wake_run + idle);
@@ -73,40 +73,40 @@ static void thieves_rouse(struct sim *sim, struct sim_worker *w, uint32_t index)
 	sim->stats.wakes++;
 }
 
-/* worker_serve() and worker_pass(): w wakes a thief where a cell needs one. */
+/* worker_serve() and worker_pass(): w wakes a thief where a group needs one. */
 static void thieves_serve(struct sim *sim, struct sim_worker *w,
 			  uint32_t (*pick)(struct lazy *lazy, uint32_t worker))
 {
 	struct lazy *lazy = sim->lazy;
 	uint32_t self = sim_index(sim, w), picked;
-	uint64_t lonely = atomic_load(&lazy->lonely);
+	uint64_t needs_thief = atomic_load(&lazy->needs_thief);
 
 	if (sim->options.mutant == SIM_NO_CHARGE)
 		return;
-	w->now = line_read(sim->machine, &sim->cells[lazy->n_cells + 1], self, w->now);
+	w->now = line_read(sim->machine, &sim->groups[lazy->n_groups + 1], self, w->now);
 	picked = pick(lazy, self);
 	if (picked == LAZY_NOBODY)
 		return;
-	w->now = line_write(sim->machine, &sim->cells[lazy->seats[picked].cell], self, w->now);
-	if (atomic_load(&lazy->lonely) != lonely)
-		w->now = line_write(sim->machine, &sim->cells[lazy->n_cells + 1], self, w->now);
+	w->now = line_write(sim->machine, &sim->groups[lazy->seats[picked].group], self, w->now);
+	if (atomic_load(&lazy->needs_thief) != needs_thief)
+		w->now = line_write(sim->machine, &sim->groups[lazy->n_groups + 1], self, w->now);
 	thieves_rouse(sim, w, picked);
 }
 
 /* worker_wake_in(). */
 static bool thieves_wake_in(struct sim *sim, struct sim_worker *w, uint32_t c, uint32_t place)
 {
-	struct lazy_cell *cell = &sim->lazy->cells[c];
-	struct thieves_census before = thieves_before(sim, cell);
+	struct lazy_group *group = &sim->lazy->groups[c];
+	struct thieves_state before = thieves_before(sim, group);
 	uint32_t thief;
 
-	w->now = line_read(sim->machine, &sim->cells[c], sim_index(sim, w), w->now);
-	if (lazy_spins(cell))
+	w->now = line_read(sim->machine, &sim->groups[c], sim_index(sim, w), w->now);
+	if (lazy_spins(group))
 		return true;
-	thief = lazy_napper(sim->lazy, cell, place);
+	thief = lazy_timed_sleeper(sim->lazy, group, place);
 	if (thief == LAZY_NOBODY)
-		thief = lazy_wake(sim->lazy, cell, place);
-	thieves_after(sim, w, cell, before);
+		thief = lazy_wake(sim->lazy, group, place);
+	thieves_after(sim, w, group, before);
 	if (thief == LAZY_NOBODY)
 		return false;
 	thieves_rouse(sim, w, thief);
@@ -116,13 +116,13 @@ static bool thieves_wake_in(struct sim *sim, struct sim_worker *w, uint32_t c, u
 void thieves_wake_one(struct sim *sim, struct sim_worker *w)
 {
 	struct lazy *lazy = sim->lazy;
-	uint32_t self = sim_index(sim, w), own = lazy->seats[self].cell;
+	uint32_t self = sim_index(sim, w), own = lazy->seats[self].group;
 	bool found;
 
 	w->now += sim->machine->costs.fence;
 	found = thieves_wake_in(sim, w, own, lazy->seats[self].bit);
-	for (uint32_t i = 0; !found && i + 1 < lazy->n_cells; i++)
-		found = thieves_wake_in(sim, w, lazy->cells[own].near[i], 0);
+	for (uint32_t i = 0; !found && i + 1 < lazy->n_groups; i++)
+		found = thieves_wake_in(sim, w, lazy->groups[own].near[i], 0);
 	thieves_serve(sim, w, lazy_pick);
 }
 
@@ -135,17 +135,17 @@ static void thieves_request(struct sim *sim, struct sim_worker *w, struct sim_wo
 
 static void thieves_turn_busy(struct sim *sim, struct sim_worker *w)
 {
-	struct lazy_cell *cell = lazy_cell_of(sim->lazy, sim_index(sim, w));
-	struct thieves_census before = thieves_before(sim, cell);
+	struct lazy_group *group = lazy_group_of(sim->lazy, sim_index(sim, w));
+	struct thieves_state before = thieves_before(sim, group);
 
 	lazy_turn_busy(sim->lazy, sim_index(sim, w));
-	thieves_after(sim, w, cell, before);
+	thieves_after(sim, w, group, before);
 	w->now += sim->machine->costs.fence;
 	sim_set_activity(sim, w, SIM_BUSY, w->now);
-	w->now = line_read(sim->machine, &sim->cells[sim->lazy->n_cells + 1], sim_index(sim, w),
+	w->now = line_read(sim->machine, &sim->groups[sim->lazy->n_groups + 1], sim_index(sim, w),
 			   w->now);
-	switch (lazy_charge(sim->lazy, sim_index(sim, w))) {
-	case LAZY_FREE:
+	switch (lazy_debt(sim->lazy, sim_index(sim, w))) {
+	case LAZY_NO_DEBT:
 		break;
 	case LAZY_NOW:
 		thieves_serve(sim, w, lazy_pick);
@@ -159,8 +159,8 @@ static void thieves_turn_busy(struct sim *sim, struct sim_worker *w)
 
 void thieves_begin(struct sim *sim, struct sim_worker *w)
 {
-	struct lazy_cell *cell = lazy_cell_of(sim->lazy, sim_index(sim, w));
-	struct thieves_census before = thieves_before(sim, cell);
+	struct lazy_group *group = lazy_group_of(sim->lazy, sim_index(sim, w));
+	struct thieves_state before = thieves_before(sim, group);
 
 	if (w->wake_debt) {
 		w->wake_debt = false;
@@ -168,7 +168,7 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 		w->signal_wait = POLICY_SIGNAL_MIN;
 	}
 	lazy_turn_looking(sim->lazy, sim_index(sim, w));
-	thieves_after(sim, w, cell, before);
+	thieves_after(sim, w, group, before);
 	sim_set_activity(sim, w, SIM_LOOKING, w->now);
 	if (w->stolen_at)
 		w->ask_wait =
@@ -184,15 +184,15 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 static void thieves_spread(struct sim *sim, struct sim_worker *w)
 {
 	const struct lazy_seat *seat = &sim->seats[sim_index(sim, w)];
-	struct lazy_cell *cell = &sim->lazy->cells[seat->cell];
+	struct lazy_group *group = &sim->lazy->groups[seat->group];
 
 	for (uint32_t n = policy_spread(w->victim_left, sim->options.spread); n; n--) {
-		struct thieves_census before = thieves_before(sim, cell);
-		uint32_t thief = lazy_wake(sim->lazy, cell, seat->bit);
+		struct thieves_state before = thieves_before(sim, group);
+		uint32_t thief = lazy_wake(sim->lazy, group, seat->bit);
 
 		if (thief == LAZY_NOBODY)
 			return;
-		thieves_after(sim, w, cell, before);
+		thieves_after(sim, w, group, before);
 		thieves_rouse(sim, w, thief);
 		sim->stats.wakes_more++;
 	}
@@ -279,19 +279,19 @@ static void thieves_rest(struct sim *sim, struct sim_worker *w)
 {
 	const struct costs *costs = &sim->machine->costs;
 	uint32_t self = sim_index(sim, w);
-	struct lazy_cell *cell = lazy_cell_of(sim->lazy, self);
-	struct thieves_census before = thieves_before(sim, cell);
+	struct lazy_group *group = lazy_group_of(sim->lazy, self);
+	struct thieves_state before = thieves_before(sim, group);
 	enum lazy_rest rest;
 	bool sleeps;
 
 	w->now = line_write(sim->machine, &w->word, self, w->now) + costs->fence;
 	rest = lazy_sleep(sim->lazy, self);
 	sleeps = rest == LAZY_SLEEPS;
-	thieves_after(sim, w, cell, before);
-	if (rest == LAZY_NAPS_CHARGED)
+	thieves_after(sim, w, group, before);
+	if (rest == LAZY_TIMED_INDEBTED)
 		thieves_serve(sim, w, lazy_pass);
 	if (!sleeps)
-		lazy_nap(sim->lazy, self);
+		lazy_timed_sleep(sim->lazy, self);
 	w->now += costs->sleep_call;
 	w->deep_at = w->now + costs->idle_residency;
 	w->slept = w->rising = true;
@@ -301,7 +301,7 @@ static void thieves_rest(struct sim *sim, struct sim_worker *w)
 		w->now = SIM_NEVER;
 	} else {
 		sim->stats.naps++;
-		w->now += THIEVES_PS(POLICY_NAP) + costs->wake_run + costs->idle_shallow;
+		w->now += THIEVES_PS(POLICY_TIMED_SLEEP) + costs->wake_run + costs->idle_shallow;
 	}
 }
 
@@ -311,7 +311,7 @@ static void thieves_rise(struct sim *sim, struct sim_worker *w)
 	w->rising = false;
 	w->patience = spin_least(sim->options.spin);
 	if (w->activity == SIM_NAPPING) {
-		lazy_nap_over(sim->lazy, sim_index(sim, w));
+		lazy_timed_sleep_end(sim->lazy, sim_index(sim, w));
 		sim_set_activity(sim, w, SIM_LOOKING, w->now);
 	} else if (w->charged) {
 		w->charged = false;
@@ -356,18 +356,18 @@ void thieves_step(struct sim *sim, struct sim_worker *w)
 bool thieves_lazy_holds(const struct sim *sim)
 {
 	const struct lazy *lazy = sim->lazy;
-	uint64_t lonely = 0;
+	uint64_t needs_thief = 0;
 	bool charged = false;
 
-	for (uint32_t c = 0; c < lazy->n_cells; c++)
-		if (lazy_in_need(&lazy->cells[c], lazy_load(&lazy->cells[c])))
-			lonely |= UINT64_C(1) << c;
-	if (lonely != atomic_load(&lazy->lonely)) /* L3 */
+	for (uint32_t c = 0; c < lazy->n_groups; c++)
+		if (lazy_in_need(&lazy->groups[c], lazy_load(&lazy->groups[c])))
+			needs_thief |= UINT64_C(1) << c;
+	if (needs_thief != atomic_load(&lazy->needs_thief)) /* L3 */
 		return false;
 	for (uint32_t i = 0; i < sim->n; i++)
 		charged |= sim->workers[i].wake_debt || sim->workers[i].charged;
 	/* L1: a need is somebody's charge. */
-	return !lonely || charged || sim->n_activity[SIM_BUSY] < 2;
+	return !needs_thief || charged || sim->n_activity[SIM_BUSY] < 2;
 }
 
 /* All asleep, and worker 0 woken by the client that submits the job, at time 0. */
@@ -405,13 +405,13 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 	strands_start(sim, w, root);
 }
 
-/* layout_cells(): for each cell the order of the others by how near they are. */
+/* layout_groups(): for each group the order of the others by how near they are. */
 static void thieves_near(struct sim *sim)
 {
 	struct lazy *l = sim->lazy;
 
-	for (uint32_t c = 0; c < l->n_cells; c++) {
-		uint32_t from = lazy_member(l, &l->cells[c], 0);
+	for (uint32_t c = 0; c < l->n_groups; c++) {
+		uint32_t from = lazy_member(l, &l->groups[c], 0);
 
 		lazy_set_near(l, c, victims_order(sim->machine->victims, from), sim->n - 1);
 	}
@@ -430,9 +430,9 @@ int thieves_init(struct sim *sim)
 	*sim->lazy = (struct lazy){ .n = 0 };
 	lazy_init(sim->lazy, sim->seats, sim->n, sim->machine->groups, sim->machine->n_groups);
 	thieves_near(sim);
-	lines = sim->lazy->n_cells + 2;
-	sim->cells = calloc(lines, sizeof(*sim->cells));
-	if (!sim->cells)
+	lines = sim->lazy->n_groups + 2;
+	sim->groups = calloc(lines, sizeof(*sim->groups));
+	if (!sim->groups)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < sim->n; i++)
 		/* Another sequence for each seed and worker; never 0. */
@@ -448,5 +448,5 @@ void thieves_fini(struct sim *sim)
 {
 	free(sim->lazy);
 	free(sim->seats);
-	free(sim->cells);
+	free(sim->groups);
 }

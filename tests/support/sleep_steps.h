@@ -7,10 +7,10 @@
  * and clients.c of daemon/ compiled into it. So what is seen is the work that is done around a
  * futex, and the futex's own call for a wake, and no CPU's way out of its idle state.
  *
- * 	to sleep         a worker that leaves a cell in which another one looks, and its way back
+ * 	to sleep         a worker that leaves a group in which another one looks, and its way back
  * 	to sleep, last   the last one that looks, in an idle pool
  * 	to nap           the last one, while another worker is busy
- * 	to wake          a busy worker wakes the only one in its cell
+ * 	to wake          a busy worker wakes the only one in its group
  * 	to wake, any     the dispatcher, with everybody asleep
  * 	to turn busy     with another one that looks, and back
  * 	one look         of a search, for a job, in vain
@@ -125,20 +125,20 @@ static void sleep_all_asleep(struct pool *pool)
 	}
 }
 
-/* Worker 0 is busy, and nobody looks in its cell: what lazy_sleep() would refuse to the
+/* Worker 0 is busy, and nobody looks in its group: what lazy_sleep() would refuse to the
  * last one. */
 static void sleep_lay_down(struct pool *pool)
 {
-	struct lazy_cell *own = worker_cell(&pool->workers[0]);
+	struct lazy_group *own = worker_group(&pool->workers[0]);
 
 	for (uint32_t i = 1; i < pool->n_workers; i++) {
 		_Atomic uint32_t *word = &pool->workers[i].board->wake;
 
-		if (lazy_cell_of(&pool->idle.lazy, i) != own ||
+		if (lazy_group_of(&pool->idle.lazy, i) != own ||
 		    wake_state(wake_load(word)) != WAKE_LOOKING)
 			continue;
 		(void)wake_prepare(word);
-		atomic_fetch_or(&own->census, lazy_bit(&pool->idle.lazy, i));
+		atomic_fetch_or(&own->state, lazy_bit(&pool->idle.lazy, i));
 		lazy_note(&pool->idle.lazy, own);
 	}
 }

@@ -11,48 +11,48 @@
 #include "daemon/core/spin_policy.h"
 #include "tests/support/check_unit.h"
 
-/* ------------------------------------------------------------------------ the census */
+/* ------------------------------------------------------------------------ the lazy */
 
-static struct lazy census;
+static struct lazy lazy;
 static struct lazy_seat seats[LAZY_MAX];
 
-/* A census in which everybody looks. */
+/* All workers look. */
 static void make(uint32_t n, const uint32_t *groups, uint32_t n_groups)
 {
-	memset(&census, 0, sizeof(census));
-	lazy_init(&census, seats, n, groups, n_groups);
+	memset(&lazy, 0, sizeof(lazy));
+	lazy_init(&lazy, seats, n, groups, n_groups);
 	for (uint32_t i = 0; i < n; i++)
-		lazy_turn_looking(&census, i);
-	ck_assert_uint_eq(atomic_load(&census.active), 0);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+		lazy_turn_looking(&lazy, i);
+	ck_assert_uint_eq(atomic_load(&lazy.active), 0);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 0);
 }
 
 static void all_sleep(void)
 {
-	for (uint32_t i = 0; i < census.n; i++)
-		ck_assert_int_eq(lazy_sleep(&census, i), LAZY_SLEEPS);
-	ck_assert_uint_eq(atomic_load(&census.lonely), UINT64_MAX >> (64 - census.n_cells));
+	for (uint32_t i = 0; i < lazy.n; i++)
+		ck_assert_int_eq(lazy_sleep(&lazy, i), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), UINT64_MAX >> (64 - lazy.n_groups));
 }
 
-static uint32_t looking(uint32_t cell)
+static uint32_t looking(uint32_t group)
 {
-	return lazy_looking(&census.cells[cell], lazy_load(&census.cells[cell]));
+	return lazy_looking(&lazy.groups[group], lazy_load(&lazy.groups[group]));
 }
 
-START_TEST(a_group_is_a_cell_and_a_large_one_is_split_evenly)
+START_TEST(a_node_is_a_group_and_a_large_one_is_split_evenly)
 {
-	uint32_t groups[200], members[LAZY_CELLS] = { 0 };
+	uint32_t groups[200], members[LAZY_GROUPS] = { 0 };
 
 	for (uint32_t i = 0; i < 200; i++)
 		groups[i] = i < 112 ? 1 : i % 2 * 2; /* 44, 112 and 44 workers */
 	make(200, groups, 3);
-	ck_assert_uint_eq(census.n_cells, 4);
+	ck_assert_uint_eq(lazy.n_groups, 4);
 	for (uint32_t i = 0; i < 200; i++) {
-		const struct lazy_cell *cell = lazy_cell_of(&census, i);
+		const struct lazy_group *group = lazy_group_of(&lazy, i);
 
-		ck_assert_uint_eq(groups[lazy_member(&census, cell, 0)], groups[i]);
-		ck_assert_uint_eq(lazy_member(&census, cell, seats[i].bit), i);
-		members[seats[i].cell]++;
+		ck_assert_uint_eq(groups[lazy_member(&lazy, group, 0)], groups[i]);
+		ck_assert_uint_eq(lazy_member(&lazy, group, seats[i].bit), i);
+		members[seats[i].group]++;
 	}
 	ck_assert_uint_eq(members[0], 44);
 	ck_assert_uint_eq(members[1], 56);
@@ -61,39 +61,39 @@ START_TEST(a_group_is_a_cell_and_a_large_one_is_split_evenly)
 }
 END_TEST
 
-START_TEST(with_more_groups_than_cells_groups_do_not_count)
+START_TEST(with_more_nodes_than_groups_nodes_do_not_count)
 {
 	uint32_t groups[256];
 
 	for (uint32_t i = 0; i < 256; i++)
 		groups[i] = i;
 	make(256, groups, 256);
-	ck_assert_uint_eq(census.n_cells, 5);
+	ck_assert_uint_eq(lazy.n_groups, 5);
 	make(64, groups, 64);
-	ck_assert_uint_eq(census.n_cells, 64);
+	ck_assert_uint_eq(lazy.n_groups, 64);
 	make(LAZY_MAX, NULL, 0);
-	ck_assert_uint_eq(census.n_cells, LAZY_CELLS);
-	for (uint32_t c = 0; c < LAZY_CELLS; c++)
-		ck_assert_uint_eq(census.cells[c].n, LAZY_CELL);
+	ck_assert_uint_eq(lazy.n_groups, LAZY_GROUPS);
+	for (uint32_t c = 0; c < LAZY_GROUPS; c++)
+		ck_assert_uint_eq(lazy.groups[c].n, LAZY_GROUP);
 }
 END_TEST
 
-START_TEST(the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy)
+START_TEST(the_last_looker_of_a_group_stays_awake_while_anybody_is_busy)
 {
 	static const uint32_t groups[] = { 0, 0, 0, 1, 1 };
 
 	make(5, groups, 2);
-	lazy_turn_busy(&census, 0);
-	ck_assert_int_eq(lazy_sleep(&census, 1), LAZY_SLEEPS);
-	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_NAPS);
-	ck_assert_int_eq(lazy_sleep(&census, 3), LAZY_SLEEPS);
-	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_NAPS);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
-	lazy_turn_looking(&census, 0);
-	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_SLEEPS);
-	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
-	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
+	lazy_turn_busy(&lazy, 0);
+	ck_assert_int_eq(lazy_sleep(&lazy, 1), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&lazy, 2), LAZY_TIMED);
+	ck_assert_int_eq(lazy_sleep(&lazy, 3), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&lazy, 4), LAZY_TIMED);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NO_DEBT);
+	lazy_turn_looking(&lazy, 0);
+	ck_assert_int_eq(lazy_sleep(&lazy, 4), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&lazy, 2), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&lazy, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 3);
 }
 END_TEST
 
@@ -103,25 +103,25 @@ START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once
 
 	make(4, groups, 2);
 	all_sleep();
-	ck_assert(lazy_rise(&census, 0, LAZY_ROUSED));
-	ck_assert_uint_eq(atomic_load(&census.lonely), 2);
-	lazy_turn_busy(&census, 0);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_AT_FORK);
-	ck_assert(lazy_rise(&census, 3, LAZY_ROUSED));
-	lazy_turn_busy(&census, 3);
-	ck_assert_int_eq(lazy_charge(&census, 3), LAZY_NOW);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_NOW);
-	/* Its own cell first, then the other one, then nobody is needed. */
-	ck_assert_uint_eq(lazy_pick(&census, 3), 2);
-	ck_assert_uint_eq(lazy_pick(&census, 2), 1);
-	ck_assert_uint_eq(lazy_pick(&census, 1), LAZY_NOBODY);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
-	ck_assert_uint_eq(atomic_load(&census.active), 2);
+	ck_assert(lazy_rise(&lazy, 0, LAZY_ROUSED));
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 2);
+	lazy_turn_busy(&lazy, 0);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 3);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_AT_FORK);
+	ck_assert(lazy_rise(&lazy, 3, LAZY_ROUSED));
+	lazy_turn_busy(&lazy, 3);
+	ck_assert_int_eq(lazy_debt(&lazy, 3), LAZY_NOW);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NOW);
+	/* Its own group first, then the other one, then nobody is needed. */
+	ck_assert_uint_eq(lazy_pick(&lazy, 3), 2);
+	ck_assert_uint_eq(lazy_pick(&lazy, 2), 1);
+	ck_assert_uint_eq(lazy_pick(&lazy, 1), LAZY_NOBODY);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NO_DEBT);
+	ck_assert_uint_eq(atomic_load(&lazy.active), 2);
 }
 END_TEST
 
-START_TEST(a_charge_that_is_passed_on_wakes_one_in_each_cell)
+START_TEST(a_debt_that_is_passed_on_wakes_one_in_each_group)
 {
 	uint32_t groups[64], woken = 0, who = 9;
 
@@ -129,18 +129,18 @@ START_TEST(a_charge_that_is_passed_on_wakes_one_in_each_cell)
 		groups[i] = i / 8;
 	make(64, groups, 8);
 	all_sleep();
-	ck_assert(lazy_rise(&census, 9, LAZY_ROUSED));
-	lazy_turn_busy(&census, 9);
-	while ((who = lazy_pick(&census, who)) != LAZY_NOBODY)
+	ck_assert(lazy_rise(&lazy, 9, LAZY_ROUSED));
+	lazy_turn_busy(&lazy, 9);
+	while ((who = lazy_pick(&lazy, who)) != LAZY_NOBODY)
 		woken++;
 	ck_assert_uint_eq(woken, 8);
 	for (uint32_t c = 0; c < 8; c++)
 		ck_assert_uint_eq(looking(c), 1);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 0);
 }
 END_TEST
 
-START_TEST(the_nearest_sleeper_and_the_nearest_cell_come_first)
+START_TEST(the_nearest_sleeper_and_the_nearest_group_come_first)
 {
 	static const uint16_t near[] = { 6, 9, 8, 0, 10, 4, 3, 12, 1 };
 	uint32_t groups[16];
@@ -148,17 +148,17 @@ START_TEST(the_nearest_sleeper_and_the_nearest_cell_come_first)
 	for (uint32_t i = 0; i < 16; i++)
 		groups[i] = i / 4;
 	make(16, groups, 4);
-	lazy_set_near(&census, 1, near, ARRAY_SIZE(near));
+	lazy_set_near(&lazy, 1, near, ARRAY_SIZE(near));
 	all_sleep();
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 2);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 3);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 1);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 0);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), LAZY_NOBODY);
-	ck_assert_uint_eq(lazy_pick(&census, 5), 5); /* it sleeps itself */
-	ck_assert_uint_eq(lazy_pick(&census, 5), 8);
-	ck_assert_uint_eq(lazy_pick(&census, 5), 12);
-	ck_assert_uint_eq(lazy_pick(&census, 5), LAZY_NOBODY);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 2);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 3);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 1);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 0);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), LAZY_NOBODY);
+	ck_assert_uint_eq(lazy_pick(&lazy, 5), 5); /* it sleeps itself */
+	ck_assert_uint_eq(lazy_pick(&lazy, 5), 8);
+	ck_assert_uint_eq(lazy_pick(&lazy, 5), 12);
+	ck_assert_uint_eq(lazy_pick(&lazy, 5), LAZY_NOBODY);
 }
 END_TEST
 
@@ -166,12 +166,12 @@ START_TEST(a_sleeper_is_had_once)
 {
 	make(3, NULL, 0);
 	all_sleep();
-	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
-	ck_assert(!lazy_rise(&census, 1, LAZY_WOKEN));
-	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
+	ck_assert(lazy_rise(&lazy, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&lazy, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&lazy, 1, LAZY_ROUSED));
 	ck_assert_uint_eq(looking(0), 1);
-	ck_assert(lazy_rise(&census, 2, LAZY_ROUSED));
-	ck_assert(!lazy_rise(&census, 2, LAZY_WOKEN));
+	ck_assert(lazy_rise(&lazy, 2, LAZY_ROUSED));
+	ck_assert(!lazy_rise(&lazy, 2, LAZY_WOKEN));
 	ck_assert_uint_eq(looking(0), 2);
 }
 END_TEST
@@ -179,52 +179,52 @@ END_TEST
 START_TEST(a_nap_is_no_spin)
 {
 	make(2, NULL, 0);
-	ck_assert(lazy_spins(&census.cells[0]));
-	lazy_nap(&census, 1);
-	ck_assert(lazy_spins(&census.cells[0]));
-	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), 1);
-	lazy_turn_busy(&census, 0);
-	ck_assert(!lazy_spins(&census.cells[0]));
-	lazy_nap_over(&census, 1);
-	ck_assert(lazy_spins(&census.cells[0]));
-	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), LAZY_NOBODY);
+	ck_assert(lazy_spins(&lazy.groups[0]));
+	lazy_timed_sleep(&lazy, 1);
+	ck_assert(lazy_spins(&lazy.groups[0]));
+	ck_assert_uint_eq(lazy_timed_sleeper(&lazy, &lazy.groups[0], 0), 1);
+	lazy_turn_busy(&lazy, 0);
+	ck_assert(!lazy_spins(&lazy.groups[0]));
+	lazy_timed_sleep_end(&lazy, 1);
+	ck_assert(lazy_spins(&lazy.groups[0]));
+	ck_assert_uint_eq(lazy_timed_sleeper(&lazy, &lazy.groups[0], 0), LAZY_NOBODY);
 }
 END_TEST
 
 START_TEST(a_parked_worker_is_woken_by_its_name_alone)
 {
 	make(3, NULL, 0);
-	lazy_park(&census, 1);
+	lazy_park(&lazy, 1);
 	ck_assert_uint_eq(looking(0), 2);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
-	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
-	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
-	ck_assert_uint_eq(lazy_asleep(lazy_load(&census.cells[0])), 3);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 2);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 0);
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), LAZY_NOBODY);
-	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
-	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 0);
+	ck_assert_int_eq(lazy_sleep(&lazy, 0), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&lazy, 2), LAZY_SLEEPS);
+	ck_assert_uint_eq(lazy_asleep(lazy_load(&lazy.groups[0])), 3);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 1), 2);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 1), 0);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 1), LAZY_NOBODY);
+	ck_assert(lazy_rise(&lazy, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&lazy, 1, LAZY_ROUSED));
 	/* Back among the others. */
-	lazy_return(&census, 1);
+	lazy_return(&lazy, 1);
 	ck_assert_uint_eq(looking(0), 3);
 	all_sleep();
-	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 1);
+	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 1), 1);
 }
 END_TEST
 
 START_TEST(a_cell_of_busy_and_parked_workers_is_in_no_need)
 {
 	make(3, NULL, 0);
-	lazy_turn_busy(&census, 0);
-	lazy_park(&census, 1);
-	lazy_park(&census, 2);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
-	ck_assert_uint_eq(lazy_pick(&census, 0), LAZY_NOBODY);
-	lazy_turn_looking(&census, 0);
-	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
+	lazy_turn_busy(&lazy, 0);
+	lazy_park(&lazy, 1);
+	lazy_park(&lazy, 2);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 0);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NO_DEBT);
+	ck_assert_uint_eq(lazy_pick(&lazy, 0), LAZY_NOBODY);
+	lazy_turn_looking(&lazy, 0);
+	ck_assert_int_eq(lazy_sleep(&lazy, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 1);
 }
 END_TEST
 
@@ -233,14 +233,14 @@ START_TEST(the_last_looker_that_parks_is_charged_and_wakes_another)
 	static const uint32_t groups[] = { 0, 0, 0, 1 };
 
 	make(4, groups, 2);
-	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
-	lazy_turn_busy(&census, 0);
-	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
-	lazy_park(&census, 1);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
-	ck_assert_uint_eq(lazy_pass(&census, 1), 2);
-	ck_assert_uint_eq(lazy_pass(&census, 1), LAZY_NOBODY);
-	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_int_eq(lazy_sleep(&lazy, 2), LAZY_SLEEPS);
+	lazy_turn_busy(&lazy, 0);
+	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NO_DEBT);
+	lazy_park(&lazy, 1);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 1);
+	ck_assert_uint_eq(lazy_pass(&lazy, 1), 2);
+	ck_assert_uint_eq(lazy_pass(&lazy, 1), LAZY_NOBODY);
+	ck_assert_uint_eq(atomic_load(&lazy.needs_thief), 0);
 }
 END_TEST
 

@@ -274,7 +274,7 @@ static struct lazy_trace trace;
 static _Atomic uint32_t published; /* jobs, 0 to that */
 static _Atomic uint32_t wanted;	   /* of them */
 
-/* Worker 1's word says PARKED and the census still says that it looks: a job is published, and
+/* Worker 1's word says PARKED and the state still says that it looks: a job is published, and
  * whoever wants to wake somebody for it finds one that looks. */
 static void on_begin(struct lazy_trace *t)
 {
@@ -286,7 +286,7 @@ static void on_begin(struct lazy_trace *t)
 	    atomic_load(&published) == atomic_load(&wanted))
 		return;
 	/* The other one sleeps. */
-	if ((lazy_load(&rig.pool->idle.lazy.cells[0]) & LAZY_SLEEPER) !=
+	if ((lazy_load(&rig.pool->idle.lazy.groups[0]) & LAZY_SLEEPER) !=
 	    lazy_bit(&rig.pool->idle.lazy, 0))
 		return;
 	inside = true;
@@ -295,13 +295,13 @@ static void on_begin(struct lazy_trace *t)
 	inside = false;
 }
 
-static void on_end(struct lazy_trace *t, enum lazy_step step, uint32_t worker, uint32_t cell,
+static void on_end(struct lazy_trace *t, enum lazy_step step, uint32_t worker, uint32_t group,
 		   uint64_t value)
 {
 	(void)t;
 	(void)step;
 	(void)worker;
-	(void)cell;
+	(void)group;
 	(void)value;
 }
 
@@ -313,9 +313,9 @@ static void watch(struct pool *pool)
 
 static bool all_sleep(void)
 {
-	uint64_t census = lazy_load(&rig.pool->idle.lazy.cells[0]);
+	uint64_t state = lazy_load(&rig.pool->idle.lazy.groups[0]);
 
-	return lazy_asleep(census) == rig.pool->n_workers;
+	return lazy_asleep(state) == rig.pool->n_workers;
 }
 
 START_TEST(a_job_that_is_left_to_a_worker_that_parks_is_handed_on)

@@ -31,8 +31,8 @@
 struct event {
 	uint8_t step;
 	uint8_t worker;
-	uint8_t cell;
-	uint64_t census;
+	uint8_t group;
+	uint64_t state;
 };
 
 _Static_assert(LIMIT_WORKERS <= 256, "workers fit into an event");
@@ -43,7 +43,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct event *events;
 	uint32_t n;
-	uint32_t n_cells;
+	uint32_t n_groups;
 } record;
 
 static void record_begin(struct lazy_trace *trace)
@@ -53,14 +53,14 @@ static void record_begin(struct lazy_trace *trace)
 }
 
 static void record_end(struct lazy_trace *trace, enum lazy_step step, uint32_t worker,
-		       uint32_t cell, uint64_t value)
+		       uint32_t group, uint64_t value)
 {
 	(void)trace;
 	if (step != LAZY_NOTHING && record.n < EVENTS)
 		record.events[record.n++] = (struct event){ .step = (uint8_t)step,
 							    .worker = (uint8_t)worker,
-							    .cell = (uint8_t)cell,
-							    .census = value };
+							    .group = (uint8_t)group,
+							    .state = value };
 	pthread_mutex_unlock(&record.lock);
 }
 
@@ -71,7 +71,7 @@ static void record_prepare(struct pool *pool)
 	record.events = malloc(EVENTS * sizeof(*record.events));
 	ck_assert_ptr_nonnull(record.events);
 	record.n = 0;
-	record.n_cells = pool->idle.lazy.n_cells;
+	record.n_groups = pool->idle.lazy.n_groups;
 	pool->idle.lazy.trace = &record.trace;
 }
 
@@ -82,7 +82,7 @@ struct replay {
 	uint32_t n;
 	enum role role[LIMIT_WORKERS];
 	enum charge charge[LIMIT_WORKERS];
-	uint32_t cell[LIMIT_WORKERS];
+	uint32_t group[LIMIT_WORKERS];
 };
 
 static const char *replay_step(struct replay *r, const struct event *e)
@@ -136,15 +136,15 @@ static const char *replay_step(struct replay *r, const struct event *e)
 	return "an unknown step";
 }
 
-/* The invariant L1, in one state; and the census is what the steps came to. */
+/* The invariant L1, in one state; and the state is what the steps came to. */
 static const char *replay_check(const struct replay *r, const struct event *e)
 {
-	uint32_t busy[LAZY_CELLS] = { 0 }, looks[LAZY_CELLS] = { 0 }, sleeps[LAZY_CELLS] = { 0 };
-	uint32_t parked[LAZY_CELLS] = { 0 };
+	uint32_t busy[LAZY_GROUPS] = { 0 }, looks[LAZY_GROUPS] = { 0 }, sleeps[LAZY_GROUPS] = { 0 };
+	uint32_t parked[LAZY_GROUPS] = { 0 };
 	uint32_t all_busy = 0, charged = 0, deferred = 0;
 
 	for (uint32_t w = 0; w < r->n; w++) {
-		uint32_t c = r->cell[w];
+		uint32_t c = r->group[w];
 
 		busy[c] += r->role[w] == BUSY;
 		looks[c] += r->role[w] == LOOKS;
@@ -154,12 +154,12 @@ static const char *replay_check(const struct replay *r, const struct event *e)
 		charged += r->charge[w] == CHARGED || r->charge[w] == LEAVING;
 		deferred += r->charge[w] == DEFERRED && r->role[w] == BUSY;
 	}
-	if (lazy_busy(e->census) != busy[e->cell] ||
-	    lazy_asleep(e->census) != sleeps[e->cell] + parked[e->cell])
-		return "the census is what the steps came to";
-	for (uint32_t c = 0; c < record.n_cells; c++)
+	if (lazy_busy(e->state) != busy[e->group] ||
+	    lazy_asleep(e->state) != sleeps[e->group] + parked[e->group])
+		return "the state is what the steps came to";
+	for (uint32_t c = 0; c < record.n_groups; c++)
 		if (sleeps[c] && !looks[c] && all_busy && !charged && !(all_busy == 1 && deferred))
-			return "L1: no cell is in need without a charge";
+			return "L1: no group is in need without a charge";
 	return NULL;
 }
 
@@ -187,7 +187,7 @@ static void replay_start(struct replay *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->n = rig.pool->n_workers;
 	for (uint32_t w = 0; w < ret->n; w++)
-		ret->cell[w] = rig.pool->idle.lazy.seats[w].cell;
+		ret->group[w] = rig.pool->idle.lazy.seats[w].group;
 }
 
 /* A job that never forks. */
@@ -235,8 +235,8 @@ static uint32_t sleepers(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t c = 0; c < rig.pool->idle.lazy.n_cells; c++)
-		n += lazy_asleep(lazy_load(&rig.pool->idle.lazy.cells[c]));
+	for (uint32_t c = 0; c < rig.pool->idle.lazy.n_groups; c++)
+		n += lazy_asleep(lazy_load(&rig.pool->idle.lazy.groups[c]));
 	return n;
 }
 
@@ -287,8 +287,8 @@ static void *flip(void *arg)
 }
 
 /* machine: as topology_new() takes it. parks: workers do, and come back, all the time. */
-static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler,
-			bool parks)
+static void traced_with(const char *machine, uint32_t workers, uint32_t n_groups,
+			uint32_t scheduler, bool parks)
 {
 	struct replay start;
 	const char *wrong;
@@ -297,7 +297,7 @@ static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells,
 
 	rig_prepare = record_prepare;
 	rig_start_on(&rig, machine, workers, &fk_module, false);
-	ck_assert_uint_eq(rig.pool->idle.lazy.n_cells, n_cells);
+	ck_assert_uint_eq(rig.pool->idle.lazy.n_groups, n_groups);
 	ck_assert_int_eq(pool_set(rig.pool, "scheduler",
 				  scheduler == OPTIONS_SCHEDULER_BUSY ? "busy" : "lazy"),
 			 0);
@@ -317,8 +317,8 @@ static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells,
 		woken += record.events[i].step == LAZY_WOKEN;
 		parked += record.events[i].step == LAZY_TO_PARK;
 	}
-	printf("%s, %u workers, %u cells: %u steps, %u sleeps, %u woken, %u parked\n", machine,
-	       workers, n_cells, record.n, sleeps, woken, parked);
+	printf("%s, %u workers, %u groups: %u steps, %u sleeps, %u woken, %u parked\n", machine,
+	       workers, n_groups, record.n, sleeps, woken, parked);
 	ck_assert_int_eq(parked > 0, parks);
 	if (scheduler == OPTIONS_SCHEDULER_LAZY) {
 		ck_assert_uint_gt(sleeps, workers);
@@ -327,9 +327,9 @@ static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells,
 	free(record.events);
 }
 
-static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler)
+static void traced(const char *machine, uint32_t workers, uint32_t n_groups, uint32_t scheduler)
 {
-	traced_with(machine, workers, n_cells, scheduler, false);
+	traced_with(machine, workers, n_groups, scheduler, false);
 }
 
 START_TEST(the_invariant_holds_in_one_group)
@@ -362,7 +362,7 @@ START_TEST(the_invariant_holds_in_two_groups_of_56)
 }
 END_TEST
 
-START_TEST(the_invariant_holds_where_a_group_has_two_cells)
+START_TEST(the_invariant_holds_where_a_node_has_two_groups)
 {
 	traced("numa:1 core:60 pu:1", 60, 2, OPTIONS_SCHEDULER_LAZY);
 }
@@ -398,7 +398,7 @@ END_TEST
 
 START_TEST(a_trace_that_is_wrong_is_found)
 {
-	/* Two workers of one cell, the others busy all along. */
+	/* Two workers of one group, the others busy all along. */
 	const uint64_t busy = LAZY_BUSY;
 	struct event events[] = {
 		{ LAZY_TO_LOOK, 0, 0, busy },	  { LAZY_TO_LOOK, 1, 0, 0 },
@@ -407,10 +407,10 @@ START_TEST(a_trace_that_is_wrong_is_found)
 		{ LAZY_SETTLED, 0, 0, busy },	  { LAZY_SETTLED, 1, 0, busy },
 		{ LAZY_TO_BUSY, 1, 0, 2 * busy }, { LAZY_SETTLED, 1, 0, 2 * busy },
 	};
-	struct replay start = { .n = WORKERS, .cell = { 0, 0, 1, 1, 1, 1, 1, 1 } };
+	struct replay start = { .n = WORKERS, .group = { 0, 0, 1, 1, 1, 1, 1, 1 } };
 	struct event saved;
 
-	record.n_cells = 2;
+	record.n_groups = 2;
 	ck_assert_ptr_null(replay(events, ARRAY_SIZE(events), &start));
 	/* Settled without a wake. */
 	saved = events[5];
@@ -425,8 +425,8 @@ START_TEST(a_trace_that_is_wrong_is_found)
 	events[4] = (struct event){ LAZY_TO_BUSY, 0, 0, busy + 2 };
 	events[5] = (struct event){ LAZY_DEFERRED, 0, 0, busy + 2 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));
-	/* A step too many in the census. */
-	events[4].census += busy;
+	/* A step too many in the state. */
+	events[4].state += busy;
 	ck_assert_ptr_nonnull(replay(events, 5, &start));
 }
 END_TEST
@@ -444,7 +444,7 @@ START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
 	}
 	until_all_sleep();
 	ck_assert_uint_eq(atomic_load(&rig.pool->idle.lazy.active), 0);
-	ck_assert_uint_eq(atomic_load(&rig.pool->idle.lazy.lonely), 3);
+	ck_assert_uint_eq(atomic_load(&rig.pool->idle.lazy.needs_thief), 3);
 	ck_assert_uint_gt(rig_counter(&rig, sleeps), 4);
 	rig_stop(&rig);
 }
@@ -464,10 +464,10 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 		sched_yield();
 		thieves = 0;
 		for (uint32_t c = 0; c < 4; c++) {
-			struct lazy_cell *cell = &rig.pool->idle.lazy.cells[c];
-			uint64_t value = lazy_load(cell);
+			struct lazy_group *group = &rig.pool->idle.lazy.groups[c];
+			uint64_t value = lazy_load(group);
 
-			thieves += lazy_looking(cell, value) + lazy_busy(value) >= 1;
+			thieves += lazy_looking(group, value) + lazy_busy(value) >= 1;
 		}
 	} while (thieves < 4 || rig_counter(&rig, naps) < 20);
 	atomic_store(&tasks_opened, 1);
