@@ -370,13 +370,19 @@ static void count_part_i64(int64_t part, const struct histogram *h)
 	count_part(part, h, bin_of_i64);
 }
 
-static void add_bin(int64_t bin, const struct histogram *h)
+/* How many numbers of all parts are in a bin; h->bins: in none. */
+static int64_t sum_bin(const struct histogram *h, int64_t bin)
 {
 	int64_t sum = 0;
 
 	for (int64_t part = 0; part < h->parts; part++)
 		sum += h->tables[part * (h->bins + 1) + bin];
-	h->counts[bin] = sum;
+	return sum;
+}
+
+static void add_bin(int64_t bin, const struct histogram *h)
+{
+	h->counts[bin] = sum_bin(h, bin);
 }
 
 FK_FOR_RANGE(count_parts_f64, count_part_f64, const struct histogram *)
@@ -396,15 +402,6 @@ static inline struct histogram make_histogram(struct fk_buf data, struct fk_iobu
 	return h;
 }
 
-static int64_t count_outside(const struct histogram *h)
-{
-	int64_t outside = 0;
-
-	for (int64_t part = 0; part < h->parts; part++)
-		outside += h->tables[part * (h->bins + 1) + h->bins];
-	return outside;
-}
-
 /* Holds the tables, and gives them back whatever happens. */
 FK_DECLARE(int64_t, histogram, (struct histogram, h, int64_t, of_integers), int64_t outside;)
 FK_UNWIND(histogram)
@@ -422,7 +419,7 @@ FK_NO_LEAF(histogram)
 	else
 		FK_CALL_VOID(count_parts_f64, 0, self->h.parts, 1, &self->h);
 	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
-	self->outside = count_outside(&self->h);
+	self->outside = sum_bin(&self->h, self->h.bins);
 	free(self->h.tables);
 	FK_RETURN(self->outside);
 }
