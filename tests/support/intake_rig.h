@@ -156,7 +156,7 @@ static inline void words(uint32_t first, uint32_t last)
 	}
 }
 
-/* What the test does before there are workers, who find nothing to run then. */
+/* What the test does before there are workers, which find nothing to run then. */
 static inline void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 {
 	rig_prepare = act;

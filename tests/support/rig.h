@@ -48,7 +48,8 @@ uint32_t rig_wait(struct rig *rig, uint32_t job);
 void rig_all_done(struct rig *rig, uint32_t first, uint32_t end);
 /* Waits for a record, which must fail with this code. */
 void rig_fails(struct rig *rig, uint32_t job, int32_t code);
-/* Submits and waits, with one i64 argument and an i64 result; fails the test if the outcome is not DONE. */
+/* Submits a task and waits, with one i64 argument and an i64 result; fails the test if the outcome
+ * is not DONE. */
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
 /* Cancels the job that was submitted last as record number job. */
 void rig_cancel(struct rig *rig, uint32_t job);

@@ -127,7 +127,7 @@ START_TEST(a_new_version_at_the_same_path_is_loaded_beside_the_old_one)
 }
 END_TEST
 
-/* Anybody could replace the file between the check and the load. */
+/* Any user could replace the file between the check and the load. */
 START_TEST(a_module_in_a_folder_that_others_can_write_to_is_loaded_by_its_descriptor)
 {
 	char path[64];

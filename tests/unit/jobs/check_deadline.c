@@ -108,7 +108,7 @@ START_TEST(heap_says_when_the_next_one_is)
 
 	start(1, false);
 	ck_assert_uint_eq(deadlines_check(rig.pool), 0);
-	/* Who is the earliest has the dispatcher woken, and no other. */
+	/* The earliest one has the dispatcher woken, and no other. */
 	ck_assert(deadline_add(rig.pool, 5, 1, at + 20));
 	ck_assert(deadline_add(rig.pool, 6, 1, at + 10));
 	ck_assert(!deadline_add(rig.pool, 7, 1, at + 30));

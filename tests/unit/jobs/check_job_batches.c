@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intake: from the queues into the workers' hands, in a whole pool: whom a job goes to, whom it
- * goes before, and what becomes of those that do not start. check_drain.c has the rings,
- * check_intake_turn.c who comes for what waits.
+ * intake: from the queues into the workers' hands, in a whole pool: which worker a job goes to,
+ * which jobs it goes before, and what becomes of those that do not start. check_ring_drain.c has the
+ * rings, check_time_slice.c the threads that come for what waits.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -34,7 +34,7 @@ START_TEST(a_queued_job_past_its_deadline_expires_and_does_not_run)
 }
 END_TEST
 
-/* The job that ends it stands behind it in the same batch: nobody else can come to it. */
+/* The job that ends it stands behind it in the same batch: no other worker can come to it. */
 START_TEST(a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it)
 {
 	start(1);
@@ -91,13 +91,13 @@ START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 }
 END_TEST
 
-/* Before there are workers: this thread is the only one, busy, and nobody else looks. */
+/* Before there are workers: this thread is the only one, busy, and no other looks. */
 static void take_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
 	uint32_t row = LAST;
 
-	/* A lone one is for nobody else. */
+	/* A lone one is for no other worker. */
 	words(0, 0);
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));
@@ -107,7 +107,7 @@ static void take_by_hand(struct pool *pool)
 	ck_assert(!dispatcher_was_woken(pool));
 	job_drop(pool, row, JOB_CANCELLED, 0);
 
-	/* Of more, somebody is told. */
+	/* Of more, the dispatcher is told. */
 	words(1, 3);
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));

@@ -273,7 +273,7 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 			if (!blocks[i])
 				continue;
 			ck_assert_uint_eq((uintptr_t)blocks[i] % STACK_MIN, 0);
-			/* Nothing of it is anybody else's. */
+			/* No byte of it belongs to another block. */
 			memset(blocks[i], (int)i + 1, bytes[i]);
 			sum += power_of_two(bytes[i]);
 		}

@@ -312,7 +312,7 @@ static void without_rings(bool client_first)
 	ended(1, OLD);
 
 	/* The manager ends it. As long as it is there, no word in the rings may be looked at; and
-	 * nobody else comes. */
+	 * no other client comes. */
 	word(2);
 	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), -EBADMSG);
 	ck_assert_int_eq(add(CLIENT + 1, GEN), -EBADMSG);
@@ -347,7 +347,7 @@ START_TEST(so_it_is_if_the_rings_could_not_be_had_before)
 }
 END_TEST
 
-/* A hostile client: chains that go round, or out of the table, or are somebody else's. */
+/* A hostile client: chains that go round, or out of the table, or are another client's. */
 START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
 {
 	start();

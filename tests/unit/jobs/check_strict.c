@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * strict: jobs that only one worker may start, or only those of one node, in a whole pool. Where
- * they run, and who goes before whom; check_fair_queue.c has the choice alone.
+ * they run, and which goes first; check_fair_queue.c has the choice alone.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ FK_EXPORT(strict, 0, "Counts where it ran")
 FK_EXPORT(near, 0, "Counts in which group it ran")
 FK_EXPORT(other, 0, "Notes how many have run")
 
-/* Each on its worker, whoever takes them off the rings; sleepers are woken. */
+/* Each on its worker, whichever thread takes them off the rings; sleepers are woken. */
 START_TEST(strict_jobs_run_where_they_are_to)
 {
 	start(4);
@@ -65,7 +65,7 @@ START_TEST(strict_jobs_run_where_they_are_to)
 }
 END_TEST
 
-/* In any worker of the group that its node is, whoever takes them off the rings. */
+/* In any worker of the group that its node is, whichever thread takes them off the rings. */
 START_TEST(strict_jobs_of_a_node_run_on_its_workers)
 {
 	atomic_store(&ran, 0);
@@ -144,7 +144,7 @@ START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
 
 	start(2);
 	o = other_client(false);
-	/* Nobody steals it. */
+	/* No worker steals it. */
 	submit_placed(1, "intake:hold", STRICT(0), 0);
 	while (!rig_counter(&rig, roots))
 		sched_yield();

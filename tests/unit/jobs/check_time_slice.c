@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intake_turn: who comes, and when, while all workers are busy and jobs wait, in a whole pool.
- * check_alarm.c has the alarms themselves.
+ * intake_turn: which thread comes, and when, while all workers are busy and jobs wait, in a whole
+ * pool. check_slice_timer.c has the alarms themselves.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -94,7 +94,7 @@ static void claim_by_hand(struct pool *pool)
 	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	intake_tell(w, 0);
 	ck_assert(!dispatcher_was_woken(pool));
-	/* Of one that was summoned nobody knows when it will look: it is not rung for again and
+	/* Of one that was summoned it is not known when it will look: it is not rung for again and
 	 * again. */
 	preempt_request(w);
 	slice_timer_at(w, 0);
@@ -110,7 +110,7 @@ static void claim_by_hand(struct pool *pool)
 	/* For a short one the dispatcher is to come, as there may be many. */
 	fair->clients[0].mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
-	/* The worker has an alarm for it: who asked before may have let the dispatcher sleep. */
+	/* The worker has an alarm for it: an earlier look may have let the dispatcher sleep. */
 	slice_timer_at(w, 0);
 	ck_assert_uint_eq(intake_turn(w, NULL, 0, 0), 0);
 	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);

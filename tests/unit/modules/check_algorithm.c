@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/algorithm.h: algorithms side by side, and what the compiler says to those who get it wrong.
+ * forkd/algorithm.h: algorithms side by side, and what the compiler says to wrong uses.
  */
 #define CHECK_TIMEOUT 300
 

@@ -246,7 +246,7 @@ static void look_at_the_gaps(const char *task)
 		      (unsigned long long)wrong);
 }
 
-/* What is in the way of whoever takes it for a number, an index, or the end of something. */
+/* Values that are wrong as a number, an index, or the end of something. */
 static const uint64_t odd[] = {
 	0,
 	UINT64_MAX,

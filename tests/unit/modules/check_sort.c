@@ -144,7 +144,7 @@ START_TEST(sort_by_what_is_no_order_stays_within_its_arrays)
 			ask.with_buffer = true;
 			run(job_no_order);
 			expect_guards();
-			/* Garbage, but of these elements only: no memory of anybody else's. */
+			/* Garbage, but of these elements only: no other memory. */
 			for (size_t i = 0; i < ask.n; i++) {
 				must(records[i].seq < ask.n);
 				must(records[i].check == before[records[i].seq].check);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * park: workers that are told that their CPUs are not to be used, in a whole pool: what they run
- * all the same, what they leave to others, and who stays. check_cpus.c has CPUs that really go.
+ * all the same, what they leave to others, and which ones stay. check_cpus.c has CPUs that really
+ * go.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -153,7 +154,7 @@ START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
 		before = roots_of(1);
 		atomic_store(&here, 0);
 		occupy();
-		/* Many that anybody may start, and nobody comes for. */
+		/* Many that any worker may start, and none comes for. */
 		for (uint32_t i = 1; i <= 50; i++)
 			submit_to(i, "intake:count", 0);
 		while (fair_queued(rig.pool->fair) < 50)
@@ -243,7 +244,7 @@ START_TEST(work_behind_a_leaf_of_a_parked_worker_is_found)
 }
 END_TEST
 
-/* It goes on with the batch in its hand, though nobody else is free, and takes no more. */
+/* It goes on with the batch in its hand, though no other worker is free, and takes no more. */
 START_TEST(a_worker_that_is_told_to_park_in_the_midst_of_work_leaves_it_to_others)
 {
 	start(2);
@@ -274,8 +275,8 @@ static struct lazy_trace trace;
 static _Atomic uint32_t published; /* jobs, 0 to that */
 static _Atomic uint32_t wanted;	   /* of them */
 
-/* Worker 1's word says PARKED and the state still says that it looks: a job is published, and
- * whoever wants to wake somebody for it finds one that looks. */
+/* Worker 1's word says PARKED and the state still says that it looks: a job is published, and a
+ * thread that wants to wake a worker for it finds one that looks. */
 static void on_begin(struct lazy_trace *t)
 {
 	struct worker *w = worker_self();
@@ -403,7 +404,7 @@ END_TEST
 int __real_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
 int __wrap_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
 
-/* What the kernel says to who wants to pin worker 1: an errno, or 0; and how often it did. */
+/* The kernel's answer when worker 1 is to be pinned: an errno, or 0; and how often it came. */
 static _Atomic int refusal;
 static _Atomic uint32_t refused;
 
@@ -486,7 +487,7 @@ START_TEST(a_number_that_a_task_writes_on_the_board_pins_no_other_process)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ who stays */
+/* ------------------------------------------------------------------------ which ones stay */
 
 START_TEST(one_worker_stays_whatever_is_taken_away)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair.c - unit: who gets how much, and who is there. */
+/* check_fair.c - unit: how much each client gets, and which are active. */
 #include "tests/support/fair_clock.h"
 
 START_TEST(uids_share_by_their_weights_whatever_their_jobs_lengths)
@@ -171,7 +171,7 @@ START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
 }
 END_TEST
 
-/* Who has read the clock before another settled does not settle again. */
+/* A thread that has read the clock before another settled does not settle again. */
 START_TEST(an_older_clock_settles_nothing)
 {
 	settle();
@@ -345,7 +345,7 @@ START_TEST(client_that_could_not_use_its_share_gets_limited_credit)
 }
 END_TEST
 
-/* Each time they have ended before anybody looks. */
+/* Each time they have ended before a thread looks. */
 START_TEST(absent_client_is_not_shut_out_by_unobserved_jobs)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair_short.c - unit: short jobs beside long ones: how long they wait, and who pays. */
+/* check_fair_short.c - unit: short jobs beside long ones: how long they wait, and which clients
+ * pay. */
 #include "common/util.h"
 #include "tests/support/fair_clock.h"
 
 /*
  * A machine of WORKERS workers in virtual time. Each client has one job at a time, on one worker,
- * which comes to a fork each LEAF; there its worker looks who goes first, sets it aside, and goes
+ * which comes to a fork each LEAF; there its worker looks which goes first, sets it aside, and goes
  * on with the newest of those set aside when what it runs has ended. Client 0 has a short job, and
  * a pause after each; the others have long ones, without.
  */
@@ -170,7 +171,7 @@ START_TEST(nor_does_it_beside_those_of_other_uids)
 END_TEST
 
 /* A long job that was cut into short ones gets what the others get, as far as they get the same:
- * what was set aside stays on its worker here, as nobody steals. */
+ * what was set aside stays on its worker here, as no worker steals. */
 START_TEST(client_with_only_short_jobs_gets_no_larger_share)
 {
 	uint64_t before[CLIENTS];

@@ -240,7 +240,7 @@ static uint32_t sleepers(void)
 	return n;
 }
 
-/* Until the pool has come to rest: everybody sleeps. */
+/* Until the pool has come to rest: all workers sleep. */
 static void until_all_sleep(void)
 {
 	while (sleepers() < rig.pool->n_workers)
@@ -417,7 +417,7 @@ START_TEST(a_trace_that_is_wrong_is_found)
 	events[5] = (struct event){ LAZY_SETTLED, 0, 0, busy + 2 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));
 	events[5] = saved;
-	/* The last looker goes to sleep, and finds nobody active. */
+	/* The last looker goes to sleep, and finds no worker active. */
 	events[4] = (struct event){ LAZY_TO_SLEEP, 0, 0, 3 };
 	events[5] = (struct event){ LAZY_ASLEEP, 0, 0, 3 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_preemption.c - unit: jobs that run: whose turn it is, and who makes way. */
+/* check_preemption.c - unit: jobs that run: which one's turn it is, and which one makes way. */
 #include "daemon/sched/virtual_time.h"
 #include "tests/support/fair_clock.h"
 
@@ -192,7 +192,7 @@ START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	now += FAIR_TURN_LONG / 2;
 	ck_assert(!claims(runs));
-	/* Nobody need look before that time. */
+	/* No thread need look before that time. */
 	in = fair_claims_in(&fair, 0, runs);
 	ck_assert_uint_ge(in, FAIR_TURN_LONG / 2 - 10 * US);
 	ck_assert_uint_le(in, FAIR_TURN_LONG / 2 + 10 * US);

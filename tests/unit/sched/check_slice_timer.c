@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alarm: a worker's timer: when it rings, when it rings again, and who is told when it does not any
- * more. Before there are workers, this thread is one of them, which is busy: the signals come to
- * it, and it takes them for nothing. check_intake_turn.c has what alarms are set for.
+ * alarm: a worker's timer: when it rings, when it rings again, and which thread is told when it
+ * does not any more. Before there are workers, this thread is one of them, which is busy: the
+ * signals come to it, and it takes them for nothing. check_time_slice.c has what alarms are set
+ * for.
  */
 #include "daemon/sched/slice_timer.h"
 
@@ -28,7 +29,7 @@ static void let_dispatcher_doze(struct pool *pool)
 	(void)wake_dozing(&pool->board->dispatcher);
 }
 
-/* For who comes to no fork it rings again, but not if nothing waits any more. */
+/* For a worker that comes to no fork it rings again, but not if nothing waits any more. */
 static void ring_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
@@ -189,7 +190,7 @@ static void end_by_hand(struct pool *pool)
 	ck_assert(dispatcher_was_woken(pool));
 	wake_store(&other->board->wake, WAKE_BUSY);
 
-	/* Who sleeps without counting on alarms is left alone. */
+	/* A dispatcher that sleeps without counting on alarms is left alone. */
 	slice_timer_by(other, now + LATER, now);
 	let_dispatcher_sleep(pool);
 	slice_timer_at(other, 0);
