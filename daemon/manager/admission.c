@@ -38,18 +38,17 @@
 #define ADMISSION_DEFAULT_JOBS 256u
 #define ADMISSION_DEFAULT_HEAP (UINT64_C(1) << 20)
 
-static void admission_refuse(struct admission_verdict *v, int code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void admission_refuse(struct admission_verdict *v, int code, const char *format, ...)
+/* All of the text is initialised, because it is sent. */
+static __attribute__((format(printf, 2, 3))) struct admission_verdict
+refusal(int code, const char *format, ...)
 {
+	struct admission_verdict v = { .code = code };
 	va_list ap;
 
-	/* All of the text: it is sent. */
-	*v = (struct admission_verdict){ .code = code };
 	va_start(ap, format);
-	(void)vsnprintf(v->text, sizeof(v->text), format, ap);
+	(void)vsnprintf(v.text, sizeof(v.text), format, ap);
 	va_end(ap);
+	return v;
 }
 
 enum admission_wish admission_wish(const union proto_message *message, int size)
@@ -71,31 +70,30 @@ enum admission_wish admission_wish(const union proto_message *message, int size)
 static void admission_release(const struct proto_hello *hello, struct admission_verdict *v)
 {
 	if (hello->version != PROTO_VERSION)
-		admission_refuse(v, -EPROTO,
-				 "this program speaks version %u of the protocol, forkd %s speaks "
-				 "version %u: use the libforkclient that came with this forkd",
-				 hello->version, PACKAGE_VERSION, PROTO_VERSION);
+		*v = refusal(-EPROTO,
+			     "this program speaks version %u of the protocol, forkd %s speaks "
+			     "version %u: use the libforkclient that came with this forkd",
+			     hello->version, PACKAGE_VERSION, PROTO_VERSION);
 	else if (hello->layout_hash != LAYOUT_HASH)
-		admission_refuse(v, -EPROTO,
-				 "this program's libforkclient was built from another release than "
-				 "forkd %s: use the one that came with this forkd",
-				 PACKAGE_VERSION);
+		*v = refusal(-EPROTO,
+			     "this program's libforkclient was built from another release than "
+			     "forkd %s: use the one that came with this forkd",
+			     PACKAGE_VERSION);
 }
 
 /* Who it is can be told. */
 static void admission_known(const struct admission_peer *peer, struct admission_verdict *v)
 {
 	if (peer->groupless)
-		admission_refuse(v, peer->groupless,
-				 "forkd cannot tell which groups you are of: %s: try again later",
-				 strerror(-peer->groupless));
+		*v = refusal(peer->groupless,
+			     "forkd cannot tell which groups you are of: %s: try again later",
+			     strerror(-peer->groupless));
 	else if (peer->stranger)
-		admission_refuse(
-			v, -EACCES,
-			"forkd runs in a user namespace without your user, who looks like all "
-			"others that are not in it (uid %u): take PrivateUsers= out of "
-			"forkd.service, or map the user",
-			peer->who.uid);
+		*v = refusal(-EACCES,
+			     "forkd runs in a user namespace without your user, who looks like all "
+			     "others that are not in it (uid %u): take PrivateUsers= out of "
+			     "forkd.service, or map the user",
+			     peer->who.uid);
 }
 
 /* The options let it in. What they say of a user goes before what they say of its groups, and that
@@ -112,14 +110,13 @@ static void admission_admitted(const struct options *o, const struct options_pee
 	enum options_who denied = option_list_knows(o->deny, who);
 
 	if (denied && denied >= allowed)
-		admission_refuse(
-			v, -EACCES,
-			"uid %u may not use this forkd: deny in forkd.conf has %s, and allow "
-			"has nothing more precise: ask who runs forkd",
-			who->uid, denied_as[denied]);
+		*v = refusal(-EACCES,
+			     "uid %u may not use this forkd: deny in forkd.conf has %s, and allow "
+			     "has nothing more precise: ask who runs forkd",
+			     who->uid, denied_as[denied]);
 	else if (o->allow && !allowed)
-		admission_refuse(
-			v, -EACCES,
+		*v = refusal(
+			-EACCES,
 			"uid %u may not use this forkd: allow in forkd.conf has neither it nor "
 			"a group of it: ask who runs forkd",
 			who->uid);
@@ -144,17 +141,15 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 	int r = peer->unwatched;
 
 	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
-		admission_refuse(
-			v, r,
-			"forkd cannot watch your process, it has no descriptor for it: %s: "
-			"close some connections, or raise LimitNOFILE of forkd.service",
-			strerror(-r));
+		*v = refusal(r,
+			     "forkd cannot watch your process, it has no descriptor for it: %s: "
+			     "close some connections, or raise LimitNOFILE of forkd.service",
+			     strerror(-r));
 	else if (r)
-		admission_refuse(
-			v, -ESRCH,
-			"the process that made this connection (pid %u) has ended: make one "
-			"of your own",
-			peer->pid);
+		*v = refusal(-ESRCH,
+			     "the process that made this connection (pid %u) has ended: make one "
+			     "of your own",
+			     peer->pid);
 }
 
 /* What one connection may have; defaults are put in. */
@@ -166,19 +161,17 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 		hello->heap_size ? hello->heap_size : min(ADMISSION_DEFAULT_HEAP, o->heap_max);
 
 	if (n_jobs > o->max_jobs) {
-		admission_refuse(
-			v, -E2BIG,
-			"%u jobs at a time are too many: ask for at most max-jobs (%u), or "
-			"raise it in forkd.conf",
-			n_jobs, o->max_jobs);
+		*v = refusal(-E2BIG,
+			     "%u jobs at a time are too many: ask for at most max-jobs (%u), or "
+			     "raise it in forkd.conf",
+			     n_jobs, o->max_jobs);
 		return;
 	}
 	if (heap > o->heap_max) {
-		admission_refuse(v, -E2BIG,
-				 "a heap of %" PRIu64
-				 " bytes is too large: ask for at most heap-max "
-				 "(%" PRIu64 "), or raise it in forkd.conf",
-				 heap, o->heap_max);
+		*v = refusal(-E2BIG,
+			     "a heap of %" PRIu64 " bytes is too large: ask for at most heap-max "
+			     "(%" PRIu64 "), or raise it in forkd.conf",
+			     heap, o->heap_max);
 		return;
 	}
 	v->n_jobs = n_jobs;
@@ -190,22 +183,20 @@ static void admission_shared(const struct options *o, const struct admission_roo
 			     uint64_t size, struct admission_verdict *v)
 {
 	if (room->clients >= o->max_clients)
-		admission_refuse(
-			v, -EUSERS,
-			"forkd has max-clients (%u) connections: close some, or raise it in "
-			"forkd.conf",
-			o->max_clients);
+		*v = refusal(-EUSERS,
+			     "forkd has max-clients (%u) connections: close some, or raise it in "
+			     "forkd.conf",
+			     o->max_clients);
 	else if (room->tenants_full)
-		admission_refuse(
-			v, -EUSERS,
-			"forkd serves %u users at a time, and has them: try again when one "
-			"has left",
-			LIMIT_TENANTS);
+		*v = refusal(-EUSERS,
+			     "forkd serves %u users at a time, and has them: try again when one "
+			     "has left",
+			     LIMIT_TENANTS);
 	else if (room->tenant_size + size > room->memory)
-		admission_refuse(v, -ENOMEM,
-				 "the connections together have reached memory-max (%" PRIu64
-				 " bytes): ask for less, close some, or raise it in forkd.conf",
-				 o->memory_max);
+		*v = refusal(-ENOMEM,
+			     "the connections together have reached memory-max (%" PRIu64
+			     " bytes): ask for less, close some, or raise it in forkd.conf",
+			     o->memory_max);
 }
 
 /* The uid may have as much more. */
@@ -215,25 +206,23 @@ static void admission_own(const struct admission_peer *peer, const struct admiss
 	const struct quota_sums *held = &room->held, *most = &room->most;
 
 	if (held->clients >= most->clients)
-		admission_refuse(
-			v, -EDQUOT,
-			"uid %u has %u connections, and may have limit-clients (%u): close "
-			"some, or raise it in forkd.conf",
-			peer->who.uid, held->clients, most->clients);
+		*v = refusal(-EDQUOT,
+			     "uid %u has %u connections, and may have limit-clients (%u): close "
+			     "some, or raise it in forkd.conf",
+			     peer->who.uid, held->clients, most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
-		admission_refuse(v, -EDQUOT,
-				 "uid %u has connections with %" PRIu64 " jobs, %u more are over "
-				 "limit-jobs (%" PRIu64
-				 "): ask for fewer, close some, or raise it in "
-				 "forkd.conf",
-				 peer->who.uid, held->jobs, v->n_jobs, most->jobs);
+		*v = refusal(-EDQUOT,
+			     "uid %u has connections with %" PRIu64 " jobs, %u more are over "
+			     "limit-jobs (%" PRIu64 "): ask for fewer, close some, or raise it in "
+			     "forkd.conf",
+			     peer->who.uid, held->jobs, v->n_jobs, most->jobs);
 	else if (held->bytes + size > most->bytes)
-		admission_refuse(
-			v, -EDQUOT,
-			"uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
-			"over limit-bytes (%" PRIu64 "): ask for less, close some, or raise it "
-			"in forkd.conf",
-			peer->who.uid, held->bytes, size, most->bytes);
+		*v = refusal(-EDQUOT,
+			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
+			     "over limit-bytes (%" PRIu64
+			     "): ask for less, close some, or raise it "
+			     "in forkd.conf",
+			     peer->who.uid, held->bytes, size, most->bytes);
 }
 
 void admission_hello(const struct proto_hello *hello, const struct options *options,
@@ -244,7 +233,7 @@ void admission_hello(const struct proto_hello *hello, const struct options *opti
 
 	*ret = (struct admission_verdict){ .code = 0 };
 	if (room->stopping)
-		admission_stopping(ret);
+		*ret = admission_stopping();
 	if (!ret->code)
 		admission_release(hello, ret);
 	if (!ret->code)
@@ -312,8 +301,8 @@ void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t t
 	*ret = (struct admission_verdict){ .code = 0 };
 	admission_known(peer, ret);
 	if (!ret->code && !admission_is_operator(peer, owner))
-		admission_refuse(
-			ret, -EPERM,
+		*ret = refusal(
+			-EPERM,
 			"%s: only root and the user that forkd runs as (uid %u) may %s, this "
 			"is uid %u: try sudo",
 			command, owner, what, peer->who.uid);
@@ -327,106 +316,103 @@ void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t t
 	if (ret->code || admission_is_operator(peer, owner))
 		return;
 	if (type == PROTO_CONFIG)
-		admission_refuse(ret, -EPERM,
-				 "only root and the user that forkd runs as (uid %u) may see and "
-				 "change its options and modules, this is uid %u: try sudo",
-				 owner, peer->who.uid);
+		*ret = refusal(-EPERM,
+			       "only root and the user that forkd runs as (uid %u) may see and "
+			       "change its options and modules, this is uid %u: try sudo",
+			       owner, peer->who.uid);
 	else if (type == PROTO_TRACE)
-		admission_refuse(
-			ret, -EPERM,
-			"trace: only root and the user that forkd runs as (uid %u) may see "
-			"what everybody's jobs do, this is uid %u: try sudo",
-			owner, peer->who.uid);
+		*ret = refusal(-EPERM,
+			       "trace: only root and the user that forkd runs as (uid %u) may see "
+			       "what everybody's jobs do, this is uid %u: try sudo",
+			       owner, peer->who.uid);
 	else if (type == PROTO_CANCEL_FOR && uid != peer->who.uid)
-		admission_refuse(
-			ret, -EPERM,
+		*ret = refusal(
+			-EPERM,
 			"cancel: this is uid %u, the client is uid %u's: only that user, root "
 			"and the user that forkd runs as (uid %u) may end its jobs",
 			peer->who.uid, uid, owner);
 }
 
-void admission_no_client(uint32_t client, struct admission_verdict *ret)
+struct admission_verdict admission_no_client(uint32_t client)
 {
-	admission_refuse(ret, -ENOENT,
-			 "cancel: there is no client %u any more: `forkctl jobs` lists what runs",
-			 client);
+	return refusal(-ENOENT,
+		       "cancel: there is no client %u any more: `forkctl jobs` lists what runs",
+		       client);
 }
 
-void admission_pool_busy(const char *command, struct admission_verdict *ret)
+struct admission_verdict admission_pool_busy(const char *command)
 {
-	admission_refuse(ret, -EAGAIN,
-			 "%s: forkd's pool is starting, or has not read what it was told before: "
-			 "try again",
-			 command);
+	return refusal(-EAGAIN,
+		       "%s: forkd's pool is starting, or has not read what it was told before: "
+		       "try again",
+		       command);
 }
 
-void admission_no_trace(const char *why, struct admission_verdict *ret)
+struct admission_verdict admission_no_trace(const char *why)
 {
-	admission_refuse(ret, -EIO, "trace: forkd's pool cannot write it: %.120s: try again later",
-			 why);
+	return refusal(-EIO, "trace: forkd's pool cannot write it: %.120s: try again later", why);
 }
 
-void admission_trace_lost(bool planned, struct admission_verdict *ret)
+struct admission_verdict admission_trace_lost(bool planned)
 {
-	admission_refuse(ret, -ESHUTDOWN, "%s",
-			 planned ? "the pool has made room for the next one"
-				 : "the pool has died: `forkctl crashes` says how");
+	return refusal(-ESHUTDOWN, "%s",
+		       planned ? "the pool has made room for the next one"
+			       : "the pool has died: `forkctl crashes` says how");
 }
 
-void admission_none(struct admission_verdict *ret)
+struct admission_verdict admission_none(void)
 {
-	admission_refuse(ret, -EBADMSG,
-			 "this is no HELLO of forkd's protocol (versions %u to %u): use the "
-			 "libforkclient that came with this forkd",
-			 PROTO_VERSION, PROTO_VERSION);
+	return refusal(-EBADMSG,
+		       "this is no HELLO of forkd's protocol (versions %u to %u): use the "
+		       "libforkclient that came with this forkd",
+		       PROTO_VERSION, PROTO_VERSION);
 }
 
-void admission_stopping(struct admission_verdict *ret)
+struct admission_verdict admission_stopping(void)
 {
-	admission_refuse(ret, -ESHUTDOWN, "forkd is stopping: try again when it runs");
+	return refusal(-ESHUTDOWN, "forkd is stopping: try again when it runs");
 }
 
-void admission_late(uint64_t ns, struct admission_verdict *ret)
+struct admission_verdict admission_late(uint64_t ns)
 {
-	admission_refuse(ret, -ETIMEDOUT,
-			 "no HELLO within %" PRIu64 " s of connecting: connect again",
-			 ns / NSEC_PER_SEC);
+	return refusal(-ETIMEDOUT, "no HELLO within %" PRIu64 " s of connecting: connect again",
+		       ns / NSEC_PER_SEC);
 }
 
-void admission_failed(int r, struct admission_verdict *ret)
+struct admission_verdict admission_failed(int r)
 {
-	admission_refuse(ret, r, "forkd cannot make your shared memory: %s: try again later",
-			 strerror(-r));
+	return refusal(r, "forkd cannot make your shared memory: %s: try again later",
+		       strerror(-r));
 }
 
-void admission_not_kept(int r, struct admission_verdict *ret)
+struct admission_verdict admission_not_kept(int r)
 {
-	admission_refuse(
-		ret, r,
+	return refusal(
+		r,
 		"your connection cannot be kept over a restart of forkd: %s: close some "
 		"connections, or raise FileDescriptorStoreMax= and FDSTORE= of forkd.service",
 		strerror(-r));
 }
 
-void admission_crowded(uint32_t uid, struct admission_verdict *ret)
+struct admission_verdict admission_crowded(uint32_t uid)
 {
-	admission_refuse(ret, -EUSERS,
-			 "%u connections have not said HELLO, most of them of uid %u, and there is "
-			 "room for no more: connect again",
-			 QUOTA_GREETINGS, uid);
+	return refusal(-EUSERS,
+		       "%u connections have not said HELLO, most of them of uid %u, and there is "
+		       "room for no more: connect again",
+		       QUOTA_GREETINGS, uid);
 }
 
-void admission_hasty(uint32_t uid, struct admission_verdict *ret)
+struct admission_verdict admission_hasty(uint32_t uid)
 {
-	admission_refuse(ret, -EAGAIN,
-			 "uid %u connects too often, and too many of its connections wait: use one "
-			 "for several jobs, or try again",
-			 uid);
+	return refusal(-EAGAIN,
+		       "uid %u connects too often, and too many of its connections wait: use one "
+		       "for several jobs, or try again",
+		       uid);
 }
 
-void admission_passed(struct admission_verdict *ret)
+struct admission_verdict admission_passed(void)
 {
-	admission_refuse(
-		ret, -EPERM,
+	return refusal(
+		-EPERM,
 		"forkd takes no descriptors: send a HELLO without any, as libforkclient does");
 }

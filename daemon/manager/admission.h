@@ -71,7 +71,7 @@ void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t t
 		   struct admission_verdict *ret);
 /* The same in short: it is root or the user that forkd runs as. */
 bool admission_is_operator(const struct admission_peer *peer, uint32_t owner);
-void admission_none(struct admission_verdict *ret);
+struct admission_verdict admission_none(void);
 
 /* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
  * are his rights now. Who may not has the right to call nothing. */
@@ -84,22 +84,22 @@ void admission_change(const struct options *options, const struct admission_peer
 
 /* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
  * made, for this negative errno. */
-void admission_stopping(struct admission_verdict *ret);
-void admission_late(uint64_t ns, struct admission_verdict *ret);
-void admission_failed(int r, struct admission_verdict *ret);
+struct admission_verdict admission_stopping(void);
+struct admission_verdict admission_late(uint64_t ns);
+struct admission_verdict admission_failed(int r);
 /* That the service manager does not keep it, for this negative errno. */
-void admission_not_kept(int r, struct admission_verdict *ret);
+struct admission_verdict admission_not_kept(int r);
 /* That the client whose job is to end is not there; that the pool cannot be told now. */
-void admission_no_client(uint32_t client, struct admission_verdict *ret);
-void admission_pool_busy(const char *command, struct admission_verdict *ret);
+struct admission_verdict admission_no_client(uint32_t client);
+struct admission_verdict admission_pool_busy(const char *command);
 /* That the pool does not trace, and why; that it did, and has ended: for the next one, or not. */
-void admission_no_trace(const char *why, struct admission_verdict *ret);
-void admission_trace_lost(bool planned, struct admission_verdict *ret);
+struct admission_verdict admission_no_trace(const char *why);
+struct admission_verdict admission_trace_lost(bool planned);
 /* That the message had descriptors. */
-void admission_passed(struct admission_verdict *ret);
+struct admission_verdict admission_passed(void);
 /* That too many have said nothing yet, most of them of its uid. */
-void admission_crowded(uint32_t uid, struct admission_verdict *ret);
+struct admission_verdict admission_crowded(uint32_t uid);
 /* That its uid connects too often, and too many of its connections wait for their turn. */
-void admission_hasty(uint32_t uid, struct admission_verdict *ret);
+struct admission_verdict admission_hasty(uint32_t uid);
 
 #endif

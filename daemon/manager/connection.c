@@ -58,7 +58,14 @@
 #define CONN_HEARD_NS	 (5 * NSEC_PER_SEC)  /* from a change to the pool's answer, at most */
 #define CONN_CANCEL_NS	 (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
-static void conn_fail(struct conn *s);
+/* The manager cannot continue it, and its client may live (I4). */
+static void conn_fail(struct conn *s)
+{
+	if (s->state == CONN_OPEN)
+		conn_evict(s);
+	else
+		conn_drop(s);
+}
 
 /* ------------------------------------------------------------------------ attaching */
 
@@ -170,24 +177,13 @@ static int conn_store(struct conn *s)
 	return fdstore_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
 }
 
-static void conn_fail_to_make(struct conn *s, int r)
-{
-	struct admission_verdict failed;
-
-	admission_failed(r, &failed);
-	conn_refuse(s, &failed);
-}
-
+/* result: as of fdstore_put(); 1: it waits. */
 static void conn_stored(struct conn *s, int result)
 {
-	struct admission_verdict failed;
-
 	if (result == 0)
 		conn_open(s);
-	if (result >= 0)
-		return; /* it waits */
-	admission_not_kept(result, &failed);
-	conn_refuse(s, &failed);
+	else if (result < 0)
+		conn_refuse(s, admission_not_kept(result));
 }
 
 static void conn_on_stored(struct fdstore_put *put, int result)
@@ -209,7 +205,7 @@ static void conn_on_made(struct segments_client *segment, int result)
 	if (result == 0)
 		conn_stored(s, conn_store(s));
 	else
-		conn_fail_to_make(s, result);
+		conn_refuse(s, admission_failed(result));
 }
 
 /* Gives it a slot, and begins to make what it was granted. */
@@ -227,7 +223,7 @@ static void conn_attach(struct conn *s, const struct admission_verdict *granted)
 			tenants_detach(&table->tenants, s->tenant);
 	}
 	if (r < 0) {
-		conn_fail_to_make(s, r);
+		conn_refuse(s, admission_failed(r));
 		return;
 	}
 	conn_leave_greeting(s);
@@ -255,7 +251,7 @@ static void conn_hello(struct conn *s, const struct proto_hello *hello)
 	if (verdict.code == -ENOMEM)
 		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 	else
 		conn_attach(s, &verdict);
 }
@@ -299,7 +295,7 @@ static void conn_set(struct conn *s, struct proto_set *set)
 							       done.value, sizeof(done.value),
 							       verdict.text, sizeof(verdict.text));
 	if (verdict.code) {
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 		return;
 	}
 	memcpy(done.name, set->name, sizeof(done.name));
@@ -339,7 +335,7 @@ static void conn_reload(struct conn *s, struct proto_set *request)
 	struct admission_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
 
 	if (!conn_read_terms(s, request, &s->terms))
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 	else if (conn_wait(s))
 		s->table->reload(s->table, s->pid, s->uid, &s->reload);
 }
@@ -351,7 +347,7 @@ static void conn_answer_reload(struct conn *s, int code, const char *text)
 
 	if (code) {
 		(void)snprintf(verdict.text, sizeof(verdict.text), "%s", text);
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 		return;
 	}
 	*done = (struct proto_set){ .head = { PROTO_MAGIC, PROTO_SET_DONE }, .name = "reload" };
@@ -392,7 +388,7 @@ static void conn_control(struct conn *s, struct proto_set *request)
 
 	admission_set(&peer, geteuid(), request->head.type, &verdict);
 	if (verdict.code)
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 	else if (request->head.type == PROTO_RELOAD)
 		conn_reload(s, request);
 	else
@@ -408,15 +404,6 @@ static void conn_end(struct conn *s)
 		conn_gone(s);
 	else if (s->state == CONN_GONE)
 		conn_let_go(s);
-	else
-		conn_drop(s);
-}
-
-/* It cannot go on, and its client may live (I4). */
-static void conn_fail(struct conn *s)
-{
-	if (s->state == CONN_OPEN)
-		conn_evict(s);
 	else
 		conn_drop(s);
 }
@@ -481,8 +468,6 @@ static bool conn_is_ring(const struct conn *s, const union proto_message *messag
 /* The first message that it says: r as proto_recv() returned it. */
 static void conn_greet(struct conn *s, union proto_message *message, int r)
 {
-	struct admission_verdict verdict;
-
 	switch (admission_wish(message, r)) {
 	case ADMISSION_ATTACH:
 		conn_hello(s, &message->hello);
@@ -494,8 +479,7 @@ static void conn_greet(struct conn *s, union proto_message *message, int r)
 		conn_ask(s, &message->ask);
 		break;
 	case ADMISSION_NONE:
-		admission_none(&verdict);
-		conn_refuse(s, &verdict);
+		conn_refuse(s, admission_none());
 		break;
 	}
 }
@@ -505,7 +489,6 @@ static void conn_greet(struct conn *s, union proto_message *message, int r)
 static void conn_offence(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
-	struct admission_verdict verdict;
 
 	log_limited_about(
 		&s->table->offences, LOG_LEVEL_WARNING, &about,
@@ -516,8 +499,7 @@ static void conn_offence(struct conn *s)
 		conn_end(s);
 		return;
 	}
-	admission_passed(&verdict);
-	conn_refuse(s, &verdict);
+	conn_refuse(s, admission_passed());
 }
 
 /* It has said nothing, or there was no memory to receive it with: r, as proto_is_later() knows. */
@@ -569,27 +551,22 @@ static void conn_on_pidfd(struct loop_source *source, int result)
 static void conn_on_timer(struct loop_source *source, int result)
 {
 	struct conn *s = container_of(source, struct conn, timer_source);
-	struct admission_verdict verdict;
 
 	(void)result;
 	if (s->state == CONN_OPEN) {
 		conn_serve(s);
-		return;
-	}
-	if (s->heard) {
+	} else if (s->heard) {
 		s->answer.head.type = PROTO_SET_SENT;
 		conn_answer(s);
-		return;
+	} else {
+		conn_refuse(s, admission_late(CONN_GREETING_NS));
 	}
-	admission_late(CONN_GREETING_NS, &verdict);
-	conn_refuse(s, &verdict);
 }
 
 /* If too many have not said HELLO: of the uid that has most of them the newest goes (quota.c). */
 static void conn_make_room(struct conn_table *table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];
-	struct admission_verdict verdict;
 	uint32_t n = 0, uid;
 	struct conn *s;
 
@@ -601,8 +578,7 @@ static void conn_make_room(struct conn_table *table)
 	list_for_each (s, &table->greeting, link)
 		if (s->uid == uid)
 			break;
-	admission_crowded(uid, &verdict);
-	conn_refuse(s, &verdict);
+	conn_refuse(s, admission_crowded(uid));
 }
 
 struct conn *conn_new(struct conn_table *table, int fd)
@@ -647,16 +623,14 @@ void conn_take(struct conn_table *table, int fd)
 
 void conn_stop(struct conn_table *table)
 {
-	struct admission_verdict verdict;
 	struct conn *s;
 
 	table->stopping = true;
-	admission_stopping(&verdict);
 	while ((s = list_first(&table->greeting, struct conn, link)))
-		conn_refuse(s, &verdict);
+		conn_refuse(s, admission_stopping());
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (table->slots[i] && table->slots[i]->state == CONN_MAKING)
-			conn_refuse(table->slots[i], &verdict);
+			conn_refuse(table->slots[i], admission_stopping());
 }
 
 void conn_fini(struct conn_table *table)

@@ -117,15 +117,15 @@ void conn_say(struct conn *s, const struct admission_verdict *verdict)
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 }
 
-void conn_refuse(struct conn *s, const struct admission_verdict *verdict)
+void conn_refuse(struct conn *s, struct admission_verdict verdict)
 {
 	const struct log_about about = conn_about(s);
 
 	log_limited_about(&s->table->refusals, LOG_LEVEL_INFO, &about,
-			  "client pid %u, uid %u refused: %s", s->pid, s->uid, verdict->text);
+			  "client pid %u, uid %u refused: %s", s->pid, s->uid, verdict.text);
 	s->table->refused++;
 	conn_show_counts(s->table);
-	conn_say(s, verdict);
+	conn_say(s, &verdict);
 	conn_drop(s);
 }
 

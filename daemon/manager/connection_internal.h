@@ -101,7 +101,7 @@ void conn_drop(struct conn *s);
 void conn_say(struct conn *s, const struct admission_verdict *verdict);
 
 /* Answers with an error, and ends the connection, which is not open yet. */
-void conn_refuse(struct conn *s, const struct admission_verdict *verdict);
+void conn_refuse(struct conn *s, struct admission_verdict verdict);
 
 /* It is not open any more, and the board says so; conn_count() is to follow. */
 void conn_close(struct conn *s);

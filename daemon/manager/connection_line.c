@@ -40,26 +40,26 @@ static uint64_t line_charge(struct conn_table *table, uint32_t uid, uint64_t now
 
 /* Refuses one that has no struct conn. */
 static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
-			const struct admission_verdict *verdict)
+			struct admission_verdict verdict)
 {
 	struct conn s = { .table = table, .fd = fd };
 
 	log_limited(&table->refusals, LOG_LEVEL_INFO, "a connection of uid %u refused: %s", uid,
-		    verdict->text);
+		    verdict.text);
 	table->refused++;
 	store_relaxed(&table->board->manager.refused, table->refused);
-	conn_say(&s, verdict);
+	conn_say(&s, &verdict);
 	(void)socket_close(table->closer, fd);
 }
 
-/* Refuses all, or closes them if verdict is NULL. */
-static void line_end(struct conn_table *table, const struct admission_verdict *verdict)
+/* Closes all; refuses: with an answer. */
+static void line_end(struct conn_table *table, bool refuses)
 {
 	loop_forget(table->loop, &table->line.source);
 	for (uint32_t i = 0; i < table->line.n; i++)
-		if (verdict)
+		if (refuses)
 			line_refuse(table, table->line.first[i].fd, table->line.first[i].uid,
-				    verdict);
+				    admission_stopping());
 		else
 			(void)socket_close(table->closer, table->line.first[i].fd);
 	table->line.n = 0;
@@ -75,7 +75,7 @@ static void line_wait(struct conn_table *table)
 	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
 	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
 	if (r < 0 && r != -EBUSY)
-		line_end(table, NULL);
+		line_end(table, false);
 }
 
 static void line_on_timer(struct loop_source *source, int result)
@@ -101,7 +101,6 @@ bool conn_accept(struct conn_table *table, int fd)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
-	struct admission_verdict verdict;
 	uint32_t own = 0;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
@@ -115,8 +114,7 @@ bool conn_accept(struct conn_table *table, int fd)
 		return true;
 	}
 	if (own == QUOTA_WAITING_1 || table->line.n == QUOTA_WAITING) {
-		admission_hasty(peer.uid, &verdict);
-		line_refuse(table, fd, peer.uid, &verdict);
+		line_refuse(table, fd, peer.uid, admission_hasty(peer.uid));
 		return false;
 	}
 	table->line.first[table->line.n++] = (struct conn_waiting){ fd, peer.uid };
@@ -126,13 +124,10 @@ bool conn_accept(struct conn_table *table, int fd)
 
 void conn_line_stop(struct conn_table *table)
 {
-	struct admission_verdict verdict;
-
-	admission_stopping(&verdict);
-	line_end(table, &verdict);
+	line_end(table, true);
 }
 
 void conn_line_fini(struct conn_table *table)
 {
-	line_end(table, NULL);
+	line_end(table, false);
 }

@@ -87,14 +87,11 @@ static void ask_print(struct conn *s, void (*print)(struct conn *s, FILE *file, 
 {
 	uint64_t n = 0;
 	_cleanup_close_ int fd = ask_file(print, s, &n);
-	struct admission_verdict verdict;
 
-	if (fd >= 0) {
+	if (fd >= 0)
 		ask_tell(s, n, fd);
-		return;
-	}
-	admission_failed(fd, &verdict);
-	conn_refuse(s, &verdict);
+	else
+		conn_refuse(s, admission_failed(fd));
 }
 
 /* ------------------------------------------------------------------------ options */
@@ -253,15 +250,14 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 		.job = ask->job,
 		.job_generation = ask->generation,
 	};
-	struct admission_verdict verdict = { .code = 0 };
 
 	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
-	if (!pool_process_is_free(pool))
-		admission_pool_busy("cancel", &verdict);
-	else if (ask_note(of, ask) < 0)
-		admission_failed(-ENOMEM, &verdict);
-	if (verdict.code) {
-		conn_refuse(s, &verdict);
+	if (!pool_process_is_free(pool)) {
+		conn_refuse(s, admission_pool_busy("cancel"));
+		return;
+	}
+	if (ask_note(of, ask) < 0) {
+		conn_refuse(s, admission_failed(-ENOMEM));
 		return;
 	}
 	pool_process_send(pool, &m, -1);
@@ -282,14 +278,13 @@ void conn_ask(struct conn *s, const struct proto_ask *ask)
 		if (!of || (ask->job != PROTO_EVERY_JOB &&
 			    (ask->job >= of->segment.n_jobs || !ask->generation ||
 			     ask->generation > JOB_GEN_MASK))) {
-			admission_no_client(ask->client, &verdict);
-			conn_refuse(s, &verdict);
+			conn_refuse(s, admission_no_client(ask->client));
 			return;
 		}
 	}
 	admission_ask(&peer, geteuid(), ask->head.type, of ? of->uid : 0, &verdict);
 	if (verdict.code)
-		conn_refuse(s, &verdict);
+		conn_refuse(s, verdict);
 	else if (of)
 		ask_cancel(s, of, ask);
 	else if (ask->head.type == PROTO_TRACE)

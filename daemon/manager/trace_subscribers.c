@@ -38,13 +38,13 @@
 #include "shm/trace.h"
 
 /* All who trace leave, and are told why. */
-static void trace_dismiss(struct conn_table *table, const struct admission_verdict *why)
+static void trace_dismiss(struct conn_table *table, struct admission_verdict why)
 {
 	struct conn *s;
 
 	conn_trace_forget(table);
 	while ((s = conn_trace_first(table))) {
-		conn_say(s, why);
+		conn_say(s, &why);
 		conn_free(s);
 	}
 }
@@ -69,11 +69,9 @@ static void trace_tell(struct conn *s)
 	const struct log_about about = conn_about(s);
 	struct proto_told told = { .head = { PROTO_MAGIC, PROTO_TOLD } };
 	_cleanup_close_ int fd = segment_reopen_readonly(s->table->trace.fd);
-	struct admission_verdict verdict;
 
 	if (fd < 0) {
-		admission_failed(fd, &verdict);
-		conn_refuse(s, &verdict);
+		conn_refuse(s, admission_failed(fd));
 		return;
 	}
 	log_about(LOG_LEVEL_INFO, &about, "workers are traced by pid %u, uid %u", s->pid, s->uid);
@@ -83,12 +81,10 @@ static void trace_tell(struct conn *s)
 void conn_trace(struct conn *s)
 {
 	struct conn_table *table = s->table;
-	struct admission_verdict verdict;
 	int r = 0;
 
 	if (table->trace.fd < 0 && !pool_process_is_free(table->pool)) {
-		admission_pool_busy("trace", &verdict);
-		conn_refuse(s, &verdict);
+		conn_refuse(s, admission_pool_busy("trace"));
 		return;
 	}
 	if (table->trace.fd < 0)
@@ -97,24 +93,20 @@ void conn_trace(struct conn *s)
 	loop_forget(table->loop, &s->timer_source);
 	if (r == 0)
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
-	if (r < 0) {
-		admission_failed(r, &verdict);
-		conn_refuse(s, &verdict);
-	} else if (table->trace.on) {
+	if (r < 0)
+		conn_refuse(s, admission_failed(r));
+	else if (table->trace.on)
 		trace_tell(s);
-	}
 }
 
 bool conn_traced(struct conn_table *table, const char *text)
 {
-	struct admission_verdict verdict;
 	struct conn *s;
 
 	if (table->trace.fd < 0 || table->trace.on)
 		return false;
 	if (*text) {
-		admission_no_trace(text, &verdict);
-		trace_dismiss(table, &verdict);
+		trace_dismiss(table, admission_no_trace(text));
 		return true;
 	}
 	table->trace.on = true;
@@ -128,8 +120,5 @@ bool conn_traced(struct conn_table *table, const char *text)
 
 void conn_trace_lost(struct conn_table *table, bool planned)
 {
-	struct admission_verdict verdict;
-
-	admission_trace_lost(planned, &verdict);
-	trace_dismiss(table, &verdict);
+	trace_dismiss(table, admission_trace_lost(planned));
 }

@@ -221,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					(peer.who.uid == 0 || peer.who.uid == OWNER)));
 		break;
 	case ADMISSION_NONE:
-		admission_none(&v);
+		v = admission_none();
 		break;
 	}
 	if (v.code)

@@ -381,7 +381,7 @@ START_TEST(a_message_is_what_its_type_and_its_size_say)
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_SET);
 	m.head.type = PROTO_CANCEL;
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.cancel)), ADMISSION_NONE);
-	admission_none(&verdict);
+	verdict = admission_none();
 	said(-EBADMSG, "no HELLO");
 }
 END_TEST
@@ -409,13 +409,13 @@ END_TEST
 
 START_TEST(refusals_without_a_message_have_a_text)
 {
-	admission_late(5 * UINT64_C(1000000000), &verdict);
+	verdict = admission_late(5 * UINT64_C(1000000000));
 	said(-ETIMEDOUT, "no HELLO within 5 s");
-	admission_stopping(&verdict);
+	verdict = admission_stopping();
 	said(-ESHUTDOWN, "forkd is stopping");
-	admission_failed(-ENOSPC, &verdict);
+	verdict = admission_failed(-ENOSPC);
 	said(-ENOSPC, "No space left on device");
-	admission_crowded(1000, &verdict);
+	verdict = admission_crowded(1000);
 	said(-EUSERS, "most of them of uid 1000");
 }
 END_TEST
