@@ -76,7 +76,7 @@ static void conn_welcome(struct conn *s)
 		.head = { PROTO_MAGIC, PROTO_WELCOME },
 		.epoch = table->segments.epoch,
 	};
-	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment.fd };
+	int fds[3] = { table->board_fd, table->tenants.slots[s->tenant].fd, s->segment.fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
 
 	FK_CRASH(conn_welcoming);

@@ -283,12 +283,6 @@ static int fdstore_put_later(struct store *store, struct fdstore_item *item,
 	return 1;
 }
 
-/* The service manager is there, and may have something of ours. */
-static bool fdstore_hears(const struct store *store)
-{
-	return store->fd >= 0;
-}
-
 static bool fdstore_is_own(const char *name)
 {
 	return !isdigit((unsigned char)name[strlen(name) - 1]);
@@ -374,7 +368,7 @@ static void fdstore_remove_item(struct store *store, struct fdstore_item *item)
 
 void fdstore_remove(struct store *store, const char *name)
 {
-	struct fdstore_item *item = fdstore_hears(store) ? fdstore_find(store, name) : NULL;
+	struct fdstore_item *item = store->fd >= 0 ? fdstore_find(store, name) : NULL;
 
 	if (item)
 		fdstore_remove_item(store, item);

@@ -73,17 +73,15 @@
  * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
  * ordered all of its stores before this. Pairs with job_set_row(). */
-#define recovery_load(p)     load_relaxed((p))
-#define RECOVERY_TRIES	     10000u
-#define recovery_store(p, v) store_relaxed((p), (v))
+#define RECOVERY_TRIES 10000u
 
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
 		     int32_t code, uint32_t signo)
 {
 	/* Before the outcome: after it the client may use the record again. */
-	struct group *group = group_of(groups, recovery_load(&job->group));
+	struct group *group = group_of(groups, load_relaxed(&job->group));
 	struct watch *watch = watch_of(groups);
-	uint32_t state = recovery_load(&job->state);
+	uint32_t state = load_relaxed(&job->state);
 
 	/* ORDER job/reuse [J2]: release, as in job_done(). */
 	fence_release();
@@ -95,8 +93,8 @@ bool recovery_finish(struct job *job, struct group *groups, uint32_t generation,
 			return false;
 		if (generation != UINT32_MAX && old != (generation & JOB_GEN_MASK))
 			return false;
-		recovery_store(&job->code, code);
-		recovery_store(&job->signo, signo);
+		store_relaxed(&job->code, code);
+		store_relaxed(&job->signo, signo);
 		/* ORDER job/outcome [J1]: release, so that who sees the outcome sees code and
 		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
 		 * pool exchanges: the record may be of a later generation by now. */
@@ -131,24 +129,24 @@ static struct recovery_blame recovery_whom(struct arena *arena,
 					   recovery_records *records, void *context)
 {
 	struct recovery_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
-	uint32_t worker = recovery_load(&arena->fault.worker);
+	uint32_t worker = load_relaxed(&arena->fault.worker);
 	struct ledger_row now;
 	uint32_t row, n;
 
 	if (worker == 0 || worker > limits->n_workers)
 		return blame;
 	blame.worker = worker - 1;
-	blame.hung = recovery_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
-	blame.told = blame.hung || recovery_load(&arena->fault.row);
-	row = blame.told ? recovery_load(&arena->fault.row) - 1
-			 : recovery_load(&arena->workers[blame.worker].job);
+	blame.hung = load_relaxed(&arena->fault.reason) == LEDGER_FAULT_HANG;
+	blame.told = blame.hung || load_relaxed(&arena->fault.row);
+	row = blame.told ? load_relaxed(&arena->fault.row) - 1
+			 : load_relaxed(&arena->workers[blame.worker].job);
 	if (row / limits->max_jobs >= limits->max_clients)
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
-	now = ledger_unpack(recovery_load(&arena_rows(arena)[row]));
+	now = ledger_unpack(load_relaxed(&arena_rows(arena)[row]));
 	if (blame.told ? now.state == LEDGER_RUNNING &&
-				 now.generation == recovery_load(&arena->fault.generation)
+				 now.generation == load_relaxed(&arena->fault.generation)
 		       : recovery_is_started(now.state))
 		blame.row = row;
 	return blame;
@@ -198,7 +196,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 	uint32_t at = client * limits->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(arena)[at];
 	bool known = limits->killed || blame->hung || blame->row != UINT32_MAX;
-	struct ledger_row row = ledger_unpack(recovery_load(word));
+	struct ledger_row row = ledger_unpack(load_relaxed(word));
 	uint32_t *counter = &report->finished;
 	uint32_t outcome = JOB_LOST, signo = 0;
 	int32_t code = 0;
@@ -219,8 +217,8 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
 			outcome = row.outcome;
 		/* They stand in the record already. */
-		code = recovery_load(&job->code);
-		signo = recovery_load(&job->signo);
+		code = load_relaxed(&job->code);
+		signo = load_relaxed(&job->signo);
 		break;
 	default:
 		report->begun++;
@@ -232,7 +230,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 			row.flags |= LEDGER_FLAG_REQUEUED;
 		row.state = LEDGER_QUEUED;
 		row.task = 0;
-		recovery_store(word, ledger_pack(row));
+		store_relaxed(word, ledger_pack(row));
 		report->requeued++;
 		return;
 	}
@@ -245,7 +243,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 	}
 	*counter += recovery_give(limits, context, at, &row, job, groups, outcome, code, signo);
 	FK_CRASH(recovery_given);
-	recovery_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
+	store_relaxed(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
 /* A name that the pool has left, of size bytes at most: a wild task may have written there. */
@@ -283,18 +281,18 @@ void recovery_run(struct arena *arena, const struct recovery_limits *limits, uin
 					  .task = UINT32_MAX };
 
 	if (blame.worker != UINT32_MAX) {
-		uint32_t said = recovery_load(&arena->fault.signo);
+		uint32_t said = load_relaxed(&arena->fault.signo);
 
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
-		report.address = recovery_load(&arena->fault.address);
-		report.overflowed = recovery_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
-		report.stack_size = recovery_load(&arena->fault.stack_size);
+		report.address = load_relaxed(&arena->fault.address);
+		report.overflowed = load_relaxed(&arena->fault.reason) == LEDGER_FAULT_STACK;
+		report.stack_size = load_relaxed(&arena->fault.stack_size);
 		recovery_name(arena->fault.fiber, report.fiber, sizeof(report.fiber));
 		recovery_name(arena->fault.inner, report.inner, sizeof(report.inner));
 		recovery_trace(&arena->fault.trace, &report.trace);
 		report.hung = blame.hung;
-		report.held_ns = recovery_load(&arena->fault.held_ns);
+		report.held_ns = load_relaxed(&arena->fault.held_ns);
 	}
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
 		uint32_t n;
@@ -309,19 +307,19 @@ void recovery_run(struct arena *arena, const struct recovery_limits *limits, uin
 				     client_segment_groups(jobs, n), context, &report);
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
-		recovery_store(&arena->workers[worker].job, UINT32_MAX);
+		store_relaxed(&arena->workers[worker].job, UINT32_MAX);
 		for (uint32_t tenant = 0; tenant < limits->n_tenants; tenant++)
-			recovery_store(&arena->rings[tenant][worker].consumer, 0);
+			store_relaxed(&arena->rings[tenant][worker].consumer, 0);
 	}
-	recovery_store(&arena->fault.worker, 0);
-	recovery_store(&arena->fault.signo, 0);
-	recovery_store(&arena->fault.address, 0);
-	recovery_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
-	recovery_store(&arena->fault.row, 0);
-	recovery_store(&arena->fault.generation, 0);
-	recovery_store(&arena->fault.held_ns, 0);
-	recovery_store(&arena->fault.stack_size, 0);
-	recovery_store(&arena->fault.trace.n, 0);
+	store_relaxed(&arena->fault.worker, 0);
+	store_relaxed(&arena->fault.signo, 0);
+	store_relaxed(&arena->fault.address, 0);
+	store_relaxed(&arena->fault.reason, LEDGER_FAULT_CRASH);
+	store_relaxed(&arena->fault.row, 0);
+	store_relaxed(&arena->fault.generation, 0);
+	store_relaxed(&arena->fault.held_ns, 0);
+	store_relaxed(&arena->fault.stack_size, 0);
+	store_relaxed(&arena->fault.trace.n, 0);
 	arena->fault.fiber[0] = arena->fault.inner[0] = '\0';
 	*ret_report = report;
 }
@@ -335,17 +333,17 @@ uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limi
 	struct group *groups = jobs ? client_segment_groups(jobs, n_jobs) : NULL;
 
 	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->max_jobs); i++) {
-		struct ledger_row row = ledger_unpack(recovery_load(&rows[i]));
+		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
 		/* What is in a ring has no row yet. */
 		if (row.state == LEDGER_FREE)
-			row.generation = recovery_load(&jobs[i].generation) & JOB_GEN_MASK;
+			row.generation = load_relaxed(&jobs[i].generation) & JOB_GEN_MASK;
 		n += recovery_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
 				   groups, JOB_CANCELLED, 0, 0);
-		recovery_store(&rows[i], ledger_pack((struct ledger_row){
-						 .generation = row.generation,
-						 .state = LEDGER_FREE,
-					 }));
+		store_relaxed(&rows[i], ledger_pack((struct ledger_row){
+						.generation = row.generation,
+						.state = LEDGER_FREE,
+					}));
 	}
 	return n;
 }

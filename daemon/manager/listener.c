@@ -56,10 +56,8 @@
 #define LISTENER_PACE_NS  NSEC_PER_MSEC
 #define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
 
-static int listener_fail(char *error, size_t size, int r, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-
-static int listener_fail(char *error, size_t size, int r, const char *format, ...)
+static __attribute__((format(printf, 4, 5))) int listener_fail(char *error, size_t size, int r,
+							       const char *format, ...)
 {
 	va_list ap;
 

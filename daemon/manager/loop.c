@@ -228,35 +228,28 @@ static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 	return true;
 }
 
-static int loop_poll_new(struct loop *loop, struct loop_source *source, int fd, uint32_t events,
-			 struct loop_op **ret_op)
-{
-	int r = loop_op_new(loop, source, LOOP_POLL, ret_op);
-
-	if (r < 0)
-		return r;
-	(*ret_op)->fd = fd;
-	(*ret_op)->events = events;
-	return 0;
-}
-
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
 {
 	struct loop_op *op;
-	int r = loop_poll_new(loop, source, fd, events, &op);
+	int r = loop_op_new(loop, source, LOOP_POLL, &op);
 
-	if (r == 0)
-		loop_wait(loop, op);
-	return r;
+	if (r < 0)
+		return r;
+	op->fd = fd;
+	op->events = events;
+	loop_wait(loop, op);
+	return 0;
 }
 
 int loop_poll_later(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
 {
 	struct loop_op *op;
-	int r = loop_poll_new(loop, source, fd, events, &op);
+	int r = loop_op_new(loop, source, LOOP_POLL, &op);
 
 	if (r < 0)
 		return r;
+	op->fd = fd;
+	op->events = events;
 	loop->is_short = true;
 	loop_put_off(loop, op);
 	return 0;

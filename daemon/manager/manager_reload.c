@@ -412,7 +412,7 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	/* I7. */
 	conn_judge_all(&m->conns);
 	quarantine_tell_pool(&m->quarantine);
-	pool_segments_expect_tasks(&m->pool_segments);
+	m->pool_segments.expects = true;
 	pool_process_send(&m->pool, &enter, -1);
 	reload_tell(m, code);
 }

@@ -39,10 +39,8 @@ struct status_text {
 	size_t n;
 };
 
-static void status_add(struct status_text *t, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void status_add(struct status_text *t, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void status_add(struct status_text *t,
+							     const char *format, ...)
 {
 	va_list ap;
 	int n;

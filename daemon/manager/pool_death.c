@@ -216,19 +216,31 @@ static void pool_death_accuse(struct pool_death *p, const struct recovery_report
 	quarantine_crashed(p->quarantine, c->uid, task, c->task);
 }
 
+/* killed: no job is suspected. */
+static struct recovery_report pool_death_recover(struct pool_death *p,
+						 const struct pool_process_end *end, bool killed)
+{
+	struct recovery_limits limits = pool_death_limits(p);
+	struct recovery_report r;
+
+	limits.killed = killed;
+	limits.abandoned = end->abandoned;
+	recovery_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &r);
+	conn_count_fails(p->conns, r.crashed + r.lost + r.finished + r.cancelled);
+	pool_segments_clear_workers(p->pool_segments);
+	return r;
+}
+
 void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned)
 {
-	const struct pool_process_end end = { .was_ready = true, .signo = SIGKILL };
-	struct recovery_limits limits = pool_death_limits(p);
-	struct recovery_report report;
+	const struct pool_process_end end = {
+		.was_ready = true,
+		.signo = SIGKILL,
+		.abandoned = abandoned,
+	};
+	const struct recovery_report report = pool_death_recover(p, &end, true);
 	struct board_crash crash;
 
-	limits.killed = true;
-	limits.abandoned = abandoned;
-	recovery_run(p->pool_segments->arena, &limits, end.signo, conn_records, p->conns, &report);
-	conn_count_fails(p->conns,
-			 report.crashed + report.lost + report.finished + report.cancelled);
-	pool_segments_clear_workers(p->pool_segments);
 	log_notice("going on with %u clients of a forkd that has ended: %u jobs lost, %u "
 		   "cancelled, %u run again, %u stay queued",
 		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
@@ -242,15 +254,8 @@ void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned
 
 void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recovery_limits limits = pool_death_limits(p);
-	struct recovery_report report;
+	const struct recovery_report report = pool_death_recover(p, end, true);
 
-	limits.killed = true;
-	limits.abandoned = end->abandoned;
-	recovery_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
-	conn_count_fails(p->conns,
-			 report.crashed + report.lost + report.finished + report.cancelled);
-	pool_segments_clear_workers(p->pool_segments);
 	p->n_deaths = 0;
 	log_notice("pool (pid %d) has ended for the next one: %u jobs lost, %u cancelled, %u run "
 		   "again, %u stay queued",
@@ -259,18 +264,11 @@ void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end
 
 enum pool_death_next pool_death_run(struct pool_death *p, const struct pool_process_end *end)
 {
-	struct recovery_limits limits = pool_death_limits(p);
-	struct recovery_report report;
-	struct board_crash crash;
-	/* Before it was ready it has not begun to count anew. */
+	/* Before it was ready, the board has the count of the last pool. */
 	bool served = end->was_ready && pool_segments_jobs_ended(p->pool_segments);
+	const struct recovery_report report = pool_death_recover(p, end, false);
+	const struct board_crash crash = pool_death_crash(p, end, &report);
 
-	limits.abandoned = end->abandoned;
-	recovery_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
-	conn_count_fails(p->conns,
-			 report.crashed + report.lost + report.finished + report.cancelled);
-	pool_segments_clear_workers(p->pool_segments);
-	crash = pool_death_crash(p, end, &report);
 	pool_segments_crashed(p->pool_segments, &crash);
 	pool_death_log(end, &report, &crash);
 	if (report.blamed)

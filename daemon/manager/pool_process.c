@@ -84,20 +84,6 @@ struct pool_process_message {
 	int fd;
 };
 
-static void pool_process_on_process(struct loop_source *source, int result);
-static void pool_process_on_incoming(struct loop_source *source, int result);
-static void pool_process_on_outgoing(struct loop_source *source, int result);
-static void pool_process_on_limit(struct loop_source *source, int result);
-static void pool_process_on_stored(struct fdstore_put *put, int result);
-
-static uint64_t pool_process_on_pulse_asks(struct watchdog *watchdog);
-static void pool_process_on_pulse_kills(struct watchdog *watchdog, const char *why);
-
-static const struct watchdog_calls pool_process_pulse_calls = {
-	.ask = pool_process_on_pulse_asks,
-	.kill = pool_process_on_pulse_kills,
-};
-
 /* What a failure to start means to the manager: POOL_PROCESS_LATER, or that negative errno. */
 static int pool_process_failure(int r)
 {
@@ -161,31 +147,6 @@ static char **pool_process_argv(const struct options *options)
 		}
 	}
 	return argv;
-}
-
-int pool_process_init(struct pool_process *pool, struct socket_closer *closer, struct store *store,
-		      const struct options *options, const struct pool_process_events *events)
-{
-	*pool = (struct pool_process){
-		.loop = closer->loop,
-		.closer = closer,
-		.store = store,
-		.events = events,
-		.pidfd = -1,
-		.gate = { .fd = -1 },
-		.channel = -1,
-		.spares = { -1, -1, -1 },
-		.process = { .call = pool_process_on_process },
-		.incoming = { .call = pool_process_on_incoming },
-		.outgoing = { .call = pool_process_on_outgoing },
-		.limit = { .call = pool_process_on_limit },
-		.stored = { .call = pool_process_on_stored },
-		.waits = LOG_LIMIT_INIT,
-	};
-	pool->last = &pool->first;
-	watchdog_init(&pool->watchdog, pool->loop, &pool_process_pulse_calls, options->hang_limit);
-	pool->argv = pool_process_argv(options);
-	return pool->argv ? 0 : -ENOMEM;
 }
 
 int pool_process_set_options(struct pool_process *pool, const struct options *options)
@@ -383,7 +344,7 @@ void pool_process_kill(struct pool_process *pool)
 	pool_process_limit_death(pool);
 }
 
-static void pool_process_on_pulse_kills(struct watchdog *watchdog, const char *why)
+static void pool_process_on_watchdog_kills(struct watchdog *watchdog, const char *why)
 {
 	struct pool_process *pool = container_of(watchdog, struct pool_process, watchdog);
 
@@ -492,7 +453,7 @@ uint64_t pool_process_ask(struct pool_process *pool)
 	return pool->asked;
 }
 
-static uint64_t pool_process_on_pulse_asks(struct watchdog *watchdog)
+static uint64_t pool_process_on_watchdog_asks(struct watchdog *watchdog)
 {
 	return pool_process_ask(container_of(watchdog, struct pool_process, watchdog));
 }
@@ -778,4 +739,35 @@ static void pool_process_on_limit(struct loop_source *source, int result)
 		       "it was not ready after %llu s",
 		       (unsigned long long)(POOL_PROCESS_START_NS / NSEC_PER_SEC));
 	pool_process_kill(pool);
+}
+
+static const struct watchdog_calls pool_process_watchdog_calls = {
+	.ask = pool_process_on_watchdog_asks,
+	.kill = pool_process_on_watchdog_kills,
+};
+
+int pool_process_init(struct pool_process *pool, struct socket_closer *closer, struct store *store,
+		      const struct options *options, const struct pool_process_events *events)
+{
+	*pool = (struct pool_process){
+		.loop = closer->loop,
+		.closer = closer,
+		.store = store,
+		.events = events,
+		.pidfd = -1,
+		.gate = { .fd = -1 },
+		.channel = -1,
+		.spares = { -1, -1, -1 },
+		.process = { .call = pool_process_on_process },
+		.incoming = { .call = pool_process_on_incoming },
+		.outgoing = { .call = pool_process_on_outgoing },
+		.limit = { .call = pool_process_on_limit },
+		.stored = { .call = pool_process_on_stored },
+		.waits = LOG_LIMIT_INIT,
+	};
+	pool->last = &pool->first;
+	watchdog_init(&pool->watchdog, pool->loop, &pool_process_watchdog_calls,
+		      options->hang_limit);
+	pool->argv = pool_process_argv(options);
+	return pool->argv ? 0 : -ENOMEM;
 }

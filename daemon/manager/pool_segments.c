@@ -123,11 +123,6 @@ bool pool_segments_restore(struct pool_segments *f)
 	return spoilt;
 }
 
-void pool_segments_expect_tasks(struct pool_segments *f)
-{
-	f->expects = true;
-}
-
 void pool_segments_keep_tasks(struct pool_segments *f)
 {
 	/* Relaxed: the pool has sent READY after it, or the answer to what followed ENTER. */

@@ -30,7 +30,9 @@ struct pool_segments {
 	struct segment arena_head;
 	/* the task table as it was when the last pool was ready; NULL before the first */
 	struct board_task *tasks;
-	bool expects; /* the pool may enter more of them */
+	/* the pool is about to enter more of them: entries of tasks that are gone may change, and
+	 * others may follow, until pool_segments_keep_tasks() */
+	bool expects;
 	uint32_t n_tasks;
 	/* what the board says of the manager and its pool */
 	uint64_t started_ns;
@@ -69,10 +71,6 @@ void pool_segments_write(struct pool_segments *pool_segments);
 
 /* A pool is ready, or has entered all tasks that were expected: its task table is kept. */
 void pool_segments_keep_tasks(struct pool_segments *pool_segments);
-
-/* The pool is about to enter more tasks: until pool_segments_keep_tasks() entries of tasks that are
- * gone may change, and others may follow. */
-void pool_segments_expect_tasks(struct pool_segments *pool_segments);
 
 /* Compares what clients that connect rely on with what is kept here, while a pool is alive. Returns
  * true if a task has written over it: it is restored then. */

@@ -40,25 +40,6 @@
 #include "shm/limits.h"
 #include "shm/proto.h"
 
-static void quarantine_on_timer(struct loop_source *source, int result);
-static void quarantine_wait(struct quarantine *q);
-
-void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
-		     struct pool_process *pool, const struct tenants *tenants, struct board *board,
-		     struct saved_quarantine *memory)
-{
-	*q = (struct quarantine){
-		.options = options,
-		.loop = loop,
-		.pool = pool,
-		.tenants = tenants,
-		.board = board,
-		.timer = { .call = quarantine_on_timer },
-		.memory = memory,
-	};
-	quarantine_wait(q);
-}
-
 /* ------------------------------------------------------------------------ entries */
 
 /* 0: it is free. */
@@ -242,6 +223,22 @@ static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, 
 		  (double)q->options->quarantine_time / (double)NSEC_PER_SEC, crashes, uid,
 		  *name ? " " : "", name);
 	quarantine_show_entry(q, e);
+	quarantine_wait(q);
+}
+
+void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
+		     struct pool_process *pool, const struct tenants *tenants, struct board *board,
+		     struct saved_quarantine *memory)
+{
+	*q = (struct quarantine){
+		.options = options,
+		.loop = loop,
+		.pool = pool,
+		.tenants = tenants,
+		.board = board,
+		.timer = { .call = quarantine_on_timer },
+		.memory = memory,
+	};
 	quarantine_wait(q);
 }
 

@@ -145,15 +145,10 @@ bool saved_is_known(const struct saved_state *saved)
 	       saved->head.version == PROTO_VERSION && saved->head.layout_hash == LAYOUT_HASH;
 }
 
-static uint64_t saved_arena_of(const struct saved_geometry *g)
+uint64_t saved_arena_max(const struct saved_geometry *g)
 {
 	return g->arena_size -
 	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
-}
-
-uint64_t saved_arena_max(const struct saved_state *saved)
-{
-	return saved_arena_of(&saved->geometry);
 }
 
 /* One more number, if it is another one. */
@@ -187,9 +182,9 @@ bool saved_fits(const struct saved_state *saved, const struct saved_geometry *ge
 	saved_say(ret_why, "workers", was->n_workers, is->n_workers, "");
 	saved_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
 	saved_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
-	if ((saved_arena_of(was) | saved_arena_of(is)) % SAVED_MIB == 0)
+	if ((saved_arena_max(was) | saved_arena_max(is)) % SAVED_MIB == 0)
 		unit = SAVED_MIB;
-	saved_say(ret_why, "arena-max", saved_arena_of(was) / unit, saved_arena_of(is) / unit,
+	saved_say(ret_why, "arena-max", saved_arena_max(was) / unit, saved_arena_max(is) / unit,
 		  unit == 1 ? "" : "M");
 	if (ret_why[0])
 		return false;

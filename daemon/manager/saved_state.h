@@ -143,8 +143,8 @@ bool saved_is_known(const struct saved_state *saved);
 bool saved_fits(const struct saved_state *saved, const struct saved_geometry *geometry,
 		char ret_why[SAVED_WHY]);
 
-/* What arena-max was, in bytes, of a saved state that is known. */
-uint64_t saved_arena_max(const struct saved_state *saved);
+/* arena-max, in bytes. */
+uint64_t saved_arena_max(const struct saved_geometry *geometry);
 
 /* The CPUs that workers are pinned to, may they be there or not, of a saved state that is known. To
  * be freed by hwloc_bitmap_free(); NULL for want of memory. */

@@ -314,7 +314,7 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 		return 0;
 	g = &saved->geometry;
 	workers = takeover_workers(takeover, o);
-	arena_max = saved_arena_max(saved);
+	arena_max = saved_arena_max(g);
 	/* If all is made anew, let it be as it is best now. */
 	if (g->max_clients != o->max_clients || g->max_jobs != o->max_jobs ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))

@@ -442,11 +442,6 @@ bool tenants_released(struct tenants *tenants, uint32_t index)
 	return true;
 }
 
-int tenants_fd(const struct tenants *tenants, uint32_t index)
-{
-	return tenants->slots[index].fd;
-}
-
 /* One that a former manager had. Returns as segments_map(). */
 static int tenants_takeover_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {

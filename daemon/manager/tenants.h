@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tenants.h - the uids that forkd serves, and the segment with rings that each of
- * them has */
+/* tenants.h - the uids that forkd serves, and the segment with rings of each of them */
 #ifndef DAEMON_MANAGER_TENANTS_H
 #define DAEMON_MANAGER_TENANTS_H
 
@@ -38,7 +37,7 @@ struct tenants_slot {
 	 * outcome */
 	uint64_t since_ns;
 	uint64_t ended;
-	int fd;
+	int fd;		     /* the segment: for clients of the uid */
 	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
 	uint64_t size;
@@ -93,9 +92,6 @@ void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *
 void tenants_trim(struct tenants *tenants, uint32_t n_idle);
 /* The pool has let go of one: its pages go, then its slot is free. False if it may not say that. */
 bool tenants_released(struct tenants *tenants, uint32_t index);
-
-/* The tenant's segment, to be handed to a client of its uid; borrowed. */
-int tenants_fd(const struct tenants *tenants, uint32_t index);
 
 /* Tells the pool, which has just become ready, of all tenants; those that the last one was to let
  * go of are taken back. */

@@ -210,7 +210,7 @@ END_TEST
 static uint64_t arena_max(void)
 {
 	struct saved_state *saved = systemd_stub_saved(store);
-	uint64_t size = saved_arena_max(saved);
+	uint64_t size = saved_arena_max(&saved->geometry);
 
 	saved_unmap(saved);
 	return size;

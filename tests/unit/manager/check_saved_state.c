@@ -314,7 +314,7 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 
 	g.arena_size = arena_workers_offset(256, 1024) + 64 * MIB;
 	ck_assert_int_ge(saved_new(&g, EPOCH, &saved), 0);
-	ck_assert_uint_eq(saved_arena_max(saved), 64 * MIB);
+	ck_assert_uint_eq(saved_arena_max(&saved->geometry), 64 * MIB);
 	ck_assert(saved_fits(saved, &g, why));
 	ck_assert_str_eq(why, "");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
