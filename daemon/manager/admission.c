@@ -2,23 +2,21 @@
 /*
  * admission.c - answers the first message of a connection
  *
- * Threads: connection.c, on the manager's only thread. Nothing here looks at the system or at a
- * table: what an answer depends on are its arguments.
+ * An answer depends on its arguments only: nothing here looks at the system or at a table.
  *
  * INVARIANTS
- *   I1. What a message says is checked before anything is counted, and what is granted fits: who
- *       makes it can fail for want of the system's resources only.
+ *   I1. A message is checked before anything is counted, and what is granted fits: making it can
+ *       fail only if the system lacks resources.
  *   I2. Each refusal says whose the limit is, and what to do.
- *   I3. Who somebody is comes from the kernel: the uid and the groups of the process that made the
- *       connection, as they were then. Two connections of one uid may have other groups, as of a
- *       program with the setgid bit has. So what is one connection's is judged for each by itself:
- *       whether it may connect, and which tasks it may call. Nobody gets what only another
- *       connection of his uid may have: records lie in the connection's own segment, which the
- *       others do not have. What is the uid's, because its connections share it, is the best of
- *       what those may have that are there: how much it may hold (quota.c), and its weight
- *       (connections.c). The user database is asked for names alone, when options are read: it
- *       may be slow, and says who may have a group, not who does.
- *       So a group is good for giving: who connects without it is one of all others.
+ *   I3. The kernel says which user a client is: the uid and the groups of the process that made
+ *       the connection, as they were then. Two connections of one uid may have different groups,
+ *       as those of a program with the setgid bit. So each connection is judged alone: whether it
+ *       may connect, and which tasks it may call. It gets nothing that only another connection of
+ *       its uid may have: its records are in its own segment, which the others do not have.
+ *       Quotas and weight belong to the uid: they are the best of those of its present connections
+ *       (quota.c, connections.c). The user database is asked for names only, when options are
+ *       read: it may be slow, and lists who may have a group, not which process has it. So groups
+ *       only grant: a client that connects without one is treated as all others.
  */
 #include "daemon/manager/admission.h"
 
@@ -66,7 +64,7 @@ enum admission_wish admission_wish(const union proto_message *message, int size)
 	return ADMISSION_NONE;
 }
 
-/* The library that speaks is of this release. */
+/* The client's library must be of this release. */
 static void admission_release(const struct proto_hello *hello, struct admission_verdict *v)
 {
 	if (hello->version != PROTO_VERSION)
@@ -81,7 +79,7 @@ static void admission_release(const struct proto_hello *hello, struct admission_
 			     PACKAGE_VERSION);
 }
 
-/* Who it is can be told. */
+/* The kernel must know which user the client is. */
 static void admission_known(const struct admission_peer *peer, struct admission_verdict *v)
 {
 	if (peer->groupless)
@@ -96,8 +94,8 @@ static void admission_known(const struct admission_peer *peer, struct admission_
 			     peer->who.uid);
 }
 
-/* The options let it in. What they say of a user goes before what they say of its groups, and that
- * before what they say of everybody; of two that are equal the refusal. */
+/* The options must admit it. A rule for a user goes before one for its groups, and that before one
+ * for everybody; of two that are equal the refusal counts. */
 static void admission_admitted(const struct options *o, const struct options_peer *who,
 			       struct admission_verdict *v)
 {
@@ -135,7 +133,7 @@ static void admission_rights(const struct options *options, const struct options
 			ret->rules[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* The end of its process will be seen. */
+/* The end of its process must be visible. */
 static void admission_watched(const struct admission_peer *peer, struct admission_verdict *v)
 {
 	int r = peer->unwatched;
@@ -152,7 +150,7 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 			     peer->pid);
 }
 
-/* What one connection may have; defaults are put in. */
+/* The limits of one connection; puts defaults in. */
 static void admission_sizes(const struct proto_hello *hello, const struct options *o,
 			    struct admission_verdict *v)
 {
@@ -178,7 +176,7 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 	v->heap_size = align_up(heap, 4096);
 }
 
-/* There is as much left, of what all share. */
+/* The limits of all connections together. */
 static void admission_shared(const struct options *o, const struct admission_room *room,
 			     uint64_t size, struct admission_verdict *v)
 {
@@ -199,7 +197,7 @@ static void admission_shared(const struct options *o, const struct admission_roo
 			     o->memory_max);
 }
 
-/* The uid may have as much more. */
+/* The limits of the uid. */
 static void admission_own(const struct admission_peer *peer, const struct admission_room *room,
 			  uint64_t size, struct admission_verdict *v)
 {
@@ -253,7 +251,6 @@ void admission_hello(const struct proto_hello *hello, const struct options *opti
 		admission_rights(options, &peer->who, &ret->rights);
 }
 
-/* Of somebody who is in. */
 static void admission_grant(const struct options *options, const struct admission_peer *peer,
 			    struct admission_verdict *v)
 {

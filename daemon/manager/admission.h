@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* admission.h - what is answered to those who connect: who is let in, and who is refused in
- * which words */
+/* admission.h - answers the first message of a connection: admits or refuses the client */
 #ifndef DAEMON_MANAGER_ADMISSION_H
 #define DAEMON_MANAGER_ADMISSION_H
 
@@ -11,7 +10,6 @@
 #include "daemon/manager/quota.h"
 #include "shm/proto.h"
 
-/* What a first message asks for. */
 enum admission_wish {
 	ADMISSION_ATTACH, /* PROTO_HELLO */
 	ADMISSION_SET,	  /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
@@ -19,16 +17,16 @@ enum admission_wish {
 	ADMISSION_NONE,	  /* nothing that forkd's protocol knows */
 };
 
-/* Who says it. */
+/* The client process. */
 struct admission_peer {
 	struct options_peer who; /* its groups only if the options ask for them */
 	uint32_t pid;
-	bool stranger; /* its uid is that of many (daemon/manager/userns.h) */
+	bool stranger; /* its uid stands for several (daemon/manager/userns.h) */
 	int groupless; /* 0, or a negative errno: why its groups are not known */
 	int unwatched; /* the same: why the end of its process would not be seen */
 };
 
-/* What there is, and what of it is taken. */
+/* The resources, and how much of them is taken. */
 struct admission_room {
 	bool stopping;
 	bool tenants_full;    /* the uid has no tenant, and there can be no more */
@@ -40,7 +38,7 @@ struct admission_room {
 	struct quota_sums most; /* that it may hold */
 };
 
-/* What the options say of somebody who is in. */
+/* What the options grant a client that is admitted. */
 struct admission_rights {
 	uint32_t weight; /* among the users */
 	/* entries of the option tasks that say what it may call: PROTO_POOL_CLIENT */
@@ -58,9 +56,8 @@ struct admission_verdict {
 /* size: that the message came with. */
 enum admission_wish admission_wish(const union proto_message *message, int size);
 
-/* The answers to what ADMISSION_ATTACH, ADMISSION_SET, ADMISSION_ASK and ADMISSION_NONE stand for.
- * They depend on nothing else and change nothing. owner: the uid that forkd runs as. type: the
- * message's. */
+/* The answers to ADMISSION_ATTACH, ADMISSION_SET and ADMISSION_ASK. owner: the uid that forkd runs
+ * as. type: the message's. */
 void admission_hello(const struct proto_hello *hello, const struct options *options,
 		     const struct admission_peer *peer, const struct admission_room *room,
 		     struct admission_verdict *ret);
@@ -69,37 +66,37 @@ void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t t
 /* uid: of whose client a job is to end; of the other questions none. */
 void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
 		   struct admission_verdict *ret);
-/* The same in short: it is root or the user that forkd runs as. */
+/* It is root or the user that forkd runs as. */
 bool admission_is_operator(const struct admission_peer *peer, uint32_t owner);
-struct admission_verdict admission_none(void);
 
-/* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
- * are his rights now. Who may not has the right to call nothing. */
+/* A former forkd has admitted the client, perhaps by other options: is it admitted still, and what
+ * are its rights now? If not, it may call nothing. */
 void admission_again(const struct options *options, const struct admission_peer *peer,
 		     struct admission_verdict *ret);
 
-/* The options have changed, and somebody is in: what are his rights now, may he come or not. */
+/* The options have changed: the rights of a client that has connected, admitted or not. */
 void admission_change(const struct options *options, const struct admission_peer *peer,
 		      struct admission_verdict *ret);
 
-/* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
- * made, for this negative errno. */
+/* Refusals. r: a negative errno. */
+struct admission_verdict admission_none(void); /* ADMISSION_NONE */
 struct admission_verdict admission_stopping(void);
+/* No message came for ns. */
 struct admission_verdict admission_late(uint64_t ns);
+/* The segment that was granted cannot be made; the service manager does not keep it. */
 struct admission_verdict admission_failed(int r);
-/* That the service manager does not keep it, for this negative errno. */
 struct admission_verdict admission_not_kept(int r);
-/* That the client whose job is to end is not there; that the pool cannot be told now. */
+/* The client whose job is to end is not there; the pool cannot be told now. */
 struct admission_verdict admission_no_client(uint32_t client);
 struct admission_verdict admission_pool_busy(const char *command);
-/* That the pool does not trace, and why; that it did, and has ended: for the next one, or not. */
+/* The pool does not trace, and why; it did, and has ended: for the next one, or not. */
 struct admission_verdict admission_no_trace(const char *why);
 struct admission_verdict admission_trace_lost(bool planned);
-/* That the message had descriptors. */
+/* The message had descriptors. */
 struct admission_verdict admission_passed(void);
-/* That too many have said nothing yet, most of them of its uid. */
+/* Too many connections have sent nothing yet, most of them of its uid. */
 struct admission_verdict admission_crowded(uint32_t uid);
-/* That its uid connects too often, and too many of its connections wait for their turn. */
+/* Its uid connects too often, and too many of its connections wait for their turn. */
 struct admission_verdict admission_hasty(uint32_t uid);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cgroup.h - the control groups that this process is in, and how many CPUs they let it have
- *
- * Threads: the manager, whose pool is in the same group; memory_limit.c.
+ * cgroup.h - the control groups of this process, which the pool shares, and their CPU limit
  */
 #ifndef DAEMON_MANAGER_CGROUP_H
 #define DAEMON_MANAGER_CGROUP_H

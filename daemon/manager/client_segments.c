@@ -4,18 +4,15 @@
  *
  * INVARIANTS
  *   I1. Numbers about a client's segment are kept here; the segment is never asked.
- *   I2. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
+ *   I2. A segment's bytes are counted until its pages are gone. A process that keeps a mapping or a
  *       descriptor would keep them, so they are punched out of it once no pool has it. What a
  *       client touches later is its own expense.
  *   I3. How large a segment is, and how many come and go, is for clients to choose. So the manager
  *       only begins to make one or to take one back (page_populate.c); of one uid it is one at a
- *       time, and the others of that uid wait for their turn, so that nobody's waits for more of
- *       them than there are uids.
+ *       time, and the others of that uid wait for their turn. So a segment waits for at most as
+ *       many others as there are uids.
  *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that one's
  *       generations go on where the last one's ended: the ledger takes none twice.
- *
- * If a peer dies: a client while its segment is being made: what there is of it is taken back. Or a
- * child of it that has the mapping or the descriptor: I2.
  */
 #include "daemon/manager/client_segments.h"
 
@@ -44,7 +41,6 @@ static void segments_unlink(struct segments_client *client)
 		list_remove(&client->link);
 }
 
-/* The next one of a uid. */
 static struct segments_client *segments_next(const struct segments *all, uint32_t uid)
 {
 	struct segments_client *client;
@@ -79,7 +75,7 @@ static void segments_end(struct segments_client *client, int r)
 	client->call(client, r);
 }
 
-/* One of this uid has left the queue: the next begins. Who cannot is through as well. */
+/* One of this uid has left the queue: the next begins; one that cannot ends as well. */
 static void segments_turn(struct segments *all, uint32_t uid)
 {
 	struct segments_client *client;
@@ -102,7 +98,7 @@ static void segments_on_pages(struct pages *pages, int result)
 	segments_turn(all, uid);
 }
 
-/* Begins with it, or puts it behind the others of its uid. */
+/* Begins with it, or queues it after the others of its uid. */
 static int segments_enter(struct segments_client *client)
 {
 	struct segments *all = client->all;
@@ -141,7 +137,6 @@ static void segments_reset_rows(const struct segments *all, uint32_t slot,
 	}
 }
 
-/* It has the descriptor now. */
 static void segments_own(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
 			 uint32_t n_jobs, uint64_t size)
 {

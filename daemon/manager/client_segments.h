@@ -13,9 +13,7 @@
 struct arena;
 struct loop;
 struct options;
-struct segments_client;
 
-/* All of them. */
 struct segments {
 	/* the caller sets these; the rest starts as zero */
 	struct loop *loop;
@@ -27,14 +25,13 @@ struct segments {
 	struct list_link queue; /* that are being made or taken back, or wait for that */
 };
 
-/* Whose it is. */
 struct segments_owner {
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t tenant;
 };
 
-/* One client's; it stays where it is from segments_make() on. */
+/* One client's; it must stay where it is from segments_make() on. */
 struct segments_client {
 	int fd; /* -1: there is none */
 	uint32_t n_jobs;
@@ -57,7 +54,7 @@ struct segments_client {
 		.fd = -1                                                                           \
 	}
 
-/* Bytes of one with so many records and bytes of heap. */
+/* Bytes of a segment with n_jobs records. */
 static inline uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
 {
 	return client_segment_heap_offset(n_jobs) + heap_size;
@@ -93,16 +90,16 @@ int segments_takeover(struct segments *all, struct segments_client *client, uint
 struct job *segments_jobs(const struct segments_client *client);
 
 /*
- * Begins to take it back with all of its pages, whoever else has it mapped or open; no pool has. It
- * may still be being made: of that there is no word any more.
+ * Begins to take it back with all of its pages, even if a process has it mapped or open; no pool
+ * has. It may still be being made: that ends without a call.
  * Returns 0: call(client, result) follows, from the loop; result: 0, or a negative errno: its pages
  * may be there, and stay counted. Or returns that errno itself. There is none then.
  */
 int segments_take_back(struct segments_client *client,
 		       void (*call)(struct segments_client *client, int result));
 
-/* At the end of forkd, or if there is none: closes it, whatever is done with it, with no call. Who
- * has it mapped keeps what is in it. */
+/* At the end of forkd, or if there is none: closes it, whatever is done with it, with no call. A
+ * client that has it mapped keeps what is in it. */
 void segments_close(struct segments *all, struct segments_client *client);
 
 #endif

@@ -10,13 +10,12 @@
  * 	                                                  |           +-- the pool knows it: WELCOME
  * 	                                                  +-- has none --> both are free
  *
- *   The invariants stand in connection_internal.h.
+ *   The invariants are in connection_internal.h.
  *
  * If a peer dies: a client at any moment: its socket ends, or its pidfd. While its pages are made:
- * what there is of them is given back. It may have published a job and not marked it, or not woken
- * anybody: tenants_mark(). A child may keep its socket: I5; or its mapping, or its descriptors:
- * client_segments.c. The pool before it has released a client: the next one is told of it again,
- * and releases it.
+ * they are given back. It may have published a job and not marked it, or woken no worker:
+ * tenants_mark(). A child may keep its socket: I5; or its mapping, or its descriptors:
+ * client_segments.c. The pool before it has released a client: the next one does that.
  */
 #include "daemon/manager/connection.h"
 
@@ -140,7 +139,6 @@ void conn_attached(struct conn_table *table, uint32_t client, uint32_t generatio
 	conn_evict(s);
 }
 
-/* There is all that it needs. */
 static void conn_open(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -247,7 +245,7 @@ static void conn_hello(struct conn *s, const struct proto_hello *hello)
 
 	(void)gids; /* peer has them */
 	admission_hello(hello, s->table->options, &peer, &room, &verdict);
-	/* Who comes again finds what those have left that are not here. */
+	/* A later connection finds the memory of users that have left. */
 	if (verdict.code == -ENOMEM)
 		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
@@ -281,7 +279,7 @@ void conn_heard(struct conn_table *table)
 			conn_answer(s);
 }
 
-/* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
+/* forkctl set, and forkctl quarantine lift, of an operator: the connection ends with the answer. */
 static void conn_set(struct conn *s, struct proto_set *set)
 {
 	const struct log_about about = conn_about(s);
@@ -397,7 +395,7 @@ static void conn_control(struct conn *s, struct proto_set *request)
 
 /* ------------------------------------------------------------------------ events */
 
-/* Its process has ended, or nobody has the socket any more, or is to have it. */
+/* Its process has ended, or the socket has, or it must. */
 static void conn_end(struct conn *s)
 {
 	if (s->state == CONN_OPEN)
@@ -484,8 +482,8 @@ static void conn_greet(struct conn *s, union proto_message *message, int r)
 	}
 }
 
-/* It has sent descriptors, which nobody has received: they go when the socket is closed, so that
- * is not held for it. */
+/* It has sent descriptors, which were not received: they go when the socket is closed, so it is not
+ * held. */
 static void conn_offence(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -502,7 +500,7 @@ static void conn_offence(struct conn *s)
 	conn_refuse(s, admission_passed());
 }
 
-/* It has said nothing, or there was no memory to receive it with: r, as proto_is_later() knows. */
+/* No message, or no memory to receive it with: r, as proto_is_later() knows. */
 static void conn_listen(struct conn *s, int r)
 {
 	struct loop *loop = s->table->loop;
@@ -563,7 +561,7 @@ static void conn_on_timer(struct loop_source *source, int result)
 	}
 }
 
-/* If too many have not said HELLO: of the uid that has most of them the newest goes (quota.c). */
+/* If too many have not said HELLO, the newest of the uid with most of them goes (quota.c). */
 static void conn_make_room(struct conn_table *table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];

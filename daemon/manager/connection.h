@@ -20,11 +20,11 @@ void conn_tell_pool(struct conn_table *table);
 void conn_attached(struct conn_table *table, uint32_t client, uint32_t generation,
 		   const char *text);
 
-/* The pool has let go of a client: its segment is taken back, and then its slot is free. False if
- * it may not say that. */
+/* The pool has released a client: its segment is taken back, and then its slot is free. False if
+ * that client has not left. */
 bool conn_released(struct conn_table *table, uint32_t client, uint32_t generation);
 
-/* What the store has of a client; -1: nothing. */
+/* A client's descriptors in the store; -1: none. */
 struct conn_inherited {
 	int socket;
 	int pidfd;
@@ -47,15 +47,15 @@ bool conn_traced(struct conn_table *table, const char *text);
 /* The pool that was traced has ended; planned: for another one. */
 void conn_trace_lost(struct conn_table *table, bool planned);
 
-/* A reload is over, and with it all that were asked for up to this number: those who wait for one
- * are told. code: 0, or a negative errno; text: a line about it. */
+/* A reload has ended, and with it all that were asked for up to this number: answers their
+ * connections. code: 0, or a negative errno; text: a line about it. */
 void conn_reloaded(struct conn_table *table, uint64_t number, int code, const char *text);
 
 /* Joins the terms of all connections that wait for a reload up to this number with those in *terms:
  * the longest time, and force if one of them says so. False: no connection waits. */
 bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms);
 
-/* The pool has heard more, or has ended (pool_process_ask()): those who wait for that are told. */
+/* The pool has heard more, or has ended (pool_process_ask()): answers those that wait for that. */
 void conn_heard(struct conn_table *table);
 
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
@@ -64,10 +64,8 @@ void conn_stop(struct conn_table *table);
 /* The same for the connections that wait for their turn (connection_line.c). */
 void conn_line_stop(struct conn_table *table);
 
-/* Closes those. */
 void conn_line_fini(struct conn_table *table);
 
-/* Closes everything else. */
 void conn_fini(struct conn_table *table);
 
 #endif

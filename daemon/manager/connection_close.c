@@ -2,9 +2,8 @@
 /*
  * connection_close.c - the end of a connection, and of what forkd had for it
  *
- * If a peer dies: the pool before it has released a client: the next one is told of it again, and
- * releases it. The manager: a slot is GONE, EMPTYING or FREE in the saved state, and the next
- * manager goes on from there; what was done is done again.
+ * If the manager dies: a slot is GONE, EMPTYING or FREE in the saved state, and the next manager
+ * continues from there: what was done is done again.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -92,7 +91,7 @@ void conn_retire(struct conn *s)
 
 	conn_disconnect(s);
 	fdstore_forget(&s->put);
-	/* A slot that nobody goes on with stays so. */
+	/* A slot that is FREE already stays so. */
 	if (s->state == CONN_GONE)
 		saved_client_is(s->table->saved, s->slot, SAVED_EMPTYING);
 	s->state = CONN_EMPTYING;
@@ -137,7 +136,7 @@ void conn_close(struct conn *s)
 	conn_weigh(s->table, s->tenant);
 }
 
-/* An open connection is over: what is left of it waits for the pool. */
+/* An open connection has ended: the rest of it waits for the pool. */
 static void conn_leave(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -176,7 +175,7 @@ bool conn_released(struct conn_table *table, uint32_t client, uint32_t generatio
 		return false;
 	s->released = true;
 	if (s->held)
-		/* What waited in the rings: the pool drops words of who is gone. */
+		/* Jobs in the rings: the pool drops the words of a client that is gone. */
 		conn_count_fails(table, conn_finish_one(s, JOB_CANCELLED));
 	else
 		conn_retire(s);

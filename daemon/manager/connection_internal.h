@@ -11,44 +11,41 @@
  *   connection_line.c      connections that come too fast
  *   connection_takeover.c  the life of one of a former manager
  *
- *   Each uses those above it only. All run on the manager's only thread. What others call is in
- *   connection.h and connections.h.
+ *   Each uses those above it only. What others call is in connection.h and connections.h.
  *
  * INVARIANTS
  *   I1. A slot belongs to one connection from MAKING to the end of EMPTYING; its next client has
  *       the next generation. So the pool, which knows it from OPEN until it has released it, never
- *       sees two clients in one slot, and whoever is refused for want of slots or bytes is refused
- *       for what is there.
+ *       sees two clients in one slot, and a client is refused for slots or bytes only if they are
+ *       really taken.
  *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
  *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
- *       what waits for a pool that does not read is bounded by the slots, and by the jobs whose end
- *       was asked for before it was there. When it is not READY it is told nothing;
- *       conn_tell_pool() makes up for that, with the clients first: the rings may have words of
- *       theirs.
- *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
+ *       the messages to a pool that does not read are bounded by the slots, and by the jobs whose
+ *       end was asked for before it was there. A pool that is not READY is told nothing:
+ *       conn_tell_pool() makes up for that, clients first, because rings may have their words.
+ *   I3. A client's user is that of SO_PEERCRED and SO_PEERGROUPS, as it was when it connected.
  *       What it asks for is checked (admission.c) before anything is made for it, and everything
  *       that is made is counted against memory-max, and among what its uid may have (quota.c).
  *       Afterwards it can only cancel jobs of its own and ring (wake.h, W11); any other message
  *       ends the connection.
- *   I4. A segment is taken back (client_segments.c) once the pool has released the client, which is
- *       when it has unmapped it; or at once where no pool has heard of the client (MAKING). Where a
- *       connection ends and its client lives, because forkd cannot go on with it or it has said
- *       what it may not, the results that it has not read stay until it lets go of the socket or
- *       ends, and each of its jobs gets an outcome: what the pool has not taken when it releases
- *       the client is CANCELLED. Its slot stays taken as long, of what its uid may have. Who has
- *       closed the socket by itself, or sent descriptors, finds zeros, which libforkclient knows
- *       for an end (client/lib/wait.c). At forkd's end nothing is taken back: clients still read
- *       their outcomes.
+ *   I4. A segment is taken back (client_segments.c) once the pool has unmapped it and released the
+ *       client; or at once if no pool knows the client (MAKING). If forkd ends the connection of a
+ *       client that lives, because it cannot continue or the client has sent what it may not, the
+ *       results stay until the client closes the socket or ends, and each of its jobs gets an
+ *       outcome: jobs that the pool has not taken when it releases the client are CANCELLED. The
+ *       slot stays taken as long, of what its uid may have. A client that has closed the socket,
+ *       or sent descriptors, finds zeros, which libforkclient knows for an end
+ *       (client/lib/wait.c). At forkd's end nothing is taken back: clients still read outcomes.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
- *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
- *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
- *       descriptor; then the socket's end is all.
+ *       child keeps the socket. A process whose end would not be seen is refused. One exception:
+ *       for a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
+ *       pidfd; then only the socket's end is seen.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
  *       None is read either while a cancel or a ring waits for time of its uid (I8).
  *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
- *       others (client_segments.c), descriptors that it sends along are not received, and whoever
- *       sends some is out (socket_close.c).
+ *       others (client_segments.c), descriptors that it sends along are not received, and a client
+ *       that sends some is disconnected (socket_close.c).
  *   I8. What a uid makes this thread do for connections, cancels and rings is charged to it
  *       (quota.c).
  */
@@ -71,7 +68,7 @@ struct conn_table;
 
 /* ------------------------------------------------------------------------ connection.c */
 
-/* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
+/* A connection of this socket that is in no list or slot; NULL if there is no memory. */
 struct conn *conn_new(struct conn_table *table, int fd);
 
 /* Greets a connection that was accepted; fd is the table's now. */
@@ -82,16 +79,16 @@ void conn_take(struct conn_table *table, int fd);
 /* GREETING: it is none of those that have not said HELLO any more. */
 void conn_leave_greeting(struct conn *s);
 
-/* Of nobody's slot, or a free one: closes what it has. */
+/* Its slot is free, or it has none: closes what it has. */
 void conn_free(struct conn *s);
 
 /* The number of connections has changed. */
 void conn_count(struct conn_table *table);
 
-/* Nobody goes on with it: the slot is free first (saved_state.c, I2). */
+/* No next manager continues it: the slot is free first (saved_state.c, I2). */
 void conn_forget(struct conn_table *table, uint32_t slot);
 
-/* Nobody needs the client's segment any more: its pages go, as far as they are there. */
+/* No process needs the client's segment any more: its pages are given back. */
 void conn_retire(struct conn *s);
 
 /* Ends one that is not open yet. */
@@ -106,7 +103,7 @@ void conn_refuse(struct conn *s, struct admission_verdict verdict);
 /* It is not open any more, and the board says so; conn_count() is to follow. */
 void conn_close(struct conn *s);
 
-/* An open connection has ended, and nobody has its segment mapped, or is to go on with it. */
+/* An open connection has ended, and its client does not need the segment any more. */
 void conn_gone(struct conn *s);
 
 /* An open connection has ended, and its client may live (I4). */
@@ -131,21 +128,21 @@ void conn_trace(struct conn *s);
 
 /* ------------------------------------------------------------------------ peer_credentials.c */
 
-/* Finds out who is behind s->fd, which was just accepted: uid, pid and what tells of its end.
+/* Reads the uid and pid of the process behind s->fd, which was just accepted, and gets its pidfd.
  * Returns 0 or a negative errno. */
 int conn_identify(struct conn *s);
 
 /* The same as admission.c asks for it, without its groups. */
 struct admission_peer conn_peer(const struct conn *s);
 
-/* Whom a line of the log is about. */
+/* The fields of a log line about it. */
 struct log_about conn_about(const struct conn *s);
 
 /* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
 uint32_t *conn_groups(const struct conn *s, struct admission_peer *peer);
 
-/* What the options say now of who made the connection, by admission_again() or admission_change().
- * From now on its rights are those. */
+/* Judges the client by the options as they are now: admission_again() or admission_change(). From
+ * now on its rights are those. */
 void conn_judge(struct conn *s,
 		void (*admission)(const struct options *options, const struct admission_peer *peer,
 				  struct admission_verdict *ret),
@@ -168,10 +165,10 @@ void conn_disconnect(struct conn *s);
 /* Sends a PROTO_POOL_* about a client. */
 void conn_tell_client(struct conn *s, uint32_t type);
 
-/* What there is for somebody, and what of it is taken. */
+/* The resources for a new connection of this peer. */
 struct admission_room conn_room(const struct conn_table *table, const struct options_peer *who);
 
-/* Those of a tenant that are OPEN have changed: so may its weight. */
+/* The OPEN connections of a tenant have changed: so may its weight. */
 void conn_weigh(struct conn_table *table, uint32_t tenant);
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */

@@ -2,18 +2,14 @@
 /*
  * connection_line.c - connections that come too fast
  *
- * The manager runs at a high priority, and a client at any. So what a uid makes it do is charged to
- * that uid (quota.c). A connection that its uid has no time for is accepted, because others may be
- * behind it in the listening socket, and waits here: nothing is read from it. The rest is refused,
- * which takes six system calls and no memory.
+ * A connection that its uid has no time for (quota.c) is accepted, because others may be behind it
+ * in the listening socket, and waits here: nothing is read from it. The rest is refused, by six
+ * system calls and no memory.
  *
  * INVARIANTS
  *   L1. Connections of one uid are greeted in the order in which they came.
  *   L2. A timer runs while any waits. So each uid's next one is greeted QUOTA_CONNECT_NS after the
  *       uid has time for it, at the latest. Requests leave the uid that time (quota.c, I3).
- *
- * If a peer dies: a client that waits: that is found out when it is its turn. The manager: the
- * connection ends.
  */
 #include <errno.h>
 #include <sys/socket.h>

@@ -72,7 +72,7 @@ struct conn {
 	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
 	struct admission_rights rights; /* admission.c, I3 */
-	uint32_t *unwanted;		/* control_request.c, I1; NULL: nobody has asked */
+	uint32_t *unwanted;		/* control_request.c, I1; NULL: none */
 	struct fdstore_put put;		/* MAKING: its descriptors go into the store */
 };
 
@@ -94,15 +94,15 @@ struct conn_table {
 	struct log_limit refusals;
 	struct log_limit offences;
 	struct log_limit misfits;
-	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
-	 * negative errno with a line that says why. */
+	/* An operator's client changes a setting. Returns 0 with the value it had, or a negative
+	 * errno with a line that says why. */
 	int (*set)(struct conn_table *table, const char *name, const char *value, char *ret_old,
 		   size_t old_size, char *ret_error, size_t error_size);
-	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
+	/* The same: it ends a quarantine; quarantine_lift(). */
 	int (*lift)(struct conn_table *table, const char *task, const char *uid, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);
-	/* The same: somebody wants forkd.conf to be read again. conn_reloaded() tells of it by
-	 * this number, or a later one; it may be called before this has returned. */
+	/* The same: forkd.conf is to be read again. conn_reloaded() answers this number, or a later
+	 * one; it may be called before this has returned. */
 	void (*reload)(struct conn_table *table, uint32_t pid, uint32_t uid, uint64_t *ret_number);
 	/* called when a connection that waits for a reload has ended, answered or not */
 	void (*reload_left)(struct conn_table *table);
@@ -122,7 +122,7 @@ struct conn_table {
 	struct list_link greeting; /* those that have not said HELLO yet, the newest first */
 	/* trace_subscribers.c */
 	struct {
-		int fd;	 /* the segment, -1: nobody traces */
+		int fd;	 /* the segment, -1: no connection traces */
 		bool on; /* the pool has said so */
 	} trace;
 	struct conn *slots[LIMIT_CLIENTS];

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_takeover.c - a connection of a former manager goes on
+ * connection_takeover.c - a connection of a former manager continues, before the loop runs
  *
- * Threads: takeover.c, on the manager's only thread, before its loop runs. The invariants stand in
- * connection_internal.h, and those of the whole in takeover.c.
- *
- * If a peer dies: a client, before this or meanwhile: its connection is looked at before its jobs
- * are.
+ * The invariants are in connection_internal.h, and those of the whole in takeover.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +18,6 @@
 #include "daemon/manager/saved_state.h"
 #include "daemon/manager/tenants.h"
 
-/* Has it ended meanwhile, as far as can be told? */
 static bool conn_has_ended(const struct conn *s)
 {
 	struct pollfd p[2] = {
@@ -33,8 +28,8 @@ static bool conn_has_ended(const struct conn *s)
 	return s->fd < 0 || poll(p, 2, 0) > 0;
 }
 
-/* Nobody has stored who made the connection: the kernel has not forgotten. False if it may not be
- * in any more; who is here is told so. */
+/* The kernel still knows which process made the connection. False if the options do not admit it
+ * any more; here: its client is told so. */
 static bool conn_admit(struct conn *s, bool here)
 {
 	const struct log_about about = conn_about(s);
@@ -50,7 +45,7 @@ static bool conn_admit(struct conn *s, bool here)
 	return verdict.code == 0;
 }
 
-/* Waits for what it says and for its end, from where the former manager was. */
+/* Continues from where the former manager was. */
 static int conn_resume(struct conn *s, enum saved_stage state)
 {
 	bool admitted;
@@ -61,7 +56,7 @@ static int conn_resume(struct conn *s, enum saved_stage state)
 		conn_retire(s);
 		return 0;
 	}
-	/* Those that are gone, too: the pool hears of them before it hears that. */
+	/* Also if it is gone: the pool is told of a client before it is told that. */
 	admitted = conn_admit(s, state == SAVED_HERE);
 	if (state == SAVED_GONE) {
 		s->state = CONN_GONE;
@@ -74,7 +69,7 @@ static int conn_resume(struct conn *s, enum saved_stage state)
 		return 0;
 	}
 	conn_weigh(s->table, s->tenant);
-	/* Also for who has to go: its process may end before a child of it that has the socket. */
+	/* Also if it has to go: its process may end before a child of it that has the socket. */
 	r = conn_await(s, POLLIN);
 	if (r == 0 && !admitted)
 		conn_evict(s);

@@ -88,8 +88,8 @@ static void conn_change(struct conn *s)
 
 void conn_judge_all(struct conn_table *table)
 {
-	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. Of
-	 * whoever is gone there is no socket to ask for its groups, and nothing more to come. */
+	/* Those that are MAKING, too: the pool is told of them by these rules. One that is gone has
+	 * no socket to ask for its groups. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		struct conn *s = table->slots[i];
 
@@ -158,7 +158,6 @@ void conn_show(const struct conn *s)
 
 /* ------------------------------------------------------------------------ room */
 
-/* What a connection has of what quota.h counts. */
 static void conn_add(struct quota_sums *sum, const struct conn *s)
 {
 	sum->clients++;
@@ -240,7 +239,7 @@ void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct led
 	struct conn_table *table = context;
 	uint32_t tenant = table->slots[client]->tenant;
 
-	/* The board is asked for nothing but whether that number stands there. */
+	/* The board is asked only whether it has that number. */
 	if (row->state != LEDGER_FINISHING || row->worker >= table->tenants.n_workers ||
 	    !times_has(&table->board->times[tenant][row->worker], times_id(at, row->generation)))
 		tenants_ended(&table->tenants, tenant, 1);
@@ -286,7 +285,7 @@ void conn_trace_forget(struct conn_table *table)
 	table->trace.on = false;
 }
 
-/* Nobody traces any more, and the pool has answered (trace_subscribers.c, T2). */
+/* No connection traces any more, and the pool has answered (trace_subscribers.c, T2). */
 static void trace_stop(struct conn_table *table)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };

@@ -23,8 +23,8 @@ void conn_count_running(const struct conn_table *table, uint32_t *ret_n_jobs,
 /* Counts jobs that the manager gave their outcome. */
 void conn_count_fails(struct conn_table *table, uint64_t n);
 
-/* The options have changed: what each may call, and how much each tenant weighs, is judged anew,
- * and the pool, which knows the rules, is told. */
+/* The options have changed: judges again which tasks each may call and how much each tenant weighs,
+ * and tells the pool, which knows the rules. */
 void conn_judge_all(struct conn_table *table);
 
 /* A slot's job records and how many, or NULL: a recovery_records; context is the table. */
@@ -33,7 +33,7 @@ struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n);
 /* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
 bool conn_is_gone(void *context, uint32_t client);
 
-/* Who has a slot: false if nobody. */
+/* The process that has a slot: false if none has. */
 bool conn_identity(const struct conn_table *table, uint32_t client, uint32_t *ret_pid,
 		   uint32_t *ret_uid);
 

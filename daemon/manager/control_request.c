@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * control_request.c - what those ask who want no connection: to end others' jobs, which jobs
- * there are, how forkd is configured
+ * control_request.c - requests that need no connection: end another client's jobs, list jobs, show
+ * the configuration
  *
  * 	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
  * 	        --PROTO_JOBS, PROTO_CONFIG-->
  * 	        <--PROTO_TOLD, a sealed file-- and the connection ends
  *
- *   Who asks is known by the kernel's word. The operator may ask everything; other users may end
- *   the jobs of their own clients and see those. PROTO_TRACE goes on in trace_subscribers.c.
+ *   The kernel tells which user asks. The operator may ask everything; other users may end and see
+ *   the jobs of their own clients. trace_subscribers.c continues PROTO_TRACE.
  *
  *   What is looked at for an answer is what the clients that are concerned have: their own users
  *   bound it by their quotas (quota.c). The file has PROTO_MAX_TOLD jobs at most.
  *
  * INVARIANTS
- *   I1. Whose end was asked for does not run again. The client's own wish stands in its record
- *       (shm/job.h, I5), to which nobody else writes; that of others stands here, by the job's
+ *   I1. A job whose end was asked for does not run again. The client's own request is in its record
+ *       (shm/job.h, I5), to which only the client writes; that of others is kept here, by the job's
  *       generation, before the pool is told. Each pool is told of those that have no outcome yet,
- *       after it was told of the client and before that one's jobs can start.
+ *       after it was told of the client and before that client's jobs can start.
  *
- * If a peer dies: who asks: the answer goes nowhere. The pool: I1. The manager: the next one does
- * not know of it, and a job that runs again has to be cancelled again; forkctl(1) says so.
+ * If the manager dies: the next one does not know of it, and a job that runs again has to be
+ * cancelled again; forkctl(1) says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +82,6 @@ static int ask_file(void (*print)(struct conn *s, FILE *file, uint64_t *ret_n), 
 	return steal_fd(&fd);
 }
 
-/* Answers with what is printed. */
 static void ask_print(struct conn *s, void (*print)(struct conn *s, FILE *file, uint64_t *ret_n))
 {
 	uint64_t n = 0;
@@ -140,7 +139,7 @@ static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, 
 	}
 }
 
-/* Those of one client. Relaxed reads of the ledger, which a task can write to: for display. */
+/* Relaxed reads of the ledger, which a task can write to: for display. */
 static uint32_t ask_count_running(const struct conn *of)
 {
 	const struct conn_table *table = of->table;
@@ -196,8 +195,8 @@ static struct conn *ask_client(const struct conn_table *table, const struct prot
 	return of && of->state == CONN_OPEN && of->generation == ask->client_generation ? of : NULL;
 }
 
-/* The generation that a record has and that has no outcome yet, 0: none. It is the client's word,
- * which gets at its own jobs alone. */
+/* The generation of a record that has no outcome yet, 0: none. The client wrote it, so it can only
+ * name that client's jobs. */
 static uint32_t ask_pending(const struct job *job)
 {
 	/* Relaxed: a job that is submitted right now may be seen or not. */
@@ -206,7 +205,7 @@ static uint32_t ask_pending(const struct job *job)
 	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
 }
 
-/* Keeps in mind what is to end (I1). Returns 0 or -ENOMEM. */
+/* I1. Returns 0 or -ENOMEM. */
 static int ask_note(struct conn *of, const struct proto_ask *ask)
 {
 	const struct job *jobs = segments_jobs(&of->segment);

@@ -3,10 +3,10 @@
  * fdstore.c - descriptors that the service manager keeps for the next forkd
  *
  * The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
- * (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). Who is started next,
- * after a crash or a restart, finds them behind SD_LISTEN_FDS_START, and their names in one string.
- * sd_pid_notify_with_fds() is not used for it: it waits where the service manager does not read, as
- * while it loads its units anew, and this thread waits for nothing but its loop.
+ * (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). The next forkd, after
+ * a crash or a restart, finds them from SD_LISTEN_FDS_START on, and their names in one string.
+ * sd_pid_notify_with_fds() is not used: it waits if the service manager does not read, as while it
+ * reloads its units, and this thread waits only for its loop.
  *
  * 	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
  * 	                      |                                                           ^
@@ -29,12 +29,12 @@
  *   I4. Nothing leaves the store but by fdstore_remove(): FDPOLL=0. Without it systemd watches what
  *       it has, and drops it when it hangs up.
  *   I5. Clients' sockets may hold what takes for ever to close (socket_close.c). The service
- *       manager is never to be the last who has such a socket: while forkd lives it is not, for
- *       that closes its own when they are empty, or never; at its end it waits until the store is
- *       empty.
+ *       manager must never be the last process that has such a socket. While forkd lives it is
+ *       not, because forkd closes its own only when they are empty; at its end forkd waits until
+ *       the store is empty.
  *
- * If a peer dies: the service manager: it is executed anew, and keeps its socket and what waits in
- * it. If that is gone, fdstore_put() fails.
+ * If the service manager dies, its next process has the same socket and what waits in it. Without
+ * the socket fdstore_put() fails.
  */
 #include "daemon/manager/fdstore.h"
 
@@ -67,7 +67,6 @@
 #define FDSTORE_LEAST	 (FDSTORE_OWN + FDSTORE_PER_NAME + 1) /* one client and its rings */
 #define FDSTORE_END_NS	 (2 * NSEC_PER_SEC) /* the service manager has so long to read the rest */
 
-/* One name. */
 struct fdstore_item {
 	struct list_link link; /* in the list of all */
 	struct list_link queued;
@@ -76,7 +75,7 @@ struct fdstore_item {
 	int fds[FDSTORE_PER_NAME]; /* as long as they are to be sent */
 	bool puts;		   /* it is to be put */
 	bool leaves;		   /* it is to be removed */
-	struct fdstore_put *put;   /* who waits for it, or NULL */
+	struct fdstore_put *put;   /* its owner waits for it, or NULL */
 };
 
 /* ------------------------------------------------------------------------ messages */
@@ -207,8 +206,8 @@ static struct fdstore_item *fdstore_first_put(const struct store *store)
 	return item;
 }
 
-/* Nothing would call us: each owner that waits is told so. Removals wait for the next message
- * (I1). */
+/* Neither loop nor timer would call: each owner that waits is told so. Removals wait for the next
+ * message (I1). */
 static void fdstore_give_up(struct store *store, int r)
 {
 	struct fdstore_item *item;
@@ -557,8 +556,8 @@ void fdstore_drop_rest(struct store *store, struct socket_closer *closer)
 
 /* ------------------------------------------------------------------------ begin, end */
 
-/* What was inherited under one name that begins so is let go of: nobody finds it any more, and
- * fdstore_drop_rest() closes it. False if there is none. */
+/* Lets go of the descriptors of one name that begins so: fdstore_take() does not find them again,
+ * and fdstore_drop_rest() closes them. False if there is none. */
 static bool fdstore_let_go(struct store *store, enum fdstore_letter letter)
 {
 	const char *name = NULL;
@@ -576,7 +575,7 @@ static bool fdstore_let_go(struct store *store, enum fdstore_letter letter)
 	return name;
 }
 
-/* Less may be in it than is (I2), or nothing that is of use. */
+/* The limit may be less than the number that is in it (I2), or too little for any client. */
 static void fdstore_fit(struct store *store)
 {
 	uint32_t before = store->n, n = 0;
@@ -590,7 +589,7 @@ static void fdstore_fit(struct store *store)
 	}
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_CLIENT))
 		n++;
-	/* Those who had them are gone now. */
+	/* Their clients are gone now. */
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_TENANT))
 		;
 	if (n)
@@ -621,7 +620,7 @@ int fdstore_init(struct store *store, struct loop *loop)
 	return r;
 }
 
-/* Waits for what is left: true if there is room, or if the pipe was closed. */
+/* Waits until end: true if there is room, or if the pipe was closed. */
 static bool fdstore_wait_until(int fd, short events, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = events };

@@ -21,7 +21,7 @@ struct fdstore_item;
 #define FDSTORE_BOARD	    "board"
 #define FDSTORE_ARENA	    "arena"
 #define FDSTORE_SAVED_STATE "roster"
-#define FDSTORE_OWN	    4u /* so many */
+#define FDSTORE_OWN	    4u /* their number */
 
 /* The arena's other name: the next one is put under it before the last one is removed. */
 #define FDSTORE_ARENA_NEXT "arenab"
@@ -32,7 +32,7 @@ enum fdstore_letter {
 	FDSTORE_TENANT = 't',
 };
 
-/* What it is to hold for so many clients, whoever they are. */
+/* Descriptors for n_clients, of as many users as there can be. */
 #define FDSTORE_NEEDS(n_clients) (FDSTORE_OWN + LIMIT_TENANTS + FDSTORE_PER_NAME * (n_clients))
 
 /* What a descriptor is, as the kernel says. */
@@ -48,7 +48,7 @@ enum fdstore_kind {
 struct fdstore_inherited {
 	char name[FDSTORE_NAME]; /* empty: it is none of ours, a unit's socket */
 	enum fdstore_kind kind;
-	bool gone; /* its client was let go of: nobody takes it */
+	bool gone; /* its client was let go of: it is not taken any more */
 	int fd;	   /* -1: it was taken */
 };
 
@@ -80,9 +80,9 @@ struct store {
 /*
  * Takes what the service manager has passed, and whether it has a store for us: $FDSTORE, the
  * unit's FileDescriptorStoreMax=, which systemd sets from 254 on, and the unit itself. Without one,
- * or with one that is too small for anybody, or without a service manager, nothing below does
- * anything, and nothing fails; but what was inherited all the same leaves it. Of one that is
- * smaller than it was clients are let go of.
+ * or with one that is too small for a client, or without a service manager, nothing below does
+ * anything, and nothing fails; but what was inherited leaves it. If it is smaller than it was,
+ * clients are let go of.
  * Returns 0 or a negative errno. After it, fdstore_fini() may be called.
  */
 int fdstore_init(struct store *store, struct loop *loop);
@@ -98,8 +98,8 @@ static inline bool fdstore_is_there(const struct store *store)
  * borrowed for the call alone.
  * Returns 0: they are there, also if there is no store.
  * Returns 1: the service manager does not read just now; put->call() follows from the loop.
- * Or returns a negative errno: they are not there. -ENOSPC: the store is full. Whoever is to
- * outlive this forkd by them cannot be served.
+ * Or returns a negative errno: they are not there. -ENOSPC: the store is full. A client that needs
+ * them to outlive this forkd cannot be served.
  */
 int fdstore_put(struct store *store, struct fdstore_put *put, const char *name, const int *fds,
 		uint32_t n);
@@ -122,7 +122,7 @@ void fdstore_name(char ret_name[FDSTORE_NAME], enum fdstore_letter letter, uint3
 int fdstore_take(struct store *store, const char *name, enum fdstore_kind kind);
 /* The same, of a unit's sockets: whatever has none of our names. ret_n: how many there are. */
 int fdstore_take_socket(struct store *store, uint32_t *ret_n);
-/* What nobody has taken is closed. A name of which nothing was taken leaves the store. */
+/* Closes what was not taken. A name of which nothing was taken leaves the store. */
 void fdstore_drop_rest(struct store *store, struct socket_closer *closer);
 
 /* Sends what waits, for some seconds at most, and lets go of everything; what is in the store stays

@@ -15,12 +15,11 @@
  *       taken over the pool can exchange it while the gate is open.
  *   I2. The pool sends the gate before it has workers, and closes its own descriptor: no task can
  *       answer, and the manager receives no descriptor of a pool that has run a task.
- *   I3. One question is answered, then it is the turn of whatever else is ready: tasks that ask
- *       without end keep the manager from nothing. While the gate is closed they do not wake it
+ *   I3. One question is answered, then it is the turn of all other sources: tasks that ask without
+ *       end keep the manager from nothing. While the gate is closed they do not wake it
  *       more often than once in a millisecond either.
  *
- * If a peer dies: the pool: gate_end(). The manager: the kernel answers ENOSYS, and kills the pool
- * soon.
+ * If the manager dies: the kernel answers ENOSYS, and kills the pool soon.
  */
 #ifndef DAEMON_MANAGER_GATE_H
 #define DAEMON_MANAGER_GATE_H

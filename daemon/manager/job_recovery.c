@@ -2,9 +2,9 @@
 /*
  * job_recovery.c - what becomes of the jobs of a pool that has died
  *
- * Threads: the manager, after it has reaped the pool, or has waited for the death of one that was
- * the last manager's (takeover.c), and before it starts the next. recovery_cancel(): when the next
- * one is ready and before it is told of the client; then nobody else writes its rows.
+ * It runs after the pool was reaped, or has died as one of the last manager's (takeover.c), and
+ * before the next one is started. recovery_cancel(): when the next one is ready and before it is
+ * told of the client; then no other process writes the client's rows.
  *
  * THE TABLE
  * 	row		blamed		idempotent	not idempotent
@@ -22,7 +22,7 @@
  *   A QUEUED job may be of a chain whose word is still in its ring: the next pool sees to that word
  *   before it runs any (daemon/jobs/queue_recovery.h, I1).
  *
- *   * Where nobody can be blamed (kill -9, out of memory) a job that was put back once before for
+ *   * If no job can be blamed (kill -9, out of memory) a job that was put back once before for
  *     the same reason is LOST: it may be the culprit, and would take down every pool to come. A
  *     pool that died with its manager, by the kernel's or the next manager's hand, is suspected of
  *     nothing.
@@ -34,20 +34,20 @@
  *
  * WHO IS BLAMED
  *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
- *   ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
- *   then, or something has written over the arena. Without a word (SIGKILL by somebody else)
- *   neither. Of a fiber in a section that may block, which is on no worker, the handler leaves the
- *   job as well. Of one that hangs the dispatcher does: until the kernel has stopped its worker it
- *   may end at last, and the next one that runs there has done nothing. Nobody is blamed then, and
- *   as what has killed the pool is known nobody is suspected.
+ *   ledger_worker. If that row has not started, or has ended, no job is blamed: it was no task's
+ *   code, or something has written over the arena. Without a number (SIGKILL from outside) neither.
+ *   For a fiber in a section that may block, which is on no worker, the handler leaves the job as
+ *   well. For a job that hangs the dispatcher does: until the kernel has stopped its worker it may
+ *   end at last, and the next one that runs there has done nothing. No job is blamed then, and no
+ *   job is suspected either, as the cause is known.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
  *       row's generation, by a compare-and-swap, and a row is FREE only after that.
  *   I2. No index and no count is taken from shared memory: the arena is written by a process that
  *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
- *       Who is blamed, and whether the pool got anywhere, is said by rows alone: a client writes
- *       what it likes into its records.
+ *       Only rows say which job is blamed, and whether the pool began one: a client writes what it
+ *       likes into its records.
  *   I3. A job's group is counted down only with an outcome that is given here. One that was in the
  *       record already may have been counted by the pool, or not: the client finds that out by
  *       itself (shm/group.h, I4).
@@ -69,10 +69,9 @@
 #include "shm/ledger.h"
 #include "shm/watch.h"
 
-/* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
- * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
- * ordered all of its stores before this. Pairs with job_set_row(). */
+ * ordered all of its stores before this; the next pool is started after it. Pairs with
+ * job_set_row(). */
 #define RECOVERY_TRIES 10000u
 
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
@@ -95,7 +94,7 @@ bool recovery_finish(struct job *job, struct group *groups, uint32_t generation,
 			return false;
 		store_relaxed(&job->code, code);
 		store_relaxed(&job->signo, signo);
-		/* ORDER job/outcome [J1]: release, so that who sees the outcome sees code and
+		/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees code and
 		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
 		 * pool exchanges: the record may be of a later generation by now. */
 		if (atomic_compare_exchange_weak_explicit(
@@ -116,7 +115,7 @@ struct recovery_blame {
 	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
 	bool hung;	 /* the word is that its job hangs */
 	bool told;	 /* and it says which job that is */
-	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: nobody is blamed */
+	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: none is blamed */
 };
 
 static bool recovery_is_started(uint32_t state)

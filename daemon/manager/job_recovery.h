@@ -23,11 +23,11 @@ struct recovery_limits {
 	bool abandoned;	    /* the pool was killed and has not ended: no job runs again */
 	/* True if the client of a slot has died, as far as is known; NULL: none has. */
 	bool (*is_gone)(void *context, uint32_t client);
-	/* Is told of each job that gets its outcome here, and how its row was; NULL: nobody. */
+	/* Called for each job that gets its outcome here, with its row as it was; or NULL. */
 	void (*ended)(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
 };
 
-/* The job records of a client slot, or NULL if nobody has it. *ret_n: how many there are. */
+/* The job records of a client slot, or NULL if it is free. *ret_n: how many there are. */
 typedef struct job *recovery_records(void *context, uint32_t client, uint32_t *ret_n);
 
 struct recovery_report {
@@ -53,7 +53,7 @@ struct recovery_report {
 	char inner[64];		/* of the newest task that it ran, empty: not known */
 	struct backtrace trace; /* n is 0: not known */
 	bool hung;		/* the worker did not fault: its job hangs ... */
-	uint64_t held_ns;	/* ... for so long */
+	uint64_t held_ns;	/* ... for this long */
 };
 
 /*
@@ -75,7 +75,7 @@ uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limi
 
 /*
  * Puts an outcome into a record that is still pending, and wakes its waiter; then counts its group
- * down, and wakes who waits for that. groups: the client's, client_segment_groups().
+ * down, and wakes its waiters. groups: the client's, client_segment_groups().
  * generation: UINT32_MAX for whichever is pending. code, signo: see struct job.
  * Returns true if it was pending.
  */

@@ -2,13 +2,13 @@
 /*
  * listener.c - the socket that clients connect to
  *
- * Threads: the manager, at its start and its end; single-threaded (umask).
+ * listener_open() needs a process of one thread (umask).
  *
  * INVARIANTS
- *   I1. A socket file is replaced only if nobody answers on it. Who looks holds a lock on the
- *       folder until it listens itself, so that of two that start together one finds the other.
- *   I2. What is unlinked at the end is the file that was made at the start, by device and inode:
- *       never the socket of a forkd that came after.
+ *   I1. A socket file is replaced only if no process answers on it. forkd locks the directory until
+ *       it listens, so that of two that start together one finds the other.
+ *   I2. At the end it unlinks the file that it made at the start, by device and inode: never the
+ *       socket of a later forkd.
  *   I3. The file has its permissions from the moment it exists.
  *   I4. Connections are accepted by this thread, and none by io_uring. A forkd that is killed may
  *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
@@ -45,8 +45,7 @@
 #include "daemon/manager/fdstore.h"
 #include "shm/proto.h"
 
-#define LISTENER_PROBES                                                                            \
-	10u /* connections that may be cut before we believe that somebody is there */
+#define LISTENER_PROBES	  10u /* connections that may be cut before one counts as an answer */
 #define LISTENER_PROBE_MS 100
 #define LISTENER_LOOKS	  3u   /* at a file, where there is no memory for it */
 #define LISTENER_TURN	  16u  /* connections that are accepted before all others have their turn */
@@ -129,7 +128,7 @@ static int listener_folder(const char *path, char *error, size_t size)
 	return steal_fd(&fd);
 }
 
-/* One connection: 1 if it stands and stays so for a while, 0 if nobody listens, -EAGAIN if it was
+/* One connection: 1 if it is made and stays for a while, 0 if no process listens, -EAGAIN if it was
  * cut, or a negative errno. */
 static int listener_probe(const struct sockaddr_un *address)
 {
@@ -145,15 +144,15 @@ static int listener_probe(const struct sockaddr_un *address)
 			return 0;
 		return errno == EAGAIN ? 1 : -errno; /* EAGAIN: its queue is full */
 	}
-	/* The io_uring of a forkd that was killed holds on to the socket for some milliseconds
-	 * more: whoever called listen() is dead, or the connection is cut soon. */
+	/* The io_uring of a forkd that was killed keeps the socket for some milliseconds: the
+	 * process that called listen() is dead, or the connection is cut soon. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
 	    kill(peer.pid, 0) < 0 && errno == ESRCH)
 		return 0;
 	return poll(&p, 1, LISTENER_PROBE_MS) > 0 && p.revents & POLLHUP ? -EAGAIN : 1;
 }
 
-/* Does somebody listen there? 1 yes, 0 no, or a negative errno. */
+/* Returns 1 if a process listens there, 0 if none does, or a negative errno. */
 static int listener_answers(const struct sockaddr_un *address)
 {
 	int r = -EAGAIN;
@@ -163,7 +162,7 @@ static int listener_answers(const struct sockaddr_un *address)
 	return r == -EAGAIN ? 1 : r;
 }
 
-/* The path is taken: make room, if what is there is a socket on which nobody answers. */
+/* The path is taken: removes what is there if it is a socket on which no process answers. */
 static int listener_replace(const struct sockaddr_un *address, char *error, size_t size)
 {
 	const char *path = address->sun_path;
@@ -239,7 +238,7 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	if (fd < 0)
 		return listener_fail(error, error_size, -errno, "cannot make a socket: %s",
 				     strerror(errno));
-	/* Before anybody can connect. */
+	/* Before a client can connect. */
 	proto_take_no_descriptors(fd);
 	r = listener_bind(fd, &address, mode);
 	if (r == -EADDRINUSE) {
@@ -333,7 +332,7 @@ void listener_end(struct listener *l)
 		return;
 	loop_forget(l->loop, &l->source);
 	l->loop = NULL;
-	/* Those that come while nobody accepts wait in it. */
+	/* Connections wait in it until the next forkd accepts them. */
 	if (l->flood)
 		(void)listen(l->fd, SOMAXCONN);
 	l->flood = 0;

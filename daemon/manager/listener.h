@@ -51,8 +51,7 @@ void listener_end(struct listener *listener);
 
 /*
  * Ends, and unlinks the socket's file, if it still is the one that was made. Returns the socket,
- * the caller's now, or -1: whoever closes it closes what those have sent who wait in it (proto.c,
- * I3).
+ * the caller's now, or -1: its last close closes what waiting clients have sent (proto.c, I3).
  */
 int listener_leave(struct listener *listener);
 

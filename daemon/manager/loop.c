@@ -16,20 +16,20 @@
  *       it is really closed: a pending operation would hold on to it.
  *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
  *   I5. No call in this thread waits for what a client chose. What may (fallocate() of as many
- *       bytes as it wants, the last close of so many pages) is done by io_uring's workers: threads
+ *       bytes as it wants, the last close of their pages) is done by io_uring's workers: threads
  *       of this process inside the kernel, which are made when they are needed and go when they
  *       have had nothing to do for some seconds.
- *   I6. They hold nobody up. fork() copies its caller alone. At the end whatever they wait for is
+ *   I6. They hold no other thread up. fork() copies its caller alone. At the end their waits are
  *       interrupted, and no operation refers to memory that is freed.
  *   I7. There are two kinds of them, with a bound each: LOOP_WORKERS for files, whose work always
  *       comes to its end, and LOOP_DISCARDERS for sockets, whose work is loop_discard() alone. What
  *       was passed along with the message is closed by the worker after it has said that it is done
  *       with the message, and when it has the next one in its hands already; it may have to wait
  *       for ever. So nothing that matters may be of that kind.
- *   I8. Who waits for a descriptor or a time is not called before that has come: where the kernel
- *       has no memory or no entry to wait with, it is asked again in the next turn. For all of them
- *       together such a turn begins with a pause, in which others may give some memory back: a
- *       shortage that lasts makes nobody spin, and holds nobody up for longer than that.
+ *   I8. A source that waits for a descriptor or a time is not called before that has come: if the
+ *       kernel has no memory or no entry to wait with, it is asked again in the next turn. Such a
+ *       turn begins with one pause for all of them, in which other processes may give memory back:
+ *       the loop does not spin in a shortage that lasts, and is held up only by that pause.
  *
  * Only opcodes of kernel 6.1.
  */
@@ -138,7 +138,7 @@ static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_
 	return 0;
 }
 
-/* The same, with an entry. */
+/* As loop_op_new(), with an entry. */
 static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kind kind,
 		    struct io_uring_sqe **ret_sqe, struct loop_op **ret_op)
 {
@@ -287,7 +287,7 @@ int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mo
 
 int loop_discard(struct loop *loop, struct loop_source *source, int fd)
 {
-	static char byte; /* of nobody's interest; outlives every loop (I6) */
+	static char byte; /* never read; outlives every loop (I6) */
 	struct io_uring_sqe *sqe;
 	struct loop_op *op;
 	int r;

@@ -43,8 +43,8 @@ void loop_fini(struct loop *loop);
  *
  * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,
  * which no shortage is.
- * loop_poll_later: the same, for who was just told that there is no memory: soon, when others have
- * had their turn.
+ * loop_poll_later: the same, for a caller that had no memory: soon, when others have had their
+ * turn.
  * loop_timer: for ns nanoseconds. result: 0.
  * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
  * errno; -EINTR says nothing but that it is to be called again. fd stays open until then.

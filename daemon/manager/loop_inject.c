@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * loop_inject.c - what the loop asks of the kernel fails because a test says so
- *
- * In a build without crash sites there is nothing in this file.
- */
+/* loop_inject.c - injects failures into the loop; empty in a build without crash sites */
 #include "daemon/manager/loop_inject.h"
 
 #ifdef FK_CRASH_SITES

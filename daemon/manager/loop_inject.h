@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop_inject.h - what the loop asks of the kernel fails because a test says so
+ * loop_inject.h - a test makes operations of the loop fail
  *
  * io_uring works without system calls that a tracer could see. With --enable-crash-sites a manager
  * maps the file that $FORKD_LOOP_INJECT names, where a test says what fails, and when; otherwise
@@ -28,13 +28,13 @@ enum loop_inject_kind {
 struct loop_inject {
 	struct {
 		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none */
-		_Atomic uint32_t times; /* so many in a row */
-		_Atomic uint32_t seen;	/* so many were there since */
+		_Atomic uint32_t times; /* how many in a row fail */
+		_Atomic uint32_t seen;	/* how many there were since */
 		_Atomic int32_t error;	/* a negative errno */
 	} kinds[LOOP_INJECT_KINDS];
 };
 
-/* The test's: so many of a kind, from the nth on from now, fail; error: a negative errno. */
+/* The test's: times operations of a kind fail, from the nth on from now. error: negative errno. */
 static inline void loop_inject_arm(struct loop_inject *fault, enum loop_inject_kind kind, int error,
 				   uint32_t nth, uint32_t times)
 {

@@ -17,12 +17,11 @@
  *       lock, and uses what others write in shared memory only as text or numbers to show, or
  *       through job_recovery.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
- *       next manager goes on with it (takeover.c): who is to be started again, could not begin, or
- *       has no loop any more, leaves all that is in the store as it is.
+ *       next manager continues it (takeover.c): a manager that is to be started again, could not
+ *       begin, or has no loop any more, leaves all that is in the store as it is.
  *
- * If a peer dies: a client: connection.c. The pool: pool_death.c. If there are no descriptors, no
- * process, no thread or no memory for the next one, here or in its own process, that is tried again
- * until there are: jobs wait for it.
+ * If a peer dies: a client: connection.c. The pool: pool_death.c. If descriptors, processes,
+ * threads or memory for the next one are short, its start is tried again: jobs wait for it.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -176,7 +175,6 @@ static int manager_signals(struct manager *m)
 	return r < 0 ? manager_system(m, "wait for signals", r) : 0;
 }
 
-/* Board, arena and saved state: new ones, or those of the last forkd. */
 static int manager_share(struct manager *m, uint32_t n_workers)
 {
 	const struct saved_geometry geometry = pool_segments_geometry(m->options, n_workers);

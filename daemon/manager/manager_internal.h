@@ -27,9 +27,9 @@ extern const struct pool_process_events manager_pool_events;
 /* A pool was abandoned (pool_process.c, I7): the next one gets an arena that it has not mapped. */
 void manager_replace_arena(struct manager *m);
 
-/* manager_reload.c: a reload is asked for; why: for the log. unasked: by a signal, so it goes on
- * although no connection waits for it. *ret_number: conn_reloaded() is
- * told this one, or a later one, when there was one; perhaps before this returns. */
+/* manager_reload.c: a reload is asked for; why: for the log. unasked: by a signal, so it continues
+ * without a connection that waits. *ret_number: conn_reloaded() gets this one, or a later one, when
+ * it has ended; perhaps before this returns. */
 void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *ret_number);
 /* Begins one that was asked for, if it can. */
 void manager_reload_go(struct manager *m);
@@ -37,7 +37,7 @@ void manager_reload_go(struct manager *m);
 void manager_reload_ready(struct manager *m);
 /* The pool has heard more, or has ended. */
 void manager_reload_heard(struct manager *m);
-/* The pool has ended, and nobody was told yet. */
+/* The pool has ended; the first call about that. */
 void manager_reload_died(struct manager *m);
 /* The pool has loaded what it was to load, or error and text say why not. */
 void manager_reload_loaded(struct manager *m, int error, const char *text);
@@ -45,10 +45,10 @@ void manager_reload_loaded(struct manager *m, int error, const char *text);
 void manager_reload_left(struct manager *m);
 /* RENEWING, LOADING: the time is over. */
 void manager_reload_late(struct manager *m);
-/* None goes on: forkd ends. Whoever waits is told why. */
+/* forkd ends: no reload continues. why: for the connections that wait. */
 void manager_reload_end(struct manager *m, const char *why);
 
-/* manager_stop.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
+/* manager_stop.c: nothing runs any more, or ever will; outcome: of all jobs without one. */
 void manager_end(struct manager *m, uint32_t outcome);
 /* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 void manager_leave(struct manager *m);

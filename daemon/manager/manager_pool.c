@@ -12,14 +12,14 @@
  *
  * INVARIANTS
  *   I1. Jobs wait for a pool as long as one may come: that descriptors, memory or threads are short
- *       ends nothing once somebody has been served, or was by the last manager
- *       (manager_is_wanted()). One is tried again, at longer intervals. Without anybody who waits
- *       forkd ends with what was wrong, which an operator sees at once.
- *   I2. When a pool has died the fronts of board and arena are written anew before anything else: a
- *       task can write there (pool_segments.c, I1). What a pool says, which a task can do for it,
- *       is believed where the manager knows that it may be so.
+ *       ends nothing once a client has been served, or was by the last manager
+ *       (manager_is_wanted()). The start is tried again, at longer intervals. If no client waits
+ *       forkd ends with the error, which an operator sees at once.
+ *   I2. When a pool has died the fronts of board and arena are written again before anything else:
+ *       a task can write there (pool_segments.c, I1). A task can also send messages for the pool:
+ *       the manager believes one only if it knows that it may be true.
  *   I3. A pool that is ready is told of settings, CPUs and quarantines before it has tenants, and
- *       of all clients before anybody connects.
+ *       of all clients before the next one connects.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -55,9 +55,9 @@
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
 #define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
-#define MANAGER_LIVED_NS   NSEC_PER_SEC /* so long after READY it is nobody's fault that it ends */
+#define MANAGER_LIVED_NS   NSEC_PER_SEC /* this long after READY an end counts as no failed try */
 
-/* Somebody waits for the pool: it is not the first one, or not his. */
+/* A client waits for the pool: it is not the first one, or not this manager's. */
 static bool manager_is_wanted(const struct manager *m)
 {
 	return m->ready || m->takeover.n_clients;
@@ -108,7 +108,7 @@ static bool manager_on_accept(struct listener *listener, int fd)
 	return conn_accept(&container_of(listener, struct manager, listener)->conns, fd);
 }
 
-/* It asks once a second, while it works (cpu_parking.h); a task could say so at any time. */
+/* It asks once a second, while it works (cpu_parking.h); a task could ask at any time. */
 static void manager_on_asks_cpus(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -284,7 +284,7 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 	manager_reload_died(m);
 	manager_on_heard(pool);
 	if (m->halting) {
-		/* One that crashed has somebody to blame. */
+		/* If it crashed a job may be to blame. */
 		if (!end->stopped && end->signo != SIGKILL)
 			(void)pool_death_run(&m->pool_death, end);
 		manager_leave(m);

@@ -98,7 +98,6 @@
 /* From the end of the last job to that of the pool, and for a load, at least. */
 #define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
 
-/* What the trial has found is not needed any more. */
 static void reload_forget(struct reload *r)
 {
 	if (r->is_found)
@@ -125,8 +124,7 @@ static void reload_over(struct manager *m, int code, const char *text)
 	manager_reload_go(m);
 }
 
-/* The terms of the reload that runs are those of all that want it now (I2). False: nobody does any
- * more. */
+/* The terms of the reload that runs are those of all that want it now (I2). False: none does. */
 static bool reload_agree(struct manager *m)
 {
 	struct reload *r = &m->reload;
@@ -137,7 +135,6 @@ static bool reload_agree(struct manager *m)
 	return conn_join_reload(&m->conns, r->begun, &r->terms) || r->unasked;
 }
 
-/* What has changed is in force from here on. */
 static void reload_take(struct manager *m)
 {
 	log_set_level((enum log_level)options_log_level(m->options));
@@ -275,7 +272,7 @@ void manager_reload_left(struct manager *m)
 		reload_resume(m);
 		return;
 	}
-	/* Those that still wait may be less patient. */
+	/* The terms of those that still wait may be shorter. */
 	end = r->renewing_ns + r->terms.limit_ns;
 	now = clock_ns();
 	if (!r->late)

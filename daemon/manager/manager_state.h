@@ -35,7 +35,7 @@ struct reload {
 	enum reload_state state;
 	uint64_t asked;		   /* so far */
 	uint64_t begun;		   /* of these, up to the one that runs, or was the last */
-	bool unasked;		   /* a signal wants the one that runs: nobody waits for that */
+	bool unasked;		   /* a signal wants the one that runs: no connection waits */
 	bool unasked_next;	   /* the same, of those that have not begun */
 	struct reload_terms terms; /* of the one that runs: reload_agree() */
 	uint64_t renewing_ns;	   /* RENEWING: since when, CLOCK_MONOTONIC */

@@ -6,8 +6,6 @@
  *	Running: 8 workers, 3 clients of 2 users, 1234 jobs/s, 1 crashes, 2 in quarantine; reload:
  *	changed: spin
  *
- *   What there is none of is left out.
- *
  *   sd_notify.c calls it when something of it has changed, and with each sign of life that the
  *   service manager wants: the manager is awake then, and the number of jobs is that of the time
  *   between two of them. Nothing wakes it for this line alone.
@@ -90,7 +88,7 @@ void manager_status(struct notify *notify)
 	notify_status(notify, "%s", t.text);
 }
 
-/* How many jobs have ended since the last time. A pool begins to count anew. */
+/* How many jobs have ended since the last time. Each pool counts from 0. */
 static void status_pace(struct manager *m)
 {
 	uint64_t now = clock_ns(), ended = pool_segments_jobs_ended(&m->pool_segments);
@@ -116,7 +114,7 @@ void manager_alive(struct notify *notify)
 		notify_changed(notify);
 }
 
-/* Until it has heard that, a service manager waits, and then ends forkd. */
+/* The service manager waits for it, and ends forkd if it does not come. */
 void manager_announce(struct manager *m)
 {
 	int r = notify_ready();

@@ -9,8 +9,8 @@
  * 	not begun, loop fails	the next one's	stay queued	stays		acquitted
  * 	killed			the next one's	stay queued	stays		as it is
  *
- * A reload ends the pool alone: manager_reload.c. A pool that was told of that starts nothing more:
- * if forkd is stopped meanwhile, the jobs that wait are CANCELLED when the running ones have ended.
+ * A reload ends only the pool: manager_reload.c. Such a pool starts no more jobs: if forkd is
+ * stopped meanwhile, the jobs that wait are CANCELLED when the running ones have ended.
  *
  * A halt is for the next forkd that the service manager starts: if not all that it needs is in the
  * store it is a stop.
@@ -46,7 +46,6 @@
 #include "shm/job.h"
 #include "shm/proto.h"
 
-/* Nothing runs any more, or ever will. */
 void manager_end(struct manager *m, uint32_t outcome)
 {
 	uint64_t ended = pool_segments_jobs_ended(&m->pool_segments);
@@ -105,14 +104,12 @@ static void manager_stop(struct manager *m, const char *why)
 		manager_end_pool(m, PROTO_POOL_STOP);
 }
 
-/* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 void manager_leave(struct manager *m)
 {
 	m->exit_code = MANAGER_EXIT_RESTART;
 	loop_stop(&m->loop);
 }
 
-/* To be started again: jobs that run may end, those that are queued wait for the next pool. */
 static void manager_halt(struct manager *m, const char *why)
 {
 	if (m->stopping || !takeover_is_shared(&m->takeover, &m->store)) {
@@ -130,7 +127,7 @@ static void manager_halt(struct manager *m, const char *why)
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
 	manager_reload_end(m, "forkd is to be started again, and reads all of it then");
-	/* Who connects now waits for the next forkd. */
+	/* New connections wait for the next forkd. */
 	listener_end(&m->listener);
 	if (m->pool.state == POOL_PROCESS_DOWN)
 		manager_leave(m);
@@ -172,8 +169,7 @@ void manager_on_signal(struct loop_source *source, int result)
 	}
 }
 
-/* Halted, or never begun: the end of the process closes what it has, and nothing is said in the
- * sockets. */
+/* Halted, or never begun: the end of the process closes the sockets, and nothing is sent. */
 void manager_part(struct manager *m)
 {
 	fdstore_fini(&m->store);

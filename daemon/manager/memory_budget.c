@@ -19,7 +19,7 @@
 #define BUDGET_MEMORY_MAX (UINT64_C(1) << 30) /* what is auto has no more, for it may not use it */
 #define BUDGET_ARENA_MAX  (UINT64_C(4) << 30)
 #define BUDGET_HEAP_MAX	  (UINT64_C(64) << 20)
-#define BUDGET_KERNEL	  64	/* one of so many bytes is the kernel's, for two tables of pages */
+#define BUDGET_KERNEL	  64	/* one byte of 64 is the kernel's, for two tables of pages */
 #define BUDGET_CPUS	  8192u /* numbers below it: as the option cpus */
 
 /* How total is divided. */
@@ -42,8 +42,7 @@ static uint64_t budget_up(uint64_t bytes)
 	return align_up(bytes, BUDGET_MIB);
 }
 
-/* Forkd's own, of so much in all and for so much shared memory. Tables are as sparse as records
- * are few, and those are in shared memory. */
+/* forkd's own. Tables are as sparse as records are few, and those are in the shared memory. */
 static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t total,
 			   uint64_t memory)
 {
@@ -68,7 +67,7 @@ static uint64_t budget_least(const char *option)
 	return option_find(option)->min;
 }
 
-/* What comes of it if those that are auto have so much each. */
+/* The division if those that are auto have part each. */
 static struct budget budget_with(const struct options *o, uint32_t n_workers, uint64_t total,
 				 uint64_t arena, uint64_t part)
 {
@@ -83,7 +82,7 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 	if (!b.heap)
 		b.heap = max(min(heap, BUDGET_HEAP_MAX), budget_least("heap-max"));
 	if (!b.memory)
-		/* Room for one of the largest, of which nobody gets all: quota.c. */
+		/* Room for one of the largest, of which no uid gets all: quota.c. */
 		b.memory = max(min(part, BUDGET_MEMORY_MAX), budget_up(b.heap / 4 * 5));
 	if (!b.module)
 		b.module = max(part, budget_least("module-memory"));
@@ -91,7 +90,7 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 	return b;
 }
 
-/* As much as there can be for the others beside such an arena, and a quarter each at most. */
+/* With such an arena the others have as much as fits, at most a quarter each. */
 static struct budget budget_beside(const struct options *o, uint32_t n_workers, uint64_t total,
 				   uint64_t arena)
 {
@@ -111,7 +110,7 @@ static struct budget budget_beside(const struct options *o, uint32_t n_workers, 
 }
 
 /* The arena has what the others leave, and an eighth of all before they have a quarter. */
-static struct budget budget_anew(const struct options *o, uint32_t n_workers, uint64_t total)
+static struct budget budget_first(const struct options *o, uint32_t n_workers, uint64_t total)
 {
 	uint64_t least = budget_least("arena-max");
 	uint64_t arena = max(min(budget_down(total / 8), BUDGET_ARENA_MAX), least);
@@ -130,7 +129,7 @@ static struct budget budget_anew(const struct options *o, uint32_t n_workers, ui
 static struct budget budget_as_before(const struct options *o, uint32_t n_workers, uint64_t total,
 				      uint64_t before)
 {
-	struct budget new = budget_anew(o, n_workers, total);
+	struct budget new = budget_first(o, n_workers, total);
 	struct budget b;
 
 	if (!before || o->arena_max)
@@ -149,7 +148,7 @@ static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t to
 
 	hint[0] = '\0';
 	others.arena_max = 0;
-	b = budget_anew(&others, n_workers, total);
+	b = budget_first(&others, n_workers, total);
 	if (o->arena_max && budget_sum(&b) <= total)
 		(void)snprintf(hint, 64, "; arena-max=auto would be %" PRIu64 "M",
 			       b.arena / BUDGET_MIB);

@@ -2,8 +2,8 @@
 /*
  * memory_budget.h - how forkd's memory is divided
  *
- * The kernel kills who has more than there is. So whatever can grow by what clients and tasks do
- * has a limit, and the sum of these is no more than there is:
+ * The kernel kills a process if memory runs out. So all that can grow by what clients and tasks do
+ * has a limit, and the sum of these limits is no more than there is:
  *
  * 	memory-total	all there is: told, or memory_limit.h
  * 	  memory-max	what clients share with forkd: preallocated for each (client_segments.c)
@@ -11,8 +11,6 @@
  * 	  module-memory	what tasks allocate themselves (module_memory.h)
  * 	  the rest	forkd's own: two processes, stacks and tables, and what the kernel has for
  * 			them in its tables of pages
- *
- * Threads: the manager's only thread when it starts, and main() for --check-config.
  *
  * If all is auto, memory-max and module-memory have a quarter each, and the arena what is left; or
  * less, both alike, where that is too little: in a small container on a machine of many CPUs, or

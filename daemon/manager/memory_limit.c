@@ -3,11 +3,8 @@
  * memory_limit.c - how much memory there is for forkd, by the kernel's word
  *
  * A control group has a limit (MemoryMax= of systemd), and so may each that it is in (cgroup.h):
- * who is over the least of them is killed. What cannot be read limits nothing. The machine's memory
- * is asked by sysinfo(2): the unit of systemd hides /proc/meminfo.
- *
- * Threads: memory_budget.c, when forkd starts, for the manager and for --check-config. A limit that
- * is changed later counts from the next start on.
+ * the least of them counts. A file that cannot be read limits nothing. The machine's memory is that
+ * of sysinfo(2): the unit of systemd hides /proc/meminfo. A change counts from the next start on.
  */
 #include "daemon/manager/memory_limit.h"
 

@@ -2,8 +2,7 @@
 /*
  * page_populate.c - the pages of a shared segment, made and given back piece by piece
  *
- * Threads: client_segments.c and tenants.c, on the manager's only thread. The pages themselves are
- * io_uring's workers' work (loop.c, I5): how many there are is for the client to choose.
+ * io_uring's workers make the pages (loop.c, I5): a client chooses how many there are.
  *
  * 	pages_make() --> piece, piece, ... --> call(0 or errno)
  * 	                   |
@@ -13,11 +12,9 @@
  *   I1. One piece of a segment is under way at a time, and its end is waited for before anything
  *       else is done with the segment. So after call() of pages_drop() no page is there that forkd
  *       has made.
- *   I2. A piece bounds what others wait for: who maps or unmaps the segment, or forks with it
- *       mapped, waits for no more than one piece's zapping.
+ *   I2. A process that maps or unmaps the segment, or forks with it mapped, waits at most until
+ *       the pages of one piece are freed.
  *   I3. A piece that was interrupted is begun again.
- *
- * If a peer dies: a client whose segment is being made: whoever waits for it turns to pages_drop().
  */
 #include "daemon/manager/page_populate.h"
 

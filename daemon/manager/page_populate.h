@@ -30,13 +30,14 @@ struct pages {
 int pages_make(struct pages *pages, int fd, uint64_t size);
 
 /*
- * Gives all of them back, whoever has the segment mapped or open: they read as zeros then, and who
- * touches one has made it. Its size stays. If they are still being made, that ends, without a call.
+ * Gives all of them back, even if a process has the segment mapped or open: they read as zeros
+ * then, and a touch makes one. Its size stays. If they are still being made, that ends, without a
+ * call.
  */
 int pages_drop(struct pages *pages, int fd, uint64_t size);
 
-/* Neither goes on, and there is no call. What is under way in the kernel touches the segment once
- * more: only for who does not count its pages any more. */
+/* Neither continues, and there is no call. What is under way in the kernel touches the segment once
+ * more: only for a caller that does not count its pages any more. */
 void pages_stop(struct pages *pages);
 
 #endif

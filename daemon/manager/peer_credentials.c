@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * peer_credentials.c - the process at the other end of a connection
- *
- * If a peer dies: a client before its pidfd is had: it is refused, in words, when it has said
- * HELLO, or somebody has who holds its socket.
- */
+/* peer_credentials.c - the process at the other end of a connection */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,8 +26,8 @@
 #endif
 
 /* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
- * could in theory be another's by now; then the right one is dead, and the wrong one's end ends a
- * connection that is over. */
+ * could in theory be another process's by now: the right one is dead then, and so is the
+ * connection. */
 static void conn_watch(struct conn *s, int32_t pid)
 {
 	socklen_t size = sizeof(s->pidfd);
@@ -58,14 +53,14 @@ int conn_identify(struct conn *s)
 	s->uid = peer.uid;
 	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
 	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
-	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
-	 * closed already takes the words away. */
+	/* A process that cannot be watched is refused after its HELLO: if that came into a closed
+	 * socket, the client could not read the reason. */
 	conn_watch(s, peer.pid);
 	return 0;
 }
 
-/* The groups of the process that made the connection, the one that it ran with among them; without
- * those that cannot be told apart. */
+/* The groups of the process that made the connection, with that of SO_PEERCRED, without the one
+ * that stands for several. */
 static int conn_gids(const struct conn *s, uint32_t **ret_gids, uint32_t *ret_n)
 {
 	_cleanup_free_ uint32_t *gids = NULL;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_death.c - what the manager makes of a pool that has died
- *
- * Threads: the manager's only thread, when the pool is reaped, or a manager goes on from another
- * (pool_death_inherit()), and before the next one is started.
+ * pool_death.c - a pool has died: its jobs, the report, and whether there is another pool
  *
  * WHEN FORKD GIVES UP
  *   A pool that began no job and died young died at its start. POOL_DEATH_MOST of those within
@@ -59,7 +56,7 @@ void pool_death_cancel_gone(struct pool_death *p)
 	conn_count_fails(p->conns, n);
 }
 
-/* One that was dying of something else, and slowly, did not answer either. */
+/* A pool that dies slowly of something else does not answer either. */
 static bool pool_death_hung(const struct pool_process_end *end, const struct recovery_report *r)
 {
 	return r->hung || (end->hung && r->worker == UINT32_MAX);
@@ -77,7 +74,6 @@ static uint32_t pool_death_reason(const struct pool_process_end *end,
 	return end->signo ? CRASH_SIGNAL : CRASH_ENDED;
 }
 
-/* The board's entry, which is of the manager's own. */
 static struct board_crash pool_death_crash(const struct pool_death *p,
 					   const struct pool_process_end *end,
 					   const struct recovery_report *r)
@@ -143,7 +139,6 @@ static void pool_death_describe(const struct recovery_report *r, const struct bo
 	(void)fclose(f);
 }
 
-/* All places, the newest first. */
 static void pool_death_log_trace(const struct pool_process_end *end, const struct backtrace *trace)
 {
 	char text[BACKTRACE_PLACES * (BACKTRACE_TEXT + 4)] = "", place[BACKTRACE_TEXT];
@@ -157,7 +152,6 @@ static void pool_death_log_trace(const struct pool_process_end *end, const struc
 		log_warning("pool (pid %d) backtrace: %s", (int)end->pid, text);
 }
 
-/* The lines about a pool's death: one, and one of places in the code where they are known. */
 static void pool_death_log(const struct pool_process_end *end, const struct recovery_report *r,
 			   const struct board_crash *c)
 {

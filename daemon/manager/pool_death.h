@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool_death.h - what the manager makes of a pool that has died */
+/* pool_death.h - a pool has died: its jobs, the report, and whether there is another pool */
 #ifndef DAEMON_MANAGER_POOL_DEATH_H
 #define DAEMON_MANAGER_POOL_DEATH_H
 
@@ -11,7 +11,7 @@ struct pool_process_end;
 struct quarantine;
 struct conn_table;
 
-#define POOL_DEATH_MOST 5u /* so many at their start, and forkd gives up */
+#define POOL_DEATH_MOST 5u /* deaths at the start after which forkd gives up */
 
 struct pool_death {
 	/* the caller sets these; the rest starts as zero */
@@ -30,20 +30,20 @@ enum pool_death_next {
 };
 
 /*
- * Gives each job of the dead pool what it deserves (job_recovery.h), shows the crash on the board,
- * logs one line about it, and counts it against whoever is blamed. The pool's fronts are in order
- * again. Returns what to do next, unless forkd is stopping.
+ * Decides each job of the dead pool (job_recovery.h), shows the crash on the board, logs one line
+ * about it, and counts it against the user that is blamed. The fronts of board and arena were
+ * written again. Returns what to do next, unless forkd is stopping.
  */
 enum pool_death_next pool_death_run(struct pool_death *pool_death,
 				    const struct pool_process_end *end);
 
-/* The same for the pool of a manager that has ended, whose clients this one goes on with. Nobody
- * has asked how that pool ended: of those whose end its own handler has not explained none is
- * blamed or suspected. abandoned: that pool has not ended. */
+/* The same for the pool of a manager that has ended, whose clients this one continues. Its exit
+ * status is not known: unless its own handler has left a job, none is blamed or suspected.
+ * abandoned: that pool has not ended. */
 void pool_death_inherit(struct pool_death *pool_death, uint32_t n_clients, bool abandoned);
 
-/* The same for a pool that was to end so that there is another one, by itself or when its time was
- * over: nobody is blamed or suspected, and it is no crash. */
+/* The same for a pool that was to end for the next one, by itself or when its time was over: no job
+ * is blamed or suspected, and it is no crash. */
 void pool_death_renewed(struct pool_death *pool_death, const struct pool_process_end *end);
 
 /* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,

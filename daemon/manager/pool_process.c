@@ -422,7 +422,7 @@ void pool_process_send(struct pool_process *pool, const struct proto_pool *messa
 
 	if (pool->state != POOL_PROCESS_READY)
 		return;
-	/* Whoever has asked for its CPUs is well, and does so while it works only. */
+	/* A pool that asks for its CPUs answers, and asks only while it works. */
 	if (message->head.type != PROTO_POOL_CPUS)
 		watchdog_said(&pool->watchdog);
 	if (!pool->first)
@@ -491,7 +491,7 @@ static void pool_process_on_outgoing(struct loop_source *source, int result)
 	}
 }
 
-/* A task may have said it: then somebody is answered too soon, and no more. */
+/* A task may have said it: then a client is answered too soon, and no more. */
 static void pool_process_take_pong(struct pool_process *pool, uint64_t number)
 {
 	if (number <= pool->heard || number > pool->asked)
@@ -569,8 +569,8 @@ static bool pool_process_take(struct pool_process *pool, struct proto_pool *mess
 	}
 }
 
-/* As proto_recv_plain(). A pool that is not ready has run no task of anybody: its gate is received
- * (gate.h, I2). */
+/* As proto_recv_plain(). A pool that is not ready has run no task: its gate is received (gate.h,
+ * I2). */
 static int pool_process_recv(struct pool_process *pool, union proto_message *message)
 {
 	int fds[PROTO_MAX_FDS], r;
@@ -623,17 +623,15 @@ static void pool_process_on_incoming(struct loop_source *source, int result)
 	struct pool_process *pool = container_of(source, struct pool_process, incoming);
 
 	(void)result;
-	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
-	 * has said why it ends, or that it is done, is left to exit by itself. */
+	/* Without its channel the pool is of no use. A pool that has said why it ends, or that it
+	 * is done, is left to exit by itself. */
 	if (pool_process_listen(pool, pool_process_read(pool, POOL_PROCESS_TURN)))
 		return;
 	if (!pool->stopped && !pool->failed_text[0])
 		pool_process_kill(pool);
 }
 
-/* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
- * kernel does when there is none. Or it will never be executed: an update of the system may have
- * taken a library away that this forkd needs. */
+/* The cause, of a pool that has sent none. */
 static void pool_process_guess(struct pool_process_end *end)
 {
 	const char *why = "";
@@ -657,7 +655,7 @@ static void pool_process_guess(struct pool_process_end *end)
 	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s", why);
 }
 
-/* It is no more: everything but its process is closed, and died() is called. */
+/* Closes everything but its process, and calls died(). */
 static void pool_process_die(struct pool_process *pool, struct pool_process_end *end)
 {
 	end->was_ready = pool->state == POOL_PROCESS_READY;

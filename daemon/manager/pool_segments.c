@@ -3,13 +3,11 @@
  * pool_segments.c - board and arena as the manager makes them, and what it says of itself there
  *
  * INVARIANTS
- *   I1. Whatever of the manager's stands at the front of board and arena, a task can write over,
- *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
- *       has died, before anything else: pool_segments_write(). While the pool lives what clients
- *       need to connect and to submit (head, geometry, task table) is compared with what is kept at
- *       each client that the pool takes on and at each answer of the pool: pool_segments_restore().
- *
- * If a peer dies: the pool: I1, pool_segments_clear_workers().
+ *   I1. A task can write over the fronts of board and arena, and the next pool and clients believe
+ *       them. So they are kept here, and written again when a pool has died, before anything else:
+ *       pool_segments_write(). While the pool lives, the data that clients need to connect and to
+ *       submit (head, geometry, task table) are compared with the kept ones at each client that the
+ *       pool takes on and at each answer of the pool: pool_segments_restore().
  */
 #include "daemon/manager/pool_segments.h"
 
@@ -34,7 +32,7 @@
 void pool_segments_set_state(struct pool_segments *f, uint32_t state)
 {
 	f->state = state;
-	/* Relaxed: it is for those who wait for long. A client that sees STOPPED late finds its
+	/* Relaxed: it is for clients that wait for long. A client that sees STOPPED late finds its
 	 * socket closed; after a restart it is STARTING for a moment. */
 	store_relaxed(&f->board->manager.state, state);
 }
@@ -53,8 +51,8 @@ void pool_segments_next_pool(struct pool_segments *f)
 void pool_segments_crashed(struct pool_segments *f, const struct board_crash *crash)
 {
 	f->board->crashes[saved_crashes(f->saved) % LIMIT_CRASHES] = *crash;
-	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
-	 * the acquire of whoever shows it. */
+	/* ORDER board/crashes [B2]: release, so that a reader of the number sees the entry. Pairs
+	 * with the acquire of the program that shows it. */
 	atomic_store_explicit(&f->board->manager.crashes, saved_crashed(f->saved),
 			      memory_order_release);
 }
@@ -64,7 +62,6 @@ void pool_segments_show_scheduler(struct pool_segments *f)
 	store_relaxed(&f->board->manager.scheduler, f->options->scheduler);
 }
 
-/* What the manager shows there and never changes. */
 static void pool_segments_write_fixed(struct pool_segments *f)
 {
 	char version[sizeof(f->board->manager.version)] = PACKAGE_VERSION;
@@ -156,7 +153,7 @@ void pool_segments_write(struct pool_segments *f)
 
 void pool_segments_clear_workers(struct pool_segments *f)
 {
-	/* Relaxed: nobody of the pool lives. Clients see a value that is not SLEEPING, and go to
+	/* Relaxed: the pool is dead. Clients see a value that is not SLEEPING, and go to
 	 * the dispatcher, where the same holds; the next pool looks at all rings when it starts. */
 	for (uint32_t i = 0; i <= f->n_workers; i++) {
 		struct board_worker *w = &f->board->workers[i];

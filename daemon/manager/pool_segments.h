@@ -52,21 +52,20 @@ struct pool_segments_inherited {
 	int arena_fd;
 };
 
-/* How large everything is for so many workers. */
+/* The sizes of everything for n_workers. */
 struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers);
 
 /*
- * Makes both segments, for so many workers, or takes over what there is; options and saved state
- * stay the caller's, and have to stay. What the board says stands there after the first
- * pool_segments_write(). Returns 0, or a negative errno with what could not be done. The
- * descriptors are pool_segments' then.
+ * Makes both segments, or takes over what there is; options and saved state stay the caller's, and
+ * have to stay. The board is filled in by the first pool_segments_write(). Returns 0, or a negative
+ * errno with what could not be done. The descriptors are pool_segments' then.
  */
 int pool_segments_init(struct pool_segments *pool_segments, const struct options *options,
 		       uint32_t n_workers, const struct pool_segments_inherited *inherited,
 		       const char **ret_what);
 void pool_segments_fini(struct pool_segments *pool_segments);
 
-/* Writes all of it anew, but for what conn_show_counts() shows. No pool may be alive. */
+/* Writes all of it again, except what conn_show_counts() shows. No pool may be alive. */
 void pool_segments_write(struct pool_segments *pool_segments);
 
 /* A pool is ready, or has entered all tasks that were expected: its task table is kept. */
@@ -81,8 +80,7 @@ bool pool_segments_restore(struct pool_segments *pool_segments);
  * nothing has changed then. */
 int pool_segments_replace_arena(struct pool_segments *pool_segments);
 
-/* Of a pool that has died: whoever wants to wake one of its workers shall not try for ever
- * (wake.h). */
+/* Of a pool that has died: a client must not try for ever to wake one of its workers (wake.h). */
 void pool_segments_clear_workers(struct pool_segments *pool_segments);
 
 void pool_segments_set_state(struct pool_segments *pool_segments, uint32_t state);

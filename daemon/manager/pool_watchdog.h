@@ -2,22 +2,22 @@
 /*
  * pool_watchdog.h - whether the pool itself still does what it is told
  *
- * A task that hangs is the dispatcher's matter (hang_detector.h). If the dispatcher or the
- * channel's thread is stuck nobody in the pool notices: no client is taken on or let go of, no job
- * that is late ends, while workers may go on. So the manager asks: the channel's thread reads
+ * The dispatcher finds a task that hangs (hang_detector.h). If the dispatcher or the channel's
+ * thread is stuck no thread of the pool notices: no client is taken on or released, no job that is
+ * late ends, while workers may run. So the manager asks: the channel's thread reads
  * PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit, or
- * a second if that is less, is killed; it is nobody's fault.
+ * a second if that is less, is killed; no job is blamed.
  *
  * 	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
  * 	  ^                                         ^                              |
  * 	  +--- nothing was said, no worker has a job, <--------PONG----------------+
  * 	       else again: soon, or while jobs run after hang-limit
  *
- * QUIET has no timer. A job may begin then of which nobody has said anything; so whoever is awake
- * anyway looks, which is the service manager's watchdog (watchdog_glance()).
+ * QUIET has no timer. A job may begin then without a message; so the manager looks when it sends a
+ * sign of life to the service manager (watchdog_glance()).
  *
  * INVARIANTS
- *   I1. Where nothing is said to the pool and no worker runs a job, nothing is asked, and nobody
+ *   I1. If nothing is said to the pool and no worker runs a job, nothing is asked, and no thread
  *       wakes up: an idle pool stays idle, and so does its manager.
  *   I2. The clock on the wall does not count. Of the time between two looks so much does as there
  *       should be, if the manager had a CPU itself when it wanted to look, and the pool's process
@@ -27,7 +27,7 @@
  *       thread that waits for a CPU or for a disk, or that a debugger has stopped, is not asleep.
  *       The threads are looked at only if the process has used no CPU time since the last look, or
  *       if this look may be the one that ends the pool.
- *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew. One
+ *   I3. A pool that reads what waited for room in its channel gets on: its time starts at 0. One
  *       that writes a core file has all the time that it takes: killed before its end it would lose
  *       the file. What the arena says of a fault does not count: a task can write there.
  *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
@@ -54,7 +54,7 @@
 struct arena;
 struct watchdog;
 
-/* What a look has found, while the pool owes an answer. */
+/* A look while the pool owes an answer. */
 struct watchdog_look {
 	uint64_t now; /* ns, CLOCK_MONOTONIC */
 	uint64_t due; /* when the look was meant to be */
@@ -83,7 +83,6 @@ enum watchdog_state {
 	WATCHDOG_ASKED, /* for the next look */
 };
 
-/* What the owner of a struct watchdog does for it. */
 struct watchdog_calls {
 	/* Asks the pool whether all that it was told is in force. Returns the number of that. */
 	uint64_t (*ask)(struct watchdog *watchdog);
@@ -95,8 +94,8 @@ struct watchdog {
 	struct loop *loop;
 	const struct watchdog_calls *calls;
 	pid_t pid;		   /* 0: no pool is READY */
-	uint64_t limit;		   /* ns; 0: nobody asks */
-	const struct arena *arena; /* NULL: nobody knows whether workers run jobs */
+	uint64_t limit;		   /* ns; 0: never asked */
+	const struct arena *arena; /* NULL: not known whether workers run jobs */
 	uint32_t n_workers;
 	enum watchdog_state state;
 	bool said;	 /* something was, since the last question */
@@ -121,7 +120,7 @@ void watchdog_watch(struct watchdog *watchdog, const struct arena *arena, uint32
 void watchdog_begin(struct watchdog *watchdog, pid_t pid);
 /* Something was said to the pool. Does nothing unless the pool is READY. */
 void watchdog_said(struct watchdog *watchdog);
-/* Somebody is awake anyway: it is asked if a worker runs a job. */
+/* The manager is awake anyway: the pool is asked if a worker runs a job. */
 void watchdog_glance(struct watchdog *watchdog);
 /* A signal has stopped it. begins: just now, so the time of this stop begins; else it is still
  * stopped, or the kernel has merged the signal that says so with another one. */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine.c - tasks that are refused to a user, because they crash for him
+ * quarantine.c - tasks that are refused to a user, because they crash for that user
  *
  * A crash of a pool that a job is blamed for counts against its user and task, and against the
- * user. So many of a task (quarantine-crashes) within quarantine-window, and the task is refused to
- * this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody lifts it,
- * or quarantine-time is over.
+ * user. After quarantine-crashes of a task within quarantine-window the task is refused to this
+ * user; after quarantine-budget crashes of the user, all tasks are. It ends after quarantine-time,
+ * or when an operator lifts it.
  *
  * INVARIANTS
- *   I1. What one user's jobs do is counted for that user alone: others call the same tasks. The uid
- *       is the manager's own, by the slot of the blamed row.
- *   I2. Who cannot be blamed is not counted: signals from outside, a kill, what is no task's code.
- *   I3. A crash leads to one entry for a task at most: with it the count begins anew. It stays
+ *   I1. Crashes are counted for each user alone: others call the same tasks. The uid is the
+ *       manager's own, by the slot of the blamed row.
+ *   I2. A crash without a job to blame is not counted: signals from outside, a kill, other code.
+ *   I3. A crash leads to one entry for a task at most: with it the count is 0 again. It stays
  *       counted against the user.
- *   I4. Where there is no room for one more, the entry that ends first ends now; it may be another
- *       user's, who loses nothing by it.
+ *   I4. If there is no room for one more, the entry that ends first ends now, even if it is
+ *       another user's.
  *
  * If a peer dies: the pool: the next one is told of all entries before it has any job. The manager:
  * crashes and entries stand in the saved state, each whole or not there (saved_state.c, I1), and
@@ -42,13 +42,11 @@
 
 /* ------------------------------------------------------------------------ entries */
 
-/* 0: it is free. */
 static uint64_t quarantine_until(const struct saved_refusal *e)
 {
 	return saved_load(&e->until_ns);
 }
 
-/* Of the board. */
 static struct board_quarantine *quarantine_row(struct quarantine *q, const struct saved_refusal *e)
 {
 	return &q->board->quarantine[e - q->memory->refusals];
@@ -117,7 +115,6 @@ void quarantine_tell_pool(struct quarantine *q)
 			quarantine_tell(q, &q->memory->refusals[i], true);
 }
 
-/* "task x", or all of them. */
 static const char *quarantine_what(const struct saved_refusal *e, char text[80])
 {
 	(void)snprintf(text, 80, "%s%s", e->name[0] ? "task " : "every task", e->name);
@@ -244,7 +241,7 @@ void quarantine_init(struct quarantine *q, const struct options *options, struct
 
 /* ------------------------------------------------------------------------ crashes */
 
-/* A task of the user's; 0: any. How many within the window. */
+/* Crashes of the user's within the window; task: 0: of any. */
 static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint64_t task,
 				 uint64_t now)
 {
@@ -261,7 +258,7 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 	return n;
 }
 
-/* They count for the task no more; 0: whatever it is, and for the user neither. */
+/* They count for the task no more; 0: for any task, and for the user neither. */
 static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
 {
 	for (uint32_t i = 0; i < SAVED_CRASHES; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quarantine.h - tasks that are refused to a user, because they crash for him */
+/* quarantine.h - tasks that are refused to a user, because they crash for that user */
 #ifndef DAEMON_MANAGER_QUARANTINE_H
 #define DAEMON_MANAGER_QUARANTINE_H
 
@@ -21,7 +21,7 @@ struct quarantine {
 	const struct tenants *tenants;
 	struct board *board;
 	struct loop_source timer;
-	struct saved_quarantine *memory; /* in the saved state: the next manager goes on with it */
+	struct saved_quarantine *memory; /* in the saved state */
 };
 
 /* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
@@ -34,10 +34,9 @@ void quarantine_init(struct quarantine *quarantine, const struct options *option
 void quarantine_crashed(struct quarantine *quarantine, uint32_t uid, uint64_t task,
 			const char *name);
 
-/* How many entries there are. */
 uint32_t quarantine_count_all(const struct quarantine *quarantine);
 
-/* Writes the board's rows anew. No pool may be alive. */
+/* Writes the board's rows again. No pool may be alive. */
 void quarantine_show(struct quarantine *quarantine);
 
 /* Tells the pool what is refused to a tenant that was just made, before it is told of it. */

@@ -2,19 +2,17 @@
 /*
  * quota.c - what each uid may hold of what all share
  *
- * forkd has places for so many connections, so many bytes, and so many that have not said HELLO.
- * Who fills them shuts all others out: so what each uid has of them is counted, and is limited to
- * less than there is; where forkd.conf does not say to what, an eighth is left to the others, and
- * who is alone hardly feels it. Counted is what is not there for others: a client that is gone
- * until the pool has released it, and one that forkd has ended until it lets go. What a group may
- * hold (limit-clients and the like) is what each uid may hold that connects with it: all
- * connections of a uid are counted together, and who wants one more is measured by what it may have
- * itself. So a uid never has more than the best of its connections may, and one that may have less
- * is refused what the others have taken: that is among processes of one user. Those that have not
- * said HELLO are there for a moment, and many may come at once, when forkd was restarted. So a uid
- * may have all the places, and makes room when others come: where none is left the uid that has
- * most of them loses its newest. So everybody has as many as anybody else, or as it wants. The
- * manager's own CPU time is limited as well, because it runs at a high priority: each connection
+ * Connections, bytes and connections without a HELLO are limited for all uids together. So that one
+ * uid cannot take all of them, each uid's part is counted and limited: by forkd.conf, else to seven
+ * eighths. A client counts until the pool has released it, or until it lets go of a connection that
+ * forkd has ended. The limit of a group (limit-clients and similar options) holds for each uid that
+ * connects with it: all connections of a uid are counted together, and a new one is measured by its
+ * own limit. So a uid never has more than the best of its connections may; a connection that may
+ * have less is refused what others of its uid have taken. Connections without a HELLO soon
+ * send it, and many may come at once, when forkd was restarted. So a uid may have all of these
+ * places; if none is left the uid that has most of them loses its newest.
+ *
+ * The manager's CPU time is limited as well, because it runs at a high priority: each connection
  * and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the clock (the
  * generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second, or 10,000
  * requests, and 768 connections at once; root and forkd's own uid have 16 times as many. Beyond
@@ -22,8 +20,8 @@
  *
  * INVARIANTS
  *   I1. What a uid holds is counted whenever it is asked for, over its connections (connections.c):
- *       there is no second account that could say something else. It is asked for once a HELLO, and
- *       there are no more connections than slots.
+ *       there is no second account that could differ. It is counted once for a HELLO, and there are
+ *       no more connections than slots.
  *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
  *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
  *   I3. A request is charged when it is read, and waits until its time (quota_reserve()), with one
@@ -31,8 +29,6 @@
  *       requests of all connections bring a uid at most LIMIT_CLIENTS * QUOTA_REQUEST_NS beyond
  *       QUOTA_REQUEST_BURST_NS. That leaves time for another connection, even if each connection
  *       makes requests in a loop. Connections delay a request by 110 ms at most.
- *
- * If a peer dies: a client: its connection goes, and what it held with it.
  */
 #include "daemon/manager/quota.h"
 

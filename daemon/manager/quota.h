@@ -28,7 +28,7 @@ struct options_peer;
 
 /* What is held, or may be. */
 struct quota_sums {
-	uint32_t clients; /* slots, until the pool has released who is gone */
+	uint32_t clients; /* slots, until the pool has released them */
 	uint64_t jobs;	  /* records */
 	uint64_t bytes;	  /* of clients' segments */
 };

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reload_trial.c - a reload is tried: what forkd.conf and the modules are now
+ * reload_trial.c - the dry run of a reload: reads forkd.conf and loads the modules in a process
  *
- * To read forkd.conf again is to open files, and to ask the system for users and groups; to know
- * whether a module can be loaded is to load it. The manager waits for nothing (manager.c, I2) and
- * loads nothing, so a process of its own does all that (reload_trial_main.c). What it finds it
- * writes into a file in memory, which is read when it has ended.
+ * The manager waits for nothing (manager.c, I2) and loads nothing, so another process does both
+ * (reload_trial_main.c). It writes its findings into a file in memory, which is read when it has
+ * ended.
  *
  * INVARIANTS
  *   I1. It is read when the process has been reaped. What a module's constructor may have left
@@ -16,8 +15,7 @@
  *       lets go of it. Until then it is there, killed, and there is no other. One whose end nothing
  *       tells of, for want of a descriptor or of memory, is looked at until it has ended.
  *
- * If a peer dies: the process, at any moment: done(), with how it died. The manager: the kernel
- * kills it.
+ * If the process dies, done() gets the cause. If the manager dies, the kernel kills the process.
  */
 #include "daemon/manager/reload_trial.h"
 
@@ -135,7 +133,7 @@ static void reload_trial_tell(struct reload_trial *t, struct reload_trial_found 
 	t->done(t, found, why);
 }
 
-/* It has ended so. Returns 0 and what it found, or a negative errno with why. */
+/* Returns 0 and what it found, or a negative errno with why. */
 static int reload_trial_judge(struct reload_trial *t, const siginfo_t *info,
 			      struct reload_trial_found *ret, char *why, size_t size)
 {
@@ -286,7 +284,7 @@ void reload_trial_end(struct reload_trial *t)
 {
 	if (!t->pid)
 		return;
-	/* If it has not ended at once whoever reaps the manager's children does it. */
+	/* If it has not ended at once init reaps it. */
 	(void)kill(t->pid, SIGKILL);
 	(void)waitpid(t->pid, NULL, WNOHANG);
 	reload_trial_close(t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reload_trial.h - a reload is tried: what forkd.conf and the modules are now */
+/* reload_trial.h - the dry run of a reload, in a process */
 #ifndef DAEMON_MANAGER_RELOAD_TRIAL_H
 #define DAEMON_MANAGER_RELOAD_TRIAL_H
 
@@ -9,7 +9,6 @@
 #include "common/options.h"
 #include "daemon/manager/loop.h"
 
-/* What was found. */
 struct reload_trial_found {
 	struct options options; /* as files and command line have them: nothing is settled */
 	uint64_t modules;	/* which files there are: struct modules, version */
@@ -26,7 +25,7 @@ enum reload_trial_state {
 struct reload_trial {
 	/* the caller sets these; the rest starts as zero, and the descriptors as -1 */
 	struct loop *loop;
-	uint64_t limit_ns; /* it has so long */
+	uint64_t limit_ns; /* for the whole run */
 	/* found: NULL if it has failed, with a line that says why; else the callee's, with
 	 * options_fini() to follow. Not called from within a function of the trial. */
 	void (*done)(struct reload_trial *trial, struct reload_trial_found *found, const char *why);

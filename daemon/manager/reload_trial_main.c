@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reload_trial_main.c - what a reload would come to, found out by a process that nobody depends on
+ * reload_trial_main.c - the process that makes the dry run of a reload
  *
  * forkd --dry-run, which the manager starts (reload_trial.c). It reads what a start would read, by
- * the same command line, and may wait for it: for disks, and for whoever knows the names of users.
- * It loads every module, whose constructors may do whatever they like. Then it writes down what it
- * found, and ends:
+ * the same command line, and may wait for disks and for directory services. It loads every module,
+ * whose constructors may do anything. Then it writes what it found, and ends:
  *
  * 	[forkd]
  * 	name = value		as options_print() has them, users and groups as numbers
  * 	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
  * 				how many were left out
- *
- * Threads: main(), the only one.
- *
- * If a peer dies: the manager: the kernel kills this process. This process: nothing changes.
  */
 #include "daemon/manager/reload_trial_main.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reload_trial_main.h - what a reload would come to, found out by a process that nobody depends on
- */
+/* reload_trial_main.h - the process that makes the dry run of a reload */
 #ifndef DAEMON_MANAGER_RELOAD_TRIAL_MAIN_H
 #define DAEMON_MANAGER_RELOAD_TRIAL_MAIN_H
 

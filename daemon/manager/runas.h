@@ -7,8 +7,7 @@
  * option this is the user `forkd`, if the system has one. The manager looks the user up once, at
  * its start: a pool that starts later does not wait for a directory service.
  *
- * Threads: runas_choose(): the manager at its start, and the trial of a reload. runas_become(): the
- * trial, and the manager's child that is to execute the pool. Each has one thread then.
+ * A process that calls a function of this file has one thread.
  */
 #ifndef DAEMON_MANAGER_RUNAS_H
 #define DAEMON_MANAGER_RUNAS_H

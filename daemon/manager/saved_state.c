@@ -2,39 +2,33 @@
 /*
  * saved_state.c - what the next forkd needs to know, to go on with the clients of this one
  *
- * A manager may be killed at any instruction. What clients, pool and tasks have is in segments, and
- * the service manager keeps their descriptors (fdstore.c); what the manager alone knew of them
- * stands here, in a segment that nobody else maps: who has which slot, and how large his segment
- * is. So the next one believes it (takeover.c), and asks no byte that a client or a task can write.
- *
- * Threads: takeover.c, pool_segments.c, manager_*.c, quarantine.c, connection.c,
- * connection_close.c, tenants.c, on the manager's only thread. One manager has it at a time: the
- * next one starts when the service manager has seen the last one's end.
+ * A manager may be killed at any instruction. The data of clients, pool and tasks are in segments,
+ * and the service manager keeps their descriptors (fdstore.c). The state that only the manager had
+ * is here, in a segment that no other process maps: the client and the size of each slot. So the
+ * next manager believes it (takeover.c), and reads no byte that a client or a task can write. It
+ * starts when the service manager has seen the end of the last one.
  *
  * INVARIANTS
  *   I1. Killed between any two stores a manager leaves each slot as it was before or as it is
- *       after, never half: who takes a free slot writes all about it first, and its state last;
- *       from then on until it is free again its state alone changes, and welcomed, a word each. Of
- *       a free slot nothing is read but its generation, and whichever of the two stands there, the
- *       next client's is another one. CPUs are written beside those that hold, and then the word
- *       that says which of them do.
+ *       after, never half: all words of a free slot are written before its state; from then on
+ *       until it is free again only its state and welcomed change, a word each. Of a free slot only
+ *       the generation is read, and whichever of the two is there, the next client's differs. CPUs
+ *       are written to the row that does not hold, and then the word that says which row does.
  *   I2. What is here is in the store as well: a slot is taken when the service manager has its
- *       descriptors, and is free before it is told to let go of them. What the store has of free
- *       slots is nobody's: a user's who was there before, perhaps, whose removal died with us.
+ *       descriptors, and is free before it is told to let go of them. Descriptors of free slots in
+ *       the store belong to no client: a manager died before it could remove them.
  *   I3. A tenant's slot is taken before any client's that needs it, for the store gets their
  *       descriptors in this order; and it is free after all of these.
  *   I4. Up to the clients it is the same in each version of forkd, and one with more slots
  *       is longer: so of one that this forkd does not know it can still end each job. The rest is
  *       believed if it is known, saved_is_known().
  *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
- *       counts them, and SAVED_TRIES is the end of it. The living says that it is no such manager
- *       (saved_acquit()); of the dead a job counts that has ended since it was ready.
+ *       counts them, up to SAVED_TRIES. A manager that lives reports that it is no such manager
+ *       (saved_acquit()); for a dead one counts a job that has ended since it was ready.
  *
  *   The proof of I1: the compiler keeps each store on its side of a saved_store(), and a process
  *   that is killed has made those before some instruction and none after it, whatever the
  *   caches did: the next process reads after the death, which the kernel orders.
- *
- * If a peer dies: the manager: that is what it is for. Clients and pools do not know of it.
  */
 #include "daemon/manager/saved_state.h"
 
@@ -65,7 +59,6 @@ _Static_assert(offsetof(struct saved_state, records) == 112 &&
 		       offsetof(struct saved_state, quarantine) == 67792,
 	       "what all versions have is where it was (I4)");
 
-/* Every word that changes is written here. */
 void saved_store(_Atomic uint64_t *word, uint64_t value)
 {
 	/* ORDER saved/state [X1]: release, so that no store to the rest of a slot comes after
@@ -151,7 +144,7 @@ uint64_t saved_arena_max(const struct saved_geometry *g)
 	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
 }
 
-/* One more number, if it is another one. */
+/* Adds a number that has changed. */
 static void saved_say(char why[SAVED_WHY], const char *option, uint64_t was, uint64_t is,
 		      const char *unit)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* saved_state.h - what the next forkd needs to know, to go on with the clients of this one */
+/* saved_state.h - the state from which the next forkd continues the clients of this one */
 #ifndef DAEMON_MANAGER_SAVED_STATE_H
 #define DAEMON_MANAGER_SAVED_STATE_H
 
@@ -16,7 +16,6 @@ struct hwloc_bitmap_s;
 #define SAVED_CPUS    8192u /* numbers below it: as the option cpus */
 #define SAVED_WHY     256u  /* bytes of a text */
 
-/* What a slot of the saved state has. */
 enum saved_stage {
 	SAVED_FREE,
 	SAVED_HERE,	/* a client with its connection; a tenant that is served */
@@ -43,8 +42,8 @@ struct saved_tenant {
 
 #define SAVED_CRASHES 1024u /* that are remembered */
 
-/* What quarantine.c remembers, of a crash and of what is refused; the first word of each says that
- * the others stand there. */
+/* For quarantine.c: a crash, and a task that is refused; the first word of each says that the
+ * others are valid. */
 struct saved_crash {
 	_Atomic uint64_t time_ns; /* 0: none, or it counts no more */
 	_Atomic uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
@@ -81,7 +80,7 @@ struct saved_records {
 	uint64_t stride;       /* from one to the next */
 	uint64_t state_offset; /* of the 32 bits of its state, in a record */
 	uint64_t outcome_mask; /* in the state */
-	uint64_t waiter;       /* in the state: somebody sleeps on it */
+	uint64_t waiter;       /* in the state: a client sleeps on it */
 	uint64_t pending;      /* outcome */
 	uint64_t lost;	       /* outcome */
 };
@@ -94,7 +93,7 @@ struct saved_state {
 	struct saved_geometry geometry;
 	struct saved_records records;
 	/* what changes */
-	_Atomic uint64_t ended; /* there is nobody any more whom a next forkd could serve */
+	_Atomic uint64_t ended; /* no next forkd continues from here */
 	_Atomic uint64_t ready; /* 1, and jobs that had ended then; 0: no pool of it was ready */
 	_Atomic uint64_t tries; /* managers that have come to nothing, one after the other */
 	_Atomic uint64_t pool_generation; /* as the board shows it */
@@ -107,12 +106,11 @@ struct saved_state {
 	uint64_t cpus[2][SAVED_CPUS / 64]; /* a bit each */
 };
 
-/* A word that changes; whoever is killed after it has made all stores before it (saved_state.c,
- * I1). */
+/* A word that changes. A manager that is killed after it has made all stores before it
+ * (saved_state.c, I1). */
 void saved_store(_Atomic uint64_t *word, uint64_t value);
 uint64_t saved_load(const _Atomic uint64_t *word);
 
-/* A client's slot as it is. */
 struct saved_entry {
 	enum saved_stage state;
 	uint32_t generation; /* of a free slot: of the last client, or of one that has never been */
@@ -124,7 +122,7 @@ struct saved_entry {
 	bool welcomed;
 };
 
-/* Makes one that has nobody. Returns its descriptor, or a negative errno; sets *ret_saved. */
+/* Makes an empty one. Returns its descriptor, or a negative errno; sets *ret_saved. */
 int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
 	      struct saved_state **ret_saved);
 
@@ -151,7 +149,7 @@ uint64_t saved_arena_max(const struct saved_geometry *geometry);
 void saved_set_cpus(struct saved_state *saved, const struct hwloc_bitmap_s *cpus);
 struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved);
 
-/* Somebody takes a free slot; state is not asked: he is there. */
+/* A client or tenant takes a free slot, and is HERE; entry->state is not read. */
 void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct saved_entry *entry);
 void saved_enter_tenant(struct saved_state *saved, uint32_t slot, uint32_t uid);
 
@@ -174,8 +172,8 @@ enum saved_stage saved_tenant(const struct saved_state *saved, uint32_t slot, ui
 bool saved_try(struct saved_state *saved, uint64_t n_ended);
 void saved_ready(struct saved_state *saved, uint64_t n_ended);
 
-/* Should the manager end now, what stands here is not why: it has lived for long enough, was told
- * to make room for the next, or something was short when it began. */
+/* If the manager ends now, this state is not the cause: it has lived long enough, must make room
+ * for the next, or something was short when it began. */
 void saved_acquit(struct saved_state *saved);
 
 /* What the board shows of pools; one more of them. Return how many there have been. */
@@ -184,8 +182,8 @@ uint64_t saved_crashes(const struct saved_state *saved);
 uint32_t saved_next_pool(struct saved_state *saved);
 uint64_t saved_crashed(struct saved_state *saved);
 
-/* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its
- * connection ends. */
+/* No next manager continues from here: pending jobs get their outcome from this one, or their
+ * connections end. */
 void saved_end(struct saved_state *saved);
 bool saved_has_ended(const struct saved_state *saved);
 

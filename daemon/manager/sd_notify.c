@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sd_notify.c - what the service manager is told
+ * sd_notify.c - messages to the service manager
  *
- * Threads: the manager's only thread, which nothing may hold up: sd_notify(3) waits for room if
- * whoever listens does not read. So all is sent without waiting; what finds no room is dropped, but
- * for READY=1, which the caller says again.
+ * sd_notify(3) waits for room if the service manager does not read. So all is sent without waiting
+ * here; a message that finds no room is dropped, except READY=1, which the caller sends again.
  *
  * THE WATCHDOG
  *   A timer of the loop sends WATCHDOG=1: a manager that is stopped, or hangs anywhere, does not,
- *   and is killed and started anew. A sign that found no room is given again soon: half the time
- *   that the service manager waits has passed before each.
+ *   and is killed and started again. Half of the service manager's time has passed before each, so
+ *   one that found no room is sent again in time.
  */
 #include "daemon/manager/sd_notify.h"
 
@@ -52,7 +51,7 @@ int notify_connect(void)
 	return steal_fd(&fd);
 }
 
-/* Returns 0, or a negative errno: -ENOENT, there is nobody; -EAGAIN, there is no room. */
+/* Returns 0, or a negative errno: -ENOENT, no service manager; -EAGAIN, no room. */
 static int notify_send(const char *text)
 {
 	_cleanup_close_ int fd = notify_connect();

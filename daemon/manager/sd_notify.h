@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sd_notify.h - what the service manager is told (sd_notify(3)); nothing without one */
+/* sd_notify.h - messages to the service manager (sd_notify(3)); none without one */
 #ifndef DAEMON_MANAGER_SD_NOTIFY_H
 #define DAEMON_MANAGER_SD_NOTIFY_H
 
@@ -14,7 +14,7 @@ struct notify {
 	void (*alive)(struct notify *notify);  /* with each sign of life */
 
 	uint64_t status_ns;   /* of the last status line */
-	uint64_t watchdog_ns; /* between two signs of life; 0: nobody asks for them */
+	uint64_t watchdog_ns; /* between two signs of life; 0: none are wanted */
 	struct loop_source status_source;
 	struct loop_source watchdog_source;
 };

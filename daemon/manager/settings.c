@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * settings.c - options that change while forkd runs, as the manager handles them
- *
- * Threads: the manager's only thread. Who may ask is seen to by connection.c; the pool's side is
- * pool_set().
- *
- * If a peer dies: the pool: the next one is started with the options as they are, and told once
- * more when it is ready.
- */
+/* settings.c - options that change while forkd runs; the pool's side is pool_set() */
 #include "daemon/manager/settings.h"
 
 #include <stdio.h>
@@ -30,7 +22,7 @@ static void settings_tell(void *context, const char *name, const char *value)
 	pool_process_send(pool, &set, -1);
 }
 
-/* Whom they are for, the manager knows: what a client may call is said with it. */
+/* Only the tasks of each rule: PROTO_POOL_CLIENT has the rules of a client. */
 static void settings_tell_rules(const struct options_list *tasks, struct pool_process *pool)
 {
 	struct proto_pool rule = { .head = { PROTO_MAGIC, PROTO_POOL_RULE } };

@@ -2,7 +2,7 @@
 /*
  * socket_close.c - closing sockets of clients and tasks, whatever they have put into them
  *
- * A message that nobody has received holds on to its descriptors, and who closes the socket closes
+ * A message that was not received keeps its descriptors open, and the close of the socket closes
  * them: that may take as long as the sender wants (proto.c, I3). So a socket is closed here when it
  * is known to have none in it:
  *
@@ -13,14 +13,14 @@
  * 	                 +--- thrown away by one of io_uring's workers, which waits in our place
  *
  * INVARIANTS
- *   I1. After shutdown() nobody can send any more, so the queue only gets shorter.
- *   I2. A worker gets exactly one message that has descriptors, and from then on nobody but its
- *       thread has to do with them. Those workers do nothing else (loop.c, I7): whose closing never
- *       ends holds up others of this kind, each of which costs a descriptor, and nobody else.
+ *   I1. After shutdown() no process can send any more, so the queue only gets shorter.
+ *   I2. A worker gets exactly one message that has descriptors, and from then on only its thread
+ *       uses them. Those workers do nothing else (loop.c, I7): a close that never ends holds up
+ *       others of this kind, each of which costs a descriptor, and nothing else.
  *   I3. At the end of the process nothing is waited for: the kernel lets no exiting process linger.
  *
- * From Linux 6.16 on there are such messages only of those who had connected before forkd had the
- * listening socket.
+ * From Linux 6.16 on there are such messages only of clients that had connected before forkd had
+ * the listening socket.
  */
 #include "daemon/manager/socket_close.h"
 
@@ -44,8 +44,8 @@ struct socket_close {
 	int fd;
 };
 
-/* True for the end, false for an empty message. No call says which it is; but who asks for
- * credentials and has no room for them is told so with each message, and not at the end. */
+/* True for the end, false for an empty message. No call says which it is; but a receiver of
+ * credentials without room for them gets MSG_CTRUNC with each message, and not at the end. */
 static bool socket_close_is_end(int fd)
 {
 	struct msghdr header = { 0 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spawn.c - this program again, as a child of the manager's: a pool, a trial
+ * spawn.c - this program again, as a child of the manager's: a pool, a dry run
  *
- * Threads: pool_process.c and reload_trial.c, in the child: async-signal-safe as far as it goes,
- * there was one thread before.
+ * It runs in the child of a process of one thread.
  */
 #include "daemon/manager/spawn.h"
 
@@ -22,8 +21,8 @@
 #include "common/valgrind.h"
 #include "daemon/manager/runas.h"
 
-/* Where memory is short the child goes, which can be started again, and not the manager. Anybody
- * may raise it. */
+/* If memory is short the child goes, which can be started again, and not the manager. Raising it
+ * needs no right. */
 static bool spawn_offer(int oom)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);

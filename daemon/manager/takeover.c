@@ -2,22 +2,19 @@
 /*
  * takeover.c - a manager goes on with the clients of one that has ended
  *
- * Sockets, segments and pidfds of the last manager are in the service manager's store, whoever it
- * was and however it ended; what it knew of them is in its saved state. Clients notice nothing:
- * their sockets have never been closed, and what they submit or cancel meanwhile stands in
- * segments. The pool is not taken over: it is another process's child, perhaps of another version.
- * It is killed, and what becomes of its jobs is what becomes of those of a pool that has died
- * (job_recovery.c), but that none is suspected.
+ * Sockets, segments and pidfds of the last manager are in the service manager's store, however it
+ * ended; what it knew of them is in its saved state. Clients notice nothing: their sockets are
+ * still open, and what they submit or cancel meanwhile is in segments. The pool is not taken over:
+ * it is another process's child, perhaps of another version. It is killed, and its jobs are decided
+ * as those of a pool that has died (job_recovery.c), but none is suspected.
  *
  * 	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
  * 	                                   |
- * 	                                   +-- no --> each pending job LOST, sockets closed, anew
+ * 	                                   +-- no --> each pending job LOST, sockets closed
  *
- * Segments are as large as they are, and each worker has its place in them. So whatever of that the
- * options leave open is as it was: it does not matter which CPUs and how much memory there are just
- * now. Workers whose CPUs are missing park (cpu_parking.h).
- *
- * Threads: manager.c, when it starts, before its loop runs.
+ * Segments are as large as they are, and each worker has its place in them. So all that the options
+ * leave open is as it was, whatever CPUs and memory there are now. Workers whose CPUs are missing
+ * park (cpu_parking.h). All of it happens before the manager's loop runs.
  *
  * INVARIANTS
  *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
@@ -26,7 +23,7 @@
  *       executes no instruction any more, and the arena is replaced (pool_process.c, I7). Its pidfd
  *       leaves the store when its jobs have their outcomes: a manager that is killed before then
  *       leaves it to the next one, which replaces the arena again.
- *   I2. What clients and tasks can write is asked for nothing: neither the head of a segment nor a
+ *   I2. Nothing is read that clients and tasks can write: neither the head of a segment nor a
  *       number in it; the saved state has them all.
  *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
  *       same: a slot that is free, an outcome more. So the next one does the same again, and
@@ -137,7 +134,7 @@ static void takeover_fence(struct takeover *takeover, struct store *store)
 		fdstore_remove(store, FDSTORE_POOL);
 }
 
-/* One record of another layout's, or of this one's. */
+/* The record may be of another layout. */
 static bool takeover_lose_job(const struct saved_records *records, _Atomic uint32_t *word)
 {
 	uint32_t mask = (uint32_t)records->outcome_mask, waiter = (uint32_t)records->waiter;
@@ -179,7 +176,7 @@ static uint32_t takeover_lose_client(const struct saved_state *saved,
 	return n;
 }
 
-/* Nobody goes on from here. */
+/* No manager continues from here. */
 static void takeover_drain(struct takeover *takeover, struct store *store, const char *why)
 {
 	uint64_t lost = 0;
@@ -229,7 +226,6 @@ static bool takeover_is_barred(struct takeover *takeover, const struct saved_geo
 	return !saved_try(takeover->saved, n_ended);
 }
 
-/* From what it has. */
 static bool takeover_can(struct takeover *takeover, struct store *store,
 			 const struct saved_geometry *geometry)
 {
@@ -243,7 +239,7 @@ static bool takeover_can(struct takeover *takeover, struct store *store,
 	return false;
 }
 
-static int takeover_anew(struct takeover *takeover, const struct saved_geometry *geometry)
+static int takeover_make(struct takeover *takeover, const struct saved_geometry *geometry)
 {
 	uint64_t epoch;
 
@@ -254,7 +250,6 @@ static int takeover_anew(struct takeover *takeover, const struct saved_geometry 
 	return takeover->saved_fd < 0 ? takeover->saved_fd : 0;
 }
 
-/* Nothing of it is of use. */
 static void takeover_forgo(struct takeover *takeover)
 {
 	takeover->board_fd = safe_close(takeover->board_fd);
@@ -315,7 +310,7 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 	g = &saved->geometry;
 	workers = takeover_workers(takeover, o);
 	arena_max = saved_arena_max(g);
-	/* If all is made anew, let it be as it is best now. */
+	/* All is made again: as it is best now. */
 	if (g->max_clients != o->max_clients || g->max_jobs != o->max_jobs ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
 		return 0;
@@ -342,7 +337,7 @@ int takeover_begin(struct takeover *takeover, struct store *store, struct socket
 		takeover_forgo(takeover);
 		fdstore_drop_rest(store, closer);
 		fdstore_empty(store);
-		r = takeover_anew(takeover, geometry);
+		r = takeover_make(takeover, geometry);
 	}
 	if (r == 0)
 		saved_set_cpus(takeover->saved, cpus);

@@ -16,7 +16,6 @@ struct saved_state;
 struct saved_geometry;
 struct conn_table;
 
-/* What a former manager has left, or what this one has made instead. */
 struct takeover {
 	struct saved_state *saved; /* NULL: there is none yet */
 	bool inherited;		   /* it is a former manager's, and this one goes on from there */
@@ -74,7 +73,7 @@ bool takeover_is_shared(const struct takeover *takeover, const struct store *sto
  * what was short: all that is in the store stays for the next manager. */
 int takeover_clients(struct takeover *takeover, struct conn_table *table);
 
-/* What stands in the store stays there. */
+/* What is in the store stays there. */
 void takeover_fini(struct takeover *takeover);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_rules.c - what the option tasks says, beside the tasks that there are
+ * task_rules.c - compares the patterns of the option tasks with the tasks that there are
  *
- * A pattern that fits nothing is most likely a slip of the pen: whoever it is for may call less
- * than was meant. It cannot be an error, for modules come and go without forkd.conf; and where
- * there are none at all the pool has said so already.
+ * A pattern that fits nothing is most likely a mistake: its user may call less than was meant. It
+ * cannot be an error, because modules come and go without forkd.conf.
  */
 #include "daemon/manager/task_rules.h"
 

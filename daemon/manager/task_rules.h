@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* task_rules.h - what the option tasks says, beside the tasks that there are */
+/* task_rules.h - compares the patterns of the option tasks with the tasks that there are */
 #ifndef DAEMON_MANAGER_TASK_RULES_H
 #define DAEMON_MANAGER_TASK_RULES_H
 
 struct board;
 struct options;
 
-/* Warns of each pattern that fits no task of any module, and says where it stands. The manager's
- * thread; when the pool is ready. */
+/* Warns of each pattern that fits no task of any module, with its place; when the pool is ready. */
 void task_rules_look(const struct options *options, const struct board *board);
 
 #endif

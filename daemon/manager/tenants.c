@@ -5,21 +5,20 @@
  * 	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
  * INVARIANTS
- *   I1. One uid, one tenant in use, one segment, from the uid's first client until no connection of
- *       it has been there for so long that others came: the one that has been idle the longest goes
- *       first. Some are kept, for those who come and go. A uid that comes back before the pool has
- *       let go of its last tenant has a new one.
+ *   I1. One uid has one tenant in use with one segment, from its first client until it has no
+ *       connection and others need the slot: the one that has been idle the longest goes first.
+ *       Some are kept, for uids that come back. A uid that comes back before the pool has released
+ *       its last tenant gets a new one.
  *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
  *       uid, size and head stand here.
  *   I3. A client that attaches finds the head as it was made, whatever others of its uid have done
  *       to it: it is written again each time. Those that have attached before do not read it.
- *   I4. Rings are never cleared: what is in them belongs to clients that may be alive. What one
- *       client of the uid spoils there lasts until it ends: then tenants_mark() has the pool put
- *       them in order (ring.h).
+ *   I4. Rings are never cleared: their words belong to clients that may be alive. What one client
+ *       of the uid spoils there lasts until it ends: then tenants_mark() makes the pool repair them
+ *       (ring.h).
  *   I5. A slot is free when no pool has its rings, and its pages are gone. The rings' heads in the
- *       arena are put back to where those of a new segment are. Whoever has been a client may have
- *       the old segment mapped: its pages are punched out of it, before its bytes stop being
- *       counted.
+ *       arena are those of a new segment again. A former client may have the old segment mapped:
+ *       its pages are punched out of it, before its bytes stop being counted.
  *   I6. The board shows a tenant from its beginning until it is to leave: never two of one uid.
  *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
  *       goes when no pool counts there any more, with the rings.
@@ -147,7 +146,7 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
 	tenants_tell(tenants, index);
 }
 
-/* Nobody goes on with it: the slot is free first (saved_state.c, I2). */
+/* No next manager continues it: the slot is free first (saved_state.c, I2). */
 static void tenants_forget(struct tenants *tenants, uint32_t index)
 {
 	char name[FDSTORE_NAME];

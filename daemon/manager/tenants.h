@@ -82,13 +82,13 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight);
 /* One has ended, and the pool has released it. */
 void tenants_detach(struct tenants *tenants, uint32_t index);
 
-/* The manager gave so many of its jobs their outcome, which no pool has counted. */
+/* The manager gave n of its jobs their outcome, which no pool has counted. */
 void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n);
 
 /* How many are in use, and how many of these have no connections. */
 void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle);
-/* Releases tenants without connections, until so many are left. Their slots and bytes are free when
- * the pool has let go of them and their pages are gone. */
+/* Releases tenants without connections, until n_idle are left. Their slots and bytes are free when
+ * the pool has released them and their pages are gone. */
 void tenants_trim(struct tenants *tenants, uint32_t n_idle);
 /* The pool has let go of one: its pages go, then its slot is free. False if it may not say that. */
 bool tenants_released(struct tenants *tenants, uint32_t index);
@@ -97,8 +97,8 @@ bool tenants_released(struct tenants *tenants, uint32_t index);
  * go of are taken back. */
 void tenants_tell_pool(struct tenants *tenants);
 
-/* As if every ring of the tenant had just been written to, by whoever: consumers look at all of
- * them, and at all that is in them. */
+/* As if every ring of the tenant had just been written to: consumers look at all words of all of
+ * them. */
 void tenants_mark(struct tenants *tenants, uint32_t index);
 void tenants_mark_all(struct tenants *tenants);
 
@@ -107,7 +107,7 @@ void tenants_mark_all(struct tenants *tenants);
 void tenants_ring(struct tenants *tenants);
 
 /* Takes over what a former manager had, as the saved state has it; no pool is alive. Before any
- * connection. Returns 0, or what was short: nobody is given up then. */
+ * connection. Returns 0, or what was short: no tenant is given up then. */
 int tenants_takeover(struct tenants *tenants);
 /* A connection that a former manager had is there. False if its tenant is not, or is another uid's.
  */

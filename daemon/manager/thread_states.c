@@ -37,7 +37,6 @@ static bool thread_states_read(pid_t pid, const char *tid, struct thread_states 
 		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
 			threads->traced |= tracer != 0;
 	}
-	/* Of one that has ended nothing is to be waited for. */
 	if (state)
 		threads->asleep &= state == 'S' || state == 'Z' || state == 'X';
 	return state;

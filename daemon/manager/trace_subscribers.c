@@ -9,17 +9,16 @@
  * 	                         manager --PROTO_POOL_TRACE_END--> pool
  *
  * INVARIANTS
- *   T1. There is a segment (shm/trace.h) from the first who traces until the last one has left, and
- *       a new one after that: what it shows is of that time, and of one pool. The next one waits
- *       for the pool's answer about it like the first.
- *   T2. The pool has been told of a segment once, and has answered, before it is told that nobody
- *       traces any more; then the manager closes it. So the pool writes to at most one, and only as
- *       long as somebody's connection lasts, however that ends.
- *   T3. Who traces stays GREETING: it has no slot. Whatever it says ends its connection.
+ *   T1. There is a segment (shm/trace.h) from the first connection that traces until the last one
+ *       has left, and a new one after that: it shows that time, and one pool. The next connection
+ *       waits for the pool's answer about it like the first.
+ *   T2. The pool has been told of a segment once, and has answered, before it is told that no
+ *       connection traces any more; then the manager closes it. So the pool writes to at most one,
+ *       and only as long as a connection lasts, however that ends.
+ *   T3. A connection that traces stays GREETING: it has no slot. Any message ends it.
  *
- * If a peer dies: who traces: T2. The pool: all who trace are told so, and have the segment with
- * what it wrote; the next pool knows nothing of it. The manager: the pool dies with it, and who
- * traces sees the end of its connection.
+ * If the pool dies: all connections that trace are told so, and have the segment with what it
+ * wrote; the next pool knows nothing of it.
  */
 #include <poll.h>
 #include <string.h>
@@ -37,7 +36,7 @@
 #include "shm/segment.h"
 #include "shm/trace.h"
 
-/* All who trace leave, and are told why. */
+/* Ends all connections that trace. */
 static void trace_dismiss(struct conn_table *table, struct admission_verdict why)
 {
 	struct conn *s;
@@ -63,7 +62,6 @@ static int trace_start(struct conn_table *table)
 	return 0;
 }
 
-/* The segment is there, and is written. */
 static void trace_tell(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -113,7 +111,7 @@ bool conn_traced(struct conn_table *table, const char *text)
 	list_for_each (s, &table->greeting, link)
 		if (s->traces)
 			trace_tell(s);
-	/* Perhaps nobody has waited so long. */
+	/* Perhaps none has waited so long. */
 	conn_trace_left(table);
 	return true;
 }

@@ -6,8 +6,6 @@
  * all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
  * tenant, with rings that all of them can write. The same is so for groups: there one that is many
  * must not be taken for the one that forkd.conf may name.
- *
- * Threads: the manager, when it starts.
  */
 #include "daemon/manager/userns.h"
 
@@ -23,7 +21,7 @@ bool userns_is_whole(const char *map)
 	uint64_t sum = 0, n;
 	int size;
 
-	/* Lines of "inside outside count", none over another. -1 is nobody's. */
+	/* Lines of "inside outside count", none over another. -1 is no id. */
 	for (; sscanf(map, "%*u %*u %" SCNu64 "%n", &n, &size) == 1; map += size)
 		sum += n;
 	return sum == UINT32_MAX;

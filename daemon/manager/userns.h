@@ -8,7 +8,7 @@
 
 #define USERNS_NO_STRANGERS UINT32_MAX
 
-/* The uid that all those seem to have whom the namespace does not know; USERNS_NO_STRANGERS if it
+/* The uid that all users seem to have whom the namespace does not know; USERNS_NO_STRANGERS if it
  * knows all. */
 uint32_t userns_stranger(void);
 
