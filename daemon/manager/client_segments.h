@@ -48,11 +48,7 @@ struct segments_client {
 	bool taking; /* back */
 };
 
-#define SEGMENTS_NONE                                                                              \
-	(struct segments_client)                                                                   \
-	{                                                                                          \
-		.fd = -1                                                                           \
-	}
+#define SEGMENTS_NONE ((struct segments_client){ .fd = -1 })
 
 /* Bytes of a segment with n_jobs records. */
 static inline uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)

@@ -28,10 +28,7 @@ struct listener {
 	struct loop_source source;
 };
 
-#define LISTENER_INIT                                                                              \
-	{                                                                                          \
-		.fd = -1                                                                           \
-	}
+#define LISTENER_INIT ((struct listener){ .fd = -1 })
 
 /*
  * Takes the socket that systemd passed, of what the store says was passed, or makes one at path.

@@ -307,7 +307,7 @@ int pool_segments_init(struct pool_segments *f, const struct options *options, u
 	uint64_t epoch = inherited->saved->head.epoch;
 	int r;
 
-	*f = (struct pool_segments)POOL_SEGMENTS_INIT;
+	*f = POOL_SEGMENTS_INIT;
 	f->options = options;
 	f->n_workers = n_workers;
 	f->started_ns = clock_ns();

@@ -41,9 +41,7 @@ struct pool_segments {
 };
 
 #define POOL_SEGMENTS_INIT                                                                         \
-	{                                                                                          \
-		.board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1                            \
-	}
+	((struct pool_segments){ .board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1 })
 
 /* What a former manager has left; or the descriptors are -1, and the saved state is new. */
 struct pool_segments_inherited {

@@ -39,10 +39,7 @@ struct reload_trial {
 	char why[96]; /* KILLED: the words for it */
 };
 
-#define RELOAD_TRIAL_INIT                                                                          \
-	{                                                                                          \
-		.pidfd = -1, .file = -1                                                            \
-	}
+#define RELOAD_TRIAL_INIT ((struct reload_trial){ .pidfd = -1, .file = -1 })
 
 /* Starts it; args: the command line of this forkd, with its name, NULL at the end. None must run.
  * Returns 0, and done() follows; or a negative errno: -EBUSY, the last one was killed and is stuck

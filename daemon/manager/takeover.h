@@ -29,9 +29,8 @@ struct takeover {
 };
 
 #define TAKEOVER_INIT                                                                              \
-	{                                                                                          \
-		.saved_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = FDSTORE_ARENA             \
-	}
+	((struct takeover){                                                                        \
+		.saved_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = FDSTORE_ARENA })
 
 /* Waits until no former pool is alive, or abandons it, and looks at what the last manager has left
  * in the store. Before all that can fail: the next manager finds the rest, and no pool that works

@@ -67,7 +67,7 @@ static void on_done(struct reload_trial *t, struct reload_trial_found *found, co
 
 static void begin(uint64_t limit_ns)
 {
-	trial = (struct reload_trial)RELOAD_TRIAL_INIT;
+	trial = RELOAD_TRIAL_INIT;
 	trial.loop = &loop;
 	trial.limit_ns = limit_ns;
 	trial.done = on_done;
