@@ -418,20 +418,13 @@ static uint64_t conn_charge(struct conn *s)
 static void conn_serve(struct conn *s)
 {
 	struct conn_table *table = s->table;
-	struct proto_pool m = {
-		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
-		.client = s->slot,
-		.client_generation = s->generation,
-		.job = s->cancel.job,
-		.job_generation = s->cancel.generation,
-	};
 	uint64_t wait = s->charged ? 0 : conn_charge(s);
 	int r;
 
 	s->charged = true;
 	if (!wait && (!s->cancel.generation || pool_process_is_free(table->pool))) {
 		if (s->cancel.generation) {
-			pool_process_send(table->pool, &m, -1);
+			conn_tell_cancel(s, s->cancel.job, s->cancel.generation);
 		} else {
 			tenants_ring(&table->tenants);
 			/* And whether the dispatcher looks at all rings is asked. */

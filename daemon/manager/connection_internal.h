@@ -165,6 +165,9 @@ void conn_disconnect(struct conn *s);
 /* Sends a PROTO_POOL_* about a client. */
 void conn_tell_client(struct conn *s, uint32_t type);
 
+/* Tells the pool to end a job of the client, or PROTO_EVERY_JOB. */
+void conn_tell_cancel(const struct conn *s, uint32_t job, uint32_t generation);
+
 /* The resources for a new connection of this peer. */
 struct admission_room conn_room(const struct conn_table *table, const struct options_peer *who);
 

@@ -45,6 +45,19 @@ void conn_tell_client(struct conn *s, uint32_t type)
 	pool_process_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
+void conn_tell_cancel(const struct conn *s, uint32_t job, uint32_t generation)
+{
+	const struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
+		.client = s->slot,
+		.client_generation = s->generation,
+		.job = job,
+		.job_generation = generation,
+	};
+
+	pool_process_send(s->table->pool, &m, -1);
+}
+
 void conn_weigh(struct conn_table *table, uint32_t tenant)
 {
 	uint32_t weight = 0;

@@ -224,34 +224,18 @@ static int ask_note(struct conn *of, const struct proto_ask *ask)
 void conn_tell_unwanted(struct conn *s)
 {
 	const struct job *jobs = segments_jobs(&s->segment);
-	struct proto_pool m = {
-		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
-		.client = s->slot,
-		.client_generation = s->generation,
-	};
 
-	for (m.job = 0; s->unwanted && jobs && m.job < s->segment.n_jobs; m.job++) {
-		m.job_generation = s->unwanted[m.job];
-		if (m.job_generation && m.job_generation == ask_pending(&jobs[m.job]))
-			pool_process_send(s->table->pool, &m, -1);
+	for (uint32_t i = 0; s->unwanted && jobs && i < s->segment.n_jobs; i++)
+		if (s->unwanted[i] && s->unwanted[i] == ask_pending(&jobs[i]))
+			conn_tell_cancel(s, i, s->unwanted[i]);
 		else
-			s->unwanted[m.job] = 0;
-	}
+			s->unwanted[i] = 0;
 }
 
 static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *ask)
 {
-	struct pool_process *pool = s->table->pool;
-	struct proto_pool m = {
-		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
-		.client = of->slot,
-		.client_generation = of->generation,
-		.job = ask->job,
-		.job_generation = ask->generation,
-	};
-
 	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
-	if (!pool_process_is_free(pool)) {
+	if (!pool_process_is_free(s->table->pool)) {
 		conn_refuse(s, admission_pool_busy("cancel"));
 		return;
 	}
@@ -259,7 +243,7 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 		conn_refuse(s, admission_failed(-ENOMEM));
 		return;
 	}
-	pool_process_send(pool, &m, -1);
+	conn_tell_cancel(of, ask->job, ask->generation);
 	if (s->uid != of->uid)
 		log_notice("jobs of client %u (pid %u, uid %u) cancelled by pid %u, uid %u",
 			   of->slot, of->pid, of->uid, s->pid, s->uid);
