@@ -86,15 +86,23 @@ enum fdstore_unsent {
 	FDSTORE_SHORT,	  /* the kernel is short of memory, or of descriptors under way */
 };
 
+/* Messages; the name follows. */
+#define FDSTORE_PUT    "FDSTORE=1\nFDPOLL=0\nFDNAME="
+#define FDSTORE_REMOVE "FDSTOREREMOVE=1\nFDNAME="
+
 /* Returns 0, an enum fdstore_unsent, or a negative errno. */
-static int fdstore_send(int fd, const char *text, const int *fds, uint32_t n)
+static int fdstore_send(const struct store *store, const char *text, const char *name,
+			const int *fds, uint32_t n)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(FDSTORE_PER_NAME * sizeof(int))];
 	} control = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) };
-	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct iovec iov[] = {
+		{ .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) },
+		{ .iov_base = (void *)(uintptr_t)name, .iov_len = strlen(name) },
+	};
+	struct msghdr header = { .msg_iov = iov, .msg_iovlen = ARRAY_SIZE(iov) };
 
 	if (n) {
 		control.align.cmsg_level = SOL_SOCKET;
@@ -104,7 +112,7 @@ static int fdstore_send(int fd, const char *text, const int *fds, uint32_t n)
 		header.msg_control = &control;
 		header.msg_controllen = CMSG_SPACE(n * sizeof(int));
 	}
-	while (sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+	while (sendmsg(store->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		switch (errno) {
 		case EINTR:
 			break;
@@ -119,22 +127,6 @@ static int fdstore_send(int fd, const char *text, const int *fds, uint32_t n)
 		}
 	}
 	return 0;
-}
-
-static int fdstore_send_put(const struct store *store, const char *name, const int *fds, uint32_t n)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
-	return fdstore_send(store->fd, text, fds, n);
-}
-
-static int fdstore_send_remove(const struct store *store, const char *name)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	return fdstore_send(store->fd, text, NULL, 0);
 }
 
 /* ------------------------------------------------------------------------ the queue */
@@ -186,8 +178,8 @@ static void fdstore_done(struct store *store, struct fdstore_item *item, int r)
 static int fdstore_push(struct store *store)
 {
 	struct fdstore_item *item = list_first(&store->queue, struct fdstore_item, queued);
-	int r = item->leaves ? fdstore_send_remove(store, item->name)
-			     : fdstore_send_put(store, item->name, item->fds, item->n);
+	int r = item->leaves ? fdstore_send(store, FDSTORE_REMOVE, item->name, NULL, 0)
+			     : fdstore_send(store, FDSTORE_PUT, item->name, item->fds, item->n);
 
 	if (r > 0)
 		return r;
@@ -321,7 +313,7 @@ int fdstore_put(struct store *store, struct fdstore_put *put, const char *name, 
 	if (!item)
 		return -ENOMEM;
 	if (list_is_empty(&store->queue))
-		r = fdstore_send_put(store, name, fds, n);
+		r = fdstore_send(store, FDSTORE_PUT, name, fds, n);
 	if (r > 0) {
 		r = fdstore_wait(store, (enum fdstore_unsent)r);
 		if (r == 0)
@@ -356,7 +348,7 @@ static void fdstore_remove_item(struct store *store, struct fdstore_item *item)
 	}
 	item->leaves = true;
 	if (list_is_empty(&store->queue))
-		r = fdstore_send_remove(store, item->name);
+		r = fdstore_send(store, FDSTORE_REMOVE, item->name, NULL, 0);
 	if (r <= 0) {
 		fdstore_item_free(item);
 		return;
@@ -605,7 +597,7 @@ int fdstore_init(struct store *store, struct loop *loop)
 	uint64_t max = 0;
 	int r;
 
-	*store = (struct store)FDSTORE_INIT;
+	*store = FDSTORE_INIT;
 	store->loop = loop;
 	store->outgoing.call = fdstore_on_outgoing;
 	if (size && number_parse(size, 10, &max, &rest) == 0 && !*rest && max > 0) {
@@ -652,7 +644,7 @@ static void fdstore_barrier(struct store *store, uint64_t end)
 	ours = pair[0];
 	theirs = pair[1];
 	do {
-		r = fdstore_send(store->fd, "BARRIER=1", &theirs, 1);
+		r = fdstore_send(store, "BARRIER=1", "", &theirs, 1);
 	} while (r > 0 && fdstore_wait_to_send(store, r, end));
 	theirs = safe_close(theirs);
 	if (r == 0)
@@ -680,5 +672,5 @@ void fdstore_fini(struct store *store)
 			(void)safe_close(store->inherited[i].fd);
 	free(store->inherited);
 	store->fd = safe_close(store->fd);
-	*store = (struct store)FDSTORE_INIT;
+	*store = FDSTORE_INIT;
 }

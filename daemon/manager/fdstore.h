@@ -72,10 +72,7 @@ struct store {
 	uint32_t n_inherited;
 };
 
-#define FDSTORE_INIT                                                                               \
-	{                                                                                          \
-		.fd = -1                                                                           \
-	}
+#define FDSTORE_INIT ((struct store){ .fd = -1 })
 
 /*
  * Takes what the service manager has passed, and whether it has a store for us: $FDSTORE, the
