@@ -16,7 +16,7 @@
 #include "daemon/manager/manager.h"
 #include "daemon/manager/spawn.h"
 #include "daemon/pool/process.h"
-#include "daemon/manager/reload_trial_main.h"
+#include "daemon/manager/reload_trial.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */
 static int main_std_streams(void)

@@ -60,7 +60,6 @@ libmanager_la_SOURCES = \
 	daemon/manager/reload_trial.c \
 	daemon/manager/reload_trial.h \
 	daemon/manager/reload_trial_main.c \
-	daemon/manager/reload_trial_main.h \
 	daemon/manager/runas.c \
 	daemon/manager/runas.h \
 	daemon/manager/saved_state.c \

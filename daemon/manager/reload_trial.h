@@ -46,6 +46,13 @@ struct reload_trial {
  * in the kernel. */
 int reload_trial_start(struct reload_trial *trial, char *const *args);
 
+/*
+ * The process: checks the options as a start would, loads all modules as a pool would, and writes
+ * what it found to fd, for reload_trial.c. options: as files and command line have them; what is
+ * auto is settled here. Returns the exit status of the process; errors have been logged.
+ */
+int reload_trial_main(struct options *options, int fd);
+
 /* done() does not come any more. Waits for nothing; what does not end by then is init's. */
 void reload_trial_end(struct reload_trial *trial);
 

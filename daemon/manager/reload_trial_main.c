@@ -11,7 +11,7 @@
  * 	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
  * 				how many were left out
  */
-#include "daemon/manager/reload_trial_main.h"
+#include "daemon/manager/reload_trial.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
