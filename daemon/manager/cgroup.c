@@ -91,7 +91,6 @@ uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32
 	return n;
 }
 
-/* The quota of a level, if it is the least so far. */
 static void cgroup_take_quota(void *context, const char *folder)
 {
 	uint32_t *least = context;

@@ -58,7 +58,6 @@ static int segments_begin(struct segments_client *client)
 			      : pages_make(&client->pages, client->fd, client->size);
 }
 
-/* It was taken back as far as that went. */
 static void segments_taken(struct segments_client *client, int r)
 {
 	if (r < 0)

@@ -378,7 +378,6 @@ bool conn_join_reload(const struct conn_table *table, uint64_t number, struct re
 	return any;
 }
 
-/* A request to the manager: no slot is needed. */
 static void conn_control(struct conn *s, struct proto_set *request)
 {
 	const struct admission_peer peer = conn_peer(s);
@@ -440,7 +439,6 @@ static void conn_serve(struct conn *s)
 		conn_fail(s);
 }
 
-/* True if it is a cancel of a job that the client has. */
 static bool conn_is_cancel(const struct conn *s, const union proto_message *message, int size)
 {
 	return s->state == CONN_OPEN && (s->welcomed || s->inherited) &&
@@ -456,7 +454,7 @@ static bool conn_is_ring(const struct conn *s, const union proto_message *messag
 	       size == (int)sizeof(message->head) && message->head.type == PROTO_RING;
 }
 
-/* The first message that it says: r as proto_recv() returned it. */
+/* r: of proto_recv(). */
 static void conn_greet(struct conn *s, union proto_message *message, int r)
 {
 	switch (admission_wish(message, r)) {

@@ -61,10 +61,8 @@ void conn_heard(struct conn_table *table);
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void conn_stop(struct conn_table *table);
 
-/* The same for the connections that wait for their turn (connection_line.c). */
-void conn_line_stop(struct conn_table *table);
-
-void conn_line_fini(struct conn_table *table);
+/* Closes the connections that wait for their turn (connection_line.c); refuses: with an answer. */
+void conn_line_end(struct conn_table *table, bool refuses);
 
 void conn_fini(struct conn_table *table);
 

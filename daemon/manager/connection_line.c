@@ -48,8 +48,7 @@ static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
 	(void)socket_close(table->closer, fd);
 }
 
-/* Closes all; refuses: with an answer. */
-static void line_end(struct conn_table *table, bool refuses)
+void conn_line_end(struct conn_table *table, bool refuses)
 {
 	loop_forget(table->loop, &table->line.source);
 	for (uint32_t i = 0; i < table->line.n; i++)
@@ -71,7 +70,7 @@ static void line_wait(struct conn_table *table)
 	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
 	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
 	if (r < 0 && r != -EBUSY)
-		line_end(table, false);
+		conn_line_end(table, false);
 }
 
 static void line_on_timer(struct loop_source *source, int result)
@@ -116,14 +115,4 @@ bool conn_accept(struct conn_table *table, int fd)
 	table->line.first[table->line.n++] = (struct conn_waiting){ fd, peer.uid };
 	line_wait(table);
 	return true;
-}
-
-void conn_line_stop(struct conn_table *table)
-{
-	line_end(table, true);
-}
-
-void conn_line_fini(struct conn_table *table)
-{
-	line_end(table, false);
 }

@@ -298,17 +298,13 @@ void conn_trace_forget(struct conn_table *table)
 	table->trace.on = false;
 }
 
-/* No connection traces any more, and the pool has answered (trace_subscribers.c, T2). */
-static void trace_stop(struct conn_table *table)
+void conn_trace_left(struct conn_table *table)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
 
+	if (!table->trace.on || conn_trace_first(table))
+		return;
+	/* No connection traces any more, and the pool has answered (trace_subscribers.c, T2). */
 	pool_process_send(table->pool, &m, -1);
 	conn_trace_forget(table);
-}
-
-void conn_trace_left(struct conn_table *table)
-{
-	if (table->trace.on && !conn_trace_first(table))
-		trace_stop(table);
 }

@@ -86,11 +86,6 @@ void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid)
 	gate_listen(gate, false);
 }
 
-void gate_set_open(struct gate *gate, bool open)
-{
-	gate->open = open;
-}
-
 void gate_end(struct gate *gate)
 {
 	if (gate->fd < 0)

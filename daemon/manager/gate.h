@@ -34,13 +34,11 @@ struct gate {
 	struct loop_source source;
 	int fd;	   /* -1: there is none */
 	pid_t pid; /* of the pool: the only thread that may pass */
-	bool open;
+	bool open; /* the owner sets it */
 };
 
 /* The pool of this pid has sent its gate, which is closed at first. Takes fd. gate: with fd -1. */
 void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid);
-
-void gate_set_open(struct gate *gate, bool open);
 
 /* Fine if there is none. */
 void gate_end(struct gate *gate);

@@ -255,7 +255,8 @@ static int manager_init(struct manager *m)
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
 	m->pool.runas = &m->runas;
-	watchdog_watch(&m->pool.watchdog, m->pool_segments.arena, n_workers);
+	m->pool.watchdog.arena = m->pool_segments.arena;
+	m->pool.watchdog.n_workers = n_workers;
 	m->conns = (struct conn_table){
 		.loop = &m->loop,
 		.options = m->options,

@@ -211,7 +211,7 @@ void manager_reload_late(struct manager *m)
 	bool loading = r->state == RELOAD_LOADING;
 	uint32_t n_jobs, n_users;
 
-	gate_set_open(&m->pool.gate, false);
+	m->pool.gate.open = false;
 	if (loading && (!reload_agree(m) || !r->terms.force)) {
 		reload_over(m, -EBUSY,
 			    "the pool has not loaded the modules in time: perhaps a task keeps the "
@@ -492,7 +492,7 @@ void manager_reload_ready(struct manager *m)
 void manager_reload_end(struct manager *m, const char *why)
 {
 	reload_trial_end(&m->reload.trial);
-	gate_set_open(&m->pool.gate, false);
+	m->pool.gate.open = false;
 	reload_forget(&m->reload);
 	m->reload.state = RELOAD_IDLE;
 	conn_reloaded(&m->conns, m->reload.asked, -ESHUTDOWN, why);

@@ -96,7 +96,7 @@ static void manager_stop(struct manager *m, const char *why)
 	loop_forget(&m->loop, &m->restart_source);
 	manager_reload_end(m, "forkd is stopping: nothing is read again");
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
-	conn_line_stop(&m->conns);
+	conn_line_end(&m->conns, true);
 	conn_stop(&m->conns);
 	if (m->pool.state == POOL_PROCESS_DOWN)
 		manager_end(m, JOB_CANCELLED);
@@ -178,7 +178,7 @@ void manager_part(struct manager *m)
 
 void manager_fini(struct manager *m)
 {
-	conn_line_fini(&m->conns);
+	conn_line_end(&m->conns, false);
 	conn_fini(&m->conns);
 	reload_trial_end(&m->reload.trial);
 	options_fini(&m->configured);

@@ -22,7 +22,6 @@
 #define BUDGET_KERNEL	  64	/* one byte of 64 is the kernel's, for two tables of pages */
 #define BUDGET_CPUS	  8192u /* numbers below it: as the option cpus */
 
-/* How total is divided. */
 struct budget {
 	uint64_t heap; /* of the largest connection: a part of memory */
 	uint64_t memory;
@@ -52,19 +51,9 @@ static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t
 			 records * BUDGET_RECORD + total / BUDGET_KERNEL);
 }
 
-static uint64_t budget_rest(uint64_t total, uint64_t taken)
-{
-	return total > taken ? total - taken : 0;
-}
-
 static uint64_t budget_sum(const struct budget *b)
 {
 	return b->memory + b->arena + b->module + b->own;
-}
-
-static uint64_t budget_least(const char *option)
-{
-	return option_find(option)->min;
 }
 
 /* The division if those that are auto have part each. */
@@ -80,12 +69,12 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 	};
 
 	if (!b.heap)
-		b.heap = max(min(heap, BUDGET_HEAP_MAX), budget_least("heap-max"));
+		b.heap = max(min(heap, BUDGET_HEAP_MAX), option_find("heap-max")->min);
 	if (!b.memory)
 		/* Room for one of the largest, of which no uid gets all: quota.c. */
 		b.memory = max(min(part, BUDGET_MEMORY_MAX), budget_up(b.heap / 4 * 5));
 	if (!b.module)
-		b.module = max(part, budget_least("module-memory"));
+		b.module = max(part, option_find("module-memory")->min);
 	b.own = budget_own(o, n_workers, total, b.memory);
 	return b;
 }
@@ -112,7 +101,7 @@ static struct budget budget_beside(const struct options *o, uint32_t n_workers, 
 /* The arena has what the others leave, and an eighth of all before they have a quarter. */
 static struct budget budget_first(const struct options *o, uint32_t n_workers, uint64_t total)
 {
-	uint64_t least = budget_least("arena-max");
+	uint64_t least = option_find("arena-max")->min;
 	uint64_t arena = max(min(budget_down(total / 8), BUDGET_ARENA_MAX), least);
 	struct budget b;
 
@@ -120,8 +109,8 @@ static struct budget budget_first(const struct options *o, uint32_t n_workers, u
 		return budget_beside(o, n_workers, total, o->arena_max);
 	b = budget_beside(o, n_workers, total, arena);
 	b.arena = 0;
-	b.arena =
-		max(min(budget_down(budget_rest(total, budget_sum(&b))), BUDGET_ARENA_MAX), least);
+	total -= min(total, budget_sum(&b));
+	b.arena = max(min(budget_down(total), BUDGET_ARENA_MAX), least);
 	return b;
 }
 

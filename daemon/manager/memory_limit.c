@@ -15,7 +15,6 @@
 #include "common/util.h"
 #include "daemon/manager/cgroup.h"
 
-/* The limit of a level, if it is the least so far. */
 static void memory_limit_take(void *context, const char *folder)
 {
 	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };

@@ -224,11 +224,6 @@ void pool_process_fini(struct pool_process *pool)
 	pool->argv = NULL;
 }
 
-static int pool_process_limit_start(struct pool_process *pool)
-{
-	return loop_timer(pool->loop, &pool->limit, POOL_PROCESS_START_NS);
-}
-
 /* I6. Returns 0 or a negative errno. */
 static int pool_process_begin(struct pool_process *pool)
 {
@@ -242,7 +237,7 @@ static int pool_process_begin(struct pool_process *pool)
 	/* It has ended already, or is about to: the pidfd tells. */
 	if (r == -EPIPE || pool->killed)
 		return 0;
-	return r < 0 ? r : pool_process_limit_start(pool);
+	return r < 0 ? r : loop_timer(pool->loop, &pool->limit, POOL_PROCESS_START_NS);
 }
 
 static void pool_process_on_stored(struct fdstore_put *put, int result)
@@ -379,7 +374,6 @@ void pool_process_on_child(struct pool_process *pool, pid_t stopped)
 		watchdog_stopped(&pool->watchdog, stopped == pool->pid);
 }
 
-/* What has become of a message to the pool. */
 enum pool_process_push {
 	PUSH_DONE,  /* it was sent; or the pool is dying, which the pidfd tells */
 	PUSH_FULL,  /* there is no room before the pool reads */
@@ -466,7 +460,7 @@ void pool_process_load(struct pool_process *pool, uint64_t version)
 	};
 
 	pool->n_loads++;
-	gate_set_open(&pool->gate, true);
+	pool->gate.open = true;
 	pool_process_send(pool, &load, -1);
 }
 
@@ -483,7 +477,7 @@ static void pool_process_on_outgoing(struct loop_source *source, int result)
 			pool_process_wait_outgoing(pool, pushed);
 			return;
 		}
-		watchdog_moved(&pool->watchdog);
+		pool->watchdog.watch.held = 0; /* pool_watchdog.h, I3 */
 		pool->first = m->next;
 		if (!pool->first)
 			pool->last = &pool->first;
@@ -508,7 +502,7 @@ static bool pool_process_take_loaded(struct pool_process *pool, const struct pro
 		return false;
 	if (--pool->n_loads)
 		return true; /* to one that the manager does not wait for any more */
-	gate_set_open(&pool->gate, false);
+	pool->gate.open = false;
 	pool->events->loaded(pool, message->error, message->text);
 	return true;
 }
@@ -558,7 +552,7 @@ static bool pool_process_take(struct pool_process *pool, struct proto_pool *mess
 		return pool_process_take_loaded(pool, message);
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
-		watchdog_leaves(&pool->watchdog);
+		pool->watchdog.leaves = true;
 		return true;
 	case PROTO_POOL_FAILED:
 		pool->failed = pool_process_failure(message->error);
@@ -731,7 +725,8 @@ static void pool_process_on_limit(struct loop_source *source, int result)
 			pool_process_abandon(pool);
 		return;
 	}
-	if (thread_states_look(pool->pid).traced && pool_process_limit_start(pool) == 0)
+	if (thread_states_look(pool->pid).traced &&
+	    loop_timer(pool->loop, &pool->limit, POOL_PROCESS_START_NS) == 0)
 		return;
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 		       "it was not ready after %llu s",

@@ -206,12 +206,6 @@ void watchdog_set_limit(struct watchdog *p, uint64_t limit)
 	p->limit = limit;
 }
 
-void watchdog_watch(struct watchdog *p, const struct arena *arena, uint32_t n_workers)
-{
-	p->arena = arena;
-	p->n_workers = n_workers;
-}
-
 void watchdog_said(struct watchdog *p)
 {
 	if (!p->pid)
@@ -219,11 +213,6 @@ void watchdog_said(struct watchdog *p)
 	p->said = true;
 	if (p->limit && p->state == WATCHDOG_QUIET)
 		watchdog_timer(p, WATCHDOG_SOON, WATCHDOG_SOON_NS);
-}
-
-void watchdog_moved(struct watchdog *p)
-{
-	p->watch.held = 0;
 }
 
 void watchdog_answered(struct watchdog *p, uint64_t number)
@@ -244,11 +233,6 @@ void watchdog_begin(struct watchdog *p, pid_t pid)
 {
 	p->pid = pid;
 	p->continued = p->leaves = false;
-}
-
-void watchdog_leaves(struct watchdog *p)
-{
-	p->leaves = true;
 }
 
 void watchdog_end(struct watchdog *p)

@@ -93,15 +93,16 @@ struct watchdog_calls {
 struct watchdog {
 	struct loop *loop;
 	const struct watchdog_calls *calls;
-	pid_t pid;		   /* 0: no pool is READY */
-	uint64_t limit;		   /* ns; 0: never asked */
-	const struct arena *arena; /* NULL: not known whether workers run jobs */
+	pid_t pid;	/* 0: no pool is READY */
+	uint64_t limit; /* ns; 0: never asked */
+	/* the owner sets both, arena is only read; NULL: not known whether workers run jobs */
+	const struct arena *arena;
 	uint32_t n_workers;
 	enum watchdog_state state;
 	bool said;	 /* something was, since the last question */
 	bool continued;	 /* it got SIGCONT (I4) */
 	bool reviving;	 /* the same, and it has not answered since */
-	bool leaves;	 /* it has said that it ends */
+	bool leaves;	 /* it has said that it ends, and owes no answer; the owner sets it */
 	uint64_t number; /* of the question */
 	uint64_t due;
 	struct watchdog_watch watch;
@@ -113,8 +114,6 @@ void watchdog_init(struct watchdog *watchdog, struct loop *loop, const struct wa
 		   uint64_t limit);
 /* Another limit: what was asked is forgotten, the next question is when something is said. */
 void watchdog_set_limit(struct watchdog *watchdog, uint64_t limit);
-/* arena: of n_workers, read only; NULL: none. */
-void watchdog_watch(struct watchdog *watchdog, const struct arena *arena, uint32_t n_workers);
 
 /* A pool is READY. */
 void watchdog_begin(struct watchdog *watchdog, pid_t pid);
@@ -125,12 +124,8 @@ void watchdog_glance(struct watchdog *watchdog);
 /* A signal has stopped it. begins: just now, so the time of this stop begins; else it is still
  * stopped, or the kernel has merged the signal that says so with another one. */
 void watchdog_stopped(struct watchdog *watchdog, bool begins);
-/* It has read something for which there was no room before. */
-void watchdog_moved(struct watchdog *watchdog);
 /* It has answered all questions up to this number. */
 void watchdog_answered(struct watchdog *watchdog, uint64_t number);
-/* It has said that it ends: it owes no answer. */
-void watchdog_leaves(struct watchdog *watchdog);
 /* There is no pool. */
 void watchdog_end(struct watchdog *watchdog);
 

@@ -144,7 +144,6 @@ uint64_t saved_arena_max(const struct saved_geometry *g)
 	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
 }
 
-/* Adds a number that has changed. */
 static void saved_say(char why[SAVED_WHY], const char *option, uint64_t was, uint64_t is,
 		      const char *unit)
 {

@@ -43,7 +43,6 @@ void settings_tell_pool(const struct options *options, struct pool_process *pool
 	pool_process_kill(pool);
 }
 
-/* One of the settings, by its name, as text. */
 struct settings_value {
 	const char *name;
 	char *text;

@@ -176,7 +176,6 @@ static uint32_t takeover_lose_client(const struct saved_state *saved,
 	return n;
 }
 
-/* No manager continues from here. */
 static void takeover_drain(struct takeover *takeover, struct store *store, const char *why)
 {
 	uint64_t lost = 0;

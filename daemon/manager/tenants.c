@@ -119,7 +119,6 @@ static int tenants_make_times(struct tenants *tenants, uint32_t index)
 					board_times_size(tenants->n_workers));
 }
 
-/* Bytes that a tenant takes. */
 static uint64_t tenants_size(const struct tenants *tenants)
 {
 	return tenant_segment_size(tenants->n_workers) + board_times_size(tenants->n_workers);
@@ -293,7 +292,6 @@ static void tenants_on_stored(struct fdstore_put *put, int result)
 			    strerror(-result));
 }
 
-/* The slot has this segment now. */
 static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid, int fd, void *base,
 			  uint64_t size)
 {
@@ -314,7 +312,6 @@ static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid,
 	tenants->n = max(tenants->n, index + 1);
 }
 
-/* Makes one in a free slot. Returns 0 or a negative errno. */
 static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	struct tenants_slot *t = &tenants->slots[index];

@@ -2,8 +2,7 @@
 /*
  * thread_states.c - what the kernel says about the threads of a process (/proc)
  *
- * Threads: pool_watchdog.c, on the manager's only thread, while the pool owes an answer: a file for
- * each thread. It does not need to be the owner's, or readable for the pool.
+ * It reads a file for each thread, which any user can read.
  */
 #include "daemon/manager/thread_states.h"
 

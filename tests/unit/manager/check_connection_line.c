@@ -77,7 +77,7 @@ START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 	ck_assert_int_eq(greeted[0], pairs[1][0]);
 	ck_assert_int_eq(greeted[1], pairs[2][0]);
 	ck_assert_uint_eq(table.line.n, 2);
-	conn_line_fini(&table);
+	conn_line_end(&table, false);
 	socket_close_fini(&closer);
 	loop_fini(&loop);
 }
