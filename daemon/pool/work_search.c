@@ -51,7 +51,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* The wake duty of a worker that turned busy, or continued with another job. */
+/* The wake debt of a worker that turned busy, or continued with another job. */
 static void worker_take_debt(struct worker *w)
 {
 	struct lazy *l = &w->pool->idle.lazy;

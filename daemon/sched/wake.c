@@ -27,7 +27,7 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 		COUNT(waker, wakes_far);
 }
 
-/* Fulfils the wake duty, by the wake of this thief. */
+/* Settles the wake debt, by the wake of this thief. */
 static void worker_settle(struct worker *w, uint32_t thief)
 {
 	if (thief != LAZY_NOBODY)

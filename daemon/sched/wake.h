@@ -26,7 +26,7 @@ void worker_pass(struct worker *worker);
 
 /*
  * Sees to it that a worker looks: wakes one that sleeps, the nearest, unless one looks already.
- * waker: the calling worker, whose wake duty this fulfils; NULL on other threads. False: all are
+ * waker: the calling worker, whose wake debt this settles; NULL on other threads. False: all are
  * busy.
  */
 bool worker_wake_one(struct pool *pool, struct worker *waker);
