@@ -26,6 +26,13 @@ static struct options_error error;
 
 #define ck_assert_error(part) ck_assert_msg(strstr(error.text, part), "message: %s", error.text)
 
+/* The call returns this code, and its message has this part. */
+#define FAILS(call, code, part)                                                                    \
+	do {                                                                                       \
+		ck_assert_int_eq(call, code);                                                      \
+		ck_assert_error(part);                                                             \
+	} while (0)
+
 static inline void fini(void)
 {
 	options_fini(&o);

@@ -93,13 +93,13 @@ START_TEST(errors_are_shown_with_a_remedy)
 	ck_assert_str_eq(error.text, "here: limit-jobs: bad value \"@no-such-group:5\": there is "
 				     "no group \"no-such-group\": add it to the system, or write "
 				     "@ and a gid");
-	ck_assert_int_eq(set("tasks", "root:fib"), -EINVAL);
-	ck_assert_error("tasks: bad value \"root:fib\": must be a list such as "
-			"alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or *) and "
-			"MODULE:TASK, which may have wildcards");
-	ck_assert_int_eq(set("limit-bytes", "@50:1M,5:17T"), -ERANGE);
-	ck_assert_error("bad value \"5:17T\" in \"@50:1M,5:17T\": must be a size from 0 to 16T, or "
-			"a list such as alice:64M,*:16M");
+	FAILS(set("tasks", "root:fib"), -EINVAL,
+	      "tasks: bad value \"root:fib\": must be a list such as "
+	      "alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or *) and "
+	      "MODULE:TASK, which may have wildcards");
+	FAILS(set("limit-bytes", "@50:1M,5:17T"), -ERANGE,
+	      "bad value \"5:17T\" in \"@50:1M,5:17T\": must be a size from 0 to 16T, or "
+	      "a list such as alice:64M,*:16M");
 	ck_assert_ptr_null(o.allow);
 	ck_assert_ptr_null(o.tasks);
 }

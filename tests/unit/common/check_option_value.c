@@ -41,8 +41,8 @@ START_TEST(auto_is_a_size_where_that_is_allowed)
 	ck_assert_uint_eq(o.arena_max, 0);
 	second = printed();
 	ck_assert_ptr_nonnull(strstr(second, "\narena-max = auto\n"));
-	ck_assert_int_eq(set("arena-max", "0"), -ERANGE);
-	ck_assert_error("must be auto, or a size (bytes, or with K, M, G, T) from 16M to 16T");
+	FAILS(set("arena-max", "0"), -ERANGE,
+	      "must be auto, or a size (bytes, or with K, M, G, T) from 16M to 16T");
 	ck_assert_int_eq(set("stack-max", "auto"), -EINVAL);
 }
 END_TEST
@@ -221,16 +221,12 @@ START_TEST(an_error_says_what_is_allowed)
 	ck_assert_int_eq(set("workers", "many"), -EINVAL);
 	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be a whole number "
 				     "from 0 to 256");
-	ck_assert_int_eq(set("heap-max", "1"), -ERANGE);
-	ck_assert_error("from 64K to 1T");
-	ck_assert_int_eq(set("spin", "2s"), -ERANGE);
-	ck_assert_error("must be a duration (in us, or with ns, us, ms, s or min) from 0 to 1s");
-	ck_assert_int_eq(set("scheduler", "eager"), -EINVAL);
-	ck_assert_error("must be lazy or busy");
-	ck_assert_int_eq(set("log-level", "x"), -EINVAL);
-	ck_assert_error("must be error, warning, notice, info or debug");
-	ck_assert_int_eq(set("socket-mode", "9"), -EINVAL);
-	ck_assert_error("octal permissions from 0000 to 0777");
+	FAILS(set("heap-max", "1"), -ERANGE, "from 64K to 1T");
+	FAILS(set("spin", "2s"), -ERANGE,
+	      "must be a duration (in us, or with ns, us, ms, s or min) from 0 to 1s");
+	FAILS(set("scheduler", "eager"), -EINVAL, "must be lazy or busy");
+	FAILS(set("log-level", "x"), -EINVAL, "must be error, warning, notice, info or debug");
+	FAILS(set("socket-mode", "9"), -EINVAL, "octal permissions from 0000 to 0777");
 }
 END_TEST
 

@@ -82,16 +82,16 @@ START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 	ck_assert_uint_eq(o.deny->n, 1);
 	ck_assert_int_eq(PARSE(config, "--allow="), 0);
 	ck_assert_ptr_null(o.allow);
-	ck_assert_int_eq(PARSE(config, "--allow=4", "--allow=4"), -EINVAL);
-	ck_assert_error("command line: allow: bad value \"4\"");
+	FAILS(PARSE(config, "--allow=4", "--allow=4"), -EINVAL,
+	      "command line: allow: bad value \"4\"");
 	remove_config();
 }
 END_TEST
 
 START_TEST(a_named_file_must_be_there)
 {
-	ck_assert_int_eq(PARSE("--config", "/nonexistent/forkd.conf"), -ENOENT);
-	ck_assert_error("/nonexistent/forkd.conf: cannot be opened: No such file");
+	FAILS(PARSE("--config", "/nonexistent/forkd.conf"), -ENOENT,
+	      "/nonexistent/forkd.conf: cannot be opened: No such file");
 }
 END_TEST
 
@@ -107,27 +107,22 @@ START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
 	(void)snprintf(option, sizeof(option), "--config=%s", path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	/* With no writer, and with one that writes nothing. */
-	ck_assert_int_eq(PARSE(option), -EINVAL);
-	ck_assert_error("/fifo: not a regular file: name one with --config");
+	FAILS(PARSE(option), -EINVAL, "/fifo: not a regular file: name one with --config");
 	s = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(s, 0);
-	ck_assert_int_eq(PARSE("--check-config", option), -EINVAL);
-	ck_assert_error("/fifo: not a regular file");
+	FAILS(PARSE("--check-config", option), -EINVAL, "/fifo: not a regular file");
 	(void)close(s);
 	ck_assert_int_eq(unlink(path), 0);
 	s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	(void)strcpy(address.sun_path, path);
 	ck_assert_int_eq(bind(s, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(PARSE(option), -EINVAL);
-	ck_assert_error("/fifo: not a regular file");
+	FAILS(PARSE(option), -EINVAL, "/fifo: not a regular file");
 	(void)close(s);
 	ck_assert_int_eq(unlink(path), 0);
 	(void)snprintf(option, sizeof(option), "--config=%s", folder);
-	ck_assert_int_eq(PARSE(option), -EINVAL);
-	ck_assert_error("not a regular file");
+	FAILS(PARSE(option), -EINVAL, "not a regular file");
 	ck_assert_int_eq(rmdir(folder), 0);
-	ck_assert_int_eq(PARSE("--config=/dev/zero"), -EINVAL);
-	ck_assert_error("/dev/zero: not a regular file");
+	FAILS(PARSE("--config=/dev/zero"), -EINVAL, "/dev/zero: not a regular file");
 	ck_assert_int_eq(PARSE("--config=/dev/null"), 0);
 }
 END_TEST
@@ -149,28 +144,19 @@ END_TEST
 START_TEST(a_bad_command_line_is_refused)
 {
 	action = OPTIONS_RUN;
-	ck_assert_int_eq(PARSE("--config=/dev/null", "--workers=x"), -EINVAL);
-	ck_assert_error("command line: workers: bad value \"x\"");
-	ck_assert_int_eq(PARSE("--wrokers=1"), -ENOENT);
-	ck_assert_error("unknown option \"--wrokers\", did you mean \"--workers\"?");
-	ck_assert_int_eq(PARSE("--hepl"), -ENOENT);
-	ck_assert_error("\"--help\"");
-	ck_assert_int_eq(PARSE("--workers"), -EINVAL);
-	ck_assert_error("--workers: a value is missing");
-	ck_assert_int_eq(PARSE("--help=me"), -EINVAL);
-	ck_assert_error("--help: takes no value");
-	ck_assert_int_eq(PARSE("-x"), -ENOENT);
-	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE("-xy"), -ENOENT);
-	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE("--workers=2", "-xy"), -ENOENT);
-	ck_assert_error("unknown option \"-x\"");
-	ck_assert_int_eq(PARSE("-\303\244"), -ENOENT);
-	ck_assert_error("unknown option \"-?\"");
-	ck_assert_int_eq(PARSE("start"), -EINVAL);
-	ck_assert_error("\"start\": forkd takes options only");
-	ck_assert_int_eq(PARSE("--config="), -EINVAL);
-	ck_assert_error("--config: the name of a file is missing");
+	FAILS(PARSE("--config=/dev/null", "--workers=x"), -EINVAL,
+	      "command line: workers: bad value \"x\"");
+	FAILS(PARSE("--wrokers=1"), -ENOENT,
+	      "unknown option \"--wrokers\", did you mean \"--workers\"?");
+	FAILS(PARSE("--hepl"), -ENOENT, "\"--help\"");
+	FAILS(PARSE("--workers"), -EINVAL, "--workers: a value is missing");
+	FAILS(PARSE("--help=me"), -EINVAL, "--help: takes no value");
+	FAILS(PARSE("-x"), -ENOENT, "unknown option \"-x\"");
+	FAILS(PARSE("-xy"), -ENOENT, "unknown option \"-x\"");
+	FAILS(PARSE("--workers=2", "-xy"), -ENOENT, "unknown option \"-x\"");
+	FAILS(PARSE("-\303\244"), -ENOENT, "unknown option \"-?\"");
+	FAILS(PARSE("start"), -EINVAL, "\"start\": forkd takes options only");
+	FAILS(PARSE("--config="), -EINVAL, "--config: the name of a file is missing");
 	ck_assert_int_eq(action, OPTIONS_RUN);
 }
 END_TEST
@@ -178,8 +164,8 @@ END_TEST
 /* --w for workers, weight and weights; --m for options of several types. */
 START_TEST(ambiguous_prefix_sets_no_option)
 {
-	ck_assert_int_eq(PARSE("--config=/dev/null", "--w=3"), -ENOENT);
-	ck_assert_error("unknown option \"--w\", did you mean \"--workers\"?");
+	FAILS(PARSE("--config=/dev/null", "--w=3"), -ENOENT,
+	      "unknown option \"--w\", did you mean \"--workers\"?");
 	ck_assert_int_eq(PARSE("--config=/dev/null", "--m=/x"), -ENOENT);
 	ck_assert_int_eq(PARSE("--config=/dev/null", "--max=7"), -ENOENT);
 }
@@ -187,11 +173,10 @@ END_TEST
 
 START_TEST(options_that_contradict_each_other_are_refused)
 {
-	ck_assert_int_eq(PARSE("--config=/dev/null", "--memory-max=1M", "--heap-max=64M"), -EINVAL);
-	ck_assert_error("heap-max");
+	FAILS(PARSE("--config=/dev/null", "--memory-max=1M", "--heap-max=64M"), -EINVAL,
+	      "heap-max");
 	ck_assert_error("memory-max");
-	ck_assert_int_eq(PARSE("--config=/dev/null", "--cpus=0-2000"), -EINVAL);
-	ck_assert_error("cpus");
+	FAILS(PARSE("--config=/dev/null", "--cpus=0-2000"), -EINVAL, "cpus");
 	ck_assert_int_eq(PARSE("--config=/dev/null", "--cpus=0-2000", "--workers=1"), 0);
 }
 END_TEST

@@ -25,23 +25,20 @@ START_TEST(an_error_in_a_file_names_its_line)
 {
 	char longest[10000];
 
-	ck_assert_int_eq(read_text("\n# x\nworkers = none\nmax-jobs = none\n"), -EINVAL);
-	ck_assert_error("forkd.conf:3: workers: bad value \"none\"");
-	ck_assert_int_eq(read_text("workers = 2\nspni = 1us\n"), -ENOENT);
-	ck_assert_error("forkd.conf:2: unknown option \"spni\", did you mean \"spin\"?");
-	ck_assert_int_eq(read_text("[workers]\nworkers = 2\n"), -ENOENT);
-	ck_assert_error("forkd.conf:2: unknown section \"[workers]\"");
-	ck_assert_int_eq(read_text("workers = 2\nworkers\n"), -EBADMSG);
-	ck_assert_error("forkd.conf:2: not understood");
-	ck_assert_int_eq(read_text("workers\nworkers = none\n"), -EBADMSG);
-	ck_assert_error("forkd.conf:1: not understood");
+	FAILS(read_text("\n# x\nworkers = none\nmax-jobs = none\n"), -EINVAL,
+	      "forkd.conf:3: workers: bad value \"none\"");
+	FAILS(read_text("workers = 2\nspni = 1us\n"), -ENOENT,
+	      "forkd.conf:2: unknown option \"spni\", did you mean \"spin\"?");
+	FAILS(read_text("[workers]\nworkers = 2\n"), -ENOENT,
+	      "forkd.conf:2: unknown section \"[workers]\"");
+	FAILS(read_text("workers = 2\nworkers\n"), -EBADMSG, "forkd.conf:2: not understood");
+	FAILS(read_text("workers\nworkers = none\n"), -EBADMSG, "forkd.conf:1: not understood");
 	ck_assert_int_eq(read_text("workers = 2\n  workers 3\n"), -EBADMSG);
 
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	memcpy(longest, "socket = /", 10);
-	ck_assert_int_eq(read_text(longest), -EBADMSG);
-	ck_assert_error("forkd.conf:1: line too long");
+	FAILS(read_text(longest), -EBADMSG, "forkd.conf:1: line too long");
 }
 END_TEST
 
@@ -52,10 +49,10 @@ START_TEST(a_list_may_have_several_lines)
 			 0);
 	ck_assert_uint_eq(o.tasks->n, 3);
 	ck_assert_uint_eq(o.allow->n, 2);
-	ck_assert_int_eq(read_text("allow = 3\n\nallow = no-such-user\nworkers = none\n"), -ENOENT);
-	ck_assert_error("forkd.conf:3: allow: bad value \"no-such-user\": there is no user ");
-	ck_assert_int_eq(read_text("tasks =\ntasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT);
-	ck_assert_error("forkd.conf:3: deny: bad value \"@no-such-group\": there is no group ");
+	FAILS(read_text("allow = 3\n\nallow = no-such-user\nworkers = none\n"), -ENOENT,
+	      "forkd.conf:3: allow: bad value \"no-such-user\": there is no user ");
+	FAILS(read_text("tasks =\ntasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT,
+	      "forkd.conf:3: deny: bad value \"@no-such-group\": there is no group ");
 	ck_assert_uint_eq(o.tasks->n, 1);
 }
 END_TEST
@@ -68,8 +65,7 @@ START_TEST(nothing_behind_an_error_is_looked_at)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		init();
 		(void)snprintf(text, sizeof(text), "max-jobs = 7\n%s\nworkers = 4\n", bad[i]);
-		ck_assert_int_eq(read_text(text), -EBADMSG);
-		ck_assert_error("forkd.conf:2: not understood");
+		FAILS(read_text(text), -EBADMSG, "forkd.conf:2: not understood");
 		ck_assert_uint_eq(o.max_jobs, 7);
 		ck_assert_uint_eq(o.workers, 0);
 	}
@@ -81,8 +77,8 @@ START_TEST(a_line_with_a_nul_is_an_error)
 {
 	static const char text[] = "max-jobs = 7\nworkers = 4\0none\nmax-clients = 3\n";
 
-	ck_assert_int_eq(read_bytes(text, sizeof(text) - 1), -EBADMSG);
-	ck_assert_error("forkd.conf:2: there is a NUL byte in this line");
+	FAILS(read_bytes(text, sizeof(text) - 1), -EBADMSG,
+	      "forkd.conf:2: there is a NUL byte in this line");
 	ck_assert_uint_eq(o.max_jobs, 7);
 	ck_assert_uint_eq(o.workers, 0);
 	ck_assert_uint_eq(o.max_clients, 256);
