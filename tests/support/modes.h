@@ -9,9 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 
+#undef CHECK_SETUP
+#undef CHECK_TEARDOWN
+#define CHECK_SETUP    NULL
+#define CHECK_TEARDOWN stop_mode
+
 static struct rig rig;
+static bool is_running;
 
 static const struct {
 	uint32_t workers;
@@ -25,11 +32,21 @@ static const struct {
 
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
 
+static inline void stop_mode(void)
+{
+	if (is_running)
+		rig_stop(&rig);
+	is_running = false;
+}
+
+/* A pool that runs until the next one is started, or until the end of the test. */
 static inline void start_mode(size_t mode, const struct fk_module *module)
 {
+	stop_mode();
+	is_running = true;
 	rig_start(&rig, modes[mode].workers, module, modes[mode].forced);
 }
 
 /* A loop with a new pool in each mode; it must not be left early. */
 #define for_each_mode(m, module)                                                                   \
-	for (size_t m = 0; m < N_MODES && (start_mode(m, module), true); rig_stop(&rig), m++)
+	for (size_t m = 0; m < N_MODES && (start_mode(m, module), true); stop_mode(), m++)

@@ -98,7 +98,6 @@ START_TEST(sums_and_extremes_of_any_length_are_right)
 		ck_assert(isinf(range[0]) && range[0] < 0);
 		ck_assert(range[1] == 1000);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -176,7 +175,6 @@ START_TEST(arrays_that_are_none_fail_the_job)
 	arrays[0].size = 16;
 	((double *)(rig.heap + FIRST))[0] = ((double *)(rig.heap + FIRST))[1] = (double)NAN;
 	refused("array:minmax_f64", arrays, sizeof(arrays[0]), -ENODATA);
-	rig_stop(&rig);
 }
 END_TEST
 

@@ -122,7 +122,6 @@ START_TEST(every_level_can_be_unpacked)
 		there_and_back(0, WORDS, 20000, level);
 		there_and_back(1, WORDS, 20000, min(level, INT64_C(12)));
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -144,7 +143,6 @@ START_TEST(output_that_is_a_byte_too_small_is_an_error)
 		refused(formats[f].unpack, &back, sizeof(back), -ENOBUFS);
 		nothing_is_left();
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -171,7 +169,6 @@ START_TEST(levels_and_sizes_that_there_are_not_are_an_error)
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++)
 		for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++)
 			refused(formats[f].bound, &sizes[i], sizeof(sizes[i]), -EINVAL);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -219,7 +216,6 @@ START_TEST(damaged_data_is_an_error_and_never_other_data)
 		is_no_lie(f, size, "is whole", 0);
 		ck_assert_int_eq(one_number(), 90000);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -243,7 +239,6 @@ START_TEST(unknown_format_is_an_error)
 			refused(formats[f].size, &args, sizeof(args.data), -EBADMSG);
 			nothing_is_left();
 		}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -261,7 +256,6 @@ START_TEST(a_header_that_promises_much_costs_nothing)
 		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
 		nothing_is_left();
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -303,7 +297,6 @@ START_TEST(data_that_changes_as_it_is_unpacked_leads_nowhere_else)
 		pthread_join(thread, NULL);
 		is_no_lie(f, packed_size, "at rest", 0);
 		ck_assert_int_eq(one_number(), 90000);
-		rig_stop(&rig);
 	}
 }
 END_TEST
@@ -316,7 +309,7 @@ static void keep_packed(uint32_t f)
 	make(WORDS, MOST);
 	packed_size = pack_it(f, MOST, 1);
 	memcpy(kept, rig.heap + PACKED, packed_size);
-	rig_stop(&rig);
+	stop_mode();
 }
 
 static void fill_packed(void)

@@ -89,7 +89,6 @@ START_TEST(each_byte_and_the_size_make_a_difference)
 	run("hash:xxh3", &data, sizeof(data));
 	result(after, sizeof(after));
 	ck_assert_uint_ne(before[0], after[0]);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -99,7 +98,6 @@ START_TEST(a_digest_has_64_letters)
 
 	start_mode(1, &fk_module);
 	refused("hash:sha256", args, sizeof(args), -EINVAL);
-	rig_stop(&rig);
 }
 END_TEST
 

@@ -176,7 +176,6 @@ START_TEST(small_pictures_are_what_one_expects)
 	memcpy(rig.heap + IN, colours, sizeof(colours));
 	run("image:resize", &args, sizeof(args));
 	ck_assert_mem_eq(out(), ((uint8_t[]){ 200, 0, 0, 128 }), 4);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -210,7 +209,6 @@ START_TEST(pictures_that_there_are_not_are_an_error)
 	bad = args_of(257, 1, 1, 1, 1, "box");
 	refused("image:resize", &bad, sizeof(bad), -EINVAL);
 	nothing_is_left();
-	rig_stop(&rig);
 }
 END_TEST
 

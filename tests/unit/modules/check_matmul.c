@@ -102,7 +102,6 @@ START_TEST(sizes_that_do_not_fit_are_an_error)
 		args.columns = shapes[i][2];
 		refused("matmul:f64", &args, sizeof(args), -EINVAL);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 

@@ -101,7 +101,6 @@ START_TEST(unknown_tree_fails_the_job)
 	start_mode(0, load("uts"));
 	memcpy(rig.heap + 64, "T9", 2);
 	refused("uts:uts", &ref, sizeof(ref), -ENOENT);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -192,7 +191,6 @@ START_TEST(sort_of_a_buffer_that_changes_stays_within_it)
 	for (int i = 1; i < N; i++)
 		wrong += data[i - 1] > data[i];
 	ck_assert_int_eq(wrong, 0);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -354,7 +352,6 @@ START_TEST(histograms_of_odd_shapes_stay_in_bounds)
 	args.data.size = 0;
 	run("array:histogram_f64", &args, sizeof(args));
 	ck_assert_int_eq(counts[0], 0);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -390,7 +387,6 @@ START_TEST(arrays_that_are_none_fail_the_job)
 
 		refused(cases[i].task, &cases[i].data, size, cases[i].code);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -412,16 +408,13 @@ START_TEST(numbers_that_make_no_sense_fail_the_job)
 	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
 		refused("nqueens:nqueens", &boards[i], sizeof(boards[i]), -ERANGE);
 	ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 0), 1);
-	rig_stop(&rig);
 	start_mode(1, load("integrate"));
 	for (size_t i = 0; i < sizeof(strips) / sizeof(strips[0]); i++)
 		refused("integrate:integrate", &strips[i], sizeof(strips[i]), -EINVAL);
-	rig_stop(&rig);
 	/* Documented: below 2 the number itself. */
 	start_mode(1, load("fib"));
 	ck_assert_int_eq(rig_call(&rig, "fib:fib", -1), -1);
 	ck_assert_int_eq(rig_call(&rig, "fib:fib", INT64_MIN), INT64_MIN);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -453,7 +446,6 @@ START_TEST(a_name_of_any_length_is_no_tree)
 
 		refused("uts:uts", &ref, sizeof(ref), -ENOENT);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -468,7 +460,6 @@ START_TEST(malformed_array_is_not_sorted)
 		refused("sort:f64", &refs[i], sizeof(refs[i]), -EINVAL);
 	}
 	run("sort:i64", &(struct job_ref){ 0, 0 }, sizeof(struct job_ref));
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -482,7 +473,6 @@ START_TEST(reference_outside_the_heap_fails_the_job)
 	start_mode(1, load("sort"));
 	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++)
 		refused("sort:i64", &refs[i], sizeof(refs[i]), -EFAULT);
-	rig_stop(&rig);
 }
 END_TEST
 

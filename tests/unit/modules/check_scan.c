@@ -206,7 +206,6 @@ START_TEST(without_temporary_memory_a_scan_fails)
 {
 	start_mode(0, &fk_module);
 	fails("algorithm:job_scan_huge", -ENOMEM);
-	rig_stop(&rig);
 }
 END_TEST
 

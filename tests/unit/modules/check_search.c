@@ -113,7 +113,6 @@ START_TEST(matches_across_the_ends_of_pieces_are_found_once)
 		ck_assert_uint_eq(compare(PIECE + off, 6, 100), 1);
 		ck_assert_uint_eq(compare(PIECE + off - 1, 6, 100), 0);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -130,7 +129,6 @@ START_TEST(patterns_of_any_length_are_found)
 		(void)compare(lengths[i], lengths[i], 10);
 		ck_assert_uint_eq(compare(lengths[i] - 1, lengths[i], 10), 0);
 	}
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -150,7 +148,6 @@ START_TEST(a_pattern_that_stands_everywhere_is_found_in_time)
 	/* All but its last byte do. */
 	rig.heap[PATTERN + PATTERN_MOST - 1] = 'b';
 	counts("search:count_bytes", &args, 2 * sizeof(args.data), 0);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -168,7 +165,6 @@ START_TEST(text_is_found_as_well)
 	ck_assert_int_eq(places[0], 0);
 	ck_assert_int_eq(places[1], 8);
 	counts("search:count", &args, 2 * sizeof(args.data), 2);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -184,7 +180,6 @@ START_TEST(patterns_and_rooms_that_there_are_not_are_an_error)
 	for (uint32_t i = 0; i < ARRAY_SIZE(cases); i++)
 		refused("search:places_bytes", &cases[i], sizeof(cases[i]), -EINVAL);
 	refused("search:count_bytes", &cases[0], 2 * sizeof(struct job_ref), -EINVAL);
-	rig_stop(&rig);
 }
 END_TEST
 
@@ -232,7 +227,6 @@ START_TEST(data_that_changes_as_it_is_searched_leads_nowhere_else)
 	atomic_store(&writing, false);
 	pthread_join(thread, NULL);
 	nothing_is_left();
-	rig_stop(&rig);
 }
 END_TEST
 
