@@ -108,7 +108,6 @@ static void *accept_clients(void *unused)
 	}
 }
 
-/* Ends a job as the pool would; drop ends none. */
 void fake_run(uint32_t payload)
 {
 	struct client_segment *segment = atomic_load(&fake.clients[ring_payload_client(payload)]);
@@ -192,8 +191,7 @@ static void unchain(uint32_t payload)
 	}
 }
 
-/* Takes a job, or with ret_payload NULL says in whose ring one is. -1: there is none. */
-static int take(uint32_t *ret_payload)
+int fake_take(uint32_t *ret_payload)
 {
 	int found = -1;
 
@@ -220,11 +218,6 @@ static int take(uint32_t *ret_payload)
 	return found;
 }
 
-int fake_take(uint32_t *ret_payload)
-{
-	return take(ret_payload);
-}
-
 static void *work(void *number)
 {
 	_Atomic uint32_t *word = &fake.board->workers[(uintptr_t)number].wake;
@@ -235,9 +228,9 @@ static void *work(void *number)
 		int ring;
 
 		wake_store(word, WAKE_LOOKING);
-		if (take(&payload) >= 0) {
+		if (fake_take(&payload) >= 0) {
 			wake_busy(word);
-			ring = take(NULL);
+			ring = fake_take(NULL);
 			if (ring >= 0)
 				(void)publish_wake(fake.board, fake.n_workers, (uint32_t)ring,
 						   NULL);
@@ -245,7 +238,7 @@ static void *work(void *number)
 			continue;
 		}
 		value = wake_prepare(word);
-		if (take(NULL) < 0 && !atomic_load(&fake.stop))
+		if (fake_take(NULL) < 0 && !atomic_load(&fake.stop))
 			(void)futex_wait(word, value, 0);
 	}
 	return NULL;

@@ -73,7 +73,10 @@ void fake_hang_up(void);
 void fake_let_go(void);
 void fake_await_held(uint32_t n);
 
-/* Takes a job off any ring; -1: there is none. And ends one as the pool would; drop ends none. */
+/*
+ * Takes a job off any ring, or with ret_payload NULL looks for one. Returns the ring; -1: there is
+ * none. And ends a job as the pool would; drop ends none.
+ */
 int fake_take(uint32_t *ret_payload);
 void fake_run(uint32_t payload);
 
