@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* page_populate - a segment's pages are made and given back piece by piece, and all of them */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN fini
+
 #include "daemon/manager/page_populate.h"
 
 #include <dirent.h>
@@ -58,20 +61,25 @@ static uint64_t bytes(int fd)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-static int segment(void)
-{
-	int fd = segment_create("check", SEGMENT_CLIENT, SIZE, 1, 0, 0600);
+static int fd; /* of a segment */
 
+static void begin(void)
+{
+	fd = segment_create("check", SEGMENT_CLIENT, SIZE, 1, 0, 0600);
 	ck_assert_int_ge(fd, 0);
-	return fd;
+	ck_assert_int_eq(loop_init(&loop), 0);
+}
+
+static void fini(void)
+{
+	loop_fini(&loop);
+	(void)close(fd);
 }
 
 START_TEST(all_are_made_and_all_are_gone_whoever_has_them_mapped)
 {
-	int fd = segment();
 	void *base;
 
-	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), SIZE);
@@ -85,32 +93,22 @@ START_TEST(all_are_made_and_all_are_gone_whoever_has_them_mapped)
 	((char *)base)[SIZE - 1] = 2;
 	ck_assert_uint_ge(bytes(fd), 4096);
 	segment_unmap(base, SIZE);
-	(void)close(fd);
-	loop_fini(&loop);
 }
 END_TEST
 
 START_TEST(pages_given_back_while_populated_are_gone_in_the_end)
 {
-	int fd = segment();
-
-	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(calls, 1);
 	ck_assert_uint_eq(bytes(fd), 0);
 	ck_assert_uint_eq(pages.done, SIZE);
-	(void)close(fd);
-	loop_fini(&loop);
 }
 END_TEST
 
 START_TEST(failed_population_is_reported)
 {
-	int fd = segment();
-
-	ck_assert_int_eq(loop_init(&loop), 0);
 	/* Beyond its end, which is sealed: some pieces are made. */
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE + PAGES_PIECE), 0);
 	ck_assert_int_eq(end(), -EPERM);
@@ -121,7 +119,7 @@ START_TEST(failed_population_is_reported)
 	(void)close(fd);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), -EBADF);
-	loop_fini(&loop);
+	fd = -1;
 }
 END_TEST
 
@@ -130,7 +128,6 @@ START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
 {
 	char path[] = "/tmp/check_page_populate.XXXXXX";
 	char file[64], options[32];
-	int fd;
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0) {
 		check_unit_not_run(where_there_is_no_room_it_is_said_and_what_there_was_goes,
@@ -142,9 +139,9 @@ START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
 	(void)snprintf(options, sizeof(options), "size=%" PRIu64, PAGES_PIECE * 3 / 2);
 	ck_assert_int_eq(mount("none", path, "tmpfs", 0, options), 0);
 	(void)snprintf(file, sizeof(file), "%s/file", path);
+	(void)close(fd);
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_eq(ftruncate(fd, (off_t)SIZE), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), -ENOSPC);
 	ck_assert_uint_eq(pages.done, PAGES_PIECE);
@@ -152,7 +149,7 @@ START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), 0);
 	(void)close(fd);
-	loop_fini(&loop);
+	fd = -1;
 	(void)umount(path);
 	(void)rmdir(path);
 }
@@ -160,15 +157,12 @@ END_TEST
 
 START_TEST(stopped_population_makes_no_call)
 {
-	int fd = segment();
-
-	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	pages_stop(&pages);
 	ck_assert_ptr_null(pages.source.op);
 	loop_fini(&loop);
-	(void)close(fd);
 	ck_assert_uint_eq(calls, 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
 }
 END_TEST
 
@@ -186,10 +180,8 @@ static void on_turn(struct loop_source *source, int result)
 START_TEST(others_have_their_turn_between_any_two_pieces)
 {
 	struct loop_source source = { .call = on_turn };
-	int fd = segment();
 
 	ready_fd = eventfd(1, EFD_CLOEXEC);
-	ck_assert_int_eq(loop_init(&loop), 0);
 	ck_assert_int_eq(loop_poll(&loop, &source, ready_fd, POLLIN), 0);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
@@ -198,8 +190,7 @@ START_TEST(others_have_their_turn_between_any_two_pieces)
 	turns = 0;
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_ge(turns, SIZE / PAGES_PIECE);
-	loop_fini(&loop);
-	(void)close(fd);
+	loop_forget(&loop, &source);
 	(void)close(ready_fd);
 }
 END_TEST
@@ -226,17 +217,14 @@ static int least_nice(void)
 /* The manager goes before its pool's workers; who works for a client does not. */
 START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 {
-	int fd = segment(), least;
+	int least;
 
-	ck_assert_int_eq(loop_init(&loop), 0);
 	low_latency_begin(true);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	least = least_nice();
 	ck_assert_int_ge(least, 0);
 	ck_assert_int_lt(least, 20);
-	loop_fini(&loop);
-	(void)close(fd);
 }
 END_TEST
 
