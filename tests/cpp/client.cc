@@ -65,7 +65,7 @@ static void numbers_in_and_out(forkd::client &client)
 		MUST(all[i].get() == first[i % 20]);
 		MUST(!all[i].valid());
 	}
-	/* An integer is a number; and who names no result wants none. */
+	/* An integer is a number. A call that names no result gets none. */
 	MUST(client.call<double>("integrate:integrate", 2, 1e-3) > 5.9);
 	client.call("fib:fib", 10u);
 }

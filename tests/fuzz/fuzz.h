@@ -2,9 +2,9 @@
 /*
  * fuzz.h - what the fuzz targets share
  *
- * A target, fuzz_NAME.c, gives bytes to code that reads what somebody else wrote, and asserts what
- * must be true of any bytes. It keeps nothing from one input to the next, so that an input alone
- * shows a fault again.
+ * A target, fuzz_NAME.c, gives bytes to code that reads what another process wrote, and asserts
+ * what must be true of any bytes. It keeps nothing from one input to the next, so that an input
+ * alone shows a fault again.
  *
  * Threads: libFuzzer (make fuzz, tests/fuzz/run), or tests/fuzz/replay.c with the inputs that are
  * kept in tests/fuzz/corpus/NAME; one thread.

@@ -5,8 +5,8 @@
  * What forkd is and has comes first, then the message, in a block of exactly its size.
  *
  * WHAT MUST BE TRUE
- *   Who is let in speaks this release's protocol and gets no more than one connection, and all
- *   together, may have; all others get an errno, and one line that fits into the answer.
+ *   A client that is let in speaks this release's protocol and gets no more than one connection,
+ *   and all together, may have; all others get an errno, and one line that fits into the answer.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -48,7 +48,7 @@ static void take_peer(struct fuzz_input *input, struct admission_peer *peer)
 	peer->pid = fuzz_u16(input);
 }
 
-/* Lists of users, and as whom each knows somebody of these groups. */
+/* Lists of users, and as what each knows a user of these groups. */
 static const char *const lists[] = { "", "*", "0", "@7", "990,@8" };
 static const uint32_t all_gids[] = { 7, 8 };
 
@@ -137,7 +137,7 @@ static void check_attached(const struct proto_hello *hello, const struct options
 	FUZZ_ASSERT(room->tenant_size + size <= room->memory);
 }
 
-/* What conn_set() and the manager do with a message of one who may. */
+/* What conn_set() and the manager do with a message of a user that may. */
 static void set(struct proto_set *message)
 {
 	struct options_error error = { "" };
@@ -179,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_ASSERT(message);
 	memcpy((void *)message, input.at, left);
 	hello = &message->hello;
-	/* Two numbers that nobody guesses. */
+	/* Two numbers that the fuzzer does not guess. */
 	if (left == sizeof(*hello) && !(mend & 1)) {
 		hello->version = PROTO_VERSION;
 		hello->layout_hash = LAYOUT_HASH;
@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case ADMISSION_ASK:
 		FUZZ_ASSERT(left == sizeof(message->ask));
-		/* Anybody may ask which jobs there are, and end those of his own. */
+		/* Each user may ask which jobs there are, and end their own. */
 		admission_ask(&peer, OWNER, message->head.type, peer.who.uid, &v);
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
 					((message->head.type != PROTO_CONFIG &&

@@ -93,7 +93,7 @@ static inline const struct options *fuzz_defaults(void)
 	return &defaults;
 }
 
-/* As options_init(), which reads every default anew. */
+/* As options_init(), which reads every default again. */
 static inline void fuzz_options_init(struct options *o)
 {
 	struct option_fault fault;

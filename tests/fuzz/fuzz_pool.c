@@ -14,7 +14,7 @@
  * 	client 2	tenant 1	honest, another uid
  *
  * WHAT MUST BE TRUE
- *   After each step: nobody holds a ring; each QUEUED row is in one queue, deque or hand, and in
+ *   After each step: no worker holds a ring; each QUEUED row is in one queue, deque or hand, and in
  *   one only; a client counts each row that it has; as many jobs ended as were accepted and are not
  *   there any more; heads only grow; an honest client's job runs in the generation that it gave it,
  *   and has no outcome yet. At the end, when the manager has had the rings looked at: nothing is

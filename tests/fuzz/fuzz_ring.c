@@ -10,7 +10,7 @@
  * WHAT MUST BE TRUE
  *   As long as all are honest: each word that was pushed comes out once, those of one producer in
  *   order; nothing is garbage; the ring is full only with RING_SLOTS words in it. Whatever is
- *   written: a step ends; the head goes up by one at a time; a word that nobody has written over
+ *   written: a step ends; the head goes up by one at a time; a word that was not written over
  *   comes out once, at the latest when the manager has set RING_ASTRAY and the ring is drained, and
  *   twice only if the consumer died between head and slot. After that the ring is as good as new.
  */
@@ -89,7 +89,7 @@ static bool compare_exchange(_Atomic uint64_t *word, uint64_t *expected, uint64_
 #define NOTHING	 UINT32_MAX
 #define REST	 0x10000000u	  /* what the consumer makes of one: the rest of a chain */
 #define DEPTH	 3		  /* steps within steps */
-#define DRAINING (4 * RING_SLOTS) /* looks at a ring that nobody else changes, until it is empty */
+#define DRAINING (4 * RING_SLOTS) /* looks at a ring that no producer changes, until it is empty */
 
 struct word {
 	uint32_t producer;
@@ -304,12 +304,12 @@ static void take_turns(void)
 {
 	if (quiet || depth >= DEPTH || !fuzz_more(&input))
 		return;
-	/* A byte of its own for each operation: 0 for nobody. */
+	/* A byte of its own for each operation: 0 for no step. */
 	for (uint8_t n = fuzz_u8(&input) & 3; n && fuzz_more(&input); n--)
 		step();
 }
 
-/* Nobody else is there. */
+/* There is no producer. */
 static void drain(void)
 {
 	uint32_t looks = 0;

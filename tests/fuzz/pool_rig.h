@@ -3,8 +3,8 @@
  * pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
  *
  * Board, arena and segments are made once, by set_up(), and mapped once for the pools: all the rest
- * begins anew with each input, in pool_begin(). What a pool has unmapped, or not mapped yet, nobody
- * may touch there: AddressSanitizer knows.
+ * begins again with each input, in pool_begin(). Memory that a pool has unmapped, or not mapped
+ * yet, must not be touched: AddressSanitizer knows.
  */
 #ifndef TESTS_FUZZ_POOL_RIG_H
 #define TESTS_FUZZ_POOL_RIG_H
@@ -67,7 +67,7 @@ static uint64_t heads[TENANTS][WORKERS];
 static bool hand[ROWS];	 /* given to a worker, and not in its deque */
 static uint64_t carried; /* rows that the last pool has left QUEUED */
 static uint32_t rounds;
-static bool tampered; /* somebody has written into a ring of tenant 0 */
+static bool tampered; /* a ring of tenant 0 was written into */
 static jmp_buf death;
 
 static uint32_t tenant_of(uint32_t client)
@@ -257,7 +257,7 @@ static uint64_t queued_rows(void)
 	return n;
 }
 
-/* A pool that knows nobody; board and arena are as they are. */
+/* A pool that knows no client; board and arena are as they are. */
 static void pool_begin(void)
 {
 	for (uint32_t i = 0; i <= WORKERS; i++)

@@ -21,7 +21,7 @@ MULTIPLIER = float(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))
 
 # What it says is that a loop with debug= is slow.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
-# Who waits for room is woken: one that only looks again is too late here.
+# A thread that waits for room is woken: one that only looks again is late.
 connection._ROOM = connection._ROOM_LATE = 1000
 
 # fib:fib of 90 takes years, with a fork at every call.

@@ -57,7 +57,7 @@ void fake_stop(void);
 /* Board and tenant only, with no daemon. */
 void fake_segments(uint32_t n_workers);
 
-/* A socket in a new folder, where nobody accepts. */
+/* A socket in a new folder, which accepts no connection. */
 void fake_listen(void);
 
 /*

@@ -25,7 +25,7 @@ static const struct {
 	bool forced;
 } modes[] = {
 	{ 2, false }, { 8, false }, { 3, true },
-#ifndef FK_SANITIZE_THREAD /* alone, a worker races with nobody */
+#ifndef FK_SANITIZE_THREAD /* one worker has no races */
 	{ 1, false }, { 1, true },
 #endif
 };

@@ -4,9 +4,9 @@
  *
  * Two files decide. In the journal each client writes what it is about to submit before it does,
  * and every outcome when it has seen it; in the other one the jobs themselves, which are all of
- * count:once, note each of their runs. Both outlive whoever is killed. Each entry is one write at
- * the file's end, and lies in one page: who is killed may have written some pages, and no part of
- * one. So it is there or not.
+ * count:once, note each of their runs. Both outlive each client. Each entry is one write at the
+ * file's end, and lies in one page: a client that is killed may have written some pages, and no
+ * part of one. So it is there or not.
  *
  * Threads: scenarios, with a forkd that has tests/support/modules/count.c: the test's process,
  * which judges, and the client processes that it forks, each on one thread.
@@ -67,7 +67,7 @@ int oracle_serve(struct oracle *o, const char *socket, _Atomic uint64_t *ended);
 /* Waits until each of so many clients has begun and ended a job from now on. */
 void oracle_await_each(const _Atomic uint64_t *ended, uint32_t n);
 
-/* This client was killed: what it has not seen the end of is nobody's. */
+/* This client was killed: its jobs whose end it has not seen need no outcome. */
 void oracle_note_killed(struct oracle *o, pid_t pid);
 
 /* What the files say. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_rig.h - a ring, its consumer's head, and what anybody can write into it
+ * ring_rig.h - a ring, its consumer's head, and what any client can write into it
  */
 #ifndef TESTS_RING_RIG_H
 #define TESTS_RING_RIG_H

@@ -3,7 +3,7 @@
  * top_rig.h - forkctl top without a terminal and without a forkd: a board that the test
  * fills, what is sampled of it, and the frame of the last two samples
  *
- * Included once, by a test program, which has this board, set up anew for each test.
+ * Included once, by a test program, which has this board, a new one for each test.
  */
 #ifndef TESTS_TOP_RIG_H
 #define TESTS_TOP_RIG_H

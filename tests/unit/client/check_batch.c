@@ -124,7 +124,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 		{ { .reserved = { 1 } }, -EINVAL },
 		{ { .reserved = { 0, 1 } }, -EINVAL },
 		{ { .group = 1 }, -ESTALE },
-		{ { .group = 1 << 16 | 5 }, -ESTALE }, /* of the right form, and nobody has it */
+		{ { .group = 1 << 16 | 5 }, -ESTALE }, /* of the right form, and there is none */
 		{ { .group = UINT64_MAX }, -ESTALE },
 	};
 	union fk_value text = { .str = "four" };
@@ -253,7 +253,7 @@ START_TEST(a_place_is_a_ring)
 		atomic_store(&fake.board->workers[i].node, i / 2 + 5);
 		atomic_store(&fake.board->workers[i].wake, WAKE_BUSY);
 	}
-	/* Without a place whoever looks is better. */
+	/* Without a place a worker that looks is better. */
 	atomic_store(&fake.board->workers[0].wake, WAKE_LOOKING);
 	ck_assert_int_eq(ring_of_next(), 0);
 	requests[0].place = FK_PLACE_WORKER;
@@ -266,7 +266,7 @@ START_TEST(a_place_is_a_ring)
 	for (int i = 0; i < 100; i++)
 		seen |= 1u << ring_of_next();
 	ck_assert_uint_eq(seen, 0xc);
-	/* Of a node too: who looks, then who sleeps. */
+	/* Of a node too: a worker that looks, then one that sleeps. */
 	atomic_store(&fake.board->workers[3].wake, WAKE_SLEEPING);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(ring_of_next(), 3);

@@ -129,7 +129,7 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 }
 END_TEST
 
-/* Nobody runs the job: its arguments are seen in the record. */
+/* No worker runs the job: its arguments are seen in the record. */
 START_TEST(each_type_of_a_signature_is_packed)
 {
 	char text[] = "an array", *pointer = text;

@@ -26,7 +26,7 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 	record = client_job(client, jobs[1]);
 	ck_assert_uint_eq(atomic_load(&record->cancel), jobs[1] >> 16);
 	ck_assert_uint_eq(atomic_load(&client_job(client, jobs[0])->cancel), 0);
-	/* Not what has ended, nor what is nobody's any more. */
+	/* Not a job that has ended, nor one that was released. */
 	(void)fake_finish(jobs[1], JOB_CANCELLED);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
@@ -48,7 +48,7 @@ START_TEST(a_cancel_never_blocks)
 	uint64_t sent = 0;
 	int err;
 
-	/* Nobody reads them. */
+	/* The daemon does not read them. */
 	while (!(err = fk_cancel(client, job)))
 		sent++;
 	ck_assert_int_eq(err, -EAGAIN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connect: opening a client, who may use it, and closing it. Against tests/support/fake.h.
+ * connect: opening a client, its owner, and closing it. Against tests/support/fake.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	fake.fds[0] = fake.fds[1];
 	must_fail(NULL, -EPROTO, "different versions");
 	fake_stop();
-	/* The socket's file without anybody behind it. */
+	/* The socket's file without a daemon. */
 	fake_listen();
 	close(fake.listen_fd);
 	must_fail(fake.path, -ECONNREFUSED, "systemctl start forkd");

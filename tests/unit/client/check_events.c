@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events: watched jobs are reported once each, to who fetches them and by callbacks, and a
- * descriptor says when there are any. Against tests/support/fake.h.
+ * events: watched jobs are reported once each, by a fetch or a callback, and a descriptor says when
+ * there are any. Against tests/support/fake.h.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -382,7 +382,7 @@ START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
 		submit(1);
 		watch(0);
 		ck_assert(!is_idle());
-		/* It looks now and then again: nobody wakes it for this one. */
+		/* It looks now and then again: no wake comes for this one. */
 		(void)fake_finish(jobs[0], JOB_DONE);
 		await_readable();
 		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);

@@ -154,11 +154,11 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 			 client->jobs[ring_payload_job(payload)].generation, JOB_CRASHED);
 	ck_assert_uint_eq(group_count(atomic_load(&group->word)), 1);
 	ck_assert_int_eq(fk_group_wait(client, waited, FK_FOREVER), 0);
-	/* Whose time is over looks as well, and who only looks does so now and then. */
+	/* A wait that has expired looks as well, a poll now and then. */
 	ck_assert_int_eq(fk_group_wait(client, waited, 1000), 0);
 	while (fk_group_wait(client, waited, 0))
 		;
-	/* It can be used on, and its number goes to nobody else before the count is right. */
+	/* It can be used on, and no other group gets its number before the count is right. */
 	ck_assert_int_eq(fk_release_batch(client, jobs, 10), 0);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 10, 0, jobs), 0);
 	ck_assert_int_eq(fk_group_wait(client, waited, 1000), -ETIMEDOUT);

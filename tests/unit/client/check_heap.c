@@ -124,7 +124,7 @@ START_TEST(contains_does_not_overflow)
 }
 END_TEST
 
-/* Random traffic beside a map of who owns which byte. */
+/* Random traffic beside a map of the owner of each byte. */
 START_TEST(a_long_random_run_keeps_blocks_apart)
 {
 	static unsigned char owner[SIZE / 64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * publish: which ring a job goes to, and who is woken for it.
+ * publish: which ring a job goes to, and which thread is woken for it.
  */
 #include "client/lib/publish.h"
 
@@ -34,7 +34,7 @@ START_TEST(the_last_worker_is_chosen_while_it_looks)
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_SLEEPING, WAKE_LOOKING, WAKE_BUSY }, 4);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 2, 0), 2);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 0);
-	/* Not looking: whoever else looks goes before a sleeper. */
+	/* Not looking: another worker that looks goes before a sleeper. */
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 1, 0), 2);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 3, 0), 0);
 	/* A hint that is no worker. */
@@ -55,7 +55,7 @@ START_TEST(a_parked_worker_is_left_alone)
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_PARKED, WAKE_LOOKING, WAKE_PARKED }, 4);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 2);
 	ck_assert_uint_eq(publish_wake(fake.board, 4, 0, NULL), 2);
-	/* Nobody who could be woken: the dispatcher sees to it, which is awake here. */
+	/* No worker can be woken: the dispatcher sees to it, which is awake here. */
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_BUSY, WAKE_PARKED }, 3);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
@@ -237,7 +237,7 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	fake_open(1, 0);
 	request.task = must_find(client, "test:drop");
 	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
-	/* Nobody knows how long it will take. */
+	/* It is not known how long it will take. */
 	doze(&s);
 	must_wake(&s, &request, 1, false);
 
@@ -268,7 +268,7 @@ END_TEST
 START_TEST(searching_worker_gets_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
-	/* Nobody sleeps on the word of worker 1, so a wake of it would not come back quickly. */
+	/* No thread sleeps on the word of worker 1, so a wake of it would not come back quickly. */
 	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 2);
 	ck_assert_uint_eq(publish_wake(fake.board, 3, 2, NULL), 2);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
@@ -280,7 +280,7 @@ END_TEST
 
 START_TEST(a_sleeper_that_never_sleeps_passes_the_duty_on)
 {
-	/* A pool that died: its words say SLEEPING for ever, and nobody is there to be woken. */
+	/* A pool that died: its words say SLEEPING for ever, and there is no thread to wake. */
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_SLEEPING }, 2);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
 	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, NULL), 2);
@@ -302,7 +302,7 @@ START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 	ck_assert_int_eq(s.result, 0);
 	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
 	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
-	/* The same number in another pool is another sleep, which nobody woke. */
+	/* The same number in another pool is another sleep, which was not woken. */
 	atomic_store(&fake.board->manager.pool_generation, 1);
 	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
 	/* And so is the next number. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_pool: who has which of a client's records, and who waits for some to come free. Against
+ * record_pool: the owners of a client's records, and threads that wait for free ones. Against
  * tests/support/fake.h.
  */
 #include <errno.h>
@@ -96,7 +96,7 @@ START_TEST(a_table_full_of_pending_jobs_is_an_error_or_waited_for)
 	threads_start(&thread, 1, submit_with_room);
 	while (!atomic_load(&client->room_waiters))
 		sched_yield();
-	/* Its end is enough: nobody releases it. */
+	/* Its end is enough: it is not released. */
 	run_one();
 	threads_join(&thread, 1);
 	ck_assert_uint_eq(waited & 0xffff, jobs[0] & 0xffff);

@@ -86,7 +86,7 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	struct fk_request request;
 	fk_job job;
 
-	/* Nobody runs what the words say: the hashes are all that is to be seen here. */
+	/* No worker runs what the words say: only the hashes are looked at here. */
 	fake_open(1, 0);
 	board = fake.board->tasks;
 	task = must_find(client, "test:add");

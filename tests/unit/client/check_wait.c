@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait: who waits or polls, for whatever it is, finds out that the daemon is gone, and wakes who
- * ought to be awake. Against tests/support/fake.h.
+ * wait: each wait and poll finds out that the daemon is gone, and wakes a thread that must be
+ * awake. Against tests/support/fake.h.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -84,7 +84,7 @@ static void no_doubt(void)
 	ck_assert_uint_eq(publish_unsure(client->board, &client->waker, clock_ns()), PUBLISH_SURE);
 }
 
-/* Any look at the socket would find this out at once: it is nobody's. */
+/* Any look at the socket would find this out at once. */
 static int lose_socket(void)
 {
 	int fd = client->fd;
@@ -111,7 +111,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	no_doubt();
 	looked_at_group = &client->group[group & 0xffff].looked_ns;
 	fd = lose_socket();
-	/* Somebody has looked in an hour: no time has passed since. */
+	/* The last look was in an hour: no time has passed since. */
 	later = clock_ns() + 3600 * NSEC_PER_SEC;
 	atomic_store(&client->looked_ns, later);
 	atomic_store(looked_at_group, later);
@@ -203,7 +203,7 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	for (int i = 0; i < 3; i++) {
 		uint32_t before = atomic_load(&interruptions);
 
-		/* Somebody has looked, just before that. */
+		/* The last look was just before that. */
 		atomic_store(&client->gone, 0);
 		atomic_store(&client->looked_ns, clock_ns());
 		ck_assert_int_eq(i == 0	  ? fk_wait(client, jobs[0], FK_FOREVER)
@@ -291,7 +291,7 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 }
 END_TEST
 
-/* A job of 100 ms, whoever looks at the clock. */
+/* A job of 100 ms by its record. */
 static void *end_a_long_job(void *argument)
 {
 	struct job *job = argument;
@@ -328,7 +328,7 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 }
 END_TEST
 
-/* Somebody's look is long ago, or was just now: who falls asleep now is not woken for the next. */
+/* The last look is long ago, or was just now: a sleep that begins now lasts beyond the next. */
 START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
 {
 	uint64_t end;
@@ -342,7 +342,7 @@ START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
 	/* At the end of the wait, and not in the middle of the sleep. */
 	ck_assert_uint_ge(atomic_load(&client->looked_ns), end);
 	fake_hang_up();
-	/* For an hour nobody else would. */
+	/* For an hour no other thread would. */
 	atomic_store(&client->looked_ns, clock_ns() + 3600 * NSEC_PER_SEC);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
 	fake_close();

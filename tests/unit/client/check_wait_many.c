@@ -44,7 +44,7 @@ static void *wait_for_any(void *argument)
 	return NULL;
 }
 
-/* Nobody runs them but the test. */
+/* Only the test runs them. */
 static void start_many(void)
 {
 	static struct fk_request drops[MANY];
@@ -58,7 +58,7 @@ static void start_many(void)
 }
 
 /* Far more than futex_waitv() takes. A tick that comes between an outcome and its wake ends the
- * wait first, and nobody sleeps there any more. */
+ * wait first, and no thread sleeps there any more. */
 START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 {
 	static const uint32_t order[] = { 599, 0, 130, 127, 300 };
@@ -92,7 +92,7 @@ START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 }
 END_TEST
 
-/* A pool that has died between the outcome and the wake: nobody wakes, the tick sees it. */
+/* A pool that has died between the outcome and the wake: no wake comes, the tick sees it. */
 START_TEST(an_end_that_was_not_counted_is_found_all_the_same)
 {
 	struct any any = { .n = MANY, .timeout_ns = FK_FOREVER };

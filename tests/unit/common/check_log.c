@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log: one line for a message, whatever is in it; levels; the journal's prefixes; who does not read
- * them, and who makes too many.
+ * log: one line for a message, whatever is in it; levels; the journal's prefixes; readers that do
+ * not read, and too many messages.
  */
 #include "common/log.h"
 
@@ -136,7 +136,7 @@ START_TEST(errno_is_printed_and_kept_even_if_nobody_listens)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ nobody reads */
+/* ------------------------------------------------------------------------ no reader */
 
 /* A thing that bytes go through, with room for some; of which stderr shall be one end. */
 struct way {
@@ -186,7 +186,7 @@ static const char *drain(const struct way *way)
 	return said + strspn(said, ".");
 }
 
-/* Logs into something that is full and that nobody reads: this process comes back from it. */
+/* Logs into a full thing without a reader: this process comes back from it. */
 static void stall(struct way way, bool old)
 {
 	int saved = dup(STDERR_FILENO), flags;
@@ -376,7 +376,7 @@ END_TEST
 
 static void say_across_a_restart(void)
 {
-	/* Nobody else has it open. */
+	/* No other process has it open. */
 	journal_read = journal();
 	log_set_journal(journal_path);
 	log_about(LOG_LEVEL_NOTICE, &everything, "before");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option_list: lists of users and groups: what they are read from, whom they know, and what they
- * say of somebody: a table of uids, groups and lists
+ * option_list: lists of users and groups: their text, the users in them, and the number of a user:
+ * a table of uids, groups and lists
  */
 #include "common/option_list.h"
 
@@ -119,7 +119,7 @@ static const struct {
 	{ "@100:5", OPTIONS_GROUP, 5 },
 	{ "*:5", OPTIONS_ANYBODY, 5 },
 	{ "5", OPTIONS_ANYBODY, 5 },
-	/* A user before his groups, be it more or less, and they before everybody. */
+	/* A user before the user's groups, be it more or less, and they before all. */
 	{ "@50:500,1000:5,*:5000", OPTIONS_USER, 5 },
 	{ "*:5000,1000:50000,@50:500", OPTIONS_USER, 50000 },
 	{ "*:5000,@27:5", OPTIONS_GROUP, 5 },

@@ -149,7 +149,7 @@ START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
 		tell(0, TRACE_TASK, 0, 0, 0);
 		tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
 		tell(0, TRACE_STRAND_END, 0, 0, 0);
-		/* Somebody else gets the place. */
+		/* Another client gets the place. */
 		if (i == 0)
 			atomic_store(&board->clients[7].connected_ns, now + 1);
 		generation++;
@@ -219,7 +219,6 @@ START_TEST(lost_events_are_shown_at_their_place)
 }
 END_TEST
 
-/* As a task's stray writes might leave them. */
 /* Traced from before the workers had begun, or until after they were gone. */
 START_TEST(workers_whose_threads_are_not_known_are_not_one)
 {
@@ -238,6 +237,7 @@ START_TEST(workers_whose_threads_are_not_known_are_not_one)
 }
 END_TEST
 
+/* As a task's stray writes might leave them. */
 START_TEST(whatever_the_events_say_it_is_a_trace)
 {
 	uint64_t random = 88172645463325252;

@@ -69,7 +69,7 @@ START_TEST(the_screen_shows_all_of_it_in_80_columns)
 	assert_shows(text, "4000000002   12.5% [||");
 	assert_shows(text, " 12.3k ");
 	assert_shows(text, "LEVEL  STEALS/S");
-	/* Levels that nobody has tried are left out, where there is other news. */
+	/* Levels without an attempt are left out, where there is other news. */
 	ck_assert_ptr_null(strstr(text, "farther"));
 	atomic_store(&board->counters[1].attempts_farther, 1);
 	look(clock_ns());

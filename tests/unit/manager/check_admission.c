@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* admission: who is let in and who is refused, by the request, the options, and what there is */
+/* admission: clients are let in or refused by the request, the options, and what there is */
 #define CHECK_SETUP    begin
 #define CHECK_TEARDOWN end
 

@@ -288,7 +288,7 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 	for (uint32_t i = 0; i < MANY; i++) {
 		ck_assert_int_eq(fdstore_put(&store, &put, "c99999", fds, 3), 1);
 		ck_assert_uint_eq(store.n, held + 3);
-		/* Sooner or later: who waits has not forgotten it. */
+		/* Sooner or later: the put has not been forgotten. */
 		if (i % 2)
 			fdstore_forget(&put);
 		fdstore_remove(&store, "c99999");
@@ -366,7 +366,7 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 }
 END_TEST
 
-/* The kernel is short of something, so many times; and so often somebody has waited for that. */
+/* How often the kernel is short of something, and how often the store has waited. */
 static uint32_t short_of, pauses;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);

@@ -215,7 +215,7 @@ START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
 	ck_assert(report.hung);
 	ck_assert_uint_eq(report.held_ns, 12345);
 	ck_assert_uint_eq(report.requeued, 1);
-	/* The next pool is killed by somebody else. */
+	/* Another process kills the next pool. */
 	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	run(SIGKILL);
 	ck_assert(!report.hung);
@@ -248,7 +248,7 @@ START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
 		ck_assert(report.hung);
 		ck_assert_uint_eq(report.crashed, 0);
 		is(0, 2, JOB_LOST, LEDGER_FREE);
-		/* It is known what the pool has died of: nobody else is suspected. */
+		/* It is known what the pool has died of: no other job is suspected. */
 		is(0, 0, JOB_PENDING, LEDGER_QUEUED);
 	}
 }
@@ -412,7 +412,7 @@ START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
 		2 * JOBS + 5 /* FREE */,
 		2 * JOBS + 6 /* QUEUED */,
 		2 * JOBS + 7 /* FINISHING */,
-		1 * JOBS /* nobody's */,
+		1 * JOBS /* no client */,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -483,7 +483,7 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 	put(0, 0, 9, 0, 77, 0);
 	put(0, 1, LEDGER_FINISHING, 0, 0, 15);
 	put(0, JOBS - 1, LEDGER_RUNNING, 0, 0, 0); /* behind the client's table */
-	put(1, 0, LEDGER_RUNNING, 0, 0, 0);	   /* nobody's */
+	put(1, 0, LEDGER_RUNNING, 0, 0, 0);	   /* no client */
 	run(SIGABRT);
 	ck_assert(!report.blamed);
 	ck_assert_uint_eq(report.signo, SIGABRT);
@@ -544,7 +544,7 @@ START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 	is(0, 2, JOB_DONE, LEDGER_FREE);
 	is(2, 0, JOB_PENDING, LEDGER_QUEUED);
 	ck_assert_uint_eq(recovery_cancel(arena, &limits, 0, find, NULL), 0);
-	ck_assert_uint_eq(recovery_cancel(arena, &limits, 1, find, NULL), 0); /* nobody's */
+	ck_assert_uint_eq(recovery_cancel(arena, &limits, 1, find, NULL), 0); /* no client */
 }
 END_TEST
 

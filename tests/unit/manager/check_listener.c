@@ -40,7 +40,7 @@ static int dial(const char *path)
 	return -1;
 }
 
-/* Connects while nobody accepts. Returns how many wait in the queue, at most MANY. */
+/* Connects while the listener does not accept. Returns how many wait in the queue, at most MANY. */
 static uint32_t fill(const char *path)
 {
 	int fds[MANY];

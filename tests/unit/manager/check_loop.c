@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop: what the kernel has no memory for is waited for all the same, and nobody spins meanwhile
+ * loop: what the kernel has no memory for is waited for all the same, without spinning
  *
  * The pauses are counted, and take no time: nanosleep(2) is the test's.
  */
@@ -152,7 +152,7 @@ START_TEST(interrupted_wait_makes_no_pause)
 }
 END_TEST
 
-/* Whoever waits for a process would else take it for dead. */
+/* A caller that waits for a process would else take it for dead. */
 START_TEST(missing_entry_causes_no_call)
 {
 	begin(1);

@@ -169,7 +169,7 @@ END_TEST
 static uint32_t turns;
 static int ready_fd;
 
-/* Somebody else's, which is always ready. */
+/* Another source, which is always ready. */
 static void on_turn(struct loop_source *source, int result)
 {
 	(void)result;
@@ -214,7 +214,7 @@ static int least_nice(void)
 	return least;
 }
 
-/* The manager goes before its pool's workers; who works for a client does not. */
+/* The manager goes before its pool's workers; a thread that works for a client does not. */
 START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 {
 	int least;

@@ -167,7 +167,7 @@ static const struct pool_process_events events = {
 	.died = on_died,
 };
 
-/* Somebody else's, which is always ready. */
+/* Another source, which is always ready. */
 static int other_fd;
 
 static void on_other(struct loop_source *source, int result)
@@ -358,7 +358,7 @@ static void on_pages(struct loop_source *source, int result)
 	loop_stop(&loop);
 }
 
-/* More of them than there are workers for pages, and then somebody wants pages. */
+/* More of them than there are workers for pages, and then pages are made. */
 static void passes(const char *how)
 {
 	struct loop_source source = { .call = on_pages };
@@ -409,7 +409,7 @@ static void on_ready_without_memory(struct pool_process *p)
 	char old[64] = "", why[128] = "";
 
 	no_memory = true;
-	/* Nothing is changed that somebody would not hear of. */
+	/* Nothing is changed that the pool would not hear of. */
 	ck_assert_int_eq(settings_change(&options, NULL, p, "spin", "7us", old, sizeof(old), why,
 					 sizeof(why)),
 			 -ENOMEM);

@@ -25,7 +25,7 @@
 #define STEPS 5u
 #define AT    7u /* where the next crash is remembered, and an old one is */
 
-/* Who is counted, and who is refused something, after a step. */
+/* Crashes that count, and refusals, after a step. */
 struct seen {
 	char text[256];
 };
@@ -115,7 +115,7 @@ static void look(struct seen *ret)
 static void assert_whole(const struct seen *now)
 {
 	static const char *const whole[] = {
-		/* the one before is gone; whose crashes still count for the task; for nobody */
+		/* the one before is gone; crashes that count for the task; for no task */
 		"7/77",	   "1000/11", "1000/0",	    "1000/12",
 		"1001/13", "1001/0",  "1000:t:a/2", "1001:t:c/2",
 	};

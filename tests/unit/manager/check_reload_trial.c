@@ -128,7 +128,7 @@ static void on_look(struct loop_source *source, int result)
 		loop_stop(&loop);
 }
 
-/* Until somebody stops it. */
+/* Until a callback stops it. */
 static void run(void)
 {
 	loop.stopped = false;

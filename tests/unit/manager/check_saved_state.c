@@ -154,7 +154,7 @@ static uint32_t assert_whole(const struct saved_state *saved, const struct saved
 	for (uint32_t i = from; i <= STEPS; i++) {
 		struct saved_entry e = entries[i];
 
-		/* Of a free slot that somebody is about to take: his generation. */
+		/* Of a free slot that a client is about to take: its generation. */
 		if (now.state == SAVED_FREE && now.generation != e.generation)
 			e.generation = i < 2 ? first.generation : second.generation;
 		if (same(&now, &e) && uid == uids[i])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket_close - sockets that are full of descriptors which nobody wants to close
+ * socket_close - sockets that are full of descriptors that take long to close
  *
  * The sockets here take descriptors, as all do before Linux 6.16. A loop that closed one of those
  * would wait for longer than the test's time limit.
@@ -205,7 +205,7 @@ START_TEST(lingering_sockets_delay_only_each_other)
 	(void)socket_close(&all, pair[0]);
 	ck_assert(!is_open(pair[0]));
 	ck_assert_uint_ge(waiting(), SOCKETS - 2 * DISCARDERS);
-	/* As soon as somebody lets go, it goes on. */
+	/* As soon as the peers close, it continues. */
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		(void)close(peers[i]);
 	turn_until(0);

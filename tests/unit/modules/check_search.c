@@ -132,7 +132,7 @@ START_TEST(patterns_of_any_length_are_found)
 }
 END_TEST
 
-/* A search that begins anew behind each match takes minutes for this. */
+/* A search that begins again behind each match takes minutes for this. */
 START_TEST(a_pattern_that_stands_everywhere_is_found_in_time)
 {
 	struct places_args args = { { DATA, MOST }, { PATTERN, PATTERN_MOST }, { OUT, 8000 } };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job: one outcome a generation, and whoever waits for it is woken. tests/model/job.c has the
+ * job: one outcome a generation, and a thread that waits for it is woken. tests/model/job.c has the
  * interleavings.
  */
 #include "shm/job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring: what is pushed comes out, once and in order, whoever stops or dies. tests/model/ring.c has
- * the interleavings, tests/unit/shm/check_ring_astray.c what clients may have written.
+ * ring: what is pushed comes out, once and in order, even if a producer dies. tests/model/ring.c
+ * has the interleavings, tests/unit/shm/check_ring_astray.c what clients may have written.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_astray: nothing that a client writes into slots or tail makes anybody hang or leave the
+ * ring_astray: nothing that a client writes into slots or tail makes a consumer hang or leave the
  * ring, or loses what is pushed from then on
  */
 #include "tests/support/ring_rig.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* segment: seals, what is refused, and that a board cannot be written by whoever gets it. */
+/* segment: seals, what is refused, and that a board cannot be written by a client. */
 #include "shm/segment.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ START_TEST(malformed_segment_is_refused)
 	struct segment head;
 	int pair[2];
 
-	/* The same bytes, unsealed: it could be cut under the feet of whoever mapped it. */
+	/* The same bytes, unsealed: it could be cut while it is mapped. */
 	ck_assert_int_eq(pread(good, &head, sizeof(head), 0), sizeof(head));
 	ck_assert_int_eq(ftruncate(fd, (off_t)SIZE), 0);
 	ck_assert_int_eq(pwrite(fd, &head, sizeof(head), 0), sizeof(head));

@@ -185,7 +185,7 @@ static void torn(void)
 	ck_assert_int_eq(write(o.journal, "x", 1), 1);
 }
 
-/* Who was killed is not asked for outcomes, but for this. */
+/* A client that was killed needs no outcomes, but this is asked. */
 static void killed_and_ran_twice(void)
 {
 	uint64_t id = atomic_fetch_add(&o.shared->ids, 1);
