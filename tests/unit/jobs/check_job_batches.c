@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * intake: from the queues into the workers' hands, in a whole pool: which worker a job goes to,
- * which jobs it goes before, and what becomes of those that do not start. check_ring_drain.c has the
- * rings, check_time_slice.c the threads that come for what waits.
+ * which jobs it goes before, and what becomes of those that do not start. check_ring_drain.c has
+ * the rings, check_time_slice.c the threads that come for what waits.
  */
 #include "common/clock.h"
 #include "common/util.h"
