@@ -37,7 +37,8 @@ EXTRA_DIST += \
 	tests/support/mistakes.def \
 	tests/support/races.c \
 	tests/support/trace.py \
-	tests/support/tsan.supp
+	tests/support/tsan.supp \
+	tests/support/verdict.sh
 
 # Machines that are not here.
 EXTRA_DIST += \
