@@ -17,7 +17,7 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-/* Those that a job passes of which nobody waits. */
+/* Those that a job passes for which no client waits. */
 static const struct step {
 	const char *site;
 	int outcome;	      /* of a job that is not idempotent; others are DONE */
@@ -56,7 +56,7 @@ static void end_one(fk_client *c, const struct step *step, unsigned int flags)
 	(void)jobs_pool_after(&d, pool);
 	ck_assert(!daemon_is_mined(&d));
 	ck_assert_int_eq(oracle_end(&o, c, &job), outcome);
-	/* Nobody but the two pools and the manager has counted. */
+	/* Only the two pools and the manager have counted. */
 	DAEMON_AWAIT(in_group(c, groups[0]) == step->left);
 	ck_assert_int_eq(fk_group_wait(c, groups[0], FK_FOREVER), 0);
 	ck_assert_int_eq(fk_group_free(c, groups[0]), 0);

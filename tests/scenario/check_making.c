@@ -2,7 +2,7 @@
 /*
  * making - clients' segments, which take their time to be made and to be taken back
  *
- * The largest heap here is 1 GiB, and there is room for one of it: so who gets one has shown that
+ * The largest heap here is 1 GiB, and there is room for one of it: getting one shows that
  * not a byte of those before it is counted any more.
  */
 #define CHECK_TIMEOUT 120
@@ -120,7 +120,7 @@ static void call(void)
 	(void)close(c.fd);
 }
 
-/* Somebody else attaches and calls: of another user, if this is root. Returns how it went. */
+/* A process, of another user if this is root, attaches and calls. Returns its pid. */
 static pid_t other(uint32_t times, const _Atomic uint32_t *stop)
 {
 	pid_t pid = fork();
@@ -218,7 +218,7 @@ START_TEST(of_one_user_one_is_made_at_a_time_in_their_order)
 	ck_assert_int_eq(service_answer(service_hello(), NULL), 0);
 	ck_assert(is_answered(fd));
 	(void)close(fd);
-	/* Who does not wait for it holds up nobody. */
+	/* A client that does not wait for it delays no other. */
 	all_is_back();
 	service_stop(pid);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_killed - a manager that is killed, nobody being there who would start it again: right
+ * manager_killed - a manager that is killed and not started again: right
  * before and right after each message that it sends while clients come and go, a pool starts and
  * the next one, a job is cancelled, and all is to stop
  *
- * Each time: who is connected or connecting is told, the pool ends, no process is left, and the
+ * Each time: connected and connecting clients are told, the pool ends, no process is left, and the
  * next manager replaces the socket and serves the next client.
  */
 #define CHECK_TIMEOUT 120
@@ -69,7 +69,7 @@ static void attach(pid_t pid)
 		ck_assert_int_eq(fk_close(c), 0);
 		return;
 	}
-	/* Another try finds nobody, or a queue that ends with its socket. */
+	/* Another try finds no listener, or a queue that ends with its socket. */
 	ck_assert_msg(r == -ECONNREFUSED || r == -ECONNRESET, "%d", r);
 	ck_assert_msg(strstr(fk_error_text(), service_socket) != NULL, "%s", fk_error_text());
 }
@@ -157,14 +157,14 @@ static void die_at(const struct row *row, bool after)
 		      "message %u, the %uth: the manager went on", row->type, row->nth);
 	if (pool)
 		see_the_end(&first);
-	/* Its pool or pools are this process's now, and end; nobody else had anything of it. */
+	/* Its pool or pools are this process's now, and end; no other had anything of it. */
 	while ((pid = waitpid(-1, &status, 0)) > 0)
 		ck_assert_msg(!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL ||
 				      (row->act == crash && WTERMSIG(status) == SIGSEGV),
 			      "process %d: status %x", (int)pid, status);
 	ck_assert_int_eq(errno, ECHILD);
 
-	/* Its socket is there, and nobody listens; then somebody does. */
+	/* Its socket is there without a listener; then the next manager listens. */
 	plan.type = 0;
 	pid = SERVICE_START();
 	service_expect("READY=1");

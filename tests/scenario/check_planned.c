@@ -94,7 +94,7 @@ START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	/* Nobody is suspected of the end of its pool. */
+	/* No job is suspected of the end of its pool. */
 	for (uint32_t i = 0; i < 3; i++) {
 		restart();
 		kept_ready(&d, store);

@@ -94,7 +94,7 @@ static void check_run(const char *name, uint32_t workers, const struct dag_measu
 	ck_assert_msg(steals(s) <= STEALS_C * (uint64_t)workers * (m->depth + 1),
 		      "%s, %u workers: %llu steals, depth %llu", name, workers,
 		      (unsigned long long)steals(s), (unsigned long long)m->depth);
-	/* Whoever stole either was the last to join, or handed the frame over; each loss is joined.
+	/* The thief of either was the last to join, or handed the frame over; each loss is joined.
 	 */
 	ck_assert_uint_eq(s->lost, steals(s));
 	ck_assert_uint_le(s->published, s->forks + s->taken_back);

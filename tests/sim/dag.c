@@ -61,7 +61,7 @@ static uint64_t dag_items(const struct dag *dag, uint64_t first, uint64_t last)
 	return heavy * dag->heavy + (last - first - heavy) * dag->light;
 }
 
-/* The flat loop forks one item after the other, and whoever steals gets one item and the rest of
+/* The flat loop forks one item after the other, and a thief gets one item and the rest of
  * the loop: so only items of less than DAG_CHUNK are put together to one fork here. a: 0 for the
  * loop, else one past the first item of a chunk. */
 static void dag_flat(const struct dag *dag, const struct dag_task *task, uint64_t *at,

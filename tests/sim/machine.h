@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * machine.h - the simulated machine: who is how far from whom, and lines of cache
+ * machine.h - the simulated machine: distances between workers, and lines of cache
  *
  * The topology and the tables of victims are forkd's own (daemon/host/topology.h,
  * daemon/host/victims.h), on an hwloc description instead of this machine. A line knows who wrote
@@ -27,8 +27,8 @@ struct machine {
 
 struct line {
 	uint64_t free_at; /* ps: on its way until then */
-	uint32_t owner;	  /* who wrote it last */
-	uint32_t reader;  /* who read it last; the owner itself if nobody since */
+	uint32_t owner;	  /* the last writer */
+	uint32_t reader;  /* the last reader; the owner itself if none since */
 	uint32_t version; /* how often it was written */
 };
 

@@ -44,7 +44,7 @@
 /* What a test breaks on purpose, to see that it is noticed. */
 enum sim_mutant {
 	SIM_SOUND,
-	SIM_NO_CHARGE,	/* who was woken or turns busy wakes nobody */
+	SIM_NO_CHARGE,	/* a worker that is woken or turns busy wakes none */
 	SIM_NO_SIGNALS, /* no signals to a victim that does not answer */
 	SIM_NEWEST,	/* thieves take the newest public entry */
 };
@@ -56,7 +56,7 @@ struct sim_options {
 	uint32_t spread;  /* how many a thief wakes that was woken; 0 for forkd's, SIM_NONE */
 	bool recall;	  /* what if: a thief looks first at whom it asked last */
 	bool timid;	  /* what if: thieves begin as they are after many searches in vain */
-	bool busy;	  /* scheduler = busy: nobody sleeps */
+	bool busy;	  /* scheduler = busy: no worker sleeps */
 	bool warm;	  /* the pool was busy a moment ago: cores sleep lightly */
 	bool check;	  /* S2 to S4 after every event: slow */
 	enum sim_mutant mutant;

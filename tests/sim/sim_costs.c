@@ -3,7 +3,7 @@
  * sim_costs.c - measures on this machine what costs.def wants to know
  *
  * Prints lines of "name value # how", in nanoseconds, for costs_read(). Of each figure the least of
- * several rounds of many repetitions: what it costs when nobody disturbs, as the model adds
+ * several rounds of many repetitions: what it costs undisturbed, as the model adds
  * contention of its own. The slow paths of a fork are measured together, in forkd's own pool, with
  * every fork treated as stolen (struct pool, force_steals): what a stolen fork of fib costs, less
  * the scribbling over the C stack and the atomic operations in it, scales the parts as costs.def

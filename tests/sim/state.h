@@ -38,7 +38,7 @@ struct sim_worker {
 	struct line deque;
 	/* the line of fk_worker: the limit, which thieves lower */
 	struct line limit;
-	uint64_t asked_at;    /* SIM_NEVER: nobody asks */
+	uint64_t asked_at;    /* SIM_NEVER: no thief asks */
 	uint64_t signal_at;   /* ps: when the next signal is due, if it has not answered */
 	uint64_t signal_wait; /* ns: between that and the one that follows */
 	bool publish;	      /* make entries public at the next fork */
@@ -98,7 +98,7 @@ struct sim_frame *sim_frame_new(struct sim *sim);
 void sim_frame_free(struct sim *sim, struct sim_frame *frame);
 void sim_set_activity(struct sim *sim, struct sim_worker *w, enum sim_activity activity,
 		      uint64_t now);
-/* Somebody else changes when a worker's next event is. */
+/* Another worker changes when a worker's next event is. */
 void sim_reschedule(struct sim *sim, struct sim_worker *w, uint64_t now);
 
 /* strands.c: an event of a worker that runs; w->running is false after it if the strand has ended.
@@ -114,7 +114,7 @@ void strands_adopt(struct sim *sim, struct sim_worker *w, struct sim_frame *fram
 void thieves_step(struct sim *sim, struct sim_worker *w);
 /* The strand has ended: it begins to look. */
 void thieves_begin(struct sim *sim, struct sim_worker *w);
-/* worker_wake_one(): sees to it that somebody looks, at w's cost. */
+/* worker_wake_one(): sees to it that a worker looks, at w's cost. */
 void thieves_wake_one(struct sim *sim, struct sim_worker *w);
 int thieves_init(struct sim *sim);
 void thieves_fini(struct sim *sim);

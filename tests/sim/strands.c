@@ -181,7 +181,7 @@ static void strands_lost(struct sim *sim, struct sim_worker *w, struct sim_frame
 {
 	struct line join = { .owner = parent->holder, .reader = parent->holder };
 
-	/* S3: who has lost one entry has lost all. */
+	/* S3: a victim that has lost one entry has lost all. */
 	if (w->top != w->bottom && !sim->stats.broken)
 		sim->stats.broken = "S3: an entry was stolen before an older one";
 	sim->stats.lost++;

@@ -10,7 +10,7 @@
  * the tests' module fiber; with SOAK_FIBERS in the environment they are among all others that are
  * drawn. Jobs on arrays stand in soak_arrays.c, on other buffers in soak_modules.c.
  *
- * If a peer dies: a client may be killed anywhere; its slot is cleared by who starts the next one.
+ * If a peer dies: a client may be killed anywhere; starting the next one clears its slot.
  */
 #include "tests/soak/soak_jobs.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * soak_starve: a forkd and clients that have a tenth of a CPU together, beside 16 processes that
- * want all of it; nobody is taken for dead, and no job is blamed
+ * want all of it; no process is taken for dead, and no job is blamed
  *
  *	soak_starve			SOAK_SECONDS in the environment; 3 if nothing is said
  *

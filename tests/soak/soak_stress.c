@@ -172,7 +172,7 @@ static void look_after(uint32_t i)
 	torment = soak_torment_free(torment, &counts);
 }
 
-/* Looks at all; and begins with the preemption again when nobody is late any more. */
+/* Looks at all; and begins with the preemption again when no job is late any more. */
 static void look_after_all(void)
 {
 	bool late = false;

@@ -12,7 +12,7 @@
  * the pool, which Yama lets trace.
  *
  * INVARIANTS
- *   I1. Whoever has seized a thread lets it go before it does anything else; and a signal that came
+ *   I1. The tracer that has seized a thread lets it go before anything else; and a signal that came
  *       in meanwhile is handed on.
  *   I2. Times here are what is inflicted. Nothing is waited for by them.
  *   I3. In the end no thread is left with a priority or a CPU that it was given here.
