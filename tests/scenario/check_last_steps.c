@@ -7,7 +7,6 @@
  * is lost. Built with --enable-crash-sites only.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/lib/client.h"
 #include "common/crash_site.h"

@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "daemon/manager/client_segments.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"

@@ -4,7 +4,6 @@
  * queued waits, and no client notices
  */
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/util.h"

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/util.h"
-
 #define TREE_PRE_MAX ((UINT32_C(1) << 31) - 1)
 
 void tree_init(struct tree *tree, uint64_t cutoff)

@@ -18,7 +18,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #define CHECK_TIMEOUT 86400
 #include "tests/support/check_unit.h"
 #include "tests/support/control_group.h"

@@ -10,7 +10,6 @@
  * (tests/support/oracle.h); one more, of root's, connects once and asks for an answer after each
  * restart. Prints the figures.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
