@@ -76,12 +76,10 @@ END_TEST
 
 START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
 {
-	struct service_client c;
+	pid_t pid = SERVICE_READY("");
+	struct service_client c = service_attach();
 	uint64_t crashes;
-	pid_t pid;
 
-	pid = SERVICE_READY("");
-	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	service_submit(&c, 1, STUB_HANG, JOB_IDEMPOTENT);
 	service_submit(&c, 2, STUB_QUEUE, 0);
@@ -111,11 +109,9 @@ END_TEST
 
 START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone)
 {
-	struct service_client c;
-	pid_t pid;
+	pid_t pid = SERVICE_READY("");
+	struct service_client c = service_attach();
 
-	pid = SERVICE_READY("");
-	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, JOB_IDEMPOTENT);
 	service_submit(&c, 1, STUB_LATE, 0);
 	service_submit(&c, 2, STUB_KILL, 0);
@@ -150,11 +146,9 @@ END_TEST
 /* A task may have left that word. The job is to blame all the same. */
 START_TEST(a_pool_that_leaves_word_of_a_fault_and_does_not_end_is_ended)
 {
-	struct service_client c;
-	pid_t pid;
+	pid_t pid = SERVICE_READY("dying", "--hang-limit=100ms");
+	struct service_client c = service_attach();
 
-	pid = SERVICE_READY("dying", "--hang-limit=100ms");
-	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_CRASHED);
 	ck_assert_uint_eq(c.jobs[0].signo, SIGSEGV);
@@ -167,11 +161,9 @@ END_TEST
 
 START_TEST(a_pool_that_is_killed_comes_back)
 {
-	struct service_client c;
-	pid_t pid;
+	pid_t pid = SERVICE_READY("");
+	struct service_client c = service_attach();
 
-	pid = SERVICE_READY("");
-	c = service_attach();
 	service_do(&c, 0);
 	ck_assert_int_eq(kill((pid_t)c.board->manager.pool_pid, SIGKILL), 0);
 	service_do(&c, 1);
@@ -209,10 +201,9 @@ END_TEST
 
 START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 {
+	pid_t pid = SERVICE_READY("");
 	struct service_client first, second;
-	pid_t pid;
 
-	pid = SERVICE_READY("");
 	first = service_attach();
 	service_submit(&first, 0, STUB_WILD, 0);
 	ck_assert_uint_eq(service_outcome(&first, 0), JOB_DONE);
@@ -250,11 +241,10 @@ static void see_board(const struct board *board, const struct board_manager *old
 
 START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 {
+	pid_t pid = SERVICE_READY("");
 	struct service_client c, late;
 	struct board_manager old;
-	pid_t pid;
 
-	pid = SERVICE_READY("");
 	c = service_attach();
 	memcpy(&old, &c.board->manager, sizeof(old));
 	service_submit(&c, 0, STUB_HANG, 0);

@@ -53,7 +53,7 @@ static void await_loop(pid_t manager)
 	} while (n > 0 && atoi(text) != SYS_io_uring_enter);
 }
 
-/* Somebody comes and is served, as if nothing were. */
+/* The next client is served as usual. */
 static void others_are_served(pid_t manager)
 {
 	struct service_client c;
@@ -158,7 +158,7 @@ START_TEST(client_that_cancels_with_lingering_sockets_is_disconnected_and_others
 }
 END_TEST
 
-/* Nobody looks at those: something else ends the connection, in its first message or by its end. */
+/* Those are not read: something else ends the connection, in its first message or by its end. */
 START_TEST(unread_descriptors_delay_no_other_client)
 {
 	struct proto_hello h = service_hello();

@@ -16,11 +16,10 @@
 
 START_TEST(manager_is_ready_with_its_pool_and_stops_on_request)
 {
+	pid_t pid = SERVICE_READY("", "--socket-mode=0620");
 	struct service_client c;
 	struct stat st;
-	pid_t pid;
 
-	pid = SERVICE_READY("", "--socket-mode=0620");
 	service_expect("STATUS=Running: 2 workers");
 	ck_assert_int_eq(lstat(service_socket, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0620);
@@ -86,11 +85,10 @@ END_TEST
 
 START_TEST(only_one_listens_and_a_dead_ones_socket_is_replaced)
 {
+	pid_t pid = SERVICE_READY("");
 	struct stat st;
-	pid_t pid;
 	int fd;
 
-	pid = SERVICE_READY("");
 	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_LISTEN);
 	ck_assert_int_eq(lstat(service_socket, &st), 0);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -114,11 +112,9 @@ END_TEST
 
 START_TEST(jobs_beyond_the_time_limit_are_cancelled)
 {
-	struct service_client c;
-	pid_t pid;
+	pid_t pid = SERVICE_READY("stuck", "--stop-timeout=50ms");
+	struct service_client c = service_attach();
 
-	pid = SERVICE_READY("stuck", "--stop-timeout=50ms");
-	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	service_submit(&c, 1, STUB_QUEUE, 0);
 	service_do(&c, 2);
@@ -130,11 +126,9 @@ END_TEST
 
 START_TEST(a_second_signal_does_not_wait_for_the_timeout)
 {
-	struct service_client c;
-	pid_t pid;
+	pid_t pid = SERVICE_READY("stuck", "--stop-timeout=3000s");
+	struct service_client c = service_attach();
 
-	pid = SERVICE_READY("stuck", "--stop-timeout=3000s");
-	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
 	service_expect("STOPPING=1");

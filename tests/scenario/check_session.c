@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* session - the manager and what its clients say: who is let in, who is refused and why */
+/* session - the manager and what its clients say: which are let in, which are refused and why */
 #define CHECK_TIMEOUT 60
 
 #include <errno.h>
@@ -13,19 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
 
 START_TEST(impossible_sizes_are_refused_with_a_remedy)
 {
+	pid_t pid = SERVICE_READY("", "--max-clients=1", "--max-jobs=512", "--heap-max=2M",
+				  "--memory-max=2M");
 	struct proto_hello h;
 	struct service_client c;
-	pid_t pid;
 
-	pid = SERVICE_READY("", "--max-clients=1", "--max-jobs=512", "--heap-max=2M",
-			    "--memory-max=2M");
 	h = service_hello();
 	h.version = 77;
 	service_refused_hello(h, -EPROTO, "version 77");
@@ -55,10 +53,9 @@ END_TEST
 
 START_TEST(a_client_that_the_pool_cannot_map_is_told_so)
 {
-	pid_t pid;
+	pid_t pid = SERVICE_READY("refuse", "--max-clients=1");
 	int r;
 
-	pid = SERVICE_READY("refuse", "--max-clients=1");
 	service_refused_hello(service_hello(), -EIO, "no address space");
 	/* The slot is free again, as soon as the memory is back. */
 	while ((r = service_answer(service_hello(), NULL)) == -EUSERS)
@@ -70,12 +67,10 @@ END_TEST
 
 START_TEST(a_client_that_the_pool_cannot_map_is_not_shown_as_connected)
 {
-	struct service_client first;
+	pid_t pid = SERVICE_READY("refuse-others");
+	struct service_client first = service_attach();
 	uint32_t n = 0;
-	pid_t pid;
 
-	pid = SERVICE_READY("refuse-others");
-	first = service_attach();
 	service_refused_hello(service_hello(), -EIO, "no address space");
 	ck_assert_uint_eq(first.board->manager.refused, 1);
 	ck_assert_uint_eq(first.board->manager.accepted, 2);
@@ -95,9 +90,8 @@ END_TEST
 
 START_TEST(silent_connection_is_closed)
 {
-	pid_t pid;
+	pid_t pid = SERVICE_READY("");
 
-	pid = SERVICE_READY("");
 	service_refused(NULL, 0, -ETIMEDOUT, "HELLO");
 	service_stop(pid);
 }
@@ -105,15 +99,13 @@ END_TEST
 
 START_TEST(a_client_that_goes_on_talking_is_disconnected)
 {
+	pid_t pid = SERVICE_READY("");
+	struct service_client c = service_attach();
 	struct proto_hello h = service_hello();
 	union proto_message m;
 	int fds[PROTO_MAX_FDS];
-	struct service_client c;
 	uint32_t n;
-	pid_t pid;
 
-	pid = SERVICE_READY("");
-	c = service_attach();
 	ck_assert_int_eq(proto_send(c.fd, &h, sizeof(h), NULL, 0), 0);
 	ck_assert_int_eq(proto_recv(c.fd, &m, fds, &n, 0), 0);
 	service_stop(pid);
@@ -122,10 +114,9 @@ END_TEST
 
 START_TEST(a_slot_is_used_again_with_the_next_generation)
 {
+	pid_t pid = SERVICE_READY("", "--max-clients=1");
 	struct service_client c;
-	pid_t pid;
 
-	pid = SERVICE_READY("", "--max-clients=1");
 	for (uint32_t i = 0; i < 70; i++) {
 		int status;
 		pid_t child = fork();
@@ -338,13 +329,12 @@ END_TEST
 /* The next pool cannot map it: what it has not read yet stays, until it lets go. */
 START_TEST(client_disconnected_by_forkd_can_still_read_its_results)
 {
+	pid_t pid = SERVICE_READY("forget", "--max-clients=2", "--heap-max=1M");
 	struct keeper k, other, next;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS];
 	uint32_t n;
-	pid_t pid;
 
-	pid = SERVICE_READY("forget", "--max-clients=2", "--heap-max=1M");
 	ck_assert(keeper_attach(&k));
 	ck_assert_int_eq(kill((pid_t)k.board->manager.pool_pid, SIGKILL), 0);
 	ck_assert_int_eq(proto_recv(k.fd, &m, fds, &n, 0), sizeof(m.error));
@@ -420,11 +410,10 @@ static struct rlimit leave_one_descriptor(pid_t pid)
 
 START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
 {
+	pid_t pid = SERVICE_READY("");
 	struct service_client first, next;
 	struct rlimit old;
-	pid_t pid;
 
-	pid = SERVICE_READY("");
 	first = service_attach();
 	await_quiet(pid);
 	old = leave_one_descriptor(pid);
