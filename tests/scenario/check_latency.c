@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: a small job beside a process that floods the pool, and who gets how much
+ * scenario: a small job beside a process that floods the pool, and how much each gets
  *
  * Real processes, of one uid and of two. What is asserted is the order in which jobs were started,
  * and the virtual time of each connection, never how long anything took.
@@ -27,7 +27,7 @@
 #define NOBODY	   65531u
 #define KEPT	   8000
 #define KEPT_US	   300
-#define GIANT	   INT64_C(100000000)	 /* leaves: nobody waits for them */
+#define GIANT	   INT64_C(100000000)	 /* leaves: no client waits for them */
 #define SHARE_TIME (800 * NSEC_PER_MSEC) /* virtual time of two, until one looks */
 #define SHARE_MOST (10 * SHARE_TIME)	 /* and until the share has to be right */
 #define SHARE_NEAR 1.15			 /* times too much or too little */
@@ -196,8 +196,7 @@ static void small_beside_flood(uint32_t uid)
 	       FLOOD, before[SMALL / 2], before[SMALL - 1]);
 	ck_assert_uint_le(before[SMALL / 2], 2 * FAIR_BATCH_JOBS);
 	ck_assert_uint_le(before[SMALL - 1], FLOOD / 4);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(a_small_job_waits_for_a_batch_of_another_connections_flood)
@@ -242,8 +241,7 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
 	printf("%s: set aside %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(a_small_job_goes_before_a_giant_one_on_the_only_worker)

@@ -111,8 +111,7 @@ START_TEST(a_task_that_allocates_without_end_fails_alone)
 	ck_assert_int_lt(most, 72 * MIB);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_close(greedy), 0);
-	ck_assert_int_eq(fk_close(modest), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, modest);
 }
 END_TEST
 
@@ -147,8 +146,7 @@ START_TEST(while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end)
 	ck_assert_int_eq(outcome(greedy, job, NULL), FK_DONE);
 	some_is_there(greedy, MIB);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_int_eq(fk_close(greedy), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, greedy);
 }
 END_TEST
 
@@ -157,14 +155,12 @@ START_TEST(the_next_pool_has_the_limit_too)
 	fk_client *c;
 	int64_t n = 0;
 
-	daemon_start(&d, "--workers=2", "--module-memory=16M", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", "--module-memory=16M", NULL);
 	(void)kill(daemon_pool(&d), SIGKILL);
 	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	some_is_there(c, 8 * MIB);
 	ck_assert_int_eq(fk_call(c, "hog:some", &n, 32 * MIB), -ENOMEM);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -240,8 +236,7 @@ START_TEST(a_client_that_takes_its_memory_away_takes_it_from_nobody_else)
 	fib_is_right(c);
 	ck_assert_int_eq(daemon_reap(daemon_client(call_fib, OTHER_UID)), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -378,8 +373,7 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	while (n--)
 		ck_assert_int_eq(fk_close(clients[n]), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 	control_group_end(&g.group);
 }
 END_TEST

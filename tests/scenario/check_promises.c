@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "shm/wake.h"
 #include "tests/support/daemon.h"
 #define CHECK_TIMEOUT 300
@@ -239,8 +238,7 @@ START_TEST(an_idle_pool_and_its_manager_do_not_wake_up)
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
 	ck_assert_int_eq(n, 75025);
 	DAEMON_AWAIT(switches() > before);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -332,8 +330,7 @@ static void as_deep_as(const char *task, int64_t levels)
 	ck_assert_int_gt(kb, 0);
 	ck_assert_int_lt(kb, INT64_C(2) * 1024 * 1024);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(ten_million_calls_within_each_other_fit_into_two_gigabytes)
@@ -387,8 +384,7 @@ static void deep_and_back(const char *task, int64_t levels)
 	/* Not a wait for something: this is the time in which nothing may happen. */
 	(void)poll(NULL, 0, 2000);
 	ck_assert_uint_eq(switches() - before, 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(memory_of_deep_calls_goes_back_and_the_pool_comes_to_rest)
@@ -439,8 +435,7 @@ START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
 	atomic_store(&shared->over, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -476,8 +471,7 @@ static void walk_trees(uint32_t n_workers)
 	walk(c, "T3", &t3);
 	if (getenv("SOAK"))
 		walk(c, "T3L", &t3l);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(one_worker_counts_every_node_of_a_deep_unbalanced_tree)

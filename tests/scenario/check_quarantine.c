@@ -27,16 +27,14 @@ static char user[16];
 /* NULL: off. */
 static void setup(const char *crashes, const char *budget, const char *more)
 {
-	daemon_start(&d, "--workers=2", crashes ? crashes : "--quarantine-crashes=0",
-		     budget ? budget : "--quarantine-budget=0", more, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", crashes ? crashes : "--quarantine-crashes=0",
+		       budget ? budget : "--quarantine-budget=0", more, NULL);
 	(void)snprintf(user, sizeof(user), "%u", (unsigned int)geteuid());
 }
 
 static void teardown(void)
 {
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 static int maybe(int64_t bad)
@@ -71,7 +69,7 @@ static void crash(const char *name, uint32_t n)
 	}
 }
 
-/* The client of somebody else. */
+/* Another user's client. */
 static void call_as_another(void)
 {
 	int64_t n = -1;
@@ -153,7 +151,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 		ck_assert_int_eq(fk_release(c, queued[i]), 0);
 	}
 	ck_assert_ptr_nonnull(strstr(fk_strerror(-EKEYREVOKED), "forkctl quarantine"));
-	/* Its other tasks are not concerned, nor is anybody else. */
+	/* Its other tasks and other users are not concerned. */
 	ck_assert_int_eq(fib(), 0);
 	crash("crash:segv", 1);
 	see_that_others_may();
@@ -213,7 +211,7 @@ START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 	crash("crash:maybe", 1);
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 
-	/* By the name of the user, who has one; both. */
+	/* By the name of the user, if it has one; both. */
 	ctl("2 lifted", "lift", getpwuid(geteuid()) ? getpwuid(geteuid())->pw_name : user, NULL);
 	ck_assert_int_eq(maybe(0), 0);
 	crash("crash:segv", 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * reload - forkd.conf and the modules are read again while forkd runs: what can change does, what
- * is wrong changes nothing, and who is connected notices a pause at most; check_reload_modules.c
+ * is wrong changes nothing, and connected clients notice a pause at most; check_reload_modules.c
  * has what becomes of tasks
  */
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/oracle.h"
 #include "tests/support/reload_rig.h"
 
@@ -35,7 +34,6 @@ static int code_of(const char *name)
 
 START_TEST(reloadable_options_change_and_others_are_logged)
 {
-	char text[512];
 	pid_t pool;
 
 	prepare();
@@ -46,8 +44,7 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 	reload(0, "some options need a restart; changed: scheduler, weights, spin");
 	ck_assert(daemon_logged(&d, "stay as they are: workers, max-jobs", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "30us", NULL), 0);
-	ck_assert_str_eq(text, "spin = 30us (was 20us)\n");
+	daemon_set(&d, "spin", "30us", "spin = 30us (was 20us)\n");
 	/* What was set is as the file says again. */
 	reload(0, "some options need a restart; changed: spin");
 	configure("workers = 2\nmax-jobs = 100\n");
@@ -62,7 +59,7 @@ END_TEST
 
 START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 {
-	char conf[256], text[512];
+	char conf[256];
 	uint32_t uid = (uint32_t)geteuid();
 	pid_t pool;
 
@@ -74,8 +71,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	reload(0, "changed: deny, tasks");
 	ck_assert_int_eq(code_of("fib:fib"), 0);
 	ck_assert_int_eq(code_of("null:add"), -EACCES);
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "call", "fib:fib", "20", NULL), 3);
-	ck_assert_msg(strstr(text, "deny"), "%s", text);
+	daemon_see_ctl(&d, 3, "deny", "call", "fib:fib", "20", NULL);
 	/* By their places in the list the old rules would let it call the other one. */
 	(void)snprintf(conf, sizeof(conf), "tasks = 4294967294:x:y\ntasks = %u:null:*\n", uid);
 	configure(conf);
@@ -125,8 +121,7 @@ START_TEST(invalid_config_is_reported_and_nothing_changes)
 	reload(1, "log");
 	ck_assert(daemon_logged(&d, "module-dir", "go-w"));
 	ck_assert_int_eq(chmod(d.modules, 0755), 0);
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "10us", NULL), 0);
-	ck_assert_str_eq(text, "spin = 10us (was 10us)\n");
+	daemon_set(&d, "spin", "10us", "spin = 10us (was 10us)\n");
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
 }
@@ -137,7 +132,6 @@ START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 	fk_job held, queued[RELOADS];
 	const fk_task *task;
 	volatile uint8_t *gate;
-	char text[512];
 	pid_t pool;
 
 	prepare();
@@ -152,17 +146,15 @@ START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
 		reload(1, "nothing changes: after 0.05 s 1 jobs of 1 users still run");
 	}
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "10us", NULL), 0);
-	ck_assert_str_eq(text, "spin = 10us (was 10us)\n");
+	daemon_set(&d, "spin", "10us", "spin = 10us (was 10us)\n");
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	for (uint32_t i = 0; i < RELOADS; i++)
 		jobs_see(c, queued[i], i + 1);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	/* No job runs, and so there is nothing to wait for. */
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=0s", NULL), 0);
-	ck_assert_msg(strstr(text, "another pool has other modules; changed: spin"), "%s", text);
+	daemon_see_ctl(&d, 0, "another pool has other modules; changed: spin", "reload",
+		       "--timeout=0s", NULL);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
 	jobs_end(&d, c);
 }
@@ -183,8 +175,7 @@ START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
 	queued = jobs_submit(c, "null:add", 0, 1, 2);
 	daemon_kill_client(waits);
 	DAEMON_AWAIT(daemon_logged(&d, "nothing changes: forkctl has ended", "reload"));
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	jobs_see(c, queued, 3);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	reload(0, "another pool has other modules");
@@ -243,8 +234,7 @@ START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
 	ck_assert_int_eq(unlink(file), 0);
 	/* The one that was tried, and the one that waited for it. */
 	DAEMON_AWAIT(daemon_count_lines(&d, "nothing changes: forkctl has ended", "reload") == 2);
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	ck_assert(!daemon_logged(&d, "no job is started any more", ""));
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	reload(0, "another pool has other modules");
@@ -269,8 +259,7 @@ START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
 	ck_assert_int_eq(unlink(file), 0);
 	ck_assert_int_eq(daemon_reap(polite), 1);
 	ck_assert(daemon_logged(&d, "nothing changes: after 0.01 s 1 jobs", "reload"));
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
 }
@@ -300,8 +289,7 @@ START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody
 		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	}
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
-	*gates[1] = 1;
-	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
+	jobs_let_go(c, jobs[1], gates[1]);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	jobs_end(&d, c);
 }
@@ -364,7 +352,7 @@ START_TEST(reload_ends_when_the_pool_has_applied_it_or_has_ended)
 }
 END_TEST
 
-/* The pool has not let go of it yet, and nobody can ask for its groups any more. */
+/* The pool has not let go of it yet, and its groups cannot be asked for any more. */
 START_TEST(disconnected_client_is_not_checked)
 {
 	fk_client *late;
@@ -426,8 +414,7 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 	waits = reload_waits();
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	ck_assert_int_eq(daemon_reap(waits), 1);
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 }
@@ -449,8 +436,7 @@ START_TEST(planned_restart_crashes_no_job_and_waiting_clients_are_told)
 	waits = reload_waits();
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
 	ck_assert_int_eq(daemon_reap(waits), 1);
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	kept_ready(&d, store);
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
@@ -515,8 +501,7 @@ START_TEST(the_service_manager_is_told_that_another_pool_starts)
 	put("tests/support/modules/later/.libs/slow.so", "slow.so");
 	waits = reload_waits();
 	told("STATUS=Reloading: waiting for running jobs");
-	*gate = 1;
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_let_go(c, held, gate);
 	told("STATUS=Starting the pool");
 	ck_assert_int_eq(unlink(file), 0);
 	ck_assert_int_eq(daemon_reap(waits), 0);

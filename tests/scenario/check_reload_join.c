@@ -204,15 +204,13 @@ START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
 	int64_t n;
 
 	prepare();
-	daemon_start(&d, kept_configure(&d, ""), "--quarantine-crashes=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, kept_configure(&d, ""), "--quarantine-crashes=1", NULL);
 	if (!joins(a_quarantine_holds_for_a_task_that_comes_back))
 		return;
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(1)), -ENOTRECOVERABLE);
 	pool = jobs_pool_after(&d, pool);
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "modules", "unload", "crash", NULL), 0);
-	ck_assert_msg(strstr(text, DRAINED), "%s", text);
+	daemon_see_ctl(&d, 0, DRAINED, "modules", "unload", "crash", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(0)), -ENOENT);
 	(void)snprintf(text, sizeof(text), "%s/crash.so.unloaded", d.modules);
@@ -389,7 +387,7 @@ START_TEST(without_a_gate_another_pool_has_the_module)
 }
 END_TEST
 
-/* The pool dies when it has loaded a module whose tasks nobody can call yet. */
+/* The pool dies when it has loaded a module whose tasks no client can call yet. */
 START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
 {
 	int64_t n = 0;

@@ -51,11 +51,10 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 	waits = reload_waits();
 	for (uint32_t i = QUEUED; i < 2 * QUEUED; i++)
 		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
-	*gates[0] = 1;
-	ck_assert_int_eq(jobs_outcome(c, held[0], NULL), FK_DONE);
+	jobs_let_go(c, held[0], gates[0]);
 	for (uint32_t i = 0; i < 2 * QUEUED; i++)
 		ck_assert_int_eq(fk_outcome(c, queued[i], NULL, NULL), FK_PENDING);
-	/* Who connects is served meanwhile, as far as that goes. */
+	/* A client that connects is served meanwhile, as far as that goes. */
 	late = daemon_open(&d);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert(!daemon_has_ended(waits));
@@ -288,11 +287,7 @@ END_TEST
 /* `forkctl modules WHAT FILE` ends with this status, and what it prints has this text. */
 static void modules(int status, const char *text, const char *what, const char *file)
 {
-	char output[1024];
-
-	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "modules", what, file, NULL),
-			 status);
-	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+	daemon_see_ctl(&d, status, text, "modules", what, file, NULL);
 }
 
 /* A file of the build tree. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * renew: what a new pool finds: memory that the last one has used, no room for somebody's rings, a
+ * renew: what a new pool finds: memory that the last one has used, no room for a client's rings, a
  * manager that does not read
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -68,9 +67,8 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 	uint64_t start;
 	fk_job job;
 
-	daemon_start(&d, "--workers=2", "--memory-total=16G", "--stack-max=3G", "--arena-max=4G",
-		     NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", "--memory-total=16G", "--stack-max=3G", "--arena-max=4G",
+		       NULL);
 	before = arena_bytes();
 	for (uint64_t i = 1; i <= 3; i++) {
 		pid_t pool = daemon_pool(&d);
@@ -95,8 +93,7 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 			DAEMON_AWAIT(arena_bytes() - before <= LEFT_AT_END);
 		(void)jobs_pool_after(&d, pool);
 	}
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -165,7 +162,7 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 	if (!atomic_load(step))
 		ck_assert_int_eq(daemon_reap(pid), 0);
 	limit_pool(0);
-	/* Whoever was there is served as ever. */
+	/* Connected clients are served as ever. */
 	ck_assert_int_eq(fk_call(d.watcher, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
 	ck_assert_int_eq(n, 3);
 	atomic_store(step, 2);
@@ -212,11 +209,10 @@ START_TEST(after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told)
 	int64_t n = 0;
 
 	(void)snprintf(workers, sizeof(workers), "--workers=%u", WORKERS);
-	daemon_start(&d, workers, "--user=root", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, workers, "--user=root", NULL);
 	running = stop_before_the_next_is_told();
 	limit_pool(c->segment_size + d.watcher->segment_size + tenant_segment_size(WORKERS) / 2);
-	/* For a ring that nobody will read. */
+	/* For a ring that no pool will read. */
 	waiting = jobs_submit(c, "null:add", 0, 1, 2);
 	go_on(d.manager);
 	ck_assert_int_eq(jobs_outcome(c, running, NULL), FK_DONE);
@@ -258,8 +254,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	fk_job busy;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=1", "--max-clients=64", "--limit-clients=64", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", "--max-clients=64", "--limit-clients=64", NULL);
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		others[i] = daemon_open(&d);
@@ -286,8 +281,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		ck_assert_int_eq(fk_close(others[i]), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 

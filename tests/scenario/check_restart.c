@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,8 +41,7 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 	struct rlimit usual, none;
 	fk_job running, queued[QUEUED];
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	running = submit("crash:hang", 0, 60000, 0);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
 	for (int i = 0; i < QUEUED; i++)
@@ -68,8 +66,7 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 	/* Those that could not start are none. */
 	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
@@ -104,8 +101,7 @@ START_TEST(manager_stops_while_its_pool_cannot_be_started)
 
 	/* LeakSanitizer opens files at the end, and this one has no descriptor for it. */
 	ck_assert_int_eq(setenv("LSAN_OPTIONS", "detect_leaks=0", 1), 0);
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
 	none.rlim_max = usual.rlim_max;
 	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
@@ -124,8 +120,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	fk_job running, queued;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	pool = daemon_pool(&d);
 	running = submit("crash:hang", 0, 500, 0);
 	queued = submit("null:add", 0, 1, 2);
@@ -141,8 +136,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.state), BOARD_RUNNING);
 	ck_assert(!daemon_logged(&d, "stopping", ""));
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -206,8 +200,7 @@ static void die_before_the_pool(bool late)
 	pid_t pid, pool;
 	int64_t n = 0;
 
-	daemon_start(&d, "--workers=2", "--max-clients=3", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", "--max-clients=3", NULL);
 	pool = daemon_pool(&d);
 	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
 	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -225,8 +218,7 @@ static void die_before_the_pool(bool late)
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
 	}
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	daemon_kill_client(pid);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	if (late)
 		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &usual, NULL), 0);
@@ -239,15 +231,14 @@ static void die_before_the_pool(bool late)
 	ck_assert_int_eq(n, 42);
 	ck_assert_int_eq(marks_left(), 2);
 	ck_assert_uint_eq(d.board->crashes[0].requeued, late ? 2 : 0);
-	/* No pool had to find out: that would be a matter of who is first. */
+	/* No pool had to find out: that would depend on which is first. */
 	if (late)
 		ck_assert_uint_eq(atomic_load(&d.board->manager.manager_fails), QUEUED);
 	ck_assert_uint_eq(d.board->crashes[0].lost, 0);
 	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
 	ck_assert_int_eq(fk_close(next), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(jobs_of_a_client_that_has_died_do_not_run_again)
@@ -267,8 +258,7 @@ START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_fo
 {
 	int64_t n = 0;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	for (int64_t i = 0; i < 8; i++) {
 		pid_t pool;
 
@@ -282,8 +272,7 @@ START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_fo
 	}
 	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
 	ck_assert_uint_eq(daemon_crashes(&d), 8);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 

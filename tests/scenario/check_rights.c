@@ -4,7 +4,7 @@
  * each may hold, and which tasks each may call
  *
  * Each of them is a process with a uid and groups of its own, which only root can start. And what
- * is said of it to whom: to who runs forkd, and to who calls.
+ * is said of it to the administrator, and to the caller.
  */
 #include <errno.h>
 #include <poll.h>
@@ -127,9 +127,8 @@ START_TEST(denied_user_is_told_why_and_others_continue)
 	fk_client *steady;
 
 	begin();
-	daemon_start(&d, "--workers=1", "--allow=0,@60100,65502", "--deny=65505,@60200",
-		     "--log-level=info", NULL);
-	steady = daemon_open(&d);
+	steady = JOBS_BEGIN(&d, "--workers=1", "--allow=0,@60100,65502", "--deny=65505,@60200",
+			    "--log-level=info", NULL);
 	refused = atomic_load(&d.board->manager.refused);
 	visits(&alice, NULL);
 	visits(&bob, NULL);
@@ -144,8 +143,7 @@ START_TEST(denied_user_is_told_why_and_others_continue)
 	ck_assert(daemon_logged(&d, "uid 65503 refused:", "deny in forkd.conf"));
 	ck_assert_int_eq(fk_call(steady, "fib:fib", &n, INT64_C(15)), 0);
 	ck_assert_int_eq(n, 610);
-	ck_assert_int_eq(fk_close(steady), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, steady);
 }
 END_TEST
 
@@ -261,7 +259,7 @@ START_TEST(jobs_and_bytes_have_limits_by_group_too)
 }
 END_TEST
 
-/* All of a uid's connections count, whatever their groups are; the limit is that of who asks. */
+/* All connections of a uid count, whatever their groups are; the limit is the caller's. */
 START_TEST(usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection)
 {
 	pid_t pids[4];
@@ -341,7 +339,7 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 	end_all(pids, MEMBERS);
 	atomic_store(&shared->round, 0);
 	atomic_store(&shared->ready, 0);
-	/* What one may call, another who comes into the slot may not. */
+	/* What one may call, the next client in the slot may not. */
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		member = 0;
 		pids[0] = start(members[i], call_in_rounds);
@@ -459,7 +457,7 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 	has_called(&carol, 0, 0, -EACCES);
 	write_conf(path, "tasks = @60200:crash:*\ndeny = 65502\n");
 	kept_kill(&d, store);
-	/* Who may not be there any more sees his connection end. */
+	/* A client that is denied now sees its connection end. */
 	ck_assert_int_eq(daemon_reap(visitor), 0);
 	kept_ready(&d, store);
 	/* Carol, and the test. */
@@ -534,8 +532,7 @@ START_TEST(forkctl_tasks_marks_what_the_caller_may_not_call)
 	is_listed("crash:segv ", "(in quarantine)");
 	is_listed("fib:fib ", NULL);
 	is_listed("null:add ", "(denied)");
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 

@@ -131,8 +131,7 @@ START_TEST(tasks_run_as_the_user_of_the_option_and_have_no_way_back)
 		ck_assert_int_eq(call(c, SYS_geteuid, 0, 0, 0), (int64_t)user_uid);
 		ck_assert_int_eq(call(c, SYS_setresuid, 0, 0, 0), -EPERM);
 		ck_assert_int_eq(call(c, SYS_setresgid, 0, 0, 0), -EPERM);
-		ck_assert_int_eq(fk_close(c), 0);
-		ck_assert_int_eq(daemon_stop(&d), 0);
+		daemon_stop_close(&d, c);
 	}
 }
 END_TEST

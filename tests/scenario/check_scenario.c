@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util.h"
 #include "tests/support/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -336,8 +334,7 @@ START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
 	ck_assert_int_eq(n, 7);
 	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(5), INT64_C(6)), 0);
 	ck_assert_int_eq(n, 11);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: settings that are changed while forkd runs, and those who may not
+ * scenario: settings that are changed while forkd runs, and users that may not
  */
 #include <errno.h>
 #include <signal.h>
@@ -40,26 +40,20 @@ static uint32_t workers(uint32_t state)
 
 START_TEST(the_scheduler_is_switched_to_and_fro)
 {
-	char text[512];
-
 	daemon_start(&d, "--workers=3", NULL);
 	for (uint32_t i = 0; i < 3; i++) {
 		uint64_t sleeps;
 
 		/* That all look is the switch's doing, then. */
 		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
-		ck_assert_int_eq(
-			daemon_ctl(&d, text, sizeof(text), "set", "scheduler", "busy", NULL), 0);
-		ck_assert_str_eq(text, "scheduler = busy (was lazy)\n");
+		daemon_set(&d, "scheduler", "busy", "scheduler = busy (was lazy)\n");
 		ck_assert_uint_eq(scheduler(), 1);
 		DAEMON_AWAIT(workers(WAKE_LOOKING) == 3);
 		sleeps = daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps");
 		daemon_call_fib(&d);
 		ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"),
 				  sleeps);
-		ck_assert_int_eq(
-			daemon_ctl(&d, text, sizeof(text), "set", "scheduler", "lazy", NULL), 0);
-		ck_assert_str_eq(text, "scheduler = lazy (was busy)\n");
+		daemon_set(&d, "scheduler", "lazy", "scheduler = lazy (was busy)\n");
 		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
 		daemon_call_fib(&d);
 	}
@@ -166,8 +160,6 @@ static void refused(int status, const char *name, const char *value, const char 
 
 START_TEST(invalid_setting_is_reported_and_nothing_changes)
 {
-	char text[512];
-
 	daemon_start(&d, "--workers=2", "--spin=10us", NULL);
 	refused(1, "scheduler", "idle", "must be lazy or busy");
 	refused(1, "spin", "2s", "from 0 to 1s");
@@ -177,8 +169,7 @@ START_TEST(invalid_setting_is_reported_and_nothing_changes)
 	refused(1, "schedular", "busy", "did you mean \"scheduler\"?");
 	refused(2, "spin", NULL, "takes a name and a value");
 	ck_assert_uint_eq(scheduler(), 0);
-	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "1ms", NULL), 0);
-	ck_assert_str_eq(text, "spin = 1ms (was 10us)\n");
+	daemon_set(&d, "spin", "1ms", "spin = 1ms (was 10us)\n");
 	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,8 +28,7 @@ static fk_job queued[QUEUED];
 
 static void setup(const char *confine)
 {
-	daemon_start(&d, "--workers=2", LIMIT, confine, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=2", LIMIT, confine, NULL);
 }
 
 static void queue(void)

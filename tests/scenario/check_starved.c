@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/util.h"
 #include "daemon/host/topology.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
@@ -171,8 +170,7 @@ START_TEST(jobs_that_are_queued_to_a_starved_worker_are_run_by_another)
 	control = call_jobs(c);
 	printf("# %u jobs queued to a worker without CPU time: %.2f ms; control: %.2f ms\n", JOBS,
 	       (double)waited / 1e6, (double)control / 1e6);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -201,8 +199,7 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 	DAEMON_AWAIT(cpus_of(0) == 1);
 	*(volatile char *)gate.buf.data = 1;
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -245,8 +242,7 @@ START_TEST(a_starved_worker_is_moved_when_its_job_is_to_end)
 	/* The dispatcher may come first: it loosens the pin. */
 	DAEMON_AWAIT(cancel_beside(c, cpu));
 	DAEMON_AWAIT(is_at_home(c, cpu));
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 
@@ -258,8 +254,7 @@ START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 	fk_client *c;
 	fk_job job;
 
-	daemon_start(&d, "--workers=1", NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	request.task = jobs_task(c, "hang:wait");
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
@@ -274,8 +269,7 @@ START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 	/* Nothing else ends this task. */
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 END_TEST
 

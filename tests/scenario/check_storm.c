@@ -5,7 +5,7 @@
  *
  * It dies by kill -9, by tasks that crash it, and, with --enable-crash-sites, at named places:
  * between the steal of a frame and its adoption, in a job's row, and between its outcome and the
- * wake of who waits for it. CRASHES in the environment says how often in all; else it is 500 times
+ * wake of a waiting client. CRASHES in the environment says how often in all; else it is 500 times
  * with crash sites and without a sanitizer, and 40 times otherwise, SOAK=1: 5,000.
  *
  * How long it takes from a crash to the end of a job that is submitted after it is printed, and
@@ -237,8 +237,7 @@ static void rage(const char *site, uint32_t n)
 	       " of them idempotent), %" PRIu64 " runs again\n",
 	       site, v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.lost_idempotent, v.again);
 	oracle_fini(&o);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 START_TEST(each_job_of_four_clients_ends_once_however_often_the_pool_crashes)

@@ -6,8 +6,6 @@
  * The other user is a process with a uid of its own, which only root can start.
  */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
@@ -82,14 +80,12 @@ static struct shown see(uint32_t uid, uint64_t started, uint64_t dropped, uint64
 
 static void begin(const char *workers)
 {
-	daemon_start(&d, workers, NULL);
-	c = daemon_open(&d);
+	c = JOBS_BEGIN(&d, workers, NULL);
 }
 
 static void end(void)
 {
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, c);
 }
 
 /* ------------------------------------------------------------------------ what they sum up to */
@@ -294,7 +290,7 @@ START_TEST(a_pool_that_dies_while_a_job_ends_has_counted_it_or_not)
 END_TEST
 #endif
 
-/* ------------------------------------------------------------------------ who comes and goes */
+/* ------------------------------------------------------------------------ users come and go */
 
 static void visit(void)
 {

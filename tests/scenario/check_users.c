@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: users that take all they can get, and others who come all the same
+ * scenario: users that take all they can get, and others that come all the same
  *
  * Each user is a process with a uid of its own, which only root can start.
  */
@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,7 +18,6 @@
 
 #include "client/lib/client.h"
 #include "common/cleanup.h"
-#include "common/util.h"
 #include "daemon/manager/quota.h"
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
@@ -50,7 +48,7 @@ static void begin(void)
 	shared = daemon_share(sizeof(*shared));
 }
 
-/* A user who opens, calls, and closes. The exit status says what went wrong. */
+/* A user that opens, calls, and closes. The exit status says what went wrong. */
 static void visit(void)
 {
 	struct fk_open_options options = { .heap_size = 0 };
@@ -119,7 +117,7 @@ START_TEST(silent_connections_keep_no_client_out)
 	DAEMON_AWAIT(atomic_load(&shared->ready));
 	for (uint32_t i = 0; i < 20; i++)
 		visited(OTHER_UID);
-	/* A uid's own are in the same boat; but who is quick gets through. */
+	/* A uid's own share its limit; a quick one gets through. */
 	daemon_kill_client(hog);
 	visited(HOG_UID);
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -388,8 +386,7 @@ START_TEST(more_users_come_one_after_the_other_than_there_are_places)
 	DAEMON_AWAIT(atomic_load(&d.board->manager.tenants) == 1);
 	ck_assert_int_eq(fk_call(steady, "fib:fib", &n, (int64_t)15), 0);
 	ck_assert_int_eq(n, 610);
-	ck_assert_int_eq(fk_close(steady), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	daemon_stop_close(&d, steady);
 }
 END_TEST
 

@@ -452,3 +452,24 @@ int daemon_ctl(struct daemon *d, char *text, size_t size, ...)
 	va_end(ap);
 	return daemon_run(d, text, size, argv);
 }
+
+void daemon_see_ctl(struct daemon *d, int status, const char *text, ...)
+{
+	const char *argv[DAEMON_OPTIONS] = { "forkctl" };
+	char output[1024];
+	va_list ap;
+
+	va_start(ap, text);
+	daemon_words(argv, 1, ap);
+	va_end(ap);
+	ck_assert_int_eq(daemon_run(d, output, sizeof(output), argv), status);
+	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+}
+
+void daemon_set(struct daemon *d, const char *option, const char *value, const char *answer)
+{
+	char output[1024];
+
+	ck_assert_int_eq(daemon_ctl(d, output, sizeof(output), "set", option, value, NULL), 0);
+	ck_assert_str_eq(output, answer);
+}

@@ -149,6 +149,9 @@ uint32_t daemon_count_lines(struct daemon *d, const char *text, const char *and)
  */
 int daemon_stop(struct daemon *d);
 
+/* Closes a connection, and stops forkd, whose exit status is 0. */
+void daemon_stop_close(struct daemon *d, fk_client *c);
+
 /* Kills the manager with SIGKILL and waits until its pool is gone as well; checks as above. */
 void daemon_kill(struct daemon *d);
 
@@ -191,6 +194,12 @@ int daemon_run(struct daemon *d, char *text, size_t size, const char *const *arg
 
 /* The same for `forkctl ARG...`, NULL at the end. */
 int daemon_ctl(struct daemon *d, char *text, size_t size, ...) __attribute__((sentinel));
+
+/* forkctl ARG..., NULL at the end, ends with this status, and its output has this text. */
+void daemon_see_ctl(struct daemon *d, int status, const char *text, ...) __attribute__((sentinel));
+
+/* forkctl set OPTION VALUE succeeds, and answers with exactly this text. */
+void daemon_set(struct daemon *d, const char *option, const char *value, const char *answer);
 
 /* A number of /proc/PID/status, such as VmHWM (kB); -1 if the process or thread is not there. */
 int64_t daemon_proc_status(pid_t pid, const char *name);

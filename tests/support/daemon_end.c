@@ -177,6 +177,12 @@ int daemon_stop(struct daemon *d)
 	return daemon_end(d, SIGTERM);
 }
 
+void daemon_stop_close(struct daemon *d, fk_client *c)
+{
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(d), 0);
+}
+
 void daemon_kill(struct daemon *d)
 {
 	ck_assert_int_eq(daemon_end(d, SIGKILL), 256 + SIGKILL);

@@ -96,6 +96,13 @@ static inline void jobs_cancel(fk_client *c, fk_job job)
 	jobs_see_end(c, job, "CANCELLED");
 }
 
+/* Lets a job of jobs_hold() end, and waits for its end. */
+static inline void jobs_let_go(fk_client *c, fk_job held, volatile uint8_t *gate)
+{
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+}
+
 /* Waits for a job that is done and says this. Releases it. */
 static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 {
@@ -177,8 +184,7 @@ static inline void jobs_end(struct daemon *d, fk_client *c)
 
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
 	ck_assert_int_eq(n, 6765);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(d), 0);
+	daemon_stop_close(d, c);
 }
 
 #endif

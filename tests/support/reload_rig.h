@@ -44,7 +44,7 @@ static inline void start(const char *conf)
 	c = JOBS_BEGIN(&d, kept_configure(&d, conf), NULL);
 }
 
-/* forkd has one worker, which a job keeps until **ret_gate is 1. Returns the job. */
+/* start() with one worker, which a job keeps until **ret_gate is 1. Returns the job. */
 static inline fk_job start_held(volatile uint8_t **ret_gate)
 {
 	start("workers = 1\nstop-timeout = 1000s\n");
@@ -67,10 +67,7 @@ static inline void configure(const char *conf)
 /* forkctl reload ends with this status, and what it prints has this text. */
 static inline void reload(int status, const char *text)
 {
-	char output[1024];
-
-	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), status);
-	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+	daemon_see_ctl(&d, status, text, "reload", NULL);
 }
 
 /* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
