@@ -7,19 +7,20 @@
  * clients_get(), clients_put(), clients_segment(), clients_tenants(): any thread of the pool.
  *
  * INVARIANTS
- *   I1. A client's segment stays mapped as long as active > 0 or the client is live. Who uses it
- *       counts itself in active first and looks at the state after it (ORDER client/active).
+ *   I1. A client's segment stays mapped as long as active > 0 or the client is live. A thread that
+ *       uses it counts itself in active first and looks at the state after it (ORDER
+ *       client/active).
  *   I2. active of a client counts every row that was accepted and has no outcome, from the end of
  *       its walk on; until then the walk's own use and the ring's consumer stand for it. So a pool
- *       that drains is done when no ring has words, nobody is at one, and all active are 0: a row
- *       that is in hand, in an inbox or in a frame that is set aside counts until its job has
+ *       that drains is done when no ring has words, no thread is at one, and all active are 0: a
+ *       row that is in hand, in an inbox or in a frame that is set aside counts until its job has
  *       ended.
  *   I3. Where a tenant's segment was something stays mapped (tenant_unmap.h). What is here of it is
  *       complete before the segment is.
  *   I4. A tenant whose segment could not be mapped is served as far as that goes: what the last
  *       pool had QUEUED of its clients runs, then the manager is told, and ends the connection: a
- *       client that wrote into rings which nobody reads would wait for ever. It is tried again
- *       when its last client is gone, for the words that stand there are then nobody's.
+ *       client that wrote into rings that are not read would wait for ever. It is tried again when
+ *       its last client is gone, for the words there have no owner then.
  *
  * If a peer dies: a client: see I1; its slot is used again only after every ring of its tenant has
  * passed the place where its tail stood. The pool: ledger.h.

@@ -2,9 +2,9 @@
 /*
  * context_switch.c - contexts begin and end: what the implementations of context_switch.h share
  *
- * Most of it is for those who watch: valgrind must know of each stack, or it takes a switch for a
- * large frame; AddressSanitizer where each begins and ends; ThreadSanitizer that each is a thread
- * of its own to it, of which one at a time runs on a real one.
+ * Most of it is for tools: valgrind must know of each stack, or it takes a switch for a large
+ * frame; AddressSanitizer where each begins and ends; ThreadSanitizer that each is a thread of its
+ * own to it, of which one at a time runs on a real one.
  *
  * Threads: any thread. A context is made, used and destroyed by one at a time.
  */

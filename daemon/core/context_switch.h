@@ -2,9 +2,9 @@
 /*
  * context_switch.h - a thread leaves one stack and goes on with another
  *
- * A context is a stack and where somebody stands on it. switch_to() keeps in one context where the
- * caller stands, and goes on where another one was left. What no compiler saves lies on the stack
- * that is left, below its last frame; the context itself has the address of it:
+ * A context is a stack and a place on it. switch_to() stores the caller's place in one context, and
+ * continues where another one was left. What no compiler saves lies on the stack that is left,
+ * below its last frame; the context itself has the address of it:
  *
  *     stack of a context that waits          struct switch_context
  *     | frames of its functions |
@@ -15,12 +15,12 @@
  * Three implementations of switch_swap() and switch_prepare(), of which configure takes one
  * (--with-switch): context_switch_x86_64.S, context_switch_aarch64.S, and context_switch_ucontext.c
  * for other machines. The assembly is jumped to from a statement that says to the compiler that it
- * changes all registers: so whoever switches saves those that matter to it or to its callers, and
- * no others.
+ * changes all registers: so the caller saves the live ones, and no others.
  *
  * Threads: any thread. It enters by a context of its own (switch_adopt()), and ends there. A
  * context may go on on another thread than it was left on; the threads see to the order of that, as
- * with anything they hand over: a context may go on once who left it has arrived elsewhere.
+ * with anything they hand over: a context may continue once the thread that left it has arrived
+ * elsewhere.
  *
  * WHAT A CONTEXT KEEPS
  *   Callee-saved registers, and the floating-point modes that belong to them: rounding, masks of
@@ -36,9 +36,9 @@
  *   calls what may, has none of these in it: each time it asks a function that SWITCH_LOCAL() made.
  *
  * SHADOW STACKS (CET SHSTK, aarch64 GCS)
- *   Nobody here moves them along. The assembly has no mark that says it could, so the linker marks
- *   no program that has it, and the loader leaves shadow stacks off. Configure refuses flags that
- *   force the mark; context_switch_ucontext.c is what to take then.
+ *   Not supported: the assembly has no mark for them, so the linker marks no program that has it,
+ *   and the loader leaves shadow stacks off. Configure refuses flags that force the mark; use
+ *   context_switch_ucontext.c then.
  *
  * INVARIANTS
  *   I1. sp of a context that waits is the lowest address in use on its stack.
@@ -78,7 +78,7 @@ struct switch_context {
 	/* What runs first on a new stack. */
 	void (*entry)(void *arg);
 	void *arg;
-	/* Who switched here last. */
+	/* The context that switched here last. */
 	struct switch_context *from;
 	/* The stack; of an adopted context from its first switch on. */
 	const void *stack_low;
@@ -211,8 +211,8 @@ static inline void switch_arrive(struct switch_context *ctx)
 #endif
 
 /*
- * The caller stands in from, and goes on in to, which is another one. Returns when somebody
- * switches to from, maybe on another thread.
+ * The caller stands in from, and goes on in to, which is another one. Returns after a switch to
+ * from, maybe on another thread.
  */
 static inline __attribute__((always_inline)) void switch_to(struct switch_context *from,
 							    struct switch_context *to)
@@ -222,7 +222,7 @@ static inline __attribute__((always_inline)) void switch_to(struct switch_contex
 	switch_arrive(from);
 }
 
-/* The same of a context that is done: nobody switches to it again. Not of an adopted one. */
+/* The same of a context that is done: no switch to it follows. Not of an adopted one. */
 static inline __attribute__((always_inline, noreturn)) void
 switch_leave(struct switch_context *from, struct switch_context *to)
 {

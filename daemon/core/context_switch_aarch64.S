@@ -7,8 +7,8 @@
  *      0  x29, 8 where to go on
  *     16  FPCR
  *
- * The rest is as in context_switch_x86_64.S: the compiler saves the other registers, nobody calls
- * and nobody returns, and FPCR is written only where those of the two contexts differ, as that
+ * The rest is as in context_switch_x86_64.S: the compiler saves the other registers, there is no
+ * call and no return, and FPCR is written only where those of the two contexts differ, as that
  * waits for all floating-point operations in flight.
  *
  * HOW IT IS UNWOUND
@@ -68,7 +68,7 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction
+/* A new context goes on behind the nop: an unwinder looks, as after a call, at the instruction
  * before that address. */
 	.type	switch_start, %function
 	.p2align 4

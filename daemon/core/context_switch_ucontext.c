@@ -17,7 +17,7 @@
  * Threads: as in context_switch.h.
  */
 #ifndef SWITCH_UCONTEXT
-#define SWITCH_UCONTEXT 1 /* for who compiles it beside another one */
+#define SWITCH_UCONTEXT 1 /* a test compiles it beside another one */
 #endif
 #include "daemon/core/context_switch.h"
 
@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* At the upper end of a stack that nobody has used yet. */
+/* At the upper end of an unused stack. */
 struct new_stack {
 	_Alignas(16) ucontext_t ucontext; /* first: its address is sp */
 	void (*entry)(void *arg);

@@ -7,7 +7,7 @@
  *      0  MXCSR, and at 4 the x87 control word
  *      8  rbp
  *     16  where to go on
- *     24  128 bytes that are the caller's, if it calls nobody (the red zone)
+ *     24  128 bytes that are the caller's, if it makes no call (the red zone)
  *
  * switch_stacks() is jumped to, and jumps back. The compiler has saved the other registers that
  * matter to the caller, as switch_swap() says that it changes them: often none. And no call and no
@@ -72,8 +72,8 @@ switch_stacks:
 /*
  * void *switch_prepare(void *low (rdi), void *high (rsi), void (*entry)(void *) (rdx),
  *			void *arg (rcx))
- * The red zone of nobody ends 32 bytes below high: there are entry and arg, and two zeros, the
- * frame below switch_start's for who goes by frame pointers.
+ * An unused red zone ends 32 bytes below high: there are entry and arg, and two zeros, the frame
+ * below switch_start's for unwinders by frame pointers.
  */
 	.globl	switch_prepare
 	.hidden	switch_prepare
@@ -96,7 +96,7 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction
+/* A new context goes on behind the nop: an unwinder looks, as after a call, at the instruction
  * before that address. */
 	.type	switch_start, @function
 	.p2align 4

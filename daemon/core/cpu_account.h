@@ -3,8 +3,8 @@
  * cpu_account.h - whose time a worker is using, in one word
  *
  * Each worker has an account: the job that it runs, and since when that was not charged to the job
- * yet. The worker closes it when it goes on to another job; anybody who wants to know what jobs
- * have used by now settles it in between.
+ * yet. The worker closes it when it goes on to another job; a thread that reads what jobs have used
+ * settles it in between.
  *
  * THE CLOCK
  *   Jobs are charged by the CPU clock of the worker's thread: a worker that other programs keep off
@@ -24,8 +24,8 @@
  *
  * INVARIANTS
  *   I1. Each moment between open and close is charged once. The word is replaced by a
- *       read-modify-write, and who replaced it charges from the time that it said to the time that
- *       it says now; where a settler loses against another, it charges nothing.
+ *       read-modify-write, and the thread that replaced it charges from the time that it said to
+ *       the time that it says now; where a settler loses against another, it charges nothing.
  *   I2. Only the owner changes the row. A settler's CAS can succeed only while the row, and the
  *       time that it charges from, are still those it read.
  *   I3. Clocks of two threads are read before the word is changed, and a clock may have been put
@@ -50,7 +50,7 @@
 #define ACCOUNT_UNIT	   5 /* log2 of ns */
 #define ACCOUNT_NOBODY	   UINT32_MAX
 #define ACCOUNT_SKEW	   (UINT64_C(1) << 36) /* units, 36 min: no clock is read so early (I3) */
-#define ACCOUNT_SETTLE_MAX UINT64_C(3600000000000) /* ns, an hour: nobody is settled less often */
+#define ACCOUNT_SETTLE_MAX UINT64_C(3600000000000) /* ns, an hour: between settlements */
 #define ACCOUNT_STALE	   UINT64_C(1000000) /* ns from one reading of a CPU clock to the next */
 
 struct account {
@@ -120,7 +120,7 @@ static inline uint32_t account_row(struct account *account)
 	return account_unpack_row(load_relaxed(&account->word));
 }
 
-/* Owner, with a closed account. A plain store: nobody else changes a closed one. */
+/* Owner, with a closed account. A plain store: only the owner changes a closed one. */
 static inline void account_open(struct account *account, uint32_t row, uint64_t cpu)
 {
 	store_relaxed(&account->word, account_pack(row, cpu + account->ahead));
@@ -136,7 +136,7 @@ static inline uint64_t account_close(struct account *account, uint64_t cpu, uint
 	uint64_t word = load_relaxed(&account->word);
 	int64_t units;
 
-	/* A closed one is nobody else's to change. */
+	/* Only the owner changes a closed one. */
 	if (word)
 		word = atomic_exchange_explicit(&account->word, 0, memory_order_relaxed);
 	*ret_row = account_unpack_row(word);
@@ -147,7 +147,7 @@ static inline uint64_t account_close(struct account *account, uint64_t cpu, uint
 	return units < 0 ? 0 : (uint64_t)units << ACCOUNT_UNIT;
 }
 
-/* Anybody: the same, with the account left open from now on. */
+/* Any thread: the same, with the account left open from now on. */
 static inline uint64_t account_settle(struct account *account, uint64_t cpu, uint32_t *ret_row)
 {
 	uint64_t word = load_relaxed(&account->word);

@@ -31,7 +31,7 @@
 #include "shm/limits.h"
 
 #define FAULT_STACK    65536u
-#define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
+#define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: no job is blamed */
 #define FAULT_PIECES   1024u		   /* of mapped files, at most */
 #define FAULT_LOOKS    10000u		   /* for a thread that has ended, until it is gone */
 #define FAULT_LOOK_NS  100000
@@ -58,7 +58,7 @@ struct fault_thread {
 	const struct worker *worker; /* NULL: it is none */
 	struct fiber_head *const *fiber; /* that it runs; NULL: it runs none */
 	struct fault_piece own;		 /* its stack */
-	size_t guard;			 /* bytes below that which nobody may touch */
+	size_t guard;			 /* bytes below that which must not be touched */
 	struct fault_thread *next;
 	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
 };
@@ -72,13 +72,13 @@ static struct fault_thread *fault_threads; /* with the lock */
 
 static _Thread_local struct fault_thread *fault_self; /* NULL: not the pool's, or not known */
 
-/* Who runs a task on this thread. */
+/* The worker and fiber on this thread. */
 struct fault_who {
 	const struct worker *worker;	/* that it is; of a fiber in a section: was; or NULL */
 	const struct fiber_head *fiber; /* or NULL */
 };
 
-/* Nobody in the child of a task that forks, also after vfork(), where the memory is the pool's. */
+/* None in the child of a task that forks, also after vfork(), where the memory is the pool's. */
 static struct fault_who fault_who(void)
 {
 	struct fault_who who = { NULL, NULL };
@@ -131,8 +131,8 @@ static bool fault_is_foreign(struct fault_who who, uint64_t address)
 	return false;
 }
 
-/* The first who comes is to blame. Relaxed, here and whatever follows: who reads it waits for the
- * end of the process first (ORDER ledger/row [L2]). */
+/* The first thread that comes is blamed. Relaxed, here and below: the manager reads it
+ * after the end of the process (ORDER ledger/row [L2]). */
 static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 {
 	uint32_t nobody = 0;
@@ -368,7 +368,7 @@ static bool fault_is_of_thread(int signo)
 /*
  * True if it was this thread that made the signal: the kernel for what it did, or it for itself, as
  * abort() and raise() do. Else it was sent to the process, and comes to whatever thread the kernel
- * picks: an operator's kill(2), systemd's watchdog, an alarm(2) of whoever set it, and what a task
+ * picks: an operator's kill(2), systemd's watchdog, an alarm(2) of any thread, and what a task
  * sends to the pool's pid.
  */
 static bool fault_is_own(const siginfo_t *info)
@@ -584,7 +584,7 @@ struct fault_thread *fault_begin_thread(const struct worker *worker,
 {
 	struct fault_thread *thread = malloc(sizeof(*thread));
 
-	/* Tests have side threads (blocking_section.c), and nobody to blame. */
+	/* Tests have blocking threads, and no job to blame. */
 	if (fault_has_key)
 		pthread_setspecific(fault_key, &fault_key);
 	if (!thread)

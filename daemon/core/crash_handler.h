@@ -4,7 +4,7 @@
  *
  * A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
  * abort(), exit() in all its forms, pthread_exit(), for any other end of its thread, and for
- * hanging (hang_detector.h). For a signal that was sent to the process nobody is: it comes to any
+ * hanging (hang_detector.h). For a signal that was sent to the process no task is: it comes to any
  * thread. Nor for a system call that ends the process by itself, nor for what a thread does that is
  * no worker: each job that runs then may be to blame, and where a module has threads of its own
  * none need be, also if only one runs. So job_recovery.c suspects them all, and blames none. Nor
@@ -51,7 +51,7 @@ int fault_begin(struct pool *pool);
 
 /* The pool has loaded more modules: handlers know them from now on. The channel's thread. */
 void fault_know_objects(struct pool *pool);
-/* Whatever comes now is nobody's. */
+/* What comes now is no job's. */
 void fault_end(void);
 
 /*

@@ -7,9 +7,9 @@
  * pushed by one publication, and any share of what is public is stolen by one CAS, by any number of
  * thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time). Entries [0,
  * floor) of the array that are not stolen yet are public, [floor, bottom) belong to the owner
- * alone, who pushes and pops there with plain stores; both live with the owner, this file holds the
- * public part. The array is a range of addresses that gets memory where it was used, so it grows
- * without a copy.
+ * alone, which pushes and pops there with plain stores; both live with the owner, this file holds
+ * the public part. The array is a range of addresses that gets memory where it was used, so it
+ * grows without a copy.
  *
  * Threads: deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner.
  * deque_steal(), deque_steal_share(), deque_size(): any thread of the pool.
@@ -26,16 +26,16 @@
  * 	                                             = top+n-shift
  *
  * INVARIANTS
- *   I1. split = top + n is changed by the owner alone, who keeps a copy; floor = split - shift.
+ *   I1. split = top + n is changed by the owner alone, which keeps a copy; floor = split - shift.
  *   I2. Neither top nor split ever goes down, and while top stays, n only grows. So the word never
  *       has the same value twice (before 2^40 entries were published): a CAS that succeeds proves
  *       that nothing was stolen or taken back since the word was read.
  *   I3. A position below floor is not written. With I2: the entries that a thief read between its
  *       load of the word and its successful CAS are the ones that were published.
- *   I4. shift is stored while n is 0, before the publication that makes n positive; so who reads
- *       n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its CAS fails:
- *       a later one is stored only after the owner has seen n at 0, or made it 0 by an exchange;
- *       either way the word has changed since it had that n.
+ *   I4. shift is stored while n is 0, before the publication that makes n positive; so a thread
+ *       that reads n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its
+ *       CAS fails: a later one is stored only after the owner has seen n at 0, or made it 0 by an
+ *       exchange; either way the word has changed since it had that n.
  *
  * Compiles with C11 alone: tests/model/deque.c runs this file.
  */
@@ -128,7 +128,7 @@ static inline void deque_reset(struct deque *deque)
 enum deque_status {
 	DEQUE_STOLEN,
 	DEQUE_EMPTY,
-	DEQUE_RACE, /* somebody else was faster */
+	DEQUE_RACE, /* another thread was faster */
 };
 
 /*
@@ -189,7 +189,7 @@ static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
 #define DEQUE_ALL  256u
 
 /*
- * Anybody: takes the oldest entries with one CAS: this share of what is public, rounded up, at
+ * Any thread: takes the oldest entries with one CAS: this share of what is public, rounded up, at
  * least one and at most max. Sets ret_words[0 .. *ret_n) in the order they were pushed.
  */
 static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t share,

@@ -81,7 +81,7 @@
 #define MADV_GUARD_REMOVE  103
 #endif
 
-#define FIBER_STACK_MAPPINGS	 65530u /* vm.max_map_count where nobody has set it */
+#define FIBER_STACK_MAPPINGS	 65530u /* vm.max_map_count by default */
 #define FIBER_STACK_MAPPINGS_FOR 4u	/* a guard is two, and stacks get half of them */
 
 enum fiber_stack_state {
@@ -179,8 +179,8 @@ static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *st
 	return -EMFILE;
 }
 
-/* Takes all guards of a chunk away in which nobody has a stack. False: some may be left, and each
- * stack is to get a new one. */
+/* Takes all guards of a chunk without used stacks away. False: some may be left, and each stack is
+ * to get a new one. */
 static bool fiber_stack_unguard(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk)
 {
 	char *base = fiber_stack_chunk_base(stacks, chunk);
@@ -375,7 +375,7 @@ static void fiber_stack_leave_all(struct fiber_stacks *stacks, struct fiber_stac
 
 /*
  * Gives the pages of neighbours back, from low on to the end of the last. top: the highest page,
- * too. Not under the lock. If the kernel does not take them they stay, and nobody is fresh.
+ * too. Not under the lock. If the kernel does not take them they stay, and none is fresh.
  */
 static void fiber_stack_give_back(struct fiber_stack *from, struct fiber_stack *last, bool top)
 {
@@ -410,7 +410,7 @@ static void fiber_stack_give_back_all(const struct list_link *leaving,
 	}
 }
 
-/* Gives a chunk back in which nobody has a stack. Not under the lock. False: it stays as it is. */
+/* Gives a chunk without used stacks back. Not under the lock. False: it stays as it is. */
 static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 					struct fiber_stack_chunk *chunk, uint32_t shape)
 {
@@ -441,8 +441,8 @@ static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chu
 	}
 }
 
-/* Gives back what is kept in a chunk, or all of it if nobody has a stack there. Lets go of the
- * lock. True: nobody has one any more, and it was not tried. */
+/* Gives back what is kept in a chunk, or all of it if no stack there is used. Lets go of the lock.
+ * True: none is used any more, and it was not tried. */
 static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 				    struct fiber_stack_chunk *chunk)
 {
@@ -453,7 +453,7 @@ static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_st
 	struct list_link leaving = { 0 };
 
 	fiber_stack_leave_all(stacks, chunk, whole, &leaving);
-	/* Nobody cuts anything out of it meanwhile. */
+	/* No stack is cut out of it meanwhile. */
 	if (whole && node->shelves[shape].open == chunk)
 		node->shelves[shape].open = NULL;
 	pthread_mutex_unlock(&node->lock);
@@ -550,7 +550,7 @@ static int fiber_stack_refuse(struct fiber_stacks *stacks, uint32_t node, int r)
 	return r;
 }
 
-/* Before somebody is refused a guard: nobody keeps anything. */
+/* Before a guard is refused: nothing is kept. */
 static void fiber_stack_clean_all(struct fiber_stacks *stacks)
 {
 	for (uint32_t i = 0; i < stacks->n_nodes; i++) {
@@ -618,7 +618,7 @@ void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack)
 	if (!stack)
 		return;
 	stack->fresh = false;
-	/* Who ran here may have left its frames without a return, and others may have come in. */
+	/* The last fiber may have left its frames without a return, and others may have come in. */
 	fiber_stack_open(stack->low, stack->size);
 	if (stack->kind == FIBER_STACK_SLAB)
 		fiber_stack_open(stack->low - FIBER_STACK_CANARY, FIBER_STACK_CANARY);
@@ -641,7 +641,7 @@ size_t fiber_stack_high_water(const struct fiber_stack *stack)
 	unsigned char there[FIBER_STACK_MAX / FIBER_STACK_PAGE];
 	char *end = stack->low + stack->size;
 
-	/* Who cannot tell which pages are there reads them all. */
+	/* Without mincore(2) all are read. */
 	if (mincore(stack->low, stack->size, there) < 0)
 		memset(there, 1, sizeof(there));
 	for (char *page = stack->low; page < end; page += FIBER_STACK_PAGE) {

@@ -9,18 +9,18 @@
  *   number; an overflow is found at the next switch, by fiber_stack_intact(), if it has written
  *   there: one that jumps over 64 bytes without writing is not found, and what it has written
  *   belonged to another fiber.
- * All of them come out of one mapping that is reserved at the beginning, a part of it for each
- * NUMA node. Of a stack only those pages are there that somebody has touched: a fiber that parks
- * at shallow depth costs one page, its share of a page table, and a struct fiber_stack.
- * What is free is taken again, the last one first, on the node that it is from.
+ * All of them come out of one mapping that is reserved at the beginning, a part of it for each NUMA
+ * node. Of a stack only those pages are there that were touched: a fiber that parks at shallow
+ * depth costs one page, its share of a page table, and a struct fiber_stack. What is free is taken
+ * again, the last one first, on the node that it is from.
  *
  * Threads: fiber_stacks_init() and fiber_stacks_fini(): one thread, before and after all others.
  * Any worker gets a stack, and any puts it back, also on another node. The rest: the stack's owner.
  *
  * INVARIANTS
- *   I1. A stack is at its place as long as there are stacks: whoever has its address, parked or
- *       not, has it until fiber_stack_put().
- *   I2. A stack goes back to the node that it is from, whoever puts it there.
+ *   I1. A stack is at its place as long as there are stacks: its holder, parked or not, has it
+ *       until fiber_stack_put().
+ *   I2. A stack goes back to the node that it is from.
  *   I3. Free stacks of a node are no more than `keep` bytes long together, but for those that have
  *       no pages, and those in the chunks, one for each worker, whose pages are being given back.
  *       One that is free below a stack of a slab has a page, with the canary.
@@ -64,14 +64,14 @@ struct fiber_stack {
 	uint8_t class;
 	uint8_t state;
 	bool guarded; /* the guard is there */
-	bool fresh;   /* I4: nobody has run on it since its pages were made */
+	bool fresh;   /* I4: unused since its pages were made */
 } __attribute__((aligned(CACHE_LINE)));
 
 /* What a piece of the mapping is cut into. */
 struct fiber_stack_chunk {
 	uint32_t shape;	  /* of its stacks: kind and class */
 	uint32_t made;	  /* stacks that have been cut out of it */
-	uint32_t used;	  /* of these, those that somebody has */
+	uint32_t used;	  /* of these */
 	uint32_t leaving; /* of these, those whose pages are being given back */
 	uint32_t guards;  /* that cost a mapping */
 	struct fiber_stack_chunk *next;
@@ -94,7 +94,7 @@ struct fiber_stack_shelf {
 /* Sums of bytes are of the sizes that were asked for, rounded up to the class. */
 struct fiber_stacks_count {
 	uint64_t mapped;   /* bytes of address space that are cut into stacks */
-	uint64_t used;	   /* bytes of stacks that somebody has */
+	uint64_t used;	   /* bytes of stacks in use */
 	uint64_t n_used;   /* stacks */
 	uint64_t cached;   /* bytes of free stacks that may have pages */
 	uint64_t n_cached; /* stacks */
@@ -145,7 +145,7 @@ struct fiber_stacks {
 int fiber_stacks_init(struct fiber_stacks *stacks, uint32_t n_nodes,
 		      const struct fiber_stacks_options *options);
 
-/* Nobody has a stack any more, or will touch it. */
+/* No stack is in use any more. */
 void fiber_stacks_fini(struct fiber_stacks *stacks);
 
 /* A node's part of the mapping: *ret_size bytes from the result on. */
@@ -165,8 +165,8 @@ void fiber_stacks_count(struct fiber_stacks *stacks, struct fiber_stacks_count *
 int fiber_stack_get(struct fiber_stacks *stacks, uint32_t node, size_t size,
 		    enum fiber_stack_kind kind, struct fiber_stack **ret_stack);
 
-/* Nobody runs on it any more: not the caller either. May take a system call or some, when more is
- * free than is kept. NULL is fine. */
+/* No thread runs on it any more: not the caller either. May take a system call or some, when more
+ * is free than is kept. NULL is fine. */
 void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack);
 
 /*

@@ -14,14 +14,14 @@
  *
  * INVARIANTS
  *   I1. Between two abort_begin() the outcome changes once, by a CAS from none.
- *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that
- *       have set anything aside, so each strand of the job sees it at its next fork, or at that of
- *       what runs in its place (rows 16 and 17 of slow_path.c; preempt_switch.c). A worker that
- *       resumes a strand says which job it runs (worker_mark_job()) before it reads the verdict,
- *       with a full fence in between; who changes the verdict does the two in the other order. So
- *       one sees the other: a strand that begins later reads the verdict first. A worker that
- *       starts a job says so before abort_begin(), and nobody changes the verdict who has not
- *       seen that.
+ *   I2. A thread that changes it asks all workers that run the job for attention afterwards, and
+ *       all that have set anything aside, so each strand of the job sees it at its next fork, or at
+ *       that of what runs in its place (rows 16 and 17 of slow_path.c; preempt_switch.c). A worker
+ *       that resumes a strand says which job it runs (worker_mark_job()) before it reads the
+ *       verdict, with a full fence in between; a thread that changes the verdict does the two in
+ *       the other order. So one sees the other: a strand that begins later reads the verdict first.
+ *       A worker that starts a job says so before abort_begin(), and no thread changes the verdict
+ *       that has not seen that.
  */
 #ifndef DAEMON_CORE_JOB_ABORT_H
 #define DAEMON_CORE_JOB_ABORT_H

@@ -3,9 +3,9 @@
  * join_counter.h - the split join counter
  *
  * The join of Nowa (Schmaus, Pfeiffer, Schröder-Preikschat and Nolte, 2021) and libfork. steals of
- * a frame is counted by whoever resumes its stolen continuation, plainly, for that is one strand at
- * a time. joins starts at 0; each child that ends after the paths have parted counts it down, and
- * the parent, at its join, adds steals.
+ * a frame is counted by the worker that resumes its stolen continuation, plainly, for that is one
+ * strand at a time. joins starts at 0; each child that ends after the paths have parted counts it
+ * down, and the parent, at its join, adds steals.
  *
  * Threads: the worker on which the child ended, or the parent came to its join.
  *
@@ -13,8 +13,8 @@
  *   I1. Exactly one call of a scope says true: before the parent has added steals the counter is
  *       below 0 after any child; after it, it is the number of children that have not ended, and
  *       the step to 0 is made once, by the last child or by the parent itself.
- *   I2. Who is told true sees everything that all children and the parent did before their calls,
- *       and owns the frame.
+ *   I2. The thread that gets true sees everything that all children and the parent did before their
+ *       calls, and owns the frame.
  *
  * Compiles with C11 alone: tests/model/join.c runs this file.
  */

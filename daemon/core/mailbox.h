@@ -3,8 +3,8 @@
  * mailbox.h - what was sent to one worker in particular
  *
  * A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
- * that go on here (fiber.h), which takes no memory. What is in the queue nobody else takes out; a
- * fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that has
+ * that go on here (fiber.h), which takes no memory. Only the owner takes out what is in the queue;
+ * a fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that has
  * been busy with one thing for long (work_search.c).
  *
  * Threads: inbox_push(), inbox_steal(): any worker. inbox_put(), inbox_any(): any thread.
@@ -12,10 +12,10 @@
  *
  * INVARIANTS
  *   I1. n is changed under the lock, and read without it as a hint.
- *   I2. Nothing is forgotten: who pushes makes a full fence and wakes the owner if it sleeps; the
- *       owner looks once more after it has announced its sleep (shm/wake.h, the same argument). And
- *       it is asked for attention, whether it is busy or not: one that looks, or was woken, may
- *       turn busy with something else, and does not look here once more then.
+ *   I2. Nothing is forgotten: a thread that pushes makes a full fence and wakes the owner if it
+ *       sleeps; the owner looks once more after it has announced its sleep (shm/wake.h, the same
+ *       argument). And it is asked for attention, whether it is busy or not: one that looks, or was
+ *       woken, may turn busy with something else, and does not look here once more then.
  */
 #ifndef DAEMON_CORE_MAILBOX_H
 #define DAEMON_CORE_MAILBOX_H

@@ -7,9 +7,9 @@
  * channel_send(): any.
  *
  * INVARIANTS
- *   I1. Nobody waits for the manager to read, but for channel_flush(): what does not go out at once
- *       stands in a queue, in its order, and the channel's thread sends it when there is room, or
- *       memory: it is tried again and again then.
+ *   I1. Only channel_flush() waits for the manager to read: what does not go out at once stands in
+ *       a queue, in its order, and the channel's thread sends it when there is room, or memory: it
+ *       is tried again and again then.
  *   I2. The queue never overflows: no message is read while there is no room for its answer
  *       (ATTACHED to a CLIENT, RELEASED to a GONE of one that is not there, TENANT_RELEASED), for
  *       the one PONG that may be due, for one question for the CPUs, for whether a trace has begun,
@@ -42,7 +42,7 @@ struct channel {
 	int fd;
 	bool served; /* by this thread */
 	pthread_t thread;
-	pthread_mutex_t lock; /* who sends; of what follows */
+	pthread_mutex_t lock; /* of what follows; held to send */
 	bool starved;	      /* the kernel had no memory for the first message */
 	uint32_t first;
 	uint32_t n;
@@ -69,7 +69,7 @@ short channel_events(struct channel *channel, const struct timespec **ret_pause)
 /* Nothing is left to do: channel_serve() returns. */
 void channel_shut(struct pool *pool);
 
-/* Waits until all that was said has gone out, or nobody is there to hear it. */
+/* Waits until all that was said has gone out, or the manager is gone. */
 void channel_flush(struct pool *pool);
 
 #endif

@@ -95,7 +95,7 @@ struct pool {
 	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
 	struct stack_arena *stacks; /* one for each group, on its node */
 	pid_t pid;
-	struct trace *trace;	 /* NULL until somebody has traced: trace.h, I1 */
+	struct trace *trace;	 /* NULL until the first trace: trace.h, I1 */
 	uint32_t n_drains;	 /* so far; the channel's thread */
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
 	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher says ENDING, and that it stays */

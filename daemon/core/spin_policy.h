@@ -3,16 +3,16 @@
  * spin_policy.h - how long a thief spins before it sleeps
  *
  * Renting or buying: to spin costs its time, to sleep costs a fixed price (a wake takes some
- * microseconds, and work waits for them). Who spins for as long as a sleep costs, and then sleeps,
- * pays at most twice what the best choice would have cost. Who goes by how its last searches went
- * pays less (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
- * shared-memory multiprocessor", 1991). Here each worker keeps one number, the share of the whole
- * spin that it is ready to pay: doubled when a whole spin would have found work, halved when not. A
- * search that slept counts as well, by how long it took altogether; since that includes the wake,
- * every SPIN_TRY-th search spins for the whole time all the same, or a share that is small would
- * never learn that it is too small. However small it is, a search spins for SPIN_FLOOR: thieves
- * that have learned on small jobs to give up at once would sleep while a large job grows under
- * their eyes.
+ * microseconds, and work waits for them). A thief that spins for as long as a sleep costs, and then
+ * sleeps, pays at most twice what the best choice would have cost. One that goes by its last
+ * searches pays less (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning
+ * for a shared-memory multiprocessor", 1991). Here each worker keeps one number, the share of the
+ * whole spin that it is ready to pay: doubled when a whole spin would have found work, halved when
+ * not. A search that slept counts as well, by how long it took altogether; since that includes the
+ * wake, every SPIN_TRY-th search spins for the whole time all the same, or a share that is small
+ * would never learn that it is too small. However small it is, a search spins for SPIN_FLOOR:
+ * thieves that have learned on small jobs to give up at once would sleep while a large job grows
+ * under their eyes.
  *
  * Threads: work_search.c, each worker for itself; tests/sim.
  *

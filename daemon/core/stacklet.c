@@ -17,8 +17,8 @@
  *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
  *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says
  *       so.
- *   A2. Two free halves of a block are merged, by whoever frees the second: also when that is the
- *       cleaner.
+ *   A2. Two free halves of a block are merged, by the thread that frees the second: also when that
+ *       is the cleaner.
  *   A3. left is what is in no stack and in no cache: free, never used, or out to be cleaned.
  *
  *   There may be several arenas (one for each NUMA node), linked in a ring: a worker takes from its
@@ -26,13 +26,12 @@
  *   from, and a worker keeps only those of its own arena.
  *
  * CACHES
- *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to no
- *   lock that others take. Before somebody is refused, what all workers keep goes back to the
+ *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to
+ *   no lock that others take. Before a request is refused, what all workers keep goes back to the
  *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
- *   nobody else takes otherwise.
- *   What most of them take and free is one stacklet of STACK_MIN, so one more of these stands
- *   before the lists, in `first`: the owner alone puts one there, with a store, and whoever takes
- *   it, the owner or who collects, does so by an exchange.
+ *   nobody else takes otherwise. What most of them take and free is one stacklet of STACK_MIN, so
+ *   one more of these stands before the lists, in `first`: the owner alone puts one there, with a
+ *   store; the owner or a collector takes it by an exchange.
  *
  * PAGES
  *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
@@ -363,7 +362,7 @@ static struct stack_arena *stack_dirty_one(struct stack_arena *arena)
 {
 	struct stack_arena *first = arena;
 
-	/* Relaxed: a hint; who frees sees to it that somebody comes. */
+	/* Relaxed: a hint; the thread that frees wakes the dispatcher. */
 	while (!load_relaxed(&arena->dirty)) {
 		arena = arena->sibling;
 		if (arena == first)
@@ -408,7 +407,7 @@ static struct fk_stack *stack_cache_take_first(struct stack_cache *cache)
 	/* Relaxed: only saves the exchange. */
 	if (!load_relaxed(&cache->first))
 		return NULL;
-	/* ORDER stack/first [F1]: acquire, who takes it sees what its owner left in it. Pairs with
+	/* ORDER stack/first [F1]: acquire, what its owner left in it. Pairs with
 	 * stack_cache_put(). */
 	return atomic_exchange_explicit(&cache->first, NULL, memory_order_acquire);
 }
@@ -437,7 +436,7 @@ static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet
 
 	if (stack_bytes(order) > STACK_KEEP)
 		return false;
-	/* Relaxed: nobody else puts one there. */
+	/* Relaxed: only the owner puts one there. */
 	if (!order && !load_relaxed(&cache->first)) {
 		/* ORDER stack/first [F1]: release, pairs with stack_cache_take_first(). */
 		atomic_store_explicit(&cache->first, stacklet, memory_order_release);
@@ -470,7 +469,7 @@ static bool stack_cache_empty(struct stack_cache *cache)
 
 /* ------------------------------------------------------------------------ stacklets */
 
-/* Who wants memory. */
+/* What memory is for. */
 enum stack_for { STACK_FOR_WORKER, STACK_FOR_SMALL_JOB, STACK_FOR_JOB };
 
 /* The bytes of an arena that this one has to leave to others. */
@@ -692,7 +691,7 @@ void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size)
 {
 	struct fk_stack *stacklet = lump;
 
-	/* Whoever had it has written over that. */
+	/* Its last user has written over that. */
 	stacklet->size_log = stack_order(size) + STACK_MIN_LOG;
 	stack_refund(cache, UINT64_C(1) << stacklet->size_log);
 	stacklet_free(cache, stacklet);

@@ -19,8 +19,8 @@
  *   I3. A job's account is the bytes of all stacklets that stacks of its frames consist of, spares
  *       included, but for the first stacklet of a stack that a worker runs on; and of its lumps,
  *       which hold what is no frame (job_input.h). Both are charged before they are taken. What a
- *       strand leaves behind when it ends is no spare: who goes on with something else trims its
- *       stack before anybody can learn that it has gone on.
+ *       strand leaves behind when it ends is no spare: a worker that continues with something else
+ *       trims its stack before that is visible.
  *
  * WHAT A JOB MAY HOLD
  *   Its account is never more than stack-max, but for the first stacklets of stacks that workers
@@ -92,7 +92,7 @@ struct stack_cache {
 	struct stack_arena *arena;
 	struct fk_stack *free[STACK_ORDERS];
 	uint32_t n[STACK_ORDERS];
-	_Atomic uint64_t *account; /* bytes that the job holds (I3); NULL: nobody is charged */
+	_Atomic uint64_t *account; /* bytes that the job holds (I3); NULL: no job is charged */
 	uint64_t max;		   /* bytes that it may hold */
 	uint64_t allocated;	   /* stacklets taken, for the counters */
 	int64_t bytes; /* now held by stacks that this worker took, less those it gave back */
@@ -104,10 +104,10 @@ int stack_arena_init(struct stack_arena *arena, char *base, char *end);
 void stack_arena_fini(struct stack_arena *arena);
 
 /* The first bytes of an arena may have pages of a former pool's, and are free: as what was freed
- * they are taken first, or given back. Before anybody uses it. */
+ * they are taken first, or given back. Before it is used. */
 void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes);
 
-/* Puts n arenas into one ring, before anybody uses them. */
+/* Puts n arenas into one ring, before they are used. */
 void stack_arena_link(struct stack_arena *arenas, uint32_t n);
 
 /* Are there pages of freed stacklets to be given back, in an arena of the ring? */
@@ -122,7 +122,7 @@ uint64_t stack_arena_cleaned(const struct stack_arena *arena);
  */
 bool stack_arena_clean(struct stack_arena *arena);
 
-/* Sets up the cache of a worker of this arena, before anybody uses the arena. */
+/* Sets up the cache of a worker of this arena, before the arena is used. */
 void stack_cache_init(struct stack_cache *cache, struct stack_arena *arena);
 void stack_cache_fini(struct stack_cache *cache);
 

@@ -2,8 +2,9 @@
 /*
  * steal_policy.h - the scheduler's small decisions: how much to make public, how often to ask
  *
- * Pure functions, so that the pool and the scale model (tests/sim) decide alike. Who looks and who
- * is woken is lazy_policy.h, how long a thief spins spin_policy.h, whom it steals from victims.h.
+ * Pure functions, so that the pool and the scale model (tests/sim) decide alike. Which workers look
+ * and are woken is lazy_policy.h, how long a thief spins spin_policy.h, whom it steals from
+ * victims.h.
  *
  * Threads: safepoint.c and work_search.c, on the worker that decides; tests/sim.
  */
@@ -22,7 +23,7 @@
 #define POLICY_SIGNAL_MAX  2000000u /* ns between two signals to a victim, at most */
 #define POLICY_TIMED_SLEEP 100000u  /* ns: a thief that must not sleep looks again after it */
 #define POLICY_MAIL                                                                                \
-	50000u		 /* ns: who runs one thing for so long loses fibers that were sent to it */
+	50000u /* ns that a worker may run one thing and keep fibers that were sent to it */
 #define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept, at most */
 /* ns: the turn of a job that has begun, at least */
 #define POLICY_TURN UINT64_C(2000000)
@@ -58,8 +59,8 @@ static inline uint32_t policy_spread(uint64_t left, uint32_t most)
 
 /*
  * How long a thief waits between two requests, from how long it waited and how long the strand was
- * that it got. Being asked costs a victim its C stack, so who finds short strands waits longer; who
- * finds long ones soon waits no more. All in ns.
+ * that it got. Being asked costs a victim its C stack, so a thief of short strands waits longer;
+ * one of long ones soon waits no more. All in ns.
  */
 static inline uint64_t policy_ask_wait(uint64_t wait, uint64_t strand)
 {

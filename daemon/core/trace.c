@@ -59,7 +59,7 @@ static int trace_settle(struct pool *pool, void *from, uint64_t size)
 		return 0;
 	r = -errno;
 	(void)munmap(from, size);
-	/* It may have unmapped what was there before it failed; who writes late finds this. */
+	/* It may have unmapped what was there before it failed; a late writer finds this. */
 	(void)mmap(pool->trace, size, PROT_READ | PROT_WRITE,
 		   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	return r;
@@ -103,7 +103,7 @@ void trace_end(struct pool *pool)
 	if (!pool->trace)
 		return;
 	trace_tell(pool, NULL);
-	/* I2. Who traces has read it: its end is the end of his connection. */
+	/* I2. The tracer has read it: its end is the end of its connection. */
 	(void)madvise(pool->trace, trace_size(pool->n_workers), MADV_REMOVE);
 }
 

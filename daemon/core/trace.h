@@ -3,22 +3,22 @@
  * trace.h - events and probes of what a worker does
  *
  * The places where something is told: each is one call there, and an event (shm/trace.h), a probe
- * (daemon/host/probe.h) or both here. As long as nobody traces, an event is a load of a word in a
- * line that the worker has, and a branch; a probe is a nop. None is on the way of a fork or a join
- * that needs no runtime, or of a submission.
+ * (daemon/host/probe.h) or both here. Without a tracer, an event is a load of a word in a line that
+ * the worker has, and a branch; a probe is a nop. None is on the way of a fork or a join that needs
+ * no runtime, or of a submission.
  *
  * Threads: the worker concerned, outside of its signal handler. trace_begin(), trace_end(),
  * trace_fini(): the channel's thread.
  *
  * INVARIANTS
  *   I1. worker->trace is the worker's ring, or NULL. It is always the same address: the segment of
- *       whoever traces next is mapped in the place of the last one's. So who has read it in time
- *       and writes late writes into a segment that is mapped: the last one's, which nobody reads
- *       any more, or the next one's, where the event is as good as any.
- *   I2. Memory of the last one's goes back when it ends, but for the page that who writes late has
+ *       the next tracer's is mapped in the place of the last one's. So a thread that has read it in
+ *       time and writes late writes into a segment that is mapped: the last one's, which is not
+ *       read any more, or the next one's, where the event is as good as any.
+ *   I2. Memory of the last one's goes back when it ends, except the page that a late writer has
  *       made again.
  *
- * If a peer dies: who traces: the manager says TRACE_END. The pool:
+ * If a peer dies: the tracer: the manager says TRACE_END. The pool:
  * daemon/manager/trace_subscribers.c.
  */
 #ifndef DAEMON_CORE_TRACE_H
@@ -132,7 +132,7 @@ static inline void trace_wake(struct worker *w, uint32_t woken)
  * errno: they do not. */
 int trace_begin(struct pool *pool, int fd);
 
-/* Nobody reads it any more. */
+/* It is not read any more. */
 void trace_end(struct pool *pool);
 
 /* After the last worker has ended. */

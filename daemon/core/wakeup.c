@@ -13,7 +13,7 @@ bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t val
 	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
 
 	/* The sleeper's own change, made for it (W5): if it is on its way into the futex it does
-	 * not go in, and nobody wakes it twice because it has not come to run yet. */
+	 * not go in, and it is not woken twice while it waits for a CPU. */
 	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
 						     memory_order_relaxed))
 		return false;

@@ -23,7 +23,7 @@
  * fork to its continuation, and from a child's end to its join.
  *
  * Threads: see work_span.h. The board's area is written by the worker before the job gets its
- * outcome, so who has seen the outcome of the only job reads the figures of that job.
+ * outcome, so a reader of the only job's outcome reads the figures of that job.
  *
  * INVARIANTS
  *   I1. records[n - 1] is the record of what runs; frame is NULL as long as a forked child runs its
@@ -394,7 +394,7 @@ void profile_end(struct profile *p, const struct fk_frame *root, bool done,
 #define PROFILE_TIMES	 5
 #define PROFILE_STEALS	 50
 #define PROFILE_STEAL_NS (100 * NSEC_PER_MSEC) /* for all of them, at most */
-#define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU nobody can answer */
+#define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU there is no peer */
 
 static uint64_t profile_cpu(void)
 {
@@ -473,7 +473,7 @@ static __attribute__((noinline)) uint64_t profile_call(volatile uint64_t *site, 
 	return i;
 }
 
-/* What a fork is if nobody asks: a store, a call, and a look at the store. */
+/* A fork without a request: a store, a call, and a look at the store. */
 static void profile_measure_fork(struct profile_costs *costs)
 {
 	volatile uint64_t site = 0;

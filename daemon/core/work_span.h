@@ -27,7 +27,7 @@ struct profile_clock {
 struct profile_costs {
 	double read;	   /* in each measured interval, to be subtracted */
 	double read_error; /* of that */
-	double fork;	   /* of a fork that nobody steals */
+	double fork;	   /* of a fork that is not stolen */
 	double burden;	   /* of a continuation that is stolen, and of the join that follows */
 	bool adapt;  /* the runtime's own way from a child's end to its parent is added to it */
 	bool repeat; /* all jobs are the same one: each interval counts with its least time */

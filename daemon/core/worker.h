@@ -27,7 +27,8 @@ struct pool;
 			      load_relaxed(&(worker)->counters->name) + (x), memory_order_relaxed)
 #define COUNT(worker, name) COUNT_ADD(worker, name, 1)
 
-/* Relaxed: who changes it wakes the worker if it rests, after a full fence (pool/settings). */
+/* Relaxed: the thread that changes it wakes the worker if it rests, after a full fence
+ * (pool/settings). */
 static inline bool worker_is_parked(struct worker *worker)
 {
 	return load_relaxed(&worker->requests.parked);

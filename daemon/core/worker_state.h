@@ -2,7 +2,7 @@
 /*
  * worker_state.h - what a worker has, in parts; most parts belong to one directory
  *
- * A part says who writes it. "The owner" is the worker's own thread.
+ * A part says which thread writes it. "The owner" is the worker's own thread.
  */
 #ifndef DAEMON_CORE_WORKER_STATE_H
 #define DAEMON_CORE_WORKER_STATE_H
@@ -167,7 +167,7 @@ struct worker {
 	/* a page of its own, on its NUMA node */
 	_Alignas(4096) struct worker_engine engine;
 	_Alignas(64) struct worker_requests requests;
-	/* anybody puts, thieves take */
+	/* any thread puts, thieves take */
 	_Alignas(64) struct inbox inbox;
 	_Alignas(64) struct slice_timer slice_timer;
 	_Alignas(64) struct worker_roots roots;

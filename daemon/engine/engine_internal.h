@@ -21,13 +21,13 @@
  *       Only the holder writes steals and site.
  *   O2. A stack has one owner: the worker that runs on it (worker->stack), or the frame on its top
  *       (frame->stack). A frame gets its stack back from the worker that ran the child above it,
- *       before that child is counted down, and whoever goes on with the frame takes it over.
+ *       before that child is counted down, and the worker that resumes the frame takes it over.
  *   O3. steals > 0 of a frame that runs implies that it does not stand on the runner's own stack,
  *       which is empty but for the children of this strand.
  *   O4. The base is the newest frame of the strand that may be in other hands: the one that the
  *       loop resumed last, the root that it started, or the last that strand_promote_chain()
  *       pushed. No C activation below it goes on. What is known of its child is in worker->fk; the
- *       fresh frames stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
+ *       fresh frames stand behind worker->fk.sp (forkd/task.h, I1), and are its worker's alone.
  */
 #ifndef DAEMON_ENGINE_ENGINE_INTERNAL_H
 #define DAEMON_ENGINE_ENGINE_INTERNAL_H
@@ -113,8 +113,8 @@ static inline void strand_reset_deque(struct worker *w)
 void strand_publish(struct worker *worker);
 
 /*
- * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it
- * was set aside, or its job has failed. mail: what was sent to the worker goes first.
+ * Takes requests. The frame, which runs, is whole. False: it was set aside, or its job has failed.
+ * mail: what was sent to the worker goes first.
  */
 bool strand_safepoint(struct worker *worker, struct fk_frame *frame, bool mail);
 

@@ -21,9 +21,9 @@
  *       afterwards. A thief that read an entry while it moved loses its CAS (deque.h, I3).
  *   I2. Entries of one job keep their order, so thieves go on taking a job's oldest first.
  *   I3. Nothing runs, so no C activation is alive that an entry belongs to (engine_internal.h, O4):
- *       every entry is a frame that anybody may resume, and no order between jobs has to be kept. A
- *       child that ends and does not find its parent as the newest entry leaves it there, as if it
- *       had been stolen; who pops it afterwards counts that as a steal.
+ *       every entry is a frame that any worker may resume, and no order between jobs has to be
+ *       kept. A child that ends and does not find its parent as the newest entry leaves it there,
+ *       as if it had been stolen; the worker that pops it counts that as a steal.
  *   I4. Moving costs a time that grows with the deque. The next move is not made before
  *       PREEMPTED_SHARE times of what the last one took has passed, so it stays a small share. A
  *       job that has failed does not wait for that, and all that have failed come up in one move.
@@ -48,7 +48,7 @@
 #define PREEMPTED_SHARE 16u
 
 /* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
- * who brought it here has seen so; of any other the row may be a new job's, or nobody's. */
+ * was seen so when it came here; the row of any other may be a new job's, or free. */
 static uint32_t preempted_forget(struct worker *w)
 {
 	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
@@ -133,7 +133,7 @@ static void preempted_sort(struct worker *w, struct fk_entry *entries, uint64_t 
 			n_rows = preempted_add(preempted, n_rows, job);
 		last = job;
 	}
-	/* At once: who looks in between sees that there is something. */
+	/* At once: other threads never see 0 in between. */
 	preempted_set_count(preempted, n_rows);
 }
 

@@ -19,7 +19,7 @@ static inline uint32_t preempted_count(const struct preempted_jobs *preempted)
 	return load_relaxed(&preempted->n);
 }
 
-/* Relaxed: who reads it looks again. */
+/* Relaxed: a hint. */
 static inline void preempted_set_count(struct preempted_jobs *preempted, uint32_t n)
 {
 	store_relaxed(&preempted->n, n);
@@ -46,7 +46,7 @@ void preempted_end(struct worker *worker, uint32_t row);
 /* Owner: nothing is left in the deque. */
 static inline void preempted_clear(struct preempted_jobs *preempted)
 {
-	/* Relaxed: who reads it looks again. */
+	/* Relaxed: a hint. */
 	if (load_relaxed(&preempted->n))
 		store_relaxed(&preempted->n, 0);
 }

@@ -4,8 +4,8 @@
  *
  * Of a fresh frame nothing is in memory but its site (forkd/task.h, THE FAST PATH). When the paths
  * are to part, the chain of them is walked from the base (O4) up: each header is filled in from
- * what NAME__describe tells of the child, and who has forked gets its entry in the deque, still
- * private.
+ * what NAME__describe tells of the child, and a frame that has forked gets its entry in the deque,
+ * still private.
  *
  * Threads: a worker whose C activations end here: a frame does not fit where it should stand, or
  * goes on in the loop (worker_thread.c). Its signal handler, while they live on (safepoint.c); so

@@ -2,10 +2,10 @@
 /*
  * safepoint.c - others ask: entries become public, the running frame makes way
  *
- * Who wants something of a busy worker lowers its limit (worker_ask()), and the worker comes here
- * at its next fork or frame: it takes the request, publishes, and sets its frame aside if there is
- * mail or somebody has a better claim. One that sits in a leaf comes to none, and gets a signal
- * (work_search.c, ASKING).
+ * A thread with a request to a busy worker lowers its limit (worker_ask()), and the worker comes
+ * here at its next fork or frame: it takes the request, publishes, and sets its frame aside if
+ * there is mail or another job has a better claim. A worker in a long leaf reaches none, and gets a
+ * signal (work_search.c, ASKING).
  *
  * Threads: the worker that was asked: tasks, the other parts of strand, and the handler of
  * WORKER_SIGNAL (strand_publish_from_signal()).

@@ -3,7 +3,7 @@
  * slow_path.c - what happens when the fast path of a task ends
  *
  * The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
- * task. engine_internal.h says which file has the rest of it, and who owns what (O1 to O4).
+ * task. engine_internal.h says which file has the rest of it, and the ownership (O1 to O4).
  *
  * Threads: workers only.
  *

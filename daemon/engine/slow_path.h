@@ -3,7 +3,7 @@
  * slow_path.h - running strands: the slow paths of tasks
  *
  * Threads: the rest of the pool, on the worker concerned. engine_internal.h says what is in which
- * file, and who owns what.
+ * file, and the ownership.
  */
 #ifndef DAEMON_ENGINE_SLOW_PATH_H
 #define DAEMON_ENGINE_SLOW_PATH_H
