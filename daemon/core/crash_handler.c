@@ -143,8 +143,8 @@ static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 
 #define fault_store(p, v) store_relaxed((p), (v))
 
-/* The same for who runs a task. In a section the worker runs another one: the job is said, before
- * that worker is. */
+/* The same for the task of this thread. In a section the worker runs another one: the job is said,
+ * before that worker is. */
 static bool fault_claim_for(struct pool *pool, struct fault_who who)
 {
 	struct ledger_fault *fault = &pool->arena->fault;

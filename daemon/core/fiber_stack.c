@@ -34,21 +34,21 @@
  *   all others of the node keep, if that makes a chunk free; one of the next node.
  *   When a node keeps too much, the oldest stack of the shelf that keeps most has to go, and with
  *   it all that is kept in its chunk: so neighbours go with one system call, and a chunk in which
- *   nobody has a stack as a whole. Whoever puts the stack that is too much does that, so several
- *   may be at it, and nobody can put faster than pages go.
+ *   no stack is used as a whole. The thread that puts one stack too many does that, so several may
+ *   do it at once, and no thread can put faster than pages go.
  *
  * PAGES
  *   P1. The highest page of a slab's stack stays as long as the one above it is in use, or might
- *       be, because its canary is there. It is wiped instead. If both go, it goes: who gives one of
- *       them back takes hold of the other for that, if it is bare.
- *   P2. Whoever finds nothing waits while somebody cleans, and looks once more: so nobody is
+ *       be, because its canary is there. It is wiped instead. If both go, it goes: the thread that
+ *       gives one of them back takes hold of the other for that, if it is bare.
+ *   P2. A thread that finds nothing waits while another cleans, and looks once more: so none is
  *       refused for what is just being cleaned.
  *   Huge pages would make 2 MiB of each first touch: they are refused for the whole mapping.
  *
  * HIGH WATER
  *   mincore(2) says which pages are there, and the lowest one that has anything in it is read. To
- *   read all of them instead would be a page fault for each that nobody has touched; mincore()
- *   alone would count in pages, and those that were only read.
+ *   read all of them instead would be a page fault for each untouched one; mincore() alone would
+ *   count in pages, and those that were only read.
  *
  * LOCKS
  *   One for each node, held for some dozen instructions to get and to put; a thread that gives
@@ -419,7 +419,7 @@ static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 	       (shape >= FIBER_STACK_CLASSES || fiber_stack_unguard(stacks, chunk));
 }
 
-/* It is nobody's any more. */
+/* It is unused now. */
 static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber_stack_chunk *chunk)
 {
 	chunk->leaving = 0;

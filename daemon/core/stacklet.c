@@ -29,19 +29,20 @@
  *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to
  *   no lock that others take. Before a request is refused, what all workers keep goes back to the
  *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
- *   nobody else takes otherwise. What most of them take and free is one stacklet of STACK_MIN, so
- *   one more of these stands before the lists, in `first`: the owner alone puts one there, with a
- *   store; the owner or a collector takes it by an exchange.
+ *   other threads take for nothing else. What most of them take and free is one stacklet of
+ *   STACK_MIN, so one more of these stands before the lists, in `first`: the owner alone puts one
+ *   there, with a store; the owner or a collector takes it by an exchange.
  *
  * PAGES
  *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
  *   that ends does not wait for it: workers do it that have looked for work in vain (idle_trim.c),
  *   and STACK_CLEAN bytes at a time, because they look again in between. As long as none comes to
- *   that, the dispatcher does, more slowly: who has put something back where pages are to be given
- *   back wakes it (stack_dirtied()). Each piece makes a block's clean part longer, and only who
- *   frees makes one that is not clean: so it comes to an end, STACK_CLEAN bytes of free memory per
- *   call. P1. A block is in no list while its pages go. Nobody is refused for that: who finds
- *       nothing waits for `cleaner`, and looks once more while he holds it.
+ *   that, the dispatcher does, more slowly: the thread that has put something back where pages are
+ *   to be given back wakes it (stack_dirtied()). Each piece makes a block's clean part longer, and
+ *   only a thread that frees makes one that is not clean: so it comes to an end, STACK_CLEAN bytes
+ *   of free memory per call.
+ *   P1. A block is in no list while its pages go. No request is refused for that: a thread that
+ *       finds nothing waits for `cleaner`, and looks once more while it holds it.
  *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
  *
  * LOCKS

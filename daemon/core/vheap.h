@@ -32,7 +32,7 @@ struct vheap {
 	uint32_t n;
 };
 
-/* Does a go before b, whom it is ahead of by so much? Among equals, by who was picked. */
+/* Does a go before b, whom it is ahead of by so much? Among equals, by picked_at. */
 static inline bool vheap_leads(int64_t lead, const struct vheap_node *a, const struct vheap_node *b)
 {
 	return lead < 0 || (lead == 0 && a->picked_at < b->picked_at);

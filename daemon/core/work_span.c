@@ -36,8 +36,8 @@
  *   Each interval between profile_go() and profile_stop(), less what an empty one takes
  *   (costs.read, measured in the same way); it may come out below zero by itself, so that sums
  *   are not biased. The runtime's own time is no part of it; costs.fork stands for it: what a
- *   fork costs that nobody steals, about a call. The number of intervals on a path goes with it,
- *   so that readers can say the error: reads * costs.read_error.
+ *   fork costs that is not stolen, about a call. The number of intervals on a path goes with it, so
+ *   that readers can say the error: reads * costs.read_error.
  *
  *   The processor's clock goes on while other programs have the CPU. So of an interval of
  *   PROFILE_LONG or more the time is subtracted in which the thread had none, by the CPU clock of

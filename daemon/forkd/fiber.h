@@ -85,7 +85,7 @@
  * A number that fibers wait for, of one of two kinds:
  *   FK_COUNTER		counts fibers that were spawned with it and have not ended; begins with none
  *   FK_COUNTER_OF(n)	counts whatever its users say, by fk_counter_add(); begins with n
- * It stays where it is until nobody uses it any more: who waits may have it on his stack.
+ * Do not move or free it while it is in use. It may be on the stack of the fiber that waits for it.
  */
 struct fk_counter {
 	_Atomic uint64_t fk_word;
@@ -130,8 +130,8 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
 
 /*
  * Starts a fiber that runs fn(arg), beside the caller. counter, if not NULL: counted up by one now,
- * and down when the fiber has ended. Where the fiber begins is nobody's business: on this worker as
- * soon as the caller waits, or on another that has nothing to do.
+ * and down when the fiber has ended. Do not rely on where the fiber begins: on this worker as soon
+ * as the caller waits, or on another that has nothing to do.
  * Returns 0; -ENOMEM: no memory for its stack, or the job may have no more (stack-max); -EMFILE: no
  * page can be guarded any more (vm.max_map_count, and a kernel before 6.13); -ECANCELED: the job is
  * over; -EINVAL: the counter is no FK_COUNTER; -ERANGE: it counts too many; -EPERM: the caller is
@@ -173,8 +173,8 @@ static inline int fk_counter_wait_until(struct fk_counter *counter, uint32_t val
 }
 
 /*
- * Adds n, which may be negative, to an FK_COUNTER_OF, and wakes who waited for what it is now.
- * Any code of a task may call it, but none of another job's.
+ * Adds n, which may be negative, to an FK_COUNTER_OF, and wakes the fibers that waited for the new
+ * value. Any code of a task may call it, but none of another job's.
  * Returns 0; -ERANGE: it would be below 0 or above FK_COUNTER_MAX, and is what it was; -EINVAL: it
  * is no FK_COUNTER_OF.
  */
@@ -248,8 +248,8 @@ static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
  * There are blocking-max of these (forkd.conf); with more in such sections, a fiber waits in begin.
  * In a section there is no fiber to the functions and macros of this file: they return what they do
  * outside of fibers, -EPERM for the most part; so does a second begin. fk_fiber_is_over() and
- * fk_counter_add() work. Nobody interrupts a call when the job is over. What a section is for costs
- * some tens of microseconds and may take long; what computes belongs outside.
+ * fk_counter_add() work. A call is not interrupted when the job is over. What a section is for
+ * costs some tens of microseconds and may take long; what computes belongs outside.
  *
  * begin returns 0: the section has begun, and is to be ended in this fiber, which happens by itself
  * if the fiber's function returns; or an error, and there is no section: -ECANCELED: the job is

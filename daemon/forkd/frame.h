@@ -81,7 +81,7 @@ struct fk_entry {
 
 /*
  * What the inlined code reads and writes of a worker: the start of the runtime's own struct.
- * Written by the owner and its signal handler, but for limit, which anybody may lower to 0 to ask
+ * Written by the owner and its signal handler, except limit, which any thread may lower to 0 to ask
  * for attention.
  */
 struct fk_worker {
@@ -183,8 +183,8 @@ FK_COLD __attribute__((noreturn)) void fk_rt_unnest(struct fk_worker *w, struct 
 						    char *sp, uint32_t site);
 /* Fresh clone: a forked child has returned, its result is stored, and the frame has FK_PARTED. */
 FK_COLD __attribute__((noreturn)) void fk_rt_returned(struct fk_worker *w, struct fk_frame *frame);
-/* Resumed clone, at a fork with the limit lowered: serves whoever asked for attention. False: the
- * frame was set aside, to go on at this site, or its job has failed. */
+/* Resumed clone, at a fork with the limit lowered: takes the requests. False: the frame was set
+ * aside, to go on at this site, or its job has failed. */
 FK_COLD bool fk_rt_attend(struct fk_worker *w, struct fk_frame *frame, uint32_t site);
 /* Resumed clone, after the frame was pushed: makes entries public if thieves asked. */
 FK_COLD void fk_rt_publish(struct fk_worker *w);
@@ -277,7 +277,7 @@ FK_INLINE bool fk_is_beyond(const struct fk_worker *w, uintptr_t reach)
 #endif
 }
 
-/* Has somebody asked for attention? */
+/* True if there is a request. */
 FK_INLINE bool fk_is_asked(const struct fk_worker *w)
 {
 /* clang 14 arranges what is around it worse. */

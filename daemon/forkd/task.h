@@ -37,7 +37,7 @@
  *
  * None of these may stand inside a `switch` of the author's own, and no variable with a cleanup
  * attribute may be alive across one of them. Loops and conditions are fine. Arguments of a fork are
- * evaluated once, before the child starts and before anybody can steal the parent; but the fork is
+ * evaluated once, before the child starts and before a thief can steal the parent; but the fork is
  * a place where the task may be resumed, so they are made from `self`, not from ordinary locals.
  *
  * Threads: workers of the pool only, each on its own struct fk_worker.
@@ -64,7 +64,7 @@
  *   with the switch of a resumed body in front of it, hardly ever gets to its innermost code.)
  *   NAME__framed is an ordinary C function that gets its arguments in registers, builds the frame
  *   and returns its result in a register; its body is compiled with the resume label 0, so that no
- *   switch is left, and no join either: as long as this activation lives, nobody stole its
+ *   switch is left, and no join either: as long as this activation lives, no thief stole its
  *   continuation.
  *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks: small
  *   bodies are inlined into their parent's there, one level deep.
@@ -78,10 +78,10 @@
  * 	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
  *   That is all that stands in memory of it: the rest of the frame's header is not written, and
- *   there is no entry in the deque. When somebody asks for attention (by lowering limit, which
- *   every new frame is compared with), or a stack ends, the worker reconstructs the rest from the
- *   sites: fk_rt_unnest() walks from the frame that the worker loop resumed last (the base) up to
- *   the newest one; at each, NAME__describe tells the child's task and thereby the size of the next
+ *   there is no entry in the deque. When a thread sends a request (by lowering limit, which every
+ *   new frame is compared with), or a stack ends, the worker reconstructs the rest from the sites:
+ *   fk_rt_unnest() walks from the frame that the worker loop resumed last (the base) up to the
+ *   newest one; at each, NAME__describe tells the child's task and thereby the size of the next
  *   frame. It fills the headers in, puts the forked ones into the deque, drops the C stack and goes
  *   on in the worker loop with resumed clones. So nothing fresh is ever public, and what is public
  *   was filled in before.
@@ -257,7 +257,7 @@ struct fk_iobuf {
 			fk_enter(fk_w, fk_after);                                                    \
 		return fk_result;                                                                    \
 	}                                                                                            \
-	/* As a called child, for who has no frame: a root, a fiber. */                              \
+	/* As a called child, without a frame: of a root, a fiber. */                                \
 	static __attribute__((unused)) void NAME##__enter(struct fk_worker *fk_w, char *fk_sp,       \
 							  void *fk_result, const void *fk_args)      \
 	{                                                                                            \
@@ -327,8 +327,8 @@ struct fk_iobuf {
 	}                                                                                            \
 	static const struct fk_task NAME##__task = { #NAME, NAME##__resume, NAME##__describe,        \
 						     unwind_, sizeof(struct NAME##__frame) };        \
-	/* No room, or somebody asks, or the C stack is long: builds the frame, and goes on in the \
-	 * worker loop. */ \
+	/* No room, or a request, or the C stack is long: builds the frame, and goes on in the \
+	 * worker loop. */     \
 	static __attribute__((cold, noinline, noreturn)) void NAME##__slow(                          \
 		struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))                       \
 	{                                                                                            \
@@ -536,19 +536,19 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	})
 
 /* Stores the site of a child that is about to run, and where its result goes. */
-#define FK_SET_SITE(label, task_, dst_, fixed_, called)                                             \
-	do {                                                                                        \
-		if (fk_mode == FK_RESUMED) {                                                        \
-			/* The site may be another by the time that somebody asks for the child. */ \
-			fk_w->slot = (uintptr_t)(dst_) | (called);                                  \
-			fk_w->child = &task_##__task;                                               \
-			fk_set_site(&self->fk, (label) | FK_PARTED);                                \
-		} else if (fixed_) {                                                                \
-			fk_set_site(&self->fk, label);                                              \
-		} else {                                                                            \
-			self->fk.stack = (struct fk_stack *)(void *)(dst_);                         \
-			fk_set_site(&self->fk, (label) | FK_DST);                                   \
-		}                                                                                   \
+#define FK_SET_SITE(label, task_, dst_, fixed_, called)                                            \
+	do {                                                                                       \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			/* The site may be another by the time that the child is asked for. */     \
+			fk_w->slot = (uintptr_t)(dst_) | (called);                                 \
+			fk_w->child = &task_##__task;                                              \
+			fk_set_site(&self->fk, (label) | FK_PARTED);                               \
+		} else if (fixed_) {                                                               \
+			fk_set_site(&self->fk, label);                                             \
+		} else {                                                                           \
+			self->fk.stack = (struct fk_stack *)(void *)(dst_);                        \
+			fk_set_site(&self->fk, (label) | FK_DST);                                  \
+		}                                                                                  \
 	} while (0)
 
 #define FK_SPAWN(task_, args)                                                                      \
