@@ -118,7 +118,7 @@ static void move_every_sleeper(void)
 
 		all += moved;
 		/* At least the worker that ran the last job sleeps there. */
-		steady = all && (shared->timed || (!moved && all_sleep(board))) ? steady + 1 : 0;
+		steady = all && (shared->naps || (!moved && all_sleep(board))) ? steady + 1 : 0;
 	}
 	atomic_fetch_add(&shared->moved, all);
 }
@@ -241,7 +241,7 @@ static void work_for(uint64_t ns)
 static void begin(void (*entering)(void))
 {
 	shared = daemon_share(sizeof(*shared));
-	shared->timed = entering != NULL;
+	shared->naps = entering != NULL;
 	daemon_prepare(&d);
 	d.entering = entering;
 	daemon_start(&d, "--workers=2", "--hang-limit=0", NULL);
