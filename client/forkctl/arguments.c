@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "client/forkctl/common.h"
+#include "client/lib/client_state.h"
 #include "common/cleanup.h"
 #include "common/number.h"
 #include "common/util.h"

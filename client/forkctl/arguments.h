@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/lib/client.h"
+#include <forkd/client.h>
+
+#include "shm/signature.h"
 
 /* What an argument stands for that begins with @: the contents of a file, or so many zeros. */
 struct forkctl_file {

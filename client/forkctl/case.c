@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
 

@@ -12,6 +12,7 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/arguments.h"
+#include "shm/limits.h"
 
 #define CASE_LEVELS 6u /* sets of generated arguments */
 

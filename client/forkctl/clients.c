@@ -2,7 +2,7 @@
 /* clients.c - forkctl clients: the connections, and what each has used */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 
 #include "client/forkctl/board_rows.h"
 #include "common/util.h"

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
 #include "client/forkctl/options.h"
 #include "common/util.h"
 

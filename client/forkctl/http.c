@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
 #include "client/forkctl/stat.h"
 #include "common/clock.h"
 #include "common/util.h"

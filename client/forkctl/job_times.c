@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
 #include "client/forkctl/board_rows.h"
 #include "common/clock.h"
 #include "common/util.h"

@@ -10,7 +10,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 #include "shm/proto.h"
 
 #include <inttypes.h>

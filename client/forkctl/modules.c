@@ -6,7 +6,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 
 #include "client/forkctl/output.h"
 #include "common/util.h"

@@ -19,7 +19,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 
 #include <errno.h>
 #include <fcntl.h>

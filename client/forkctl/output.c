@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "common/util.h"

@@ -16,6 +16,7 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/case.h"
+#include "client/lib/client_state.h"
 #include "common/util.h"
 
 /* A call of one of the two. */

@@ -27,6 +27,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/options.h"
+#include "client/lib/client_state.h"
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "common/util.h"

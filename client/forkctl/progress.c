@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "common/util.h"

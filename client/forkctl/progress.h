@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/lib/client.h"
+#include <forkd/client.h>
 
 struct progress {
 	fk_client *client;

@@ -23,7 +23,6 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
 #include "client/forkctl/child_command.h"
 
 #include <assert.h>

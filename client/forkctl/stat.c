@@ -16,7 +16,7 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 #include "client/forkctl/board_rows.h"
 #include "client/forkctl/job_times.h"
 #include "common/util.h"

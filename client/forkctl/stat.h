@@ -7,8 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "client/lib/client.h"
-#include "client/forkctl/options.h"
+#include <forkd/client.h>
+
+#include "shm/board.h"
 
 /* What `forkctl stat --http` answers to a request. */
 struct http_request {

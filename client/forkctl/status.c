@@ -2,7 +2,7 @@
 /* status.c - forkctl status: the daemon, its last crash, its workers, its clients */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 
 #include <stdio.h>
 

@@ -22,6 +22,8 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/arguments.h"
+#include "client/lib/client_state.h"
+#include "client/lib/heap.h"
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"
 

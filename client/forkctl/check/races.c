@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
+#include "client/lib/client_state.h"
 #include "client/forkctl/case.h"
 #include "client/forkctl/child_command.h"
 #include "common/cleanup.h"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/lib/client_state.h"
 #include "common/util.h"
 
 int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,

@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "client/lib/client_state.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"

@@ -27,7 +27,6 @@
 #undef lines
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
 

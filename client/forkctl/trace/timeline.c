@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "client/forkctl/common.h"
-#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
