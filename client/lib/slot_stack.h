@@ -5,7 +5,7 @@
  * The head is { tag:32, index + 1:32 }. The tag goes up with each change (record_pool.c, I1, I2).
  * Any number of threads of one process call it.
  *
- * Compiles with C11 alone: tests/model/slots.c runs this file.
+ * Compiles with C11 alone: tests/model/slot_stack.c runs this file.
  */
 #pragma once
 

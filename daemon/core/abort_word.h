@@ -7,7 +7,7 @@
  * looks then whether the job runs; a worker that starts it begins the verdict and looks then for
  * the mark. So one of them sees the other.
  *
- * Compiles with C11 alone: tests/model/verdict.c runs this file.
+ * Compiles with C11 alone: tests/model/abort_word.c runs this file.
  */
 #pragma once
 

@@ -34,7 +34,7 @@
  *       for its next job that much later: what all jobs are charged is what the thread has used,
  *       and at most the time from one reading to the next more.
  *
- * Compiles with C11 alone: tests/model/account.c runs this file.
+ * Compiles with C11 alone: tests/model/cpu_account.c runs this file.
  */
 #ifndef DAEMON_CORE_CPU_ACCOUNT_H
 #define DAEMON_CORE_CPU_ACCOUNT_H

@@ -16,7 +16,7 @@
  *   I2. The thread that gets true sees everything that all children and the parent did before their
  *       calls, and owns the frame.
  *
- * Compiles with C11 alone: tests/model/join.c runs this file.
+ * Compiles with C11 alone: tests/model/join_counter.c runs this file.
  */
 #ifndef DAEMON_CORE_JOIN_COUNTER_H
 #define DAEMON_CORE_JOIN_COUNTER_H

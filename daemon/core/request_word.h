@@ -13,7 +13,7 @@
  *       worker stores another limit is not lost. clang 14 makes a store of an exchange that is
  *       relaxed or release and whose result is not used, so these are acq_rel.
  *
- * Compiles with C11 alone: tests/model/attend.c runs this file.
+ * Compiles with C11 alone: tests/model/request_word.c runs this file.
  */
 #pragma once
 

@@ -5,9 +5,8 @@
 SCRIPT_TESTS += tests/model/run
 
 EXTRA_DIST += \
-	tests/model/account.c \
-	tests/model/alarm.c \
-	tests/model/attend.c \
+	tests/model/abort_word.c \
+	tests/model/cpu_account.c \
 	tests/model/deque.c \
 	tests/model/drop.h \
 	tests/model/explore.c \
@@ -16,18 +15,19 @@ EXTRA_DIST += \
 	tests/model/fiber.c \
 	tests/model/group.c \
 	tests/model/job.c \
-	tests/model/join.c \
-	tests/model/lazy.c \
+	tests/model/join_counter.c \
+	tests/model/lazy_policy.c \
 	tests/model/leave.c \
 	tests/model/model.h \
+	tests/model/request_word.c \
 	tests/model/ring.c \
 	tests/model/roots.c \
 	tests/model/run.h \
 	tests/model/settings.c \
-	tests/model/slots.c \
+	tests/model/slice_timer.c \
+	tests/model/slot_stack.c \
 	tests/model/summary.c \
 	tests/model/trace.c \
-	tests/model/verdict.c \
 	tests/model/wake.c \
 	tests/model/watch.c
 

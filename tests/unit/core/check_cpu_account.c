@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* check_cpu_account.c - unit: whose time a worker is using. The test is the clock; threads are in
- * tests/model/account.c, CPU clocks in check_cpu_time.c. */
+ * tests/model/cpu_account.c, CPU clocks in check_cpu_time.c. */
 #include "daemon/core/cpu_account.h"
 
 #include "common/clock.h"

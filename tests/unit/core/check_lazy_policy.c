@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c has them
- * in pools, tests/model/lazy.c the interleavings.
+ * in pools, tests/model/lazy_policy.c the interleavings.
  */
 #include <check.h>
 #include <string.h>

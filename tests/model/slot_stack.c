@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slots.c - a slot belongs to one job, and a thread that waits for slots gets them
+ * slot_stack.c - a slot belongs to one job, and a thread that waits for slots gets them
  * (client/lib/slot_stack.h, client/lib/record_pool.c)
  *
  * THE PROGRAM

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join.c - one owner after the join, who sees everything (daemon/core/join_counter.h)
+ * join_counter.c - one owner after the join, who sees everything (daemon/core/join_counter.h)
  *
  * THE PROGRAM
  *   A parent whose continuation was stolen twice comes to its join, while its two children end. The

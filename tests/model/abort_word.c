@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verdict.c - a job that is cancelled ends as that, wherever it is
+ * abort_word.c - a job that is cancelled ends as that, wherever it is
  * (daemon/core/abort_word.h, daemon/jobs/abort.c, daemon/jobs/job.c,
  * daemon/jobs/job_cancel.c [V1] to [V3], shm/job.h [V5])
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lazy.c - while a worker is active, each group has a thief (lazy_policy.h, L1 to L5, L7)
+ * lazy_policy.c - while a worker is active, each group has a thief (lazy_policy.h, L1 to L5, L7)
  *
  * THE PROGRAM
  *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its group or

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - the time that a worker uses is charged once (daemon/core/cpu_account.h)
+ * cpu_account.c - the time that a worker uses is charged once (daemon/core/cpu_account.h)
  *
  * THE PROGRAM
  *   A worker opens its account for one job, closes it, and does the same with a second; two others

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alarm.c - a job that is left to a worker's alarm is seen by it (daemon/sched/slice_timer.c [A1],
+ * slice_timer.c - a job that is left to a worker's alarm is seen by it (daemon/sched/slice_timer.c [A1],
  * shm/wake.h)
  *
  * THE PROGRAM
