@@ -12,8 +12,7 @@
  *	FORKD_CRASH_AFTER  how many times this process passes it before that; 0 if it is not set
  *	FORKD_CRASH_TOKEN  a file: whoever removes it dies there, so of all pools only one does
  */
-#ifndef COMMON_CRASH_SITE_H
-#define COMMON_CRASH_SITE_H
+#pragma once
 
 enum crash_process {
 	CRASH_CLIENT,
@@ -65,6 +64,4 @@ extern const struct crash_row crash_rows[CRASH_SITES];
 
 #else
 #define FK_CRASH(site) ((void)CRASH_AT_##site)
-#endif
-
 #endif

@@ -20,8 +20,7 @@
  * allows it, and its dispatcher inherits that. All other threads of the pool give it back as they
  * begin.
  */
-#ifndef COMMON_LOW_LATENCY_H
-#define COMMON_LOW_LATENCY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ void low_latency_take_over(void);
  * low_latency_settle() says that no thread of it becomes so any more. Async-signal-safe. */
 void low_latency_allow(void);
 void low_latency_settle(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/number.h - numbers with and without units, from text and to text */
-#ifndef COMMON_NUMBER_H
-#define COMMON_NUMBER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ int number_parse_unit(const char *text, const struct number_units *units, const 
 
 /* Writes it with the largest unit that divides it, so that nothing is lost. */
 void number_print_unit(uint64_t value, const struct number_units *units, FILE *out);
-
-#endif

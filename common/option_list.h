@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/option_list.h - lists of users and groups, each with what it has or may */
-#ifndef COMMON_OPTION_LIST_H
-#define COMMON_OPTION_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ uint64_t option_list_number(const struct options_list *list, const struct option
 
 /* True if it has an entry for a group. */
 bool option_list_has_groups(const struct options_list *list);
-
-#endif

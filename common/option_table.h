@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/option_table.h - options.def as a table */
-#ifndef COMMON_OPTION_TABLE_H
-#define COMMON_OPTION_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ const char *option_nearest(const char *name, bool flags);
 /* It can be changed while forkd runs: by forkctl set; by a reload, which can do all of those. */
 bool option_is_runtime(const struct option_row *row);
 bool option_is_reloadable(const struct option_row *row);
-
-#endif

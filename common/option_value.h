@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/option_value.h - one value of an option: from text, to text, and what is allowed */
-#ifndef COMMON_OPTION_VALUE_H
-#define COMMON_OPTION_VALUE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -33,5 +32,3 @@ void option_value_print(const struct option_row *row, const void *field, FILE *o
 
 /* What is allowed, for messages and manuals: "a whole number from 0 to 256". */
 void option_value_print_allowed(const struct option_row *row, FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/options_args.h - forkd's command line, and with it all of its options */
-#ifndef COMMON_OPTIONS_ARGS_H
-#define COMMON_OPTIONS_ARGS_H
+#pragma once
 
 #include "common/options.h"
 
@@ -14,5 +13,3 @@
  */
 int options_args_parse(struct options *o, int argc, char *argv[], enum options_action *ret_action,
 		       struct options_error *ret_error);
-
-#endif

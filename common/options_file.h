@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/options_file.h - forkd.conf is read */
-#ifndef COMMON_OPTIONS_FILE_H
-#define COMMON_OPTIONS_FILE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ int options_file_open(FILE **ret_file, const char *name, struct options_error *r
  */
 int options_file_read(struct options *o, FILE *file, const char *name,
 		      struct options_error *ret_error);
-
-#endif

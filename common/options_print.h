@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common/options_print.h - options as text: forkd.conf, --help, rows of the manuals */
-#ifndef COMMON_OPTIONS_PRINT_H
-#define COMMON_OPTIONS_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,5 +19,3 @@ void options_print_man(FILE *out, bool flags);
 
 /* A forkd.conf with every option at its default, commented out. */
 void options_print_sample(FILE *out);
-
-#endif

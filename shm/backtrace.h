@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* shm/backtrace.h - where a thread was in its code when its task ended the pool */
-#ifndef SHM_BACKTRACE_H
-#define SHM_BACKTRACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void backtrace_print(const struct backtrace_place *place, char *ret_text, uint64
 /* The place that says most: the newest one in a function that is known, or else in loaded code, or
  * else of all. NULL: there is none. */
 const struct backtrace_place *backtrace_best(const struct backtrace *trace);
-
-#endif

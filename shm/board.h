@@ -25,8 +25,7 @@
  *   I6. Memory has been taken for everything but times: of these for the workers that there are,
  *       while a tenant is there. Who reads others takes memory.
  */
-#ifndef SHM_BOARD_H
-#define SHM_BOARD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -404,5 +403,3 @@ void board_task_load(const struct board *board, uint32_t task, uint64_t *ret_job
 
 /* The index of a task by its MODULE:TASK name, or -ENOENT. */
 int board_find_task(const struct board *board, const char *name);
-
-#endif

@@ -6,8 +6,7 @@
  * read-modify-write of one shared word and orders at least as much. tests/model/explore.c models
  * them, and only looks like ThreadSanitizer to the compiler.
  */
-#ifndef SHM_FENCE_H
-#define SHM_FENCE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ static inline void fence_pause(void)
 	__asm__ volatile("isb");
 #endif
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* shm/futex.h - shared futexes, the only waiting there is over shared memory */
-#ifndef SHM_FUTEX_H
-#define SHM_FUTEX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ int futex_can_wait_two(void);
 
 /* Wakes up to n sleepers. Works on a read-only mapping. Returns how many, or a negative errno. */
 int futex_wake(const _Atomic uint32_t *word, int n);
-
-#endif

@@ -46,8 +46,7 @@
  *
  * Compiles with C11 alone: tests/model/group.c runs this file.
  */
-#ifndef SHM_GROUP_H
-#define SHM_GROUP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -144,5 +143,3 @@ static inline struct group *group_of(struct group *groups, uint32_t number)
 {
 	return number - 1 < LIMIT_GROUPS ? &groups[number - 1] : (struct group *)0;
 }
-
-#endif

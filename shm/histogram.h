@@ -19,8 +19,7 @@
  *   I1. histogram_from(histogram_bucket(ns)) <= ns, and of the next bucket it is > ns, unless that
  *       is the last: it has no end.
  */
-#ifndef SHM_HISTOGRAM_H
-#define SHM_HISTOGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ uint64_t histogram_below(const struct histogram_sum *h, uint32_t octave);
 /* What has been counted since `before`, which was read earlier. The largest is known as far as its
  * bucket is. */
 void histogram_subtract(struct histogram_sum *h, const struct histogram_sum *before);
-
-#endif

@@ -54,8 +54,7 @@
  * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket
  * closed, and every wait wakes up to look at it now and then.
  */
-#ifndef SHM_JOB_H
-#define SHM_JOB_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -300,5 +299,3 @@ static inline int job_watch(struct job *job)
 {
 	return job_announce(job, JOB_WATCHED) != 0;
 }
-
-#endif

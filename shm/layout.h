@@ -7,8 +7,7 @@
  * another writer or a table begins in it. Whoever changes fields within one of these without moving
  * another raises PROTO_VERSION, as for a message.
  */
-#ifndef SHM_LAYOUT_H
-#define SHM_LAYOUT_H
+#pragma once
 
 #include "shm/board.h"
 #include "shm/job.h"
@@ -81,5 +80,3 @@
 #define LAYOUT_58   LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
 #define LAYOUT_59   LAYOUT_MIX(LAYOUT_58, sizeof(struct trace_ring))
 #define LAYOUT_HASH LAYOUT_MIX(LAYOUT_59, RING_ASTRAY)
-
-#endif

@@ -35,8 +35,7 @@
  *       (shm/job.h), none is written to before the row is COPYING, from where no job goes back into
  *       the queue. One that runs on the client's own memory is idempotent on its client's word.
  */
-#ifndef SHM_LEDGER_H
-#define SHM_LEDGER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -190,5 +189,3 @@ static inline struct ledger_row ledger_row(struct arena *arena, uint64_t at)
 {
 	return ledger_unpack(load_relaxed(&arena_rows(arena)[at]));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* shm/limits.h - the sizes that are part of the layout */
-#ifndef SHM_LIMITS_H
-#define SHM_LIMITS_H
+#pragma once
 
 #define LIMIT_WORKERS	 256u	/* workers of a pool */
 #define LIMIT_TENANTS	 128u	/* uids at a time */
@@ -15,5 +14,3 @@
 #define LIMIT_CRASHES	 64u	/* crashes that the board remembers */
 #define LIMIT_QUARANTINE 128u	/* tasks that are refused to a user, or users to whom all are */
 #define LIMIT_HEAP	 (UINT64_C(1) << 40)
-
-#endif

@@ -5,8 +5,7 @@
  * SOCK_SEQPACKET, one message a packet, fixed size, host byte order (both ends are on one machine).
  * Who a client is comes from the kernel (SO_PEERCRED), never from a message.
  */
-#ifndef SHM_PROTO_H
-#define SHM_PROTO_H
+#pragma once
 
 #include <errno.h>
 #include <signal.h>
@@ -241,5 +240,3 @@ static inline bool proto_is_later(int r)
  * nothing does.
  */
 void proto_take_no_descriptors(int fd);
-
-#endif

@@ -5,8 +5,7 @@
  * The reference was loaded once and is passed by value; the heap's bounds are the pool's own copy,
  * never read from the segment again.
  */
-#ifndef SHM_REF_H
-#define SHM_REF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ static inline void *ref_resolve(void *heap, uint64_t heap_size, struct job_ref r
 		return (void *)0;
 	return (char *)heap + ref.offset;
 }
-
-#endif

@@ -40,8 +40,7 @@
  *
  * Compiles with C11 alone: tests/model/ring.c runs this file.
  */
-#ifndef SHM_RING_H
-#define SHM_RING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -349,5 +348,3 @@ static inline void ring_consume(struct ring *ring, uint64_t head)
 	 * (shm/job.h). The next consumer is ordered by the consumer role [R3]. */
 	store_relaxed(&ring->slots[head % RING_SLOTS], next << 32);
 }
-
-#endif

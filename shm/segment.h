@@ -11,8 +11,7 @@
  *   I2. Nothing in a segment is a pointer, an enum, a bool or a pthread object.
  *   I3. size is checked against the file's own size before anything beyond the head is touched.
  */
-#ifndef SHM_SEGMENT_H
-#define SHM_SEGMENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -92,5 +91,3 @@ int segment_map_sized(int fd, uint64_t size, void **ret_base);
 
 /* Unmaps what was mapped. NULL is fine. */
 void segment_unmap(void *base, uint64_t size);
-
-#endif

@@ -12,8 +12,7 @@
  * Results are i64 or f64. Everything is packed in the order it stands: 8 bytes a number, 16 bytes
  * (struct job_ref) a reference.
  */
-#ifndef SHM_SIGNATURE_H
-#define SHM_SIGNATURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -61,5 +60,3 @@ int signature_is_buffer(enum signature_type type);
 
 /* A hash (FNV-1a, 64 bits) of a task's name and signature, to see that both ends mean the same. */
 uint64_t signature_hash(const char *name, const char *text);
-
-#endif

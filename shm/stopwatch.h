@@ -15,8 +15,7 @@
  *
  * Compiles with C11 alone.
  */
-#ifndef SHM_STOPWATCH_H
-#define SHM_STOPWATCH_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ static inline void stopwatch_clear(struct stopwatch *watch)
 {
 	store_relaxed(&watch->word, 0);
 }
-
-#endif

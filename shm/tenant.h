@@ -15,8 +15,7 @@
  * If a peer dies: a producer between slot and bit: the manager sets all bits on every client's
  * death.
  */
-#ifndef SHM_TENANT_H
-#define SHM_TENANT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ static inline int tenant_is_marked(const struct tenant_segment *tenant)
 		any |= load_relaxed(&tenant->summary[i]);
 	return any != 0;
 }
-
-#endif

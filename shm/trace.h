@@ -32,8 +32,7 @@
  *
  * Compiles with C11 alone: tests/model/trace.c runs this file.
  */
-#ifndef SHM_TRACE_H
-#define SHM_TRACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -164,5 +163,3 @@ static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 	*at = first + n;
 	return (uint32_t)(n - gone);
 }
-
-#endif

@@ -118,8 +118,7 @@
  *
  * Compiles with C11 alone: tests/model/wake.c runs this file.
  */
-#ifndef SHM_WAKE_H
-#define SHM_WAKE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -237,5 +236,3 @@ static inline int wake_rests(uint32_t value)
 {
 	return wake_state(value) >= WAKE_SLEEPING;
 }
-
-#endif

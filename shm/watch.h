@@ -35,8 +35,7 @@
  *
  * Compiles with C11 alone: tests/model/watch.c runs this file.
  */
-#ifndef SHM_WATCH_H
-#define SHM_WATCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdatomic.h>
@@ -100,5 +99,3 @@ static inline void watch_leave(struct watch *watch)
 	/* Relaxed: one too many costs a wake. */
 	sub_relaxed(&watch->sleepers, 1);
 }
-
-#endif

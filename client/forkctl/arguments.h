@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* arguments.h - the arguments of a task: from the words of a command line to values */
-#ifndef CLIENT_FORKCTL_ARGUMENTS_H
-#define CLIENT_FORKCTL_ARGUMENTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk
  * behind it. Returns 0 or -EINVAL. */
 int forkctl_parse_i64(const char *text, int64_t *ret);
 int forkctl_parse_f64(const char *text, double *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * All of them come from the board; nobody is asked and nobody is stopped. Each number is right by
  * itself, and they are not of one moment.
  */
-#ifndef CLIENT_FORKCTL_BOARD_ROWS_H
-#define CLIENT_FORKCTL_BOARD_ROWS_H
+#pragma once
 
 #include "client/forkctl/output.h"
 #include "common/relaxed.h"
@@ -44,5 +43,3 @@ json_t *rows_task(const struct board *board, uint32_t task);
 
 /* The jobs of a task that this pool has ended. */
 json_t *rows_load(const struct board *board, uint32_t task);
-
-#endif

@@ -5,8 +5,7 @@
  * Whatever a task does to its buffers, the next call finds them as the first did. Used by forkctl
  * check and forkctl profile; forkctl call has its outcomes in the same words.
  */
-#ifndef CLIENT_FORKCTL_CASE_H
-#define CLIENT_FORKCTL_CASE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ const char *case_outcome(const struct forkctl_outcome *outcome, struct forkctl_t
 /* The arguments in words: "n=20, data=1001 bytes". */
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,
 		   char *ret_text, size_t size);
-
-#endif

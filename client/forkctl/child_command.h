@@ -5,8 +5,7 @@
  * It has the terminal's signals for itself, as under a shell: forkctl blocks them, and reads them
  * from a descriptor.
  */
-#ifndef CLIENT_FORKCTL_CHILD_COMMAND_H
-#define CLIENT_FORKCTL_CHILD_COMMAND_H
+#pragma once
 
 #include <signal.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ int forkctl_exit_status(int status);
 /* Makes a folder in $TMPDIR that only this user can enter, for files of the command. Says what is
  * wrong; *ret is empty then. Returns 0 or an exit code. */
 int forkctl_make_folder(char *ret, size_t size);
-
-#endif

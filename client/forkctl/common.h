@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* common.h - what the commands of forkctl share */
-#ifndef CLIENT_FORKCTL_COMMON_H
-#define CLIENT_FORKCTL_COMMON_H
+#pragma once
 
 #include <stdint.h>
 
@@ -61,5 +60,3 @@ struct forkctl_text {
 
 /* A time in the unit that suits it: "12.3 us". */
 const char *forkctl_time(struct forkctl_text *text, uint64_t ns);
-
-#endif

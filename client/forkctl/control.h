@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* control.h - a request to the manager, which it may grant */
-#ifndef CLIENT_FORKCTL_CONTROL_H
-#define CLIENT_FORKCTL_CONTROL_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -24,5 +23,3 @@ int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret
 
 /* Asks PROTO_TRACE: the connection that it lasts as long as, and the segment. The same. */
 int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl.h - the commands of forkctl */
-#ifndef CLIENT_FORKCTL_FORKCTL_H
-#define CLIENT_FORKCTL_FORKCTL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -70,5 +69,3 @@ extern const struct forkctl_option forkctl_reload_options[];
 extern const struct forkctl_option forkctl_stat_options[];
 extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];
-
-#endif

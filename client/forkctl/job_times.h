@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_times.h - how long each user's jobs have waited and run: shm/times.def */
-#ifndef CLIENT_FORKCTL_JOB_TIMES_H
-#define CLIENT_FORKCTL_JOB_TIMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ json_t *times_users(const struct times *times);
 /* A row for each histogram of each user. seconds: what per_second divides by; 0: there is no such
  * member. busy: no rows of histograms without a job. */
 json_t *times_rows(const struct times *times, double seconds, bool busy);
-
-#endif

@@ -5,8 +5,7 @@
  * A command has a table of them; what its command line says, and what --help prints, comes out of
  * it.
  */
-#ifndef CLIENT_FORKCTL_OPTIONS_H
-#define CLIENT_FORKCTL_OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 
 /* One line for each option, for --help. */
 void forkctl_print_options(const struct forkctl_option *options, FILE *out);
-
-#endif

@@ -6,8 +6,7 @@
  * is a choice of their members, with how each is shown. So what a person sees is there for machines
  * too, by a name that forkctl(1) has.
  */
-#ifndef CLIENT_FORKCTL_OUTPUT_H
-#define CLIENT_FORKCTL_OUTPUT_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void data_print_table(const char *below, const json_t *rows, const struct data_c
 int data_print_json(json_t *document, size_t indent);
 
 #define _cleanup_json_ _cleanup_(json_decrefp) /* of Jansson */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* output_size.h - how large the output of a task is: the argument "@:" */
-#ifndef CLIENT_FORKCTL_OUTPUT_SIZE_H
-#define CLIENT_FORKCTL_OUTPUT_SIZE_H
+#pragma once
 
 #include "client/forkctl/arguments.h"
 
@@ -14,5 +13,3 @@ int room_is_open(const struct forkctl_args *args);
  * is wrong. Returns 0 or an exit code.
  */
 int room_ask(const char *socket, const char *task, struct forkctl_args *args);
-
-#endif

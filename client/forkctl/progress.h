@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* progress.h - what a call that takes long is doing, in a line of the terminal */
-#ifndef CLIENT_FORKCTL_PROGRESS_H
-#define CLIENT_FORKCTL_PROGRESS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ int progress_wait(struct progress *progress, fk_job job, uint64_t timeout_ns);
 
 /* The line is empty again: before anything else is written. */
 void progress_clear(struct progress *progress);
-
-#endif

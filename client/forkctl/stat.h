@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stat.h - the forms of forkctl stat */
-#ifndef CLIENT_FORKCTL_STAT_H
-#define CLIENT_FORKCTL_STAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct http_request http_read(int fd);
  * errno. */
 int http_answer(int fd, const struct http_request *request, const char *type, const char *body,
 		size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* client.h - the small units of the library; nothing of it is public */
-#ifndef CLIENT_LIB_CLIENT_H
-#define CLIENT_LIB_CLIENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 
 /* The errno of a final outcome, 0 for JOB_DONE. */
 int error_of_outcome(uint32_t outcome, int32_t code);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* client_state.h - a client of the library: its fields, and what is read off them alone */
-#ifndef CLIENT_LIB_CLIENT_STATE_H
-#define CLIENT_LIB_CLIENT_STATE_H
+#pragma once
 
 #include <errno.h>
 #include <pthread.h>
@@ -208,5 +207,3 @@ static inline int client_outcome_in_table(struct fk_client *client, fk_job job)
 		return -ESTALE;
 	return (int)(state & JOB_OUTCOME_MASK);
 }
-
-#endif

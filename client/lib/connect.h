@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* connect.h - a connection to forkd's socket, for the library and for forkctl */
-#ifndef CLIENT_LIB_CONNECT_H
-#define CLIENT_LIB_CONNECT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 
 /* The answer is none of those that there are. Returns -EPROTO. */
 int connect_not_understood(const char *path);
-
-#endif

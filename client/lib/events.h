@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* events.h - the thread of the library that feeds an eventfd */
-#ifndef CLIENT_LIB_EVENTS_H
-#define CLIENT_LIB_EVENTS_H
+#pragma once
 
 #include <forkd/client.h>
 
@@ -12,5 +11,3 @@ void events_fini(struct fk_client *client);
 
 /* In a child of fork(): its copy of the descriptor. */
 void events_forget(struct fk_client *client);
-
-#endif

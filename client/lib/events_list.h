@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* events_list.h - the lists of watched jobs */
-#ifndef CLIENT_LIB_EVENTS_LIST_H
-#define CLIENT_LIB_EVENTS_LIST_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void events_level(struct fk_client *client);
  */
 void events_move(struct fk_client *client, fk_job job, struct events_entry *to);
 void events_drop(struct fk_client *client, struct events_entry *entry);
-
-#endif

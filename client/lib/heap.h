@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef CLIENT_LIB_HEAP_H
-#define CLIENT_LIB_HEAP_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ int heap_contains(const struct heap *heap, const void *data, size_t size);
 
 /* Bytes in use, rounded up to granules. */
 uint64_t heap_used(struct heap *heap);
-
-#endif

@@ -14,8 +14,7 @@
  *       to short jobs, or to other ways of waiting, is late once.
  *   I2. LONG_JOB_NS is some times as long as a job can be late by that.
  */
-#ifndef CLIENT_LIB_LONG_JOB_HINT_H
-#define CLIENT_LIB_LONG_JOB_HINT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ static inline int long_job_spends(_Atomic uint32_t *word, const struct job *job)
 	store_relaxed(word, task | (LONG_JOB_JOBS - 1));
 	return 1;
 }
-
-#endif

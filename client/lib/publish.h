@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* publish.h - chooses a ring, publishes into it, wakes a worker */
-#ifndef CLIENT_LIB_PUBLISH_H
-#define CLIENT_LIB_PUBLISH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void publish_prepare(struct fk_client *client);
  * Returns 0, -EAGAIN (all are full), -ECONNRESET.
  */
 int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* record_pool.h - the free records of a client's job table */
-#ifndef CLIENT_LIB_RECORD_POOL_H
-#define CLIENT_LIB_RECORD_POOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ void records_give(struct fk_client *client, uint32_t index);
 
 /* Gives those from first to last back, linked by next (index + 1) as they were taken. */
 void records_give_chain(struct fk_client *client, uint32_t first, uint32_t last);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spill.h - jobs that have ended, moved out of the job table into private memory */
-#ifndef CLIENT_LIB_SPILL_H
-#define CLIENT_LIB_SPILL_H
+#pragma once
 
 #include <forkd/client.h>
 
@@ -31,5 +30,3 @@ struct events_entry *spill_entry(struct fk_client *client, fk_job job);
 
 /* Frees all of them. No other thread is in the library. */
 void spill_fini(struct fk_client *client);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The invariants stand in submit.c. Any thread; the record is the caller's alone in all of them.
  */
-#ifndef CLIENT_LIB_SUBMIT_H
-#define CLIENT_LIB_SUBMIT_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "common/crash_site.h"
@@ -107,5 +106,3 @@ static inline void submit_published(struct fk_client *client)
  * the caller's.
  */
 void submit_undo(struct fk_client *client, uint32_t index);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* wake_worker.h - a client wakes a worker, or the dispatcher */
-#ifndef CLIENT_LIB_WAKE_WORKER_H
-#define CLIENT_LIB_WAKE_WORKER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ uint64_t publish_unsure(const struct board *board, const struct publish_waker *w
 
 /* Has the dispatcher look at all rings, by the manager. True if it will. */
 int publish_ring(const struct publish_waker *waker);
-
-#endif

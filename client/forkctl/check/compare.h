@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* compare.h - how the runs of forkctl check differ from the reference */
-#ifndef CLIENT_FORKCTL_CHECK_COMPARE_H
-#define CLIENT_FORKCTL_CHECK_COMPARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ void compare_run(struct compare *compare, const struct run_subject *subject, con
 /* One line to stderr for each task that differs, with what that usually means. Returns an exit
  * code. */
 int compare_report(const struct compare *compare);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* races.h - forkctl check --tsan */
-#ifndef CLIENT_FORKCTL_CHECK_RACES_H
-#define CLIENT_FORKCTL_CHECK_RACES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ int races_is_source(const char *word);
  * time_ns: how long the task may take. Says what it has found. Returns an exit code.
  */
 int races_check(uint64_t time_ns, int argc, char *argv[]);
-
-#endif

@@ -5,8 +5,7 @@
  * The process of a run writes records to a file in memory, one after the other; forkctl reads them
  * when it has ended. Both are the same program, so they are written as they are.
  */
-#ifndef CLIENT_FORKCTL_CHECK_RESULTS_H
-#define CLIENT_FORKCTL_CHECK_RESULTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ int record_says(const struct record *want);
  * names of results that may differ. */
 int record_differs(const struct record *a, const struct record *b,
 		   const struct forkctl_words *except, char *text, size_t size);
-
-#endif

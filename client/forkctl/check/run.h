@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* run.h - a run of forkctl check: calls of tasks in a forkd of its own */
-#ifndef CLIENT_FORKCTL_CHECK_RUN_H
-#define CLIENT_FORKCTL_CHECK_RUN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ void run_free(struct record_text *text);
 
 /* "random preemption, seed 3, 5 workers". */
 const char *run_name(const struct run *run, char *text, size_t size);
-
-#endif

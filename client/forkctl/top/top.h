@@ -9,8 +9,7 @@
  *
  * Only screen.c knows of a terminal, and only top.c of a forkd.
  */
-#ifndef CLIENT_FORKCTL_TOP_TOP_H
-#define CLIENT_FORKCTL_TOP_TOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -218,5 +217,3 @@ void top_screen_end(void);
 /* Waits until a time (CLOCK_MONOTONIC) for a key, and takes it. Returns TOP_KEY_NONE if none came.
  * A signal that is to end the program does so here. */
 int top_screen_key(uint64_t until_ns);
-
-#endif

@@ -5,8 +5,7 @@
  * A timeline is given what was read of the rings (shm/trace.h), as it comes; what is made of that
  * is written at the end, in the format "Trace Event" of Chrome, with traceEvents sorted by time.
  */
-#ifndef CLIENT_FORKCTL_TRACE_TIMELINE_H
-#define CLIENT_FORKCTL_TRACE_TIMELINE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -33,5 +32,3 @@ uint64_t timeline_lost(const struct timeline *timeline);
 /* Writes it, up to this time, CLOCK_MONOTONIC; why: a line that says why it ends there. Returns 0
  * or a negative errno. */
 int timeline_write(struct timeline *timeline, uint64_t end_ns, const char *why, FILE *out);
-
-#endif

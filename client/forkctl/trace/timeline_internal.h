@@ -5,8 +5,7 @@
  *   timeline.c        what was read, and what became of each job
  *   timeline_write.c  how that is written
  */
-#ifndef CLIENT_FORKCTL_TRACE_TIMELINE_INTERNAL_H
-#define CLIENT_FORKCTL_TRACE_TIMELINE_INTERNAL_H
+#pragma once
 
 #include "client/forkctl/trace/timeline.h"
 
@@ -97,5 +96,3 @@ const struct board_client *timeline_client(const struct timeline *timeline, uint
 
 /* What became of each job, up to this time. Both arrays are the caller's to free. */
 void jobs_make(struct timeline_jobs *jobs, const struct timeline *timeline, uint64_t end_ns);
-
-#endif
