@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/crash_site.c - named places where a test can kill a process
- *
  * Threads: whoever passes a site, any thread. The environment is read once, before main().
  *
  * In a build without crash sites there is nothing in this file.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/number.c - numbers with and without units, from text and to text
- *
  * Threads: the options of forkd and of forkctl, any thread.
  *
  * INVARIANTS

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/option_list.c - lists of users and groups, each with what it has or may
- *
  * "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
  * for everybody. What is said of a user goes before what is said of a group, and that before what
  * is said of everybody; of several groups that somebody has the best counts. Who reads a list finds

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/option_table.c - options.def as a table
- *
  * The rows in their order, and what can be asked of them by name.
  *
  * Threads: the units of options; any thread, nothing here changes.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/option_value.c - one value of an option: from text, to text, and what is allowed
- *
  * Threads: the units of options. A list with names of users is not thread-safe (option_list.c).
  *
  * INVARIANTS

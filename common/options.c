@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/options.c - the options of forkd
- *
  * options.def becomes a table (option_table.h), whose rows tell how a value is read and written
  * (option_value.h). Three sources, the later over the earlier: the defaults, which stand in the
  * table as text and are read as all else is, forkd.conf (options_file.h), the command line

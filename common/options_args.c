@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/options_args.c - forkd's command line, and with it all of its options
- *
  * The command line is gone through twice: first for the flags, of which one names the file, then,
  * when the file has been read, for the options that come over it.
  *

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/options_file.c - forkd.conf is read
- *
  * inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here: the
  * number of the line that is wrong, and that nothing behind it is looked at.
  *

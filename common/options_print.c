@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/options_print.c - options as text: forkd.conf, --help, rows of the manuals
- *
  * Threads: forkd's main(), the manager for its pool, and options-man when forkd is built; one
  * thread.
  *

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arguments.c - the arguments of a task: from the words of a command line to values
- *
  * The size of the heap has to be known before the connection exists, and the types of the arguments
  * only after it. So every word that begins with @ and names a file is read first; where the
  * signature then says str, the argument is taken as the text that it is. A file whose name begins

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * case.c - a call of a task that is made again and again with the same arguments
- *
  * The arguments come from a command line, as forkctl call takes them, or are generated from the
  * typed signature: CASE_LEVELS sets of them, from nothing to something that is worth forking.
  * Generated buffers hold numbers that are harmless as 64-bit integers and as floating point (no

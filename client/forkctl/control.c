@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * control.c - a request to the manager, which it may grant
- *
  * One message and one answer on a connection of its own, without the segments of a client; a trace
  * lasts as long as its connection. The manager decides whether this user may do that, and whether
  * it can be done.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options.c - the options of forkctl's commands
- *
  * What getopt cannot do: a negative number is an argument, and a value that does not fit is told
  * with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value may
  * not be missing; "--watch 3" is an option and a word.

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* output.c - what the commands that look have found, as text and as JSON */
 #include "client/forkctl/output.h"
 
 #include <inttypes.h>

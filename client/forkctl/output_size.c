@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output_size.c - how large the output of a task is: the argument "@:"
- *
  * A convention of modules (forkd-modules(7)). Beside MODULE:TASK stands one of these, whose first
  * result is the number of bytes:
  *	MODULE:TASK_size	takes the arguments of TASK that are no iobuf

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * progress.c - what a call that takes long is doing, in a line of the terminal
- *
  * If standard error is a terminal, a line appears there after one second. It is updated from the
  * board ten times a second, and removed before anything else is written there.
  */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* connect.c - a connection to forkd's socket, for the library and for forkctl */
 #include "client/lib/connect.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * publish.c - chooses a ring, publishes into it, wakes a worker
- *
  * The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
  *
  *	pick a ring -> ring_push -> tenant_mark -> fence -> wake

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_pool.c - the free records of a client's job table
- *
  * A stack, linked through the slots, whose head carries a tag that goes up with each change, so
  * that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
  * 5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.

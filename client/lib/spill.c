@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spill.c - jobs that have ended, moved out of the job table into private memory
- *
  * A record of the job table is held by a job until its owner releases it. A thread that needs a
  * record and finds none free moves all jobs that have ended into a tree in private memory, and
  * frees their records. So the table limits the jobs in flight, and a thread that holds every handle

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wake_worker.c - a client wakes a worker, or the dispatcher
- *
  * INVARIANTS
  *   I1. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
  *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_pool.c - a private forkd of this build tree for one benchmark program
- *
  * Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on a
  * notification socket of its own. Reads what the board and /proc say about the pool.
  *

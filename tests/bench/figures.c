@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * figures.c - numbers that benchmark programs read and print
- *
  * Numbers and options of the command line, quantiles of what was measured, as members of a JSON
  * object, and the speed of this machine.
  */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usage.c - what processes have used so far, all of their threads together
- *
  * Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose
  * threads stay.
  */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare.c - how the runs of forkctl check differ from the reference
- *
  * A run differs in a task if a call has another record than the reference (record_differs()), or
  * none. What a difference usually means depends on the run: each is there for one kind of mistake.
  */

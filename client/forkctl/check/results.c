@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* results.c - what the calls of a run of forkctl check gave, and how it differs */
 #include "client/forkctl/check/results.h"
 
 #include <inttypes.h>

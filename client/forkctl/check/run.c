@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.c - a run of forkctl check: calls of tasks in a forkd of its own
- *
  * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, makes all calls in a
  * process of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
  *
