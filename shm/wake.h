@@ -93,8 +93,8 @@
  * 	that has read the old bell finds it changed when it enters the kernel, or is there.
  *   W11. A client can wake by the board's word alone, and others can take that wake. It finds out
  * 	if FUTEX_WAKE finds no sleeper for some tries, or if the word of a sleeper that it woke is
- * 	still the same at a look PUBLISH_DOUBT later, or more: a thread that sleeps looks first
- * 	after PUBLISH_NAP (client/lib/wake_worker.h). Then it rings: PROTO_RING to the manager,
+ * 	still the same at a look WAKER_DOUBT later, or more: a thread that sleeps looks first
+ * 	after WAKER_NAP (client/lib/wake_worker.h). Then it rings: PROTO_RING to the manager,
  * 	which rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
  * 	wakes workers by their bells. A client that waits on a word with FUTEX_WAIT_REQUEUE_PI makes
  * 	FUTEX_WAKE and FUTEX_REQUEUE on that word fail with EINVAL while it waits, and the threads

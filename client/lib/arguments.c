@@ -39,7 +39,7 @@ static int strings_size(const struct heap *heap, const struct signature *signatu
 	return 0;
 }
 
-int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref)
+int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref)
 {
 	uint64_t offset;
 
@@ -55,8 +55,8 @@ int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 	return 0;
 }
 
-int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
-		size_t n, uint8_t *args, void **ret_strings)
+int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
+	      size_t n, uint8_t *args, void **ret_strings)
 {
 	void *strings = NULL;
 	size_t size;
@@ -71,7 +71,7 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 
 		if (type != SIGNATURE_BUF && type != SIGNATURE_IOBUF)
 			continue;
-		err = pack_buffer(heap, values[i].buf, &ref);
+		err = args_buffer(heap, values[i].buf, &ref);
 		if (err)
 			return err;
 		memcpy(args + signature->args[i].offset, &ref, sizeof(ref));
@@ -130,30 +130,30 @@ static uint64_t arguments_type(uint8_t type)
 	return 0;
 }
 
-uint64_t pack_types(const struct signature *signature)
+uint64_t args_types(const struct signature *signature)
 {
 	uint64_t types = 0;
 
-	_Static_assert(4 * SIGNATURE_MAX_ARGS <= PACK_RESULT, "and FKC_FOLD() of forkd/client.h");
+	_Static_assert(4 * SIGNATURE_MAX_ARGS <= ARGS_RESULT, "and FKC_FOLD() of forkd/client.h");
 	for (uint32_t i = 0; i < signature->n_args; i++)
 		types |= arguments_type(signature->args[i].type) << 4 * i;
 	if (signature->n_results == 1)
-		types |= arguments_type(signature->results[0].type) << PACK_RESULT;
+		types |= arguments_type(signature->results[0].type) << ARGS_RESULT;
 	return types;
 }
 
-int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size)
+int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t size)
 {
 	static const char *const names[] = { "?", "i64", "f64", "str", "buf" };
 	static const char *const results[] = {
 		[FK_I64] = "i64", [FK_F64] = "f64", [14] = "pointer", [15] = "void *"
 	};
-	uint32_t result = PACK_TYPE(types, PACK_RESULT / 4);
+	uint32_t result = ARGS_TYPE(types, ARGS_RESULT / 4);
 	char args[SIGNATURE_MAX_ARGS * 5 + 1] = "", to[32] = "";
 
-	for (size_t i = 0, n = 0; i < SIGNATURE_MAX_ARGS && PACK_TYPE(types, i); i++)
+	for (size_t i = 0, n = 0; i < SIGNATURE_MAX_ARGS && ARGS_TYPE(types, i); i++)
 		n += (size_t)snprintf(args + n, sizeof(args) - n, "%s%s", i ? ", " : "",
-				      names[min(PACK_TYPE(types, i), 4u)]);
+				      names[min(ARGS_TYPE(types, i), 4u)]);
 	if (with_result && result)
 		(void)snprintf(to, sizeof(to), " -> %s", results[result] ? results[result] : "?");
 	else if (with_result)

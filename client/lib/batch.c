@@ -90,7 +90,7 @@ static uint32_t batch_place(const struct fk_request *r)
 	return job_place(r->place, r->place_index, (r->flags & FK_STRICT) != 0);
 }
 
-/* One record, with next (index + 1) behind it in the chain. Returns 0 or pack_values()'s errors. */
+/* One record, with next (index + 1) behind it in the chain. Returns 0 or args_pack()'s errors. */
 static int batch_fill(struct fk_client *client, const struct fk_request *r, uint32_t index,
 		      uint32_t next, uint64_t now, fk_job *ret_job)
 {
@@ -102,8 +102,8 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	void *strings = NULL;
 
 	if (r->values) {
-		int err = pack_values(&client->heap, &r->task->signature, r->values, r->size,
-				      job->args, &strings);
+		int err = args_pack(&client->heap, &r->task->signature, r->values, r->size,
+				    job->args, &strings);
 
 		if (err)
 			return err;
@@ -240,7 +240,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		return 0;
 	first = records_take_chain(client, (uint32_t)n);
 	if (unlikely(first < 0)) {
-		first = slots_take_slowly(client, (uint32_t)n, flags & FK_WAIT_ROOM);
+		first = records_take_slowly(client, (uint32_t)n, flags & FK_WAIT_ROOM);
 		if (first < 0)
 			return first;
 	}

@@ -64,7 +64,7 @@ int fk_cancel(fk_client *client, fk_job job)
 		return client_outcome(client, job) == -ESTALE ? -ESTALE : 0;
 	if (client_is_gone(client))
 		return -ECONNRESET;
-	/* Relaxed: publish_ring(). */
+	/* Relaxed: waker_ring(). */
 	store_relaxed(&client->waker.cancels, 1);
 	FK_CRASH(cancel_written);
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);

@@ -20,13 +20,13 @@ int client_gone(struct fk_client *client);
 /*
  * liveness.c: for a thread that waits or polls and finds nothing. May be called at any rate: once
  * in CLIENT_TICK_NS, all threads together, looks at the socket and does the publisher's part again
- * (wake.h, W7); more often while a worker that was woken for longer than PUBLISH_DOUBT does not
+ * (wake.h, W7); more often while a worker that was woken for longer than WAKER_DOUBT does not
  * wake up. True if the daemon is gone. now_ns: clock_ns(), or clock_coarse_ns().
  */
 int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
- * liveness.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or PUBLISH_NAP
+ * liveness.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or WAKER_NAP
  * if a worker that was woken has not woken up yet; and then looks, unless it was woken.
  * Returns 0, for another look at the word; -ETIMEDOUT, without having slept, if deadline_ns
  * (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
@@ -66,40 +66,40 @@ uint32_t group_number(struct fk_client *client, fk_group group);
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
 /* arguments.c: a buffer as it is among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
-int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
+int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
  * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. Sets *ret_strings to a block
  * that holds the copied strings, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM:
  * fk_submit_values().
  */
-int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
-		size_t n, uint8_t *args, void **ret_strings);
+int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
+	      size_t n, uint8_t *args, void **ret_strings);
 
 /* The types of a call (fk_call_typed()): the bits of the result begin here, those of the arguments
  * are below. */
-#define PACK_RESULT	    48
-#define PACK_ARGS	    (((uint64_t)1 << PACK_RESULT) - 1)
-#define PACK_TYPE(types, i) ((uint32_t)((types) >> 4 * (i)) & 15u)
+#define ARGS_RESULT	    48
+#define ARGS_TYPES	    (((uint64_t)1 << ARGS_RESULT) - 1)
+#define ARGS_TYPE(types, i) ((uint32_t)((types) >> 4 * (i)) & 15u)
 
 /* arguments.c: the types of a call that fits a signature. */
-uint64_t pack_types(const struct signature *signature);
+uint64_t args_types(const struct signature *signature);
 
-/* arguments.c: the error of pack_check(), with its text. */
-int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
+/* arguments.c: the error of args_check(), with its text. */
+int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
 
 /*
  * Compares the types of a call with a task's signature. with_result: of its result as well, of size
  * bytes. Returns 0, or -EINVAL with an error text that shows both.
  */
-static inline int pack_check(const fk_task *task, uint64_t types, int with_result, size_t size)
+static inline int args_check(const fk_task *task, uint64_t types, int with_result, size_t size)
 {
 	uint64_t differs = types ^ task->types;
 
-	if (unlikely(differs & PACK_ARGS) ||
+	if (unlikely(differs & ARGS_TYPES) ||
 	    (with_result && unlikely(size != task->signature.results_size ||
-				     (types >> PACK_RESULT && differs >> PACK_RESULT))))
-		return pack_misfit(task, types, with_result, size);
+				     (types >> ARGS_RESULT && differs >> ARGS_RESULT))))
+		return args_misfit(task, types, with_result, size);
 	return 0;
 }
 

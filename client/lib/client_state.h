@@ -37,7 +37,7 @@ struct fk_client_task {
 	struct fk_client_task *next; /* constant once the task is in the list */
 	uint32_t index;		     /* on the board */
 	uint64_t hash;
-	uint64_t types; /* pack_types() */
+	uint64_t types; /* args_types() */
 	struct signature signature;
 	char name[64 + 1];
 	char text[96 + 1];
@@ -107,13 +107,13 @@ struct fk_client {
 	_Atomic uint32_t random;
 	_Atomic uint32_t spin;		    /* ns that a wait spins now */
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
-	_Atomic uint32_t lasting;	    /* long_job_hint.h */
+	_Atomic uint32_t long_job;	    /* long_job_hint.h */
 	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
 	_Atomic uint32_t
 		room_looker; /* one of them sleeps on the ends of jobs (record_wait.c, I3) */
-	_Alignas(64) struct publish_waker waker;
+	_Alignas(64) struct waker waker;
 };
 
 /* 0, or -EPERM in a child. Costs one load. */

@@ -32,8 +32,8 @@
  *       outcomes is there, and fk_result() says -ECONNRESET of the others.
  *   I6. A sleeper finds out that the wake of a job which was submitted after the sleep had begun
  *       went elsewhere (wake.h, W11). fk_watch() sends all sleepers to look again if the last wake
- *       is in doubt, once in PUBLISH_DOUBT, and for EVENTS_FRESH after that each sleep ends after
- *       PUBLISH_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
+ *       is in doubt, once in WAKER_DOUBT, and for EVENTS_FRESH after that each sleep ends after
+ *       WAKER_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
  *       that began before a job was submitted, either that job is in doubt or all is well.
  *
  * If a peer dies: pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays
@@ -59,7 +59,7 @@
 
 #define EVENTS_STACK	   (64u << 10)
 #define EVENTS_STACK_LARGE (1u << 20)
-#define EVENTS_FRESH	   (2 * PUBLISH_DOUBT)
+#define EVENTS_FRESH	   (2 * WAKER_DOUBT)
 
 /* The next ones: with the lock held. */
 
@@ -126,7 +126,7 @@ static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadl
 
 	/* Relaxed: it was written with the lock held, before the count of ends that tells of it. */
 	if (now < load_relaxed(&client->events.kicked_ns) + EVENTS_FRESH)
-		end = min(end, now + PUBLISH_DOUBT);
+		end = min(end, now + WAKER_DOUBT);
 	err = client_sleep(client, &watch->ended, value, end);
 	return err == -ETIMEDOUT && end < deadline_ns ? 0 : err;
 }
@@ -157,11 +157,11 @@ static int events_await(struct fk_client *client, enum events_list list, uint64_
 	return found ? 0 : err;
 }
 
-/* True if the last wake is in doubt, and no sleeper was sent to look for PUBLISH_DOUBT. */
+/* True if the last wake is in doubt, and no sleeper was sent to look for WAKER_DOUBT. */
 static int events_doubt(struct fk_client *client)
 {
-	return publish_unsure(client->board, &client->waker, 0) != PUBLISH_SURE &&
-	       client_due(&client->events.kicked_ns, clock_ns(), PUBLISH_DOUBT);
+	return waker_unsure(client->board, &client->waker, 0) != WAKER_SURE &&
+	       client_due(&client->events.kicked_ns, clock_ns(), WAKER_DOUBT);
 }
 
 /* True if sleepers are to have another look. */

@@ -24,5 +24,5 @@ int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret
 
 	if (err)
 		return err;
-	return pack_buffer(&client->heap, buffer, ret_ref);
+	return args_buffer(&client->heap, buffer, ret_ref);
 }

@@ -12,7 +12,7 @@
  *       than the tick, and a sleep of a full tick ends with a look. A call, or the end of a sleep
  *       without a wake, looks if client_look() is due. A thread that was woken does not look.
  *       While a worker that this client has woken leaves its word as it was, the time is shorter:
- *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring because of a doubt, and
+ *       WAKER_NAP at first, WAKER_DOUBT within a second after a ring because of a doubt, and
  *       then as long as that has lasted (wake.h, W11).
  */
 #include "client/lib/client.h"
@@ -56,18 +56,18 @@ static int client_look_now(struct fk_client *client)
 	 * all jobs taken off the rings no worker has to be woken. */
 	wake_published();
 	if (tenant_is_marked(client->tenant)) {
-		(void)publish_wake(client->board, client->n_workers, load_relaxed(&client->last),
-				   &client->waker);
+		(void)waker_wake(client->board, client->n_workers, load_relaxed(&client->last),
+				 &client->waker);
 		/* A task may have written over the words: after a tick the client rings anyway. */
-		(void)publish_ring(&client->waker);
+		(void)waker_ring(&client->waker);
 	}
 	return 0;
 }
 
 int client_look(struct fk_client *client, uint64_t now_ns)
 {
-	uint64_t unsure = publish_unsure(client->board, &client->waker, now_ns);
-	uint64_t tick = unsure < PUBLISH_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
+	uint64_t unsure = waker_unsure(client->board, &client->waker, now_ns);
+	uint64_t tick = unsure < WAKER_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
 
 	if (!client_due(&client->looked_ns, now_ns, tick))
 		return client_is_gone(client);
@@ -78,10 +78,10 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 		 uint64_t deadline_ns)
 {
 	uint64_t now = clock_ns();
-	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
+	uint64_t unsure = waker_unsure(client->board, &client->waker, now);
 	/* Relaxed: a time, and by itself. */
 	uint64_t rung = load_relaxed(&client->waker.rung_ns);
-	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
+	uint64_t nap = now - rung < NSEC_PER_SEC ? WAKER_DOUBT : WAKER_NAP;
 	/* Half as often each time, if looks do not help. */
 	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
 	int r;

@@ -120,17 +120,16 @@ static inline __attribute__((always_inline)) int publish_put(struct tenant_segme
 }
 
 static int publish_push(const struct board *board, struct tenant_segment *tenant,
-			uint32_t n_workers, uint32_t ring, uint32_t payload,
-			struct publish_waker *waker)
+			uint32_t n_workers, uint32_t ring, uint32_t payload, struct waker *waker)
 {
 	if (!publish_put(tenant, ring, payload))
 		return 0;
-	(void)publish_wake(board, n_workers, ring, waker);
+	(void)waker_wake(board, n_workers, ring, waker);
 	return 1;
 }
 
 int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-	    uint32_t last, uint32_t random, uint32_t payload, struct publish_waker *waker)
+	    uint32_t last, uint32_t random, uint32_t payload, struct waker *waker)
 {
 	uint32_t ring = publish_pick(board, tenant, n_workers, last, random);
 
@@ -144,7 +143,7 @@ int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n
 }
 
 int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t place, uint32_t random, uint32_t payload, struct publish_waker *waker)
+		   uint32_t place, uint32_t random, uint32_t payload, struct waker *waker)
 {
 	uint32_t node = job_place_index(place);
 	uint32_t ring = node;
@@ -249,9 +248,9 @@ static void publish_hand_over(struct fk_client *client, uint32_t index)
 	 * a deadline. */
 	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
 	    !load_relaxed(&job->next) && !load_relaxed(&job->deadline_ns) &&
-	    long_job_spends(&client->lasting, job))
+	    long_job_spends(&client->long_job, job))
 		return;
-	publish_wake_dispatcher(client->board, &client->waker);
+	waker_wake_dispatcher(client->board, &client->waker);
 }
 
 int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait)
@@ -267,7 +266,7 @@ int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int
 			    publish_random(client));
 	if (unlikely(!publish_put(client->tenant, ring, payload)))
 		return publish_slowly(client, payload, 0, wait);
-	if (publish_wake_worker(client->board, client->n_workers, ring, &client->waker) ==
+	if (waker_wake_worker(client->board, client->n_workers, ring, &client->waker) ==
 	    client->n_workers)
 		publish_hand_over(client, index);
 	if (ring != last)

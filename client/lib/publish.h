@@ -8,7 +8,7 @@
 #include "shm/tenant.h"
 
 struct fk_client;
-struct publish_waker;
+struct waker;
 
 /* Whose ring a job should go to. last: a worker; random: any number. */
 uint32_t publish_pick(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
@@ -26,14 +26,14 @@ uint64_t publish_length(struct ring *ring);
  * Returns the ring, or -EAGAIN if all are full.
  */
 int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-	    uint32_t last, uint32_t random, uint32_t payload, struct publish_waker *waker);
+	    uint32_t last, uint32_t random, uint32_t payload, struct waker *waker);
 
 /*
  * The same in a ring of this place (shm/job.h), which exists; or in any, if these are full and the
  * place is not strict.
  */
 int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t place, uint32_t random, uint32_t payload, struct publish_waker *waker);
+		   uint32_t place, uint32_t random, uint32_t payload, struct waker *waker);
 
 /*
  * Before the record is filled: has this CPU fetch the lines that publish_record() will probably

@@ -52,7 +52,7 @@ static inline void records_push(struct fk_client *client, uint32_t first, uint32
 	FK_CRASH(slots_given);
 
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
-	 * slots_take_slowly(): either it sees the slots, or it is seen here. */
+	 * records_take_slowly(): either it sees the slots, or it is seen here. */
 	fence_full();
 	waiters = load_relaxed(&client->room_waiters);
 	if (waiters) {

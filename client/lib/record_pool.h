@@ -21,7 +21,7 @@ int records_take_chain(struct fk_client *client, uint32_t n);
  * wait: until there are n, and holds none in the meantime.
  * Returns as they do, or -ECONNRESET, or -ENOMEM: a job has ended and cannot be spilled.
  */
-int slots_take_slowly(struct fk_client *client, uint32_t n, int wait);
+int records_take_slowly(struct fk_client *client, uint32_t n, int wait);
 
 /* Gives one back, and wakes who waits for it. */
 void records_give(struct fk_client *client, uint32_t index);

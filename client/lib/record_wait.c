@@ -29,7 +29,7 @@
 #include "shm/futex.h"
 
 /* Spills, and takes n. watch: as in spill_ended(). */
-static int slots_take_spilled(struct fk_client *client, uint32_t n, int watch)
+static int records_take_spilled(struct fk_client *client, uint32_t n, int watch)
 {
 	int err = spill_ended(client, watch);
 	int index = records_take_chain(client, n);
@@ -38,14 +38,14 @@ static int slots_take_spilled(struct fk_client *client, uint32_t n, int watch)
 }
 
 /* The looker: takes n, or sleeps until a job has ended. -EAGAIN after that. */
-static int slots_look(struct fk_client *client, uint32_t n)
+static int records_look(struct fk_client *client, uint32_t n)
 {
 	struct watch *watch = watch_of(client->groups);
 	/* ORDER slots/ends [C5]: full, in watch_begin(), between the announcement of this thread
 	 * and the look at the records. Pairs with submit_published(): either the job of the other
 	 * thread is seen here, or its thread sees this one. */
 	uint32_t value = watch_begin(watch);
-	int index = slots_take_spilled(client, n, 1);
+	int index = records_take_spilled(client, n, 1);
 
 	if (index == -EAGAIN) {
 		int err = client_sleep(client, &watch->ended, value, UINT64_MAX);
@@ -57,7 +57,7 @@ static int slots_look(struct fk_client *client, uint32_t n)
 }
 
 /* The others: takes n, or sleeps until a record came free. */
-static int slots_rest(struct fk_client *client, uint32_t n, uint32_t room)
+static int records_rest(struct fk_client *client, uint32_t n, uint32_t room)
 {
 	int index = records_take_chain(client, n);
 	int err = index < 0 ? client_sleep(client, &client->room, room, UINT64_MAX) : 0;
@@ -65,7 +65,7 @@ static int slots_rest(struct fk_client *client, uint32_t n, uint32_t room)
 	return err ? err : index;
 }
 
-int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
+int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 {
 	/* What the waiter counts as in room_waiters (I2). */
 	uint32_t who = n == 1 ? 1 : CLIENT_ROOM_CHAIN;
@@ -74,7 +74,7 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 
 	if (client_look(client, clock_coarse_ns()))
 		return -ECONNRESET;
-	index = slots_take_spilled(client, n, 0);
+	index = records_take_spilled(client, n, 0);
 	if (index != -EAGAIN || !wait)
 		return index;
 	/* Relaxed: the fence below orders it. */
@@ -89,7 +89,7 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 		fence_full();
 		looker = looker ||
 			 !atomic_exchange_explicit(&client->room_looker, 1, memory_order_relaxed);
-		index = looker ? slots_look(client, n) : slots_rest(client, n, room);
+		index = looker ? records_look(client, n) : records_rest(client, n, room);
 	} while (index == -EAGAIN);
 	sub_relaxed(&client->room_waiters, who);
 	if (looker)

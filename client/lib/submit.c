@@ -71,7 +71,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 		return err;
 	index = records_take(client);
 	if (unlikely(index < 0)) {
-		index = slots_take_slowly(client, 1, flags & FK_WAIT_ROOM);
+		index = records_take_slowly(client, 1, flags & FK_WAIT_ROOM);
 		if (index < 0)
 			return index;
 	}
@@ -113,7 +113,7 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 
 	if (err)
 		return err;
-	err = pack_values(&client->heap, &task->signature, values, n, args, &strings);
+	err = args_pack(&client->heap, &task->signature, values, n, args, &strings);
 	if (err)
 		return err;
 	err = submit(client, task, args, task->signature.args_size, strings, flags, ret_job);
@@ -125,7 +125,7 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
 		    uint64_t types, const union fk_value *values)
 {
-	int err = pack_check(task, types, 0, 0);
+	int err = args_check(task, types, 0, 0);
 
 	if (err)
 		return err;
@@ -159,7 +159,7 @@ int fk_call_typed(fk_client *client, const char *name, uint64_t types, const uni
 	err = fk_task_find(client, name, &task);
 	if (err)
 		return error_of_task(err, name);
-	err = pack_check(task, types, result != NULL, size);
+	err = args_check(task, types, result != NULL, size);
 	if (err)
 		return err;
 	err = fk_submit_values(client, task, values, task->signature.n_args, FK_WAIT_ROOM, &job);

@@ -96,7 +96,7 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 static inline void submit_published(struct fk_client *client)
 {
 	/* ORDER slots/ends [C5]: relaxed, behind the full fence of wake_published(). Pairs with
-	 * slots_look(). */
+	 * records_look(). */
 	if (unlikely(load_relaxed(&client->room_waiters)))
 		client_kick(client);
 }

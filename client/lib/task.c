@@ -67,7 +67,7 @@ static int add_task(fk_client *client, const char *name, const fk_task **ret_tas
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
 		return -EPROTO;
-	task->types = pack_types(&task->signature);
+	task->types = args_types(&task->signature);
 	task->next = load_relaxed(&client->tasks);
 	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
 	atomic_store_explicit(&client->tasks, task, memory_order_release);

@@ -128,7 +128,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 		err = wait_ended(client, handle);
 		/* The record of a spilled job has a later one. */
 		if (likely(client_slot(client, handle)))
-			long_job_learn(&client->lasting, job);
+			long_job_learn(&client->long_job, job);
 	}
 	if (!err && spin && clock_ns() - start < client->spin_max)
 		store_relaxed(&client->spin, client->spin_max);

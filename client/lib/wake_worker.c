@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * INVARIANTS
- *   I1. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
+ *   I1. waker_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
  *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done
  *       the same with the dispatcher: W1 to W3 and W11 of wake.h. publish_record() leaves a
  *       dispatcher that dozes alone if the job can wait for an alarm: W9.
  *   I2. A client has one ring in its socket, and as many more as threads sent one at the same
- *       time: publish_ring() sends none while one is unread there. A client that has cancelled a
+ *       time: waker_ring() sends none while one is unread there. A client that has cancelled a
  *       job cannot tell what is unread, and sends each ring. It never blocks.
  *
  * A WAKE THAT FINDS NO SLEEPER
@@ -31,10 +31,10 @@
 #include "shm/proto.h"
 #include "shm/wake.h"
 
-#define PUBLISH_WAKES	   4096u /* tries to wake a worker that is about to sleep */
-#define PUBLISH_BUSY_WAKES 64u	 /* of these without giving up the CPU, before it rings */
+#define WAKER_TRIES	 4096u /* tries to wake a worker that is about to sleep */
+#define WAKER_BUSY_TRIES 64u   /* of these without giving up the CPU, before it rings */
 
-int publish_ring(const struct publish_waker *waker)
+int waker_ring(const struct waker *waker)
 {
 	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
 	int unread = 0;
@@ -49,27 +49,26 @@ int publish_ring(const struct publish_waker *waker)
 }
 
 /* The word at this place of woken[]. */
-static const _Atomic uint32_t *publish_word(const struct board *board, uint32_t at)
+static const _Atomic uint32_t *waker_word(const struct board *board, uint32_t at)
 {
 	return at < LIMIT_WORKERS ? &board->workers[at].wake : &board->dispatcher;
 }
 
-uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
-			uint64_t now_ns)
+uint64_t waker_unsure(const struct board *board, const struct waker *waker, uint64_t now_ns)
 {
 	/* Relaxed throughout: hints of when to look again. */
 	uint32_t at = load_relaxed(&waker->last);
-	uint32_t value = wake_load(publish_word(board, at));
+	uint32_t value = wake_load(waker_word(board, at));
 	uint64_t since;
 
 	if (!wake_rests(value) || (uint32_t)load_relaxed(&waker->woken[at]) != value)
-		return PUBLISH_SURE;
+		return WAKER_SURE;
 	since = load_relaxed(&waker->since_ns);
 	return now_ns > since ? now_ns - since : 0;
 }
 
 /* Remembers that this sleep was woken, or rung for. */
-static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t sleep)
+static void waker_note(struct waker *waker, uint32_t at, uint64_t sleep)
 {
 	if (!waker)
 		return;
@@ -84,13 +83,13 @@ static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t slee
  * from this very sleep and has not come to change its word yet is as good as one that looks: the
  * change comes after the read of the word, and a look at all rings after the change (W2). So a
  * burst of jobs makes one system call, not one each until the worker runs. If the word does not
- * change for PUBLISH_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
+ * change for WAKER_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
  * rings. True if a sleeper was woken, was rung for, or its word is not the value any more.
  */
-static int wake_word(const struct board *board, uint32_t at, uint32_t value,
-		     struct publish_waker *waker)
+static int waker_wake_word(const struct board *board, uint32_t at, uint32_t value,
+			   struct waker *waker)
 {
-	const _Atomic uint32_t *word = publish_word(board, at);
+	const _Atomic uint32_t *word = waker_word(board, at);
 	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
 	uint64_t sleep = (uint64_t)load_relaxed(&board->manager.pool_generation) << 32 | value;
 
@@ -100,33 +99,33 @@ static int wake_word(const struct board *board, uint32_t at, uint32_t value,
 
 		/* It was woken before the last one was: since_ns is late enough for it. */
 		store_relaxed(&waker->last, at);
-		unsure = publish_unsure(board, waker, now);
-		/* Once in PUBLISH_DOUBT: a thread that gets no CPU time cannot change its word. */
-		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE &&
-		    client_due(&waker->rung_ns, now, PUBLISH_DOUBT)) {
+		unsure = waker_unsure(board, waker, now);
+		/* Once in WAKER_DOUBT: a thread that gets no CPU time cannot change its word. */
+		if (unsure >= WAKER_DOUBT && unsure != WAKER_SURE &&
+		    client_due(&waker->rung_ns, now, WAKER_DOUBT)) {
 			(void)futex_wake(word, INT32_MAX);
-			(void)publish_ring(waker);
+			(void)waker_ring(waker);
 		}
 		return 1;
 	}
 	FK_CRASH(publish_waking);
-	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
+	for (uint32_t i = 0; i < WAKER_TRIES; i++) {
 		int n = futex_wake(word, INT32_MAX);
 
 		if (n > 0) {
 			FK_CRASH(publish_woken);
-			publish_note(waker, at, sleep);
+			waker_note(waker, at, sleep);
 			return 1;
 		}
 		if (wake_load(word) != value)
 			return 1;
 		/* An error: another client keeps the kernel from waking anything here (W11). */
-		if ((i == PUBLISH_BUSY_WAKES || (n < 0 && i < PUBLISH_BUSY_WAKES)) && waker &&
-		    publish_ring(waker)) {
-			publish_note(waker, at, sleep);
+		if ((i == WAKER_BUSY_TRIES || (n < 0 && i < WAKER_BUSY_TRIES)) && waker &&
+		    waker_ring(waker)) {
+			waker_note(waker, at, sleep);
 			return 1;
 		}
-		if (i < PUBLISH_BUSY_WAKES)
+		if (i < WAKER_BUSY_TRIES)
 			fence_pause();
 		else
 			sched_yield();
@@ -135,8 +134,8 @@ static int wake_word(const struct board *board, uint32_t at, uint32_t value,
 }
 
 /* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
-uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
-			     struct publish_waker *waker)
+uint32_t waker_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
+			   struct waker *waker)
 {
 	uint32_t sleeper = n_workers;
 	uint32_t value = 0;
@@ -146,7 +145,7 @@ uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint
 	value = wake_load(&board->workers[w].wake);
 	if (wake_state(value) == WAKE_LOOKING)
 		return w;
-	if (wake_state(value) == WAKE_SLEEPING && wake_word(board, w, value, waker))
+	if (wake_state(value) == WAKE_SLEEPING && waker_wake_word(board, w, value, waker))
 		return w;
 
 	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
@@ -163,27 +162,27 @@ uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint
 			value = other;
 		}
 	}
-	if (sleeper < n_workers && wake_word(board, sleeper, value, waker))
+	if (sleeper < n_workers && waker_wake_word(board, sleeper, value, waker))
 		return sleeper;
 	return n_workers;
 }
 
 /* A dispatcher that is awake looks once more before it rests. */
-void publish_wake_dispatcher(const struct board *board, struct publish_waker *waker)
+void waker_wake_dispatcher(const struct board *board, struct waker *waker)
 {
 	uint32_t value = wake_load(&board->dispatcher);
 
 	FK_CRASH(publish_dispatcher);
 	if (wake_rests(value))
-		(void)wake_word(board, LIMIT_WORKERS, value, waker);
+		(void)waker_wake_word(board, LIMIT_WORKERS, value, waker);
 }
 
-uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		      struct publish_waker *waker)
+uint32_t waker_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		    struct waker *waker)
 {
-	uint32_t w = publish_wake_worker(board, n_workers, ring, waker);
+	uint32_t w = waker_wake_worker(board, n_workers, ring, waker);
 
 	if (w == n_workers)
-		publish_wake_dispatcher(board, waker);
+		waker_wake_dispatcher(board, waker);
 	return w;
 }

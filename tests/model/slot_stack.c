@@ -5,7 +5,7 @@
  *
  * THE PROGRAM
  *   Three threads take slots, write their plain fields and give them back, ROUNDS times each. If
- *   there are too few, a thread announces itself, looks again and sleeps, as slots_take_slowly()
+ *   there are too few, a thread announces itself, looks again and sleeps, as records_take_slowly()
  *   does. In the first instance each wants one slot of two; in the second, the first thread wants
  *   two of three at once.
  *
@@ -89,7 +89,7 @@ static void give(struct model *m, uint32_t first, uint32_t last)
 	(void)model_wake(&m->futex);
 }
 
-/* slots_take_slowly(). -1: it sleeps. */
+/* records_take_slowly(). -1: it sleeps. */
 static int take_slowly(struct model *m, uint32_t n, uint32_t thread)
 {
 	int index;

@@ -194,7 +194,7 @@ static void push_record(void)
 			ring_payload(hostile->id, hostile->generation, index), &position);
 	tenant_mark(hostile->tenant, ring);
 	wake_published();
-	(void)publish_wake(hostile->board, hostile->n_workers, ring, NULL);
+	(void)waker_wake(hostile->board, hostile->n_workers, ring, NULL);
 }
 
 static void attack(enum attack kind)

@@ -35,7 +35,7 @@ static uint32_t submit_record(uint32_t generation, uint64_t patience_ns)
 	if (ring < 0)
 		_exit(20);
 	while ((outcome = job_outcome(job)) == JOB_PENDING && clock_ns() < end) {
-		(void)publish_wake(hostile->board, hostile->n_workers, (uint32_t)ring, NULL);
+		(void)waker_wake(hostile->board, hostile->n_workers, (uint32_t)ring, NULL);
 		(void)poll(NULL, 0, 0);
 	}
 	return outcome;

@@ -232,8 +232,7 @@ static void *work(void *number)
 			wake_busy(word);
 			ring = fake_take(NULL);
 			if (ring >= 0)
-				(void)publish_wake(fake.board, fake.n_workers, (uint32_t)ring,
-						   NULL);
+				(void)waker_wake(fake.board, fake.n_workers, (uint32_t)ring, NULL);
 			fake_run(payload);
 			continue;
 		}

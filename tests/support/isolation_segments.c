@@ -175,7 +175,7 @@ static void push(fk_client *c, uint32_t client, uint32_t generation, uint32_t jo
 		_exit(27);
 	tenant_mark(c->tenant, 0);
 	wake_published();
-	(void)publish_wake(c->board, c->n_workers, 0, NULL);
+	(void)waker_wake(c->board, c->n_workers, 0, NULL);
 }
 
 /* Words in mallory's rings that name alice's client: each is thrown away, and counted. */
@@ -192,7 +192,7 @@ void try_words(fk_client *c)
 		push(c, shared->client, generation, shared->job);
 		n += 2;
 		while (garbage(c) < before + n && clock_ns() < end) {
-			(void)publish_wake(c->board, c->n_workers, 0, NULL);
+			(void)waker_wake(c->board, c->n_workers, 0, NULL);
 			(void)poll(NULL, 0, 0);
 		}
 		attempt(garbage(c) < before + n, false, "a word of generation %u", generation);
@@ -224,7 +224,7 @@ static uint32_t submit(fk_client *c)
 
 	push(c, c->id, c->generation, LAST);
 	while ((outcome = job_outcome(&c->jobs[LAST])) == JOB_PENDING && clock_ns() < end) {
-		(void)publish_wake(c->board, c->n_workers, 0, NULL);
+		(void)waker_wake(c->board, c->n_workers, 0, NULL);
 		(void)poll(NULL, 0, 0);
 	}
 	return outcome;

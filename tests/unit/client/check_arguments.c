@@ -33,7 +33,7 @@ START_TEST(every_type_stands_at_its_offset)
 	ck_assert_int_eq(heap_alloc(&heap, 100, &data), 0);
 	values[3].buf = (struct fk_buffer){ data, 100 };
 	values[4].buf = (struct fk_buffer){ (char *)data + 8, 10 };
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 5, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 5, args, &strings), 0);
 	memcpy(&i, args, 8);
 	ck_assert_int_eq(i, -7);
 	memcpy(&ref, args + 8, 16);
@@ -60,7 +60,7 @@ START_TEST(strings_share_a_block_that_one_free_gives_back)
 	void *strings;
 
 	prepare("a:str, b:str, c:str ->", SIZE);
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 3, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, args, &strings), 0);
 	memcpy(refs, args, sizeof(refs));
 	ck_assert_uint_eq(refs[1].offset, refs[0].offset + 4);
 	ck_assert_uint_eq(refs[1].size, 0);
@@ -79,14 +79,14 @@ START_TEST(bad_values_are_refused_and_leave_nothing)
 	void *strings = &strings;
 
 	prepare("a:str, b:buf ->", SIZE);
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 1, args, &strings), -EINVAL);
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 3, args, &strings), -EINVAL);
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 2, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 1, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EFAULT);
 	values[1].buf = (struct fk_buffer){ elsewhere, 8 };
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 2, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EFAULT);
 	values[1].buf = (struct fk_buffer){ memory + 64, 8 };
 	values[0].str = NULL;
-	ck_assert_int_eq(pack_values(&heap, &signature, values, 2, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EINVAL);
 	ck_assert_ptr_eq(strings, &strings);
 	ck_assert_uint_eq(heap_used(&heap), 0);
 	heap_fini(&heap);
@@ -106,13 +106,13 @@ START_TEST(a_buffer_starts_at_a_multiple_of_eight)
 		int err = i % 8 ? -EFAULT : 0;
 
 		values[1].buf = buffer;
-		ck_assert_int_eq(pack_values(&heap, &signature, values, 2, args, &strings), err);
+		ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), err);
 		if (err)
 			ck_assert_uint_eq(heap_used(&heap), 0);
 		else
 			ck_assert_int_eq(heap_free(&heap, strings), 0);
 		ref = (struct fk_ref){ 1, 1 };
-		ck_assert_int_eq(pack_buffer(&heap, buffer, &ref), err);
+		ck_assert_int_eq(args_buffer(&heap, buffer, &ref), err);
 		ck_assert_uint_eq(ref.offset, err ? 1 : 128 + i);
 		ck_assert_uint_eq(ref.size, err ? 1 : 8);
 	}
@@ -127,18 +127,18 @@ START_TEST(an_empty_buffer_may_be_nowhere)
 	void *strings;
 
 	prepare("b:buf ->", SIZE - 64);
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
 	memcpy(&ref, args, sizeof(ref));
 	ck_assert_uint_eq(ref.size, 0);
 	/* Where the pool takes it. */
 	ck_assert_uint_eq(ref.offset % 8, 0);
 	ck_assert_uint_le(ref.offset, heap.size);
 	value.buf.size = 1;
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -EFAULT);
 	value.buf = (struct fk_buffer){ memory + SIZE - 64, 0 };
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
 	value.buf = (struct fk_buffer){ memory + SIZE - 56, 0 };
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -EFAULT);
 	heap_fini(&heap);
 }
 END_TEST
@@ -151,10 +151,10 @@ START_TEST(a_string_that_does_not_fit_is_no_memory)
 
 	prepare("a:str ->", 640);
 	memset(text, 'x', sizeof(text) - 1);
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
 	text[639] = '\0';
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), 0);
-	ck_assert_int_eq(pack_values(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
 	heap_fini(&heap);
 }
 END_TEST

@@ -54,11 +54,11 @@ START_TEST(a_parked_worker_is_left_alone)
 {
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_PARKED, WAKE_LOOKING, WAKE_PARKED }, 4);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 2);
-	ck_assert_uint_eq(publish_wake(fake.board, 4, 0, NULL), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 4, 0, NULL), 2);
 	/* No worker can be woken: the dispatcher sees to it, which is awake here. */
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_BUSY, WAKE_PARKED }, 3);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
-	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
+	ck_assert_uint_eq(waker_wake(fake.board, 3, 0, NULL), 3);
 	/* Of a node whose workers are all parked any ring will do. */
 	for (uint32_t i = 0; i < 3; i++)
 		atomic_store(&fake.board->workers[i].node, i / 2);
@@ -128,9 +128,9 @@ START_TEST(a_busy_workers_job_wakes_a_sleeper_and_nobody_else)
 
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_SLEEPING }, 3);
 	s.word = &fake.board->workers[2].wake;
-	/* Not asleep yet or already: publish_wake() has to find it in either case. */
+	/* Not asleep yet or already: waker_wake() has to find it in either case. */
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
-	while (publish_wake(fake.board, 3, 0, NULL) == 3)
+	while (waker_wake(fake.board, 3, 0, NULL) == 3)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
@@ -145,7 +145,7 @@ START_TEST(a_job_in_a_sleepers_ring_wakes_it)
 	s.word = &fake.board->workers[1].wake;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
 	/* If it cannot be woken after thousands of tries, the one that looks has the duty. */
-	while (publish_wake(fake.board, 2, 1, NULL) != 1)
+	while (waker_wake(fake.board, 2, 1, NULL) != 1)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
@@ -162,7 +162,7 @@ START_TEST(with_all_busy_the_dispatcher_is_woken)
 	s.word = &fake.board->dispatcher;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
 	do {
-		ck_assert_uint_eq(publish_wake(fake.board, 3, 1, NULL), 3);
+		ck_assert_uint_eq(waker_wake(fake.board, 3, 1, NULL), 3);
 		tries++;
 	} while (pthread_tryjoin_np(s.thread, NULL) != 0);
 	ck_assert_int_eq(s.result, 0);
@@ -206,8 +206,8 @@ static void have_waited(uint32_t task)
 {
 	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LONG_JOB_NS };
 
-	long_job_learn(&client->lasting, &job);
-	long_job_learn(&client->lasting, &job);
+	long_job_learn(&client->long_job, &job);
+	long_job_learn(&client->long_job, &job);
 }
 
 static void submit_some(const struct fk_request *request, uint32_t n)
@@ -269,12 +269,12 @@ START_TEST(searching_worker_gets_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
 	/* No thread sleeps on the word of worker 1, so a wake of it would not come back quickly. */
-	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 2);
-	ck_assert_uint_eq(publish_wake(fake.board, 3, 2, NULL), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 3, 0, NULL), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 3, 2, NULL), 2);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	atomic_store(&fake.board->workers[1].wake, WAKE_BUSY);
 	atomic_store(&fake.board->workers[2].wake, WAKE_BUSY);
-	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
+	ck_assert_uint_eq(waker_wake(fake.board, 3, 0, NULL), 3);
 }
 END_TEST
 
@@ -283,99 +283,99 @@ START_TEST(a_sleeper_that_never_sleeps_passes_the_duty_on)
 	/* A pool that died: its words say SLEEPING for ever, and there is no thread to wake. */
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_SLEEPING }, 2);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, NULL), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, NULL), 2);
 }
 END_TEST
 
 START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 {
-	struct publish_waker waker = { .fd = -1 };
+	struct waker waker = { .fd = -1 };
 	struct sleeper s = { .result = 1 };
 
 	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	s.word = &fake.board->workers[0].wake;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
-	while (publish_wake(fake.board, 1, 0, &waker) != 0)
+	while (waker_wake(fake.board, 1, 0, &waker) != 0)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
 	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	/* The same number in another pool is another sleep, which was not woken. */
 	atomic_store(&fake.board->manager.pool_generation, 1);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 1);
 	/* And so is the next number. */
 	atomic_store(&fake.board->manager.pool_generation, 0);
 	atomic_fetch_add(s.word, WAKE_SEQ);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 1);
 }
 END_TEST
 
 /* Gives a client that has woken no thread a socket; the manager's end is ends[1]. */
-static void waker_begin(struct publish_waker *waker, int ends[2])
+static void waker_begin(struct waker *waker, int ends[2])
 {
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	*waker = (struct publish_waker){ .fd = ends[0] };
+	*waker = (struct waker){ .fd = ends[0] };
 }
 
 START_TEST(a_client_that_finds_no_sleeper_rings_once)
 {
-	struct publish_waker waker;
+	struct waker waker;
 	int ends[2];
 
 	waker_begin(&waker, ends);
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_BUSY }, 2);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	/* The same sleep: in doubt only after a time. */
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
-	atomic_fetch_sub(&waker.since_ns, PUBLISH_DOUBT);
-	ck_assert_uint_ge(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_DOUBT);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
+	atomic_fetch_sub(&waker.since_ns, WAKER_DOUBT);
+	ck_assert_uint_ge(waker_unsure(fake.board, &waker, clock_ns()), WAKER_DOUBT);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	/* One that is unread is enough, of another sleep, too. */
 	atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
-	ck_assert_uint_eq(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_SURE);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(waker_unsure(fake.board, &waker, clock_ns()), WAKER_SURE);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	/* A cancel that is unread is none. */
 	atomic_store(&waker.cancels, 1);
 	for (int i = 0; i < 2; i++) {
 		atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
-		ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+		ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	}
 	ck_assert_uint_eq(rings(ends[1]), 2);
 	/* The dispatcher's sleep. */
 	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 2);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	/* With no manager the word counts as BUSY. */
 	(void)close(ends[1]);
 	atomic_store(&fake.board->workers[0].wake, 7 * WAKE_SEQ | WAKE_SLEEPING);
-	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 2);
 	(void)close(ends[0]);
 }
 END_TEST
 
 START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
 {
-	struct publish_waker waker;
+	struct waker waker;
 	int ends[2];
 
 	waker_begin(&waker, ends);
 	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	atomic_store(&waker.since_ns, 0);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	/* As if that were the same moment still. */
 	atomic_store(&waker.rung_ns, clock_ns() + 3600 * NSEC_PER_SEC);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 0);
 	atomic_store(&waker.rung_ns, 0);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
 	(void)close(ends[1]);
 	(void)close(ends[0]);

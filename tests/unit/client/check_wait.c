@@ -76,12 +76,12 @@ END_TEST
 
 /*
  * As if the worker had woken up for the job. A client whose wake is in doubt looks after
- * PUBLISH_DOUBT already, and a thread of the fake pool may get no CPU time for that long.
+ * WAKER_DOUBT already, and a thread of the fake pool may get no CPU time for that long.
  */
 static void no_doubt(void)
 {
 	atomic_store(&client->waker.woken[atomic_load(&client->waker.last)], 0);
-	ck_assert_uint_eq(publish_unsure(client->board, &client->waker, clock_ns()), PUBLISH_SURE);
+	ck_assert_uint_eq(waker_unsure(client->board, &client->waker, clock_ns()), WAKER_SURE);
 }
 
 /* Any look at the socket would find this out at once. */
@@ -317,12 +317,12 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 		fk_job job;
 
 		ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
-		ck_assert(!long_job_spends(&client->lasting, client_job(client, job)));
+		ck_assert(!long_job_spends(&client->long_job, client_job(client, job)));
 		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
 		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 		pthread_join(thread, NULL);
 		if (i)
-			ck_assert(long_job_spends(&client->lasting, client_job(client, job)));
+			ck_assert(long_job_spends(&client->long_job, client_job(client, job)));
 	}
 	fake_close();
 }
