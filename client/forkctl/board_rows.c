@@ -20,9 +20,9 @@ json_t *rows_user(uint32_t uid)
 	char number[16];
 
 	if (user)
-		return data_text(user->pw_name, SIZE_MAX);
+		return out_text(user->pw_name, SIZE_MAX);
 	(void)snprintf(number, sizeof(number), "%" PRIu32, uid);
-	return data_text(number, sizeof(number));
+	return out_text(number, sizeof(number));
 }
 
 json_t *rows_command(const struct board_client *client)
@@ -33,11 +33,11 @@ json_t *rows_command(const struct board_client *client)
 
 	memcpy(comm, client->comm, sizeof(comm));
 	if (comm[0] || LOAD(client->left_ns))
-		return data_text(comm, sizeof(comm));
+		return out_text(comm, sizeof(comm));
 	(void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", LOAD(client->pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd >= 0 ? read(fd, comm, sizeof(comm)) : 0;
-	return data_text(comm, n > 0 ? (size_t)n - 1 : 0); /* without the line's end */
+	return out_text(comm, n > 0 ? (size_t)n - 1 : 0); /* without the line's end */
 }
 
 json_t *rows_task(const struct board *board, uint32_t task)
@@ -47,7 +47,7 @@ json_t *rows_task(const struct board *board, uint32_t task)
 
 	if (task >= min(n, LIMIT_TASKS))
 		return json_null();
-	return data_text(board->tasks[task].name, sizeof(board->tasks[task].name));
+	return out_text(board->tasks[task].name, sizeof(board->tasks[task].name));
 }
 
 json_t *rows_load(const struct board *board, uint32_t task)
@@ -55,7 +55,7 @@ json_t *rows_load(const struct board *board, uint32_t task)
 	uint64_t jobs, run_ns;
 
 	board_task_load(board, task, &jobs, &run_ns);
-	return json_pack("{s:o, s:o}", "jobs", data_number(jobs), "run_ns", data_number(run_ns));
+	return json_pack("{s:o, s:o}", "jobs", out_number(jobs), "run_ns", out_number(run_ns));
 }
 
 static const char *state_name(uint32_t state)
@@ -76,9 +76,9 @@ json_t *rows_daemon(const struct board *board)
 	uint64_t age = clock_ns() - m->started_ns;
 
 	return json_pack("{s:o, s:s, s:o, s:o, s:o}", "version",
-			 data_text(m->version, sizeof(m->version)), "state",
-			 state_name(LOAD(m->state)), "pid", data_number(m->pid), "age_ns",
-			 data_number(age), "started_ns", data_number(data_now_ns() - age));
+			 out_text(m->version, sizeof(m->version)), "state",
+			 state_name(LOAD(m->state)), "pid", out_number(m->pid), "age_ns",
+			 out_number(age), "started_ns", out_number(out_now_ns() - age));
 }
 
 /* Workers whose CPUs are not to be used, and that run nothing at the moment. */
@@ -97,22 +97,22 @@ json_t *rows_pool(const struct board *board)
 	uint32_t pid = LOAD(m->pool_pid);
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o}", "pid",
-			 pid ? data_number(pid) : json_null(), "generation",
-			 data_number(LOAD(m->pool_generation)), "workers",
-			 data_number(m->n_workers), "parked", data_number(count_parked(board)),
-			 "scheduler", LOAD(m->scheduler) ? "busy" : "lazy", "crashes",
-			 data_number(LOAD(m->crashes)));
+			 pid ? out_number(pid) : json_null(), "generation",
+			 out_number(LOAD(m->pool_generation)), "workers", out_number(m->n_workers),
+			 "parked", out_number(count_parked(board)), "scheduler",
+			 LOAD(m->scheduler) ? "busy" : "lazy", "crashes",
+			 out_number(LOAD(m->crashes)));
 }
 
 json_t *rows_connections(const struct board *board)
 {
 	const struct board_manager *m = &board->manager;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "clients", data_number(LOAD(m->clients)),
-			 "most", data_number(m->max_clients), "users",
-			 data_number(LOAD(m->tenants)), "accepted", data_number(LOAD(m->accepted)),
-			 "refused", data_number(LOAD(m->refused)), "failed_by_manager",
-			 data_number(LOAD(m->manager_fails)));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "clients", out_number(LOAD(m->clients)),
+			 "most", out_number(m->max_clients), "users", out_number(LOAD(m->tenants)),
+			 "accepted", out_number(LOAD(m->accepted)), "refused",
+			 out_number(LOAD(m->refused)), "failed_by_manager",
+			 out_number(LOAD(m->manager_fails)));
 }
 
 /* Which part of the pool's time has been its own since it is there: 0 to 1. */
@@ -129,20 +129,20 @@ static json_t *client_row(const struct board *board, uint32_t slot)
 	uint64_t since = LOAD(c->connected_ns); /* before the clock is looked at */
 	uint64_t left = LOAD(c->left_ns), now = clock_ns();
 	uint64_t age = (left ? left : now) - since, cpu = board_client_cpu(board, slot, now);
-	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "client", data_number(slot),
-				"pid", data_number(LOAD(c->pid)), "uid", data_number(LOAD(c->uid)),
-				"user", rows_user(LOAD(c->uid)), "command", rows_command(c),
-				"state", left ? "left" : "connected");
+	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "client", out_number(slot), "pid",
+				out_number(LOAD(c->pid)), "uid", out_number(LOAD(c->uid)), "user",
+				rows_user(LOAD(c->uid)), "command", rows_command(c), "state",
+				left ? "left" : "connected");
 	json_t *sums =
 		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "jobs",
-			  data_number(LOAD(c->jobs)), "pending",
-			  data_number(left ? 0 : board_client_pending(board, slot)), "failed",
-			  data_number(LOAD(c->failed)), "refused", data_number(LOAD(c->refused)),
-			  "run_ns", data_number(LOAD(c->run_ns)), "wait_ns",
-			  data_number(LOAD(c->wait_ns)), "cpu_ns", data_number(cpu), "cpu_share",
-			  cpu_share(board, cpu, age), "weight", data_number(LOAD(c->weight)),
-			  "user_weight", data_number(LOAD(c->user_weight)), "memory_bytes",
-			  data_number(LOAD(c->memory)), "age_ns", data_number(age));
+			  out_number(LOAD(c->jobs)), "pending",
+			  out_number(left ? 0 : board_client_pending(board, slot)), "failed",
+			  out_number(LOAD(c->failed)), "refused", out_number(LOAD(c->refused)),
+			  "run_ns", out_number(LOAD(c->run_ns)), "wait_ns",
+			  out_number(LOAD(c->wait_ns)), "cpu_ns", out_number(cpu), "cpu_share",
+			  cpu_share(board, cpu, age), "weight", out_number(LOAD(c->weight)),
+			  "user_weight", out_number(LOAD(c->user_weight)), "memory_bytes",
+			  out_number(LOAD(c->memory)), "age_ns", out_number(age));
 
 	(void)json_object_update_new(row, sums);
 	return row;
@@ -183,10 +183,10 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 
 	if (client >= LIMIT_CLIENTS)
 		return json_pack("{s:n, s:n, s:n, s:n}", "client", "pid", "task", "running_ns");
-	return json_pack("{s:o, s:o, s:o, s:o}", "client", data_number(client), "pid",
-			 data_number(LOAD(board->clients[client].pid)), "task",
+	return json_pack("{s:o, s:o, s:o, s:o}", "client", out_number(client), "pid",
+			 out_number(LOAD(board->clients[client].pid)), "task",
 			 rows_task(board, board_job_task(board, job)), "running_ns",
-			 data_number(clock_ns() - started));
+			 out_number(clock_ns() - started));
 }
 
 /* How it has spent its time, since the pool is there: what is in neither it searched. */
@@ -195,8 +195,8 @@ static json_t *used_row(const struct board *board, uint32_t worker)
 	const struct board_running *running = &board->running[worker];
 	uint64_t now = clock_ns();
 
-	return json_pack("{s:o, s:o}", "busy_ns", data_number(stopwatch_read(&running->busy, now)),
-			 "rested_ns", data_number(stopwatch_read(&running->rested, now)));
+	return json_pack("{s:o, s:o}", "busy_ns", out_number(stopwatch_read(&running->busy, now)),
+			 "rested_ns", out_number(stopwatch_read(&running->rested, now)));
 }
 
 json_t *rows_workers(const struct board *board)
@@ -205,10 +205,10 @@ json_t *rows_workers(const struct board *board)
 
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++) {
 		const struct board_worker *w = &board->workers[i];
-		json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:s}", "worker", data_number(i),
-					"cpu", data_index(LOAD(w->cpu)), "node",
-					data_index(LOAD(w->node)), "tid", data_number(LOAD(w->tid)),
-					"state", wake_name(wake_state(wake_load(&w->wake))));
+		json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:s}", "worker", out_number(i), "cpu",
+					out_index(LOAD(w->cpu)), "node", out_index(LOAD(w->node)),
+					"tid", out_number(LOAD(w->tid)), "state",
+					wake_name(wake_state(wake_load(&w->wake))));
 
 		(void)json_object_update_new(row, running_row(board, i));
 		(void)json_object_update_new(row, used_row(board, i));
@@ -230,17 +230,16 @@ json_t *rows_counters(const struct board *board)
 		 * of something. */
 		for (uint32_t w = 0; !counter->gauge && w < n; w++)
 			(void)json_array_append_new(workers,
-						    data_number(board_counter(board, w, counter)));
+						    out_number(board_counter(board, w, counter)));
 		(void)json_array_append_new(
-			rows,
-			json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name", counter->name,
-				  "kind", counter->gauge ? "gauge" : "counter", "unit",
-				  counter->unit, "help", counter->help, "sum",
-				  data_number(board_counter_sum(board, counter)), "pool",
-				  counter->gauge
-					  ? json_null()
-					  : data_number(board_counter(board, BOARD_POOL, counter)),
-				  "workers", workers));
+			rows, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name",
+					counter->name, "kind", counter->gauge ? "gauge" : "counter",
+					"unit", counter->unit, "help", counter->help, "sum",
+					out_number(board_counter_sum(board, counter)), "pool",
+					counter->gauge ? json_null()
+						       : out_number(board_counter(board, BOARD_POOL,
+										  counter)),
+					"workers", workers));
 	}
 	return rows;
 }

@@ -420,8 +420,8 @@ int forkctl_call(const char *socket, int argc, char *argv[])
 	struct call call = { .repeat = 1, .worker = CALL_ANYWHERE, .node = CALL_ANYWHERE };
 	int status = parse_command_line(&call, argc, argv);
 
-	if (!status && room_is_open(&call.args))
-		status = room_ask(socket, call.name, &call.args);
+	if (!status && size_is_open(&call.args))
+		status = size_ask(socket, call.name, &call.args);
 	if (!status)
 		status = forkctl_open(socket, 1, forkctl_args_heap(&call.args), &call.client);
 	if (!status) {

@@ -7,13 +7,13 @@
 #include "client/forkctl/board_rows.h"
 #include "common/util.h"
 
-static const struct data_column clients_columns[] = {
-	{ "client", "CLIENT", DATA_NUMBER }, { "pid", "PID", DATA_NUMBER },
-	{ "user", "USER", DATA_TEXT },	     { "command", "COMMAND", DATA_TEXT },
-	{ "jobs", "JOBS", DATA_NUMBER },     { "failed", "FAILED", DATA_NUMBER },
-	{ "cpu_ns", "CPU", DATA_TIME },	     { "cpu_share", "SHARE", DATA_PERCENT },
-	{ "weight", "WEIGHT", DATA_NUMBER }, { "memory_bytes", "MEMORY", DATA_BYTES },
-	{ "age_ns", "FOR", DATA_TIME },	     { NULL },
+static const struct out_column clients_columns[] = {
+	{ "client", "CLIENT", OUT_NUMBER }, { "pid", "PID", OUT_NUMBER },
+	{ "user", "USER", OUT_TEXT },	    { "command", "COMMAND", OUT_TEXT },
+	{ "jobs", "JOBS", OUT_NUMBER },	    { "failed", "FAILED", OUT_NUMBER },
+	{ "cpu_ns", "CPU", OUT_TIME },	    { "cpu_share", "SHARE", OUT_PERCENT },
+	{ "weight", "WEIGHT", OUT_NUMBER }, { "memory_bytes", "MEMORY", OUT_BYTES },
+	{ "age_ns", "FOR", OUT_TIME },	    { NULL },
 };
 
 int forkctl_clients(const char *socket, int argc, char *argv[])
@@ -27,7 +27,7 @@ int forkctl_clients(const char *socket, int argc, char *argv[])
 	rows = rows_clients(client->board, ROWS_CONNECTED);
 	(void)fk_close(client);
 	if (json)
-		return data_print_json(json_pack("{s:O}", "clients", rows), 2);
-	data_print_table("", rows, clients_columns);
+		return out_print_json(json_pack("{s:O}", "clients", rows), 2);
+	out_print_table("", rows, clients_columns);
 	return FORKCTL_OK;
 }

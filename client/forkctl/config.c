@@ -81,7 +81,7 @@ static json_t *values_of(const char *text, const char *name)
 		size_t end = strcspn(line, "\n");
 
 		if (end >= n + 3 && !strncmp(line, name, n) && !strncmp(line + n, " = ", 3))
-			(void)json_array_append_new(values, data_text(line + n + 3, end - n - 3));
+			(void)json_array_append_new(values, out_text(line + n + 3, end - n - 3));
 		line += end;
 	}
 	return values;
@@ -100,7 +100,7 @@ static json_t *number_of(const struct config_option *option, const char *value)
 		r = number_parse_unit(value, &number_durations, NULL, &number);
 	else if (option->kind == CONFIG_INT)
 		r = number_parse(value, 10, &number, &rest);
-	return r < 0 ? json_null() : data_number(number);
+	return r < 0 ? json_null() : out_number(number);
 }
 
 static const char *unit_of(const struct config_option *option)
@@ -115,7 +115,7 @@ static json_t *option_row(const struct config_option *option, const char *text)
 	_cleanup_json_ json_t *values = values_of(text, option->name);
 	bool list = option->kind >= CONFIG_USERS;
 	const char *first = json_string_value(json_array_get(values, 0));
-	json_t *value = list ? json_incref(values) : data_text(first ? first : "", SIZE_MAX);
+	json_t *value = list ? json_incref(values) : out_text(first ? first : "", SIZE_MAX);
 
 	return json_pack("{s:s, s:o, s:o, s:s, s:s, s:b, s:s}", "name", option->name, "value",
 			 value, "number",
@@ -174,5 +174,5 @@ int forkctl_config(const char *socket, int argc, char *argv[])
 	rows = json_array();
 	for (size_t i = 0; i < ARRAY_SIZE(config_options); i++)
 		(void)json_array_append_new(rows, option_row(&config_options[i], text));
-	return data_print_json(json_pack("{s:o}", "options", rows), 2);
+	return out_print_json(json_pack("{s:o}", "options", rows), 2);
 }

@@ -14,15 +14,15 @@
 #include "client/forkctl/board_rows.h"
 #include "common/util.h"
 
-static const struct data_column crashes_columns[] = {
-	{ "time_ns", "WHEN", DATA_DATE },	 { "pool_pid", "POOL", DATA_NUMBER },
-	{ "cause", "CAUSE", DATA_TEXT },	 { "end", "END", DATA_TEXT },
-	{ "address", "ADDRESS", DATA_HEX },	 { "worker", "WORKER", DATA_NUMBER },
-	{ "pid", "PID", DATA_NUMBER },		 { "uid", "UID", DATA_NUMBER },
-	{ "job", "JOB", DATA_NUMBER },		 { "lost", "LOST", DATA_NUMBER },
-	{ "requeued", "REQUEUED", DATA_NUMBER }, { "task", "TASK", DATA_TEXT },
-	{ "inner", "INNER", DATA_TEXT },	 { "fiber", "FIBER", DATA_TEXT },
-	{ "code", "CODE", DATA_TEXT },		 { NULL },
+static const struct out_column crashes_columns[] = {
+	{ "time_ns", "WHEN", OUT_DATE },	{ "pool_pid", "POOL", OUT_NUMBER },
+	{ "cause", "CAUSE", OUT_TEXT },		{ "end", "END", OUT_TEXT },
+	{ "address", "ADDRESS", OUT_HEX },	{ "worker", "WORKER", OUT_NUMBER },
+	{ "pid", "PID", OUT_NUMBER },		{ "uid", "UID", OUT_NUMBER },
+	{ "job", "JOB", OUT_NUMBER },		{ "lost", "LOST", OUT_NUMBER },
+	{ "requeued", "REQUEUED", OUT_NUMBER }, { "task", "TASK", OUT_TEXT },
+	{ "inner", "INNER", OUT_TEXT },		{ "fiber", "FIBER", OUT_TEXT },
+	{ "code", "CODE", OUT_TEXT },		{ NULL },
 };
 
 /* How it ended: "SEGV", "exit 3". */
@@ -32,10 +32,10 @@ static json_t *crash_end(const struct board_crash *crash)
 	char text[32];
 
 	if (name)
-		return data_text(name, SIZE_MAX);
+		return out_text(name, SIZE_MAX);
 	(void)snprintf(text, sizeof(text), crash->signo ? "signal %d" : "exit %d",
 		       crash->signo ? (int)crash->signo : (int)crash->status);
-	return data_text(text, sizeof(text));
+	return out_text(text, sizeof(text));
 }
 
 /* Whose doing it was, as far as is known. */
@@ -52,7 +52,7 @@ static const char *crash_cause(const struct board_crash *crash)
 /* A name, or null. size: of its field, bytes. */
 static json_t *crash_name(const char *name, size_t size)
 {
-	return name[0] ? data_text(name, size) : json_null();
+	return name[0] ? out_text(name, size) : json_null();
 }
 
 /* The place that says most, as text; or null. */
@@ -64,7 +64,7 @@ static json_t *crash_code(const struct backtrace *trace)
 	if (!best)
 		return json_null();
 	backtrace_print(best, text, sizeof(text));
-	return data_text(text, sizeof(text));
+	return out_text(text, sizeof(text));
 }
 
 static json_t *crash_trace(const struct backtrace *trace)
@@ -77,7 +77,7 @@ static json_t *crash_trace(const struct backtrace *trace)
 		(void)json_array_append_new(
 			places, json_pack("{s:o, s:o, s:o}", "object",
 					  crash_name(place->object, sizeof(place->object)),
-					  "offset", data_number(place->offset), "function",
+					  "offset", out_number(place->offset), "function",
 					  crash_name(place->function, sizeof(place->function))));
 	}
 	return places;
@@ -85,24 +85,24 @@ static json_t *crash_trace(const struct backtrace *trace)
 
 static json_t *crash_row(const struct board_crash *c)
 {
-	json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "time_ns",
-				data_number(c->time_ns), "pool_pid", data_number(c->pid), "cause",
-				crash_cause(c), "end", crash_end(c), "address",
-				c->address ? data_number(c->address) : json_null(), "worker",
-				data_index(c->worker));
+	json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "time_ns", out_number(c->time_ns),
+				"pool_pid", out_number(c->pid), "cause", crash_cause(c), "end",
+				crash_end(c), "address",
+				c->address ? out_number(c->address) : json_null(), "worker",
+				out_index(c->worker));
 	json_t *blame = c->client_pid
-			      ? json_pack("{s:o, s:o, s:o}", "pid", data_number(c->client_pid),
-					  "uid", data_number(c->uid), "job", data_number(c->job))
+			      ? json_pack("{s:o, s:o, s:o}", "pid", out_number(c->client_pid),
+					  "uid", out_number(c->uid), "job", out_number(c->job))
 			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
-	json_t *cost = json_pack("{s:o, s:o}", "lost", data_number(c->lost), "requeued",
-				 data_number(c->requeued));
+	json_t *cost = json_pack("{s:o, s:o}", "lost", out_number(c->lost), "requeued",
+				 out_number(c->requeued));
 	json_t *code =
 		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "task",
 			  crash_name(c->task, sizeof(c->task)), "inner",
 			  crash_name(c->inner, sizeof(c->inner)), "fiber",
 			  crash_name(c->fiber, sizeof(c->fiber)), "code", crash_code(&c->trace),
 			  "backtrace", crash_trace(&c->trace), "stack_size",
-			  c->stack_size ? data_number(c->stack_size) : json_null());
+			  c->stack_size ? out_number(c->stack_size) : json_null());
 
 	(void)json_object_update_new(row, blame);
 	(void)json_object_update_new(row, cost);
@@ -133,7 +133,7 @@ int forkctl_crashes(const char *socket, int argc, char *argv[])
 	rows = rows_crashes(client->board);
 	(void)fk_close(client);
 	if (json)
-		return data_print_json(json_pack("{s:O}", "crashes", rows), 2);
-	data_print_table("", rows, crashes_columns);
+		return out_print_json(json_pack("{s:O}", "crashes", rows), 2);
+	out_print_table("", rows, crashes_columns);
 	return FORKCTL_OK;
 }

@@ -163,7 +163,7 @@ int main(int argc, char *argv[])
 	const char *socket = NULL;
 	int c;
 
-	data_init();
+	out_init();
 	opterr = 0;
 	/* The + ends it at the command, whose own options follow. */
 	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {

@@ -58,13 +58,12 @@ json_t *times_users(const struct times *times)
 
 		if (user->since_ns)
 			(void)json_array_append_new(
-				rows,
-				json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uid",
-					  data_number(user->uid), "user", rows_user(user->uid),
-					  "started", data_number(user->times[TIMES_RUN].n),
-					  "dropped", data_number(user->dropped),
-					  "failed_by_manager", data_number(user->ended), "age_ns",
-					  data_number(clock_ns() - user->since_ns)));
+				rows, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uid",
+						out_number(user->uid), "user", rows_user(user->uid),
+						"started", out_number(user->times[TIMES_RUN].n),
+						"dropped", out_number(user->dropped),
+						"failed_by_manager", out_number(user->ended),
+						"age_ns", out_number(clock_ns() - user->since_ns)));
 	}
 	return rows;
 }
@@ -78,26 +77,26 @@ static json_t *times_buckets(const struct histogram_sum *h)
 		if (h->counts[i])
 			(void)json_array_append_new(
 				rows, json_pack("{s:o, s:o, s:o}", "from_ns",
-						data_number(histogram_from(i)), "below_ns",
+						out_number(histogram_from(i)), "below_ns",
 						i + 1 < HISTOGRAM_BUCKETS
-							? data_number(histogram_from(i + 1))
+							? out_number(histogram_from(i + 1))
 							: json_null(),
-						"jobs", data_number(h->counts[i])));
+						"jobs", out_number(h->counts[i])));
 	return rows;
 }
 
 static json_t *times_quantile(const struct histogram_sum *h, double q)
 {
-	return h->n ? data_number(histogram_quantile(h, q)) : json_null();
+	return h->n ? out_number(histogram_quantile(h, q)) : json_null();
 }
 
 static json_t *times_row(const struct times_user *user, enum board_time which, double seconds)
 {
 	const struct histogram_sum *h = &user->times[which];
-	json_t *row = json_pack("{s:o, s:o, s:s, s:s, s:o, s:o}", "uid", data_number(user->uid),
+	json_t *row = json_pack("{s:o, s:o, s:s, s:s, s:o, s:o}", "uid", out_number(user->uid),
 				"user", rows_user(user->uid), "time", board_time_rows[which].name,
-				"help", board_time_rows[which].help, "jobs", data_number(h->n),
-				"sum_ns", data_number(h->sum_ns));
+				"help", board_time_rows[which].help, "jobs", out_number(h->n),
+				"sum_ns", out_number(h->sum_ns));
 	json_t *quantiles =
 		json_pack("{s:o, s:o, s:o, s:o, s:o}", "p50_ns", times_quantile(h, 0.5), "p90_ns",
 			  times_quantile(h, 0.9), "p99_ns", times_quantile(h, 0.99), "max_ns",

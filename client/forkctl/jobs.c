@@ -23,15 +23,15 @@
 #include "common/number.h"
 #include "common/util.h"
 
-static const struct data_column jobs_columns[] = {
-	{ "id", "JOB", DATA_TEXT },
-	{ "pid", "PID", DATA_NUMBER },
-	{ "user", "USER", DATA_TEXT },
-	{ "command", "COMMAND", DATA_TEXT },
-	{ "state", "STATE", DATA_TEXT },
-	{ "age_ns", "FOR", DATA_TIME },
-	{ "on", "WORKERS", DATA_NUMBER },
-	{ "task", "TASK", DATA_TEXT },
+static const struct out_column jobs_columns[] = {
+	{ "id", "JOB", OUT_TEXT },
+	{ "pid", "PID", OUT_NUMBER },
+	{ "user", "USER", OUT_TEXT },
+	{ "command", "COMMAND", OUT_TEXT },
+	{ "state", "STATE", OUT_TEXT },
+	{ "age_ns", "FOR", OUT_TIME },
+	{ "on", "WORKERS", OUT_NUMBER },
+	{ "task", "TASK", OUT_TEXT },
 	{ NULL },
 };
 
@@ -42,7 +42,7 @@ static json_t *workers_on(const struct board *board, const struct proto_job *job
 
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
 		if (LOAD(board->running[i].job) == job->client * board->manager.max_jobs + job->job)
-			(void)json_array_append_new(workers, data_number(i));
+			(void)json_array_append_new(workers, out_number(i));
 	return workers;
 }
 
@@ -53,13 +53,13 @@ static json_t *job_row(const struct board *board, const struct proto_job *job)
 	json_t *workers = workers_on(board, job);
 	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
 				json_sprintf("%" PRIu32 ".%" PRIu64, job->client, handle), "client",
-				data_number(job->client), "job", data_number(handle), "pid",
-				data_number(LOAD(c->pid)), "uid", data_number(LOAD(c->uid)), "user",
+				out_number(job->client), "job", out_number(handle), "pid",
+				out_number(LOAD(c->pid)), "uid", out_number(LOAD(c->uid)), "user",
 				rows_user(LOAD(c->uid)), "command", rows_command(c));
 	json_t *state = json_pack("{s:s, s:o, s:o, s:o, s:o}", "state",
 				  job->worker == UINT32_MAX ? "queued" : "running", "age_ns",
-				  data_number(now > job->drained_ns ? now - job->drained_ns : 0),
-				  "workers", workers, "on", data_number(json_array_size(workers)),
+				  out_number(now > job->drained_ns ? now - job->drained_ns : 0),
+				  "workers", workers, "on", out_number(json_array_size(workers)),
 				  "task", rows_task(board, job->task));
 
 	(void)json_object_update_new(row, state);
@@ -99,9 +99,9 @@ int forkctl_jobs(const char *socket, int argc, char *argv[])
 	if (err)
 		return err;
 	if (json)
-		return data_print_json(
-			json_pack("{s:o, s:O}", "total", data_number(n), "jobs", rows), 2);
-	data_print_table("", rows, jobs_columns);
+		return out_print_json(json_pack("{s:o, s:O}", "total", out_number(n), "jobs", rows),
+				      2);
+	out_print_table("", rows, jobs_columns);
 	if (n > json_array_size(rows))
 		printf("and %" PRIu64 " more\n", n - json_array_size(rows));
 	return FORKCTL_OK;

@@ -25,23 +25,23 @@ const struct forkctl_option forkctl_modules_options[] = {
 	{ 0 },
 };
 
-static const struct data_column modules_columns[] = {
-	{ "module", "MODULE", DATA_TEXT },
-	{ "tasks", "TASKS", DATA_NUMBER },
-	{ "build_id", "BUILD-ID", DATA_TEXT },
-	{ "time_ns", "LOADED", DATA_DATE },
-	{ "file", "FILE", DATA_TEXT },
-	{ "help", "HELP", DATA_TEXT },
+static const struct out_column modules_columns[] = {
+	{ "module", "MODULE", OUT_TEXT },
+	{ "tasks", "TASKS", OUT_NUMBER },
+	{ "build_id", "BUILD-ID", OUT_TEXT },
+	{ "time_ns", "LOADED", OUT_DATE },
+	{ "file", "FILE", OUT_TEXT },
+	{ "help", "HELP", OUT_TEXT },
 	{ NULL },
 };
 
 static json_t *module_row(const struct board_module *m)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "module",
-			 data_text(m->name, sizeof(m->name)), "tasks", data_number(m->n_tasks),
-			 "build_id", data_text(m->build_id, sizeof(m->build_id)), "time_ns",
-			 data_number(m->loaded_ns), "file", data_text(m->file, sizeof(m->file)),
-			 "help", data_text(m->help, sizeof(m->help)));
+			 out_text(m->name, sizeof(m->name)), "tasks", out_number(m->n_tasks),
+			 "build_id", out_text(m->build_id, sizeof(m->build_id)), "time_ns",
+			 out_number(m->loaded_ns), "file", out_text(m->file, sizeof(m->file)),
+			 "help", out_text(m->help, sizeof(m->help)));
 }
 
 static json_t *module_rows(const struct board *board)
@@ -82,13 +82,13 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 	rows = module_rows(client->board);
 	(void)fk_close(client);
 	if (command.json)
-		return data_print_json(json_pack("{s:O}", "modules", rows), 2);
+		return out_print_json(json_pack("{s:O}", "modules", rows), 2);
 	json_array_foreach(rows, i, row)
 	{
 		const char *id = json_string_value(json_object_get(row, "build_id"));
 
-		(void)json_object_set_new(row, "build_id", data_text(id, MODULES_ID));
+		(void)json_object_set_new(row, "build_id", out_text(id, MODULES_ID));
 	}
-	data_print_table("", rows, modules_columns);
+	out_print_table("", rows, modules_columns);
 	return FORKCTL_OK;
 }

@@ -12,9 +12,9 @@
 #include "common/text.h"
 #include "common/util.h"
 
-#define DATA_COLUMNS 32u
+#define OUT_COLUMNS 32u
 
-static void *data_alloc(size_t size)
+static void *out_alloc(size_t size)
 {
 	void *p = malloc(size);
 
@@ -23,14 +23,14 @@ static void *data_alloc(size_t size)
 	return p;
 }
 
-void data_init(void)
+void out_init(void)
 {
-	json_set_alloc_funcs(data_alloc, free);
+	json_set_alloc_funcs(out_alloc, free);
 }
 
 /* ------------------------------------------------------------------------ values */
 
-json_t *data_text(const char *text, size_t size)
+json_t *out_text(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);
 	json_t *value = json_stringn(text, n);
@@ -38,23 +38,23 @@ json_t *data_text(const char *text, size_t size)
 
 	if (value)
 		return value;
-	plain = data_alloc(n + 1);
+	plain = out_alloc(n + 1);
 	for (size_t i = 0; i < n; i++)
 		plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
 	return json_stringn(plain, n);
 }
 
-json_t *data_number(uint64_t number)
+json_t *out_number(uint64_t number)
 {
 	return json_integer((json_int_t)number);
 }
 
-json_t *data_index(uint32_t index)
+json_t *out_index(uint32_t index)
 {
 	return index == UINT32_MAX ? json_null() : json_integer(index);
 }
 
-uint64_t data_now_ns(void)
+uint64_t out_now_ns(void)
 {
 	struct timespec now;
 
@@ -64,7 +64,7 @@ uint64_t data_now_ns(void)
 
 /* ------------------------------------------------------------------------ cells */
 
-static void show_date(struct data_cell *cell, uint64_t ns)
+static void show_date(struct out_cell *cell, uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / NSEC_PER_SEC);
 	struct tm tm;
@@ -73,7 +73,7 @@ static void show_date(struct data_cell *cell, uint64_t ns)
 		(void)strcpy(cell->text, "?");
 }
 
-static void show_bytes(struct data_cell *cell, double bytes)
+static void show_bytes(struct out_cell *cell, double bytes)
 {
 	static const char units[] = { 'K', 'M', 'G', 'T' };
 	size_t unit = 0;
@@ -87,7 +87,7 @@ static void show_bytes(struct data_cell *cell, double bytes)
 	(void)snprintf(cell->text, sizeof(cell->text), "%.1f%c", bytes, units[unit]);
 }
 
-static void show_rate(struct data_cell *cell, double n)
+static void show_rate(struct out_cell *cell, double n)
 {
 	static const char *const units[] = { "", "k", "M", "G", "T" };
 	int digits = n > 0 && n < 9.95;
@@ -102,7 +102,7 @@ static void show_rate(struct data_cell *cell, double n)
 }
 
 /* The two largest units of it. */
-static void show_age(struct data_cell *cell, uint64_t ns)
+static void show_age(struct out_cell *cell, uint64_t ns)
 {
 	uint64_t s = ns / NSEC_PER_SEC;
 
@@ -119,7 +119,7 @@ static void show_age(struct data_cell *cell, uint64_t ns)
 			       s / 86400, s / 3600 % 24);
 }
 
-static void show_text(struct data_cell *cell, const char *text)
+static void show_text(struct out_cell *cell, const char *text)
 {
 	size_t i, n;
 
@@ -131,7 +131,7 @@ static void show_text(struct data_cell *cell, const char *text)
 	cell->text[i] = '\0';
 }
 
-const char *data_show(struct data_cell *cell, const json_t *value, enum data_format format)
+const char *out_show(struct out_cell *cell, const json_t *value, enum out_format format)
 {
 	struct forkctl_text time;
 	json_int_t n = json_integer_value(value);
@@ -141,8 +141,8 @@ const char *data_show(struct data_cell *cell, const json_t *value, enum data_for
 	if (json_is_boolean(value))
 		return json_is_true(value) ? "yes" : "no";
 	switch (format) {
-	case DATA_TEXT:
-	case DATA_NUMBER:
+	case OUT_TEXT:
+	case OUT_NUMBER:
 		if (json_is_string(value))
 			show_text(cell, json_string_value(value));
 		else if (json_is_real(value))
@@ -151,26 +151,26 @@ const char *data_show(struct data_cell *cell, const json_t *value, enum data_for
 		else
 			(void)snprintf(cell->text, sizeof(cell->text), "%" JSON_INTEGER_FORMAT, n);
 		break;
-	case DATA_TIME:
+	case OUT_TIME:
 		show_text(cell, forkctl_time(&time, (uint64_t)n));
 		break;
-	case DATA_DATE:
+	case OUT_DATE:
 		show_date(cell, (uint64_t)n);
 		break;
-	case DATA_BYTES:
+	case OUT_BYTES:
 		show_bytes(cell, json_number_value(value));
 		break;
-	case DATA_HEX:
+	case OUT_HEX:
 		(void)snprintf(cell->text, sizeof(cell->text), "0x%" PRIx64, (uint64_t)n);
 		break;
-	case DATA_PERCENT:
+	case OUT_PERCENT:
 		(void)snprintf(cell->text, sizeof(cell->text), "%.1f%%",
 			       100 * json_number_value(value));
 		break;
-	case DATA_AGE:
+	case OUT_AGE:
 		show_age(cell, (uint64_t)n);
 		break;
-	case DATA_RATE:
+	case OUT_RATE:
 		show_rate(cell, json_number_value(value));
 		break;
 	}
@@ -179,17 +179,17 @@ const char *data_show(struct data_cell *cell, const json_t *value, enum data_for
 
 /* ------------------------------------------------------------------------ tables */
 
-static const char *show_member(struct data_cell *cell, const json_t *row,
-			       const struct data_column *column)
+static const char *show_member(struct out_cell *cell, const json_t *row,
+			       const struct out_column *column)
 {
 	const json_t *value = json_object_get(row, column->key);
 
 	if (column->index)
 		value = json_array_get(value, column->index - 1);
-	return data_show(cell, value, column->format);
+	return out_show(cell, value, column->format);
 }
 
-int data_width(const char *text)
+int out_width(const char *text)
 {
 	int n = 0;
 
@@ -198,32 +198,32 @@ int data_width(const char *text)
 	return n;
 }
 
-int data_is_left(enum data_format format)
+int out_is_left(enum out_format format)
 {
-	return format == DATA_TEXT || format == DATA_DATE;
+	return format == OUT_TEXT || format == OUT_DATE;
 }
 
-static void print_cell(const char *text, const struct data_column *column, int columns, int last)
+static void print_cell(const char *text, const struct out_column *column, int columns, int last)
 {
-	int left = data_is_left(column->format);
-	int blanks = columns - data_width(text);
+	int left = out_is_left(column->format);
+	int blanks = columns - out_width(text);
 
 	printf("%*s%s%*s%s", left ? 0 : blanks, "", text, left && !last ? blanks : 0, "",
 	       last ? "\n" : "  ");
 }
 
-void data_print_table(const char *below, const json_t *rows, const struct data_column *columns)
+void out_print_table(const char *below, const json_t *rows, const struct out_column *columns)
 {
-	int widths[DATA_COLUMNS];
-	struct data_cell cell;
+	int widths[OUT_COLUMNS];
+	struct out_cell cell;
 	const json_t *row;
 	uint32_t n = 0;
 	size_t i;
 
-	for (; n < DATA_COLUMNS && columns[n].key; n++) {
-		widths[n] = data_width(columns[n].title);
+	for (; n < OUT_COLUMNS && columns[n].key; n++) {
+		widths[n] = out_width(columns[n].title);
 		json_array_foreach(rows, i, row) widths[n] =
-			max(widths[n], data_width(show_member(&cell, row, &columns[n])));
+			max(widths[n], out_width(show_member(&cell, row, &columns[n])));
 	}
 	printf("%s", below);
 	for (uint32_t c = 0; c < n; c++)
@@ -232,9 +232,9 @@ void data_print_table(const char *below, const json_t *rows, const struct data_c
 		show_member(&cell, row, &columns[c]), &columns[c], widths[c], c + 1 == n);
 }
 
-int data_print_json(json_t *document, size_t indent)
+int out_print_json(json_t *document, size_t indent)
 {
-	_cleanup_json_ json_t *whole = json_pack("{s:i}", "schema", DATA_SCHEMA);
+	_cleanup_json_ json_t *whole = json_pack("{s:i}", "schema", OUT_SCHEMA);
 	int r;
 
 	(void)json_object_update_new(whole, document);

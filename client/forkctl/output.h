@@ -15,57 +15,57 @@
 #include "common/cleanup.h"
 
 /* Goes up when a member means something else than before, or is gone. New ones come any time. */
-#define DATA_SCHEMA 1
+#define OUT_SCHEMA 1
 
 /* How a value is shown: null always as "-". */
-enum data_format {
-	DATA_TEXT,
-	DATA_NUMBER,
-	DATA_TIME,  /* ns: "12.3 us" */
-	DATA_AGE,   /* ns: "2 h 14 min" */
-	DATA_DATE,  /* ns of CLOCK_REALTIME: "2026-01-31 12:00:00" */
-	DATA_BYTES, /* "1.5M" */
-	DATA_HEX,
-	DATA_PERCENT, /* of 1 */
-	DATA_RATE,    /* "0.5", "1234", "12.3k", "4.56M" */
+enum out_format {
+	OUT_TEXT,
+	OUT_NUMBER,
+	OUT_TIME,  /* ns: "12.3 us" */
+	OUT_AGE,   /* ns: "2 h 14 min" */
+	OUT_DATE,  /* ns of CLOCK_REALTIME: "2026-01-31 12:00:00" */
+	OUT_BYTES, /* "1.5M" */
+	OUT_HEX,
+	OUT_PERCENT, /* of 1 */
+	OUT_RATE,    /* "0.5", "1234", "12.3k", "4.56M" */
 };
 
-struct data_column {
+struct out_column {
 	const char *key; /* the member of each row; NULL ends a table */
 	const char *title;
-	enum data_format format;
+	enum out_format format;
 	uint32_t index; /* of an array: the element + 1 */
 };
 
 /* No value that is made from here on is NULL: without memory forkctl ends, and says so. */
-void data_init(void);
+void out_init(void);
 
 /* A text of at most size bytes, up to a zero byte. What is no UTF-8 in it becomes '?'. */
-json_t *data_text(const char *text, size_t size);
-json_t *data_number(uint64_t number);
+json_t *out_text(const char *text, size_t size);
+json_t *out_number(uint64_t number);
 /* null for UINT32_MAX. */
-json_t *data_index(uint32_t index);
+json_t *out_index(uint32_t index);
 
 /* CLOCK_REALTIME. */
-uint64_t data_now_ns(void);
+uint64_t out_now_ns(void);
 
 /* A value as a table has it; in text, or a constant. Control characters become '?'. */
-struct data_cell {
+struct out_cell {
 	char text[256];
 };
-const char *data_show(struct data_cell *cell, const json_t *value, enum data_format format);
+const char *out_show(struct out_cell *cell, const json_t *value, enum out_format format);
 
 /* Columns that a text takes: its characters, not its bytes. */
-int data_width(const char *text);
+int out_width(const char *text);
 
 /* True for a format of what stands at the left of its column: the others are numbers. */
-int data_is_left(enum data_format format);
+int out_is_left(enum out_format format);
 
 /* Titles and rows, each column as wide as it has to be; `below` stands in front of the titles. */
-void data_print_table(const char *below, const json_t *rows, const struct data_column *columns);
+void out_print_table(const char *below, const json_t *rows, const struct out_column *columns);
 
 /* The document and a line end; with indent 0 on one line. It gets the member schema, and is the
  * callee's. Returns an exit code. */
-int data_print_json(json_t *document, size_t indent);
+int out_print_json(json_t *document, size_t indent);
 
 #define _cleanup_json_ _cleanup_(json_decrefp) /* of Jansson */

@@ -18,14 +18,14 @@
 #include "common/util.h"
 
 /* A call of one of the two. */
-struct room_call {
+struct size_call {
 	char name[64 + sizeof("_bound")];
 	struct forkctl_case arguments;
 	char *words[SIGNATURE_MAX_ARGS];
 	char digits[24];
 };
 
-int room_is_open(const struct forkctl_args *args)
+int size_is_open(const struct forkctl_args *args)
 {
 	int open = 0;
 
@@ -53,7 +53,7 @@ static struct forkctl_file *open_file(const fk_task *task, struct forkctl_args *
 	return file;
 }
 
-static void add_word(struct room_call *call, char *word, const struct forkctl_file *file)
+static void add_word(struct size_call *call, char *word, const struct forkctl_file *file)
 {
 	struct forkctl_args *args = &call->arguments.args;
 
@@ -62,7 +62,7 @@ static void add_word(struct room_call *call, char *word, const struct forkctl_fi
 }
 
 /* Which one there is, and its arguments. Files stay those of the caller. */
-static int make_call(struct room_call *call, fk_client *client, const fk_task *task,
+static int make_call(struct size_call *call, fk_client *client, const fk_task *task,
 		     const struct forkctl_args *args)
 {
 	const struct signature *signature = &task->signature;
@@ -90,7 +90,7 @@ static int make_call(struct room_call *call, fk_client *client, const fk_task *t
 	return 0;
 }
 
-static int run_call(const struct room_call *call, fk_client *client, int64_t *ret_size)
+static int run_call(const struct size_call *call, fk_client *client, int64_t *ret_size)
 {
 	struct forkctl_call_values values;
 	struct forkctl_outcome outcome;
@@ -120,7 +120,7 @@ static int run_call(const struct room_call *call, fk_client *client, int64_t *re
 
 static int ask(fk_client *client, const char *name, struct forkctl_args *args)
 {
-	struct room_call call = { .name = "" };
+	struct size_call call = { .name = "" };
 	struct forkctl_file *file;
 	const fk_task *task;
 	int64_t size = 0;
@@ -140,7 +140,7 @@ static int ask(fk_client *client, const char *name, struct forkctl_args *args)
 	return 0;
 }
 
-int room_ask(const char *socket, const char *task, struct forkctl_args *args)
+int size_ask(const char *socket, const char *task, struct forkctl_args *args)
 {
 	fk_client *client;
 	int err = forkctl_open(socket, 1, forkctl_args_heap(args), &client);

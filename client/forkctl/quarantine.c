@@ -20,10 +20,10 @@
 #include "common/number.h"
 #include "common/util.h"
 
-static const struct data_column quarantine_columns[] = {
-	{ "user", "USER", DATA_TEXT },	       { "uid", "UID", DATA_NUMBER },
-	{ "crashes", "CRASHES", DATA_NUMBER }, { "left_ns", "FOR", DATA_TIME },
-	{ "task", "TASK", DATA_TEXT },	       { NULL },
+static const struct out_column quarantine_columns[] = {
+	{ "user", "USER", OUT_TEXT },	      { "uid", "UID", OUT_NUMBER },
+	{ "crashes", "CRASHES", OUT_NUMBER }, { "left_ns", "FOR", OUT_TIME },
+	{ "task", "TASK", OUT_TEXT },	      { NULL },
 };
 
 json_t *rows_quarantine(const struct board *board)
@@ -41,10 +41,10 @@ json_t *rows_quarantine(const struct board *board)
 		if (until)
 			(void)json_array_append_new(
 				rows, json_pack("{s:o, s:o, s:o, s:o, s:o}", "user", rows_user(uid),
-						"uid", data_number(uid), "crashes",
-						data_number(crashes), "left_ns",
-						data_number(until > now ? until - now : 0), "task",
-						q->task[0] ? data_text(q->task, sizeof(q->task))
+						"uid", out_number(uid), "crashes",
+						out_number(crashes), "left_ns",
+						out_number(until > now ? until - now : 0), "task",
+						q->task[0] ? out_text(q->task, sizeof(q->task))
 							   : json_null()));
 	}
 	return rows;
@@ -63,10 +63,10 @@ static int quarantine_list(const char *socket, int json)
 	rows = rows_quarantine(client->board);
 	(void)fk_close(client);
 	if (json)
-		return data_print_json(json_pack("{s:O}", "quarantine", rows), 2);
+		return out_print_json(json_pack("{s:O}", "quarantine", rows), 2);
 	json_array_foreach(rows, i, row) if (json_is_null(json_object_get(row, "task")))(void)
 		json_object_set_new(row, "task", json_string("(every task)"));
-	data_print_table("", rows, quarantine_columns);
+	out_print_table("", rows, quarantine_columns);
 	return FORKCTL_OK;
 }
 

@@ -47,49 +47,49 @@ const struct forkctl_option forkctl_stat_options[] = {
 	{ 0 },
 };
 
-static const struct data_column stat_fixed[STAT_FIXED] = {
-	{ "name", "COUNTER", DATA_TEXT },
-	{ "unit", "UNIT", DATA_TEXT },
-	{ "sum", "SUM", DATA_NUMBER },
-	{ "pool", "POOL", DATA_NUMBER },
+static const struct out_column stat_fixed[STAT_FIXED] = {
+	{ "name", "COUNTER", OUT_TEXT },
+	{ "unit", "UNIT", OUT_TEXT },
+	{ "sum", "SUM", OUT_NUMBER },
+	{ "pool", "POOL", OUT_NUMBER },
 };
 
-static const struct data_column stat_clients[] = {
-	{ "pid", "PID", DATA_TEXT },
-	{ "command", "COMMAND", DATA_TEXT },
-	{ "jobs", "JOBS", DATA_NUMBER },
-	{ "failed", "FAILED", DATA_NUMBER },
-	{ "refused", "REFUSED", DATA_NUMBER },
-	{ "run_ns", "RUN", DATA_TIME },
-	{ "wait_ns", "WAIT", DATA_TIME },
-	{ "state", "STATE", DATA_TEXT },
+static const struct out_column stat_clients[] = {
+	{ "pid", "PID", OUT_TEXT },
+	{ "command", "COMMAND", OUT_TEXT },
+	{ "jobs", "JOBS", OUT_NUMBER },
+	{ "failed", "FAILED", OUT_NUMBER },
+	{ "refused", "REFUSED", OUT_NUMBER },
+	{ "run_ns", "RUN", OUT_TIME },
+	{ "wait_ns", "WAIT", OUT_TIME },
+	{ "state", "STATE", OUT_TEXT },
 	{ NULL },
 };
 
-static const struct data_column stat_users[] = {
-	{ "user", "USER", DATA_TEXT },
-	{ "started", "STARTED", DATA_NUMBER },
-	{ "dropped", "DROPPED", DATA_NUMBER },
-	{ "failed_by_manager", "FAILED BY MANAGER", DATA_NUMBER },
-	{ "age_ns", "FOR", DATA_TIME },
+static const struct out_column stat_users[] = {
+	{ "user", "USER", OUT_TEXT },
+	{ "started", "STARTED", OUT_NUMBER },
+	{ "dropped", "DROPPED", OUT_NUMBER },
+	{ "failed_by_manager", "FAILED BY MANAGER", OUT_NUMBER },
+	{ "age_ns", "FOR", OUT_TIME },
 	{ NULL },
 };
 
-static const struct data_column stat_times[] = {
-	{ "user", "USER", DATA_TEXT },
-	{ "time", "TIME", DATA_TEXT },
-	{ "jobs", "JOBS", DATA_NUMBER },
-	{ "sum_ns", "SUM", DATA_TIME },
-	{ "p50_ns", "P50", DATA_TIME },
-	{ "p90_ns", "P90", DATA_TIME },
-	{ "p99_ns", "P99", DATA_TIME },
-	{ "max_ns", "MAX", DATA_TIME },
+static const struct out_column stat_times[] = {
+	{ "user", "USER", OUT_TEXT },
+	{ "time", "TIME", OUT_TEXT },
+	{ "jobs", "JOBS", OUT_NUMBER },
+	{ "sum_ns", "SUM", OUT_TIME },
+	{ "p50_ns", "P50", OUT_TIME },
+	{ "p90_ns", "P90", OUT_TIME },
+	{ "p99_ns", "P99", OUT_TIME },
+	{ "max_ns", "MAX", OUT_TIME },
 	{ NULL },
 };
 
 static void print_counters(const struct board *board, const json_t *counters)
 {
-	struct data_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
+	struct out_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
 	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
 	char titles[STAT_COLUMNS][24];
 
@@ -97,9 +97,9 @@ static void print_counters(const struct board *board, const json_t *counters)
 	for (uint32_t w = 0; n <= STAT_COLUMNS && w < n; w++) {
 		(void)snprintf(titles[w], sizeof(titles[w]), "WORKER %" PRIu32, w);
 		columns[STAT_FIXED + w] =
-			(struct data_column){ "workers", titles[w], DATA_NUMBER, w + 1 };
+			(struct out_column){ "workers", titles[w], OUT_NUMBER, w + 1 };
 	}
-	data_print_table("", counters, columns);
+	out_print_table("", counters, columns);
 }
 
 static int stat_print(const struct board *board, int json)
@@ -113,13 +113,13 @@ static int stat_print(const struct board *board, int json)
 	users = times_users(times);
 	rows = times_rows(times, 0, false);
 	if (json)
-		return data_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
-						 "users", users, "times", rows, "clients", clients),
-				       2);
+		return out_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
+						"users", users, "times", rows, "clients", clients),
+				      2);
 	print_counters(board, counters);
-	data_print_table("\n", users, stat_users);
-	data_print_table("\n", rows, stat_times);
-	data_print_table("\n", clients, stat_clients);
+	out_print_table("\n", users, stat_users);
+	out_print_table("\n", rows, stat_times);
+	out_print_table("\n", clients, stat_clients);
 	return FORKCTL_OK;
 }
 

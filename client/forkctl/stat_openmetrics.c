@@ -138,7 +138,7 @@ static void print_head(const struct sink *out, const char *name, const char *typ
 /* Without the bracket that ends them. */
 static void print_some_labels(const struct sink *out, const json_t *row, const char *const *labels)
 {
-	struct data_cell cell;
+	struct out_cell cell;
 
 	for (size_t i = 0; labels[i]; i++) {
 		const json_t *value = json_object_get(row, labels[i]);
@@ -146,7 +146,7 @@ static void print_some_labels(const struct sink *out, const json_t *row, const c
 		(void)fprintf(out->file, "%s%s=\"", i ? "," : "{", labels[i]);
 		print_escaped(out,
 			      json_is_string(value) ? json_string_value(value)
-						    : data_show(&cell, value, DATA_NUMBER),
+						    : out_show(&cell, value, OUT_NUMBER),
 			      true);
 		(void)putc('"', out->file);
 	}
@@ -306,7 +306,7 @@ void metrics_print(const struct board *board, FILE *file, int openmetrics)
 	print_one(out, rows_daemon(board), of_daemon);
 	print_one(out, rows_pool(board), of_pool);
 	print_one(out, rows_connections(board), of_connections);
-	print_one(out, json_pack("{s:o}", "n", data_number(json_array_size(quarantine))),
+	print_one(out, json_pack("{s:o}", "n", out_number(json_array_size(quarantine))),
 		  of_quarantine);
 	print_workers(out, board);
 	json_array_foreach(counters, i, row) print_counter(out, row);

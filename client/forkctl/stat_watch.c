@@ -31,22 +31,22 @@ struct sample {
 	int64_t sums[];
 };
 
-static const struct data_column watch_columns[] = {
-	{ "name", "COUNTER", DATA_TEXT },
-	{ "unit", "UNIT", DATA_TEXT },
-	{ "per_second", "PER SECOND", DATA_NUMBER },
-	{ "sum", "SUM", DATA_NUMBER },
+static const struct out_column watch_columns[] = {
+	{ "name", "COUNTER", OUT_TEXT },
+	{ "unit", "UNIT", OUT_TEXT },
+	{ "per_second", "PER SECOND", OUT_NUMBER },
+	{ "sum", "SUM", OUT_NUMBER },
 	{ NULL },
 };
 
-static const struct data_column watch_times[] = {
-	{ "user", "USER", DATA_TEXT },
-	{ "time", "TIME", DATA_TEXT },
-	{ "per_second", "PER SECOND", DATA_NUMBER },
-	{ "p50_ns", "P50", DATA_TIME },
-	{ "p90_ns", "P90", DATA_TIME },
-	{ "p99_ns", "P99", DATA_TIME },
-	{ "max_ns", "MAX", DATA_TIME },
+static const struct out_column watch_times[] = {
+	{ "user", "USER", OUT_TEXT },
+	{ "time", "TIME", OUT_TEXT },
+	{ "per_second", "PER SECOND", OUT_NUMBER },
+	{ "p50_ns", "P50", OUT_TIME },
+	{ "p90_ns", "P90", OUT_TIME },
+	{ "p99_ns", "P99", OUT_TIME },
+	{ "max_ns", "MAX", OUT_TIME },
 	{ NULL },
 };
 
@@ -127,35 +127,35 @@ static void print_screen(const json_t *rows, const json_t *times, uint64_t inter
 	}
 	printf("\033[H\033[2J");
 	printf("forkd, every %s\n\n", forkctl_time(&text, interval_ns));
-	data_print_table("", shown, watch_columns);
+	out_print_table("", shown, watch_columns);
 	if (json_array_size(users))
-		data_print_table("\n", users, watch_times);
+		out_print_table("\n", users, watch_times);
 }
 
 static void print_time_lines(const json_t *times)
 {
-	_cleanup_json_ json_t *now = data_number(data_now_ns());
-	struct data_cell when, cell;
+	_cleanup_json_ json_t *now = out_number(out_now_ns());
+	struct out_cell when, cell;
 	const json_t *row;
 	size_t i;
 
 	json_array_foreach(times, i, row)
 	{
-		printf("%s  user_%s  %s  %s jobs/s", data_show(&when, now, DATA_DATE),
+		printf("%s  user_%s  %s  %s jobs/s", out_show(&when, now, OUT_DATE),
 		       json_string_value(json_object_get(row, "time")),
 		       json_string_value(json_object_get(row, "user")),
-		       data_show(&cell, json_object_get(row, "per_second"), DATA_NUMBER));
-		for (const struct data_column *c = &watch_times[3]; c->key; c++)
+		       out_show(&cell, json_object_get(row, "per_second"), OUT_NUMBER));
+		for (const struct out_column *c = &watch_times[3]; c->key; c++)
 			printf("  %s %s", c->title,
-			       data_show(&cell, json_object_get(row, c->key), c->format));
+			       out_show(&cell, json_object_get(row, c->key), c->format));
 		(void)putchar('\n');
 	}
 }
 
 static void print_lines(const json_t *rows)
 {
-	_cleanup_json_ json_t *now = data_number(data_now_ns());
-	struct data_cell when, rate;
+	_cleanup_json_ json_t *now = out_number(out_now_ns());
+	struct out_cell when, rate;
 	json_t *row;
 	size_t i;
 
@@ -164,9 +164,9 @@ static void print_lines(const json_t *rows)
 		const json_t *value = json_object_get(row, "per_second");
 
 		if (json_is_real(value) && json_real_value(value) != 0)
-			printf("%s  %s  %s %s/s\n", data_show(&when, now, DATA_DATE),
+			printf("%s  %s  %s %s/s\n", out_show(&when, now, OUT_DATE),
 			       json_string_value(json_object_get(row, "name")),
-			       data_show(&rate, value, DATA_NUMBER),
+			       out_show(&rate, value, OUT_NUMBER),
 			       json_string_value(json_object_get(row, "unit")));
 	}
 }
@@ -174,10 +174,10 @@ static void print_lines(const json_t *rows)
 static int print_object(const json_t *rows, const json_t *times, const struct sample *old,
 			const struct sample *now)
 {
-	return data_print_json(
-		json_pack("{s:o, s:o, s:o, s:O, s:O}", "time_ns", data_number(data_now_ns()),
-			  "interval_ns", data_number(now->time_ns - old->time_ns), "generation",
-			  data_number(now->generation), "counters", rows, "times", times),
+	return out_print_json(
+		json_pack("{s:o, s:o, s:o, s:O, s:O}", "time_ns", out_number(out_now_ns()),
+			  "interval_ns", out_number(now->time_ns - old->time_ns), "generation",
+			  out_number(now->generation), "counters", rows, "times", times),
 		0);
 }
 

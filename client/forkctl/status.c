@@ -9,25 +9,25 @@
 #include "client/forkctl/board_rows.h"
 #include "common/cleanup.h"
 
-static const struct data_column status_workers[] = {
-	{ "worker", "WORKER", DATA_TEXT },
-	{ "cpu", "CPU", DATA_NUMBER },
-	{ "node", "NODE", DATA_NUMBER },
-	{ "tid", "TID", DATA_NUMBER },
-	{ "state", "STATE", DATA_TEXT },
-	{ "pid", "FOR", DATA_TEXT },
-	{ "running_ns", "RUNNING", DATA_TIME },
-	{ "task", "TASK", DATA_TEXT },
+static const struct out_column status_workers[] = {
+	{ "worker", "WORKER", OUT_TEXT },
+	{ "cpu", "CPU", OUT_NUMBER },
+	{ "node", "NODE", OUT_NUMBER },
+	{ "tid", "TID", OUT_NUMBER },
+	{ "state", "STATE", OUT_TEXT },
+	{ "pid", "FOR", OUT_TEXT },
+	{ "running_ns", "RUNNING", OUT_TIME },
+	{ "task", "TASK", OUT_TEXT },
 	{ NULL },
 };
 
-static const struct data_column status_clients[] = {
-	{ "pid", "PID", DATA_TEXT },
-	{ "uid", "UID", DATA_NUMBER },
-	{ "command", "COMMAND", DATA_TEXT },
-	{ "jobs", "JOBS", DATA_NUMBER },
-	{ "failed", "FAILED", DATA_NUMBER },
-	{ "age_ns", "FOR", DATA_TIME },
+static const struct out_column status_clients[] = {
+	{ "pid", "PID", OUT_TEXT },
+	{ "uid", "UID", OUT_NUMBER },
+	{ "command", "COMMAND", OUT_TEXT },
+	{ "jobs", "JOBS", OUT_NUMBER },
+	{ "failed", "FAILED", OUT_NUMBER },
+	{ "age_ns", "FOR", OUT_TIME },
 	{ NULL },
 };
 
@@ -40,58 +40,57 @@ static json_t *status_document(const struct board *board)
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board),
 			 "pool", rows_pool(board), "connections", rows_connections(board),
-			 "last_crash", last, "quarantined",
-			 data_number(json_array_size(quarantine)), "workers", rows_workers(board),
-			 "clients", rows_clients(board, ROWS_CONNECTED));
+			 "last_crash", last, "quarantined", out_number(json_array_size(quarantine)),
+			 "workers", rows_workers(board), "clients",
+			 rows_clients(board, ROWS_CONNECTED));
 }
 
 /* A member of a member, as a table would have it. */
-static const char *show(struct data_cell *cell, const json_t *document, const char *key,
-			const char *member, enum data_format format)
+static const char *show(struct out_cell *cell, const json_t *document, const char *key,
+			const char *member, enum out_format format)
 {
-	return data_show(cell, json_object_get(json_object_get(document, key), member), format);
+	return out_show(cell, json_object_get(json_object_get(document, key), member), format);
 }
 
 static void print_head(const json_t *d)
 {
-	struct data_cell a, b, c, e, f;
+	struct out_cell a, b, c, e, f;
 
-	printf("forkd %s: %s for %s, pid %s\n", show(&a, d, "daemon", "version", DATA_TEXT),
-	       show(&b, d, "daemon", "state", DATA_TEXT),
-	       show(&c, d, "daemon", "age_ns", DATA_TIME),
-	       show(&e, d, "daemon", "pid", DATA_NUMBER));
+	printf("forkd %s: %s for %s, pid %s\n", show(&a, d, "daemon", "version", OUT_TEXT),
+	       show(&b, d, "daemon", "state", OUT_TEXT), show(&c, d, "daemon", "age_ns", OUT_TIME),
+	       show(&e, d, "daemon", "pid", OUT_NUMBER));
 	if (json_is_null(json_object_get(json_object_get(d, "pool"), "pid")))
 		printf("pool: none at the moment, %s crashes\n",
-		       show(&a, d, "pool", "crashes", DATA_NUMBER));
+		       show(&a, d, "pool", "crashes", OUT_NUMBER));
 	else
 		printf("pool: pid %s, %s workers, %s, generation %s, %s crashes\n",
-		       show(&a, d, "pool", "pid", DATA_NUMBER),
-		       show(&b, d, "pool", "workers", DATA_NUMBER),
-		       show(&c, d, "pool", "scheduler", DATA_TEXT),
-		       show(&e, d, "pool", "generation", DATA_NUMBER),
-		       show(&f, d, "pool", "crashes", DATA_NUMBER));
+		       show(&a, d, "pool", "pid", OUT_NUMBER),
+		       show(&b, d, "pool", "workers", OUT_NUMBER),
+		       show(&c, d, "pool", "scheduler", OUT_TEXT),
+		       show(&e, d, "pool", "generation", OUT_NUMBER),
+		       show(&f, d, "pool", "crashes", OUT_NUMBER));
 	if (json_integer_value(json_object_get(json_object_get(d, "pool"), "parked")))
 		printf("parked: %s of the workers, whose CPUs are not to be used\n",
-		       show(&a, d, "pool", "parked", DATA_NUMBER));
+		       show(&a, d, "pool", "parked", OUT_NUMBER));
 	printf("clients: %s of at most %s, %s users, %s accepted and %s refused so far\n",
-	       show(&a, d, "connections", "clients", DATA_NUMBER),
-	       show(&b, d, "connections", "most", DATA_NUMBER),
-	       show(&c, d, "connections", "users", DATA_NUMBER),
-	       show(&e, d, "connections", "accepted", DATA_NUMBER),
-	       show(&f, d, "connections", "refused", DATA_NUMBER));
+	       show(&a, d, "connections", "clients", OUT_NUMBER),
+	       show(&b, d, "connections", "most", OUT_NUMBER),
+	       show(&c, d, "connections", "users", OUT_NUMBER),
+	       show(&e, d, "connections", "accepted", OUT_NUMBER),
+	       show(&f, d, "connections", "refused", OUT_NUMBER));
 }
 
 static void print_trouble(const json_t *d)
 {
 	json_int_t n = json_integer_value(json_object_get(d, "quarantined"));
-	struct data_cell when, end, task, uid;
+	struct out_cell when, end, task, uid;
 
 	if (!json_is_null(json_object_get(d, "last_crash"))) {
-		printf("last crash: %s, %s", show(&when, d, "last_crash", "time_ns", DATA_DATE),
-		       show(&end, d, "last_crash", "end", DATA_TEXT));
+		printf("last crash: %s, %s", show(&when, d, "last_crash", "time_ns", OUT_DATE),
+		       show(&end, d, "last_crash", "end", OUT_TEXT));
 		if (!json_is_null(json_object_get(json_object_get(d, "last_crash"), "pid")))
-			printf(", %s of uid %s", show(&task, d, "last_crash", "task", DATA_TEXT),
-			       show(&uid, d, "last_crash", "uid", DATA_NUMBER));
+			printf(", %s of uid %s", show(&task, d, "last_crash", "task", OUT_TEXT),
+			       show(&uid, d, "last_crash", "uid", OUT_NUMBER));
 		printf("; `forkctl crashes` has more\n");
 	}
 	if (n)
@@ -111,10 +110,10 @@ int forkctl_status(const char *socket, int argc, char *argv[])
 	document = status_document(client->board);
 	(void)fk_close(client);
 	if (json)
-		return data_print_json(steal_ptr(document), 2);
+		return out_print_json(steal_ptr(document), 2);
 	print_head(document);
 	print_trouble(document);
-	data_print_table("\n", json_object_get(document, "workers"), status_workers);
-	data_print_table("\n", json_object_get(document, "clients"), status_clients);
+	out_print_table("\n", json_object_get(document, "workers"), status_workers);
+	out_print_table("\n", json_object_get(document, "clients"), status_clients);
 	return FORKCTL_OK;
 }

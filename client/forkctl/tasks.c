@@ -17,10 +17,10 @@
 #include "client/forkctl/board_rows.h"
 #include "common/util.h"
 
-static const struct data_column tasks_columns[] = {
-	{ "task", "TASK", DATA_TEXT },
-	{ "signature", "SIGNATURE", DATA_TEXT },
-	{ "help", "HELP", DATA_TEXT },
+static const struct out_column tasks_columns[] = {
+	{ "task", "TASK", OUT_TEXT },
+	{ "signature", "SIGNATURE", OUT_TEXT },
+	{ "help", "HELP", OUT_TEXT },
 	{ NULL },
 };
 
@@ -45,9 +45,9 @@ static json_t *task_row(const fk_client *client, uint32_t index)
 	uint32_t flags = load_relaxed(&task->flags);
 
 	json_t *row = json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
-				data_text(task->name, sizeof(task->name)), "signature",
-				data_text(task->signature, sizeof(task->signature)), "help",
-				data_text(task->help, sizeof(task->help)), "denied",
+				out_text(task->name, sizeof(task->name)), "signature",
+				out_text(task->signature, sizeof(task->signature)), "help",
+				out_text(task->help, sizeof(task->help)), "denied",
 				(int)(denied >> index % 64 & 1), "quarantined",
 				is_quarantined(client->board, task, geteuid()), "in_place",
 				(flags & TASK_CHANGING_BUFFERS) != 0);
@@ -93,8 +93,8 @@ int forkctl_tasks(const char *socket, int argc, char *argv[])
 	rows = task_rows(client);
 	(void)fk_close(client);
 	if (json)
-		return data_print_json(json_pack("{s:O}", "tasks", rows), 2);
+		return out_print_json(json_pack("{s:O}", "tasks", rows), 2);
 	json_array_foreach(rows, i, row) mark(row);
-	data_print_table("", rows, tasks_columns);
+	out_print_table("", rows, tasks_columns);
 	return FORKCTL_OK;
 }

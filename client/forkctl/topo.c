@@ -72,11 +72,11 @@ static json_t *workers_at(struct topo *topo, uint32_t cpu)
 static json_t *bytes_of(hwloc_obj_t object)
 {
 	if (hwloc_obj_type_is_cache(object->type))
-		return data_number(object->attr->cache.size);
+		return out_number(object->attr->cache.size);
 	if (object->type == HWLOC_OBJ_NUMANODE)
-		return data_number(object->attr->numanode.local_memory);
+		return out_number(object->attr->numanode.local_memory);
 	if (object->type == HWLOC_OBJ_MACHINE)
-		return data_number(object->total_memory);
+		return out_number(object->total_memory);
 	return json_null();
 }
 
@@ -92,8 +92,8 @@ static json_t *object_row(struct topo *topo, hwloc_obj_t object)
 		(void)json_array_append_new(children, object_row(topo, c));
 	for (hwloc_obj_t c = object->first_child; c; c = c->next_sibling)
 		(void)json_array_append_new(children, object_row(topo, c));
-	row = json_pack("{s:o, s:o, s:o, s:o}", "type", data_text(type, sizeof(type)), "index",
-			object->parent ? data_index(object->os_index) : json_null(), "bytes",
+	row = json_pack("{s:o, s:o, s:o, s:o}", "type", out_text(type, sizeof(type)), "index",
+			object->parent ? out_index(object->os_index) : json_null(), "bytes",
 			bytes_of(object), "children", children);
 	if (is_pu) {
 		hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(topo->hwloc);
@@ -135,14 +135,14 @@ static void print_object(const json_t *row, int depth)
 {
 	const json_t *index = json_object_get(row, "index"), *bytes = json_object_get(row, "bytes");
 	const json_t *children = json_object_get(row, "children"), *child;
-	struct data_cell cell;
+	struct out_cell cell;
 	size_t i;
 
 	printf("%*s%s", 2 * depth, "", json_string_value(json_object_get(row, "type")));
 	if (json_is_integer(index))
-		printf(" %s", data_show(&cell, index, DATA_NUMBER));
+		printf(" %s", out_show(&cell, index, OUT_NUMBER));
 	if (json_is_integer(bytes))
-		printf(" (%s)", data_show(&cell, bytes, DATA_BYTES));
+		printf(" (%s)", out_show(&cell, bytes, OUT_BYTES));
 	if (json_is_false(json_object_get(row, "allowed")))
 		printf("  not allowed");
 	print_workers(json_object_get(row, "workers"));
@@ -170,7 +170,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[])
 	hwloc_topology_destroy(topo.hwloc);
 	json_decref(topo.workers);
 	if (json)
-		return data_print_json(
+		return out_print_json(
 			json_pack("{s:O, s:O}", "machine", machine, "elsewhere", elsewhere), 2);
 	print_object(machine, 0);
 	if (json_array_size(elsewhere)) {

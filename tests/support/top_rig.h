@@ -48,7 +48,7 @@ static inline void client(uint32_t slot, uint32_t pid, uint32_t uid, const char 
 /* Two uids that have no names, three connections, two tasks. */
 static inline void setup(void)
 {
-	data_init();
+	out_init();
 	board = aligned_alloc(_Alignof(struct board), sizeof(*board));
 	ck_assert_ptr_nonnull(board);
 	memset(board, 0, sizeof(*board));

@@ -61,14 +61,14 @@ const struct forkctl_option forkctl_check_options[] = {
 	{ 0 },
 };
 
-static void leave_out(struct run_subject *subject, const struct record *record, const char *why)
+static void leave_out(struct run_subject *subject, const struct result *result, const char *why)
 {
 	struct forkctl_text text;
 
-	if (run_skips(subject, record->task))
+	if (run_skips(subject, result->task))
 		return;
-	run_skip(subject, record->task);
-	printf("left out: %s: %s%s\n", record->task, why, case_outcome(&record->outcome, &text));
+	run_skip(subject, result->task);
+	printf("left out: %s: %s%s\n", result->task, why, case_outcome(&result->outcome, &text));
 }
 
 /* The reference, as often as a task hangs in it. */
@@ -77,15 +77,15 @@ static int run_reference(struct run_subject *subject)
 	const struct run serial = { RUN_SERIAL, 1, 1 };
 
 	for (;;) {
-		const struct record *record, *hung = NULL;
+		const struct result *result, *hung = NULL;
 		size_t at = 0;
 		int status = run_do(subject, &serial, &subject->reference);
 
 		if (status)
 			return status;
-		while ((record = record_next(&subject->reference, &at)))
-			if (record->outcome.outcome == FK_PENDING)
-				hung = record;
+		while ((result = result_next(&subject->reference, &at)))
+			if (result->outcome.outcome == FK_PENDING)
+				hung = result;
 		if (!hung)
 			return 0;
 		if (subject->given.args.n || run_skips(subject, hung->task))
@@ -100,16 +100,16 @@ static int run_reference(struct run_subject *subject)
 static uint32_t judge_task(const struct run_subject *subject, const char *task,
 			   const char **ret_why)
 {
-	const struct record *record;
+	const struct result *result;
 	uint32_t done = 0, failed = 0, crashed = 0;
 	size_t at = 0;
 
-	while ((record = record_next(&subject->reference, &at))) {
-		if (!streq(record->task, task))
+	while ((result = result_next(&subject->reference, &at))) {
+		if (!streq(result->task, task))
 			continue;
-		done += record->outcome.outcome == FK_DONE;
-		failed += record->outcome.outcome == FK_FAILED;
-		crashed += record->outcome.outcome == FK_CRASHED;
+		done += result->outcome.outcome == FK_DONE;
+		failed += result->outcome.outcome == FK_FAILED;
+		crashed += result->outcome.outcome == FK_CRASHED;
 	}
 	if (crashed) {
 		*ret_why = "even serially it ";
@@ -123,15 +123,15 @@ static uint32_t judge_task(const struct run_subject *subject, const char *task,
 /* Which calls of a task are compared, and how many would take too long. */
 static void print_checked(const struct run_subject *subject, const char *task)
 {
-	const struct record *record;
+	const struct result *result;
 	uint32_t late = 0;
 	size_t at = 0;
 
 	printf("checked:  %s", task);
-	while ((record = record_next(&subject->reference, &at)))
-		if (streq(record->task, task) && record_says(record))
-			printf(" (%s)", record->args);
-		else if (streq(record->task, task))
+	while ((result = result_next(&subject->reference, &at)))
+		if (streq(result->task, task) && result_says(result))
+			printf(" (%s)", result->args);
+		else if (streq(result->task, task))
 			late++;
 	if (late)
 		printf("; others took more than %u s", (unsigned int)(RUN_GEN_TIME / NSEC_PER_SEC));
@@ -139,16 +139,16 @@ static void print_checked(const struct run_subject *subject, const char *task)
 }
 
 /* Each name of --except is that of a result that is checked. */
-static int judge_names(const struct record_text *reference, const struct forkctl_words *except)
+static int judge_names(const struct results *reference, const struct forkctl_words *except)
 {
 	for (uint32_t i = 0; i < except->n; i++) {
-		const struct record *record;
+		const struct result *result;
 		uint32_t found = 0;
 		size_t at = 0;
 
-		while ((record = record_next(reference, &at)))
-			for (uint32_t k = 0; k < record->signature.n_results; k++)
-				found += streq(record->signature.results[k].name, except->words[i]);
+		while ((result = result_next(reference, &at)))
+			for (uint32_t k = 0; k < result->signature.n_results; k++)
+				found += streq(result->signature.results[k].name, except->words[i]);
 		if (!found)
 			return forkctl_fail(FORKCTL_USAGE,
 					    "--except=%s: no task that is checked has a result of "
@@ -163,24 +163,24 @@ static int judge_names(const struct record_text *reference, const struct forkctl
 /* Says what is checked, and what is left out. */
 static int judge_reference(struct run_subject *subject)
 {
-	const struct record *record;
+	const struct result *result;
 	const char *last = "";
 	uint32_t kept = 0;
 	size_t at = 0;
 
-	while ((record = record_next(&subject->reference, &at))) {
+	while ((result = result_next(&subject->reference, &at))) {
 		const char *why;
 		uint32_t n;
 
-		if (streq(record->task, last) || run_skips(subject, record->task))
+		if (streq(result->task, last) || run_skips(subject, result->task))
 			continue;
-		last = record->task;
-		n = judge_task(subject, record->task, &why);
+		last = result->task;
+		n = judge_task(subject, result->task, &why);
 		kept += n;
 		if (!n)
-			leave_out(subject, record, why);
+			leave_out(subject, result, why);
 		else
-			print_checked(subject, record->task);
+			print_checked(subject, result->task);
 	}
 	return kept ? 0 : forkctl_fail(FORKCTL_FAILED, "nothing is left to check");
 }
@@ -208,7 +208,7 @@ static int run_all(struct check *check)
 	for (uint32_t i = 0; !status && i < n_runs + check->seeds; i++) {
 		struct run random = { RUN_RANDOM, many, check->seed + i - n_runs };
 		const struct run *run = i < n_runs ? &runs[i] : &random;
-		struct record_text text;
+		struct results text;
 
 		status = run_do(subject, run, &text);
 		if (status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run differs in a task if a call has another record than the reference (record_differs()), or
+ * A run differs in a task if a call has another result than the reference (result_differs()), or
  * none. What a difference usually means depends on the run: each is there for one kind of mistake.
  */
 #include "client/forkctl/check/compare.h"
@@ -12,15 +12,15 @@
 
 #include "common/util.h"
 
-static const char *meaning(enum run_kind kind, const struct record *record)
+static const char *meaning(enum run_kind kind, const struct result *result)
 {
-	if (!record || record->outcome.outcome == FK_PENDING)
+	if (!result || result->outcome.outcome == FK_PENDING)
 		return "it hangs: a task waits for something that only another of its job does, or "
 		       "goes on with a value that was lost";
-	if (record->outcome.outcome == FK_CRASHED)
+	if (result->outcome.outcome == FK_CRASHED)
 		return "a pointer was lost: it stood in an ordinary variable across a fork, call "
 		       "or join";
-	if (record->outcome.outcome == FK_FAILED && record->outcome.code == -EPROTO)
+	if (result->outcome.outcome == FK_FAILED && result->outcome.code == -EPROTO)
 		return "forkd says above what is not allowed (FK_ALLOC or FK_FREE where a fork is "
 		       "outstanding, a return without FK_JOIN)";
 	switch (kind) {
@@ -42,47 +42,47 @@ static const char *meaning(enum run_kind kind, const struct record *record)
 }
 
 /* Notes that a task differs in a run; the first time that it does, how. Prints it, too. */
-static void note(struct compare *compare, const struct run *run, const struct record *record,
+static void note(struct compare *compare, const struct run *run, const struct result *result,
 		 const char *what, const char *means)
 {
 	struct compare_fault *fault = compare->faults;
 	struct compare_fault *end = compare->faults + compare->n_faults;
 	char name[96];
 
-	printf("         %s(%s): %s\n", record->task, record->args, what);
-	while (fault < end && !streq(fault->task, record->task))
+	printf("         %s(%s): %s\n", result->task, result->args, what);
+	while (fault < end && !streq(fault->task, result->task))
 		fault++;
 	if (fault == end) {
 		compare->n_faults++;
-		memcpy(fault->task, record->task, sizeof(fault->task));
+		memcpy(fault->task, result->task, sizeof(fault->task));
 		fault->means = means;
 		(void)snprintf(fault->first, sizeof(fault->first), "%s: %s(%s): %s",
-			       run_name(run, name, sizeof(name)), record->task, record->args, what);
+			       run_name(run, name, sizeof(name)), result->task, result->args, what);
 	}
 	fault->runs++;
 }
 
 /* The first call of a task that differs from the reference. True if there is one. */
-static int compare_task(struct compare *compare, const struct record_text *reference,
-			const struct run *run, const struct record_text *text, const char *task)
+static int compare_task(struct compare *compare, const struct results *reference,
+			const struct run *run, const struct results *text, const char *task)
 {
-	const struct record *want, *got;
+	const struct result *want, *got;
 	char what[256];
 	size_t at = 0;
 
-	while ((got = record_next(text, &at))) {
+	while ((got = result_next(text, &at))) {
 		if (!streq(got->task, task))
 			continue;
-		want = record_find(reference, task, got->level);
-		if (record_says(want) &&
-		    record_differs(want, got, &compare->except, what, sizeof(what))) {
+		want = result_find(reference, task, got->level);
+		if (result_says(want) &&
+		    result_differs(want, got, &compare->except, what, sizeof(what))) {
 			note(compare, run, got, what, meaning(run->kind, got));
 			return 1;
 		}
 	}
-	for (at = 0; (want = record_next(reference, &at));) {
-		if (!streq(want->task, task) || !record_says(want) ||
-		    record_find(text, task, want->level))
+	for (at = 0; (want = result_next(reference, &at));) {
+		if (!streq(want->task, task) || !result_says(want) ||
+		    result_find(text, task, want->level))
 			continue;
 		note(compare, run, want, "there is no outcome", meaning(run->kind, NULL));
 		return 1;
@@ -91,22 +91,22 @@ static int compare_task(struct compare *compare, const struct record_text *refer
 }
 
 void compare_run(struct compare *compare, const struct run_subject *subject, const struct run *run,
-		 const struct record_text *text)
+		 const struct results *text)
 {
-	const struct record_text *reference = &subject->reference;
-	const struct record *record;
+	const struct results *reference = &subject->reference;
+	const struct result *result;
 	const char *last = "";
 	char name[96];
 	uint32_t n = 0, wrong = 0;
 	size_t at = 0;
 
-	while (record_next(text, &at))
+	while (result_next(text, &at))
 		n++;
 	printf("%-45s %4" PRIu32 " calls:\n", run_name(run, name, sizeof(name)), n);
-	for (at = 0; (record = record_next(reference, &at)); last = record->task)
-		if (!streq(record->task, last) && !run_skips(subject, record->task))
+	for (at = 0; (result = result_next(reference, &at)); last = result->task)
+		if (!streq(result->task, last) && !run_skips(subject, result->task))
 			wrong +=
-				(uint32_t)compare_task(compare, reference, run, text, record->task);
+				(uint32_t)compare_task(compare, reference, run, text, result->task);
 	if (wrong)
 		printf("         DIFFERENT: %" PRIu32 " task%s\n", wrong, wrong == 1 ? "" : "s");
 	else

@@ -25,7 +25,7 @@ struct compare {
 
 /* Compares a run, and prints what differs first of each task. */
 void compare_run(struct compare *compare, const struct run_subject *subject, const struct run *run,
-		 const struct record_text *text);
+		 const struct results *text);
 
 /* One line to stderr for each task that differs, with what that usually means. Returns an exit
  * code. */

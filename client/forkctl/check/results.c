@@ -8,11 +8,11 @@
 #include "client/lib/client_state.h"
 #include "common/util.h"
 
-int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
+int result_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
 		 const struct forkctl_outcome *outcome)
 {
 	const struct signature *signature = &call->task->signature;
-	struct record record = {
+	struct result result = {
 		.level = c->level,
 		.signature = *signature,
 		.outcome = *outcome,
@@ -21,49 +21,49 @@ int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call
 	uint64_t bytes = 0;
 	int err;
 
-	(void)snprintf(record.task, sizeof(record.task), "%s", call->task->name);
-	case_describe(c, call, record.args, sizeof(record.args));
+	(void)snprintf(result.task, sizeof(result.task), "%s", call->task->name);
+	case_describe(c, call, result.args, sizeof(result.args));
 	for (uint32_t i = 0; i < signature->n_args; i++)
 		if (signature->args[i].type == SIGNATURE_IOBUF) {
-			record.buffers[record.n_buffers++] = call->values[i].buf.size;
+			result.buffers[result.n_buffers++] = call->values[i].buf.size;
 			bytes += call->values[i].buf.size;
 		}
-	record.bytes = align_up(bytes, 8);
-	err = forkctl_write(fd, &record, sizeof(record));
+	result.bytes = align_up(bytes, 8);
+	err = forkctl_write(fd, &result, sizeof(result));
 	for (uint32_t i = 0; !err && i < signature->n_args; i++)
 		if (signature->args[i].type == SIGNATURE_IOBUF)
 			err = forkctl_write(fd, call->values[i].buf.data, call->values[i].buf.size);
 	if (!err)
-		err = forkctl_write(fd, zeros, record.bytes - bytes);
+		err = forkctl_write(fd, zeros, result.bytes - bytes);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "no memory for what the tasks return: %s",
 				    strerrordesc_np(-err));
 	return 0;
 }
 
-const struct record *record_next(const struct record_text *text, size_t *at)
+const struct result *result_next(const struct results *text, size_t *at)
 {
-	const struct record *record = (const void *)(text->data + *at);
+	const struct result *result = (const void *)(text->data + *at);
 
-	if (text->size - *at < sizeof(*record) ||
-	    text->size - *at - sizeof(*record) < record->bytes)
+	if (text->size - *at < sizeof(*result) ||
+	    text->size - *at - sizeof(*result) < result->bytes)
 		return NULL;
-	*at += sizeof(*record) + record->bytes;
-	return record;
+	*at += sizeof(*result) + result->bytes;
+	return result;
 }
 
-const struct record *record_find(const struct record_text *text, const char *task, uint32_t level)
+const struct result *result_find(const struct results *text, const char *task, uint32_t level)
 {
-	const struct record *record;
+	const struct result *result;
 	size_t at = 0;
 
-	while ((record = record_next(text, &at)))
-		if (streq(record->task, task) && record->level == level)
-			return record;
+	while ((result = result_next(text, &at)))
+		if (streq(result->task, task) && result->level == level)
+			return result;
 	return NULL;
 }
 
-int record_says(const struct record *want)
+int result_says(const struct result *want)
 {
 	return want && want->outcome.outcome != FK_EXPIRED && want->outcome.outcome != FK_PENDING;
 }
@@ -76,7 +76,7 @@ static int is_among(const struct forkctl_words *words, const char *name)
 	return 0;
 }
 
-int record_differs(const struct record *a, const struct record *b,
+int result_differs(const struct result *a, const struct result *b,
 		   const struct forkctl_words *except, char *text, size_t size)
 {
 	const struct signature *signature = &a->signature;

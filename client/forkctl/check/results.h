@@ -2,7 +2,7 @@
 /*
  * results.h - what the calls of a run of forkctl check gave, and how it differs
  *
- * The process of a run writes records to a file in memory, one after the other; forkctl reads them
+ * The process of a run writes results to a file in memory, one after the other; forkctl reads them
  * when it has ended. Both are the same program, so they are written as they are.
  */
 #pragma once
@@ -14,7 +14,7 @@
 #include "client/forkctl/options.h"
 
 /* What a call gave; the contents of its iobufs stand behind it. */
-struct record {
+struct result {
 	char task[64 + 1];
 	char args[191];
 	uint32_t level;
@@ -25,26 +25,26 @@ struct record {
 	struct forkctl_outcome outcome;
 };
 
-/* The records of a run, one behind the other. */
-struct record_text {
+/* The results of a run, one behind the other. */
+struct results {
 	char *data;
 	size_t size;
 };
 
-/* Appends the record of a call. Says why if it cannot. Returns 0 or an exit code. */
-int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
+/* Appends the result of a call. Says why if it cannot. Returns 0 or an exit code. */
+int result_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
 		 const struct forkctl_outcome *outcome);
 
-/* The record at *at, which goes on behind it; NULL at the end. */
-const struct record *record_next(const struct record_text *text, size_t *at);
+/* The result at *at, which goes on behind it; NULL at the end. */
+const struct result *result_next(const struct results *text, size_t *at);
 
 /* The first of this task at this level, or NULL. */
-const struct record *record_find(const struct record_text *text, const char *task, uint32_t level);
+const struct result *result_find(const struct results *text, const char *task, uint32_t level);
 
 /* As a reference, it says what the call gives. NULL: none does. */
-int record_says(const struct record *want);
+int result_says(const struct result *want);
 
-/* True if a run's record b is not as the reference a, with the first difference in text. except:
+/* True if a run's result b is not as the reference a, with the first difference in text. except:
  * names of results that may differ. */
-int record_differs(const struct record *a, const struct record *b,
+int result_differs(const struct result *a, const struct result *b,
 		   const struct forkctl_words *except, char *text, size_t size);

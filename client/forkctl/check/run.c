@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, makes all calls in a
- * process of its own (forkctl_with_forkd()), and has each leave a record in a file in memory:
+ * process of its own (forkctl_with_forkd()), and has each leave a result in a file in memory:
  *
  * 	serial		one worker, nothing is stolen: the reference
  * 	serial, again	what differs here depends on more than its arguments
@@ -73,7 +73,7 @@ const char *run_name(const struct run *run, char *text, size_t size)
 struct run_context {
 	const struct run_subject *subject;
 	const struct run *run;
-	int fd; /* where the records go */
+	int fd; /* where the results go */
 };
 
 /* Makes one call, as often as the run wants. Sets *ret_go_on to 0 if the forkd is of no use now.
@@ -96,7 +96,7 @@ static int make_call(const struct run_context *x, const struct forkctl_case *c, 
 			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
 			return serial ? err : 0;
 		}
-		err = record_write(x->fd, c, &call, ret_outcome);
+		err = result_write(x->fd, c, &call, ret_outcome);
 		/* The buffers of a job that hangs stay its own. */
 		if (err || ret_outcome->outcome == FK_PENDING)
 			return err;
@@ -119,7 +119,7 @@ static int call_generated(const struct run_context *x, fk_client *client, const 
 		int err;
 
 		if (x->run->kind != RUN_SERIAL &&
-		    !record_says(record_find(&x->subject->reference, task, level)))
+		    !result_says(result_find(&x->subject->reference, task, level)))
 			continue;
 		err = make_call(x, &c, client, task, &outcome, ret_go_on);
 		if (err)
@@ -192,9 +192,9 @@ static int make_calls(const char *socket, void *context)
 /* ------------------------------------------------------------------------ in forkctl's own */
 
 /* The file becomes text. */
-static int map_text(int fd, struct record_text *ret_text)
+static int map_text(int fd, struct results *ret_text)
 {
-	struct record_text text = { 0 };
+	struct results text = { 0 };
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -209,7 +209,7 @@ static int map_text(int fd, struct record_text *ret_text)
 	return 0;
 }
 
-int run_do(const struct run_subject *subject, const struct run *run, struct record_text *ret_text)
+int run_do(const struct run_subject *subject, const struct run *run, struct results *ret_text)
 {
 	_cleanup_close_ int fd = memfd_create("forkctl-check", MFD_CLOEXEC);
 	struct run_context context = { .subject = subject, .run = run, .fd = fd };
@@ -232,9 +232,9 @@ int run_do(const struct run_subject *subject, const struct run *run, struct reco
 	return 0;
 }
 
-void run_free(struct record_text *text)
+void run_free(struct results *text)
 {
 	if (text->data)
 		(void)munmap(text->data, text->size);
-	*text = (struct record_text){ 0 };
+	*text = (struct results){ 0 };
 }

@@ -30,7 +30,7 @@ struct run_subject {
 	const char *module; /* all of this, or with NULL all there are */
 	char folder[256];   /* of links to the modules that were named, or empty */
 	uint64_t time_ns;   /* for a call */
-	struct record_text reference;
+	struct results reference;
 	uint32_t n_skip;
 	char skip[LIMIT_TASKS][64 + 1]; /* tasks that are left out */
 };
@@ -40,12 +40,12 @@ void run_skip(struct run_subject *subject, const char *task);
 int run_skips(const struct run_subject *subject, const char *task);
 
 /*
- * Makes the calls of a run, and gives its records. A RUN_SERIAL makes all that there are, the
+ * Makes the calls of a run, and gives its results. A RUN_SERIAL makes all that there are, the
  * others those for which the reference has an answer. Says what is wrong. Returns 0 or an exit
- * code: a task that crashes or hangs is none of these, its records end there.
+ * code: a task that crashes or hangs is none of these, its results end there.
  */
-int run_do(const struct run_subject *subject, const struct run *run, struct record_text *ret_text);
-void run_free(struct record_text *text);
+int run_do(const struct run_subject *subject, const struct run *run, struct results *ret_text);
+void run_free(struct results *text);
 
 /* "random preemption, seed 3, 5 workers". */
 const char *run_name(const struct run *run, char *text, size_t size);

@@ -28,10 +28,10 @@
 #define BAR_TEXT 7u   /* of these, the number's */
 #define BAR_ROOM 400u /* between its ends, at most */
 
-static const char *text_of(struct data_cell *cell, const json_t *row, const char *key,
-			   enum data_format format)
+static const char *text_of(struct out_cell *cell, const json_t *row, const char *key,
+			   enum out_format format)
 {
-	return data_show(cell, json_object_get(row, key), format);
+	return out_show(cell, json_object_get(row, key), format);
 }
 
 /* The first characters of a text, so many at most. */
@@ -63,7 +63,7 @@ static uint32_t put(struct top_canvas *canvas, uint32_t y, uint32_t x, enum top_
 	va_end(args);
 	cut(text, canvas->columns - x);
 	canvas->put(canvas, y, x, text, style);
-	return x + (uint32_t)data_width(text);
+	return x + (uint32_t)out_width(text);
 }
 
 /* ------------------------------------------------------------------------ bars */
@@ -96,7 +96,7 @@ static void draw_daemon(const struct top *top, const json_t *head, struct top_ca
 	const json_t *pool = json_object_get(head, "pool");
 	bool runs = streq(json_string_value(json_object_get(daemon, "state")), "running");
 	bool crashed = json_integer_value(json_object_get(pool, "crashes")) > 0;
-	struct data_cell a, b;
+	struct out_cell a, b;
 	char every[160];
 	struct forkctl_text text;
 	uint32_t x, n;
@@ -104,23 +104,22 @@ static void draw_daemon(const struct top *top, const json_t *head, struct top_ca
 	(void)snprintf(every, sizeof(every), "%severy %s", top->paused ? "PAUSED  " : "",
 		       forkctl_time(&text, top->interval_ns));
 	n = (uint32_t)strlen(every);
-	x = put(canvas, 0, 0, TOP_STRONG, "forkd %s", text_of(&a, daemon, "version", DATA_TEXT));
+	x = put(canvas, 0, 0, TOP_STRONG, "forkd %s", text_of(&a, daemon, "version", OUT_TEXT));
 	if (*top->trouble) {
 		x = put(canvas, 0, x + 2, TOP_BAD, "%s", top->trouble);
 	} else {
 		x = put(canvas, 0, x + 2, runs ? TOP_GOOD : TOP_BAD, "%s",
-			text_of(&a, daemon, "state", DATA_TEXT));
-		x = put(canvas, 0, x, TOP_PLAIN, " for %s",
-			text_of(&a, daemon, "age_ns", DATA_AGE));
+			text_of(&a, daemon, "state", OUT_TEXT));
+		x = put(canvas, 0, x, TOP_PLAIN, " for %s", text_of(&a, daemon, "age_ns", OUT_AGE));
 		if (json_is_null(json_object_get(pool, "pid")))
 			x = put(canvas, 0, x + 2, TOP_BAD, "no pool at the moment");
 		else
 			x = put(canvas, 0, x + 2, TOP_PLAIN, "pool %s, %s",
-				text_of(&a, pool, "pid", DATA_NUMBER),
-				text_of(&b, pool, "scheduler", DATA_TEXT));
+				text_of(&a, pool, "pid", OUT_NUMBER),
+				text_of(&b, pool, "scheduler", OUT_TEXT));
 		if (crashed)
 			x = put(canvas, 0, x, TOP_BAD, ", crashed: %s",
-				text_of(&a, pool, "crashes", DATA_NUMBER));
+				text_of(&a, pool, "crashes", OUT_NUMBER));
 	}
 	if (x + 2 + n <= canvas->columns)
 		(void)put(canvas, 0, canvas->columns - n, top->paused ? TOP_STRONG : TOP_FAINT,
@@ -131,14 +130,14 @@ static void draw_pool(const json_t *head, struct top_canvas *canvas)
 {
 	const json_t *pool = json_object_get(head, "pool");
 	json_int_t parked = json_integer_value(json_object_get(pool, "parked"));
-	struct data_cell a, b;
+	struct out_cell a, b;
 	char text[128];
 	uint32_t x;
 	int n;
 
 	n = snprintf(text, sizeof(text), "%.15s of %.15s workers",
-		     text_of(&a, head, "run", DATA_PERCENT),
-		     text_of(&b, pool, "workers", DATA_NUMBER));
+		     text_of(&a, head, "run", OUT_PERCENT),
+		     text_of(&b, pool, "workers", OUT_NUMBER));
 	if (parked && n > 0)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      ", %" JSON_INTEGER_FORMAT " parked", parked);
@@ -153,7 +152,7 @@ static void draw_pool(const json_t *head, struct top_canvas *canvas)
 struct item {
 	const char *key;
 	const char *name; /* behind it */
-	enum data_format format;
+	enum out_format format;
 };
 
 static void draw_items(const json_t *row, struct top_canvas *canvas, uint32_t y, const char *title,
@@ -163,15 +162,15 @@ static void draw_items(const json_t *row, struct top_canvas *canvas, uint32_t y,
 
 	(void)put(canvas, y, 0, TOP_STRONG, "%s", title);
 	for (size_t i = 0; i < n; i++) {
-		struct data_cell cell;
+		struct out_cell cell;
 		const char *text = text_of(&cell, row, items[i].key, items[i].format);
-		int name = data_width(items[i].name);
+		int name = out_width(items[i].name);
 
 		/* One of them is no plural. */
-		if (items[i].format == DATA_NUMBER && streq(text, "1") &&
+		if (items[i].format == OUT_NUMBER && streq(text, "1") &&
 		    items[i].name[name - 1] == 's')
 			name--;
-		if (x + (uint32_t)(data_width(text) + name) > canvas->columns)
+		if (x + (uint32_t)(out_width(text) + name) > canvas->columns)
 			continue;
 		x = put(canvas, y, x, TOP_STRONG, "%s", text);
 		x = put(canvas, y, x, TOP_PLAIN, "%.*s", name, items[i].name) + GAP;
@@ -181,17 +180,17 @@ static void draw_items(const json_t *row, struct top_canvas *canvas, uint32_t y,
 static void draw_head(const struct top *top, const json_t *head, struct top_canvas *canvas)
 {
 	static const struct item jobs[] = {
-		{ "jobs_rate", "/s", DATA_RATE },	{ "running", " running", DATA_NUMBER },
-		{ "queued", " queued", DATA_NUMBER },	{ "failed_rate", "/s failed", DATA_RATE },
-		{ "clients", " clients", DATA_NUMBER }, { "users", " users", DATA_NUMBER },
+		{ "jobs_rate", "/s", OUT_RATE },       { "running", " running", OUT_NUMBER },
+		{ "queued", " queued", OUT_NUMBER },   { "failed_rate", "/s failed", OUT_RATE },
+		{ "clients", " clients", OUT_NUMBER }, { "users", " users", OUT_NUMBER },
 	};
 	static const struct item steals[] = {
-		{ "steals", "/s", DATA_RATE },
-		{ "steal_attempts", "/s tries", DATA_RATE },
-		{ "sleeps", "/s sleeps", DATA_RATE },
-		{ "heap_bytes", " shared", DATA_BYTES },
-		{ "stack_bytes", " stacks", DATA_BYTES },
-		{ "wakes", "/s wakes", DATA_RATE },
+		{ "steals", "/s", OUT_RATE },
+		{ "steal_attempts", "/s tries", OUT_RATE },
+		{ "sleeps", "/s sleeps", OUT_RATE },
+		{ "heap_bytes", " shared", OUT_BYTES },
+		{ "stack_bytes", " stacks", OUT_BYTES },
+		{ "wakes", "/s wakes", OUT_RATE },
 	};
 	_cleanup_json_ json_t *row = json_copy((json_t *)(uintptr_t)head);
 
@@ -213,15 +212,15 @@ struct layout {
 /* Of all cells and the title. */
 static uint32_t width_of(const struct top_column *column, const json_t *rows)
 {
-	int width = data_width(column->data.title);
-	struct data_cell cell;
+	int width = out_width(column->data.title);
+	struct out_cell cell;
 	const json_t *row;
 	size_t i;
 
 	if (column->bar)
 		return BAR_MIN;
 	json_array_foreach(rows, i, row) width =
-		max(width, data_width(text_of(&cell, row, column->data.key, column->data.format)));
+		max(width, out_width(text_of(&cell, row, column->data.key, column->data.format)));
 	return (uint32_t)width;
 }
 
@@ -259,7 +258,7 @@ static void layout_make(struct layout *l, enum top_table table, const json_t *ro
 	last = l->n - 1;
 	while (layout_width(l) > columns && (least = layout_least(l, c)) < l->n)
 		l->widths[least] = 0;
-	if (layout_width(l) > columns && data_is_left(c[last].data.format))
+	if (layout_width(l) > columns && out_is_left(c[last].data.format))
 		l->widths[last] -= min(layout_width(l) - columns, l->widths[last] - 1);
 	for (uint32_t i = 0; i < l->n; i++)
 		if (c[i].bar && layout_width(l) < columns)
@@ -275,7 +274,7 @@ static void draw_titles(const struct top *top, struct top_canvas *canvas, uint32
 
 	(void)put(canvas, y, 0, TOP_TITLE, "%*s", (int)min(canvas->columns, 500u), "");
 	for (uint32_t i = 0; i < l->n; i++) {
-		int left = data_is_left(c[i].data.format) || c[i].bar;
+		int left = out_is_left(c[i].data.format) || c[i].bar;
 
 		if (!l->widths[i])
 			continue;
@@ -303,15 +302,15 @@ static void draw_row(struct top_canvas *canvas, uint32_t y, enum top_table table
 	uint32_t x = 0;
 
 	for (uint32_t i = 0; i < l->n; i++) {
-		struct data_cell cell;
+		struct out_cell cell;
 		const char *text = text_of(&cell, row, c[i].data.key, c[i].data.format);
-		uint32_t width = (uint32_t)data_width(text);
+		uint32_t width = (uint32_t)out_width(text);
 		uint32_t room = c[i].bar ? BAR_TEXT - 1 : l->widths[i];
 
 		if (!l->widths[i])
 			continue;
 		(void)put(canvas, y,
-			  data_is_left(c[i].data.format) || width > room ? x : x + room - width,
+			  out_is_left(c[i].data.format) || width > room ? x : x + room - width,
 			  style_of(&c[i], text), "%s", text);
 		if (c[i].bar)
 			put_bar(canvas, y, x + BAR_TEXT, l->widths[i] - BAR_TEXT,
@@ -331,9 +330,9 @@ static void draw_more(struct top_canvas *canvas, uint32_t y, enum top_table tabl
 
 	width = (uint32_t)snprintf(text, sizeof(text), " %u more", n);
 	for (uint32_t i = 0; i < l->n; i++) {
-		bool left = data_is_left(c[i].data.format) || c[i].bar;
+		bool left = out_is_left(c[i].data.format) || c[i].bar;
 
-		if (left && l->widths[i] >= (uint32_t)data_width(c[i].data.title) + width) {
+		if (left && l->widths[i] >= (uint32_t)out_width(c[i].data.title) + width) {
 			end = x + l->widths[i];
 			break;
 		}

@@ -46,7 +46,7 @@ static void add_counters(json_t *row, const struct board *board, uint32_t worker
 {
 	for (uint32_t i = 0; i < board_n_counters; i++)
 		set(row, board_counter_rows[i].name,
-		    data_number(board_counter(board, worker, &board_counter_rows[i])));
+		    out_number(board_counter(board, worker, &board_counter_rows[i])));
 }
 
 static json_t *sum_counters(const struct board *board)
@@ -55,7 +55,7 @@ static json_t *sum_counters(const struct board *board)
 
 	for (uint32_t i = 0; i < board_n_counters; i++)
 		set(sums, board_counter_rows[i].name,
-		    data_number(board_counter_sum(board, &board_counter_rows[i])));
+		    out_number(board_counter_sum(board, &board_counter_rows[i])));
 	return sums;
 }
 
@@ -72,7 +72,7 @@ static void add_to_worker(const struct board *board, json_t *row, uint32_t worke
 	add_counters(row, board, worker);
 	if (!has_job)
 		return;
-	set(row, "job", data_number(LOAD(board->running[worker].job)));
+	set(row, "job", out_number(LOAD(board->running[worker].job)));
 	set(row, "user", rows_user(LOAD(board->clients[member(row, "client")].uid)));
 }
 
@@ -127,7 +127,7 @@ void top_sample_take(struct top_sample *ret_sample, const struct board *board, u
 		"{s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board), "pool",
 		rows_pool(board), "connections", rows_connections(board), "counters",
 		sum_counters(board), "jobs",
-		data_number(board_jobs_ended(board, min(board->manager.n_workers, LIMIT_WORKERS))),
+		out_number(board_jobs_ended(board, min(board->manager.n_workers, LIMIT_WORKERS))),
 		"heap_bytes", heap_bytes(s.rows[TOP_CLIENTS]));
 	s.times = times_new();
 	times_read(s.times, board);
@@ -342,7 +342,7 @@ static void count_workers(json_t *row, const json_t *workers)
 			(void)json_array_append(seen, (json_t *)(uintptr_t)worker);
 	}
 	set(row, "workers", json_integer(n));
-	set(row, "running", data_number(json_array_size(seen)));
+	set(row, "running", out_number(json_array_size(seen)));
 	set(row, "queued",
 	    json_integer(max(member(row, "pending") - (json_int_t)json_array_size(seen),
 			     (json_int_t)0)));

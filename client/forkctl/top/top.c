@@ -142,7 +142,7 @@ static int run_batch(struct look *look, struct top *top, uint32_t count)
 static bool look_connects(struct look *look, struct top *top)
 {
 	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
-	struct data_cell age;
+	struct out_cell age;
 	_cleanup_json_ json_t *ns = NULL;
 
 	if (look->client && !client_gone(look->client))
@@ -159,9 +159,9 @@ static bool look_connects(struct look *look, struct top *top)
 		return true;
 	}
 	look->client = NULL;
-	ns = data_number(clock_ns() - look->gone_ns);
+	ns = out_number(clock_ns() - look->gone_ns);
 	(void)snprintf(top->trouble, sizeof(top->trouble), "is gone for %s: %.120s",
-		       data_show(&age, ns, DATA_AGE), fk_error_text());
+		       out_show(&age, ns, OUT_AGE), fk_error_text());
 	return false;
 }
 

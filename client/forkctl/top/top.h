@@ -59,9 +59,9 @@ void top_frame_fini(struct top_frame *frame);
 /* ------------------------------------------------------------------------ what is shown of it */
 
 struct top_column {
-	struct data_column data;
+	struct out_column data;
 	const char *more; /* member of the second part of a bar */
-	uint8_t bar;	  /* it is one: DATA_PERCENT of 1 */
+	uint8_t bar;	  /* it is one: OUT_PERCENT of 1 */
 	uint8_t up;	  /* a number that is a name: the smallest comes first */
 	uint8_t drop;	  /* 0: always there; what has the largest number goes first */
 };

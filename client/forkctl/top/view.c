@@ -21,90 +21,90 @@ const struct top_table_info top_tables[TOP_TABLES] = {
 	[TOP_WORKERS] = {
 		.title = "Workers",
 		.columns = {
-			{ .data = { "worker", "WORKER", DATA_NUMBER }, .up = 1 },
-			{ .data = { "cpu", "CPU", DATA_NUMBER }, .up = 1 },
-			{ .data = { "node", "NODE", DATA_NUMBER }, .up = 1 },
-			{ .data = { "state", "STATE", DATA_TEXT } },
-			{ .data = { "run", "USE", DATA_PERCENT }, .more = "search", .bar = 1 },
-			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE }, .drop = 2 },
-			{ .data = { "steals_rate", "STEALS/S", DATA_RATE }, .drop = 3 },
-			{ .data = { "running_ns", "FOR", DATA_TIME }, .drop = 1 },
-			{ .data = { "pid", "PID", DATA_NUMBER }, .up = 1 },
-			{ .data = { "user", "USER", DATA_TEXT }, .drop = 4 },
-			{ .data = { "task", "TASK", DATA_TEXT } },
+			{ .data = { "worker", "WORKER", OUT_NUMBER }, .up = 1 },
+			{ .data = { "cpu", "CPU", OUT_NUMBER }, .up = 1 },
+			{ .data = { "node", "NODE", OUT_NUMBER }, .up = 1 },
+			{ .data = { "state", "STATE", OUT_TEXT } },
+			{ .data = { "run", "USE", OUT_PERCENT }, .more = "search", .bar = 1 },
+			{ .data = { "jobs_rate", "JOBS/S", OUT_RATE }, .drop = 2 },
+			{ .data = { "steals_rate", "STEALS/S", OUT_RATE }, .drop = 3 },
+			{ .data = { "running_ns", "FOR", OUT_TIME }, .drop = 1 },
+			{ .data = { "pid", "PID", OUT_NUMBER }, .up = 1 },
+			{ .data = { "user", "USER", OUT_TEXT }, .drop = 4 },
+			{ .data = { "task", "TASK", OUT_TEXT } },
 		},
 	},
 	[TOP_TENANTS] = {
 		.title = "Tenants", .sort = 1, .down = true,
 		.columns = {
-			{ .data = { "user", "USER", DATA_TEXT } },
-			{ .data = { "share", "CPU", DATA_PERCENT }, .bar = 1 },
-			{ .data = { "weight", "WEIGHT", DATA_NUMBER } },
-			{ .data = { "clients", "CLIENTS", DATA_NUMBER }, .drop = 4 },
-			{ .data = { "workers", "WORKERS", DATA_NUMBER }, .drop = 5 },
-			{ .data = { "running", "RUN", DATA_NUMBER } },
-			{ .data = { "queued", "QUEUED", DATA_NUMBER } },
-			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
-			{ .data = { "failed_rate", "FAILED/S", DATA_RATE }, .drop = 3 },
-			{ .data = { "mean_ns", "MEAN", DATA_TIME }, .drop = 6 },
-			{ .data = { "wait_p50_ns", "WAIT P50", DATA_TIME }, .drop = 2 },
-			{ .data = { "wait_p99_ns", "WAIT P99", DATA_TIME }, .drop = 1 },
-			{ .data = { "memory_bytes", "MEMORY", DATA_BYTES }, .drop = 7 },
+			{ .data = { "user", "USER", OUT_TEXT } },
+			{ .data = { "share", "CPU", OUT_PERCENT }, .bar = 1 },
+			{ .data = { "weight", "WEIGHT", OUT_NUMBER } },
+			{ .data = { "clients", "CLIENTS", OUT_NUMBER }, .drop = 4 },
+			{ .data = { "workers", "WORKERS", OUT_NUMBER }, .drop = 5 },
+			{ .data = { "running", "RUN", OUT_NUMBER } },
+			{ .data = { "queued", "QUEUED", OUT_NUMBER } },
+			{ .data = { "jobs_rate", "JOBS/S", OUT_RATE } },
+			{ .data = { "failed_rate", "FAILED/S", OUT_RATE }, .drop = 3 },
+			{ .data = { "mean_ns", "MEAN", OUT_TIME }, .drop = 6 },
+			{ .data = { "wait_p50_ns", "WAIT P50", OUT_TIME }, .drop = 2 },
+			{ .data = { "wait_p99_ns", "WAIT P99", OUT_TIME }, .drop = 1 },
+			{ .data = { "memory_bytes", "MEMORY", OUT_BYTES }, .drop = 7 },
 		},
 	},
 	[TOP_TASKS] = {
 		.title = "Tasks", .sort = 1, .down = true,
 		.columns = {
-			{ .data = { "task", "TASK", DATA_TEXT } },
-			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
-			{ .data = { "mean_ns", "MEAN", DATA_TIME } },
-			{ .data = { "running", "WORKERS", DATA_NUMBER } },
-			{ .data = { "jobs", "JOBS", DATA_NUMBER }, .drop = 1 },
+			{ .data = { "task", "TASK", OUT_TEXT } },
+			{ .data = { "jobs_rate", "JOBS/S", OUT_RATE } },
+			{ .data = { "mean_ns", "MEAN", OUT_TIME } },
+			{ .data = { "running", "WORKERS", OUT_NUMBER } },
+			{ .data = { "jobs", "JOBS", OUT_NUMBER }, .drop = 1 },
 		},
 	},
 	[TOP_CLIENTS] = {
 		.title = "Clients", .sort = 4, .down = true,
 		.columns = {
-			{ .data = { "client", "CLIENT", DATA_NUMBER }, .up = 1, .drop = 1 },
-			{ .data = { "pid", "PID", DATA_NUMBER }, .up = 1 },
-			{ .data = { "user", "USER", DATA_TEXT } },
-			{ .data = { "command", "COMMAND", DATA_TEXT } },
-			{ .data = { "share", "CPU", DATA_PERCENT }, .bar = 1 },
-			{ .data = { "weight", "WEIGHT", DATA_NUMBER }, .drop = 4 },
-			{ .data = { "workers", "WORKERS", DATA_NUMBER }, .drop = 5 },
-			{ .data = { "running", "RUN", DATA_NUMBER } },
-			{ .data = { "queued", "QUEUED", DATA_NUMBER } },
-			{ .data = { "jobs_rate", "JOBS/S", DATA_RATE } },
-			{ .data = { "failed_rate", "FAILED/S", DATA_RATE }, .drop = 6 },
-			{ .data = { "mean_ns", "MEAN", DATA_TIME }, .drop = 2 },
-			{ .data = { "mean_wait_ns", "WAIT", DATA_TIME }, .drop = 3 },
-			{ .data = { "memory_bytes", "MEMORY", DATA_BYTES }, .drop = 3 },
-			{ .data = { "age_ns", "FOR", DATA_AGE }, .drop = 7 },
+			{ .data = { "client", "CLIENT", OUT_NUMBER }, .up = 1, .drop = 1 },
+			{ .data = { "pid", "PID", OUT_NUMBER }, .up = 1 },
+			{ .data = { "user", "USER", OUT_TEXT } },
+			{ .data = { "command", "COMMAND", OUT_TEXT } },
+			{ .data = { "share", "CPU", OUT_PERCENT }, .bar = 1 },
+			{ .data = { "weight", "WEIGHT", OUT_NUMBER }, .drop = 4 },
+			{ .data = { "workers", "WORKERS", OUT_NUMBER }, .drop = 5 },
+			{ .data = { "running", "RUN", OUT_NUMBER } },
+			{ .data = { "queued", "QUEUED", OUT_NUMBER } },
+			{ .data = { "jobs_rate", "JOBS/S", OUT_RATE } },
+			{ .data = { "failed_rate", "FAILED/S", OUT_RATE }, .drop = 6 },
+			{ .data = { "mean_ns", "MEAN", OUT_TIME }, .drop = 2 },
+			{ .data = { "mean_wait_ns", "WAIT", OUT_TIME }, .drop = 3 },
+			{ .data = { "memory_bytes", "MEMORY", OUT_BYTES }, .drop = 3 },
+			{ .data = { "age_ns", "FOR", OUT_AGE }, .drop = 7 },
 		},
 	},
 	[TOP_STEALS] = {
 		.title = "Steals",
 		.columns = {
-			{ .data = { "level", "LEVEL", DATA_TEXT } },
-			{ .data = { "steals", "STEALS/S", DATA_RATE } },
-			{ .data = { "attempts", "TRIES/S", DATA_RATE } },
-			{ .data = { "found", "FOUND", DATA_PERCENT } },
-			{ .data = { "share", "SHARE", DATA_PERCENT }, .bar = 1 },
+			{ .data = { "level", "LEVEL", OUT_TEXT } },
+			{ .data = { "steals", "STEALS/S", OUT_RATE } },
+			{ .data = { "attempts", "TRIES/S", OUT_RATE } },
+			{ .data = { "found", "FOUND", OUT_PERCENT } },
+			{ .data = { "share", "SHARE", OUT_PERCENT }, .bar = 1 },
 		},
 	},
 	[TOP_THIEVES] = {
 		.title = "Thieves",
 		.columns = {
-			{ .data = { "worker", "WORKER", DATA_NUMBER }, .up = 1 },
-			{ .data = { "node", "NODE", DATA_NUMBER }, .up = 1 },
-			{ .data = { "near", "NEAR/S", DATA_RATE } },
-			{ .data = { "far", "FAR/S", DATA_RATE } },
-			{ .data = { "farther", "FARTHER/S", DATA_RATE } },
-			{ .data = { "attempts", "TRIES/S", DATA_RATE } },
-			{ .data = { "found", "FOUND", DATA_PERCENT } },
-			{ .data = { "roots", "JOBS/S", DATA_RATE } },
-			{ .data = { "lost", "LOST/S", DATA_RATE }, .drop = 1 },
-			{ .data = { "sleeps", "SLEEPS/S", DATA_RATE }, .drop = 2 },
+			{ .data = { "worker", "WORKER", OUT_NUMBER }, .up = 1 },
+			{ .data = { "node", "NODE", OUT_NUMBER }, .up = 1 },
+			{ .data = { "near", "NEAR/S", OUT_RATE } },
+			{ .data = { "far", "FAR/S", OUT_RATE } },
+			{ .data = { "farther", "FARTHER/S", OUT_RATE } },
+			{ .data = { "attempts", "TRIES/S", OUT_RATE } },
+			{ .data = { "found", "FOUND", OUT_PERCENT } },
+			{ .data = { "roots", "JOBS/S", OUT_RATE } },
+			{ .data = { "lost", "LOST/S", OUT_RATE }, .drop = 1 },
+			{ .data = { "sleeps", "SLEEPS/S", OUT_RATE }, .drop = 2 },
 		},
 	},
 };
@@ -165,7 +165,7 @@ struct top_order top_order_of(enum top_table table, uint32_t column)
 {
 	const struct top_column *c = &top_tables[table].columns[column];
 
-	return (struct top_order){ column, !c->up && !data_is_left(c->data.format) };
+	return (struct top_order){ column, !c->up && !out_is_left(c->data.format) };
 }
 
 /* A row, and where it stood. */
@@ -219,12 +219,12 @@ static json_t *in_order(json_t *rows, const char *key, bool down)
 
 static bool has_text(const json_t *row, enum top_table table, const char *text)
 {
-	struct data_cell cell;
+	struct out_cell cell;
 
 	for (uint32_t i = 0; i < top_n_columns(table); i++) {
-		const struct data_column *c = &top_tables[table].columns[i].data;
+		const struct out_column *c = &top_tables[table].columns[i].data;
 
-		if (strcasestr(data_show(&cell, json_object_get(row, c->key), c->format), text))
+		if (strcasestr(out_show(&cell, json_object_get(row, c->key), c->format), text))
 			return true;
 	}
 	return false;

@@ -17,7 +17,7 @@
 
 /* ------------------------------------------------------------------------ what is read */
 
-void *timeline_room(void *array, size_t n, size_t size)
+void *timeline_alloc(void *array, size_t n, size_t size)
 {
 	array = reallocarray(array, n, size);
 	if (!array)
@@ -47,7 +47,7 @@ static struct lane_start lane_look(const struct board *board, uint32_t worker)
 
 struct timeline *timeline_new(const struct board *board, uint32_t n_workers)
 {
-	struct timeline *t = timeline_room(NULL, 1, sizeof(*t));
+	struct timeline *t = timeline_alloc(NULL, 1, sizeof(*t));
 
 	*t = (struct timeline){
 		.board = board,
@@ -55,7 +55,7 @@ struct timeline *timeline_new(const struct board *board, uint32_t n_workers)
 		.n_lanes = min(n_workers, LIMIT_WORKERS),
 		.max_jobs = max(board->manager.max_jobs, 1u),
 		.begun_ns = clock_ns(),
-		.begun_real_ns = data_now_ns(),
+		.begun_real_ns = out_now_ns(),
 	};
 	for (uint32_t i = 0; i < t->n_lanes; i++) {
 		t->lanes[i].tid = LOAD(board->workers[i].tid);
@@ -77,7 +77,7 @@ static void lane_push(struct lane *lane, const struct trace_event *event)
 {
 	if (lane->n == lane->max) {
 		lane->max = max(2 * lane->max, (size_t)1024);
-		lane->events = timeline_room(lane->events, lane->max, sizeof(*lane->events));
+		lane->events = timeline_alloc(lane->events, lane->max, sizeof(*lane->events));
 	}
 	lane->events[lane->n++] = *event;
 }
@@ -186,7 +186,7 @@ static void jobs_gather(struct timeline_jobs *jobs, const struct trace_event *ev
 {
 	struct timeline_job *job = NULL;
 
-	jobs->jobs = timeline_room(NULL, n + 1, sizeof(*jobs->jobs));
+	jobs->jobs = timeline_alloc(NULL, n + 1, sizeof(*jobs->jobs));
 	for (size_t i = 0; i < n; i++) {
 		const struct trace_event *e = &events[i];
 
@@ -217,7 +217,7 @@ static uint32_t jobs_pid(const struct timeline *t, const struct timeline_job *jo
 /* Within the trace, and in their order. */
 static void jobs_mark(struct timeline_jobs *jobs, uint64_t begun_ns, uint64_t end_ns)
 {
-	jobs->marks = timeline_room(NULL, 3 * jobs->n + 1, sizeof(*jobs->marks));
+	jobs->marks = timeline_alloc(NULL, 3 * jobs->n + 1, sizeof(*jobs->marks));
 	for (size_t i = 0; i < jobs->n; i++) {
 		struct timeline_job *job = &jobs->jobs[i];
 		uint64_t first = max(job->after_ns, begun_ns);
@@ -236,7 +236,7 @@ static void jobs_mark(struct timeline_jobs *jobs, uint64_t begun_ns, uint64_t en
 void jobs_make(struct timeline_jobs *jobs, const struct timeline *t, uint64_t end_ns)
 {
 	_cleanup_free_ struct trace_event *events =
-		timeline_room(NULL, t->n_events + 1, sizeof(*events));
+		timeline_alloc(NULL, t->n_events + 1, sizeof(*events));
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < t->n_lanes; i++)

@@ -87,7 +87,7 @@ struct timeline_jobs {
 };
 
 /* An array of so many; never NULL. */
-void *timeline_room(void *array, size_t n, size_t size);
+void *timeline_alloc(void *array, size_t n, size_t size);
 
 /* Whose job this was at a time; NULL: he has left, and somebody else has his place on the board, or
  * there is no such place. */

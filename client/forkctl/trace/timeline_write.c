@@ -58,14 +58,14 @@ static json_t *micros(const struct writer *w, uint64_t time_ns)
 static json_t *of_lane(const struct writer *w, const struct lane *lane, const char *phase,
 		       uint64_t time_ns)
 {
-	return json_pack("{s:s, s:o, s:o, s:o}", "ph", phase, "pid", data_number(w->t->pid), "tid",
-			 data_number(lane->tid), "ts", micros(w, time_ns));
+	return json_pack("{s:s, s:o, s:o, s:o}", "ph", phase, "pid", out_number(w->t->pid), "tid",
+			 out_number(lane->tid), "ts", micros(w, time_ns));
 }
 
 static void put_name(struct writer *w, const char *what, uint64_t pid, uint64_t tid, json_t *name)
 {
 	put(w, json_pack("{s:s, s:s, s:o, s:o, s:{s:o}}", "ph", "M", "name", what, "pid",
-			 data_number(pid), "tid", data_number(tid), "args",
+			 out_number(pid), "tid", out_number(tid), "args",
 			 strstr(what, "sort_index") ? "sort_index" : "name", name));
 }
 
@@ -109,7 +109,7 @@ static json_t *job_args(const struct timeline *t, const struct trace_event *e, u
 	if (e->row == TIMELINE_NONE)
 		return args;
 	if (client)
-		(void)json_object_set_new(args, "pid", data_number(LOAD(client->pid)));
+		(void)json_object_set_new(args, "pid", out_number(LOAD(client->pid)));
 	if (e->generation)
 		(void)json_object_set_new(args, "job", job_id(t, e->row, e->generation));
 	return args;
@@ -154,7 +154,7 @@ static void lane_arrow(struct writer *w, const struct lane *lane, const char *ph
 	json_t *event = of_lane(w, lane, phase, time_ns);
 
 	(void)json_object_update_new(event, json_pack("{s:s, s:s, s:o}", "name", "steal", "cat",
-						      "steal", "id", data_number(arrow)));
+						      "steal", "id", out_number(arrow)));
 	/* It ends at the slice that is there, not at the next one. */
 	if (streq(phase, "f"))
 		(void)json_object_set_new(event, "bp", json_string("e"));
@@ -231,7 +231,7 @@ static void lane_steal(struct writer *w, struct lane *lane, const struct trace_e
 	struct timeline *t = w->t;
 	json_t *args = job_args(t, e, e->time_ns);
 
-	(void)json_object_set_new(args, "from", data_number(e->peer));
+	(void)json_object_set_new(args, "from", out_number(e->peer));
 	lane_instant(w, lane, e, "steal", args);
 	if (e->peer >= t->n_lanes || t->lanes[e->peer].open != LANE_STRAND ||
 	    !lane_find(lane, lane->at + 1, KINDS_STRAND, KINDS_START & ~KINDS_STRAND))
@@ -275,13 +275,12 @@ static void lane_step(struct writer *w, struct lane *lane)
 		lane_rest(w, lane, e->time_ns, e->value);
 		break;
 	case TRACE_WAKE:
-		lane_instant(w, lane, e, "wake",
-			     json_pack("{s:o}", "worker", data_number(e->peer)));
+		lane_instant(w, lane, e, "wake", json_pack("{s:o}", "worker", out_number(e->peer)));
 		break;
 	case TIMELINE_LOST:
 		lane_close(w, lane, e->time_ns);
 		lane_instant(w, lane, e, "events lost",
-			     json_pack("{s:o}", "events", data_number(e->value)));
+			     json_pack("{s:o}", "events", out_number(e->value)));
 		lane_resume(w, lane, lane->at + 1, e->time_ns, NULL);
 		break;
 	default: /* those of jobs: the marks have them */
@@ -308,7 +307,7 @@ static void job_put(struct writer *w, const struct timeline_job *job, const char
 {
 	put(w, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "ph", phase, "cat", "job",
 			 "name", name, "id", job_id(w->t, job->row, job->generation), "pid",
-			 data_number(job->pid), "tid", data_number(job->pid), "ts",
+			 out_number(job->pid), "tid", out_number(job->pid), "ts",
 			 micros(w, time_ns), "args", args));
 }
 
@@ -399,10 +398,10 @@ static void write_events(struct writer *w, const struct timeline_jobs *jobs, uin
 
 int timeline_write(struct timeline *t, uint64_t end_ns, const char *why, FILE *out)
 {
-	_cleanup_free_ struct writer *w = timeline_room(NULL, 1, sizeof(*w));
+	_cleanup_free_ struct writer *w = timeline_alloc(NULL, 1, sizeof(*w));
 	struct timeline_jobs jobs = { NULL };
-	struct data_cell date;
-	_cleanup_json_ json_t *begun = data_number(t->begun_real_ns);
+	struct out_cell date;
+	_cleanup_json_ json_t *begun = out_number(t->begun_real_ns);
 	json_t *other;
 
 	for (uint32_t i = 0; i < t->n_lanes; i++) {
@@ -419,9 +418,9 @@ int timeline_write(struct timeline *t, uint64_t end_ns, const char *why, FILE *o
 	(void)fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
 	write_events(w, &jobs, end_ns);
 	other = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:s}", "forkd", PACKAGE_VERSION, "begun",
-			  data_show(&date, begun, DATA_DATE), "begun_ns", data_number(t->begun_ns),
-			  "duration_ns", data_number(end_ns - t->begun_ns), "events",
-			  data_number(t->n_events), "lost", data_number(t->n_lost), "ended", why);
+			  out_show(&date, begun, OUT_DATE), "begun_ns", out_number(t->begun_ns),
+			  "duration_ns", out_number(end_ns - t->begun_ns), "events",
+			  out_number(t->n_events), "lost", out_number(t->n_lost), "ended", why);
 	(void)fputs("\n],\"otherData\":", out);
 	(void)json_dumpf(other, out, JSON_COMPACT);
 	(void)fputs("}\n", out);

@@ -30,7 +30,7 @@ static void make(uint32_t n_workers)
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		     0);
 	ck_assert_ptr_ne(board, MAP_FAILED);
-	data_init();
+	out_init();
 	board->manager.max_jobs = MAX_JOBS;
 	board->manager.n_workers = n_workers;
 	atomic_store(&board->manager.pool_pid, 4000);

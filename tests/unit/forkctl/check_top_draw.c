@@ -22,7 +22,7 @@ static const char *screen(uint32_t rows, uint32_t columns)
 		char alone[1024];
 
 		(void)snprintf(alone, sizeof(alone), "%.*s", (int)n, line);
-		ck_assert_int_le(data_width(alone), (int)columns);
+		ck_assert_int_le(out_width(alone), (int)columns);
 		line += n + 1;
 	}
 	return text;
