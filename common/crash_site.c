@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads: whoever passes a site, any thread. The environment is read once, before main().
+ * Threads: any. The environment is read once, before main().
  *
  * In a build without crash sites there is nothing in this file.
  */

@@ -10,7 +10,7 @@
  *
  *	FORKD_CRASH_SITE   name of the site
  *	FORKD_CRASH_AFTER  how many times this process passes it before that; 0 if it is not set
- *	FORKD_CRASH_TOKEN  a file: whoever removes it dies there, so of all pools only one does
+ *	FORKD_CRASH_TOKEN  a file: the process that removes it dies there, so of all pools only one
  */
 #pragma once
 

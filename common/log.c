@@ -4,15 +4,15 @@
  *
  * What it is: lines to stderr, with a level. Under systemd, where stderr is the journal's stream
  * socket, each line opens with the level as sd-daemon(3) wants it ("<4>"), or goes to the journal
- * with fields, if it is about somebody (log_journal.c); else it opens with the name of the program,
+ * with fields, if it is about a job (log_journal.c); else it opens with the name of the program,
  * and the level where it is a warning or an error.
  *
- * Who calls it: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
+ * Callers: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
  *
  * I1  One message is one line and one write, so messages of several threads or processes never
  *     mix.
  * I2  No byte of the message can end the line or steer a terminal.
- * I3  Nobody waits for the reader of stderr: a journal that stalls, or a terminal that is held,
+ * I3  No thread waits for the reader of stderr: a journal that stalls, or a terminal that is held,
  *     would stop the manager wherever a client makes it log. stderr's own flags are not touched,
  *     others have the same file open. A line that finds no room is counted. Only to a file on a
  *     disk is it a plain write(2).
@@ -59,12 +59,12 @@ void log_set_name(const char *name)
 	log_name = name;
 }
 
-/* What stderr is: S_IFMT of it, and whether it is the journal's. 0: nobody has looked yet. Relaxed:
+/* What stderr is: S_IFMT of it, and whether it is the journal's. 0: not known yet. Relaxed:
  * every thread finds the same answer. */
 #define LOG_JOURNAL 1
 static _Atomic int log_kind;
 
-/* Relaxed: a statistic; who takes it with an exchange is the one to say it. */
+/* Relaxed: a statistic; the thread that takes it with an exchange writes it. */
 static _Atomic uint64_t log_lost;
 
 /* JOURNAL_STREAM holds device:inode of the journal's socket; it counts only while stderr still is
@@ -110,7 +110,7 @@ static ssize_t log_write_now(const char *line, size_t len)
 	return n;
 }
 
-/* False if there was no room for it. Of whatever else goes wrong nobody can be told. */
+/* False if there was no room for it. Other errors cannot be reported. */
 static bool log_put(int kind, const char *line, size_t len)
 {
 	ssize_t n;
@@ -236,7 +236,7 @@ void log_about(enum log_level level, const struct log_about *about, const char *
 /* True for the one that is to be written. */
 static bool log_limit_pass(struct log_limit *limit)
 {
-	/* Relaxed: who wins the exchange writes the line, nothing else hangs on it. */
+	/* Relaxed: the winner of the exchange writes the line, nothing else hangs on it. */
 	uint64_t until = load_relaxed(&limit->until_ns);
 	uint64_t now = clock_ns();
 

@@ -24,7 +24,7 @@ void log_set_name(const char *name);
 /*
  * Write one line to stderr. Line breaks and other control characters in the message come out as
  * '?', so that text of a client's cannot forge a line. One write per message; a message longer than
- * a kibibyte is cut. Never waits for who reads stderr: what finds no room is lost, and how many
+ * a kibibyte is cut. Never waits for the reader: what finds no room is lost, and how many
  * were is said before the next one that finds some. errno is left alone.
  */
 void log_msg(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -50,7 +50,7 @@ struct log_about {
 #define LOG_ID_QUARANTINE "f6fad0b1659543c59d2d76267286e25a"
 
 /*
- * The same of somebody. Where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
+ * The same about a job. Where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
  * FORKD_CLIENT=, FORKD_CLIENT_PID=, FORKD_UID=, FORKD_TASK=, on its own socket; elsewhere it is a
  * line as any other, whose words say it.
  */

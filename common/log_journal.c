@@ -7,10 +7,10 @@
  * That call waits where the journal does not read, which log.c (I3) may not: so this is the same
  * protocol, without waiting.
  *
- * Who calls it: log.c, for lines that are about somebody; in forkd the manager alone. The pool may
+ * Caller: log.c, for lines about a job; in forkd the manager alone. The pool may
  * open no socket, and needs none: of its jobs and what becomes of them the manager tells.
  *
- * I1  One line is one datagram, and none of its values has a line break: nobody can forge a field.
+ * I1  One line is one datagram, and none of its values has a line break: no field can be forged.
  *     What comes from outside has its control characters replaced.
  * I2  The socket is opened when the first line needs it, and again when the journal was started
  *     anew. Where that fails the line is written as text.
@@ -32,7 +32,7 @@
 
 static const char *journal_path = "/run/systemd/journal/socket";
 
-/* Relaxed everywhere: a number; who takes it out has it alone. */
+/* Relaxed everywhere: a number; the thread that takes it out has it alone. */
 static _Atomic int journal_fd = -1;
 
 struct journal_text {
@@ -112,7 +112,7 @@ enum log_journal log_journal_send(enum log_level level, const char *name,
 	if (about->task && about->task[0])
 		journal_add(&t, "FORKD_TASK=%s", about->task);
 
-	/* Taken out, so that nobody else closes it meanwhile; two that come at once open two. */
+	/* Taken out, so that no other thread closes it meanwhile; two at once open two. */
 	fd = atomic_exchange_explicit(&journal_fd, -1, memory_order_relaxed);
 	for (int tries = 0; tries < 2 && r == LOG_JOURNAL_NONE; tries++) {
 		if (fd < 0)

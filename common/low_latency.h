@@ -6,11 +6,11 @@
  * the CPU of one of them. An urgent one has two things that let it go first there, and not at the
  * next tick, up to 4 ms later:
  * - a short time slice: from kernel 6.12 on a thread of the usual policy may say how long it
- *   wants to run at a time (sched_setattr(2), sched_runtime), and who asks for little goes before
- *   those that run in long slices. Older kernels take the call and ignore the number.
+ *   wants to run at a time (sched_setattr(2), sched_runtime), and one that asks for little goes
+ *   before those that run in long slices. Older kernels take the call and ignore the number.
  * - a low nice value: with it the thread's share of the CPU is so large that it is hardly ever
- *   ahead of that share, and who is ahead has to wait. Allowed to root, and as far as RLIMIT_NICE
- *   (systemd's LimitNICE=) says.
+ *   ahead of that share, and one that is ahead has to wait. Allowed to root, and as far as
+ *   RLIMIT_NICE (systemd's LimitNICE=) says.
  * Where one is not allowed it stays as it was.
  *
  * Threads: the manager, for itself alone: io_uring's workers are not to make a client's pages

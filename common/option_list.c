@@ -2,16 +2,16 @@
 /*
  * "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
  * for everybody. What is said of a user goes before what is said of a group, and that before what
- * is said of everybody; of several groups that somebody has the best counts. Who reads a list finds
+ * is said of everybody; of several groups that a user has the best counts. A reader of a list finds
  * numbers only: names are looked up once, when the list is read.
  *
  * Threads: option_list_add(): the units of options; it asks getpwnam() and getgrnam(), which are
  * not thread-safe. The others: any thread.
  *
  * INVARIANTS
- *   I1. Nobody has two entries of the same: what counts does not depend on the order.
- *   I2. Nothing but the entries and the peer decides: the groups that somebody has come from who
- *       asks, and who asks has them from the kernel.
+ *   I1. No user or group has two entries of the same: what counts does not depend on the order.
+ *   I2. Nothing but the entries and the peer decides: the groups of a user come from the
+ *       caller, which has them from the kernel.
  */
 #include "common/option_list.h"
 

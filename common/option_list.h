@@ -33,16 +33,16 @@ void option_list_print(const struct option_row *row, const struct options_entry 
 /* What is allowed, for messages and manuals. */
 void option_list_print_allowed(const struct option_row *row, FILE *out);
 
-/* As whom a list knows somebody: the most that fits of OPTIONS_USER, OPTIONS_GROUP, OPTIONS_ANYBODY
+/* As whom a list knows a user: the most that fits of OPTIONS_USER, OPTIONS_GROUP, OPTIONS_ANYBODY
  * in this order, or OPTIONS_NOBODY. */
 enum options_who option_list_knows(const struct options_list *list,
 				   const struct options_peer *peer);
 
-/* True if an entry is of those that count for somebody, whom the list knows as this. */
+/* True if an entry is of those that count for a user, whom the list knows as this. */
 bool option_list_counts(const struct options_entry *entry, const struct options_peer *peer,
 			enum options_who known);
 
-/* The number that a list has for somebody; of several groups the largest. unset: if it has none,
+/* The number that a list has for a user; of several groups the largest. unset: if it has none,
  * and what the number 0 stands for. */
 uint64_t option_list_number(const struct options_list *list, const struct options_peer *peer,
 			    uint64_t unset);

@@ -52,7 +52,7 @@ struct options_list {
 	} entries[];
 };
 
-/* Somebody whom lists are asked for: as the kernel says. */
+/* A user whom lists are asked for: as the kernel says. */
 struct options_peer {
 	uint32_t uid;
 	uint32_t n_gids;

@@ -3,7 +3,7 @@
  * inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here: the
  * number of the line that is wrong, and that nothing behind it is looked at.
  *
- * Threads: options_args_parse(); whoever calls that.
+ * Threads: that of options_args_parse().
  *
  * INVARIANTS
  *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's

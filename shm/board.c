@@ -3,7 +3,7 @@
  * shm/board.c - the counters as a table, the times of a tenant, what clients and tasks have
  * used, and the search for a task
  *
- * Threads: board_show_task(): who starts a job. The rest: anybody who maps the board, any thread,
+ * Threads: board_show_task(): the worker of a job. The rest: all that map the board, any thread,
  * and nothing is written.
  *
  * INVARIANTS

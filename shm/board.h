@@ -12,8 +12,8 @@
  *       the pool lives. It keeps its place from pool to pool: the next one enters each task where
  *       it stands already, and a new one where none is. A task that is gone keeps its entry, marked
  *       TASK_GONE, until its place is needed. So as long as a task has its name and signature, its
- *       index and hash stay good; whoever keeps an index keeps the hash with it and compares. An
- *       entry is marked gone while it is changed, and whoever copies one compares as well.
+ *       index and hash stay good; a client that keeps an index keeps and compares the hash, too. An
+ *       entry is marked gone while it is changed, and a reader that copies one compares as well.
  *   I3. Counters only grow, while the pool's generation stays the same; a gauge may be any number,
  *       and below 0 that of one worker.
  *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
@@ -23,7 +23,7 @@
  *       it once in ended (daemon/host/job_times.h). These go on from pool to pool, as what is said
  *       of clients does, for as long as the uid has the slot.
  *   I6. Memory has been taken for everything but times: of these for the workers that there are,
- *       while a tenant is there. Who reads others takes memory.
+ *       while a tenant is there. Reading others takes memory.
  */
 #pragma once
 
@@ -131,7 +131,7 @@ struct board_module {
 _Static_assert(sizeof(struct board_module) == 320, "five lines a module");
 
 struct board_client {
-	/* the manager writes; pid 0: nobody had this slot yet. A client that has left keeps its row
+	/* the manager writes; pid 0: no client had it yet. A client that has left keeps its row
 	 * until the slot is given to another, the one that left first going first. */
 	_Atomic uint32_t pid;
 	_Atomic uint32_t uid;
@@ -162,10 +162,10 @@ struct board_client {
 
 _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 
-/* Who has a tenant's slot. */
+/* The user that has a tenant's slot. */
 struct board_tenant {
-	/* the manager writes; since_ns 0: nobody, or the pool is to let go of it. There is one of a
-	 * uid at most. Slot and since_ns say which tenant it is. */
+	/* the manager writes; since_ns 0: no user, or the pool is to let go of it. There is one of
+	 * a uid at most. Slot and since_ns say which tenant it is. */
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
 	_Atomic uint32_t uid;
 	uint32_t reserved0;
@@ -199,7 +199,7 @@ _Static_assert(sizeof(struct board_times) == 2432, "38 lines a worker and tenant
 /* Why a pool died. */
 #define CRASH_FAULT  1u /* a worker did what it may not, or aborted: signo, address */
 #define CRASH_EXIT   2u /* a worker ended the process: status */
-#define CRASH_SIGNAL 3u /* a signal that no worker has caused, so nobody is blamed: signo */
+#define CRASH_SIGNAL 3u /* a signal that no worker has caused, so no job is blamed: signo */
 #define CRASH_ENDED  4u /* it ended by itself: status */
 #define CRASH_HANG   5u /* a worker's job was to end and did not, or the pool itself hung: KILL */
 #define CRASH_STACK  6u /* a C stack was too small, of a worker or of a fiber: SEGV */
@@ -303,7 +303,7 @@ struct board {
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
 	struct board_counters counters[LIMIT_WORKERS + 1]; /* and BOARD_POOL */
 	_Alignas(64) struct board_running running[LIMIT_WORKERS];
-	/* who starts a job writes: board_show_task() */
+	/* the worker of a job writes: board_show_task() */
 	_Alignas(64) struct board_started started[BOARD_STARTED];
 	/* the pool writes */
 	struct board_task tasks[LIMIT_TASKS];
@@ -365,7 +365,7 @@ struct time_row {
 extern const struct time_row board_time_rows[N_TIMES];
 
 /*
- * What was measured of a tenant's jobs: all workers' parts together. False if nobody has the slot.
+ * What was measured of a tenant's jobs: all workers' parts together. False if the slot is free.
  * Counts and sum are read one after the other; they agree when no job of it ends meanwhile.
  */
 bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
@@ -391,7 +391,7 @@ uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t n
 /* Jobs of a client that the pool has taken up and that have not ended. */
 uint32_t board_client_pending(const struct board *board, uint32_t client);
 
-/* Who starts a job: the task that it begins with, UINT32_MAX while that is not known. */
+/* Worker of a job: the task that it begins with, UINT32_MAX while that is not known. */
 void board_show_task(struct board *board, uint32_t job, uint32_t task);
 
 /* The task of a job that runs, UINT32_MAX if it is not known. */

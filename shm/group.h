@@ -4,17 +4,17 @@
  *
  * WHO WRITES, WHO READS
  *   A table of LIMIT_GROUPS groups in each client segment, between jobs and heap. The client counts
- *   up before it publishes jobs and waits for zero; whoever gives a job its outcome (a worker, or
- *   the manager after the pool's death) counts its group down once, after the outcome. The client
- *   can write anything at any time: the pool makes one fetch-and-subtract with a checked index, and
- *   at most one futex wake, whatever stands there.
+ *   up before it publishes jobs and waits for zero; the thread that gives a job its outcome (a
+ *   worker, or the manager after the pool's death) counts its group down once, after the outcome.
+ *   The client can write anything at any time: the pool makes one fetch-and-subtract with a checked
+ *   index, and at most one futex wake, whatever stands there.
  *
  * THE WORD
  *   { generation:16, waiter:1, count:15 }, a futex word.
  * 	count      jobs that were added and not counted down; the table has LIMIT_JOBS records,
  * 		   and each worker can lag behind by one job, so 15 bits are enough
- * 	waiter     somebody sleeps, or will, until the count is 0
- * 	generation goes up when a count of 0 goes up again, so that a waiter who wakes late knows
+ * 	waiter     a thread sleeps, or will, until the count is 0
+ * 	generation goes up when a count of 0 goes up again, so that a waiter that wakes late knows
  * 		   that what it waited for is over
  *
  * 	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
@@ -26,23 +26,23 @@
  * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
  *   I1. The count is never below the number of published jobs that have no outcome: group_add()
  *       comes before the publication, group_done() after the outcome. So a count of 0 says that all
- *       of them have one; and who sees it sees their results: the changes of the word are all
+ *       of them have one; and its reader sees their results: the changes of the word are all
  *       read-modify-writes, so that the acquire of the zero meets the release of every group_done()
  *       before it, not only of the last.
- *   I2. Nobody sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is
+ *   I2. No thread sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is
  *       not 0, so the step that makes the count 0 comes later and finds it, if no step in between
  *       took it out; only group_add() does, and only on a count of 0, after that step. Between the
  *       CAS and the sleep any change of the word makes FUTEX_WAIT return.
  *   I3. One group_done() for each group_add() of one, but for I4: a job has one outcome (job.h, I1)
- *       and who gives it counts once. So the count never goes below 0.
+ *       and its giver counts once. So the count never goes below 0.
  *   I4. A pool that dies between an outcome and the group_done() after it leaves the count too high
  *       by one; the manager counts down only for outcomes that it gives itself, because it cannot
- *       know. So who waits looks at the jobs themselves now and then, when nothing else happens: if
+ *       know. So a waiter looks at the jobs themselves now and then, when nothing else happens: if
  *       none of the group's is pending, the group has ended, and its record is not given to another
  *       group before its count is 0.
  *
  * If a peer dies: client, after group_add() and before the publication: its segment goes with it.
- * Pool: I4. A thread of the client cannot die alone. Daemon: who waits finds the socket closed.
+ * Pool: I4. A thread of the client cannot die alone. Daemon: a waiter finds the socket closed.
  *
  * Compiles with C11 alone: tests/model/group.c runs this file.
  */
@@ -80,7 +80,7 @@ static inline uint32_t group_generation(uint32_t word)
 /* Client: what the group's word says. */
 static inline uint32_t group_load(struct group *group)
 {
-	/* ORDER group/done [G1]: acquire, so that who sees a count of 0 sees the outcomes. Pairs
+	/* ORDER group/done [G1]: acquire, so that a reader of a count of 0 sees the outcomes. Pairs
 	 * with group_done(). */
 	return atomic_load_explicit(&group->word, memory_order_acquire);
 }
@@ -96,8 +96,8 @@ static inline void group_add(struct group *group, uint32_t n)
 		if (!group_count(word))
 			next = (group_generation(word) + 1) << GROUP_GEN_SHIFT | n;
 		/* ORDER group/done [G1]: relaxed, and in the chain of read-modify-writes that
-		 * group_load() meets: it passes on what group_done() released (I1). Whoever
-		 * publishes the jobs afterwards releases this step as well. */
+		 * group_load() meets: it passes on what group_done() released (I1). The
+		 * publication of the jobs releases this step as well. */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&group->word, &word, next, memory_order_relaxed, memory_order_relaxed));
 }

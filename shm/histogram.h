@@ -7,13 +7,13 @@
  * table or a loop. Below the first octave the parts go on down to 0. With powers of two alone a
  * 99th percentile would be known to a factor of two; with four parts it is known to a quarter,
  * before it is interpolated, and 148 buckets go from 32 ns to two hours. Octaves begin at powers of
- * two: whoever wants fewer buckets adds up four of them. Those of several workers or users add up
- * as well.
+ * two: a reader that wants fewer buckets adds up four of them. Those of several workers or users
+ * add up as well.
  *
  * 	bucket	0	1	2	... 7	8	9	...	147
  * 	from	0	32 ns	64 ns	... 224	256	320	...	2.1 h, and all beyond
  *
- * Threads: histogram_bucket(): workers, at each job's end. The rest: whoever reads, any thread.
+ * Threads: histogram_bucket(): workers, at each job's end. The rest: readers, any thread.
  *
  * INVARIANTS
  *   I1. histogram_from(histogram_bucket(ns)) <= ns, and of the next bucket it is > ns, unless that

@@ -15,8 +15,8 @@
  *
  * CHAINS
  *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. The
- *   word of its first record in a ring submits them all, by one CAS (I3). Who walks the chain
- *   counts its steps: there are no more than records in the table. Who takes a part of it only
+ *   word of its first record in a ring submits them all, by one CAS (I3). A reader of the chain
+ *   counts its steps: there are no more than records in the table. One that takes a part of it only
  *   lets the word name the first of the rest, before a job of the part can end (ring_repoint()):
  *   by the time that another pool walks it, the records of the part may be of other chains. A pool
  *   that died in a walk has not come to that: the next one does it before any job of the part can
@@ -29,13 +29,13 @@
  * 	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
  *   The client has put the job into the ring of that worker, or of one on that node; a chain, into
  *   one of its first job's place; one that is not strict into any, if these are full. Without
- *   strict that is all: whoever comes first may start it. With strict no other worker starts it,
+ *   strict that is all: any worker may start it. With strict no other worker starts it,
  *   however long it waits; what it forks is stolen as always. A kind that is none of these, or a
  *   worker or node that there is not, fails the job with -EINVAL.
  *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
- *       after the pool's death, in the manager; the ledger decides who, never the record.
+ *       after the pool's death, in the manager; the ledger decides which, never the record.
  *   I2. The client submits a record again only after it saw an outcome, with generation + 1. In a
  *       chain too each record stands for itself: one that has its outcome may be submitted anew,
  *       with another next, while others of its chain have not started. So next is read once, when
@@ -45,10 +45,10 @@
  *   I4. The job's outcome comes first, then its group is counted down (group.h), and its end
  *       counted if it is watched (watch.h).
  *   I5. A generation that the client wants to end stands in cancel before it says so over its
- *       socket: whoever may have lost the message (a pool, with what it had in private memory; the
- *       manager) is gone before another process looks at the record, at each job that it accepts,
- *       finds QUEUED, or starts. The word is 0 again before its generation comes round. With
- *       garbage in it a client cancels its own jobs, or forgets to.
+ *       socket: a process that may have lost the message (a pool, with what it had in private
+ *       memory; the manager) is gone before another process looks at the record, at each job that
+ *       it accepts, finds QUEUED, or starts. The word is 0 again before its generation comes round.
+ *       With garbage in it a client cancels its own jobs, or forgets to.
  *
  * If a peer dies: client: the manager tells the pool; its jobs are cancelled, its segment is
  * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket
@@ -205,12 +205,12 @@ static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 
 /*
  * Puts the one outcome of a job into its record; the result, code and signo have been written.
- * Returns who is to be told: JOB_WAITER, whoever sleeps on the word, by a futex wake; JOB_WATCHED,
- * by watch_end(). 0: nobody.
+ * Returns what is to be done: JOB_WAITER, a futex wake for sleepers on the word; JOB_WATCHED,
+ * watch_end(). 0: nothing.
  */
 static inline uint32_t job_finish(struct job *job, uint32_t generation, uint32_t outcome)
 {
-	/* ORDER job/outcome [J1]: release, so that who sees the outcome sees result and code;
+	/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees result and code;
 	 * acquire is not needed, nothing of the client's is read after it. Pairs with the acquire
 	 * in job_outcome(). The exchange takes both bits in the same step (I1 of the wait:
 	 * either the client's CAS comes first and the bit is seen here, or it fails and
@@ -239,8 +239,8 @@ static inline int job_want_end(struct job *job, uint32_t generation)
 	do {
 		if (wanted && job_is_later(wanted, generation))
 			return 0;
-		/* ORDER cancel/forget [V5]: acquire, who finds the 0 of a release sees that the
-		 * generation has ended. Pairs with job_forget_end(). */
+		/* ORDER cancel/forget [V5]: acquire, a thread that finds the 0 of a release sees
+		 * that the generation has ended. Pairs with job_forget_end(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&job->cancel, &wanted, generation, memory_order_acquire, memory_order_relaxed));
 	return 1;

@@ -4,8 +4,8 @@
  *
  * Two programs that were compiled from different layouts have different hashes and refuse each
  * other at attach. What it has: the size of each structure, of WELCOME too, and where a line of
- * another writer or a table begins in it. Whoever changes fields within one of these without moving
- * another raises PROTO_VERSION, as for a message.
+ * another writer or a table begins in it. A change of fields within one of these that moves no
+ * other raises PROTO_VERSION, as for a message.
  */
 #pragma once
 

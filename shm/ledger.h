@@ -28,9 +28,9 @@
  *       and then the old generation needs the row no more.
  *   I4. head of a ring only grows as long as the slot has its tenant, the next one's begins at 0;
  *       the slots below it were consumed.
- *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
- *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
- *       lasts until that pool is dead (daemon/manager/pool_segments.c).
+ *   I5. Where the rows are is a constant, and how many there are stands in the memory of the
+ *       process that asks: a task's stray write can reach every byte here. What it does to the
+ *       manager's numbers lasts until that pool is dead (daemon/manager/pool_segments.c).
  *   I6. A job that may run again finds its buffers as its client left them: where they are copied
  *       (shm/job.h), none is written to before the row is COPYING, from where no job goes back into
  *       the queue. One that runs on the client's own memory is idempotent on its client's word.
@@ -52,7 +52,7 @@
 #define LEDGER_COPYING	 4u
 
 #define LEDGER_FLAG_IDEMPOTENT 1u
-#define LEDGER_FLAG_REQUEUED   2u /* the manager's: a pool died under it, and nobody knows why */
+#define LEDGER_FLAG_REQUEUED   2u /* the manager's: a pool died under it, for an unknown reason */
 
 struct ledger_row {
 	uint32_t generation; /* 24 bits */
@@ -88,7 +88,7 @@ static inline struct ledger_row ledger_unpack(uint64_t word)
 struct ledger_ring {
 	_Alignas(64) _Atomic uint64_t head;
 	/* worker + 1 that holds the consumer role, LIMIT_WORKERS + 1 for the pool's dispatcher, 0
-	 * for none; LEDGER_NO_TENANT: nobody may, there is no tenant */
+	 * for none; LEDGER_NO_TENANT: none may, there is no tenant */
 	_Atomic uint32_t consumer;
 	uint8_t reserved[52];
 };
@@ -183,8 +183,8 @@ static inline _Atomic uint64_t *arena_rows(struct arena *arena)
 	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset());
 }
 
-/* A row as it is right now. Relaxed: for who has it in hand, or looks again after a stronger
- * load. */
+/* A row as it is right now. Relaxed: for a reader that has it in hand, or looks again after a
+ * stronger load. */
 static inline struct ledger_row ledger_row(struct arena *arena, uint64_t at)
 {
 	return ledger_unpack(load_relaxed(&arena_rows(arena)[at]));

@@ -15,9 +15,9 @@
  *
  * WHAT THE KERNEL DOES WITH DESCRIPTORS THAT ARE PASSED (seen on 6.18;
  * tests/unit/manager/check_socket_close.c and check_passed.c fail where it is not so)
- *   - A message that nobody has received holds on to them. Who closes its socket last, or receives
- *     it without room for them, closes them when it returns from that call, and waits there. The
- *     same holds for a listening socket and what was said to it before anybody accepted.
+ *   - A message that was not received holds on to them. The process that closes its socket last, or
+ *     receives it without room for them, closes them when it returns from that call, and waits
+ *     there. The same holds for a listening socket and what was sent to it before an accept.
  *   - MSG_PEEK without room for them says MSG_CTRUNC and closes nothing: the message stays there.
  *   - With SO_PASSRIGHTS 0 (6.16) they stay out: sendmsg() is refused with EPERM. A listening
  *     socket hands that down to connections made from then on, before they are accepted; what has
@@ -183,7 +183,7 @@ int proto_recv_plain(int fd, union proto_message *ret_message, int flags)
 	if (n == 0)
 		return 0;
 	r = proto_check(&message, n, header.msg_flags);
-	/* The same message: nobody else receives. */
+	/* The same message: no other thread receives. */
 	n = proto_recvmsg(fd, &header, flags);
 	if (n < 0)
 		return (int)n;

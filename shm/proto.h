@@ -3,7 +3,7 @@
  * shm/proto.h - the messages on the two kinds of sockets: client - manager and manager - pool
  *
  * SOCK_SEQPACKET, one message a packet, fixed size, host byte order (both ends are on one machine).
- * Who a client is comes from the kernel (SO_PEERCRED), never from a message.
+ * The user of a client comes from the kernel (SO_PEERCRED), never from a message.
  */
 #pragma once
 
@@ -61,7 +61,7 @@
 #define PROTO_POOL_RULE	       28u /* of the option tasks entry n_jobs: text is its pattern */
 #define PROTO_POOL_RIGHTS      29u /* a client has other rules now */
 #define PROTO_POOL_TRACE       30u /* with one: shm/trace.h; PROTO_POOL_TRACED is the answer */
-#define PROTO_POOL_TRACE_END   31u /* nobody traces any more */
+#define PROTO_POOL_TRACE_END   31u /* there are no tracers any more */
 #define PROTO_POOL_RESUME      41u /* a PROTO_POOL_HALT is taken back, if the pool has not ended */
 #define PROTO_POOL_LOAD	       42u /* new files; task_hash: of all; PROTO_POOL_LOADED answers */
 #define PROTO_POOL_ENTER       43u /* the tasks of these files may be called */
@@ -73,7 +73,7 @@
 #define PROTO_POOL_STOPPED	   34u
 #define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
 #define PROTO_POOL_ATTACHED	   36u /* the client's segment is mapped, or text says why not */
-#define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
+#define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are free */
 #define PROTO_POOL_PONG		   38u /* the same number: all before that PING is in force */
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 #define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
@@ -105,7 +105,7 @@ struct proto_error {
 	char text[240]; /* one line that says what to do */
 };
 
-/* Best effort: a job that has its outcome keeps it, one that is not known is nobody's. */
+/* Best effort: a job that has its outcome keeps it, one that is not known is ignored. */
 struct proto_cancel {
 	struct proto_head head;
 	uint32_t job;	     /* index in the sender's table */
@@ -217,12 +217,12 @@ int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uin
  * The same where no descriptor may come: none is ever received (proto.c, I3). fd was given to
  * proto_take_no_descriptors(), and only one thread receives from it.
  * 0: the end of the connection, or an empty message, which stays in the socket. -EPERM: the next
- * message has descriptors; it stays, too, and who closes the socket last closes them.
+ * message has descriptors; it stays, too, and the last close of the socket closes them.
  */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
-/* Of an error of these: there is no memory to receive the message with, which stays. Who asks again
- * at once would spin. */
+/* Of an error of these: there is no memory to receive the message with, which stays. A call at once
+ * would spin. */
 static inline bool proto_is_short(int r)
 {
 	return r == -ENOMEM || r == -ENOBUFS;
@@ -236,7 +236,7 @@ static inline bool proto_is_later(int r)
 
 /*
  * Prepares a socket for proto_recv_plain(), or a listening one for those that are accepted from it.
- * From Linux 6.16 on the kernel keeps descriptors out of it: who sends some gets EPERM. Before that
- * nothing does.
+ * From Linux 6.16 on the kernel keeps descriptors out of it: a peer that sends some gets EPERM.
+ * Before that nothing does.
  */
 void proto_take_no_descriptors(int fd);

@@ -16,7 +16,7 @@
  *
  * INVARIANTS
  *   I1. A slot goes FREE(l) -> FULL(l, x) by a producer's CAS, FULL(l, x) -> FREE(l + 1) by the
- *       consumer, who may make it FULL(l, y) before (ring_repoint()); laps only grow. A producer
+ *       consumer, which may make it FULL(l, y) before (ring_repoint()); laps only grow. A producer
  *       that was stopped for long can hit its slot only in the lap it read: 2^32 laps, or 2^42
  *       jobs, later the word would be the same again.
  *   I2. The tail is a hint: a producer that finds its slot taken helps it forward. As long as all
@@ -77,7 +77,7 @@ enum ring_status {
 	RING_OK,      /* pushed; or a job is there */
 	RING_FULL,    /* no room */
 	RING_EMPTY,   /* nothing there */
-	RING_GARBAGE, /* free, but for another lap, as nobody honest leaves it; it was reset */
+	RING_GARBAGE, /* free, but for another lap, as no honest producer leaves it; it was reset */
 	RING_SKIPPED, /* the position was given up */
 };
 
@@ -160,8 +160,8 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 			uint64_t full = lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD);
 
 			RING_CRASH(ring_claiming);
-			/* ORDER ring/publish [R1]: release, so that who sees the word sees the job
-			 * record behind it. Pairs with the acquire in ring_peek(). */
+			/* ORDER ring/publish [R1]: release, so that a reader of the word sees the
+			 * job record behind it. Pairs with the acquire in ring_peek(). */
 			if (atomic_compare_exchange_strong_explicit(slot, &word, full,
 								    memory_order_release,
 								    memory_order_relaxed)) {
@@ -214,7 +214,7 @@ static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint3
 
 	if (word == lap << 32)
 		return RING_EMPTY;
-	/* Of whatever lap: where somebody has put a false lap, the honest push with that one. */
+	/* Of whatever lap: where a client has put a false lap, the honest push with that one. */
 	if (word & RING_FULL_BIT) {
 		*ret_payload = (uint32_t)(word & RING_PAYLOAD);
 		return RING_OK;
@@ -311,7 +311,7 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 
 /*
  * A new consumer in the place of one that died: frees the last position that it took, if it did not
- * come to that. Before anybody else consumes.
+ * come to that. Before any other thread consumes.
  */
 static inline void ring_take_over(struct ring *ring, uint64_t head)
 {
@@ -332,7 +332,7 @@ static inline void ring_repoint(struct ring *ring, uint64_t head, uint32_t paylo
 {
 	uint64_t lap = (head / RING_SLOTS) & UINT32_MAX;
 
-	/* Relaxed: producers look at nothing but lap and full bit, which stay. Whoever starts the
+	/* Relaxed: producers look at nothing but lap and full bit, which stay. The worker of the
 	 * part's jobs gets them by a release of this thread's, so this comes before their ends. */
 	store_relaxed(&ring->slots[head % RING_SLOTS],
 		      lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD));

@@ -3,8 +3,8 @@
  * shm/segment.h - the head of every shared segment, and how a segment is mapped
  *
  * WHO WRITES, WHO READS
- *   The daemon's manager creates every segment and writes its head once, before anybody else has
- *   the descriptor. Everybody who maps it checks the head first.
+ *   The daemon's manager creates every segment and writes its head once, before another process has
+ *   the descriptor. All that map it check the head first.
  *
  * INVARIANTS
  *   I1. A segment's size never changes (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL).
@@ -39,7 +39,7 @@ struct segment {
 
 _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line");
 
-/* An empty file in memory, which nobody can execute where the kernel knows that. Returns its
+/* An empty file in memory, which cannot be executed where the kernel knows that. Returns its
  * descriptor, or a negative errno. */
 int segment_memfd(const char *name);
 

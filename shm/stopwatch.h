@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/stopwatch.h - how long somebody was in a state, in one word
+ * shm/stopwatch.h - how long a worker was in a state, in one word
  *
- * WHO WRITES, WHO READS
- *   Its owner starts and stops it, with plain stores; anybody reads it, at any time.
+ * THREADS
+ *   Its owner starts and stops it, with plain stores; any thread reads it, at any time.
  *
  * THE WORD
  *   { ns:63, runs:1 }. Stopped: the time that it ran. Running: that time less the clock at the
- *   start, so that who adds the clock has it up to now. One load is enough for that, and nobody
+ *   start, so that a reader adds the clock. One load is enough for that, and no thread
  *   reads a sum from before a stop with a start from after it.
  *
- * If a peer dies: the owner: it runs on, or stands. Who clears up after a pool clears its watches,
- * too.
+ * If a peer dies: the owner: it runs on, or stands. The manager clears a dead pool's watches.
  *
  * Compiles with C11 alone.
  */
@@ -40,7 +39,7 @@ static inline uint64_t stopwatch_ns(uint64_t word, uint64_t now_ns)
 	return sum >> 62 ? 0 : sum;
 }
 
-/* Anybody: up to now. Relaxed: a statistic, of one word. */
+/* Any thread: up to now. Relaxed: a statistic, of one word. */
 static inline uint64_t stopwatch_read(const struct stopwatch *watch, uint64_t now_ns)
 {
 	return stopwatch_ns(load_relaxed(&watch->word), now_ns);
@@ -59,7 +58,7 @@ static inline void stopwatch_set(struct stopwatch *watch, bool runs, uint64_t no
 	store_relaxed(&watch->word, word);
 }
 
-/* Owner, or who clears up after it. */
+/* Owner, or the manager after its death. */
 static inline void stopwatch_clear(struct stopwatch *watch)
 {
 	store_relaxed(&watch->word, 0);

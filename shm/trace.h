@@ -2,11 +2,11 @@
 /*
  * shm/trace.h - what workers have done lately, for clients that trace
  *
- * WHO WRITES, WHO READS
- *   A segment of its own, that the manager makes when somebody begins to trace and nobody else
+ * THREADS
+ *   A segment of its own, that the manager makes when a user begins to trace and no other
  *   does: daemon/manager/trace_subscribers.c. It has a ring for each worker, which that worker
- *   alone writes, as long as it is traced (daemon/core/trace.h). Whoever traces maps it read-only;
- *   he is root or forkd's own user. Nobody waits for a reader, and there may be any number of them.
+ *   alone writes, as long as it is traced (daemon/core/trace.h). A tracer maps it read-only;
+ *   it is root's or forkd's own user's. There may be any number of readers; the writer never waits.
  *
  * THE RING
  *   head counts the events so far. Event k stands in slot k % TRACE_EVENTS until event
@@ -16,9 +16,9 @@
  * 	reader	head; words of some slots; fence; head once more
  *
  * INVARIANTS
- *   I1. Who sees head > k sees the words of event k, or those of a later one in its slot: head is
- *       stored with release, and read with acquire, [T1].
- *   I2. Who has read a word of event k + TRACE_EVENTS in the slot of k sees, behind its fence,
+ *   I1. A reader of head > k sees the words of event k, or those of a later one in its slot: head
+ *       is stored with release, and read with acquire, [T1].
+ *   I2. A reader of a word of event k + TRACE_EVENTS in the slot of k sees, behind its fence,
  *       head >= k + TRACE_EVENTS: the writer's fence stands between the store of that head and the
  *       words, [T2]. So what was read of k counts if head is less then; what does not is lost, and
  *       the reader knows how much that is.
@@ -27,8 +27,7 @@
  *       one of them. The manager reads nothing.
  *
  * If a peer dies: the pool, in the middle of an event: head has not counted it. What is there
- * stays, for whoever has it mapped. A reader: nobody knows, but for the manager, by the end of his
- * connection.
+ * stays, for its readers. A reader: only the manager knows, by the end of its connection.
  *
  * Compiles with C11 alone: tests/model/trace.c runs this file.
  */

@@ -26,7 +26,7 @@
  *   a wake meant for an earlier sleep is told from one for this.
  * 	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
  * 	LOOKING   a thief: will look at every ring before it sleeps
- * 	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
+ * 	SLEEPING  waits on the word; its waker changes nothing, the worker does
  * 	PARKED    a worker that is not to run now (daemon/sched/cpu_parking.h): it waits on the
  * 		  word, too, and a publisher leaves it alone, as if it were BUSY for ever
  * 	DOZING    the dispatcher sleeps, and a busy worker's alarm is set, at which that looks at
@@ -62,12 +62,12 @@
  * 	for W2: its next store to the word comes before its next look.
  *   W6. A client that woke a worker from a sleep may take that same word, seen again, for LOOKING:
  * 	the worker has left the futex and not come to change its word yet.
- *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
+ *   W7. What W1 leaves open: all that map the board can wait on its words, and a client's
  * 	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  * 	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
  * 	room does the publisher's part again, once in a tick (liveness.c, I1), and sooner: W11.
  *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
- * 	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
+ * 	at each of its ticks, and the word says LOOKING, in the futex too; a reader leaves it
  * 	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
  * 	come for these by themselves (daemon/jobs/time_slice.c). That is true for W2: the look
  * 	comes without being asked for, and a look that finds nothing ends the ticks only after the
@@ -83,8 +83,8 @@
  * 	(daemon/sched/slice_timer.c). And the one whose fence is the last of those that end finds
  * 	none set, and the word DOZING, if its fence comes after the dispatcher's; if it comes
  * 	before, the dispatcher finds none. So the dispatcher is awake after the publisher's read,
- * 	and looks at all rings before it rests (W8). Whoever else turns from BUSY looks by itself,
- * 	and so does each worker at each end.
+ * 	and looks at all rings before it rests (W8). Any other thread that turns from BUSY looks by
+ * 	itself, and so does each worker at each end.
  *   W10. A client can move each sleeper of the board's words to a word of its own, where it stays
  * 	after the client's end. So the pool's threads sleep on two words: the board's and a bell,
  * 	which no client maps (daemon/core/bell.h). The pool and the manager wake by the bell alone:

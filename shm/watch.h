@@ -5,9 +5,9 @@
  * WHO WRITES, WHO READS
  *   Two lines of each client segment, behind its groups. The client marks the jobs that it watches
  *   (JOB_WATCHED in the state word, shm/job.h), counts its sleepers and sleeps on the count of
- *   ends. Whoever gives such a job its outcome (a worker, or the manager after the pool's death)
- *   counts it there, and wakes. The client can write anything at any time: the pool makes one
- *   fetch-and-add, one fence, one load, and at most one futex wake, whatever stands there. Jobs
+ *   ends. The thread that gives such a job its outcome (a worker, or the manager after the pool's
+ *   death) counts it there, and wakes. The client can write anything at any time: the pool makes
+ *   one fetch-and-add, one fence, one load, and at most one futex wake, whatever stands there. Jobs
  *   that are not watched cost nothing.
  *
  * 	client   CAS of JOB_WATCHED into each state; watch_begin(); looks at all of them; sleeps on
@@ -15,19 +15,19 @@
  * 	pool     outcome exchanged in, JOB_WATCHED was there: watch_end(), and a wake if it says so
  *
  * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
- *   I1. Whose mark is in the word before the outcome is seen by who exchanges the outcome in; a
+ *   I1. A mark in the word before the outcome is seen by the exchange of the outcome; a
  *       mark that comes later fails, and the client sees the outcome (I1 of client/lib/wait.c).
- *   I2. Nobody sleeps through an end. Of the fences of watch_begin() and watch_end() one is first.
- *       The sleeper's: then the other side reads its count of sleepers behind that, and wakes. The
- *       sleeper is asleep by then, or comes to the kernel with a value that is older than the count
- *       of this end, and is sent back; or its value has this end in it, and by the acquire of
- *       watch_begin(), which meets the release of the count, its look saw the outcome. The fence of
- *       watch_end(): then the value that the sleeper reads behind its own has this end in it, and
- *       the same holds.
- *   I3. An end wakes every sleeper, whatever it waits for, because nobody but the sleeper knows. So
+ *   I2. No thread sleeps through an end. Of the fences of watch_begin() and watch_end() one is
+ *       first. The sleeper's: then the other side reads its count of sleepers behind that, and
+ *       wakes. The sleeper is asleep by then, or comes to the kernel with a value that is older
+ *       than the count of this end, and is sent back; or its value has this end in it, and by the
+ *       acquire of watch_begin(), which meets the release of the count, its look saw the outcome.
+ *       The fence of watch_end(): then the value that the sleeper reads behind its own has this end
+ *       in it, and the same holds.
+ *   I3. An end wakes every sleeper, whatever it waits for, because only the sleeper knows. So
  *       each looks again, and sleeps on a new value.
- *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So nobody sleeps
- *       for longer than a tick without a look of its own (client/lib/liveness.c, I1).
+ *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So no thread
+ *       sleeps for longer than a tick without a look of its own (client/lib/liveness.c, I1).
  *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
  *
  * If a peer dies: client: its segment goes with it. Pool: I4. A thread of the client cannot die
@@ -89,7 +89,7 @@ static inline uint32_t watch_begin(struct watch *watch)
 	/* ORDER watch/sleepers [W9]: full, between the announcement and the look at the jobs.
 	 * Pairs with watch_end(). */
 	fence_full();
-	/* ORDER watch/ended [W8]: acquire, who sees an end counted sees the outcome. Pairs with
+	/* ORDER watch/ended [W8]: acquire, a reader of a counted end sees the outcome. Pairs with
 	 * watch_end(). */
 	return atomic_load_explicit(&watch->ended, memory_order_acquire);
 }

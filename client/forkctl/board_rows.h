@@ -2,7 +2,7 @@
 /*
  * board_rows.h - rows that several commands show: forkctl(1) has their members
  *
- * All of them come from the board; nobody is asked and nobody is stopped. Each number is right by
+ * All of them come from the board: no process is asked or stopped. Each number is right by
  * itself, and they are not of one moment.
  */
 #pragma once

@@ -49,8 +49,7 @@ void case_close(struct forkctl_call_values *call);
 
 /*
  * Makes the call, its buffers filled anew. limit_ns: after this the job expires; it gets some time
- * more to end. Returns 0, or a negative errno: there was no call, or nobody knows what became of
- * it.
+ * more to end. Returns 0, or a negative errno: there was no call, or its outcome is not known.
  */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);

@@ -2,8 +2,8 @@
 /*
  * config.c - forkctl config: every option as the running forkd uses it
  *
- * The manager prints them as a forkd.conf, for those who may see it; what there is to say of each
- * comes from common/options.def.
+ * The manager prints them as a forkd.conf, for users that may see it; the help of each comes from
+ * common/options.def.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -5,7 +5,7 @@
  * it can be done.
  *
  * If a peer dies: the manager: the connection ends, or nothing comes for 10 s (connect.c); either
- * is reported. A reload waits for jobs, and so does who has asked for it, for any time.
+ * is reported. A reload waits for jobs, and forkctl for the reload, for any time.
  */
 #include "client/forkctl/control.h"
 

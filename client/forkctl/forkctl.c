@@ -106,7 +106,7 @@ static void print_command_help(const struct command *command)
 	}
 }
 
-/* Before a --, where words belong to somebody else. */
+/* Words after a -- belong to another program. */
 static int wants_help(int argc, char *argv[])
 {
 	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
@@ -115,7 +115,7 @@ static int wants_help(int argc, char *argv[])
 	return 0;
 }
 
-/* Of whoever has printed: its exit code, unless not all of that could be written. */
+/* Returns a command's exit code, or FORKCTL_FAILED if its output could not be written. */
 static int flush(int status)
 {
 	if (fflush(stdout) != 0 || ferror(stdout))

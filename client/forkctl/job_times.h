@@ -9,7 +9,7 @@
 
 /* Of one user. */
 struct times_user {
-	uint64_t since_ns; /* 0: nobody */
+	uint64_t since_ns; /* 0: no user */
 	uint32_t uid;
 	uint64_t dropped;
 	uint64_t ended;

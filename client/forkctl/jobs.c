@@ -2,8 +2,8 @@
 /*
  * jobs.c - forkctl jobs and cancel: what forkd has to do, and that it is not to
  *
- * Which jobs there are is the manager's to say, for the pool's ledger is no client's to read; who
- * their clients are, and which workers run a job at the moment, is on the board.
+ * The manager lists the jobs, for no client can read the pool's ledger. The clients of jobs, and
+ * the workers that run one at the moment, are on the board.
  *
  * A job is CLIENT.JOB: the number of the connection, and the handle that its program has (fk_job).
  * So a cancel never hits the next job of the same record.
@@ -142,7 +142,7 @@ int forkctl_cancel_jobs(const char *socket, int argc, char *argv[])
 	err = parse_job(argv[1], &ask);
 	if (err)
 		return err;
-	/* Who the number is now; should that one leave, nobody else is meant. */
+	/* The client that has this number now; if it leaves, no other client is meant. */
 	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;

@@ -11,7 +11,7 @@
 #include "client/forkctl/output.h"
 #include "common/util.h"
 
-#define MODULES_ID 12u /* letters of a build-id: who compares wants no more */
+#define MODULES_ID 12u /* letters of a build-id: enough to compare */
 
 struct modules_command {
 	int json;

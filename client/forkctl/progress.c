@@ -57,7 +57,7 @@ void progress_next(struct progress *p)
 	if (!p->terminal)
 		return;
 	now = clock_ns();
-	/* Short ones end before anybody looks. */
+	/* Short runs end before a user looks. */
 	if (now - p->start_ns >= PROGRESS_AFTER && now - p->shown_ns >= PROGRESS_AFTER)
 		show(p, now, "");
 }

@@ -466,7 +466,7 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 	/* What is buffered must not be written twice. */
 	(void)fflush(stdout);
 	status = run_session(n, options, &command);
-	/* Who sent one of the usual signals knows of it. */
+	/* The usual signals were sent on purpose. */
 	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
 	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
 		(void)forkctl_fail(status, "ended by signal %d (SIG%s), which should not happen",

@@ -214,7 +214,7 @@ int watch_run(fk_client *client, uint64_t interval_ns, uint32_t count, int json)
 			return forkctl_fail(FORKCTL_NO_DAEMON, "forkd has ended");
 		sample_take(now, client->board);
 		print_sample(old, now, interval_ns, json);
-		/* Nobody may read any more. */
+		/* The reader may be gone. */
 		if (fflush(stdout) != 0)
 			return FORKCTL_FAILED;
 		now = old;

@@ -260,7 +260,7 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
  * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
  * visible to the pool together, by one atomic step, and one worker at most is woken for them.
  * They go to one worker's queue, which is the first request's place; from there a job with
- * FK_STRICT goes to its own place, and any other to whoever is free.
+ * FK_STRICT goes to its own place, and any other to a free worker.
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; on failure what it holds has no meaning.
  * n: 0 is fine.
  * Returns 0, or

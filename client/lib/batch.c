@@ -9,9 +9,9 @@
  *
  * INVARIANTS
  *   I1. All or none: before the publication everything can be undone, and after it nothing fails.
- *       Nobody else knows the records until then, whatever their states say.
+ *       No other thread knows the records until then, whatever their states say.
  *   I2. Groups are counted up before the publication (shm/group.h, I1), and down again if there is
- *       none; who sleeps on the group is woken by that as by a job's end.
+ *       none; a thread that sleeps on the group is woken by that as by a job's end.
  *   I3. The chain stands twice: in job->next for the pool, and in the slots, which no other process
  *       writes. Only the latter is followed here, and only until the publication: from then on
  *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
@@ -180,7 +180,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t next = i + 1 < n ? batch_next(client, index) : index;
 
-		/* The lines that come next: a record is in another core's cache, who ran it. */
+		/* The next lines: a record is in the cache of the core that ran it. */
 		__builtin_prefetch(&client->jobs[next], 1);
 		__builtin_prefetch(&client->jobs[next].state, 1);
 		err = batch_fill(client, &requests[i], index, i + 1 < n ? next + 1 : 0, now,

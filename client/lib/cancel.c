@@ -9,10 +9,10 @@
  *   I1. It never blocks. The manager reads a message of each client at a time, so a client that
  *       asks faster than that finds its own socket full.
  *   I2. The message names the generation. It may arrive when the record has another job: then it
- *       is nobody's.
+ *       is ignored.
  *   I3. The word comes first (shm/job.h, I5). The message makes it fast.
  *   I4. The word is 0 again before its generation comes round: its slot is marked as one with
- *       options, and who releases the record clears it (submit.c, I2). If that happens right now,
+ *       options, and the release of the record clears it (submit.c, I2). If that happens right now,
  *       and the word is written after the clearing, the new generation is seen behind it, and the
  *       word is taken back. If the mark was not seen it stays for the next release.
  *

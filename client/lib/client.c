@@ -119,8 +119,8 @@ static fk_client *client_free(fk_client *client)
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
-	/* Whoever has a copy of the descriptor, a child that was made without the handlers of
-	 * pthread_atfork() or before clients_add(): the daemon sees the end (I2). */
+	/* A child that was made without the handlers of pthread_atfork() or before clients_add()
+	 * may have a copy of the descriptor: the daemon sees the end (I2). */
 	if (client->fd >= 0)
 		(void)shutdown(client->fd, SHUT_RDWR);
 	FK_CRASH(close_shut);

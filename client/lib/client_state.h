@@ -24,7 +24,7 @@
 #include "shm/signature.h"
 #include "shm/tenant.h"
 
-/* Who waits, or calls again and again and finds nothing, looks at the socket this often. */
+/* A thread that waits or polls looks at the socket this often. */
 #define CLIENT_TICK_NS UINT64_C(500000000)
 
 /* Steps of a spin between two looks at the clock. */
@@ -99,8 +99,8 @@ struct fk_client {
 	void *spilled;	       /* tree of spill.c, under the lock of events */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
-	pthread_mutex_t tasks_lock;		/* of who adds */
-	pthread_mutex_t group_lock;		/* of who makes and frees groups */
+	pthread_mutex_t tasks_lock;		/* of a thread that adds one */
+	pthread_mutex_t group_lock;		/* of a thread that makes or frees groups */
 	struct client_group group[LIMIT_GROUPS];
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
 	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */

@@ -107,7 +107,7 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 	int size;
 
 	*ret_n_fds = 0;
-	/* Whoever is refused at once may find the pipe broken and the reason in it. */
+	/* A client that is refused at once may find the pipe broken and the reason in it. */
 	if (err && err != -EPIPE)
 		return error_say(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
 	FK_CRASH(connect_asked);

@@ -15,14 +15,14 @@
  *
  * INVARIANTS
  *   I1. An entry is in one list or in none, under the lock. It belongs to the job whose handle it
- *       has; one whose job was released meanwhile is dropped by who finds it, or taken by the next
- *       job of the record.
+ *       has; one whose job was released meanwhile is dropped where it is found, or taken by the
+ *       next job of the record.
  *   I2. No end is missed: a job is marked and its entry linked in one hold of the lock, and between
- *       the value that somebody sleeps on and the sleep lies a look at all entries
+ *       the value that a thread sleeps on and the sleep lies a look at all entries
  *       (events_collect() after watch_begin(); shm/watch.h, I2). If the mark came too late the
  *       entry is linked as ended, and the end counted here.
- *   I3. Whoever gives the lock back leaves the eventfd readable if and only if an entry is to be
- *       taken, or the daemon is known to be gone (events_level()). So it can be used
+ *   I3. A thread that gives the lock back leaves the eventfd readable if and only if an entry is to
+ *       be taken, or the daemon is known to be gone (events_level()). So it can be used
  *       level-triggered, by loops that take one entry a turn, too.
  *   I4. The thread looks once in CLIENT_TICK_NS, as every wait does (liveness.c, I1), while jobs
  *       are watched. When in a tick nothing has happened and nothing is watched it sleeps until
@@ -219,7 +219,7 @@ int fk_unwatch(fk_client *client, fk_job job)
 
 	if (err)
 		return err;
-	/* The mark stays in the job: its end is counted, and nobody finds an entry. */
+	/* The mark stays in the job: its end is counted, and no thread finds an entry. */
 	pthread_mutex_lock(&events->lock);
 	err = events_find(client, job, &entry);
 	if (!err && (entry->list == EVENTS_NONE || entry->job != job))

@@ -37,7 +37,7 @@ uint32_t group_number(struct fk_client *client, fk_group group)
 static int group_has_pending(struct fk_client *client, uint32_t number)
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
-		/* Relaxed: what was submitted before the wait is known to who waits. */
+		/* Relaxed: what was submitted before the wait is known to the waiter. */
 		uint32_t options = load_relaxed(&client->slots[i].options);
 
 		if (unlikely((options & CLIENT_GROUP) == number) &&
@@ -101,7 +101,7 @@ int fk_group_free(fk_client *client, fk_group handle)
 	} else {
 		err = -EBUSY;
 	}
-	/* Relaxed: who uses the handle from now on makes a mistake, and may see it late. */
+	/* Relaxed: a later use of the handle is a mistake, and may see it late. */
 	if (!err)
 		store_relaxed(&client->group[number - 1].generation, 0);
 	pthread_mutex_unlock(&client->group_lock);

@@ -4,7 +4,7 @@
  *
  * With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job that
  * will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would seldom be
- * started before. How long a job will run, nobody knows; so a client goes by what it has waited for
+ * started before. How long a job will run is not known; so a client goes by what it has waited for
  * last, in its sleep.
  *
  * INVARIANTS

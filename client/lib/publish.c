@@ -8,8 +8,8 @@
  *   I1. Between the publication and the reading of any worker's word stands wake_published().
  *       Words that were read before it, for the choice, are not used after it.
  *   I2. The threads that are woken: wake_worker.c.
- *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
- *       takes the chain finds more than one job, and shares.
+ *   I3. One word in one ring is one publication and one wake, however long the chain behind it: the
+ *       worker that takes the chain finds more than one job, and shares.
  */
 #include "client/lib/publish.h"
 
@@ -165,7 +165,7 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 	return -EAGAIN;
 }
 
-/* Nobody tells when a ring has room: waits a little longer each time, 1 ms at most. */
+/* No message says that a ring has room: waits a little longer each time, 1 ms at most. */
 static void publish_wait(uint32_t *wait_ns)
 {
 	struct timespec ts = { .tv_nsec = *wait_ns };

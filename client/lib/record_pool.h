@@ -23,7 +23,7 @@ int records_take_chain(struct fk_client *client, uint32_t n);
  */
 int records_take_slowly(struct fk_client *client, uint32_t n, int wait);
 
-/* Gives one back, and wakes who waits for it. */
+/* Gives one back, and wakes a thread that waits for it. */
 void records_give(struct fk_client *client, uint32_t index);
 
 /* Gives those from first to last back, linked by next (index + 1) as they were taken. */

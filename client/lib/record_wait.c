@@ -6,7 +6,7 @@
  *   I1. A thread that waits for several slots takes all of them at once or none. It holds no slot
  *       and no lock while it waits, so no thread waits for a slot that a waiting thread holds.
  *       The price: one that waits for many may be overtaken by those that want fewer.
- *   I2. A slot that comes free wakes one of those that wait for one; if somebody waits for several
+ *   I2. A slot that comes free wakes one of those that wait for one; if a thread waits for several
  *       it wakes all, because the one that is woken may be content with nothing less.
  *   I3. A job in flight ends without a thread of the client, and its record can be spilled then
  *       (spill.c). So of all threads that wait one, the looker, has the ends of all jobs counted
@@ -68,7 +68,7 @@ static int records_rest(struct fk_client *client, uint32_t n, uint32_t room)
 int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 {
 	/* What the waiter counts as in room_waiters (I2). */
-	uint32_t who = n == 1 ? 1 : CLIENT_ROOM_CHAIN;
+	uint32_t weight = n == 1 ? 1 : CLIENT_ROOM_CHAIN;
 	int looker = 0;
 	int index;
 
@@ -78,7 +78,7 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 	if (index != -EAGAIN || !wait)
 		return index;
 	/* Relaxed: the fence below orders it. */
-	add_relaxed(&client->room_waiters, who);
+	add_relaxed(&client->room_waiters, weight);
 	FK_CRASH(slots_waiting);
 	do {
 		uint32_t room = load_relaxed(&client->room);
@@ -91,7 +91,7 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 			 !atomic_exchange_explicit(&client->room_looker, 1, memory_order_relaxed);
 		index = looker ? records_look(client, n) : records_rest(client, n, room);
 	} while (index == -EAGAIN);
-	sub_relaxed(&client->room_waiters, who);
+	sub_relaxed(&client->room_waiters, weight);
 	if (looker)
 		store_relaxed(&client->room_looker, 0);
 	/* ORDER slots/room [C2]: full, between the end of this looker and the look for waiters. */

@@ -24,7 +24,7 @@
  *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
  *       the group does not need them.
  *
- * If a peer dies: nobody else sees the tree. Daemon: spilled results stay readable.
+ * If a peer dies: no peer sees the tree. Daemon: spilled results stay readable.
  */
 #include "client/lib/spill.h"
 

@@ -10,9 +10,9 @@
  * INVARIANTS
  *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
  *       is released or spilled (spill.c), by the CAS that decides which thread does it.
- *   I2. The records of the free list have 0 in next, deadline, weight, group and place. Who sets
- *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them, and cancel
- *       too (cancel.c, I4).
+ *   I2. The records of the free list have 0 in next, deadline, weight, group and place. A thread
+ *       that sets one marks the slot (CLIENT_OPTIONS). The release of a marked one clears them,
+ *       and cancel too (cancel.c, I4).
  */
 #include "client/lib/submit.h"
 
@@ -46,7 +46,7 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
 
-	/* Relaxed: nobody else has seen it. */
+	/* Relaxed: no other thread has seen it. */
 	store_relaxed(&job->state, job_state((uint32_t)load_relaxed(&slot->generation), JOB_IDLE));
 	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, job);

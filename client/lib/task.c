@@ -85,7 +85,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
 	task = known_task(client, name);
 	if (!task) {
 		pthread_mutex_lock(&client->tasks_lock);
-		/* Somebody else may have added it. */
+		/* Another thread may have added it. */
 		task = known_task(client, name);
 		err = task ? 0 : add_task(client, name, &task);
 		pthread_mutex_unlock(&client->tasks_lock);

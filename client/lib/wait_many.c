@@ -15,7 +15,7 @@
  *       I1 and I2).
  *   I2. It is busy for no longer than a wait for a single job spins: after that, each look but the
  *       first follows a sleep that an end or the tick has finished.
- *   I3. Marks stay in the jobs. Their ends are counted, and wake whoever sleeps: that is all.
+ *   I3. Marks stay in the jobs. Their ends are counted, and wake sleepers: that is all.
  */
 #include "client/lib/client.h"
 

@@ -148,7 +148,7 @@ uint32_t waker_wake_worker(const struct board *board, uint32_t n_workers, uint32
 	if (wake_state(value) == WAKE_SLEEPING && waker_wake_word(board, w, value, waker))
 		return w;
 
-	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
+	/* It is BUSY, or PARKED: another one that will look, or can be woken. */
 	for (uint32_t i = 1; i < n_workers; i++) {
 		uint32_t other;
 

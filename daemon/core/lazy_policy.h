@@ -88,8 +88,8 @@
  *   the workers or with the tenants; only the last looker of a group scans all tenants, when it
  *   sleeps or turns busy. Measured: tests/bench/bench_sleep.c.
  *
- * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy_policy.c has L1 to L5 and
- * L7, tests/model/leave.c L6.
+ * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy_policy.c has L1 to L5
+ * and L7, tests/model/leave.c L6.
  */
 #ifndef DAEMON_CORE_LAZY_POLICY_H
 #define DAEMON_CORE_LAZY_POLICY_H

@@ -35,7 +35,7 @@
  * Threads: the main thread measures; the controls have three threads that sleep otherwise.
  *
  * INVARIANTS
- *   I1. `answer` counts the controls. It is stored by whoever answers, after seen_ns, and the main
+ *   I1. `answer` counts the controls. It is stored by the task, after seen_ns, and the main
  *       thread starts no control before it has seen the answer of the last one.
  */
 #include <errno.h>

@@ -18,7 +18,7 @@
  * 	 "jobs": 149.3, "least": 17.9, "most": 19.2, (all but small ones; of a member)
  * 	 "voluntary": 312, "involuntary": 290, (context switches)
  * 	 "cpu_s": 2.98, "others_s": 0.01, "stolen_s": 0, (CPU time: theirs, others', taken away)
- * 	 "pss_kib": 9120, "idle_kib": 8000, (memory; allocated, and touched by nobody)
+ * 	 "pss_kib": 9120, "idle_kib": 8000, (memory; allocated, and not touched)
  * 	 "job_ns": [...], "small_ns": [...]} (those that began in that time, in order)
  * forkd's own processes, the manager and the pool, are counted as the members are.
  * Exit status 0; 1 if a result was wrong; 2 for a wrong command line. No time makes it fail.

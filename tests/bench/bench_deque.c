@@ -40,9 +40,10 @@
  *
  * The graph
  *   Node i has FANOUT children i * FANOUT + 1 ..., so that all are reached, and EXTRA edges to
- *   later nodes anywhere. A worker takes a node, claims those of its successors that nobody has,
- *   and pushes them: forkd in one batch, Chase and Lev one by one. Who has nothing steals: half of
- *   what there is, or one. With all nodes known to be reached, it ends when so many were visited.
+ *   later nodes anywhere. A worker takes a node, claims those of its successors that are free,
+ *   and pushes them: forkd in one batch, Chase and Lev one by one. A worker that has nothing
+ *   steals: half of what there is, or one. With all nodes known to be reached, it ends when so many
+ *   were visited.
  *
  * On which thread
  *   Thread 0 is the main one; each is bound to a CPU of its own, as far as there are.
@@ -257,7 +258,7 @@ static void copy(struct bulk *bulk, uint64_t n)
 	/* Relaxed: only its cost matters. */
 	if (!atomic_compare_exchange_strong_explicit(&bulk->deque.word, &word, word,
 						     memory_order_relaxed, memory_order_relaxed))
-		fail("nobody else is here");
+		fail("no other thread is here");
 	memcpy(taken, (const void *)bulk->deque.entries, n * sizeof(*taken));
 }
 
@@ -424,7 +425,7 @@ static struct {
 	_Atomic uint32_t ready;
 } dag;
 
-/* Claims what nobody has of node's successors; returns how many. */
+/* Claims the free ones of node's successors; returns how many. */
 static uint64_t successors(uint64_t node, uint64_t *ret)
 {
 	uint64_t n = 0;
@@ -441,7 +442,7 @@ static uint64_t successors(uint64_t node, uint64_t *ret)
 		}
 		if (to >= dag.nodes ||
 		    atomic_load_explicit(&dag.claimed[to], memory_order_relaxed) ||
-		    /* Relaxed: of all who try one gets 0, and nothing else goes by it. */
+		    /* Relaxed: one of the claims gets 0, and nothing else goes by it. */
 		    atomic_exchange_explicit(&dag.claimed[to], 1, memory_order_relaxed))
 			continue;
 		ret[n++] = to;
@@ -498,7 +499,7 @@ static uint64_t all_visited(void)
 {
 	uint64_t sum = 0;
 
-	/* ORDER dag/visited [B2]: acquire, the sums of those who are through come before.
+	/* ORDER dag/visited [B2]: acquire, the sums of workers that are through come before.
 	 * Pairs with the release in explore(). */
 	for (uint32_t i = 0; i < dag.threads; i++)
 		sum += atomic_load_explicit(&dag.explorers[i].visited, memory_order_acquire);

@@ -13,7 +13,7 @@
  * 	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
  * 	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]
  *
- * kept: fibers that nobody steals.
+ * kept: fibers that are not stolen.
  *
  * One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
  * the closed form; 2 for a wrong command line. No time makes it fail.

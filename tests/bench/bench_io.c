@@ -2,7 +2,7 @@
 /*
  * bench_io - many pipes, read by a fiber each, and by a plain epoll loop
  *
- * One thread writes small messages to N pipes, as fast as it can (io_work.h); beside it those who
+ * One thread writes small messages to N pipes, as fast as it can (io_work.h); beside it those that
  * read, one message at each call:
  *
  * 	epoll	a loop on one thread: epoll_wait(2), then read(2) from what is ready

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_latency.c - what a small job waits while somebody else floods the pool
+ * bench_latency.c - what a small job waits while another client floods the pool
  *
  * Starts a private forkd and measures one job of 100 us, submitted at random moments, from before
  * the submission until its end is seen:
@@ -198,7 +198,7 @@ static void flood(const struct flood *self, uint32_t number)
 
 	if (self->other_uid && setuid(OTHER_UID) < 0)
 		bench_die("cannot become uid %d: %s", OTHER_UID, strerror(errno));
-	/* Becoming somebody else undoes this. */
+	/* Becoming another user undoes this. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	client = bench_pool_open(&pool, BATCH, HEAP);
 	task = bench_pool_task(client, self->kind == FLOOD_BATCH ? "busy:spin" : "busy:tree");

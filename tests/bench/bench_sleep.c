@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_sleep - what it costs to go to sleep and to wake somebody, by tenants and workers
+ * bench_sleep - what it costs to go to sleep and to wake a worker, by tenants and workers
  *
  * The steps of tests/support/sleep_steps.h, timed, in pools of 8, 32 and 128 workers (two groups
  * each) with 1, 8 and 64 tenants. Each figure is a median, in ns, and beside it what it is over

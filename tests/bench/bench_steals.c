@@ -100,7 +100,7 @@ static int soak(int threads, bool forced, uint64_t target)
 	uint64_t steals = 0;
 	uint64_t jobs = 0;
 	uint64_t began;
-	int64_t rounds = forced ? 1 : ROUNDS; /* nobody has to come in time for a forced one */
+	int64_t rounds = forced ? 1 : ROUNDS; /* no thief has to come in time for a forced one */
 	int64_t expected = 0;
 	int64_t most = 0;
 	int tenth = 0;
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
 	if (optind != argc || (threads < 2 && !forced)) {
 		fprintf(stderr,
 			"usage: %s [--threads P] [--steals N] [--forced]\n"
-			"with one worker nobody steals: --threads 2 or --forced\n",
+			"with one worker nothing is stolen: --threads 2 or --forced\n",
 			argv[0]);
 		return 2;
 	}

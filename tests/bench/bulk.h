@@ -11,8 +11,8 @@
  *   The owner's side of daemon/core/deque.h as bench_deque uses it: the private part of the array,
  *   and batches. Everything that depends on how deque.h is called stands here.
  *
- * Who calls it, on which thread
- *   bulk_steal(): anybody. All others: the owner.
+ * Threads
+ *   bulk_steal(): any thread. All others: the owner.
  *
  * Invariants
  *   I1. [floor, bottom) is private: written by the owner alone, for no thief that reads there
@@ -89,7 +89,7 @@ static inline bool bulk_pop(struct bulk *bulk, uint64_t *ret_item)
 }
 
 /* The oldest items: `percent` of what is public, max at most. Returns how many; 0: none, or
- * somebody else was faster. */
+ * another thread was faster. */
 static inline uint64_t bulk_steal(struct bulk *bulk, uint64_t percent, uint64_t *ret_items,
 				  uint64_t max)
 {

@@ -11,12 +11,12 @@
  *   with. The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP 2013). The ring
  *   does not grow: a push into a full one is refused.
  *
- * Who calls it, on which thread
- *   chase_lev_push() and chase_lev_pop(): the owner. chase_lev_steal(): anybody.
+ * Threads
+ *   chase_lev_push() and chase_lev_pop(): the owner. chase_lev_steal(): any thread.
  *
  * Invariants
- *   I1. top only grows, and whoever moves it from i to i + 1 has taken item i: thieves by a CAS,
- *       the owner by a CAS as well if the item is the last one.
+ *   I1. top only grows, and the thread that moves it from i to i + 1 has taken item i: thieves by a
+ *       CAS, the owner by a CAS as well if the item is the last one.
  *   I2. The owner's fence between its store of bottom and its load of top, and the thief's between
  *       its loads of top and bottom, are in one total order: so owner and thief cannot both take
  *       the last item without one of the CASes failing.
@@ -46,7 +46,7 @@ static inline bool chase_lev_push(struct chase_lev *deque, uint64_t item)
 	if (b - t >= (int64_t)CHASE_LEV_SIZE)
 		return false;
 	atomic_store_explicit(chase_lev_item(deque, b), item, memory_order_relaxed);
-	/* ORDER chase/lev [L2]: release, who sees bottom sees the item. Pairs with the load in
+	/* ORDER chase/lev [L2]: release, a reader of bottom sees the item. Pairs with the load in
 	 * chase_lev_steal(). */
 	atomic_store_explicit(&deque->bottom, b + 1, memory_order_release);
 	return true;
@@ -69,7 +69,7 @@ static inline bool chase_lev_pop(struct chase_lev *deque, uint64_t *ret_item)
 	}
 	*ret_item = atomic_load_explicit(chase_lev_item(deque, b), memory_order_relaxed);
 	if (t == b) {
-		/* ORDER chase/lev [L1]: seq_cst, as in the proof: one of those who want the last
+		/* ORDER chase/lev [L1]: seq_cst, as in the proof: one of those that want the last
 		 * item. Pairs with the CAS in chase_lev_steal(). */
 		taken = atomic_compare_exchange_strong_explicit(
 			&deque->top, &t, t + 1, memory_order_seq_cst, memory_order_relaxed);
@@ -78,7 +78,7 @@ static inline bool chase_lev_pop(struct chase_lev *deque, uint64_t *ret_item)
 	return taken;
 }
 
-/* False: empty, or somebody else was faster. */
+/* False: empty, or another thread was faster. */
 static inline bool chase_lev_steal(struct chase_lev *deque, uint64_t *ret_item)
 {
 	/* ORDER chase/lev [L1]: acquire. Pairs with the CAS of another thief. */

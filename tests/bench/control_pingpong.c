@@ -38,7 +38,7 @@
  * The protocol
  *   ping and pong count round trips, each written by one side only, in a cache line of its own.
  *   A side stores its count (release), the other sees it (acquire): nothing else is shared. With
- *   a futex the store is followed by FUTEX_WAKE without a look at who sleeps, and a sleeper
+ *   a futex the store is followed by FUTEX_WAKE without a look for sleepers, and a sleeper
  *   looks again after each wake, so no wake-up can be lost.
  *
  * What happens if a peer dies here

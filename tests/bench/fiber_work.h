@@ -9,8 +9,8 @@
 /*
  * What it is
  *   The workloads of an M:N runtime (Ramesh and Chowdhury), as functions that run on stacks of
- *   their own: by fibers of forkd, by boost.fiber, by threads. Plain C that is C++ as well. Who
- *   includes it has said before what these are:
+ *   their own: by fibers of forkd, by boost.fiber, by threads. Plain C that is C++ as well. An
+ *   including file says before what these are:
  *
  *       FIBER_GROUP(name)             declares what counts fibers
  *       FIBER_SPAWN(fn, arg, group)   fn(arg) beside the caller, or by it, if there can be no more

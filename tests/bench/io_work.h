@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_work.h - who writes to many pipes, and who reads from them in an epoll loop
+ * io_work.h - a thread that writes to many pipes, and ones that read from them in epoll loops
  *
- * The writer is a thread beside those who read, the same code for each way to read: it writes
+ * The writer is a thread beside the readers, the same code for each way to read: it writes
  * messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a generator
- * picks ("random"), and closes all pipes after the last. It never waits for who reads, unless a
+ * picks ("random"), and closes all pipes after the last. It never waits for a reader, unless a
  * pipe is full.
  */
 #pragma once

@@ -33,14 +33,14 @@
  *   mergesort         bottom up: the first step sorts runs, a part is one run; each step after it
  *                     merges pairs of them into the other array, a part is KERNEL_SORT_GRAIN runs
  *                     of the *output*, whose sources are found by work_merge_split().
- *   moves             who sends a part writes its block, the part reads it; both say where they
+ *   moves             the sender of a part writes its block, the part reads it; both say where they
  *                     are, and the part how long it took.
  *
  *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
  *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,
  *   which is where such a cut is wrong.
  *
- * Who calls it, on which thread
+ * Threads
  *   Any thread; the parts of one step at the same time.
  *
  * Invariants

@@ -85,7 +85,7 @@ int64_t kernel_parts(const struct kernel_job *job);
  * hash. */
 int64_t kernel_part(struct kernel_job *job, int64_t part, int64_t parts);
 
-/* Before the part is handed to whoever runs it, by who hands it: for moves. */
+/* Before the part is handed on, by its sender: for moves. */
 void kernel_send(struct kernel_job *job, int64_t part);
 
 /* After all parts of a step. True: there is one more. */

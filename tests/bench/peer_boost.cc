@@ -58,7 +58,7 @@ void join_scheduler(int n)
 {
 	boost::fibers::use_scheduling_algorithm<boost::fibers::algo::work_stealing>(
 		static_cast<std::uint32_t>(n), false);
-	/* Who steals looks at all of them. */
+	/* A thief looks at all of them. */
 	ready++;
 	while (ready < n)
 		std::this_thread::yield();

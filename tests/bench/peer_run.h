@@ -26,7 +26,7 @@ struct outcome {
 	int64_t tasks;
 };
 
-/* Seconds of a clock that nobody sets. */
+/* Seconds of a clock that is never set. */
 double peer_now(void);
 
 /* Memory whose pages are there; ends the program if there is none. */

@@ -4,7 +4,7 @@
  *
  * The workloads of fiber_work.h by pthread_create() and pthread_join(). What would be one thread
  * too many is a call: without that bound a thread for each would only show how soon a system has no
- * more. Who waits is not counted.
+ * more. Threads that wait are not counted.
  *
  * Threads: the runner's, and those that it and they create.
  */

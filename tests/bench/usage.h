@@ -10,7 +10,7 @@ struct usage {
 	uint64_t voluntary; /* context switches */
 	uint64_t involuntary;
 	uint64_t cpu_ns;
-	uint64_t machine_ns; /* CPU time that the whole machine has used, anybody's */
+	uint64_t machine_ns; /* CPU time that the whole machine has used, all users' */
 	uint64_t stolen_ns;  /* that the hypervisor had for others */
 };
 

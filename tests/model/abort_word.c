@@ -27,7 +27,7 @@
  *   MUTANT_ROW     the row is made QUEUED relaxed
  *   MUTANT_QUEUED  the look at the row is relaxed
  *   MUTANT_PUT     an outcome is put in by a store
- *   MUTANT_RUNS    no fence between the outcome and the look at who runs the job
+ *   MUTANT_RUNS    no fence between the outcome and the look at the job's workers
  *   MUTANT_ADOPT   no fence between the job that a worker runs and its look at the verdict
  *   MUTANT_FORGET  the client forgets a wish relaxed
  *   MUTANT_WANT    the client stores a wish relaxed

@@ -8,7 +8,7 @@
  *   in bulk.
  *
  * WHAT MUST BE TRUE
- *   Each of the four items is had by exactly one of the three, who sees what was stored in it.
+ *   Each of the four items is had by exactly one of the three, which sees what was stored in it.
  *
  * MUTANTS
  *   MUTANT_RELEASE  deque_publish() adds relaxed
@@ -105,7 +105,7 @@ static void model_init(struct model *m, uint32_t instance)
 static void have(struct model *m, uint32_t thread, uint64_t item)
 {
 	model_assert(item < ITEMS, "an item is one that was pushed");
-	model_assert(m->data[item] == item + 100, "who has an item sees what is in it");
+	model_assert(m->data[item] == item + 100, "the thread that has an item sees what is in it");
 	m->had[thread][item]++;
 }
 

@@ -16,8 +16,8 @@
  *   left open (model_choose()).
  *
  * WHAT MUST BE TRUE
- *   Each entry is had once: popped by the owner or stolen, by nobody else, and with what was stored
- *   in the frame before. Whoever is older than a stolen entry was stolen before it.
+ *   Each entry is had once: popped by the owner or stolen by the thief, and with what was stored
+ *   in the frame before. An entry that is older than a stolen one was stolen before it.
  *
  * MUTANTS
  *   MUTANT_POP      fk_pop() reads floor before it stores bottom
@@ -142,7 +142,7 @@ static void have(struct model *m, uint32_t thread, uint64_t word)
 	uint64_t i = (uint64_t)(frame - &m->frames[0][0]);
 
 	model_assert(frame >= &m->frames[0][0] && i < ROUNDS * DEPTH, "an entry is a frame");
-	model_assert(frame->data == i + 100, "who has an entry sees the frame");
+	model_assert(frame->data == i + 100, "the thread that has an entry sees the frame");
 	frame->had[thread]++;
 }
 

@@ -4,15 +4,15 @@
  * (daemon/fiber/park_word.h, daemon/fiber/wait_counter.h)
  *
  * THE PROGRAM
- *   A stack is a flag that says that somebody is on it, and a place for registers. Each thread
+ *   A stack is a flag that says that a thread is on it, and a place for registers. Each thread
  *   is a worker: it runs a fiber until that leaves its stack, and does then what the loop
- *   does; who is told to make a fiber runnable resumes it at once. Fiber F waits for a counter that
+ *   does; a thread that makes a fiber runnable resumes it at once. Fiber F waits for a counter that
  *   its children count down as they end, and joins them: it frees their stacks, its node and the
  *   counter, whose memory is scribbled over. What else goes on depends on the instance:
  *	JOIN      two children end
  *	DEADLINE  one ends; F's wait has a deadline, whose timer fires, and once more, too late
  *	CANCEL    one ends; F is cancelled
- *	ALONE     nobody counts down; F is cancelled
+ *	ALONE     no thread counts down; F is cancelled
  *	IO        one ends; F waits for I/O as well, whose result is written onto its stack
  *	HELD      one ends; F waits held, and is cancelled
  *	SHARED    one ends; fiber G waits for the same counter, in memory that stays one; F frees it
@@ -22,9 +22,9 @@
  *   After a deadline, a cancellation or I/O, F waits once more, held, for its children.
  *
  * WHAT MUST BE TRUE
- *   Nobody is resumed on a stack that is in use, nor twice, nor never. Who goes on sees what those
- *   did that it waited for, and their stacks are left. A late waker loses, a held wait ends by the
- *   counter, a result of I/O is there. Nobody touches a node or a counter that is gone.
+ *   No fiber is resumed on a stack that is in use, nor twice, nor never. One that goes on sees what
+ *   those did that it waited for, and their stacks are left. A late waker loses, a held wait ends
+ *   by the counter, a result of I/O is there. No thread touches a node or a counter that is gone.
  *
  * MUTANTS of the word
  *   MUTANT_LEFT          the loop marks LEFT in two steps
@@ -37,7 +37,7 @@
  *   MUTANT_PARK_ACQUIRE  its steps only release
  *   MUTANT_PARK_LOOK     whether it was cancelled is read relaxed
  *   MUTANT_WHY           cancel releases nothing
- * and of those who use it
+ * and of its users
  *   MUTANT_VISIBLE       a fiber is marked as parked before it has left its stack
  *   MUTANT_READY         it goes on though a waker has not delivered
  *   MUTANT_LATE          I/O delivers before it writes the result
@@ -47,18 +47,18 @@
  * MUTANTS of the counter
  *   MUTANT_LOCK          the lock is taken in two steps
  *   MUTANT_BLIND         the lock is taken whatever the value is by then
- *   MUTANT_LEVEL         the word does not say that somebody waits
+ *   MUTANT_LEVEL         the word does not say that a fiber waits
  *   MUTANT_FALL          the value falls before those are taken off that wait for it
  *   MUTANT_EARLY         they are woken before the lock is given back
  *   MUTANT_NODE          the next one is read after a node was given back
  *   MUTANT_OFF           a node is marked as off before its waiter is claimed
  *   MUTANT_FINI          a counter is freed with its waiters
- *   MUTANT_DOWN          who counts down releases nothing
+ *   MUTANT_DOWN          a count down releases nothing
  *   MUTANT_UNLOCK        the lock is given back relaxed
  *   MUTANT_MARK          a node is marked as off relaxed
  *   MUTANT_LOOK          the value is read relaxed, and the lock taken
  *   MUTANT_SEEN          a waiter reads relaxed whether its node is off
- * and of those who use it
+ * and of its users
  *   MUTANT_UNHOOK        a waiter that something else has woken leaves its node in the list
  *   MUTANT_FINISH        a child counts down before it has left its stack
  *   MUTANT_RESULT        a child counts down before its result is written
@@ -400,7 +400,7 @@ enum kind {
 #define CONTEXT	 UINT64_C(0xfedcba9876543210)
 #define SCRIBBLE 0xa5u
 
-/* Plain memory, all but its park: whoever has the fiber has it alone. */
+/* Plain memory, all but its park: the thread that has the fiber has it alone. */
 struct fiber {
 	struct fiber_park park; /* first: resume_park() */
 	struct model *m;
@@ -457,7 +457,7 @@ static void scribble_counter(struct fiber_counter *counter)
 	atomic_store_explicit(&counter->word, SCRIBBLE, memory_order_relaxed);
 }
 
-#define GONE "nobody touches what is gone"
+#define GONE "no thread touches what is gone"
 
 static void check_word(const uint64_t *word)
 {
@@ -531,7 +531,7 @@ static void child_ends(struct model *m, uint32_t i)
 
 static void check_child(const struct model *m, uint32_t i)
 {
-	model_assert(m->children[i].result == RESULT, "who waited sees the result");
+	model_assert(m->children[i].result == RESULT, "a waiter sees the result");
 	model_assert(!m->children[i].on_stack, "a stack that is freed was left");
 }
 
@@ -547,11 +547,11 @@ static void ends(struct fiber *fiber)
 		scribble_counter(&m->counter);
 	} else if (fiber == &m->f && m->kind != LEVELS) {
 		model_assert(fiber_counter_fini(m->ref, &woken) == FIBER_COUNTER_OK, "it is freed");
-		/* It has another use, in which nobody else has a share. */
+		/* It has another use, in which no other thread has a share. */
 		(void)fiber_counter_renew(&m->counter, 1);
 	}
 	if (fiber_park_cancelled(&fiber->park))
-		model_assert(m->why == RESULT, "who is cancelled sees why");
+		model_assert(m->why == RESULT, "a cancelled fiber sees why");
 	model_assert(!fiber->ended++, "a fiber ends once");
 	resume_all(woken);
 }
@@ -581,7 +581,7 @@ static void wait_for(struct fiber *fiber)
 	if (!generation) {
 		model_assert(m->kind == CANCEL || m->kind == ALONE,
 			     "it is cancelled, and not held");
-		model_assert(m->why == RESULT, "who is cancelled sees why");
+		model_assert(m->why == RESULT, "a cancelled fiber sees why");
 		model_assert(!fiber->again, "the children are waited for");
 		if (m->kind == ALONE) {
 			ends(fiber);
@@ -647,8 +647,8 @@ static void resume(struct fiber *fiber)
 	struct model *m = fiber->m;
 	enum fiber_reason reason = fiber_park_reason(&fiber->park);
 
-	model_assert(fiber_park_is_out(&fiber->park), "who is resumed is not parked");
-	model_assert(!fiber->on_stack, "nobody is resumed on a stack that is in use");
+	model_assert(fiber_park_is_out(&fiber->park), "a resumed fiber is not parked");
+	model_assert(!fiber->on_stack, "no fiber is resumed on a stack in use");
 	model_assert(fiber->context == CONTEXT, "registers are saved, and taken up once");
 	fiber->on_stack = true;
 	fiber->context = 0;
@@ -668,9 +668,9 @@ static void resume(struct fiber *fiber)
 #endif
 	set_node(&fiber->node, SCRIBBLE);
 	if (reason == FIBER_DEADLINE && fiber == &m->f)
-		model_assert(m->fired == RESULT, "who is woken sees what its waker did");
+		model_assert(m->fired == RESULT, "a woken fiber sees what its waker did");
 	if (reason == FIBER_CANCEL)
-		model_assert(m->why == RESULT, "who is cancelled sees why");
+		model_assert(m->why == RESULT, "a cancelled fiber sees why");
 	if (reason == FIBER_IO)
 		model_assert(fiber->io == RESULT, "the result of I/O is there");
 	if (fiber == &m->g || m->kind == ALONE) {
@@ -840,7 +840,7 @@ static void model_check(struct model *m)
 	}
 	model_assert(m->g.ended == 1, "G is woken");
 	check_node(&m->g.node);
-	model_assert(!m->counter.first && !fiber_counter_level(word), "nobody waits any more");
+	model_assert(!m->counter.first && !fiber_counter_level(word), "no fiber waits any more");
 	model_assert(fiber_counter_value(word) == (m->kind != LEVELS), "every child has counted");
 }
 

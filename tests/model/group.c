@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group.c - a count of 0 says that all have ended, and nobody sleeps through it
+ * group.c - a count of 0 says that all have ended, and no thread sleeps through it
  * (shm/group.h, I1 and I2)
  *
  * THE PROGRAM
  *   A group has one job, of worker 0. A client adds a second one, which may find the count at 0, so
  *   that it begins a new generation, and publishes it. Worker 1 takes that, or if it comes before
- *   the publication, leaves it to the client, who then ends it itself. Each stores a result, then
+ *   the publication, leaves it to the client, which then ends it itself. Each stores a result, then
  *   the outcome, and counts down. The client waits for the group; in every third instance it adds
  *   nothing and worker 1 waits for the first job as well, so that two wait for one.
  *
  * WHAT MUST BE TRUE
- *   Who sees the end of the generation that it waits for sees the results of all jobs in it; who
+ *   A thread that sees the end of its generation sees the results of all jobs in it; one that
  *   sleeps is woken; in the end the count is 0.
  *
  * MUTANTS
@@ -100,7 +100,7 @@ static void model_init(struct model *m, uint32_t instance)
 	m->results[0] = 0;
 	m->results[1] = 0;
 	atomic_store_explicit(&m->second, NOT_YET, memory_order_relaxed);
-	/* The generation overflows in some, and a bit that nobody took out is there. */
+	/* The generation overflows in some, and a bit that was not taken out is there. */
 	atomic_store_explicit(&m->group.word, instance % 2 ? 0xffff0000u : GROUP_WAITER,
 			      memory_order_relaxed);
 	group_add(&m->group, 1);
@@ -138,7 +138,7 @@ static void wait_for(struct model *m, uint32_t thread, uint32_t n)
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
-		model_assert(m->results[i] == RESULT, "who sees the end sees the results");
+		model_assert(m->results[i] == RESULT, "a reader of the end sees the results");
 }
 
 static void client(struct model *m)
@@ -181,7 +181,7 @@ static void model_check(struct model *m)
 	uint32_t word = atomic_load_explicit(&m->group.word, memory_order_relaxed);
 
 	model_assert(!group_count(word), "every job was counted down, each once");
-	model_assert(!m->futex.sleeping, "who sleeps is woken");
+	model_assert(!m->futex.sleeping, "a sleeper is woken");
 }
 
 #include "tests/model/run.h"

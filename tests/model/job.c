@@ -8,7 +8,7 @@
  *   first.
  *
  * WHAT MUST BE TRUE
- *   Who sees the outcome sees the whole result; who sleeps is woken; the outcome stays.
+ *   A reader of the outcome sees the whole result; a sleeper is woken; the outcome stays.
  *
  * MUTANTS
  *   MUTANT_RELEASE   job_finish() exchanges relaxed
@@ -86,7 +86,7 @@ static void worker(struct model *m)
 static void read_result(struct model *m)
 {
 	model_assert(*(model_word_t *)(void *)m->job.result == RESULT,
-		     "who sees the outcome sees the result");
+		     "a reader of the outcome sees the result");
 }
 
 static void client(struct model *m, uint32_t thread)
@@ -120,7 +120,7 @@ static void model_check(struct model *m)
 	uint32_t state = atomic_load_explicit(&m->job.state, memory_order_relaxed);
 
 	model_assert(state == job_state(GENERATION, JOB_DONE), "the outcome stays");
-	model_assert(!m->futex.sleeping, "who sleeps is woken");
+	model_assert(!m->futex.sleeping, "a sleeper is woken");
 }
 
 #include "tests/model/run.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join_counter.c - one owner after the join, who sees everything (daemon/core/join_counter.h)
+ * join_counter.c - one owner after the join, which sees everything (daemon/core/join_counter.h)
  *
  * THE PROGRAM
  *   A parent whose continuation was stolen twice comes to its join, while its two children end. The
@@ -86,11 +86,11 @@ static void model_init(struct model *m, uint32_t instance)
 
 static void go_on(struct model *m, uint32_t thread)
 {
-	model_assert(m->results[0] == 1 && m->results[1] == 2, "who goes on sees the results");
+	model_assert(m->results[0] == 1 && m->results[1] == 2, "the owner sees the results");
 	model_assert(m->given && m->given->top == 1, "the thread that continues takes the stack");
 	m->given->activation = thread;
 	m->given = NULL;
-	model_assert(m->site == 4, "who goes on sees where the parent stopped");
+	model_assert(m->site == 4, "the owner sees where the parent stopped");
 	m->went_on[thread] = 1;
 }
 

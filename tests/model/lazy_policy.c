@@ -15,13 +15,13 @@
  *   not sleep; the words for the machine say what the states say.
  *
  * MUTANTS
- *   MUTANT_WAKE	 who is charged takes a sleeper out of the state and does not wake it
+ *   MUTANT_WAKE	 a charged thread takes a sleeper out of the state and does not wake it
  *   MUTANT_CHARGE	 Y forgets its charge
- *   MUTANT_PASS	 who is woken does not pass the charge on
+ *   MUTANT_PASS	 a woken thread does not pass the charge on
  *   MUTANT_ORDER	 a sleeper is in the state before its word says SLEEPING
- *   MUTANT_LAST	 the last looker of a group sleeps though somebody is active
+ *   MUTANT_LAST	 the last looker of a group sleeps though a worker is active
  *   MUTANT_FENCE	 the sleeper's fence is dropped
- *   MUTANT_PARK	 who parks does not pass on what that charges it with
+ *   MUTANT_PARK	 a thread that parks does not pass on what that charges it with
  *   MUTANT_PARKED	 that a worker is parked is seen only after its step
  */
 #include <stdatomic.h>
@@ -73,7 +73,7 @@ struct model {
 	struct model_futex futexes[3];
 	uint32_t z_does;
 	int s_sleeps; /* it does so from the start */
-	int ended[3]; /* asleep; each thread its own, and who wakes it */
+	int ended[3]; /* asleep; each thread its own, and its waker */
 };
 
 static void model_init(struct model *m, uint32_t instance)
@@ -103,7 +103,7 @@ static void model_init(struct model *m, uint32_t instance)
 	}
 }
 
-/* Who was taken out of the state is woken. */
+/* A sleeper that was taken out of the state is woken. */
 static void rouse(struct model *m, uint32_t picked)
 {
 	uint32_t value = wake_load(&m->words[picked]);
@@ -120,7 +120,7 @@ static void rouse(struct model *m, uint32_t picked)
 #endif
 }
 
-/* Who was woken passes on; the one that has ended here, by its waker. */
+/* A woken thread passes on; one that has ended here, by its waker. */
 static void serve(struct model *m, uint32_t worker)
 {
 	uint32_t picked;
@@ -246,14 +246,14 @@ static void model_check(struct model *m)
 	uint64_t needs_thief = 0;
 	uint32_t active = 0;
 
-	/* Whoever was woken goes on. */
+	/* Woken threads go on. */
 	for (uint32_t i = 1; i < 3; i++) {
 		struct lazy_group *group = lazy_group_of(&m->lazy, i);
 
 		if (!m->ended[i])
 			continue;
 		model_assert(m->futexes[i].woken || lazy_load(group) & lazy_bit(&m->lazy, i),
-			     "who was taken out of the state is woken");
+			     "a sleeper taken out of the state is woken");
 		if (m->futexes[i].woken && lazy_load(group) & lazy_bit(&m->lazy, i))
 			(void)lazy_rise(&m->lazy, i, LAZY_ROUSED);
 	}
@@ -261,7 +261,7 @@ static void model_check(struct model *m)
 		struct lazy_group *group = &m->lazy.groups[c];
 
 		model_assert(!lazy_in_need(group, lazy_load(group)),
-			     "while somebody is active each group has a thief, or all are busy");
+			     "while a worker is active each group has a thief, or all are busy");
 		needs_thief |= (uint64_t)lazy_in_need(group, lazy_load(group)) << c;
 		active += lazy_busy(lazy_load(group)) > 0;
 	}

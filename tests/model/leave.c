@@ -10,14 +10,14 @@
  *   instead of sleeping, and no nap ends here. Eight instances in turn.
  *
  * WHAT MUST BE TRUE
- *   In the end the job was taken, or a sleeper woken who will look, or the dispatcher told.
+ *   In the end the job was taken, or a sleeper woken that will look, or the dispatcher told.
  *
  * MUTANTS
  *   MUTANT_LOOK   the last one does not look
  *   MUTANT_TIMED  a timed sleep is not marked, so that it counts as a search
- *   MUTANT_BUSY   who turns busy as the last one does not look
- *   MUTANT_PARK   who parks as the last one does not hand on what it sees
- *   MUTANT_EARLY  whether somebody else looks is asked before the step
+ *   MUTANT_BUSY   a worker that turns busy as the last one does not look
+ *   MUTANT_PARK   a worker that parks as the last one does not hand on what it sees
+ *   MUTANT_EARLY  whether another worker looks is asked before the step
  */
 #include <stdatomic.h>
 
@@ -155,7 +155,7 @@ static void rest(struct model *m, uint32_t worker)
 		return;
 	}
 #if defined(MUTANT_LOOK) || defined(MUTANT_TIMED)
-	/* A job that is published now is seen by nobody but the last one's look. */
+	/* A job that is published now is seen by the last one's look alone. */
 	for (uint32_t i = 0; i < 4; i++)
 		model_stumble();
 #endif
@@ -214,7 +214,7 @@ static void model_check(struct model *m)
 	model_assert(atomic_load_explicit(&m->job, memory_order_relaxed) == TAKEN ||
 			     m->futexes[S].woken || m->futexes[Z].woken || m->futexes[B].woken ||
 			     atomic_load_explicit(&m->dispatcher, memory_order_relaxed),
-		     "a published job is taken, or somebody was told");
+		     "a published job is taken, or a worker was told");
 }
 
 #include "tests/model/run.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * request_word.c - a worker sees what each of several threads has asked for (daemon/core/request_word.h)
+ * request_word.c - a worker sees what each of several threads has asked for
+ * (daemon/core/request_word.h)
  *
  * THE PROGRAM
  *   Two threads write what they ask for, and ask. The worker comes to a few forks: there it takes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_timer.c - a job that is left to a worker's alarm is seen by it (daemon/sched/slice_timer.c [A1],
- * shm/wake.h)
+ * slice_timer.c - a job that is left to a worker's alarm is seen by it (daemon/sched/slice_timer.c
+ * [A1], shm/wake.h)
  *
  * THE PROGRAM
  *   Two threads queue a job each, and leave it to the worker's alarm if one is set: one after the

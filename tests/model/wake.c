@@ -13,7 +13,7 @@
  *   A sleeps on two words, as the dispatcher does: its word on the board and its bell.
  *
  * WHAT MUST BE TRUE
- *   In the end the job was taken, or a sleeper woken who will look again, the dispatcher too, or
+ *   In the end the job was taken, or a sleeper woken that will look again, the dispatcher too, or
  *   the dispatcher has seen it, or has found no alarm, and comes again by itself.
  *
  * MUTANTS
@@ -376,7 +376,7 @@ static void model_check(struct model *m)
 			     is_woken(&m->dispatcher_futex, &m->dispatcher_bell_futex,
 				      DISPATCHER) ||
 			     m->a_comes || m->dispatcher_comes,
-		     "a published job is taken, or somebody was told");
+		     "a published job is taken, or a thread was told");
 }
 
 #include "tests/model/run.h"

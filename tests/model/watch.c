@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.c - nobody who waits for any of many jobs sleeps through an end (shm/watch.h,
+ * watch.c - a thread that waits for any of many jobs sleeps through no end (shm/watch.h,
  * I1 and I2)
  *
  * THE PROGRAM
@@ -9,7 +9,7 @@
  *   watches the second one alone.
  *
  * WHAT MUST BE TRUE
- *   Who sleeps is woken; who sees an end sees the result.
+ *   A sleeper is woken; a reader of an end sees the result.
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of watch.h loses its fence
@@ -117,7 +117,7 @@ static int look(struct model *m)
 		if (job_outcome(&m->jobs[i]) == JOB_PENDING)
 			continue;
 		model_assert(*(model_word_t *)(void *)m->jobs[i].result == RESULT,
-			     "who sees the end sees the result");
+			     "a reader of the end sees the result");
 		seen = 1;
 	}
 	return seen;
@@ -157,7 +157,7 @@ static void model_thread(struct model *m, uint32_t thread)
 
 static void model_check(struct model *m)
 {
-	model_assert(!m->futex.sleeping, "who sleeps is woken");
+	model_assert(!m->futex.sleeping, "a sleeper is woken");
 }
 
 #include "tests/model/run.h"

@@ -362,8 +362,7 @@ static uint32_t draw_table(struct top *top, const json_t *rows, struct top_canva
 	return 1 + min(room, n - from);
 }
 
-/* How many lines each table of a view gets: who wants less than its part of what is left has what
- * it wants. */
+/* How many lines each table of a view gets: one that wants less than its part gets all of it. */
 static void share_lines(const uint32_t *wanted, uint32_t n, uint32_t lines, uint32_t *ret_lines)
 {
 	bool done[TOP_VIEW_TABLES] = { false };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# forkctl top: who uses the pool now.
+# forkctl top: the use of the pool now.
 
 libforkctl_la_SOURCES += \
 	client/forkctl/top/draw.c \

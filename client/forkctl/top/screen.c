@@ -186,7 +186,7 @@ int top_screen_key(uint64_t until_ns)
 	c = getch();
 	if (c != ERR)
 		return key_of(c);
-	/* There is nobody any more who could press one. */
+	/* The terminal is gone. */
 	return n > 0 ? TOP_KEY_QUIT : TOP_KEY_NONE;
 }
 

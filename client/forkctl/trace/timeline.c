@@ -205,7 +205,7 @@ static void jobs_gather(struct timeline_jobs *jobs, const struct trace_event *ev
 	}
 }
 
-/* Once for each job: somebody else may get the place while the trace is written. */
+/* Once for each job: another client may get the slot while the trace is written. */
 static uint32_t jobs_pid(const struct timeline *t, const struct timeline_job *job)
 {
 	const struct board_client *client =

@@ -89,8 +89,7 @@ struct timeline_jobs {
 /* An array of so many; never NULL. */
 void *timeline_alloc(void *array, size_t n, size_t size);
 
-/* Whose job this was at a time; NULL: he has left, and somebody else has his place on the board, or
- * there is no such place. */
+/* The client of a job at a time; NULL: another one has its slot now, or there is no such slot. */
 const struct board_client *timeline_client(const struct timeline *timeline, uint32_t row,
 					   uint64_t time_ns);
 

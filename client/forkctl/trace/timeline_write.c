@@ -38,7 +38,7 @@ struct writer {
 	uint64_t n;
 	uint64_t arrows;
 	uint64_t named[LIMIT_CLIENTS / 64]; /* clients whose process has its name */
-	bool left_named;		    /* and that of those who have left */
+	bool left_named;		    /* and that of clients that have left */
 };
 
 /* The event, which is the callee's. */
@@ -409,7 +409,7 @@ int timeline_write(struct timeline *t, uint64_t end_ns, const char *why, FILE *o
 
 		if (lane->n)
 			end_ns = max(end_ns, lane->events[lane->n - 1].time_ns);
-		/* Nobody has seen it: it is gone by now. A number that no other has. */
+		/* Its tid was not seen and is gone by now. A number that no other has. */
 		if (!lane->tid)
 			lane->tid = i + 1;
 	}

@@ -88,7 +88,7 @@ class Alone:
             for words in MEMORY.get(self.context.size, MEMORY["default"]):
                 self.memory.append(self.forkd(words, self.p, 120))
         if self.context.wanted("steals"):
-            # With one worker nobody steals.
+            # With one worker nothing is stolen.
             words = ["--threads", str(max(self.p, 2)), "--steals"]
             for how in ([], ["--forced"]):
                 steals = (FORCED if how else TAKEN)[self.context.size]

@@ -74,7 +74,7 @@ class Fibers:
             return
         ways = [way for way in WAYS if self.context.path(way[1])]
         self.missing = [(way[0], way[4]) for way in WAYS if way not in ways]
-        # With one worker there is nobody who steals.
+        # With one worker there is no thief.
         self.p = max(self.p, 2)
         for nth in range(self.context.options.runs or ROUNDS[self.context.size]):
             turned = ways[nth % len(ways) :] + ways[: nth % len(ways)]
@@ -120,7 +120,7 @@ class Fibers:
         head = ["", "T_1 s", f"T_{self.p} s", "T_1/serial", "speedup", f"serial/T_{self.p}"]
         head += ["steals", "attempts", "fibers", "waits", "moves", "success"]
         notes = [
-            "kept: fibers that nobody steals, so all of them are run by the worker of the first one",
+            "kept: fibers that are not stolen, so all of them are run by the worker of the first one",
             "boost.fiber: its work_stealing; threads: a thread for each fiber, but P at a time",
             "attempts: looks at a victim's deque, those of a thief that waits for work included",
         ]
