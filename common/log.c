@@ -133,12 +133,9 @@ static const char *log_label(enum log_level level)
 	return level == LOG_LEVEL_WARNING ? "warning: " : "";
 }
 
-static bool log_line(enum log_level level, const struct log_about *about, const char *format,
-		     va_list ap) __attribute__((format(printf, 3, 0)));
-
 /* Writes one line, or nothing. about: or NULL. False if there was no room. */
-static bool log_line(enum log_level level, const struct log_about *about, const char *format,
-		     va_list ap)
+__attribute__((format(printf, 3, 0))) static bool
+log_line(enum log_level level, const struct log_about *about, const char *format, va_list ap)
 {
 	enum log_journal sent = LOG_JOURNAL_NONE;
 	int kind = load_relaxed(&log_kind);
@@ -174,10 +171,8 @@ static bool log_line(enum log_level level, const struct log_about *about, const 
 	return log_put(kind, line, len);
 }
 
-static bool log_own_line(enum log_level level, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bool log_own_line(enum log_level level, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool log_own_line(enum log_level level,
+							       const char *format, ...)
 {
 	va_list ap;
 	bool put;
@@ -188,11 +183,8 @@ static bool log_own_line(enum log_level level, const char *format, ...)
 	return put;
 }
 
-static void log_vmsg(enum log_level level, const struct log_about *about, const char *format,
-		     va_list ap) __attribute__((format(printf, 3, 0)));
-
-static void log_vmsg(enum log_level level, const struct log_about *about, const char *format,
-		     va_list ap)
+__attribute__((format(printf, 3, 0))) static void
+log_vmsg(enum log_level level, const struct log_about *about, const char *format, va_list ap)
 {
 	uint64_t lost = atomic_exchange_explicit(&log_lost, 0, memory_order_relaxed);
 	int saved = errno;
@@ -209,17 +201,6 @@ static void log_vmsg(enum log_level level, const struct log_about *about, const 
 	if (lost)
 		(void)add_relaxed(&log_lost, lost);
 	errno = saved;
-}
-
-void log_msg(enum log_level level, const char *format, ...)
-{
-	va_list ap;
-
-	if (level > log_get_level())
-		return;
-	va_start(ap, format);
-	log_vmsg(level, NULL, format, ap);
-	va_end(ap);
 }
 
 void log_about(enum log_level level, const struct log_about *about, const char *format, ...)
@@ -248,38 +229,18 @@ static bool log_limit_pass(struct log_limit *limit)
 	return false;
 }
 
-static void log_vlimited(struct log_limit *limit, enum log_level level,
-			 const struct log_about *about, const char *format, va_list ap)
-	__attribute__((format(printf, 4, 0)));
-
-static void log_vlimited(struct log_limit *limit, enum log_level level,
-			 const struct log_about *about, const char *format, va_list ap)
-{
-	uint64_t more;
-
-	if (level > log_get_level() || !log_limit_pass(limit))
-		return;
-	log_vmsg(level, about, format, ap);
-	more = atomic_exchange_explicit(&limit->more, 0, memory_order_relaxed);
-	if (more)
-		log_msg(level, "%" PRIu64 " more like it were not written", more);
-}
-
-void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	log_vlimited(limit, level, NULL, format, ap);
-	va_end(ap);
-}
-
 void log_limited_about(struct log_limit *limit, enum log_level level, const struct log_about *about,
 		       const char *format, ...)
 {
+	uint64_t more;
 	va_list ap;
 
+	if (level > log_get_level() || !log_limit_pass(limit))
+		return;
 	va_start(ap, format);
-	log_vlimited(limit, level, about, format, ap);
+	log_vmsg(level, about, format, ap);
 	va_end(ap);
+	more = atomic_exchange_explicit(&limit->more, 0, memory_order_relaxed);
+	if (more)
+		log_msg(level, "%" PRIu64 " more like it were not written", more);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The numbers are those of syslog(3) and sd-daemon(3). */
@@ -21,15 +22,7 @@ enum log_level log_get_level(void);
  * not copied. To be set before threads are started. */
 void log_set_name(const char *name);
 
-/*
- * Write one line to stderr. Line breaks and other control characters in the message come out as
- * '?', so that text of a client's cannot forge a line. One write per message; a message longer than
- * a kibibyte is cut. Never waits for the reader: what finds no room is lost, and how many
- * were is said before the next one that finds some. errno is left alone.
- */
-void log_msg(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Whom a line is about. has: which of the numbers are known. */
+/* The job that a line is about. has: which of the numbers are known. */
 #define LOG_JOB	   1u
 #define LOG_CLIENT 2u
 #define LOG_PID	   4u
@@ -50,7 +43,11 @@ struct log_about {
 #define LOG_ID_QUARANTINE "f6fad0b1659543c59d2d76267286e25a"
 
 /*
- * The same about a job. Where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
+ * Write one line to stderr. Line breaks and other control characters in the message come out as
+ * '?', so that text of a client's cannot forge a line. One write per message; a message longer than
+ * a kibibyte is cut. Never waits for the reader: what finds no room is lost, and how many
+ * were is said before the next one that finds some. errno is left alone.
+ * about: NULL, or where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
  * FORKD_CLIENT=, FORKD_CLIENT_PID=, FORKD_UID=, FORKD_TASK=, on its own socket; elsewhere it is a
  * line as any other, whose words say it.
  */
@@ -60,10 +57,11 @@ void log_about(enum log_level level, const struct log_about *about, const char *
 /* The journal's socket, for tests; @path is kept. Before the first line. */
 void log_set_journal(const char *path);
 
-#define log_error(...)	 log_msg(LOG_LEVEL_ERROR, __VA_ARGS__)
-#define log_warning(...) log_msg(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_notice(...)	 log_msg(LOG_LEVEL_NOTICE, __VA_ARGS__)
-#define log_info(...)	 log_msg(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_msg(level, ...) log_about(level, NULL, __VA_ARGS__)
+#define log_error(...)	    log_msg(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...)    log_msg(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_notice(...)	    log_msg(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...)	    log_msg(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)                                                                             \
 	do {                                                                                       \
 		if (log_get_level() >= LOG_LEVEL_DEBUG)                                            \
@@ -87,9 +85,7 @@ struct log_limit {
 		.every_ns = LOG_LIMIT_NS                                                           \
 	}
 
-/* As log_msg(), as often as the limit allows. */
-void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-/* The same of log_about(). */
+/* As log_about() and log_msg(), as often as the limit allows. */
 void log_limited_about(struct log_limit *limit, enum log_level level, const struct log_about *about,
 		       const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define log_limited(limit, level, ...) log_limited_about(limit, level, NULL, __VA_ARGS__)

@@ -57,11 +57,9 @@ static int journal_open(void)
 	return steal_fd(&fd);
 }
 
-static void journal_add(struct journal_text *t, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
 /* One field. Nothing of it is cut: there is room for more than there can be. */
-static void journal_add(struct journal_text *t, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void journal_add(struct journal_text *t,
+							      const char *format, ...)
 {
 	size_t room = sizeof(t->text) - t->n - 1;
 	va_list ap;
