@@ -19,6 +19,8 @@ libcommon_la_SOURCES = \
 	common/low_latency.h \
 	common/number.c \
 	common/number.h \
+	common/option_table.c \
+	common/option_table.h \
 	common/relaxed.h \
 	common/text.h \
 	common/util.h \
@@ -28,8 +30,6 @@ libcommon_la_SOURCES = \
 liboptions_la_SOURCES = \
 	common/option_list.c \
 	common/option_list.h \
-	common/option_table.c \
-	common/option_table.h \
 	common/option_value.c \
 	common/option_value.h \
 	common/options.c \

@@ -18,58 +18,7 @@
 #include "client/forkctl/output.h"
 #include "common/cleanup.h"
 #include "common/number.h"
-#include "common/util.h"
-
-enum config_kind {
-	CONFIG_PATH,
-	CONFIG_INT,
-	CONFIG_OCTAL,
-	CONFIG_SIZE,
-	CONFIG_AUTOSIZE,
-	CONFIG_DURATION,
-	CONFIG_ENUM,
-	CONFIG_CPULIST,
-	CONFIG_USERS,
-	CONFIG_WEIGHTS,
-	CONFIG_COUNTS,
-	CONFIG_SIZES,
-	CONFIG_TASKS,
-};
-
-struct config_option {
-	const char *field;
-	const char *name;
-	enum config_kind kind;
-	const char *def;
-	const char *help;
-};
-
-static const struct config_option config_options[] = {
-#define OPTION(type, field, name, unit, min, max, def, help)                                       \
-	{ #field, name, CONFIG_##type, def, help },
-#define FLAG(...)
-#include "common/options.def"
-#undef OPTION
-#undef FLAG
-};
-
-/* Those that `forkctl set` changes, by their field. */
-static const char *const config_runtime[] = {
-#define OPTION(...)
-#define FLAG(...)
-#define RUNTIME(field) #field,
-#include "common/options.def"
-#undef OPTION
-#undef FLAG
-};
-
-static bool is_runtime(const struct config_option *option)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(config_runtime); i++)
-		if (streq(config_runtime[i], option->field))
-			return true;
-	return false;
-}
+#include "common/option_table.h"
 
 /* The values of an option, one for each line that has it. */
 static json_t *values_of(const char *text, const char *name)
@@ -88,40 +37,40 @@ static json_t *values_of(const char *text, const char *name)
 }
 
 /* Bytes, ns, or a plain number; null for what is none. */
-static json_t *number_of(const struct config_option *option, const char *value)
+static json_t *number_of(const struct option_row *option, const char *value)
 {
 	uint64_t number;
 	const char *rest;
 	int r = -1;
 
-	if (option->kind == CONFIG_SIZE || option->kind == CONFIG_AUTOSIZE)
+	if (option->type == OPTION_SIZE || option->type == OPTION_AUTOSIZE)
 		r = number_parse_unit(value, &number_sizes, "", &number);
-	else if (option->kind == CONFIG_DURATION)
+	else if (option->type == OPTION_DURATION)
 		r = number_parse_unit(value, &number_durations, NULL, &number);
-	else if (option->kind == CONFIG_INT)
+	else if (option->type == OPTION_INT)
 		r = number_parse(value, 10, &number, &rest);
 	return r < 0 ? json_null() : out_number(number);
 }
 
-static const char *unit_of(const struct config_option *option)
+static const char *unit_of(const struct option_row *option)
 {
-	if (option->kind == CONFIG_SIZE || option->kind == CONFIG_AUTOSIZE)
+	if (option->type == OPTION_SIZE || option->type == OPTION_AUTOSIZE)
 		return "bytes";
-	return option->kind == CONFIG_DURATION ? "ns" : "";
+	return option->type == OPTION_DURATION ? "ns" : "";
 }
 
-static json_t *option_row(const struct config_option *option, const char *text)
+static json_t *option_row(const struct option_row *option, const char *text)
 {
 	_cleanup_json_ json_t *values = values_of(text, option->name);
-	bool list = option->kind >= CONFIG_USERS;
+	bool list = option_is_list(option);
 	const char *first = json_string_value(json_array_get(values, 0));
 	json_t *value = list ? json_incref(values) : out_text(first ? first : "", SIZE_MAX);
 
 	return json_pack("{s:s, s:o, s:o, s:s, s:s, s:b, s:s}", "name", option->name, "value",
 			 value, "number",
 			 list ? json_null() : number_of(option, first ? first : ""), "unit",
-			 unit_of(option), "default", option->def, "changeable", is_runtime(option),
-			 "help", option->help);
+			 unit_of(option), "default", option->def, "changeable",
+			 option_is_runtime(option), "help", option->help);
 }
 
 /* All of them, as forkd.conf has them. Returns 0 or an exit code. */
@@ -172,7 +121,8 @@ int forkctl_config(const char *socket, int argc, char *argv[])
 		return FORKCTL_OK;
 	}
 	rows = json_array();
-	for (size_t i = 0; i < ARRAY_SIZE(config_options); i++)
-		(void)json_array_append_new(rows, option_row(&config_options[i], text));
+	for (size_t i = 0; i < OPTION_ROWS; i++)
+		if (option_rows[i].help)
+			(void)json_array_append_new(rows, option_row(&option_rows[i], text));
 	return out_print_json(json_pack("{s:o}", "options", rows), 2);
 }
