@@ -16,15 +16,18 @@ int forkctl_catch_signals(sigset_t *ret_old)
 {
 	static const int signals[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
 	sigset_t set;
+	int fd = -1;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaddset(&set, signals[i]);
 	/* Inherited SIG_IGN would reap the children without us. */
 	(void)signal(SIGCHLD, SIG_DFL);
-	if (sigprocmask(SIG_BLOCK, &set, ret_old) < 0)
-		return -1;
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (sigprocmask(SIG_BLOCK, &set, ret_old) == 0)
+		fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		(void)forkctl_fail(0, "cannot read signals: %s", strerrordesc_np(errno));
+	return fd;
 }
 
 void forkctl_exec(char *const argv[], const sigset_t *mask)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* Blocks SIGCHLD and what may end forkctl. Returns a signalfd for them, which does not block, or
- * -1 with errno; then they may be blocked all the same. ret_old: the mask that there was. */
+ * says why not and returns -1; then they may be blocked all the same. ret_old: the mask before. */
 int forkctl_catch_signals(sigset_t *ret_old);
 
 /* In the child: becomes the command with this mask, or ends with 127 if there is none such, or 126,

@@ -165,15 +165,6 @@ static int open_notify(struct session *s)
 	return 0;
 }
 
-static int block_signals(struct session *s)
-{
-	s->signal_fd = forkctl_catch_signals(&s->old_mask);
-	if (s->signal_fd < 0)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot read signals: %s",
-				    strerrordesc_np(errno));
-	return 0;
-}
-
 /* In the child of a fork. Never returns. */
 static void exec_forkd(const struct session *s, pid_t parent, int n_options, char *options[])
 {
@@ -422,8 +413,10 @@ static int run_session(int n_options, char *options[], const struct session_comm
 	struct session s = { .notify_fd = -1, .signal_fd = -1 };
 	int status = find_forkd(&s);
 
-	if (!status)
-		status = block_signals(&s);
+	if (!status) {
+		s.signal_fd = forkctl_catch_signals(&s.old_mask);
+		status = s.signal_fd < 0 ? FORKCTL_NO_DAEMON : 0;
+	}
 	if (!status) {
 		status = make_folder(&s);
 		if (status)

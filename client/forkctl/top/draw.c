@@ -47,11 +47,9 @@ static void cut(char *text, uint32_t columns)
 }
 
 /* Puts what there is room for. Returns where it ends. */
-static uint32_t put(struct top_canvas *canvas, uint32_t y, uint32_t x, enum top_style style,
-		    const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-static uint32_t put(struct top_canvas *canvas, uint32_t y, uint32_t x, enum top_style style,
-		    const char *format, ...)
+__attribute__((format(printf, 5, 6))) static uint32_t put(struct top_canvas *canvas, uint32_t y,
+							  uint32_t x, enum top_style style,
+							  const char *format, ...)
 {
 	char text[512];
 	va_list args;

@@ -12,9 +12,7 @@
 
 #define TOP_PAGE 10u /* rows */
 
-static void say(struct top *top, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct top *top, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct top *top, const char *format, ...)
 {
 	va_list args;
 

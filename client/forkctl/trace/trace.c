@@ -180,15 +180,6 @@ static void read_signals(struct tracer *t)
 	}
 }
 
-static int block_signals(struct tracer *t)
-{
-	t->signals = forkctl_catch_signals(&t->old_mask);
-	if (t->signals < 0)
-		return forkctl_fail(FORKCTL_FAILED, "cannot read signals: %s",
-				    strerrordesc_np(errno));
-	return 0;
-}
-
 /* ------------------------------------------------------------------------ the command */
 
 static int start(struct tracer *t)
@@ -315,9 +306,8 @@ int forkctl_trace(const char *socket, int argc, char *argv[])
 		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &t.client);
 	if (err)
 		return err;
-	err = block_signals(&t);
-	if (!err)
-		err = attach(&t, socket);
+	t.signals = forkctl_catch_signals(&t.old_mask);
+	err = t.signals < 0 ? FORKCTL_FAILED : attach(&t, socket);
 	if (!err)
 		err = open_output(&t);
 	if (!err)
