@@ -13,7 +13,6 @@
  */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define SEGMENT_MAGIC 0x3130646b726f66ull /* "forkd01" */

@@ -7,7 +7,7 @@
  *
  * THE WORD
  *   { ns:63, runs:1 }. Stopped: the time that it ran. Running: that time less the clock at the
- *   start, so that a reader adds the clock. One load is enough for that, and no thread
+ *   start, so a reader that adds the clock has it up to now. One load is enough, and no thread
  *   reads a sum from before a stop with a start from after it.
  *
  * If a peer dies: the owner: it runs on, or stands. The manager clears a dead pool's watches.

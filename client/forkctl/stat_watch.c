@@ -8,7 +8,6 @@
  * with jobs that have ended since the last time, how long these have waited and run.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>

@@ -10,7 +10,6 @@
 #include "client/lib/client_state.h"
 #include "common/relaxed.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

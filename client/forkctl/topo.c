@@ -11,7 +11,6 @@
 #include "client/lib/client_state.h"
 
 #include <hwloc.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -9,7 +9,6 @@
 
 #include "client/forkctl/trace/timeline.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
