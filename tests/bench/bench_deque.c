@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "tests/bench/bulk.h"
 #include "tests/bench/chase_lev.h"
 #include "tests/bench/work.h"
@@ -85,10 +85,7 @@ static void *memory(size_t bytes)
 
 static double now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+	return (double)clock_ns();
 }
 
 /* Binds the calling thread to the nth CPU of those that this process may use, or to none. */

@@ -90,12 +90,17 @@ static void stop(void)
 	bench_pool_stop(&pool);
 }
 
-static int64_t call_i64(const char *name, int64_t n)
+static void call(const char *name, const union fk_value *values, size_t n, void *ret, size_t size)
 {
-	union fk_value value = { .i64 = n };
+	bench_pool_call(client, bench_pool_task(client, name), values, n, ret, size);
+}
+
+static int64_t call_i64(const char *name, int64_t a, int64_t b, size_t n)
+{
+	union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
 	int64_t result;
 
-	bench_pool_call(client, bench_pool_task(client, name), &value, 1, &result, sizeof(result));
+	call(name, values, n, &result, sizeof(result));
 	return result;
 }
 
@@ -104,8 +109,8 @@ static int64_t fib(int64_t n)
 	/* With the benchmarks' own modules only the untimed first run comes here: any job
 	 * will do. */
 	if (strcmp(modules, BENCH_MODULES_SHIPPED))
-		return call_i64("deep:forked", n);
-	return call_i64("fib:fib", n);
+		return call_i64("deep:forked", n, 0, 1);
+	return call_i64("fib:fib", n, 0, 1);
 }
 
 static struct fk_buffer buffer_of(void *data, size_t size)
@@ -120,7 +125,7 @@ static void flat(uint32_t *out, int64_t n, int64_t rounds)
 		{ .i64 = rounds },
 	};
 
-	bench_pool_call(client, bench_pool_task(client, "flat:fill"), values, 2, NULL, 0);
+	call("flat:fill", values, 2, NULL, 0);
 }
 
 static double integrate(double n, double eps)
@@ -128,14 +133,13 @@ static double integrate(double n, double eps)
 	union fk_value values[2] = { { .f64 = n }, { .f64 = eps } };
 	double result;
 
-	bench_pool_call(client, bench_pool_task(client, "integrate:integrate"), values, 2, &result,
-			sizeof(result));
+	call("integrate:integrate", values, 2, &result, sizeof(result));
 	return result;
 }
 
 static int64_t nqueens(int32_t n)
 {
-	return call_i64("nqueens:nqueens", n);
+	return call_i64("nqueens:nqueens", n, 0, 1);
 }
 
 static struct uts_count uts(const struct uts_tree *tree)
@@ -147,8 +151,7 @@ static struct uts_count uts(const struct uts_tree *tree)
 		int64_t leaves;
 	} result;
 
-	bench_pool_call(client, bench_pool_task(client, "uts:uts"), &value, 1, &result,
-			sizeof(result));
+	call("uts:uts", &value, 1, &result, sizeof(result));
 	return (struct uts_count){ .nodes = result.nodes,
 				   .leaves = result.leaves,
 				   .depth = result.depth };
@@ -161,7 +164,7 @@ static void sort(int64_t *a, int64_t *tmp, int64_t n)
 		{ .buf = buffer_of(tmp, (size_t)n * sizeof(*tmp)) },
 	};
 
-	bench_pool_call(client, bench_pool_task(client, "msort:msort"), values, 2, NULL, 0);
+	call("msort:msort", values, 2, NULL, 0);
 }
 
 static void matmul(const float *a, const float *b, float *c, int64_t n)
@@ -174,7 +177,7 @@ static void matmul(const float *a, const float *b, float *c, int64_t n)
 		{ .i64 = n },
 	};
 
-	bench_pool_call(client, bench_pool_task(client, "matmul:matmul"), values, 4, NULL, 0);
+	call("matmul:matmul", values, 4, NULL, 0);
 }
 
 static int64_t steps(struct kernel_job *job)
@@ -212,34 +215,23 @@ static int64_t steps(struct kernel_job *job)
 		values[3].i64 = job->steps;
 	else
 		values[3].i64 = as_fibers ? -1 : job->fixed;
-	bench_pool_call(client, bench_pool_task(client, names[job->kind]), values, 4, &result,
-			sizeof(result));
+	call(names[job->kind], values, 4, &result, sizeof(result));
 	return result;
 }
 
 static int64_t blocks(int64_t n)
 {
-	return call_i64("leaf:fresh", n);
+	return call_i64("leaf:fresh", n, 0, 1);
 }
 
 static int64_t cut_fib(int64_t n, int64_t cutoff)
 {
-	union fk_value values[2] = { { .i64 = n }, { .i64 = cutoff } };
-	int64_t result;
-
-	bench_pool_call(client, bench_pool_task(client, "fibers:fib"), values, 2, &result,
-			sizeof(result));
-	return result;
+	return call_i64("fibers:fib", n, cutoff, 2);
 }
 
 static int64_t cut_nqueens(int32_t n, int32_t rows)
 {
-	union fk_value values[2] = { { .i64 = n }, { .i64 = rows } };
-	int64_t result;
-
-	bench_pool_call(client, bench_pool_task(client, "fibers:nqueens"), values, 2, &result,
-			sizeof(result));
-	return result;
+	return call_i64("fibers:nqueens", n, rows, 2);
 }
 
 /* What the workers did since the last call: of steals only those of the timed runs count. */
@@ -402,7 +394,7 @@ static int counted(struct args *args)
 	modules = BENCH_MODULES_COUNTED;
 	start(args->threads);
 	before = bench_pool_counter(client, "forks");
-	call_i64(strcmp(bench, "fib") ? "flat:flat" : "fib:fib", n);
+	call_i64(strcmp(bench, "fib") ? "flat:flat" : "fib:fib", n, 0, 1);
 	forks = counted_forks(before, expected);
 	printf("{\"peer\": \"forkd\", \"bench\": \"counted\", \"args\": [\"%s\", \"%lld\"], "
 	       "\"threads\": %d, \"forks\": %llu, \"expected\": %llu, \"steals\": %llu}\n",
@@ -449,7 +441,7 @@ static int job(struct args *args)
 	start(args->threads);
 	bench_pool_sample_start(client);
 	began = clock_ns();
-	result = call_i64(args->words[0], n);
+	result = call_i64(args->words[0], n, 0, 1);
 	r = memory_line(args, args->words[0], result, n, clock_ns() - began);
 	stop();
 	return r;

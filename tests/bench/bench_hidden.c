@@ -26,7 +26,6 @@
  *   I1. `ask` counts the controls; the target spins from when it has seen a new number until the
  *       handler, on its own thread, has stored `got`.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

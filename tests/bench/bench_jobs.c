@@ -19,7 +19,6 @@
  *
  * Threads: the main thread of one process.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

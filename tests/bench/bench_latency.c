@@ -283,11 +283,9 @@ static void set_turn(uint32_t number)
 
 static void samples_init(struct samples *s)
 {
-	s->client = calloc((size_t)rounds * samples, sizeof(uint64_t));
-	s->pool = calloc((size_t)rounds * samples, sizeof(uint64_t));
+	s->client = figures_new((size_t)rounds * samples);
+	s->pool = figures_new((size_t)rounds * samples);
 	s->n = 0;
-	if (!s->client || !s->pool)
-		bench_die("out of memory");
 }
 
 static void measure(fk_client *client, const fk_task *task, struct samples *to, uint32_t n)

@@ -143,23 +143,6 @@ static void child(struct board *board, uint32_t trips, bool futex)
 	_exit(0);
 }
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a;
-	int64_t y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static uint32_t number(const char *arg, uint32_t high)
-{
-	int64_t value;
-
-	if (figures_read(arg, 0, high, &value) < 0)
-		exit(2);
-	return (uint32_t)value;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -171,7 +154,7 @@ int main(int argc, char **argv)
 	uint32_t gap_us = 0;
 	struct board *board;
 	struct timespec gap;
-	int64_t *times;
+	uint64_t *times;
 	int status = 0;
 	bool futex;
 	pid_t pid;
@@ -181,9 +164,9 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (c == 'n')
-			trips = number(optarg, 100000000);
+			trips = (uint32_t)figures_number(optarg, 0, 100000000);
 		else if (c == 'g')
-			gap_us = number(optarg, 999999);
+			gap_us = (uint32_t)figures_number(optarg, 0, 999999);
 		else
 			return 2;
 	}
@@ -200,10 +183,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 
-	times = calloc(trips, sizeof(*times));
+	times = figures_new(trips);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
-	if (!times || board == MAP_FAILED) {
+	if (board == MAP_FAILED) {
 		fputs("out of memory\n", stderr);
 		return 1;
 	}
@@ -219,11 +202,11 @@ int main(int argc, char **argv)
 	}
 	pin(cpu1);
 	for (uint32_t i = 1; i <= trips + ROUND_TRIPS_WARM; i++) {
-		int64_t start;
+		uint64_t start;
 
 		if (gap_us && i > ROUND_TRIPS_WARM)
 			nanosleep(&gap, NULL);
-		start = (int64_t)clock_ns();
+		start = clock_ns();
 		publish(&board->ping, i, futex);
 		if (!await(&board->pong, i, futex)) {
 			fputs("no answer from the other process\n", stderr);
@@ -231,14 +214,14 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		if (i > ROUND_TRIPS_WARM)
-			times[i - ROUND_TRIPS_WARM - 1] = (int64_t)clock_ns() - start;
+			times[i - ROUND_TRIPS_WARM - 1] = clock_ns() - start;
 	}
 	waitpid(pid, &status, 0);
 	if (status) {
 		fputs("the other process failed\n", stderr);
 		return 1;
 	}
-	qsort(times, trips, sizeof(*times), compare);
+	figures_sort(times, trips);
 	printf("{\"peer\": \"control\", \"bench\": \"pingpong\", \"mode\": \"%s\", "
 	       "\"round_trips\": %u, \"gap_us\": %u, \"cpus\": [%d, %d], \"p50_ns\": %lld, "
 	       "\"p99_ns\": %lld, \"p999_ns\": %lld, \"max_ns\": %lld}\n",

@@ -38,17 +38,6 @@ void figures_options(int argc, char **argv, const struct figures_option *options
 	exit(2);
 }
 
-uint64_t *figures_new(size_t n)
-{
-	uint64_t *values = calloc(n, sizeof(*values));
-
-	if (!values) {
-		fputs("out of memory\n", stderr);
-		exit(1);
-	}
-	return values;
-}
-
 static int compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a;

@@ -42,8 +42,22 @@ struct figures_option {
  * values that are named. Ends the program with status 2 if there is anything else. */
 void figures_options(int argc, char **argv, const struct figures_option *options);
 
-/* Room for n numbers, zeros. Ends the program if there is none. */
-uint64_t *figures_new(size_t n);
+/* Room for n objects of this size, zeros. Ends the program if there is none. */
+static inline void *figures_alloc(size_t n, size_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	return memory;
+}
+
+static inline uint64_t *figures_new(size_t n)
+{
+	return figures_alloc(n, sizeof(uint64_t));
+}
 
 /* Sorts n numbers, upwards. */
 void figures_sort(uint64_t *values, size_t n);

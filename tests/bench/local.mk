@@ -8,8 +8,10 @@
 
 BENCH_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir) -I$(top_srcdir)/daemon $(NETTLE_CFLAGS)
 BENCH_CFLAGS = -g -O3 -Wall -Wextra -pthread
-BENCH_CC = $(CC) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS)
-BENCH_LIBS = $(NETTLE_LIBS) -lm
+BENCH_C = -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS)
+BENCH_CC = $(CC) $(BENCH_C)
+BENCH_CXX = $(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS)
+PEER_LIBS = $(BENCH_COMMON) $(NETTLE_LIBS) -lm
 BENCH_FLAGS =
 
 BENCH_H = \
@@ -171,28 +173,28 @@ BENCH_MODULES = \
 EXTRA_LTLIBRARIES += $(BENCH_MODULES)
 
 tests/bench/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
-
 tests_bench_modules_busy_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_fibers_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_io_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_leaf_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_matmul_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_steps_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_deep_la_SOURCES = tests/support/modules/deep.c
-tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_fibers_la_SOURCES = tests/bench/modules/fibers.c tests/bench/kernel.c tests/bench/kernel.h \
 	tests/bench/fiber_forkd.h tests/bench/fiber_work.h
 tests_bench_modules_fibers_la_CFLAGS = $(MODULE_CFLAGS)
-tests_bench_modules_fibers_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_flat_la_SOURCES = tests/support/modules/flat.c
-tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_io_la_SOURCES = tests/bench/modules/io.c tests/bench/io_work.h
-tests_bench_modules_io_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_leaf_la_SOURCES = tests/bench/forkpath_leaf.c tests/bench/blocks.h
 tests_bench_modules_leaf_la_CFLAGS = $(MODULE_CFLAGS)
-tests_bench_modules_leaf_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 # The leaf that all sides of bench_compose run, the same machine code. By the linker's own option:
 # libtool warns of an object that is none of its own.
@@ -203,25 +205,14 @@ tests_bench_modules_loop_la_DEPENDENCIES = tests/bench/compose_leaf.o
 
 tests_bench_modules_matmul_la_SOURCES = tests/bench/modules/matmul.c tests/bench/kernel.c tests/bench/kernel.h
 tests_bench_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
-tests_bench_modules_matmul_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_null_la_SOURCES = tests/support/modules/null.c
-tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h \
 	tests/bench/fiber_forkd.h tests/bench/fiber_work.h
 tests_bench_modules_steps_la_CFLAGS = $(MODULE_CFLAGS)
-tests_bench_modules_steps_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
 tests_bench_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_bench_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
 tests_bench_modules_counted_flat_la_SOURCES = tests/support/modules/flat.c
 tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath tests/bench/loaded tests/bench/modules-bench
 BENCH_DRIVER = \
@@ -272,35 +263,27 @@ BENCH_DIR = @mkdir -p tests/bench
 
 tests/bench/uts_tree.o: daemon/modules/uts_tree.c $(BENCH_H)
 	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/daemon/modules/uts_tree.c
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 
-tests/bench/peer.o: tests/bench/peer.c $(BENCH_H)
+tests/bench/kernel.o tests/bench/peer.o tests/bench/peer_steps.o: %.o: %.c $(BENCH_H)
 	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/peer.c
-
-tests/bench/peer_steps.o: tests/bench/peer_steps.c $(BENCH_H)
-	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/peer_steps.c
-
-tests/bench/kernel.o: tests/bench/kernel.c $(BENCH_H)
-	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/kernel.c
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 
 tests/bench/compose_futex.o: shm/futex.c shm/futex.h
 	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/shm/futex.c
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 
 tests/bench/compose_leaf.o: tests/bench/compose_leaf.c $(COMPOSE_H)
 	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -fPIC -c -o $@ $(top_srcdir)/tests/bench/compose_leaf.c
+	$(AM_V_CC)$(BENCH_CC) -fPIC -c -o $@ $<
 
 tests/bench/compose_member.o: tests/bench/compose_member.c $(COMPOSE_H)
 	$(BENCH_DIR)
-	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/compose_member.c
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 
 tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 	$(BENCH_DIR)
-	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/bench_deque.c
+	$(AM_V_CCLD)$(BENCH_CC) -o $@ $<
 
 # As configure took it, which stands in config.h.
 BENCH_SWITCH = \
@@ -315,61 +298,47 @@ BENCH_SWITCH_LIBS += $(FCONTEXT_LIBS)
 endif
 tests/bench/bench_switch: tests/bench/bench_switch.c $(BENCH_SWITCH) tests/bench/figures.h
 	$(BENCH_DIR)
-	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ \
-		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/core/context_switch.c \
-		$(top_srcdir)/daemon/core/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ $(filter %.c %.S,$^) $(BENCH_SWITCH_LIBS)
 
-tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h
+tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.c tests/bench/figures.h
 	$(BENCH_DIR)
-	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/control_pingpong.c
+	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(filter %.c,$^)
 
 tests/bench/peer_serial: tests/bench/peer_serial.c $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(BENCH_CC) -DPEER_NAME='"serial"' \
-		-o $@ $(top_srcdir)/tests/bench/peer_serial.c $(BENCH_COMMON) $(BENCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CC) -DPEER_NAME='"serial"' -o $@ $< $(PEER_LIBS)
 
 tests/bench/peer_serial_noinline: tests/bench/peer_serial.c $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(BENCH_CC) -fno-inline -DPEER_NAME='"serial-noinline"' \
-		-o $@ $(top_srcdir)/tests/bench/peer_serial.c $(BENCH_COMMON) $(BENCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CC) -fno-inline -DPEER_NAME='"serial-noinline"' -o $@ $< $(PEER_LIBS)
 
 tests/bench/peer_serial_call: tests/bench/peer_serial.c $(BENCH_H) $(BENCH_COMMON)
 	$(AM_V_CCLD)$(BENCH_CC) -fno-inline -fno-optimize-sibling-calls \
-		-DPEER_NAME='"serial-call"' \
-		-o $@ $(top_srcdir)/tests/bench/peer_serial.c $(BENCH_COMMON) $(BENCH_LIBS)
+		-DPEER_NAME='"serial-call"' -o $@ $< $(PEER_LIBS)
 
 tests/bench/peer_tbb: tests/bench/peer_tbb.cc $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
-		-o $@ $(top_srcdir)/tests/bench/peer_tbb.cc $(BENCH_COMMON) -ltbb $(BENCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CXX) -o $@ $< -ltbb $(PEER_LIBS)
 
 tests/bench/peer_boost: tests/bench/peer_boost.cc $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
-		-o $@ $(top_srcdir)/tests/bench/peer_boost.cc $(BENCH_COMMON) $(BOOST_FIBER_LIBS) \
-		$(BENCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CXX) -o $@ $< $(BOOST_FIBER_LIBS) $(PEER_LIBS)
 
 tests/bench/peer_threads: tests/bench/peer_threads.c $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/peer_threads.c $(BENCH_COMMON) \
-		$(BENCH_LIBS)
+	$(AM_V_CCLD)$(BENCH_CC) -o $@ $< $(PEER_LIBS)
 
 tests/bench/peer_libomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(CLANG) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp=libomp \
-		-DPEER_NAME='"libomp"' \
-		-o $@ $(top_srcdir)/tests/bench/peer_omp.c $(BENCH_COMMON) $(BENCH_LIBS)
+	$(AM_V_CCLD)$(CLANG) $(BENCH_C) -fopenmp=libomp \
+		-DPEER_NAME='"libomp"' -o $@ $< $(PEER_LIBS)
 
 tests/bench/peer_libgomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
-	$(AM_V_CCLD)$(GCC_OPENMP) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp \
-		-DPEER_NAME='"libgomp"' \
-		-o $@ $(top_srcdir)/tests/bench/peer_omp.c $(BENCH_COMMON) $(BENCH_LIBS)
+	$(AM_V_CCLD)$(GCC_OPENMP) $(BENCH_C) -fopenmp \
+		-DPEER_NAME='"libgomp"' -o $@ $< $(PEER_LIBS)
 
 tests/bench/compose_tbb: tests/bench/compose_tbb.cc $(COMPOSE_H) $(COMPOSE_COMMON)
-	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
-		-o $@ $(top_srcdir)/tests/bench/compose_tbb.cc $(COMPOSE_COMMON) -ltbb
+	$(AM_V_CCLD)$(BENCH_CXX) -o $@ $< $(COMPOSE_COMMON) -ltbb
 
 tests/bench/compose_libomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COMMON)
-	$(AM_V_CCLD)$(CLANG) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp=libomp \
-		-o $@ $(top_srcdir)/tests/bench/compose_omp.c $(COMPOSE_COMMON)
+	$(AM_V_CCLD)$(CLANG) $(BENCH_C) -fopenmp=libomp -o $@ $< $(COMPOSE_COMMON)
 
 tests/bench/compose_libgomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COMMON)
-	$(AM_V_CCLD)$(GCC_OPENMP) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp \
-		-o $@ $(top_srcdir)/tests/bench/compose_omp.c $(COMPOSE_COMMON)
+	$(AM_V_CCLD)$(GCC_OPENMP) $(BENCH_C) -fopenmp -o $@ $< $(COMPOSE_COMMON)
 
 bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 

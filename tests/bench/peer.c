@@ -105,23 +105,25 @@ static int parse_real(const char *arg, double *ret)
 	return 0;
 }
 
+void peer_check(struct outcome *out, int64_t result, int64_t expected, const char *wrong)
+{
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != expected)
+		out->wrong = wrong;
+}
+
 static int run_fib(struct run *run, struct outcome *out)
 {
-	double start;
 	int64_t result;
 	int64_t n;
-	int r;
 
-	r = figures_read(run->args[0], 0, 60, &n);
-	if (r < 0)
-		return r;
-	start = peer_now();
+	if (figures_read(run->args[0], 0, 60, &n) < 0)
+		return -EINVAL;
+	out->seconds = -peer_now();
 	result = run->peer->fib(n);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = work_fib_tasks(n);
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != work_fib(n))
-		out->wrong = "not the closed form";
+	peer_check(out, result, work_fib(n), "not the closed form");
 	return 0;
 }
 
@@ -131,22 +133,16 @@ static int run_flat(struct run *run, struct outcome *out)
 	uint64_t expected = 0;
 	uint64_t sum = 0;
 	uint32_t *slots;
-	double start;
 	int64_t n;
-	int r;
 
-	r = figures_read(run->args[0], 1, 1000000000, &n);
-	if (r < 0)
-		return r;
-	if (run->args[1]) {
-		r = figures_read(run->args[1], 0, 1000000, &rounds);
-		if (r < 0)
-			return r;
-	}
+	if (figures_read(run->args[0], 1, 1000000000, &n) < 0)
+		return -EINVAL;
+	if (run->args[1] && figures_read(run->args[1], 0, 1000000, &rounds) < 0)
+		return -EINVAL;
 	slots = peer_touched(run->peer, (size_t)n * sizeof(*slots));
-	start = peer_now();
+	out->seconds = -peer_now();
 	run->peer->flat(slots, n, rounds);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	for (int64_t i = 0; i < n; i++) {
 		sum += slots[i];
 		expected += work_leaf(i, rounds);
@@ -162,21 +158,17 @@ static int run_flat(struct run *run, struct outcome *out)
 static int run_integrate(struct run *run, struct outcome *out)
 {
 	double result;
-	double start;
 	double exact;
 	double eps;
 	double n;
-	int r;
 
-	r = parse_real(run->args[0], &n);
-	if (r < 0)
-		return r;
-	r = parse_real(run->args[1], &eps);
-	if (r < 0)
-		return r;
-	start = peer_now();
+	if (parse_real(run->args[0], &n) < 0)
+		return -EINVAL;
+	if (parse_real(run->args[1], &eps) < 0)
+		return -EINVAL;
+	out->seconds = -peer_now();
 	result = run->peer->integrate(n, eps);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = work_integrate_tasks(work_strip_whole(n), eps);
 	exact = work_integrate_exact(n);
 	snprintf(out->result, sizeof(out->result), "%.17g", result);
@@ -194,34 +186,28 @@ static int run_nqueens(struct run *run, struct outcome *out)
 {
 	struct work_board board = { { 0 } };
 	int64_t result;
-	double start;
 	int64_t n;
-	int r;
 
-	r = figures_read(run->args[0], 1, WORK_BOARD_MAX, &n);
-	if (r < 0)
-		return r;
-	start = peer_now();
+	if (figures_read(run->args[0], 1, WORK_BOARD_MAX, &n) < 0)
+		return -EINVAL;
+	out->seconds = -peer_now();
 	result = run->peer->nqueens((int32_t)n);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = work_nqueens_tasks((int32_t)n, 0, (int32_t)n, board);
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != known_queens[n])
-		out->wrong = "not the known number of solutions";
+	peer_check(out, result, known_queens[n], "not the known number of solutions");
 	return 0;
 }
 
 /* What is wrong shows when the programs are compared. */
 static int run_blocks(struct run *run, struct outcome *out)
 {
-	double start;
 	int64_t n;
 
 	if (!run->peer->blocks || figures_read(run->args[0], 1, BLOCKS_TIMES, &n) < 0)
 		return -EINVAL;
-	start = peer_now();
+	out->seconds = -peer_now();
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)run->peer->blocks(n));
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = n * BLOCKS_ROW * BLOCKS_ROW + 1;
 	return 0;
 }
@@ -230,20 +216,17 @@ static int run_cut_fib(struct run *run, struct outcome *out)
 {
 	int64_t cutoff;
 	int64_t result;
-	double start;
 	int64_t n;
 
 	if (!run->peer->cut_fib || figures_read(run->args[1], 1, 60, &cutoff) < 0 ||
 	    figures_read(run->args[0], cutoff, 60, &n) < 0)
 		return -EINVAL;
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->cut_fib(n, cutoff);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	/* Two kinds of leaves: cutoff and the one below it. */
 	out->tasks = work_fib_tasks(n - cutoff + 1);
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != work_fib(n))
-		out->wrong = "not the closed form";
+	peer_check(out, result, work_fib(n), "not the closed form");
 	return 0;
 }
 
@@ -251,20 +234,17 @@ static int run_cut_nqueens(struct run *run, struct outcome *out)
 {
 	struct work_board board = { { 0 } };
 	int64_t result;
-	double start;
 	int64_t rows;
 	int64_t n;
 
 	if (!run->peer->cut_nqueens || figures_read(run->args[0], 1, WORK_BOARD_MAX, &n) < 0 ||
 	    figures_read(run->args[1], 0, n, &rows) < 0)
 		return -EINVAL;
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->cut_nqueens((int32_t)n, (int32_t)rows);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = work_nqueens_tasks((int32_t)n, 0, (int32_t)rows, board);
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != known_queens[n])
-		out->wrong = "not the known number of solutions";
+	peer_check(out, result, known_queens[n], "not the known number of solutions");
 	return 0;
 }
 
@@ -272,7 +252,6 @@ static int run_uts(struct run *run, struct outcome *out)
 {
 	const struct uts_tree *tree = run->args[0] ? uts_tree_find(run->args[0]) : NULL;
 	struct uts_count count;
-	double start;
 
 	if (!tree) {
 		fputs("uts needs one of the trees", stderr);
@@ -281,9 +260,9 @@ static int run_uts(struct run *run, struct outcome *out)
 		fputs("\n", stderr);
 		return -EINVAL;
 	}
-	start = peer_now();
+	out->seconds = -peer_now();
 	count = run->peer->uts(tree);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = tree->known.nodes;
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)count.nodes);
 	snprintf(out->extra, sizeof(out->extra), ", \"depth\": %lld, \"leaves\": %lld",
@@ -327,21 +306,18 @@ void peer_sort_check(const int64_t *numbers, int64_t n, uint64_t sum, struct out
 static int run_sort(struct run *run, struct outcome *out)
 {
 	uint64_t sum;
-	double start;
 	int64_t *tmp;
 	int64_t *a;
 	int64_t n;
-	int r;
 
-	r = figures_read(run->args[0], 1, 1000000000, &n);
-	if (r < 0)
-		return r;
+	if (figures_read(run->args[0], 1, 1000000000, &n) < 0)
+		return -EINVAL;
 	a = peer_touched(run->peer, (size_t)n * sizeof(*a));
 	tmp = peer_touched(run->peer, (size_t)n * sizeof(*tmp));
 	sum = peer_sort_fill(a, n);
-	start = peer_now();
+	out->seconds = -peer_now();
 	run->peer->sort(a, tmp, n);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	peer_sort_check(a, n, sum, out);
 	peer_untouched(run->peer, tmp);
 	peer_untouched(run->peer, a);

@@ -26,6 +26,9 @@ struct outcome {
 	int64_t tasks;
 };
 
+/* Notes a result, and what is wrong if it is not the expected one. */
+void peer_check(struct outcome *out, int64_t result, int64_t expected, const char *wrong);
+
 /* Seconds of a clock that is never set. */
 double peer_now(void);
 

@@ -79,16 +79,13 @@ static int64_t matmul_tasks(int64_t m, int64_t k, int64_t n)
 int peer_run_matmul(struct run *run, struct outcome *out)
 {
 	size_t bytes;
-	double start;
 	int64_t n;
 	float *a;
 	float *b;
 	float *c;
-	int r;
 
-	r = figures_read(run->args[0], 1, 16384, &n);
-	if (r < 0)
-		return r;
+	if (figures_read(run->args[0], 1, 16384, &n) < 0)
+		return -EINVAL;
 	bytes = (size_t)(n * n) * sizeof(float);
 	a = peer_touched(run->peer, bytes);
 	b = peer_touched(run->peer, bytes);
@@ -98,9 +95,9 @@ int peer_run_matmul(struct run *run, struct outcome *out)
 		b[i] = (float)(mix((uint64_t)~i) & 3);
 		c[i] = 0;
 	}
-	start = peer_now();
+	out->seconds = -peer_now();
 	run->peer->matmul(a, b, c, n);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = matmul_tasks(n, n, n);
 	snprintf(out->result, sizeof(out->result), "%llu",
 		 (unsigned long long)hash_bytes(c, bytes));
@@ -157,14 +154,10 @@ static void heat_plain(struct kernel_job job)
 /* How many tasks a search has as it is cut, from the levels that it found. */
 static int64_t bfs_tasks(const struct kernel_job *job)
 {
-	int64_t *in_level = calloc((size_t)job->n + 1, sizeof(*in_level));
+	int64_t *in_level = figures_alloc((size_t)job->n + 1, sizeof(*in_level));
 	struct kernel_job at = *job;
 	int64_t tasks = 1;
 
-	if (!in_level) {
-		fputs("out of memory\n", stderr);
-		exit(1);
-	}
 	for (int64_t i = 0; i < job->n; i++)
 		if (job->level[i] >= 0 && job->level[i] < job->n)
 			in_level[job->level[i]]++;
@@ -212,7 +205,6 @@ int peer_run_loop(struct run *run, struct outcome *out)
 	const char *shape = run->args[2];
 	int64_t expected;
 	int64_t result;
-	double start;
 
 	if (figures_read(run->args[0], 1, 1000000000, &job.n) < 0 ||
 	    figures_read(run->args[1], 0, 1000000000, &job.rounds) < 0 ||
@@ -227,12 +219,10 @@ int peer_run_loop(struct run *run, struct outcome *out)
 	job.heavy = strcmp(shape, "balanced") ? job.n / 10 : 0;
 	expected = loop_plain(&job);
 	out->tasks = 2 * kernel_parts(&job);
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
-	out->seconds = peer_now() - start;
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != expected)
-		out->wrong = "not the sum of all items";
+	out->seconds += peer_now();
+	peer_check(out, result, expected, "not the sum of all items");
 	return 0;
 }
 
@@ -243,7 +233,6 @@ int peer_run_heat(struct run *run, struct outcome *out)
 	int64_t result;
 	double *grids;
 	double *mine;
-	double start;
 	size_t bytes;
 	int64_t steps;
 
@@ -256,11 +245,7 @@ int peer_run_heat(struct run *run, struct outcome *out)
 	steps = job.steps;
 	bytes = (size_t)(job.n * job.n) * sizeof(*grids);
 	grids = peer_touched(run->peer, 2 * bytes);
-	mine = malloc(2 * bytes);
-	if (!mine) {
-		fputs("out of memory\n", stderr);
-		exit(1);
-	}
+	mine = figures_alloc(1, 2 * bytes);
 	job.from = mine;
 	job.to = mine + job.n * job.n;
 	kernel_start(&job);
@@ -270,9 +255,9 @@ int peer_run_heat(struct run *run, struct outcome *out)
 	job.from = grids;
 	job.to = grids + job.n * job.n;
 	kernel_start(&job);
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	/* The last step has written to the other grid than the one before. */
 	snprintf(out->result, sizeof(out->result), "%llu",
 		 (unsigned long long)hash_bytes(grids + steps % 2 * job.n * job.n, bytes));
@@ -291,7 +276,6 @@ int peer_run_bfs(struct run *run, struct outcome *out)
 	int32_t *edges;
 	int32_t *level;
 	int64_t result;
-	double start;
 	size_t bytes;
 
 	if (figures_read(run->args[0], 2, 100000000, &job.n) < 0 ||
@@ -308,9 +292,9 @@ int peer_run_bfs(struct run *run, struct outcome *out)
 	job.frontier = queues;
 	job.next = queues + job.n;
 	kernel_start(&job);
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	for (int64_t i = 0; i < job.n; i++)
 		sum = (sum ^ (uint32_t)level[i]) * HASH;
 	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(sum >> 1));
@@ -331,7 +315,6 @@ int peer_run_mergesort(struct run *run, struct outcome *out)
 	int64_t steps = 0;
 	int64_t result;
 	uint64_t sum;
-	double start;
 
 	if (figures_read(run->args[0], 1, 1000000000, &job.n) < 0 ||
 	    parse_parts(run, run->args[1], &job.fixed) < 0)
@@ -349,9 +332,9 @@ int peer_run_mergesort(struct run *run, struct outcome *out)
 		steps++;
 	} while (kernel_next(&at));
 	sum = peer_sort_fill(job.numbers, job.n);
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	/* Each step but the first has written to the other array. */
 	peer_sort_check(arrays[(steps - 1) % 2], at.n, sum, out);
 	if (result != at.n)
@@ -389,14 +372,10 @@ static long long middle(int64_t *numbers, size_t n)
  * time from the end of what ran before on the same thread, and the time that it took itself. */
 static void moves_say(struct kernel_move *moves, size_t n, struct outcome *out)
 {
-	int64_t *times = calloc(4 * n, sizeof(*times));
+	int64_t *times = figures_alloc(4 * n, sizeof(*times));
 	int64_t *gaps[2] = { times, times + n }, *works[2] = { times + 2 * n, times + 3 * n };
 	size_t n_gaps[2] = { 0 }, n_works[2] = { 0 };
 
-	if (!times) {
-		fputs("out of memory\n", stderr);
-		exit(1);
-	}
 	qsort(moves, n, sizeof(*moves), compare_moves);
 	for (size_t i = 0; i < n; i++) {
 		int stolen = moves[i].place != moves[i].home;
@@ -420,7 +399,6 @@ int peer_run_moves(struct run *run, struct outcome *out)
 	struct kernel_job mine;
 	int64_t expected = 0;
 	int64_t result;
-	double start;
 
 	if (figures_read(run->args[0], 1, 1000000, &job.n) < 0 ||
 	    figures_read(run->args[1], 1, 1000000, &job.steps) < 0)
@@ -434,13 +412,11 @@ int peer_run_moves(struct run *run, struct outcome *out)
 		expected += kernel_part(&mine, i, job.n);
 	}
 	expected *= job.steps;
-	start = peer_now();
+	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
-	out->seconds = peer_now() - start;
+	out->seconds += peer_now();
 	out->tasks = mine.n * mine.steps + 1;
-	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != expected)
-		out->wrong = "not the hash of all blocks";
+	peer_check(out, result, expected, "not the hash of all blocks");
 	moves_say(mine.moves, (size_t)(mine.n * mine.steps), out);
 	peer_untouched(run->peer, mine.moves);
 	peer_untouched(run->peer, mine.blocks);
