@@ -2,7 +2,6 @@
 /* common/log_journal.h - a line with fields, for the journal; what log.c has of it */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/log.h"

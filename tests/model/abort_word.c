@@ -33,7 +33,6 @@
  *   MUTANT_WANT    the client stores a wish relaxed
  */
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "tests/model/model.h"
 

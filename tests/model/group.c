@@ -24,7 +24,6 @@
  *   MUTANT_OUTCOME   the count goes down before the outcome
  */
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "tests/model/model.h"
 

@@ -18,7 +18,6 @@
  *   MUTANT_RESULT    the result is stored after the outcome
  */
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "tests/model/model.h"
 

@@ -22,7 +22,6 @@
  *   MUTANT_LOOK      a waiter reads what it sleeps on after its look at the stack
  */
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "tests/model/model.h"
 

@@ -22,7 +22,6 @@
  *   MUTANT_MARK           the jobs are marked by a store, not by a CAS
  */
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "tests/model/model.h"
 
