@@ -16,8 +16,7 @@
  *   that word too. So an idle pool makes wake-ups, and a client can delay a wake by
  *   BELL_TIMED_SLEEP.
  */
-#ifndef DAEMON_CORE_BELL_H
-#define DAEMON_CORE_BELL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 
 /* Wakes the thread that sleeps with this word and this bell, or is about to. After a full fence. */
 void bell_ring(const _Atomic uint32_t *word, _Atomic uint32_t *bell);
-
-#endif

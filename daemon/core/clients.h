@@ -25,8 +25,7 @@
  * If a peer dies: a client: see I1; its slot is used again only after every ring of its tenant has
  * passed the place where its tail stood. The pool: ledger.h.
  */
-#ifndef DAEMON_CORE_CLIENTS_H
-#define DAEMON_CORE_CLIENTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -120,5 +119,3 @@ struct tenant_segment *clients_segment(struct pool *pool, uint32_t tenant);
 /* The tenants that have a client now, or one that is not released yet: a word of a bit for each. */
 uint64_t clients_tenants(struct pool *pool, uint32_t word);
 bool clients_is_peopled(struct pool *pool, uint32_t tenant);
-
-#endif

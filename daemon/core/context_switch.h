@@ -48,8 +48,7 @@
  *       but for a build with AddressSanitizer, where the one that arrives looks at the one that
  *       it came from before anything else.
  */
-#ifndef DAEMON_CORE_CONTEXT_SWITCH_H
-#define DAEMON_CORE_CONTEXT_SWITCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -244,5 +243,3 @@ switch_leave(struct switch_context *from, struct switch_context *to)
 		__asm__ volatile("" : "+r"(name##_address));                                       \
 		return name##_address;                                                             \
 	}
-
-#endif

@@ -36,8 +36,7 @@
  *
  * Compiles with C11 alone: tests/model/cpu_account.c runs this file.
  */
-#ifndef DAEMON_CORE_CPU_ACCOUNT_H
-#define DAEMON_CORE_CPU_ACCOUNT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -162,5 +161,3 @@ static inline uint64_t account_settle(struct account *account, uint64_t cpu, uin
 	*ret_row = account_unpack_row(word);
 	return ns;
 }
-
-#endif

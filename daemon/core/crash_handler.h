@@ -34,8 +34,7 @@
  * left as well then. This is where the pool dies: worker, signal and address are left in the arena,
  * for job_recovery.c; signal 0 if there is none. The first one to come is blamed.
  */
-#ifndef DAEMON_CORE_CRASH_HANDLER_H
-#define DAEMON_CORE_CRASH_HANDLER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -73,5 +72,3 @@ void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t gener
  * process, and its job is to blame. */
 void fault_overflow(struct worker *worker, const struct fiber_head *fiber)
 	__attribute__((noreturn));
-
-#endif

@@ -39,8 +39,7 @@
  *
  * Compiles with C11 alone: tests/model/deque.c runs this file.
  */
-#ifndef DAEMON_CORE_DEQUE_H
-#define DAEMON_CORE_DEQUE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -230,5 +229,3 @@ static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_w
 {
 	return deque_steal_share(deque, DEQUE_HALF, ret_words, max, ret_n);
 }
-
-#endif

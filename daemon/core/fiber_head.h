@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fiber_head.h - what a fiber begins with: the part that a crash report tells of */
-#ifndef DAEMON_CORE_FIBER_HEAD_H
-#define DAEMON_CORE_FIBER_HEAD_H
+#pragma once
 
 #include <forkd/frame.h>
 
@@ -16,5 +15,3 @@ struct fiber_head {
 	const char *name;
 	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
 };
-
-#endif

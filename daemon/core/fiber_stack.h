@@ -29,8 +29,7 @@
  * If a peer dies: all of it is private memory of the pool, and goes with it. In the child of a task
  * that forks the stacks are there, as its own is one of them; it neither gets nor puts any.
  */
-#ifndef DAEMON_CORE_FIBER_STACK_H
-#define DAEMON_CORE_FIBER_STACK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -203,5 +202,3 @@ fiber_stack_intact(const struct fiber_stack *stack)
 		wrong |= words[i] ^ canary;
 	return !wrong;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fork_mode.h - how forks are treated for forkctl check and profile */
-#ifndef DAEMON_CORE_FORK_MODE_H
-#define DAEMON_CORE_FORK_MODE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ static inline bool pool_scribbles(const struct pool *pool)
 {
 	return (pool->mode.force_steals && !pool->mode.profile) || pool->mode.fuzz_seed;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * has a table of its own. Slow paths only call through it; nothing in it is NULL. Unless a hook
  * says otherwise, the calling thread is the worker's own, and holds no lock.
  */
-#ifndef DAEMON_CORE_HOOKS_H
-#define DAEMON_CORE_HOOKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline void worker_fail(struct worker *w, int code)
 {
 	w->pool->hooks->fail_job(w, code);
 }
-
-#endif

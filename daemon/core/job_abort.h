@@ -23,8 +23,7 @@
  *       A worker that starts a job says so before abort_begin(), and no thread changes the verdict
  *       that has not seen that.
  */
-#ifndef DAEMON_CORE_JOB_ABORT_H
-#define DAEMON_CORE_JOB_ABORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void abort_begin(struct pool *pool, uint32_t row, uint32_t generation);
 
 /* What the job of this row has so far: one that runs here, or that was set aside here. */
 struct verdict abort_get(struct pool *pool, uint32_t row);
-
-#endif

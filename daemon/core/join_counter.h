@@ -18,8 +18,7 @@
  *
  * Compiles with C11 alone: tests/model/join_counter.c runs this file.
  */
-#ifndef DAEMON_CORE_JOIN_COUNTER_H
-#define DAEMON_CORE_JOIN_COUNTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ static inline bool join_parent(_Atomic int32_t *joins, uint32_t steals)
 	 * acquire, what the children did. Pairs with join_child(). */
 	return atomic_fetch_add_explicit(joins, n, memory_order_acq_rel) + n == 0;
 }
-
-#endif

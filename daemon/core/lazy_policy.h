@@ -91,8 +91,7 @@
  * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy_policy.c has L1 to L5
  * and L7, tests/model/leave.c L6.
  */
-#ifndef DAEMON_CORE_LAZY_POLICY_H
-#define DAEMON_CORE_LAZY_POLICY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -607,5 +606,3 @@ static inline uint32_t lazy_pass(struct lazy *l, uint32_t worker)
 	/* Relaxed: a worker that turns busy later reads needs_thief itself. */
 	return load_relaxed(&l->active) ? lazy_pick(l, worker) : LAZY_NOBODY;
 }
-
-#endif

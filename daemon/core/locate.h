@@ -9,8 +9,7 @@
  * ends the process at once. Each result is stored as soon as it is known, and what was stored
  * before stays.
  */
-#ifndef DAEMON_CORE_LOCATE_H
-#define DAEMON_CORE_LOCATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void locate_code(struct backtrace *ret_trace, ucontext_t *context);
  */
 void locate_task(const struct worker *worker, const struct backtrace *trace, char *ret_name,
 		 uint32_t size);
-
-#endif

@@ -17,8 +17,7 @@
  *       argument). And it is asked for attention, whether it is busy or not: one that looks, or was
  *       woken, may turn busy with something else, and does not look here once more then.
  */
-#ifndef DAEMON_CORE_MAILBOX_H
-#define DAEMON_CORE_MAILBOX_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -60,5 +59,3 @@ static inline bool inbox_any(struct inbox *inbox)
 {
 	return load_relaxed(&inbox->n) > 0;
 }
-
-#endif

@@ -19,8 +19,7 @@
  * If a peer dies: the manager: the channel ends, what was queued is dropped, and channel_serve()
  * says so.
  */
-#ifndef DAEMON_CORE_MANAGER_CHANNEL_H
-#define DAEMON_CORE_MANAGER_CHANNEL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -71,5 +70,3 @@ void channel_shut(struct pool *pool);
 
 /* Waits until all that was said has gone out, or the manager is gone. */
 void channel_flush(struct pool *pool);
-
-#endif

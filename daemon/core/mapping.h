@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mapping.h - memory that others share with the pool */
-#ifndef DAEMON_CORE_MAPPING_H
-#define DAEMON_CORE_MAPPING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@
  * base: of whole pages. Returns 0 or a negative errno.
  */
 int layout_withhold(void *base, uint64_t size, bool secret);
-
-#endif

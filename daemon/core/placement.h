@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* placement.h - which worker or group a place is */
-#ifndef DAEMON_CORE_PLACEMENT_H
-#define DAEMON_CORE_PLACEMENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ uint32_t pool_group_on(struct pool *pool, uint32_t node);
 struct worker *pool_worker_at(struct pool *pool, uint32_t index);
 /* A worker on the NUMA node of this OS index, near itself if it is there; NULL if there is none. */
 struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node);
-
-#endif

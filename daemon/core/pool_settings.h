@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool_settings.h - options that change while workers run */
-#ifndef DAEMON_CORE_POOL_SETTINGS_H
-#define DAEMON_CORE_POOL_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void pool_take_settings(struct pool *pool, const struct options *options);
 /* Returns the settings as options. The other options are empty: they would have to be allocated,
  * and a task may have all memory. The channel's thread. */
 struct options pool_settings(struct pool *pool);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The parts that are declared only belong to one directory each; pool_new() brings them.
  */
-#ifndef DAEMON_CORE_POOL_STATE_H
-#define DAEMON_CORE_POOL_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,5 +117,3 @@ struct pool {
 	struct hangs *hangs;
 	struct dispatcher *dispatcher;
 };
-
-#endif

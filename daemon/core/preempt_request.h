@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* preempt_request.h - the request to look whether another job goes first */
-#ifndef DAEMON_CORE_PREEMPT_REQUEST_H
-#define DAEMON_CORE_PREEMPT_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ bool preempt_is_requested(struct worker *worker);
 
 /* Owner, at a fork: takes the request. */
 bool preempt_take_request(struct worker *worker);
-
-#endif

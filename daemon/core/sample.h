@@ -4,8 +4,7 @@
  *
  * Threads: the worker, at its beginning.
  */
-#ifndef DAEMON_CORE_SAMPLE_H
-#define DAEMON_CORE_SAMPLE_H
+#pragma once
 
 #include <signal.h>
 
@@ -16,5 +15,3 @@ struct worker;
 /* From now on the tasks of the calling thread, which is this worker's, are sampled, if the option
  * sample says so. */
 void sample_begin(struct worker *worker);
-
-#endif

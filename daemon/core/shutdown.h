@@ -27,8 +27,7 @@
  *   since, and never will. When all were seen so, no row becomes RUNNING any more, and each that
  *   was RUNNING is looked at until it is not: what has been passed needs no second look.
  */
-#ifndef DAEMON_CORE_SHUTDOWN_H
-#define DAEMON_CORE_SHUTDOWN_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ static inline bool shutdown_declines(const struct shutdown *halt)
 
 /* True if all that ran has ended. After shutdown_begin(). */
 bool shutdown_is_over(struct pool *pool);
-
-#endif

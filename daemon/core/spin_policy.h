@@ -23,8 +23,7 @@
  *
  * Compiles with C11 alone.
  */
-#ifndef DAEMON_CORE_SPIN_POLICY_H
-#define DAEMON_CORE_SPIN_POLICY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -67,5 +66,3 @@ static inline void spin_learn(struct spin *spin, uint64_t searched, uint64_t who
 	else
 		spin->share = spin->share > 1 ? spin->share / 2 : 1;
 }
-
-#endif

@@ -34,8 +34,7 @@
  *   STACK_SMALL, and the last sixty-fourth for the first stacklets of workers. A job that is
  *   refused fails with -ENOMEM.
  */
-#ifndef DAEMON_CORE_STACKLET_H
-#define DAEMON_CORE_STACKLET_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -184,5 +183,3 @@ void *stack_lump_take(struct stack_cache *cache, uint64_t size);
 
 /* Gives it back, of the same job and with the same size, on any worker. */
 void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size);
-
-#endif

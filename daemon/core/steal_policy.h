@@ -8,8 +8,7 @@
  *
  * Threads: safepoint.c and work_search.c, on the worker that decides; tests/sim.
  */
-#ifndef DAEMON_CORE_STEAL_POLICY_H
-#define DAEMON_CORE_STEAL_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ static inline uint64_t policy_ask_wait(uint64_t wait, uint64_t strand)
 	wait = 2 * wait + POLICY_ASK_STEP;
 	return wait < POLICY_ASK_MAX ? wait : POLICY_ASK_MAX;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stop.h - the end of the workers */
-#ifndef DAEMON_CORE_STOP_H
-#define DAEMON_CORE_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ static inline bool pool_ends(struct pool *pool)
 {
 	return load_relaxed(&pool->stop) == POOL_ENDING;
 }
-
-#endif

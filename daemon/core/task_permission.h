@@ -22,8 +22,7 @@
  * If a peer dies: the pool: I2. What the manager keeps, and for how long: quarantine.c,
  * connection.c.
  */
-#ifndef DAEMON_CORE_TASK_PERMISSION_H
-#define DAEMON_CORE_TASK_PERMISSION_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -90,5 +89,3 @@ static inline int permission_check(const struct permission *permit,
 		return 0;
 	return never >> task % 64 & 1 ? -EACCES : -EKEYREVOKED;
 }
-
-#endif

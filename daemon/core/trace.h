@@ -21,8 +21,7 @@
  * If a peer dies: the tracer: the manager says TRACE_END. The pool:
  * daemon/manager/trace_subscribers.c.
  */
-#ifndef DAEMON_CORE_TRACE_H
-#define DAEMON_CORE_TRACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -137,5 +136,3 @@ void trace_end(struct pool *pool);
 
 /* After the last worker has ended. */
 void trace_fini(struct pool *pool);
-
-#endif

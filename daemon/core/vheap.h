@@ -13,8 +13,7 @@
  *       next.
  *   I2. nodes[node->place - 1] is the node; place is 0 where it is in no heap.
  */
-#ifndef DAEMON_CORE_VHEAP_H
-#define DAEMON_CORE_VHEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ static inline void vheap_moved(struct vheap *heap, struct vheap_node *node)
 	if (node->place)
 		vheap_sift(heap, node->place - 1, node);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* wakeup.h - how a thread of the pool wakes another one */
-#ifndef DAEMON_CORE_WAKEUP_H
-#define DAEMON_CORE_WAKEUP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,5 +17,3 @@ void pool_wake_dispatcher(struct pool *pool);
 
 /* Wakes all workers that rest: something has changed that every worker has to see. */
 void pool_wake_all(struct pool *pool);
-
-#endif

@@ -5,8 +5,7 @@
  * Threads: strand*.c and job.c call the hooks, on the pool's only worker; fork_mode.c makes the
  * profile before there are workers. Everything stands in work_span.c.
  */
-#ifndef DAEMON_CORE_WORK_SPAN_H
-#define DAEMON_CORE_WORK_SPAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ void profile_leaf_done(struct profile *profile);
 void profile_done(struct profile *profile, const struct fk_frame *frame);
 /* All children of the frame have ended, and it goes on. */
 void profile_join(struct profile *profile, const struct fk_frame *frame);
-
-#endif

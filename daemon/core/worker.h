@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.h - what a worker is asked for, and how it is marked on the board */
-#ifndef DAEMON_CORE_WORKER_H
-#define DAEMON_CORE_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ void worker_mark_roots(struct worker *worker);
 
 /* A worker's root deque looked empty. Any thread. */
 void worker_clear_roots(struct worker *from);
-
-#endif

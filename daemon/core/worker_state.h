@@ -4,8 +4,7 @@
  *
  * A part says which thread writes it. "The owner" is the worker's own thread.
  */
-#ifndef DAEMON_CORE_WORKER_STATE_H
-#define DAEMON_CORE_WORKER_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -188,5 +187,3 @@ static inline struct worker *worker_of(struct fk_worker *w)
 {
 	return container_of(w, struct worker, engine.fk);
 }
-
-#endif

@@ -29,8 +29,7 @@
  *       pushed. No C activation below it goes on. What is known of its child is in worker->fk; the
  *       fresh frames stand behind worker->fk.sp (forkd/task.h, I1), and are its worker's alone.
  */
-#ifndef DAEMON_ENGINE_ENGINE_INTERNAL_H
-#define DAEMON_ENGINE_ENGINE_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -145,5 +144,3 @@ void strand_self_steal(struct worker *worker);
  * or too many wait already.
  */
 bool strand_delay(struct worker *worker, struct fk_frame *child);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* preempt_switch.h - the jobs of preempted.h take turns */
-#ifndef DAEMON_ENGINE_PREEMPT_SWITCH_H
-#define DAEMON_ENGINE_PREEMPT_SWITCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ bool preempted_claims(struct worker *worker, bool asked, uint32_t *ret_row);
 /* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
  * to the newest end. */
 void preempted_bring_up(struct worker *worker, uint32_t row);
-
-#endif

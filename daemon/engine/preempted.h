@@ -4,8 +4,7 @@
  *
  * preempted_any() may be called by any thread; the others by the worker whose deque it is.
  */
-#ifndef DAEMON_ENGINE_PREEMPTED_H
-#define DAEMON_ENGINE_PREEMPTED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ static inline bool preempted_any(struct preempted_jobs *preempted)
 {
 	return load_relaxed(&preempted->n);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Threads: the rest of the pool, on the worker concerned. engine_internal.h says what is in which
  * file, and the ownership.
  */
-#ifndef DAEMON_ENGINE_SLOW_PATH_H
-#define DAEMON_ENGINE_SLOW_PATH_H
+#pragma once
 
 #include "daemon/core/worker.h"
 
@@ -80,5 +79,3 @@ void strand_self_steal_all(struct worker *worker);
 
 /* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */
 struct fk_frame *strand_pop_self_stolen(struct worker *worker);
-
-#endif

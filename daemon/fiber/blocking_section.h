@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* blocking_section.h - sections of fibers in which calls may block */
-#ifndef DAEMON_FIBER_BLOCKING_SECTION_H
-#define DAEMON_FIBER_BLOCKING_SECTION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void fiber_blocks_cancel(struct pool *pool, uint32_t row);
 
 /* The fiber whose section the calling thread runs; NULL if it runs none. Async-signal-safe. */
 struct fiber *blocking_fiber(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* call_frame.h - fibers call tasks of frames */
-#ifndef DAEMON_FIBER_CALL_FRAME_H
-#define DAEMON_FIBER_CALL_FRAME_H
+#pragma once
 
 struct fiber;
 struct fk_frame;
@@ -9,5 +8,3 @@ struct worker;
 
 /* In the loop: the fiber calls a task. Returns what to run next. */
 struct fk_frame *fiber_call(struct worker *worker, struct fiber *fiber);
-
-#endif

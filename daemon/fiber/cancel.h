@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cancel.h - the fibers of a job that is over wait no more */
-#ifndef DAEMON_FIBER_CANCEL_H
-#define DAEMON_FIBER_CANCEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ struct pool;
 
 /* The job of this row has an outcome: its fibers wait no more. Any thread of the pool. */
 void fibers_cancel(struct pool *pool, uint32_t row);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* counter.h - counters of authors, by wait_counter.h */
-#ifndef DAEMON_FIBER_COUNTER_H
-#define DAEMON_FIBER_COUNTER_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ static inline int fiber_counter_error(enum fiber_counter_result result)
 int fiber_counter_begin(struct fk_counter *counter);
 /* It has ended, or was not spawned. */
 void fiber_counter_end(struct worker *worker, struct fk_counter *counter);
-
-#endif

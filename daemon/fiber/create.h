@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* create.h - the record of a fiber, and its stack */
-#ifndef DAEMON_FIBER_CREATE_H
-#define DAEMON_FIBER_CREATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void fiber_free(struct worker *worker, struct fiber *fiber);
 
 /* The fiber, which is on no stack, begins on the lowest size bytes of this one. */
 void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack, size_t size);
-
-#endif

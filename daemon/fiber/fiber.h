@@ -23,8 +23,7 @@
  *   spawned. owner frame: runs a scope, and continues when all of it has ended. call frame: the
  *   parent of a task that a fiber calls. blocking thread: runs the sections that may block.
  */
-#ifndef DAEMON_FIBER_FIBER_H
-#define DAEMON_FIBER_FIBER_H
+#pragma once
 
 struct fk_task;
 struct pool;
@@ -37,5 +36,3 @@ void fibers_fini(struct pool *pool);
 
 /* The task of each fiber frame. */
 extern const struct fk_task fiber_task;
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * fiber_types.h - a fiber, its scope, and what a pool has for them
  */
-#ifndef DAEMON_FIBER_FIBER_TYPES_H
-#define DAEMON_FIBER_FIBER_TYPES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -191,5 +190,3 @@ struct fibers {
 	_Atomic uint64_t look_ns; /* when fibers_look() is to look; 0: not at all */
 	int error;		  /* why there can be none; 0: there can */
 };
-
-#endif

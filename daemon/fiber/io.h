@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* io.h - fibers read, write, accept and poll */
-#ifndef DAEMON_FIBER_IO_H
-#define DAEMON_FIBER_IO_H
+#pragma once
 
 struct fiber;
 struct pool;
@@ -13,5 +12,3 @@ void fiber_io_fini(struct pool *pool);
 /* What the fiber waits for, if it is I/O, ends early, with this error. The caller holds the lock of
  * the list or the heap in which it has found the fiber or its timer. */
 void fiber_io_end(struct pool *pool, struct fiber *fiber, int error);
-
-#endif

@@ -8,8 +8,7 @@
  * Threads: poller_start(), poller_stop(): the pool's main thread, before there are workers and
  * after. poller_begin(), poller_end(): any thread. done(): the poller's.
  */
-#ifndef DAEMON_FIBER_IO_POLLER_H
-#define DAEMON_FIBER_IO_POLLER_H
+#pragma once
 
 #include <liburing.h>
 #include <pthread.h>
@@ -72,5 +71,3 @@ void poller_begin(struct poller *poller, struct poller_op *op);
 /* Ends the operation early: if it is not done, the result is this error, a negative errno. Nothing
  * happens if it has ended, or was ended before. The caller keeps its memory there meanwhile. */
 void poller_end(struct poller *poller, struct poller_op *op, int error);
-
-#endif

@@ -75,8 +75,7 @@
  *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
-#ifndef DAEMON_FIBER_PARK_WORD_H
-#define DAEMON_FIBER_PARK_WORD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -281,5 +280,3 @@ static inline enum fiber_reason fiber_park_reason(struct fiber_park *park)
 	/* Relaxed: it is OUT, so the reason stays (I6). */
 	return (enum fiber_reason)(load_relaxed(&park->word) >> FIBER_PARK_REASON & 0xffu);
 }
-
-#endif

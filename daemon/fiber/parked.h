@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* parked.h - lists of the fibers that wait */
-#ifndef DAEMON_FIBER_PARKED_H
-#define DAEMON_FIBER_PARKED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ void fiber_enlist(struct fiber *fiber, bool cancelled);
 /* The fiber waits, and fibers_cancel() finds it, from begin to end. */
 void fiber_wait_begin(struct fiber *fiber);
 void fiber_wait_end(struct fiber *fiber);
-
-#endif

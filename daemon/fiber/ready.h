@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ready.h - runnable fibers get to a worker */
-#ifndef DAEMON_FIBER_READY_H
-#define DAEMON_FIBER_READY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ struct fiber_batch {
 };
 void fiber_ready_one(struct fiber_batch *batch, struct fiber *fiber);
 void fiber_ready_all(struct pool *pool, const struct fiber_batch *batch);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* scope.h - a root fiber, and what it and those have spawned */
-#ifndef DAEMON_FIBER_SCOPE_H
-#define DAEMON_FIBER_SCOPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct fk_frame *scope_leave(struct worker *worker, struct scope *scope);
 
 /* True if the job of this row has fibers that have not ended. Any thread of the pool. */
 bool fibers_has_scope(struct pool *pool, uint32_t row);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* self.h - the calling fiber, and what its job holds */
-#ifndef DAEMON_FIBER_SELF_H
-#define DAEMON_FIBER_SELF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr,
 /* The job of the worker holds this number of bytes more. False: it may not. */
 bool fiber_reserve(struct worker *worker, uint64_t bytes);
 void fiber_release(struct worker *worker, uint32_t job, uint64_t bytes);
-
-#endif

@@ -42,8 +42,7 @@
  *       its node, what it has called. Memory on the stack that an author passes to others is
  *       refused where it can be seen: fiber_on_shared_stack().
  */
-#ifndef DAEMON_FIBER_SHARED_STACK_H
-#define DAEMON_FIBER_SHARED_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void shared_stack_leave(struct worker *worker, struct fiber *fiber);
 
 /* The worker continues with a frame, which may take long: its inbox gets a turn then. */
 void shared_stacks_wait(struct worker *worker);
-
-#endif

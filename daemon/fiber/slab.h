@@ -22,8 +22,7 @@
  * LOCKS
  *   A shard's, then that of the whole. None is held over a system call.
  */
-#ifndef DAEMON_FIBER_SLAB_H
-#define DAEMON_FIBER_SLAB_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ void *fiber_memory_get(struct fiber_memory *blocks, uint32_t shard, size_t size)
 
 /* NULL is fine. */
 void fiber_memory_put(struct fiber_memory *blocks, void *block);
-
-#endif

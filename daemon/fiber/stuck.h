@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stuck.h - fibers that wait for each other's end */
-#ifndef DAEMON_FIBER_STUCK_H
-#define DAEMON_FIBER_STUCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ void fiber_held_end(struct fiber *fiber);
 /* Ends waits of fibers whose jobs are over and that wait for each other's end. The dispatcher.
  * Returns when to come back, 0: there is no need. */
 uint64_t fibers_look(struct pool *pool);
-
-#endif

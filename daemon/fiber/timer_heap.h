@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* timer_heap.h - the timers of fibers that wait for a time */
-#ifndef DAEMON_FIBER_TIMER_HEAP_H
-#define DAEMON_FIBER_TIMER_HEAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ int fiber_timer_set(struct fiber *fiber, uint64_t generation, uint64_t at_ns);
 
 /* In the fiber, when it is resumed: its timer is its own again. Not needed if that has woken it. */
 void fiber_timer_clear(struct fiber *fiber);
-
-#endif

@@ -75,8 +75,7 @@
  *
  * Compiles with C11 alone: tests/model/fiber.c runs this file.
  */
-#ifndef DAEMON_FIBER_WAIT_COUNTER_H
-#define DAEMON_FIBER_WAIT_COUNTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -441,5 +440,3 @@ static inline void fiber_counter_unhook(struct fiber_counter_node *node)
 		return;
 	}
 }
-
-#endif

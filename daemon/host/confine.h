@@ -6,8 +6,7 @@
  * changed the user; the pool's main thread confine_pool(), once its modules are loaded and before
  * there are workers.
  */
-#ifndef DAEMON_HOST_CONFINE_H
-#define DAEMON_HOST_CONFINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ int confine_pool(uint32_t mode, int *ret_gate);
 /* The calling thread, which is made before that, is to have no capability either. Returns 0 or a
  * negative errno. */
 int confine_thread(uint32_t mode);
-
-#endif

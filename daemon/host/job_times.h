@@ -22,8 +22,7 @@
  *       records can say that it has waited for longer, up to since the machine was started. Both
  *       change what is shown, and nothing else.
  */
-#ifndef DAEMON_HOST_JOB_TIMES_H
-#define DAEMON_HOST_JOB_TIMES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -70,5 +69,3 @@ static inline bool times_has(const struct board_times *t, uint64_t id)
 {
 	return load_relaxed(&t->last) == id;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * modules_enter(): the same thread, which is the channel's, while workers run. Workers read tasks.
  * The rest: any.
  */
-#ifndef DAEMON_HOST_MODULE_H
-#define DAEMON_HOST_MODULE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ void modules_enter(struct modules *modules, struct board *board);
 
 int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
 		char *ret_error, uint64_t size);
-
-#endif

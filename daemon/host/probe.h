@@ -10,8 +10,7 @@
  * Arguments are at hand, in registers or memory: nothing is computed for them while no program
  * looks, except the address of a task's name, once or twice a job.
  */
-#ifndef DAEMON_HOST_PROBE_H
-#define DAEMON_HOST_PROBE_H
+#pragma once
 
 #ifdef HAVE_SYS_SDT_H
 #define SDT_USE_VARIADIC 1
@@ -28,6 +27,4 @@ static inline void probe_none(int unused, ...)
 		if (0)                                                                             \
 			probe_none(0, ##__VA_ARGS__);                                              \
 	} while (0)
-#endif
-
 #endif

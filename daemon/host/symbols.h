@@ -9,8 +9,7 @@
  * Threads: symbols_add(): the pool's main thread, which is the channel's. The rest: any thread,
  * signal handlers too.
  */
-#ifndef DAEMON_HOST_SYMBOLS_H
-#define DAEMON_HOST_SYMBOLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ bool symbols_find(uintptr_t address, struct backtrace_place *ret_place);
 
 /* True if size bytes from this address on are in one object of the table. Async-signal-safe. */
 bool symbols_contain(const void *address, uint64_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* topology.h - which CPU each worker is pinned to, its group, and the distances */
-#ifndef DAEMON_HOST_TOPOLOGY_H
-#define DAEMON_HOST_TOPOLOGY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ int topology_bind_any(const struct topology *topology);
 int topology_bind_memory(const struct topology *topology, uint32_t worker, void *addr, size_t size);
 int topology_bind_group_memory(const struct topology *topology, uint32_t group, void *addr,
 			       size_t size);
-
-#endif

@@ -19,8 +19,7 @@
  *   I1. No worker is its own victim, and no victim is outside of [0, n).
  *   I2. victims_order(i) names each other worker once, and never one before a nearer one.
  */
-#ifndef DAEMON_HOST_VICTIMS_H
-#define DAEMON_HOST_VICTIMS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -85,5 +84,3 @@ static inline uint32_t victims_level(const struct victims *victims, uint32_t i, 
 {
 	return victims->levels[(uint64_t)i * victims->n + j];
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* abort.h - gives a running job its outcome: a task that fails, a cancel, a deadline */
-#ifndef DAEMON_JOBS_ABORT_H
-#define DAEMON_JOBS_ABORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ void abort_fail(struct pool *pool, uint32_t row, int32_t code);
 /* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it
  * was not begun. */
 bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
-
-#endif

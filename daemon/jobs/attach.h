@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* attach.h - maps segments of tenants and clients, shows them to workers, and releases them */
-#ifndef DAEMON_JOBS_ATTACH_H
-#define DAEMON_JOBS_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ bool clients_is_over(struct pool *pool, struct client_entry *client);
 
 /* Unmaps that one, and tells the manager. */
 void clients_release(struct pool *pool, struct client_entry *client);
-
-#endif

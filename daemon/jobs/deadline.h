@@ -19,8 +19,7 @@
  *   I3. A job that is over is asked for, at each look, until it has ended or winds down: one that
  *       is QUEUED and in no queue comes to one, or starts (job.c, I2).
  */
-#ifndef DAEMON_JOBS_DEADLINE_H
-#define DAEMON_JOBS_DEADLINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,5 +70,3 @@ void deadline_forget(struct deadlines *deadlines, const struct deadline *job);
 
 /* When the next look is due, CLOCK_MONOTONIC, ns; 0 if there is none to come. */
 uint64_t deadlines_next(struct deadlines *deadlines);
-
-#endif

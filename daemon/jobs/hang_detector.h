@@ -49,8 +49,7 @@
  *   A thread that the kernel does not let go of (D in ps(1)), and one that has blocked the signal,
  *   give no answer: only what they have of CPUs counts. The former could not be killed either.
  */
-#ifndef DAEMON_JOBS_HANG_DETECTOR_H
-#define DAEMON_JOBS_HANG_DETECTOR_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -128,5 +127,3 @@ uint64_t hang_cpu(const struct worker *worker);
 
 /* The handler of WORKER_SIGNAL. */
 void hang_answer(struct worker *worker);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job.h - a job as the pool runs it: from QUEUED to its one outcome */
-#ifndef DAEMON_JOBS_JOB_H
-#define DAEMON_JOBS_JOB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ struct worker;
 
 /* Starts the queued job of this row on the worker, and ends it unless its strand was left. */
 void job_run(struct worker *worker, uint32_t row);
-
-#endif

@@ -23,8 +23,7 @@
  *       turns busy (work_search.c); the dispatcher comes again.
  *   I2. With all workers busy a thread comes for what is queued: time_slice.c.
  */
-#ifndef DAEMON_JOBS_JOB_BATCHES_H
-#define DAEMON_JOBS_JOB_BATCHES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ bool intake_steal(struct worker *worker, struct worker *victim, uint32_t *ret_ro
 
 /* Takes jobs back from the root deque of a worker that does not come to them. */
 void intake_recall(struct pool *pool, struct worker *from);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_cancel.h - a job ends before its task returns: cancelled, or past its deadline */
-#ifndef DAEMON_JOBS_JOB_CANCEL_H
-#define DAEMON_JOBS_JOB_CANCEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ void job_cancel(struct pool *pool, uint32_t row, uint32_t generation);
 
 /* Ends the jobs that are over. Returns when the next look is due, 0 if there is none to come. */
 uint64_t deadlines_check(struct pool *pool);
-
-#endif

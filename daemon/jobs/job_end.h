@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_end.h - a job gets its one outcome: job.c, I1 */
-#ifndef DAEMON_JOBS_JOB_END_H
-#define DAEMON_JOBS_JOB_END_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
 
 /* This generation of the row's job is wanted to end. After it was made QUEUED. */
 bool job_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation);
-
-#endif

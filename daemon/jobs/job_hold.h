@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_hold.h - begins and revokes a shutdown (daemon/core/shutdown.h): queued jobs are held back */
-#ifndef DAEMON_JOBS_JOB_HOLD_H
-#define DAEMON_JOBS_JOB_HOLD_H
+#pragma once
 
 struct pool;
 
@@ -10,5 +9,3 @@ void shutdown_begin(struct pool *pool);
 
 /* Jobs are started again. After shutdown_begin(). */
 void shutdown_end(struct pool *pool);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * If a peer dies: the client: its segment stays mapped while the job runs (clients.h, I1).
  */
-#ifndef DAEMON_JOBS_JOB_INPUT_H
-#define DAEMON_JOBS_JOB_INPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void input_write_back(struct record *record);
 
 /* Gives the copies back. */
 void input_unload(struct record *record, struct stack_cache *cache);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* membership.h - tenants and clients come to the pool and leave it */
-#ifndef DAEMON_JOBS_MEMBERSHIP_H
-#define DAEMON_JOBS_MEMBERSHIP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
 /* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
  * of stranded ones. */
 enum intake_left intake_release(struct pool *pool);
-
-#endif

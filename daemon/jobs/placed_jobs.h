@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* placed_jobs.h - wakes workers for queued jobs that have a place */
-#ifndef DAEMON_JOBS_PLACED_JOBS_H
-#define DAEMON_JOBS_PLACED_JOBS_H
+#pragma once
 
 struct pool;
 struct worker;
 
 /* Wakes each worker that sleeps and has a job queued for its place. After the jobs were queued. */
 void intake_wake_places(struct pool *pool, struct worker *waker);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * If a peer dies: the pool: the next one does it again, from the same ledger.
  */
-#ifndef DAEMON_JOBS_QUEUE_RECOVERY_H
-#define DAEMON_JOBS_QUEUE_RECOVERY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 
 /* Queues what requeue_find() found: the rings are in order, or will never be looked at. */
 void requeue_push(struct pool *pool, uint32_t client);
-
-#endif

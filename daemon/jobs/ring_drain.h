@@ -27,8 +27,7 @@
  * head has not moved past what is not in the ledger (ledger.h, I1); what was half walked:
  * queue_recovery.h.
  */
-#ifndef DAEMON_JOBS_RING_DRAIN_H
-#define DAEMON_JOBS_RING_DRAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ bool drain_scan_some(struct worker *worker);
 
 /* True if nothing is in any ring, or on its way out of one. */
 bool drain_is_empty(struct pool *pool);
-
-#endif

@@ -50,8 +50,7 @@
  *   client rings (shm/wake.h, W11), so that the dispatcher comes, and wakes
  *   another one if none of those that look starts a job.
  */
-#ifndef DAEMON_JOBS_STARVED_H
-#define DAEMON_JOBS_STARVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ void starved_expect(struct pool *pool);
 
 /* Looks, if it is time to. Returns when to come back, CLOCK_MONOTONIC, ns. */
 uint64_t starved_check(struct pool *pool, uint64_t now);
-
-#endif

@@ -23,8 +23,7 @@
  * If a peer dies: the pool: the next one is not told of the tenant, and has all roles free
  * (job_recovery.c).
  */
-#ifndef DAEMON_JOBS_TENANT_UNMAP_H
-#define DAEMON_JOBS_TENANT_UNMAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ int unmap_settle(struct pool *pool, uint32_t tenant, void **base, uint64_t size)
 
 /* The new tenant's rings are in order: their roles are free. */
 void unmap_open(struct pool *pool, uint32_t tenant);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* admission.h - answers the first message of a connection: admits or refuses the client */
-#ifndef DAEMON_MANAGER_ADMISSION_H
-#define DAEMON_MANAGER_ADMISSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ struct admission_verdict admission_passed(void);
 struct admission_verdict admission_crowded(uint32_t uid);
 /* Its uid connects too often, and too many of its connections wait for their turn. */
 struct admission_verdict admission_hasty(uint32_t uid);
-
-#endif

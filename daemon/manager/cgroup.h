@@ -2,8 +2,7 @@
 /*
  * cgroup.h - the control groups of this process, which the pool shares, and their CPU limit
  */
-#ifndef DAEMON_MANAGER_CGROUP_H
-#define DAEMON_MANAGER_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32
 /* For how many CPUs the quota of all levels is enough, rounded up: cpu.max, of version 1
  * cpu.cfs_quota_us. 0 if there is none, or it cannot be read. */
 uint32_t cgroup_cpus(const char *root);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* client_segments.h - clients' segments: made, counted, taken back */
-#ifndef DAEMON_MANAGER_CLIENT_SEGMENTS_H
-#define DAEMON_MANAGER_CLIENT_SEGMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -97,5 +96,3 @@ int segments_take_back(struct segments_client *client,
 /* At the end of forkd, or if there is none: closes it, whatever is done with it, with no call. A
  * client that has it mapped keeps what is in it. */
 void segments_close(struct segments *all, struct segments_client *client);
-
-#endif

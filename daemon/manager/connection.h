@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* connection.h - the life of a client's connection */
-#ifndef DAEMON_MANAGER_CONNECTION_H
-#define DAEMON_MANAGER_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ void conn_stop(struct conn_table *table);
 void conn_line_end(struct conn_table *table, bool refuses);
 
 void conn_fini(struct conn_table *table);
-
-#endif

@@ -49,8 +49,7 @@
  *   I8. What a uid makes this thread do for connections, cancels and rings is charged to it
  *       (quota.c).
  */
-#ifndef DAEMON_MANAGER_CONNECTION_INTERNAL_H
-#define DAEMON_MANAGER_CONNECTION_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ void conn_show(const struct conn *s);
 
 /* Gives a client's pending jobs this outcome. Returns how many. */
 uint32_t conn_finish_one(struct conn *s, uint32_t outcome);
-
-#endif

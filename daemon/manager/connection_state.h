@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* connection_state.h - the state of one connection, and of all; no functions */
-#ifndef DAEMON_MANAGER_CONNECTION_STATE_H
-#define DAEMON_MANAGER_CONNECTION_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,5 +133,3 @@ struct conn_table {
 	uint64_t refused;
 	uint64_t manager_fails;
 };
-
-#endif

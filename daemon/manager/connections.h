@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* connections.h - all connections of clients, and what concerns them together */
-#ifndef DAEMON_MANAGER_CONNECTIONS_H
-#define DAEMON_MANAGER_CONNECTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct led
 
 /* Gives every job that is still pending this outcome. Returns how many. */
 uint64_t conn_finish_all(struct conn_table *table, uint32_t outcome);
-
-#endif

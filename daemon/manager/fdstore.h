@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fdstore.h - descriptors that the service manager keeps for the next forkd */
-#ifndef DAEMON_MANAGER_FDSTORE_H
-#define DAEMON_MANAGER_FDSTORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ void fdstore_drop_rest(struct store *store, struct socket_closer *closer);
 /* Sends what waits, for some seconds at most, and lets go of everything; what is in the store stays
  * there. If it was emptied: returns when the service manager has closed it all. */
 void fdstore_fini(struct store *store);
-
-#endif

@@ -21,8 +21,7 @@
  *
  * If the manager dies: the kernel answers ENOSYS, and kills the pool soon.
  */
-#ifndef DAEMON_MANAGER_GATE_H
-#define DAEMON_MANAGER_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -42,5 +41,3 @@ void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid);
 
 /* Fine if there is none. */
 void gate_end(struct gate *gate);
-
-#endif

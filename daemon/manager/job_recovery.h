@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_recovery.h - what becomes of the jobs of a pool that has died */
-#ifndef DAEMON_MANAGER_JOB_RECOVERY_H
-#define DAEMON_MANAGER_JOB_RECOVERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limi
  */
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
 		     int32_t code, uint32_t signo);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* listener.h - the socket that clients connect to */
-#ifndef DAEMON_MANAGER_LISTENER_H
-#define DAEMON_MANAGER_LISTENER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ void listener_end(struct listener *listener);
  * the caller's now, or -1: its last close closes what waiting clients have sent (proto.c, I3).
  */
 int listener_leave(struct listener *listener);
-
-#endif

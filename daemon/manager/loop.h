@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* loop.h - the manager's event loop: one io_uring */
-#ifndef DAEMON_MANAGER_LOOP_H
-#define DAEMON_MANAGER_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ void loop_forget(struct loop *loop, struct loop_source *source);
 /* Calls sources until loop_stop(). Returns 0 or a negative errno. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
-
-#endif

@@ -6,8 +6,7 @@
  * maps the file that $FORKD_LOOP_INJECT names, where a test says what fails, and when; otherwise
  * there is nothing here. tests/scenario/check_inject.c.
  */
-#ifndef DAEMON_MANAGER_LOOP_INJECT_H
-#define DAEMON_MANAGER_LOOP_INJECT_H
+#pragma once
 
 enum loop_inject_kind {
 	LOOP_INJECT_ARM,   /* there is no memory to wait for something, whatever it is */
@@ -65,7 +64,5 @@ static inline int loop_inject(enum loop_inject_kind kind)
 	(void)kind;
 	return 0;
 }
-
-#endif
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* manager.h - the process that clients connect to; it keeps the pool running */
-#ifndef DAEMON_MANAGER_MANAGER_H
-#define DAEMON_MANAGER_MANAGER_H
+#pragma once
 
 struct options;
 
@@ -21,5 +20,3 @@ struct options;
  * Returns the exit code; what went wrong has been logged.
  */
 int manager_run(struct options *options, char *const *args);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* manager_internal.h - what the parts of the manager share; manager.c has the essay */
-#ifndef DAEMON_MANAGER_MANAGER_INTERNAL_H
-#define DAEMON_MANAGER_MANAGER_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void manager_on_stop_timeout(struct loop_source *source, int result);
 /* After the loop, one of them: all is left as it is, or given back. */
 void manager_part(struct manager *m);
 void manager_fini(struct manager *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* manager_state.h - the state of the manager: its parts, and what it is doing; no functions */
-#ifndef DAEMON_MANAGER_MANAGER_STATE_H
-#define DAEMON_MANAGER_MANAGER_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -93,5 +92,3 @@ struct manager {
 	struct loop_source announce_source;
 	struct loop_source lived_source;
 };
-
-#endif

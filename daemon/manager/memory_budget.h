@@ -20,8 +20,7 @@
  *   I1. After budget_divide() the parts fit; or nothing is changed.
  *   I2. Divided once more, what was divided is the same.
  */
-#ifndef DAEMON_MANAGER_MEMORY_BUDGET_H
-#define DAEMON_MANAGER_MEMORY_BUDGET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,3 @@ uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t bef
  * Returns 0 and a line that says what comes of it, or -ENOSPC and one that says what does not fit.
  */
 int budget_decide(struct options *options, uint64_t before, struct options_error *ret_text);
-
-#endif

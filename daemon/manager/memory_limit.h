@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* memory_limit.h - how much memory there is for forkd, by the kernel's word */
-#ifndef DAEMON_MANAGER_MEMORY_LIMIT_H
-#define DAEMON_MANAGER_MEMORY_LIMIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void memory_limit_find(const char *root, uint64_t machine, struct memory_limit *
 
 /* Bytes of memory that the machine has. */
 uint64_t memory_limit_machine(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* page_populate.h - the pages of a shared segment, made and given back piece by piece */
-#ifndef DAEMON_MANAGER_PAGE_POPULATE_H
-#define DAEMON_MANAGER_PAGE_POPULATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int pages_drop(struct pages *pages, int fd, uint64_t size);
 /* Neither continues, and there is no call. What is under way in the kernel touches the segment once
  * more: only for a caller that does not count its pages any more. */
 void pages_stop(struct pages *pages);
-
-#endif

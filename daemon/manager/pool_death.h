@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool_death.h - a pool has died: its jobs, the report, and whether there is another pool */
-#ifndef DAEMON_MANAGER_POOL_DEATH_H
-#define DAEMON_MANAGER_POOL_DEATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void pool_death_renewed(struct pool_death *pool_death, const struct pool_process
 /* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
  * is told of them after it. */
 void pool_death_cancel_gone(struct pool_death *pool_death);
-
-#endif

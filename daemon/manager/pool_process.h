@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool_process.h - the pool's process as the manager sees it */
-#ifndef DAEMON_MANAGER_POOL_PROCESS_H
-#define DAEMON_MANAGER_POOL_PROCESS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -156,5 +155,3 @@ void pool_process_glance(struct pool_process *pool);
 /* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. stopped:
  * the process that was stopped, as the signal says, or 0. */
 void pool_process_on_child(struct pool_process *pool, pid_t stopped);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool_segments.h - board and arena as the manager makes them, and what it says of itself there */
-#ifndef DAEMON_MANAGER_POOL_SEGMENTS_H
-#define DAEMON_MANAGER_POOL_SEGMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ void pool_segments_show_scheduler(struct pool_segments *pool_segments);
 
 /* Jobs that the pool gave their outcome, all together. */
 uint64_t pool_segments_jobs_ended(const struct pool_segments *pool_segments);
-
-#endif

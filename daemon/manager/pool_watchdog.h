@@ -41,8 +41,7 @@
  *       from the second look in a row that finds SIGKILL pending in one of its threads
  *       (pool_process.c, I7).
  */
-#ifndef DAEMON_MANAGER_POOL_WATCHDOG_H
-#define DAEMON_MANAGER_POOL_WATCHDOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -128,5 +127,3 @@ void watchdog_stopped(struct watchdog *watchdog, bool begins);
 void watchdog_answered(struct watchdog *watchdog, uint64_t number);
 /* There is no pool. */
 void watchdog_end(struct watchdog *watchdog);
-
-#endif

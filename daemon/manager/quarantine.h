@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* quarantine.h - tasks that are refused to a user, because they crash for that user */
-#ifndef DAEMON_MANAGER_QUARANTINE_H
-#define DAEMON_MANAGER_QUARANTINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void quarantine_tell_pool(struct quarantine *quarantine);
  */
 int quarantine_lift(struct quarantine *quarantine, const char *uid, const char *name, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);
-
-#endif

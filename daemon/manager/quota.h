@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* quota.h - what each uid may hold of what all share */
-#ifndef DAEMON_MANAGER_QUOTA_H
-#define DAEMON_MANAGER_QUOTA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64
 /* Charges a uid for a request. Returns how many ns later it is to be served. Until then the same
  * connection must not make another one. */
 uint64_t quota_reserve(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* reload_trial.h - the dry run of a reload, in a process */
-#ifndef DAEMON_MANAGER_RELOAD_TRIAL_H
-#define DAEMON_MANAGER_RELOAD_TRIAL_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -55,5 +54,3 @@ int reload_trial_main(struct options *options, int fd);
 
 /* done() does not come any more. Waits for nothing; what does not end by then is init's. */
 void reload_trial_end(struct reload_trial *trial);
-
-#endif

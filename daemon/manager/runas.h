@@ -9,8 +9,7 @@
  *
  * A process that calls a function of this file has one thread.
  */
-#ifndef DAEMON_MANAGER_RUNAS_H
-#define DAEMON_MANAGER_RUNAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -45,5 +44,3 @@ int runas_choose(const struct options *options, struct runas *ret, struct option
  * must end.
  */
 int runas_become(const struct runas *runas);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* saved_state.h - the state from which the next forkd continues the clients of this one */
-#ifndef DAEMON_MANAGER_SAVED_STATE_H
-#define DAEMON_MANAGER_SAVED_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -186,5 +185,3 @@ uint64_t saved_crashed(struct saved_state *saved);
  * connections end. */
 void saved_end(struct saved_state *saved);
 bool saved_has_ended(const struct saved_state *saved);
-
-#endif

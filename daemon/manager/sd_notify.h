@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sd_notify.h - messages to the service manager (sd_notify(3)); none without one */
-#ifndef DAEMON_MANAGER_SD_NOTIFY_H
-#define DAEMON_MANAGER_SD_NOTIFY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ void notify_status(struct notify *notify, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* What the line says has changed: status() is called now, or when the last was a second ago. */
 void notify_changed(struct notify *notify);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* settings.h - options that change while forkd runs, as the manager handles them */
-#ifndef DAEMON_MANAGER_SETTINGS_H
-#define DAEMON_MANAGER_SETTINGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ void settings_exchange(struct options *options, struct options *new,
 /* Which others are not what they were when forkd was started: as configured, not as settled. */
 void settings_compare(const struct options *configured, const struct options *new,
 		      struct settings_names *ret_restart);
-
-#endif

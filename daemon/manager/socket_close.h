@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* socket_close.h - closing sockets of clients and tasks, whatever they have put into them */
-#ifndef DAEMON_MANAGER_SOCKET_CLOSE_H
-#define DAEMON_MANAGER_SOCKET_CLOSE_H
+#pragma once
 
 #include "common/list.h"
 
@@ -22,5 +21,3 @@ int socket_close(struct socket_closer *all, int fd);
 
 /* What is not closed yet is left to the end of the process. */
 void socket_close_fini(struct socket_closer *all);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spawn.h - this program again, as a child of the manager's */
-#ifndef DAEMON_MANAGER_SPAWN_H
-#define DAEMON_MANAGER_SPAWN_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ struct runas;
  */
 _Noreturn void spawn_exec(char *const *argv, pid_t manager, int fd, int oom,
 			  const struct runas *runas);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* takeover.h - a manager goes on with the clients of one that has ended */
-#ifndef DAEMON_MANAGER_TAKEOVER_H
-#define DAEMON_MANAGER_TAKEOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ int takeover_clients(struct takeover *takeover, struct conn_table *table);
 
 /* What is in the store stays there. */
 void takeover_fini(struct takeover *takeover);
-
-#endif

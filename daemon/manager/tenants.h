@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tenants.h - the uids that forkd serves, and the segment with rings of each of them */
-#ifndef DAEMON_MANAGER_TENANTS_H
-#define DAEMON_MANAGER_TENANTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -117,5 +116,3 @@ void tenants_settle(struct tenants *tenants);
 
 /* Unmaps and closes all of them. */
 void tenants_fini(struct tenants *tenants);
-
-#endif

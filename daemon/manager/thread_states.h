@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* thread_states.h - what the kernel says about the threads of a process (/proc) */
-#ifndef DAEMON_MANAGER_THREAD_STATES_H
-#define DAEMON_MANAGER_THREAD_STATES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,5 +17,3 @@ struct thread_states thread_states_look(pid_t pid);
 
 /* True if a signal has stopped the whole process, a child of ours (job control, not a debugger). */
 bool thread_states_stopped(pid_t pid);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* userns.h - the user namespace that forkd runs in: which uids and gids it can tell apart */
-#ifndef DAEMON_MANAGER_USERNS_H
-#define DAEMON_MANAGER_USERNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ uint32_t userns_strange_group(void);
 
 /* True if there is no id that a map, as /proc/self/uid_map has it, leaves out. */
 bool userns_is_whole(const char *map);
-
-#endif

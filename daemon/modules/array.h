@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* modules/array.h - buffers that are arrays of 64-bit numbers; for the modules array and sort */
-#ifndef MODULES_ARRAY_H
-#define MODULES_ARRAY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ static inline bool array_is_whole(struct fk_buf data)
 {
 	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;
 }
-
-#endif

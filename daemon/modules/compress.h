@@ -5,8 +5,7 @@
  * The libraries see memory of the module alone, never a client's: modules/compress.c copies what
  * they read and what they have written.
  */
-#ifndef MODULES_COMPRESS_H
-#define MODULES_COMPRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ struct compress_format {
 
 extern const struct compress_format compress_zstd;
 extern const struct compress_format compress_gzip;
-
-#endif

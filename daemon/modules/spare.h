@@ -12,8 +12,7 @@
  *   I1. A pointer is on the shelf or one leaf's: it goes from one to the other by an exchange.
  *   I2. No leaf has one across a fork, so when the leaves have ended, all are on the shelf.
  */
-#ifndef MODULES_SPARE_H
-#define MODULES_SPARE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ static inline bool spare_give(struct spare *spare, void *one)
 	}
 	return false;
 }
-
-#endif

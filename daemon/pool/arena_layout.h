@@ -8,8 +8,7 @@
  *
  * Threads: the pool's main thread before there are others, and after they have ended.
  */
-#ifndef DAEMON_POOL_ARENA_LAYOUT_H
-#define DAEMON_POOL_ARENA_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void layout_unplace(struct pool *pool);
  * arena_fd: borrowed. Returns 0 or a negative errno.
  */
 int layout_make(struct pool *pool, int arena_fd);
-
-#endif

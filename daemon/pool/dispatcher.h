@@ -26,8 +26,7 @@
  *
  * Threads: process.c starts its thread. Others wake it by pool_wake_dispatcher().
  */
-#ifndef DAEMON_POOL_DISPATCHER_H
-#define DAEMON_POOL_DISPATCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void dispatcher_attend(struct pool *pool);
 
 /* The thread: until the pool has drained after PROTO_POOL_STOP or _HALT, which it ends. */
 void *dispatcher_main(void *pool);
-
-#endif

@@ -14,8 +14,7 @@
  *   I1. The last of the entries that are kept is zero only if all behind it have no pages: entries
  *       are filled from the first on, and it is cleared after the last piece.
  */
-#ifndef DAEMON_POOL_IDLE_TRIM_H
-#define DAEMON_POOL_IDLE_TRIM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ void trim_init(struct worker *worker);
 /* Gives some of it back, and yields. *next: NULL when a search begins; moves up the deque. False:
  * there was nothing. */
 bool trim_some(struct worker *worker, struct fk_entry **next);
-
-#endif

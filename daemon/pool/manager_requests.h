@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* manager_requests.h - what the manager asks of the pool: read from the channel and done */
-#ifndef DAEMON_POOL_MANAGER_REQUESTS_H
-#define DAEMON_POOL_MANAGER_REQUESTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ bool channel_serve(struct pool *pool);
  * Returns 0, or what options_set() returns; -EPERM for one that cannot be changed.
  */
 int pool_set(struct pool *pool, const char *name, const char *value);
-
-#endif

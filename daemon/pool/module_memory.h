@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* module_memory.h - what tasks may allocate themselves */
-#ifndef DAEMON_POOL_MODULE_MEMORY_H
-#define DAEMON_POOL_MODULE_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int module_memory_prepare(uint64_t bytes);
  * Returns 0 or a negative errno.
  */
 int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads);
-
-#endif

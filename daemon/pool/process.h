@@ -5,8 +5,7 @@
  * Threads: main.c calls pool_run(). Its thread reads the channel (manager_channel.h); the
  * dispatcher and the workers are threads of their own.
  */
-#ifndef DAEMON_POOL_PROCESS_H
-#define DAEMON_POOL_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ int pool_run(const struct options *options, int channel);
 /* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* schedule_fuzz.h - random preemption of workers, to check modules: see schedule_fuzz.c */
-#ifndef DAEMON_POOL_SCHEDULE_FUZZ_H
-#define DAEMON_POOL_SCHEDULE_FUZZ_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct shake *schedule_fuzz_start(struct pool *pool, uint32_t seed);
 
 /* Ends it. NULL is fine. */
 void schedule_fuzz_stop(struct shake *shake);
-
-#endif

@@ -5,8 +5,7 @@
  * slice_timer_is_due(), slice_timer_ring(): the worker, in the handler of WORKER_SIGNAL.
  * slice_timers_check(): the dispatcher. daemon/sched/slice_timer.c has the invariants.
  */
-#ifndef DAEMON_POOL_SLICE_SIGNAL_H
-#define DAEMON_POOL_SLICE_SIGNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ void slice_timer_ring(struct worker *worker);
 
 /* Rings for workers without timers. Returns when to come back, 0 for never. */
 uint64_t slice_timers_check(struct pool *pool);
-
-#endif

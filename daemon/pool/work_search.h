@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* work_search.h - how a worker finds work */
-#ifndef DAEMON_POOL_WORK_SEARCH_H
-#define DAEMON_POOL_WORK_SEARCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ enum worker_found {
 
 /* Blocks until there is something to run. */
 enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
-
-#endif

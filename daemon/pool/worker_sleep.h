@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* worker_sleep.h - how a worker sleeps, on the worker itself */
-#ifndef DAEMON_POOL_WORKER_SLEEP_H
-#define DAEMON_POOL_WORKER_SLEEP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool worker_rest(struct worker *worker);
 /* Sleeps while it is parked and there is nothing that only this worker may do. What it leaves
  * behind is handed on before. */
 void worker_park(struct worker *worker);
-
-#endif

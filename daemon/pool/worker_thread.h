@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* worker_thread.h - the life of a worker's thread */
-#ifndef DAEMON_POOL_WORKER_THREAD_H
-#define DAEMON_POOL_WORKER_THREAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ void worker_catch_signal(void);
 
 /* The life of a worker's thread: looks for work and runs it until the pool stops. */
 void *worker_main(void *worker);
-
-#endif

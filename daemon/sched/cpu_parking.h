@@ -40,8 +40,7 @@
  *
  * If a peer dies: the manager: cpu.max stays what it was; the pool ends soon.
  */
-#ifndef DAEMON_SCHED_CPU_PARKING_H
-#define DAEMON_SCHED_CPU_PARKING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -107,5 +106,3 @@ void park_return(struct worker *worker);
 
 /* Wakes the dispatcher, which wants to be called. */
 void park_call(struct pool *pool);
-
-#endif

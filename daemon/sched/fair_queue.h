@@ -8,8 +8,7 @@
  * lock. fair_queue.c says which job goes first, preemption.c which one makes way, virtual_time.c
  * how far each is, job_queues.c where rows wait.
  */
-#ifndef DAEMON_SCHED_FAIR_QUEUE_H
-#define DAEMON_SCHED_FAIR_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -309,5 +308,3 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);
 /* Charges a job's client with time in which its task slept: it is no CPU time, but it has kept the
  * worker from others. Takes no lock. */
 void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Threads: fair_queue.c, with the lock of fair held. job_queues.c says how they hang together.
  */
-#ifndef DAEMON_SCHED_JOB_QUEUES_H
-#define DAEMON_SCHED_JOB_QUEUES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ uint32_t fairq_first(struct fair *fair, const struct fair_client *client);
 
 /* The first row of a client for this place, or ACCOUNT_NOBODY. */
 uint32_t fairq_first_placed(const struct fair *fair, uint32_t client, uint32_t place);
-
-#endif

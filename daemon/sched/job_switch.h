@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* job_switch.h - a worker continues with another job, or with none: which job is charged */
-#ifndef DAEMON_SCHED_JOB_SWITCH_H
-#define DAEMON_SCHED_JOB_SWITCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ void worker_mark_job(struct worker *worker, uint32_t job);
 
 /* Both, from now on. */
 void worker_set_job(struct worker *worker, uint32_t job);
-
-#endif

@@ -13,8 +13,7 @@
  * worker; the last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
  * slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c says why none is lost.
  */
-#ifndef DAEMON_SCHED_SLICE_TIMER_H
-#define DAEMON_SCHED_SLICE_TIMER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,5 +47,3 @@ void slice_timer_over(struct pool *pool);
 
 /* One is set, by a timer: its worker looks at all rings soon, or wakes the dispatcher. */
 bool slice_timers_set(struct pool *pool);
-
-#endif

@@ -5,8 +5,7 @@
  * Threads: fair_queue.c and job_queues.c, with the lock of fair held, but for what is pure
  * arithmetic. It alone writes v, floors and heaps. virtual_time.c has the rules and their proofs.
  */
-#ifndef DAEMON_SCHED_VIRTUAL_TIME_H
-#define DAEMON_SCHED_VIRTUAL_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ static inline int64_t vtime_lead(const struct vheap_node *a, bool a_short,
  * are one. */
 bool vtime_part(const struct fair_client *a, const struct fair_client *b,
 		const struct vheap_node **ret_a, const struct vheap_node **ret_b);
-
-#endif

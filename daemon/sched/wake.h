@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* wake.h - which worker is woken when there is work */
-#ifndef DAEMON_SCHED_WAKE_H
-#define DAEMON_SCHED_WAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ bool worker_wake_more(struct pool *pool);
 /* Wakes this very worker if it sleeps. What it is to find was published before; it looks at its own
  * root deque before each sleep. waker: as above. */
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);
-
-#endif

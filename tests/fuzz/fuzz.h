@@ -9,8 +9,7 @@
  * Threads: libFuzzer (make fuzz, tests/fuzz/run), or tests/fuzz/replay.c with the inputs that are
  * kept in tests/fuzz/corpus/NAME; one thread.
  */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -88,5 +87,3 @@ static inline int fuzz_is_line(const char *text)
 {
 	return *text && text_is_line(text);
 }
-
-#endif

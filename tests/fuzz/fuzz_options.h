@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fuzz_options.h - what must be true of forkd's options, whatever they were read from */
-#ifndef TESTS_FUZZ_FUZZ_OPTIONS_H
-#define TESTS_FUZZ_FUZZ_OPTIONS_H
+#pragma once
 
 #include <grp.h>
 #include <pwd.h>
@@ -296,5 +295,3 @@ static inline void fuzz_check_options(const struct options *o)
 	FUZZ_ASSERT(fuzz_same_options(o, &again, false));
 	options_fini(&again);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * begins again with each input, in pool_begin(). Memory that a pool has unmapped, or not mapped
  * yet, must not be touched: AddressSanitizer knows.
  */
-#ifndef TESTS_FUZZ_POOL_RIG_H
-#define TESTS_FUZZ_POOL_RIG_H
+#pragma once
 
 #include <setjmp.h>
 #include <signal.h>
@@ -374,5 +373,3 @@ static void set_up(void)
 		clients[c] = map(client_fds[c], SEGMENT_CLIENT);
 	}
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool_true.h - what must be true after each step of fuzz_pool.c: its essay */
-#ifndef TESTS_FUZZ_POOL_TRUE_H
-#define TESTS_FUZZ_POOL_TRUE_H
+#pragma once
 
 #include "shm/ledger.h"
 #include "tests/fuzz/pool_rig.h"
@@ -92,5 +91,3 @@ static void check(void)
 	check_rings();
 	check_honest();
 }
-
-#endif

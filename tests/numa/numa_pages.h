@@ -4,8 +4,7 @@
  *
  * By move_pages(2), which without a list of nodes moves nothing and tells where each page is.
  */
-#ifndef TESTS_NUMA_PAGES_H
-#define TESTS_NUMA_PAGES_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 	*ret_pages = pages;
 	return 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * costs.h - the table of costs.def as a struct, in picoseconds
  */
-#ifndef TESTS_SIM_COSTS_H
-#define TESTS_SIM_COSTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ int costs_set(struct costs *costs, const char *name, double ns);
  * Returns 0 or a negative errno; error gets one line that says what and where.
  */
 int costs_read(struct costs *costs, const char *path, char *error, uint64_t error_size);
-
-#endif

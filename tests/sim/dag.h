@@ -14,8 +14,7 @@
  *   no strand shorter than a leaf can be stolen. `make sim` runs one computation with several
  *   cutoffs, to show how much that is.
  */
-#ifndef TESTS_SIM_DAG_H
-#define TESTS_SIM_DAG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -74,5 +73,3 @@ struct dag *dag_free(struct dag *dag);
 
 /* Walks it all, serially. */
 void dag_measure(const struct dag *dag, struct dag_measure *ret_measure);
-
-#endif

@@ -7,8 +7,7 @@
  * it last, who has read it since, and until when it is on its way to somebody: whoever comes in
  * between waits, so that a word that many workers change costs them what it does on a real machine.
  */
-#ifndef TESTS_SIM_MACHINE_H
-#define TESTS_SIM_MACHINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -80,5 +79,3 @@ static inline uint64_t line_write(const struct machine *m, struct line *line, ui
 	line->version++;
 	return now;
 }
-
-#endif

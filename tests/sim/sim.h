@@ -29,8 +29,7 @@
  * Threads: sim_run.c and check_sim.c; a simulation is one thread's, several may run side by side on
  * one machine and one dag.
  */
-#ifndef TESTS_SIM_SIM_H
-#define TESTS_SIM_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ struct sim_stats {
 /* Runs it. Returns 0 or -ENOMEM. */
 int sim_run(const struct machine *machine, const struct dag *dag, const struct sim_options *options,
 	    struct sim_stats *ret_stats);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* state.h - what a simulation consists of: for sim.c, strands.c and thieves.c only */
-#ifndef TESTS_SIM_STATE_H
-#define TESTS_SIM_STATE_H
+#pragma once
 
 #include "daemon/core/lazy_policy.h"
 #include "daemon/core/spin_policy.h"
@@ -119,5 +118,3 @@ void thieves_wake_one(struct sim *sim, struct sim_worker *w);
 int thieves_init(struct sim *sim);
 void thieves_fini(struct sim *sim);
 bool thieves_lazy_holds(const struct sim *sim);
-
-#endif

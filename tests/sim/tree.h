@@ -11,8 +11,7 @@
  *   I1. The records of a subtree stand behind its first one, up to its end.
  *   I2. The sum of pre and own of all records is the work of the whole.
  */
-#ifndef TESTS_SIM_TREE_H
-#define TESTS_SIM_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ static inline void tree_work(struct tree_cursor *cursor, uint64_t ps)
 }
 /* It ends. */
 void tree_end(struct tree *tree, struct tree_cursor *parent, struct tree_cursor *cursor);
-
-#endif

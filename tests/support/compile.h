@@ -5,8 +5,7 @@
  * As a module's author would call a compiler. Messages are C's own, whatever language the tester
  * speaks.
  */
-#ifndef TESTS_COMPILE_H
-#define TESTS_COMPILE_H
+#pragma once
 
 #include <check.h>
 #include <stdbool.h>
@@ -104,5 +103,3 @@ static inline void compile_refused(const char *cc, const char *flags, const char
 	ck_assert_msg(strstr(compile_message, message), "%s %s: \"%s\" is not in: %s", cc, flags,
 		      message, compile_message);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * control_group.h - control groups, where they can be made
  */
-#ifndef TESTS_CONTROL_GROUP_H
-#define TESTS_CONTROL_GROUP_H
+#pragma once
 
 #include <check.h>
 #include <fcntl.h>
@@ -62,5 +61,3 @@ static inline bool control_group_enter(const struct control_group *group, pid_t 
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
 	return control_group_put(group, "cgroup.procs", text);
 }
-
-#endif

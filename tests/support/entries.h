@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* entries.h - what a module's table has of functions, for tables that are never called */
-#ifndef TESTS_ENTRIES_H
-#define TESTS_ENTRIES_H
+#pragma once
 
 #include <forkd/task.h>
 
@@ -20,5 +19,3 @@ static inline void describe(struct fk_frame *frame, struct fk_child *ret_child)
 {
 	(void)frame, (void)ret_child;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * A job "runs" where the test says how long it took. All times are virtual, so each result is the
  * same on any machine.
  */
-#ifndef TESTS_FAIR_CLOCK_H
-#define TESTS_FAIR_CLOCK_H
+#pragma once
 
 #define CHECK_SETUP    setup
 #define CHECK_TEARDOWN teardown
@@ -223,5 +222,3 @@ static inline void assert_ratio(uint64_t a, uint64_t b, double low, double high)
 	ck_assert_msg(ratio >= low && ratio <= high, "%llu / %llu = %.3f, not from %.3f to %.3f",
 		      (unsigned long long)a, (unsigned long long)b, ratio, low, high);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * A store on a loop, and the notification socket that it sends to, in a folder of its own. What was
  * sent stays there until the test reads it.
  */
-#ifndef TESTS_FDSTORE_RIG_H
-#define TESTS_FDSTORE_RIG_H
+#pragma once
 
 #include "daemon/manager/fdstore.h"
 
@@ -138,5 +137,3 @@ static inline int put_one(struct fdstore_put *put, const char *name)
 	*put = (struct fdstore_put){ .call = on_put };
 	return fdstore_put(&store, put, name, &fd, 1);
 }
-
-#endif

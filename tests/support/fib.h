@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fib.h - a tree of known size and result, as a task for who includes it */
-#ifndef TESTS_FIB_H
-#define TESTS_FIB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ FK_BODY(fib)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(fib)
-
-#endif

@@ -7,8 +7,7 @@
  * jobs share: what they note, and how they say what is not as it should be. The tasks of
  * tests/support/tasks.h are in the module.
  */
-#ifndef TESTS_FIBER_RIG_H
-#define TESTS_FIBER_RIG_H
+#pragma once
 
 #include <check.h>
 #include <errno.h>
@@ -192,5 +191,3 @@ static inline uint32_t cancel_after(uint32_t turns, const char *task, int64_t n)
 	ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
 	return outcome;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * Threads: tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). begin(),
  * end() and what fails are the main thread's; all threads may get and put.
  */
-#ifndef TESTS_FIBER_STACK_RIG_H
-#define TESTS_FIBER_STACK_RIG_H
+#pragma once
 
 #include <check.h>
 #include <errno.h>
@@ -225,5 +224,3 @@ static inline bool faults(char *at)
 	ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
 	return faulted;
 }
-
-#endif

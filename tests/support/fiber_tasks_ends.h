@@ -3,8 +3,7 @@
  * fiber_tasks_ends.h - tasks whose job ends before its fibers would, as they fail, or as
  * somebody cancels it while they wait
  */
-#ifndef TESTS_FIBER_TASKS_ENDS_H
-#define TESTS_FIBER_TASKS_ENDS_H
+#pragma once
 
 #include <errno.h>
 #include <sched.h>
@@ -268,5 +267,3 @@ FK_NO_LEAF(forks_failing)
 }
 FK_END(forks_failing)
 FK_EXPORT(forks_failing, 0, "Forked frames above a fiber whose frames fail")
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * fiber_tasks_errors.h - tasks that ask for what they must not, and say what they were told
  */
-#ifndef TESTS_FIBER_TASKS_ERRORS_H
-#define TESTS_FIBER_TASKS_ERRORS_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -69,5 +68,3 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
-
-#endif

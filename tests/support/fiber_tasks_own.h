@@ -2,8 +2,7 @@
 /*
  * fiber_tasks_own.h - tasks of fibers that look at what each has of its own: data, a stack
  */
-#ifndef TESTS_FIBER_TASKS_OWN_H
-#define TESTS_FIBER_TASKS_OWN_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -161,5 +160,3 @@ FK_FIBER_TASK(int64_t, beyond, (int64_t, n))
 	return n;
 }
 FK_EXPORT(beyond, 0, "Writes below a stack")
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * fiber_tasks_steals.h - tasks of fibers that end only if others are stolen, or run elsewhere
  */
-#ifndef TESTS_FIBER_TASKS_STEALS_H
-#define TESTS_FIBER_TASKS_STEALS_H
+#pragma once
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -106,5 +105,3 @@ FK_FIBER_TASK(int64_t, behind, (int64_t, n))
 	return x;
 }
 FK_EXPORT(behind, 0, "Yields until another fiber has run")
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * fiber_tasks_trees.h - tasks that are trees: of fibers, of frames, and of each in the other
  */
-#ifndef TESTS_FIBER_TASKS_TREES_H
-#define TESTS_FIBER_TASKS_TREES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ FK_NO_LEAF(orphans)
 }
 FK_END(orphans)
 FK_EXPORT(orphans, 0, "How many of its fibers had ended when their task had")
-
-#endif

@@ -3,8 +3,7 @@
  * fiber_tasks_waits.h - tasks of fibers that take turns, and that wait for counters, for each
  * other and for frames
  */
-#ifndef TESTS_FIBER_TASKS_WAITS_H
-#define TESTS_FIBER_TASKS_WAITS_H
+#pragma once
 
 #include <errno.h>
 #include <sched.h>
@@ -321,5 +320,3 @@ FK_FIBER_TASK(int64_t, unlisted, (int64_t, n))
 	return 0;
 }
 FK_EXPORT(unlisted, 0, "The line where a fiber that runs counts as one that waits")
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fiber_tree.h - the tree of fib.h as a task of fibers, and tasks in which fibers and frames call
  * each other */
-#ifndef TESTS_FIBER_TREE_H
-#define TESTS_FIBER_TREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +59,3 @@ FK_NO_LEAF(both)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(both)
-
-#endif

@@ -6,8 +6,7 @@
  * one's. Only root can start such two: without root the same attacks run without the honest one,
  * because clients of one uid share its rings.
  */
-#ifndef TESTS_HOSTILE_H
-#define TESTS_HOSTILE_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "tests/support/daemon.h"
@@ -38,5 +37,3 @@ void honest_late(void);
 
 /* The hostile client's connection, in its process. */
 fk_client *hostile_open(void);
-
-#endif

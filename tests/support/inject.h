@@ -12,8 +12,7 @@
  * Threads: inject_enter(): the process that is to be watched, before it has threads. The rest: the
  * test, or that process itself.
  */
-#ifndef TESTS_INJECT_H
-#define TESTS_INJECT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -69,5 +68,3 @@ uint64_t inject_naps(const struct inject *i);
 
 /* Waits until all that were watched have ended, and then for the supervisor. */
 void inject_end(struct inject *i);
-
-#endif

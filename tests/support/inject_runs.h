@@ -13,8 +13,7 @@
  * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
  * INJECT_NTH the n, for only that one.
  */
-#ifndef TESTS_INJECT_RUNS_H
-#define TESTS_INJECT_RUNS_H
+#pragma once
 
 #include <errno.h>
 #include <inttypes.h>
@@ -258,5 +257,3 @@ static inline void run_all(const struct run *run)
 			      "%u runs: %u right, %u told of an error, of these %u ends of forkd\n",
 			      tally.runs, tally.right, tally.errors, tally.ends);
 }
-
-#endif

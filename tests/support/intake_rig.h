@@ -6,8 +6,7 @@
  * weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or goes
  * by `flag`.
  */
-#ifndef TESTS_INTAKE_RIG_H
-#define TESTS_INTAKE_RIG_H
+#pragma once
 
 #include <sched.h>
 
@@ -246,5 +245,3 @@ static inline void other_end(struct other *o)
 	close(o->tenant_fd);
 	close(o->client_fd);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Threads: mallory's process. Each way is an attempt(), which the test looks at in the end;
  * what cannot be tried at all ends the process.
  */
-#ifndef TESTS_ISOLATION_H
-#define TESTS_ISOLATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ struct proto_hello hello(void);
 
 /* A record that is ready to be submitted. */
 void fill_record(fk_client *c, uint32_t index, const fk_task *task, struct job_ref ref);
-
-#endif

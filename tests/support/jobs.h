@@ -4,8 +4,7 @@
  *
  * Each function fails the test if it cannot do what it says.
  */
-#ifndef TESTS_JOBS_H
-#define TESTS_JOBS_H
+#pragma once
 
 #include <signal.h>
 #include <stdint.h>
@@ -186,5 +185,3 @@ static inline void jobs_end(struct daemon *d, fk_client *c)
 	ck_assert_int_eq(n, 6765);
 	daemon_stop_close(d, c);
 }
-
-#endif

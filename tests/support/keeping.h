@@ -3,8 +3,7 @@
  * keeping.h - a manager with a stub for a pool, whose descriptors a stand-in for systemd
  * keeps: what it has of them, and whether it goes on
  */
-#ifndef TESTS_KEEPING_H
-#define TESTS_KEEPING_H
+#pragma once
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,5 +45,3 @@ static inline void deafen(struct systemd_stub *store)
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	service_deafen();
 }
-
-#endif

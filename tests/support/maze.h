@@ -7,8 +7,7 @@
  * maze_value() is the plain recursion; tests/support/modules/fiber.c has the walk by fibers and
  * frames.
  */
-#ifndef TESTS_MAZE_H
-#define TESTS_MAZE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ static inline uint64_t maze_value(uint64_t place, int64_t depth)
 		values[i] = maze_value(maze_way(place, i), depth - 1);
 	return maze_sum(place, values, ways);
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Each test begins with the defaults.
  */
-#ifndef TESTS_OPTIONS_H
-#define TESTS_OPTIONS_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,5 +77,3 @@ static inline char *printed(void)
 	ck_assert_int_eq(fclose(f), 0);
 	return text;
 }
-
-#endif

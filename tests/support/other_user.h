@@ -3,8 +3,7 @@
  * other_user.h - how long another user's jobs wait at worst while something is done to the
  * pool, beside the same without it
  */
-#ifndef TESTS_OTHER_USER_H
-#define TESTS_OTHER_USER_H
+#pragma once
 
 #include <forkd/client.h>
 #include <inttypes.h>
@@ -82,5 +81,3 @@ static inline void other_user_end(const char *what)
 	       (double)atomic_load(&other_user->worst_ns) / (double)NSEC_PER_MSEC,
 	       (double)other_user->control_ns / (double)NSEC_PER_MSEC);
 }
-
-#endif

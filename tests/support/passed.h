@@ -6,8 +6,7 @@
  * last waits until the peer is closed, or for PASSED_LINGER seconds, which no test lives to see.
  * And many descriptors in one message.
  */
-#ifndef TESTS_PASSED_H
-#define TESTS_PASSED_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,5 +104,3 @@ static inline void passed_old_kernel(void)
 {
 	passed_must(refuse_call_if(SYS_setsockopt, 2, BPF_JEQ, PASSED_RIGHTS, ENOPROTOOPT));
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Filters of seccomp(2), for the calling thread and all that it starts. tests/support/inject.h
  * makes single calls fail.
  */
-#ifndef TESTS_REFUSE_H
-#define TESTS_REFUSE_H
+#pragma once
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -54,5 +53,3 @@ static inline bool refuse_call_if(long nr, uint32_t i, uint16_t test, uint32_t v
 
 	return refuse_by(filter, sizeof(filter) / sizeof(filter[0]));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* reload_rig.h - a forkd that reloads, with a module folder of its own */
-#ifndef TESTS_RELOAD_RIG_H
-#define TESTS_RELOAD_RIG_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -80,5 +79,3 @@ static inline pid_t reload_waits(void)
 	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
 	return pid;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Each request is of test:add, i + 1000, until the test changes it.
  */
-#ifndef TESTS_REQUESTS_H
-#define TESTS_REQUESTS_H
+#pragma once
 
 #include <errno.h>
 #include <poll.h>
@@ -106,5 +105,3 @@ static inline void must_be_sums(const fk_job *ended, uint32_t n)
 		ck_assert_int_eq(sum, i + 1000);
 	}
 }
-
-#endif

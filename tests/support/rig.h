@@ -6,8 +6,7 @@
  * the client, through the same rings. So ThreadSanitizer sees both sides, and a test can look at
  * counters and raise attention where it likes.
  */
-#ifndef TESTS_RIG_H
-#define TESTS_RIG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -66,5 +65,3 @@ void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, 
 			rig_sum += atomic_load(&(rig)->pool->board->counters[rig_i].name);         \
 		rig_sum;                                                                           \
 	})
-
-#endif

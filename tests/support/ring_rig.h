@@ -2,8 +2,7 @@
 /*
  * ring_rig.h - a ring, its consumer's head, and what any client can write into it
  */
-#ifndef TESTS_RING_RIG_H
-#define TESTS_RING_RIG_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -70,5 +69,3 @@ static inline enum ring_status peek(void)
 
 	return ring_peek(&ring, head, &payload);
 }
-
-#endif

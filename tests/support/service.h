@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* service.h - a stand-in for the service manager around a manager, and a client of it */
-#ifndef TESTS_SERVICE_H
-#define TESTS_SERVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ void service_refused_hello(struct proto_hello h, int code, const char *text);
 			return stub_run();                                                         \
 		return check_unit_main(unit);                                                      \
 	}
-
-#endif

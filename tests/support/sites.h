@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sites.h - whether the tests of a process's crash sites know all of them */
-#ifndef TESTS_SITES_H
-#define TESTS_SITES_H
+#pragma once
 
 #include <check.h>
 #include <stdbool.h>
@@ -24,7 +23,5 @@
 				      crash_rows[site].between);                                   \
 		}                                                                                  \
 	} while (0)
-
-#endif
 
 #endif

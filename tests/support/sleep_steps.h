@@ -21,8 +21,7 @@
  *   before a rig has threads. Nothing else of a program may come before it but what is to change in
  *   the pool's code.
  */
-#ifndef TESTS_SLEEP_STEPS_H
-#define TESTS_SLEEP_STEPS_H
+#pragma once
 
 #include "daemon/core/worker.c"
 #include "daemon/pool/work_search.c"
@@ -224,5 +223,3 @@ static void sleep_run(const char *machine, uint32_t workers, uint32_t tenants)
 	ck_assert_int_eq(rig_call(&rig, "sleep:nothing", 7), 7);
 	rig_stop(&rig);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * strand_tasks.h - the tasks of check_strand.c: a way to each row of slow_path.c's table
  */
-#ifndef TESTS_STRAND_TASKS_H
-#define TESTS_STRAND_TASKS_H
+#pragma once
 
 #include <sched.h>
 
@@ -329,5 +328,3 @@ FK_EXPORT(deep, 0, "opens far above a leaf")
 FK_EXPORT(askers, 0, "children that raise attention")
 FK_EXPORT(waiter, 0, "waits at its join")
 FK_MODULE(t, "test tasks")
-
-#endif

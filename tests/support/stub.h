@@ -4,8 +4,7 @@
  *
  * The manager starts /proc/self/exe as its pool, so that a test of it is also this stub.
  */
-#ifndef TESTS_STUB_H
-#define TESTS_STUB_H
+#pragma once
 
 /* Its tasks, by their index. */
 #define STUB_DONE  0u /* ends at once */
@@ -41,5 +40,3 @@
 /* The weight of a tenant or a client's tenant that it was told last. */
 #define STUB_WEIGHT(board) ((board)->profile.span_forks)
 int stub_run(void);
-
-#endif

@@ -6,8 +6,7 @@
  * A process of its own: SIGSTOP makes it a service manager that reads nothing, SIGCONT one that
  * has caught up. It takes notifications of the service's main process alone.
  */
-#ifndef TESTS_SYSTEMD_STUB_H
-#define TESTS_SYSTEMD_STUB_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -85,5 +84,3 @@ pid_t systemd_stub_process(struct systemd_stub *store, const char *name);
 
 /* The saved state that is kept; saved_unmap() it. */
 struct saved_state *systemd_stub_saved(struct systemd_stub *store);
-
-#endif

@@ -5,8 +5,7 @@
  * Trees and chains that end, each with a result that is known, and tasks that do not: those count
  * themselves in tasks_reached, and some of them end once tasks_opened is set. All are exported.
  */
-#ifndef TESTS_TASKS_H
-#define TESTS_TASKS_H
+#pragma once
 
 #include <errno.h>
 #include <sched.h>
@@ -142,5 +141,3 @@ FK_EXPORT(flat, 0, "forks for ever")
 FK_EXPORT(wide, 0, "wide")
 FK_EXPORT(held, 0, "a long leaf")
 FK_EXPORT(until, 0, "forks until told")
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Included once, by a test program, which has this board, a new one for each test.
  */
-#ifndef TESTS_TOP_RIG_H
-#define TESTS_TOP_RIG_H
+#pragma once
 
 #include <string.h>
 
@@ -139,5 +138,3 @@ static inline void keys(const char *text)
 	for (; *text; text++)
 		ck_assert(top_key(&top, (unsigned char)*text));
 }
-
-#endif

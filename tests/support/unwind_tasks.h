@@ -3,8 +3,7 @@
  * unwind_tasks.h - the tasks of check_unwind.c: what never ends, what fails, and what has
  * something to give back when that happens
  */
-#ifndef TESTS_UNWIND_TASKS_H
-#define TESTS_UNWIND_TASKS_H
+#pragma once
 
 #include <errno.h>
 #include <sched.h>
@@ -293,5 +292,3 @@ FK_EXPORT(never_begins, 0, "calls what never begins")
 FK_EXPORT(both_fail, 0, "fails twice")
 FK_EXPORT(among_others, 0, "fails beside others")
 FK_MODULE(t, "test tasks")
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* visitor.h - a client that comes, uses what there is, leaves, and judges the answers */
-#ifndef TESTS_VISITOR_H
-#define TESTS_VISITOR_H
+#pragma once
 
 #include "tests/support/daemon.h"
 
@@ -19,5 +18,3 @@ enum answer {
  * with run in front. Returns the worst answer.
  */
 enum answer visitor_comes(const struct daemon *d, const char *run, bool restart);
-
-#endif

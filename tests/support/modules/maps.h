@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* maps.h - mappings of the pool's process, by a part of their name */
-#ifndef TESTS_MODULES_MAPS_H
-#define TESTS_MODULES_MAPS_H
+#pragma once
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ static inline size_t maps_find(const char *text, struct maps_range *ranges, size
 		(void)fclose(maps);
 	return n;
 }
-
-#endif
