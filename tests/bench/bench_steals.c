@@ -2,7 +2,7 @@
 /*
  * bench_steals.c - the pool's memory over very many steals
  *
- * Starts a private forkd and runs jobs in it until there were so many steals:
+ * Starts a private forkd and runs jobs in it until there were N steals:
  *
  * 	bench_steals [--threads P] [--steals N] [--forced]
  *

@@ -316,7 +316,7 @@ static void release(void)
 {
 	(void)intake_release(pool);
 	for (uint32_t c = 0; c < CLIENTS; c++)
-		if (gone[c] && pool->clients.clients[c].state == CLIENT_NONE)
+		if (gone[c] && pool->clients.entries[c].state == CLIENT_NONE)
 			attached[c] = gone[c] = false;
 }
 

@@ -286,7 +286,7 @@ static void pool_end(void)
 		worker_fini(&pool->workers[i]);
 	pool_free_rows(pool);
 	memset(all->tenants, 0, TENANTS * sizeof(all->tenants[0]));
-	memset(all->clients, 0, SLOTS * sizeof(all->clients[0]));
+	memset(all->entries, 0, SLOTS * sizeof(all->entries[0]));
 	memset(all->peopled, 0, sizeof(all->peopled));
 	all->n_leaving = 0;
 }

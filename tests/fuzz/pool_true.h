@@ -53,7 +53,7 @@ static void check_rows(void)
 	}
 	FUZZ_ASSERT(queued == fair_queued(fair) + fair_placed(fair));
 	for (uint32_t c = 0; c < SLOTS; c++) {
-		FUZZ_ASSERT(pool->clients.clients[c].active == active[c]);
+		FUZZ_ASSERT(pool->clients.entries[c].active == active[c]);
 		ended += pool->board->clients[c].jobs;
 	}
 	FUZZ_ASSERT(carried + counted(drained) == left + ended);

@@ -310,7 +310,10 @@ static struct location *locate(const volatile void *at, uint32_t size)
 	location = &locations[n_locations++];
 	*location = (struct location){ .offset = offset, .size = size };
 	for (uint32_t i = 0; i < size; i++) {
-		if (location_of[offset + i])
+		/* A plain access to a part of it would be forgotten: touch() looks at the first. */
+		if (location_of[offset + i] ||
+		    (shadows[offset + i].instance == instance + 1 &&
+		     memcmp(&shadows[offset + i], &shadows[offset], sizeof(shadows[0]))))
 			violated("an atomic is accessed with two sizes");
 		location_of[offset + i] = (uint8_t)n_locations;
 	}
@@ -336,11 +339,12 @@ static void touch(const volatile void *at, uint32_t size, bool atomic, bool writ
 	size_t offset = offset_of(at), end = min(offset + size, explore_size);
 
 	for (size_t i = offset, next; i < end; i = next) {
-		const struct location *location = &locations[location_of[i] - 1];
-		struct shadow *shadow = &shadows[location_of[i] ? location->offset : i];
+		const struct location *location =
+			location_of[i] ? &locations[location_of[i] - 1] : NULL;
+		struct shadow *shadow = &shadows[location ? location->offset : i];
 		uint32_t now = threads[current].seen.at[current];
 
-		next = location_of[i] ? location->offset + location->size : i + 1;
+		next = location ? location->offset + location->size : i + 1;
 		if (shadow->instance != instance + 1) {
 			memset(shadow, 0, sizeof(*shadow));
 			shadow->instance = instance + 1;

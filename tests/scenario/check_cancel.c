@@ -141,12 +141,16 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	for (int round = 0; round < 3; round++) {
 		fk_client *next[4];
+		fk_job jobs[8];
 
 		for (int i = 0; i < 4; i++)
 			next[i] = daemon_open(&d);
-		for (int i = 0; i < 4; i++)
+		for (int i = 0; i < 4; i++) {
 			for (int k = 0; k < 8; k++)
-				jobs_see(next[i], jobs_submit(next[i], "fib:fib", 0, 5, 0), 5);
+				jobs[k] = jobs_submit(next[i], "fib:fib", 0, 5, 0);
+			for (int k = 0; k < 8; k++)
+				jobs_see(next[i], jobs[k], 5);
+		}
 		for (int i = 0; i < 4; i++)
 			fk_close(next[i]);
 	}

@@ -233,6 +233,7 @@ static void setup(const char *confine)
 
 static void teardown(void)
 {
+	daemon_call_fib(&d);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	jobs_end(&d, c);
 }

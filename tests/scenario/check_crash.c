@@ -359,7 +359,7 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 	ck_assert_int_eq(fk_call(c, "crash:fork_stray", &n, INT64_C(0)), 0);
 	stray = (pid_t)n;
 	ck_assert_uint_ge(counts_mapped(pool, "forkd-", NULL), 4);
-	ck_assert_int_gt(daemon_proc_status(stray, "VmRSS"), 0);
+	ck_assert_int_gt(daemon_pss(stray), 0);
 	ck_assert_uint_eq(counts_mapped(stray, "forkd-", NULL), 0);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	/* It has no memory any more; it may be a zombie. */

@@ -188,6 +188,7 @@ static inline void run_queued(uint64_t ns)
 	while ((n = pick(rows, FAIR_BATCH_JOBS)))
 		for (uint32_t i = 0; i < n; i++)
 			run(rows[i], ns);
+	ck_assert_uint_eq(fair_queued(&fair), 0);
 }
 
 static inline uint64_t cpu(uint32_t slot)

@@ -205,7 +205,7 @@ static inline struct other other_client(bool same_uid)
 		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT, o.tenant_fd), 0);
 	ck_assert_int_eq(intake_add_client(rig.pool, &client, o.client_fd), 0);
 	o.tenant = rig.pool->clients.tenants[tenant].segment;
-	o.jobs = rig.pool->clients.clients[o.slot].jobs;
+	o.jobs = rig.pool->clients.entries[o.slot].jobs;
 	return o;
 }
 

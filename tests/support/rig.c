@@ -117,9 +117,9 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
 	rig->tenant = pool->clients.tenants[0].segment;
-	rig->client = pool->clients.clients[0].segment;
-	rig->jobs = pool->clients.clients[0].jobs;
-	rig->heap = pool->clients.clients[0].heap;
+	rig->client = pool->clients.entries[0].segment;
+	rig->jobs = pool->clients.entries[0].jobs;
+	rig->heap = pool->clients.entries[0].heap;
 
 	if (rig_prepare)
 		rig_prepare(pool);

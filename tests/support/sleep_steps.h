@@ -11,7 +11,7 @@
  * 	to sleep, last   the last one that looks, in an idle pool
  * 	to nap           the last one, while another worker is busy
  * 	to wake          a busy worker wakes the only one in its group
- * 	to wake, any     the dispatcher, with everybody asleep
+ * 	to wake, any     the dispatcher, with all asleep
  * 	to turn busy     with another one that looks, and back
  * 	one look         of a search, for a job, in vain
  *
@@ -124,7 +124,7 @@ static void sleep_all_asleep(struct pool *pool)
 	}
 }
 
-/* Worker 0 is busy, and nobody looks in its group: what lazy_sleep() would refuse to the
+/* Worker 0 is busy, and no worker looks in its group: what lazy_sleep() would refuse to the
  * last one. */
 static void sleep_lay_down(struct pool *pool)
 {

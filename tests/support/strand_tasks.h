@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strand_tasks.h - the tasks of check_strand.c: a way to each row of slow_path.c's table
+ * strand_tasks.h - the tasks of check_slow_path.c: a way to each row of slow_path.c's table
  */
 #pragma once
 

@@ -33,7 +33,7 @@ static void keep_full(struct pool *pool)
 /* As the dispatcher does, before there are others. */
 static void die_with_this_tail(struct pool *pool, uint64_t tail)
 {
-	struct client_entry *client = &pool->clients.clients[0];
+	struct client_entry *client = &pool->clients.entries[0];
 	uint64_t from;
 
 	keep_full(pool);

@@ -112,7 +112,7 @@ START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once
 	lazy_turn_busy(&lazy, 3);
 	ck_assert_int_eq(lazy_debt(&lazy, 3), LAZY_NOW);
 	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NOW);
-	/* Its own group first, then the other one, then nobody is needed. */
+	/* Its own group first, then the other one, then none is needed. */
 	ck_assert_uint_eq(lazy_pick(&lazy, 3), 2);
 	ck_assert_uint_eq(lazy_pick(&lazy, 2), 1);
 	ck_assert_uint_eq(lazy_pick(&lazy, 1), LAZY_NOBODY);

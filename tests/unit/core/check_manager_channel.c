@@ -175,7 +175,7 @@ START_TEST(the_dispatcher_serves_jobs_while_the_manager_does_not_read)
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	clients_gone(rig.pool, 0, 1);
-	while (atomic_load(&rig.pool->clients.clients[0].state) != CLIENT_NONE)
+	while (atomic_load(&rig.pool->clients.entries[0].state) != CLIENT_NONE)
 		sched_yield();
 	for (uint32_t i = 0; i < MANY; i++)
 		hear(PROTO_POOL_RELEASED, i, 0);
@@ -270,7 +270,7 @@ START_TEST(client_without_a_reader_for_its_rings_is_refused)
 	ck_assert_uint_eq(answer.head.type, PROTO_POOL_ATTACHED);
 	ck_assert_uint_eq(answer.pool.client_generation, 9);
 	ck_assert_str_eq(answer.pool.text, strerror(EMFILE));
-	ck_assert_uint_eq(atomic_load(&rig.pool->clients.clients[1].state), CLIENT_NONE);
+	ck_assert_uint_eq(atomic_load(&rig.pool->clients.entries[1].state), CLIENT_NONE);
 	close(file);
 	end();
 }

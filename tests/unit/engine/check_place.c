@@ -5,7 +5,7 @@
  * Tasks that go from worker to worker and look where they are (worker_self()) before they do
  * anything else: alone, below nested forks and calls, thousands at once, to workers that sleep,
  * that are busy, and to the one they are on; on machines that hwloc makes up. A wake-up that is
- * lost is a test that hangs: nobody else may take what was sent to a worker.
+ * lost is a test that hangs: no other may take what was sent to a worker.
  */
 #define CHECK_TIMEOUT 200
 
@@ -209,7 +209,7 @@ FK_NO_LEAF(goes_and_fails)
 }
 FK_END(goes_and_fails)
 
-/* Keeps its worker until somebody is on the way to it, and lets it get a preempt request then. */
+/* Keeps its worker until a frame is on the way to it, and lets it get a preempt request then. */
 FK_TASK(int64_t, hosts, (int64_t, n))
 {
 	struct worker *w = worker_self();

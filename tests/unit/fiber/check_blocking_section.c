@@ -349,7 +349,7 @@ FK_FIBER_TASK(int64_t, burns, (int64_t, n))
 }
 FK_EXPORT(burns, 0, "Uses so much CPU time in a section")
 
-FK_MODULE(t, "What check_fiber_block runs")
+FK_MODULE(t, "What check_blocking_section runs")
 
 /* ------------------------------------------------------------------------ tests */
 

@@ -211,7 +211,7 @@ FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
-FK_MODULE(t, "What check_fiber_time runs")
+FK_MODULE(t, "What check_timer runs")
 
 /* ------------------------------------------------------------------------ tests */
 

@@ -230,7 +230,7 @@ START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 		sched_yield();
 	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
 	atomic_store(&tasks_opened, 1);
-	while (atomic_load(&rig.pool->clients.clients[0].state) != CLIENT_NONE)
+	while (atomic_load(&rig.pool->clients.entries[0].state) != CLIENT_NONE)
 		sched_yield();
 	rig_stop(&rig);
 }

@@ -200,9 +200,9 @@ static void leave_by_hand(struct pool *pool)
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
 	ck_assert_uint_eq(fair_queued(pool->fair), INTAKE_CUT + 1);
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
-	ck_assert_uint_eq(pool->clients.clients[0].state, CLIENT_DYING);
+	ck_assert_uint_eq(pool->clients.entries[0].state, CLIENT_DYING);
 	ck_assert_int_eq(intake_release(pool), INTAKE_NONE);
-	ck_assert_uint_eq(pool->clients.clients[0].state, CLIENT_NONE);
+	ck_assert_uint_eq(pool->clients.entries[0].state, CLIENT_NONE);
 	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 2 * INTAKE_CUT + 1);
 }
 

@@ -63,7 +63,7 @@ FK_END(await)
 
 FK_EXPORT(count, 0, "Counts that it ran")
 FK_EXPORT(await, 0, "Forks until the gate is open")
-FK_MODULE(requeue, "What check_requeue runs")
+FK_MODULE(requeue, "What check_queue_recovery runs")
 
 static void *map(int fd, uint32_t kind)
 {
@@ -146,7 +146,7 @@ static void add_client(void)
 {
 	ck_assert_int_eq(add(CLIENT, GEN), 0);
 	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
-	jobs = rig.pool->clients.clients[CLIENT].jobs;
+	jobs = rig.pool->clients.entries[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
 }
 
@@ -175,7 +175,7 @@ static void await_all(void)
 	struct ledger_ring *side = &rig.pool->arena->rings[TENANT][0];
 
 	while (atomic_load(&side->head) < atomic_load(&tenant->rings[0].tail) ||
-	       atomic_load(&rig.pool->clients.clients[CLIENT].active))
+	       atomic_load(&rig.pool->clients.entries[CLIENT].active))
 		sched_yield();
 }
 
@@ -323,7 +323,7 @@ static void without_rings(bool client_first)
 	/* Its last client is gone: the next one gets them, if they can be had then. */
 	add_tenant();
 	ck_assert_int_eq(add(CLIENT, GEN + 1), 0);
-	jobs = rig.pool->clients.clients[CLIENT].jobs;
+	jobs = rig.pool->clients.entries[CLIENT].jobs;
 	fill(3, OLD, UINT32_MAX);
 	word_of(GEN + 1, 3);
 	pool_wake_dispatcher(rig.pool);

@@ -40,7 +40,7 @@ static struct other come(void)
 static void client_leaves(struct other *o)
 {
 	clients_gone(rig.pool, o->slot, 1);
-	while (atomic_load(&rig.pool->clients.clients[o->slot].state) != CLIENT_NONE)
+	while (atomic_load(&rig.pool->clients.entries[o->slot].state) != CLIENT_NONE)
 		sched_yield();
 }
 

@@ -94,14 +94,14 @@ static void claim_by_hand(struct pool *pool)
 	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	intake_tell(w, 0);
 	ck_assert(!dispatcher_was_woken(pool));
-	/* Of one that was summoned it is not known when it will look: it is not rung for again and
-	 * again. */
+	/* Of one with a preempt request it is not known when it will look: it is not rung for again
+	 * and again. */
 	preempt_request(w);
 	slice_timer_at(w, 0);
 	now = clock_ns();
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	ck_assert_uint_ge(atomic_load(&w->slice_timer.at), now + FAIR_TURN_LONG);
-	/* But if it has taken the request and not looked, the summons says nothing. */
+	/* But if it has taken the request and not looked, the request says nothing. */
 	worker_take_request(w);
 	slice_timer_at(w, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
