@@ -3,7 +3,7 @@
  * shm/segment.c - creating, sealing, checking and mapping the shared segments
  *
  * Threads: segment_create(), segment_allocate(), segment_clear(), segment_reopen_readonly(): the
- * manager. The rest: everybody, any thread; there is no state here.
+ * manager. The rest: all processes, any thread; there is no state here.
  *
  * INVARIANTS
  *   I1. A descriptor leaves segment_create() sealed, so its size is what the head says, for ever.

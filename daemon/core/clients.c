@@ -26,7 +26,7 @@ bool clients_is_peopled(struct pool *pool, uint32_t slot)
 
 struct client_entry *clients_of(struct pool *pool, uint32_t row)
 {
-	return &pool->clients.clients[row / pool->max_jobs];
+	return &pool->clients.entries[row / pool->max_jobs];
 }
 
 struct client_entry *clients_get(struct pool *pool, uint32_t slot)
@@ -35,7 +35,7 @@ struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 
 	if (slot >= pool->max_clients)
 		return NULL;
-	client = &pool->clients.clients[slot];
+	client = &pool->clients.entries[slot];
 	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
 	 * clients_gone(), which stores the state before it looks at the count: one sees
 	 * the other. */

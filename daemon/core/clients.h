@@ -94,16 +94,16 @@ struct clients {
 	_Atomic uint32_t n_leaving;		 /* clients that are CLIENT_DYING, or stranded */
 	/* of n_clients and peopled; nothing else is locked or waited for with it held */
 	pthread_mutex_t count_lock;
-	struct client_entry clients[LIMIT_CLIENTS];
+	struct client_entry entries[LIMIT_CLIENTS];
 	struct ring_chain *chains;
 	uint64_t *tails;
 };
 
 /* The number of a client. */
-static inline uint32_t clients_slot(const struct clients *registry,
+static inline uint32_t clients_slot(const struct clients *clients,
 				    const struct client_entry *client)
 {
-	return (uint32_t)(client - registry->clients);
+	return (uint32_t)(client - clients->entries);
 }
 
 /* The client of a row. */

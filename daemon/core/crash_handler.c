@@ -122,10 +122,10 @@ static bool fault_is_foreign(struct fault_who who, uint64_t address)
 		return false;
 	for (uint32_t i = 0; i < fault_pool->max_clients; i++)
 		if (i != own &&
-		    fault_is_in(address, all->clients[i].segment, all->clients[i].segment_size))
+		    fault_is_in(address, all->entries[i].segment, all->entries[i].segment_size))
 			return true;
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
-		if (i != all->clients[own].tenant &&
+		if (i != all->entries[own].tenant &&
 		    fault_is_in(address, all->tenants[i].base, all->tenants[i].size))
 			return true;
 	return false;
@@ -244,7 +244,7 @@ static bool fault_is_whole(const struct pool *pool)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
 	/* One that is being unmapped for its client's end is not there any more (attach.c). */
 	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
-		const struct client_entry *client = &all->clients[i];
+		const struct client_entry *client = &all->entries[i];
 		const void *segment = client->segment;
 
 		whole = fault_is_mapped(segment, client->segment_size) ||

@@ -40,9 +40,9 @@
  * 		with work wakes at most one if there is one group. With several it is one that
  * 		looks in its own or the nearest group, and one more for each group in need: at
  * 		its first fork, or with a batch of jobs.
- * 		A worker that slept, has stolen, and sees that more is left there, wakes others
- * 		of its group for that, POLICY_SPREAD at most: that is no debt, and by lazy_wake()
- * 		no group gets into need.
+ * 		A worker that slept, also in a timed sleep, has stolen, and sees that more is left
+ * 		there, wakes others of its group for that, POLICY_SPREAD at most: that is no debt,
+ * 		and by lazy_wake() no group gets into need.
  * 	busy -> look
  * 		keeps it.
  * 	look -> parked

@@ -12,7 +12,8 @@
  *   base to the newest one, as strand_promote_chain() does, but nothing is written. Fine-grained
  *   tasks do not say which frame is the newest one. But each task has functions of its own,
  *   NAME__framed and the like. The newest function of that kind on the C stack says which task
- *   runs, unless - a first block runs, which may be inlined into the parent's function, or
+ *   runs, unless
+ *   - a first block runs, which may be inlined into the parent's function, or
  *   - the walk has come by that task: then the compiler has inlined its child.
  *   A module without .symtab has no such names, and a fine-grained child that is inlined into its
  *   parent is taken for the parent.

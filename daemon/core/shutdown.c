@@ -12,16 +12,16 @@
 #include "shm/wake.h"
 
 /* I2. */
-static void shutdown_look_at(struct shutdown *halt)
+static void shutdown_look_at(struct shutdown *s)
 {
 	/* Relaxed: this thread has seen pool->stop, which is set after it. */
-	uint32_t on = load_relaxed(&halt->on);
+	uint32_t on = load_relaxed(&s->on);
 
-	if (halt->of == on)
+	if (s->of == on)
 		return;
-	halt->of = on;
-	halt->client = halt->job = 0;
-	memset(halt->seen, 0, sizeof(halt->seen));
+	s->of = on;
+	s->client = s->job = 0;
+	memset(s->seen, 0, sizeof(s->seen));
 }
 
 /* True if no worker will start anything. */
@@ -44,10 +44,10 @@ static bool shutdown_is_seen(struct pool *pool)
 /* True if no row of the client's runs, from where the look stands. */
 static bool shutdown_has_passed(struct pool *pool, const struct client_entry *client)
 {
-	struct shutdown *halt = &pool->shutdown;
+	struct shutdown *s = &pool->shutdown;
 
-	for (; halt->job < client->n_jobs; halt->job++) {
-		uint32_t row = halt->client * pool->max_jobs + halt->job;
+	for (; s->job < client->n_jobs; s->job++) {
+		uint32_t row = s->client * pool->max_jobs + s->job;
 		uint32_t state = ledger_row(pool->arena, row).state;
 
 		if (state != LEDGER_FREE && state != LEDGER_QUEUED)
@@ -58,20 +58,20 @@ static bool shutdown_has_passed(struct pool *pool, const struct client_entry *cl
 
 bool shutdown_is_over(struct pool *pool)
 {
-	struct shutdown *halt = &pool->shutdown;
+	struct shutdown *s = &pool->shutdown;
 
-	shutdown_look_at(halt);
+	shutdown_look_at(s);
 	if (!shutdown_is_seen(pool))
 		return false;
-	for (; halt->client < pool->max_clients; halt->client++) {
-		struct client_entry *client = &pool->clients.clients[halt->client];
-		/* ORDER client/active [K2]: acquire, as intake_release() has it: who has a number
-		 * of jobs here. */
+	for (; s->client < pool->max_clients; s->client++) {
+		struct client_entry *client = &pool->clients.entries[s->client];
+		/* ORDER client/active [K2]: acquire, as intake_release() has it: a
+		 * thread that has a number of jobs here. */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
 
 		if (state != CLIENT_NONE && !shutdown_has_passed(pool, client))
 			return false;
-		halt->job = 0;
+		s->job = 0;
 	}
 	return true;
 }

@@ -49,11 +49,11 @@ struct shutdown {
 };
 
 /* True if no row is to be started: intake_decline() decides. */
-static inline bool shutdown_declines(const struct shutdown *halt)
+static inline bool shutdown_declines(const struct shutdown *s)
 {
 	/* ORDER halt/busy [Q1]: relaxed, the full fence is that of wake_busy(). Pairs with
 	 * shutdown_is_seen(). */
-	return load_relaxed(&halt->on);
+	return load_relaxed(&s->on);
 }
 
 /* True if all that ran has ended. After shutdown_begin(). */

@@ -12,7 +12,7 @@
  *       quarantine changes as well, and is one bit for each tenant and task, in one line for each
  *       tenant.
  *   I2. Bits are of this pool's tasks, by their index. The manager names tasks by hash, and rules
- *       by their place in the option tasks; it tells each pool anew, first of the rules, then of
+ *       by their place in the option tasks; it tells each pool again, first of the rules, then of
  *       tenants, then of clients. Where rules change it tells of all of them before it tells which
  *       are a client's now: what a client may not call is bits of tasks, and waits for that. No
  *       pool can change what the next one is told.

@@ -3,13 +3,13 @@
  * engine_internal.h - holders of frames, owners of stacks; what the parts of strand share
  *
  * THE PARTS
- *   slow_path.c         the table of all cases; fork, pop, join and end of a task
- *   promote.c    fresh frames get headers and entries, by which others can go on with them
- *   ownership.c    frames, entries and stacks change hands
- *   safepoint.c  others ask: entries become public, the running frame makes way
- *   resume.c     the loop resumes a frame
- *   unwind.c  jobs that have failed wind down
- *   task_failure.c   a task fails its job
+ *   slow_path.c     the table of all cases; fork, pop, join and end of a task
+ *   promote.c       fresh frames get headers and entries, by which others can go on with them
+ *   ownership.c     frames, entries and stacks change hands
+ *   safepoint.c     others ask: entries become public, the running frame makes way
+ *   resume.c        the loop resumes a frame
+ *   unwind.c        jobs that have failed wind down
+ *   task_failure.c  a task fails its job
  *   self_steal.c    the modes that check: a worker steals from itself
  *
  * Threads: these files, on workers. What others call is in slow_path.h, and what tasks call in

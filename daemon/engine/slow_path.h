@@ -71,7 +71,7 @@ void strand_misused(struct worker *worker, const struct fk_task *task, const cha
 
 /* self_steal.c */
 
-#define STRAND_DELAYED UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */
+#define STRAND_DELAYED UINT64_C(1) /* with a frame: a child that pool->mode.late_children delays */
 
 /* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals
  * puts what it takes. */

@@ -38,7 +38,7 @@ int clients_init(struct pool *pool)
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		all->tenants[i].chains = &all->chains[(uint64_t)i * pool->n_workers];
 	for (uint32_t i = 0; i < pool->max_clients; i++)
-		all->clients[i].tails = &all->tails[(uint64_t)i * pool->n_workers];
+		all->entries[i].tails = &all->tails[(uint64_t)i * pool->n_workers];
 	return 0;
 }
 
@@ -50,7 +50,7 @@ void clients_fini(struct pool *pool)
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		segment_unmap(all->tenants[i].base, all->tenants[i].size);
 	for (uint32_t i = 0; i < pool->max_clients; i++)
-		segment_unmap(all->clients[i].segment, all->clients[i].segment_size);
+		segment_unmap(all->entries[i].segment, all->entries[i].segment_size);
 	free(all->chains);
 	free(all->tails);
 }
@@ -125,7 +125,7 @@ static void clients_count_client(struct pool *pool, uint32_t slot, int n)
 int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
 		       uint32_t n_jobs, int fd)
 {
-	struct client_entry *client = &pool->clients.clients[slot];
+	struct client_entry *client = &pool->clients.entries[slot];
 	/* The numbers are the manager's: the client can write those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	void *base;
@@ -152,7 +152,7 @@ int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, ui
 
 void clients_unmap_client(struct pool *pool, uint32_t slot)
 {
-	struct client_entry *client = &pool->clients.clients[slot];
+	struct client_entry *client = &pool->clients.entries[slot];
 	void *segment = client->segment;
 
 	/* First: crash_handler.c looks whether what is here is mapped. */
@@ -166,7 +166,7 @@ void clients_unmap_client(struct pool *pool, uint32_t slot)
 
 void clients_show_client(struct pool *pool, uint32_t slot)
 {
-	struct client_entry *client = &pool->clients.clients[slot];
+	struct client_entry *client = &pool->clients.entries[slot];
 
 	/* ORDER client/live [K1]: release, after the fields. Pairs with clients_get(). */
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
@@ -175,7 +175,7 @@ void clients_show_client(struct pool *pool, uint32_t slot)
 
 void clients_orphan(struct pool *pool, uint32_t slot, int error)
 {
-	struct client_entry *client = &pool->clients.clients[slot];
+	struct client_entry *client = &pool->clients.entries[slot];
 
 	/* Relaxed: it is this thread that makes it LIVE and DYING. */
 	if (load_relaxed(&client->state) != CLIENT_LIVE)
@@ -225,7 +225,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 
 	if (slot >= pool->max_clients)
 		return;
-	client = &pool->clients.clients[slot];
+	client = &pool->clients.entries[slot];
 	uint32_t state = load_relaxed(&client->state);
 
 	if (state == CLIENT_NONE) /* it could not be mapped */

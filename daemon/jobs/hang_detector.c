@@ -265,7 +265,7 @@ static uint64_t hang_find(struct pool *pool)
 	uint64_t doomed = 0;
 
 	for (uint32_t i = 0; i < pool->max_clients && !doomed; i++) {
-		const struct client_entry *client = &pool->clients.clients[i];
+		const struct client_entry *client = &pool->clients.entries[i];
 		uint32_t n = 0;
 
 		/* ORDER client/live [K1]: acquire, before its number of jobs. Pairs with

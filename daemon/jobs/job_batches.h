@@ -52,7 +52,7 @@ bool intake_preempt(struct worker *worker);
  * gives it, if the job that was set aside is still not the one that goes first. */
 bool intake_again(struct worker *worker, uint32_t *ret_row);
 
-/* Owner, at a fork that it was summoned to: the job that is furthest behind, of the one that the
+/* Owner, at a fork, after a preempt request: the job that is furthest behind, of the one that the
  * worker runs and of n that it has set aside, which may not have their turn before a time. If that
  * is the one that runs, the worker's alarm is set for when that may change. */
 uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n, uint64_t not_before);

@@ -84,7 +84,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	tenant->told = true;
 	tenant->error = intake_map_tenant(pool, slot, fd);
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
-		if (pool->clients.clients[i].tenant != slot)
+		if (pool->clients.entries[i].tenant != slot)
 			continue;
 		requeue_push(pool, i);
 		if (tenant->error)
@@ -114,7 +114,7 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 
 	if (slot >= pool->max_clients)
 		return;
-	client = &pool->clients.clients[slot];
+	client = &pool->clients.entries[slot];
 	/* Relaxed: this thread makes clients live, and ends them. */
 	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
 		intake_deny(pool, client, rules);
@@ -131,7 +131,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	t = &pool->clients.tenants[tenant];
 	/* ORDER client/live [K1]: acquire, the slot's last client is done with the fields. Pairs
 	 * with clients_release(). */
-	if (atomic_load_explicit(&pool->clients.clients[slot].state, memory_order_acquire) !=
+	if (atomic_load_explicit(&pool->clients.entries[slot].state, memory_order_acquire) !=
 	    CLIENT_NONE)
 		return -EBUSY;
 	/* A new pool may hear of the client first, and of its tenant after. */
@@ -139,12 +139,12 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	r = clients_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
-	intake_deny(pool, &pool->clients.clients[slot], newcomer->rules);
+	intake_deny(pool, &pool->clients.entries[slot], newcomer->rules);
 	/* Relaxed: this thread sets it. */
 	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
-	if (t->error && !pool->clients.clients[slot].n_requeued) {
+	if (t->error && !pool->clients.entries[slot].n_requeued) {
 		fair_remove_client(pool->fair, slot);
 		clients_unmap_client(pool, slot);
 		return t->error;
@@ -182,7 +182,7 @@ enum intake_left intake_release(struct pool *pool)
 	if (!load_relaxed(&pool->clients.n_leaving))
 		return left;
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
-		struct client_entry *client = &pool->clients.clients[i];
+		struct client_entry *client = &pool->clients.entries[i];
 		/* ORDER client/active [K2]: acquire, before the tails are read. Pairs with
 		 * clients_gone(). */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);

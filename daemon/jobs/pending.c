@@ -31,7 +31,7 @@ bool intake_is_empty(struct pool *pool)
 	if (!drain_is_empty(pool))
 		return false;
 	for (uint32_t i = 0; i < pool->max_clients; i++)
-		if (load_relaxed(&pool->clients.clients[i].active))
+		if (load_relaxed(&pool->clients.entries[i].active))
 			return false;
 	/* A consumer that has left a ring since has set its bit before, if it left something. */
 	return !drain_rings_pending(pool);

@@ -14,7 +14,7 @@
 
 void requeue_find(struct pool *pool, uint32_t slot)
 {
-	struct client_entry *c = &pool->clients.clients[slot];
+	struct client_entry *c = &pool->clients.entries[slot];
 	struct board_client *board = &pool->board->clients[slot];
 	uint32_t first = slot * pool->max_jobs;
 	struct drain drain = { .pool = pool };
@@ -44,7 +44,7 @@ void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 	if (ring_peek(ring, head, &payload) != RING_OK)
 		return;
 	slot = ring_payload_client(payload);
-	client = &pool->clients.clients[slot];
+	client = &pool->clients.entries[slot];
 	if (slot >= pool->max_clients || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload))
 		return;
@@ -72,7 +72,7 @@ void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 
 void requeue_push(struct pool *pool, uint32_t slot)
 {
-	struct client_entry *client = &pool->clients.clients[slot];
+	struct client_entry *client = &pool->clients.entries[slot];
 
 	if (!client->n_requeued)
 		return;

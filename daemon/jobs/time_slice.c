@@ -13,7 +13,7 @@
  *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
  *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (slice_timer.c, I1):
  *       it takes a job, or sets an alarm again, or wakes the dispatcher, which for what it leaves
- *       does intake_tell(). One that was summoned for now, and has not looked, does so at its next
+ *       does intake_tell(). One that has a preempt request and has not looked does so at its next
  *       fork; so the alarm is another's, or rings in FAIR_TURN_LONG. A worker that ends what it
  *       runs goes on to what it has set aside, or looks for jobs, and so it does at each end.
  *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
@@ -53,7 +53,7 @@ static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t
 
 	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
 		return false;
-	/* A summons without a request is one that the worker has taken and not looked after. */
+	/* The worker has taken the preempt request, and has not looked since. */
 	if (in < INTAKE_SOON && !self && preempt_is_requested(w) && worker_is_asked(w))
 		in = FAIR_TURN_LONG;
 	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);

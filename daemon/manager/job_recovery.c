@@ -69,9 +69,10 @@
 #include "shm/ledger.h"
 #include "shm/watch.h"
 
-/* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
- * ordered all of its stores before this; the next pool is started after it. Pairs with
- * job_set_row(). */
+/* ORDER ledger/row [L2]: loads and stores here are relaxed: the pool is dead, and waitpid(), or
+ * poll() of its pidfd, has ordered all of its stores before them; the next pool is started after
+ * them. Pairs with job_set_row(). */
+
 #define RECOVERY_TRIES 10000u
 
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,

@@ -83,13 +83,13 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 static void dispatcher_preempt_some(struct pool *pool)
 {
 	struct fair *fair = pool->fair;
-	uint32_t next = pool->dispatcher->next_worker, summoned = 0;
+	uint32_t next = pool->dispatcher->next_worker, requested = 0;
 	bool rings = drain_rings_pending(pool);
 
 	if (!rings && !fair_queued(fair) && !fair_placed(fair))
 		return;
 	fair_lock(fair);
-	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_PREEMPTS; i++) {
+	for (uint32_t i = 0; i < pool->n_workers && requested < DISPATCHER_PREEMPTS; i++) {
 		uint32_t at = (next + i) % pool->n_workers;
 		uint32_t row = account_row(&pool->workers[at].job.account);
 
@@ -99,7 +99,7 @@ static void dispatcher_preempt_some(struct pool *pool)
 			continue;
 		preempt_request(&pool->workers[at]);
 		pool->dispatcher->next_worker = at + 1;
-		summoned++;
+		requested++;
 	}
 	fair_unlock(fair);
 }
@@ -117,7 +117,7 @@ static void dispatcher_rouse(struct pool *pool)
 }
 
 /* Jobs wait, but workers will look by themselves when one of them is to go first; those for which
- * that is now are summoned. */
+ * that is now are requested. */
 static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 {
 	if (left != INTAKE_NONE || load_relaxed(&pool->stop) ||

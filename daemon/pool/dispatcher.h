@@ -7,22 +7,22 @@
  * comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not wake
  * it for each job. It need not where all that waits are queued jobs which no worker is to make way
  * for soon, or long ones: then that worker looks by itself when it is time (time_slice.c); where
- * that is now, it is summoned first. A worker that will look sees the rings, too: so the dispatcher
- * dozes meanwhile, and clients whose jobs can wait do not wake it (shm/wake.h, W9). Each time it
- * sees to it that a worker comes: wakes a sleeper; or summons workers if there are words in the
- * rings, which one has to take off, or if they run jobs that have a worse claim than a queued one
- * (preemption.c). A worker that is summoned looks at its next fork, and if it is still so, sets its
- * continuation aside and starts the queued job. Each time the next DISPATCHER_PREEMPTS of them are
- * summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a worker that does
- * not come to them are taken back, and wait among all others for the first worker that comes. Where
- * no worker takes anything off the rings for a tick, all of them in long leaves, it does that
- * itself: so deadlines and cancels of what is there are seen (deadline.h). If no job is started for
- * DISPATCHER_DOUBT ticks it wakes all workers that run none, whatever their words on the board say:
- * a task may have written over those (shm/wake.h, W12). It looks at workers whose jobs are to end,
- * and do not (hang_detector.h), and has fibers go on that wait for a time (timer.c). It also
- * releases dead clients, gives freed memory back if no worker does, and ends the pool once all is
- * done after PROTO_POOL_STOP, or all that runs after PROTO_POOL_HALT. It comes DISPATCHER_ROUNDS
- * times a tick at most.
+ * that is now, it gets a preempt request first. A worker that will look sees the rings, too: so the
+ * dispatcher dozes meanwhile, and clients whose jobs can wait do not wake it (shm/wake.h, W9). Each
+ * time it sees to it that a worker comes: wakes a sleeper; or makes preempt requests if there are
+ * words in the rings, which one has to take off, or if they run jobs that have a worse claim than a
+ * queued one (preemption.c). A worker with a request looks at its next fork, and if it is still so,
+ * sets its continuation aside and starts the queued job. Each time the next DISPATCHER_PREEMPTS of
+ * them are summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a worker
+ * that does not come to them are taken back, and wait among all others for the first worker that
+ * comes. Where no worker takes anything off the rings for a tick, all of them in long leaves, it
+ * does that itself: so deadlines and cancels of what is there are seen (deadline.h). If no job is
+ * started for DISPATCHER_DOUBT ticks it wakes all workers that run none, whatever their words on
+ * the board say: a task may have written over those (shm/wake.h, W12). It looks at workers whose
+ * jobs are to end, and do not (hang_detector.h), and has fibers go on that wait for a time
+ * (timer.c). It also releases dead clients, gives freed memory back if no worker does, and ends the
+ * pool once all is done after PROTO_POOL_STOP, or all that runs after PROTO_POOL_HALT. It comes
+ * DISPATCHER_ROUNDS times a tick at most.
  *
  * Threads: process.c starts its thread. Others wake it by pool_wake_dispatcher().
  */
@@ -41,7 +41,7 @@ struct dispatcher {
 	uint64_t drained;	       /* jobs that workers had taken off the rings by then */
 	uint64_t looked_ns;	       /* when that was */
 	uint32_t waited;	       /* looks since one was started, with jobs waiting */
-	uint32_t next_worker;	       /* to be summoned */
+	uint32_t next_worker;	       /* to get a preempt request */
 	uint32_t collected;	       /* times that it took jobs off the rings */
 	uint64_t clean_at;	       /* when it looks after freed memory; 0: there is none */
 	uint64_t cleaned;	       /* pieces of it that were given back by the last time */

@@ -135,7 +135,7 @@ static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 
 	if (m->client >= pool->max_clients)
 		return;
-	client = &pool->clients.clients[m->client];
+	client = &pool->clients.entries[m->client];
 	if (load_relaxed(&client->state) != CLIENT_LIVE ||
 	    client->generation != m->client_generation)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_signal.c - the signal of a worker's alarm: summons the worker, which looks at its next fork
+ * slice_signal.c - the signal of a worker's slice timer: a preempt request to the worker
  *
  * The invariants I1 to I4 are those of daemon/sched/slice_timer.c.
  */
@@ -19,7 +19,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* A worker that was summoned has not come to a fork. */
+/* A worker with a preempt request has not come to a fork. */
 #define SLICE_TIMER_AGAIN (2 * NSEC_PER_MSEC)
 
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */

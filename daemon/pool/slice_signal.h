@@ -17,7 +17,7 @@ struct worker;
  * that may be another's. */
 bool slice_timer_is_due(struct worker *worker);
 
-/* The handler of the signal: summons the worker, which is its own. */
+/* The handler of the signal: a preempt request to its own worker. */
 void slice_timer_ring(struct worker *worker);
 
 /* Rings for workers without timers. Returns when to come back, 0 for never. */

@@ -4,12 +4,12 @@
  *
  * INVARIANTS
  *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
- *       of fair held. A busy worker that was summoned looks at its next fork (strand_safepoint()).
- *       One that comes to none for SLICE_TIMER_AGAIN rings again, until it has looked; it finds
- *       that it is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a
- *       root deque, for others to look. If nothing waits any more it rings no more, until it is set
- *       again. One that is not busy looks for work, in which it finds whatever waits, or sleeps,
- *       and nothing is set aside there.
+ *       of fair held. A busy worker with a preempt request looks at its next fork
+ *       (strand_safepoint()). One that comes to none for SLICE_TIMER_AGAIN rings again, until it
+ *       has looked; it finds that it still has the request, and wakes the dispatcher if jobs are
+ *       queued, in a ring or on a root deque, for others to look. If nothing waits any more it
+ *       rings no more, until it is set again. One that is not busy looks for work, in which it
+ *       finds whatever waits, or sleeps, and nothing is set aside there.
  *   I2. So nothing that waits is forgotten. A thread that wants the worker to look writes that
  *       first, with the lock held, and then sets the alarm. If it finds one that rings earlier it
  *       leaves it alone; that one has not rung, so the look that follows it finds what was written.

@@ -3,11 +3,12 @@
  * slice_timer.h - a worker's own timer: when it rings, the worker checks which job is to run
  *
  * Jobs that have begun take turns after milliseconds, and no other thread need come for that: the
- * timer sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so
- * that it looks at its next fork. A signal to a thread that runs is no context switch. Where the
- * kernel gives no timer, or does not set it, the dispatcher comes and summons the worker
- * (slice_timers_check()). A worker that looks sees the rings, too. So as long as an alarm is set
- * the dispatcher dozes (shm/wake.h, W9), and the next one of a client's long jobs wakes no thread.
+ * timer sends WORKER_SIGNAL to the worker's own thread, whose handler makes a preempt request
+ * (dispatcher.h), so that it looks at its next fork. A signal to a thread that runs is no context
+ * switch. Where the kernel gives no timer, or does not set it, the dispatcher comes and makes the
+ * request (slice_timers_check()). A worker that looks sees the rings, too. So as long as an alarm
+ * is set the dispatcher dozes (shm/wake.h, W9), and the next one of a client's long jobs wakes no
+ * thread.
  *
  * Threads: slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the
  * worker; the last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
