@@ -77,7 +77,7 @@ enum ring_status {
 	RING_OK,      /* pushed; or a job is there */
 	RING_FULL,    /* no room */
 	RING_EMPTY,   /* nothing there */
-	RING_GARBAGE, /* free, but for another lap, as no honest producer leaves it; it was reset */
+	RING_GARBAGE, /* free, of another lap, as no honest producer leaves it; it was reset */
 	RING_SKIPPED, /* the position was given up */
 };
 

@@ -18,7 +18,7 @@
  * changes all registers: so the caller saves the live ones, and no others.
  *
  * Threads: any thread. It enters by a context of its own (switch_adopt()), and ends there. A
- * context may go on on another thread than it was left on; the threads see to the order of that, as
+ * context may continue on a thread that did not leave it; the threads see to the order of that, as
  * with anything they hand over: a context may continue once the thread that left it has arrived
  * elsewhere.
  *

@@ -2,7 +2,7 @@
 /*
  * mailbox.h - what was sent to one worker in particular
  *
- * A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
+ * A queue of frames that asked to continue on this worker (FK_GO_TO_WORKER), and a chain of fibers
  * that go on here (fiber.h), which takes no memory. Only the owner takes out what is in the queue;
  * a fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that has
  * been busy with one thing for long (work_search.c).

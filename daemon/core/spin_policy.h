@@ -58,7 +58,7 @@ static inline uint64_t spin_least(uint64_t whole)
 	return whole / SPIN_WHOLE;
 }
 
-/* A search found work after so many ns, sleep included. */
+/* A search found work after this number of ns, sleep included. */
 static inline void spin_learn(struct spin *spin, uint64_t searched, uint64_t whole)
 {
 	if (searched <= whole)

@@ -31,7 +31,7 @@ struct vheap {
 	uint32_t n;
 };
 
-/* Does a go before b, whom it is ahead of by so much? Among equals, by picked_at. */
+/* Does a, which is ahead of b by this much, go before b? Among equals, by picked_at. */
 static inline bool vheap_leads(int64_t lead, const struct vheap_node *a, const struct vheap_node *b)
 {
 	return lead < 0 || (lead == 0 && a->picked_at < b->picked_at);

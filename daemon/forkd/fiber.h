@@ -3,7 +3,7 @@
  * forkd/fiber.h - ordinary C functions as tasks: fibers
  *
  * What a module's author needs to run C functions on small stacks of their own, many to few, on the
- * workers that run frames (forkd/task.h). A fiber may call whatever it likes, and wait in the midst
+ * workers that run frames (forkd/task.h). A fiber may call any function, and wait in the middle
  * of it; while it waits, its worker runs something else. A fiber costs some hundred times what a
  * fork does, so it is for code that cannot be written as frames.
  *

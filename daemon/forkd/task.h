@@ -32,7 +32,7 @@
  * FK_RETURN(value)                ends the task; every fork must have been joined
  * FK_FAIL(code)                   ends it, and makes its job fail
  * FK_ALLOC(member, size)          memory on the worker's stack, until FK_FREE(member) or the end
- * FK_GO_TO_WORKER(k)              goes on on another worker; FK_GO_TO_NODE(n): on a NUMA node
+ * FK_GO_TO_WORKER(k)              continues on another worker; FK_GO_TO_NODE(n): on a NUMA node
  * FK_FORK_VOID, FK_CALL_VOID      the same for a child of type fk_void
  *
  * None of these may stand inside a `switch` of the author's own, and no variable with a cleanup

@@ -2,7 +2,7 @@
 /*
  * confine.c - what the pool may ask of the kernel while it runs tasks
  *
- * Modules are trusted, but they have bugs, and their input comes from any client. An attacker who
+ * Modules are trusted, but they have bugs, and their input comes from any client. An attacker that
  * takes over a task has the pool, and with it what all of its tenants put there; this file is about
  * all the rest: the manager, other processes, the kernel.
  *

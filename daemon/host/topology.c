@@ -4,7 +4,7 @@
  *
  * Threads: the manager at its start, to know how many workers there are, and on which CPUs; each
  * pool at its start, and a manager that goes on with the clients of another, with these CPUs, so
- * that it comes to the same places (but for those that are offline by then). After topology_new()
+ * that it comes to the same places (except those that are offline by then). After topology_new()
  * nothing changes, and any thread may read and bind itself. No peer has a part in it.
  *
  * THE ORDER OF PLACES

@@ -3,7 +3,7 @@
  * job_input.h - a job's record as its task sees it: checked, and copied in and out
  *
  * What is taken out of a client's job record (shm/job.h) when the job starts: the task that it
- * wants, its arguments, and copies of what they refer to, but for buffers of a task that works on
+ * wants, its arguments, and copies of what they refer to, except buffers of a task that works on
  * the client's own memory. And the way back, when the task has done its work.
  *
  * Threads: job.c: input_load() on the worker that starts the job, the others on the one that ends

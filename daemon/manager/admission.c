@@ -15,7 +15,7 @@
  *       its uid may have: its records are in its own segment, which the others do not have.
  *       Quotas and weight belong to the uid: they are the best of those of its present connections
  *       (quota.c, connections.c). The user database is asked for names only, when options are
- *       read: it may be slow, and lists who may have a group, not which process has it. So groups
+ *       read: it may be slow, and lists the users of a group, not which process has it. So groups
  *       only grant: a client that connects without one is treated as all others.
  */
 #include "daemon/manager/admission.h"

@@ -126,8 +126,8 @@ static void channel_cancel_all(struct pool *pool, struct client_entry *client, u
 	}
 }
 
-/* A client, or a user who may, wants one of its jobs to end, or all of them. This thread also adds
- * and ends clients, so the client stays what it is. */
+/* A client, or a user with that right, wants one of its jobs to end, or all of them. This thread
+ * also adds and ends clients, so the client stays what it is. */
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	uint32_t first = m->client * pool->max_jobs;

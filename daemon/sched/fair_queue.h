@@ -39,7 +39,8 @@
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
-/* Short jobs go before long ones by so much of it, 5 ms at the usual weight: virtual_time.c, I6. */
+/* Short jobs go before long ones by this part of it, 5 ms at the usual weight: virtual_time.c,
+ * I6. */
 #define FAIR_WARP (5 * NSEC_PER_MSEC * FAIR_ONE / FAIR_WEIGHT)
 
 /* Where a job may be started: anywhere; where none is, so that it fails wherever it starts; on this

@@ -2,7 +2,7 @@
 /*
  * virtual_time.h - virtual time of tenants and connections: how far each is, and which are there
  *
- * Threads: fair_queue.c and job_queues.c, with the lock of fair held, but for what is pure
+ * Threads: fair_queue.c and job_queues.c, with the lock of fair held, except what is pure
  * arithmetic. It alone writes v, floors and heaps. virtual_time.c has the rules and their proofs.
  */
 #pragma once

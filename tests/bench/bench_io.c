@@ -17,7 +17,7 @@
  * 	 "messages": 1000000, "seconds": 1.5, "cpu_seconds": 2.8, "waits": 120000, "turns": 4000}
  * cpu_seconds: of the process, with the writer, and with making the pipes. waits: reads of fibers
  * that had to wait; turns: of the thread that waits for them. N pipes need 2N descriptors: fewer
- * are made where RLIMIT_NOFILE does not allow so many. Exit status 0;
+ * are made where RLIMIT_NOFILE allows fewer. Exit status 0;
  * 1 if something is missing of what was written; 2 for a wrong command line.
  *
  * Threads: the main thread; the writer, and the loops, are threads of their own.

@@ -6,7 +6,7 @@
  *
  * 	COMPUTATION         as dag.h has it, in one argument: "fib 42", "uts T1L"
  * 	--machine TEXT      hwloc's synthetic form: "numa:2 core:56 pu:1" (the default)
- * 	--workers LIST      1,2,4: the first so many cores; 0 for all (the default)
+ * 	--workers LIST      1,2,4: the first N cores; 0 for all (the default)
  * 	--cutoff NS         the longest coarse leaf (4000)
  * 	--costs FILE        lines of "name value" beside costs.def
  * 	--cost NAME=NS      one of them

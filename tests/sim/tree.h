@@ -2,7 +2,7 @@
 /*
  * tree.h - an irregular computation, walked once and kept coarsely
  *
- * An array of records in the order of a serial execution. Whoever walks the real tree says
+ * An array of records in the order of a serial execution. The walk of the real tree says
  * tree_begin() and tree_end() around each task and tree_work() for what it works in between; a
  * subtree of at most the cutoff in all collapses into one record, and so do neighbours of which the
  * sum stays below it. So what is kept is about T_1 / cutoff records, and T_1 is exact.

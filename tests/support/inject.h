@@ -3,7 +3,7 @@
  * inject.h - the n-th system call of a kind, in a process, fails as the test says
  *
  * A process puts itself, and all that it starts, under a filter of seccomp(2) that asks another one
- * about the calls of a table: the supervisor, a child of the test. It lets them pass, but for the
+ * about the calls of a table: the supervisor, a child of the test. It lets them pass, except the
  * one that the test has armed. Unlike strace it can tell a futex that waits from one that wakes,
  * and one process from the next; leaves the process free to be traced (by a sanitizer
  * that looks for leaks); and needs no right to trace. What io_uring does in the kernel is no call,
