@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -97,6 +98,7 @@ struct pool {
 	struct trace *trace;	 /* NULL until the first trace: trace.h, I1 */
 	uint32_t n_drains;	 /* so far; the channel's thread */
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
+	sem_t started;		 /* posted by each thread that has allocated what it needs */
 	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher says ENDING, and that it stays */
 	const struct pool_hooks *hooks;
 	struct pool_fork_mode mode;

@@ -2,6 +2,7 @@
 #include "daemon/pool/dispatcher.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -320,6 +321,7 @@ void *dispatcher_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
+	(void)sem_post(&pool->started);
 	/* As long as it drains, the word says LOOKING: a thread that finds SLEEPING wakes again and
 	 * again until one has woken, and in the end none would. */
 	while (!dispatcher_ends(pool))

@@ -16,6 +16,8 @@
  *   I1. Memory that a task has given back is there for any other. malloc() keeps an area for each
  *       of many threads, up to 64 MiB of which stay counted when all of it was freed, and serve
  *       that thread alone. So there are no more areas than that they are a quarter of it all.
+ *       Memory that a thread keeps must not lie between pieces that a task gives back: the pool's
+ *       threads have allocated theirs before the limit is set and the first job runs.
  *   I2. What forkd itself allocates once tasks run, it can go without, or a job does, or forkctl:
  *       tables of clients and tenants are made before. Shared mappings do not count.
  *
@@ -36,8 +38,6 @@
 #include "common/util.h"
 
 #define MODULE_MEMORY_AREA (UINT64_C(64) << 20) /* what one of malloc()'s may keep (I1) */
-#define MODULE_MEMORY_THREAD                                                                       \
-	(UINT64_C(256) << 10) /* a thread's signal stack, its first of an area */
 
 int module_memory_prepare(uint64_t bytes)
 {
@@ -65,12 +65,11 @@ static int64_t module_memory_used(int fd)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads)
+int module_memory_begin(int fd, uint64_t bytes)
 {
 #ifdef FK_SANITIZE
 	(void)fd;
 	(void)bytes;
-	(void)n_threads;
 	(void)module_memory_used;
 	return 0;
 #else
@@ -81,8 +80,7 @@ int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads)
 		return (int)used;
 	if (getrlimit(RLIMIT_DATA, &limit) < 0)
 		return -errno;
-	limit.rlim_max =
-		min(limit.rlim_max, (rlim_t)used + n_threads * MODULE_MEMORY_THREAD + bytes);
+	limit.rlim_max = min(limit.rlim_max, (rlim_t)used + bytes);
 	limit.rlim_cur = min(limit.rlim_cur, limit.rlim_max);
 	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 #endif

@@ -12,7 +12,7 @@ int module_memory_prepare(uint64_t bytes);
 
 /*
  * From now on this process may have as many bytes more as the option says. fd: of
- * module_memory_prepare(). n_threads: that may still be taking what they need to begin with.
+ * module_memory_prepare().
  * Returns 0 or a negative errno.
  */
-int module_memory_begin(int fd, uint64_t bytes, uint32_t n_threads);
+int module_memory_begin(int fd, uint64_t bytes);

@@ -16,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,12 +109,14 @@ void pool_free_rows(struct pool *pool)
 	deadlines_fini(pool->deadlines);
 }
 
+/* Returns when all threads have allocated what they need themselves. */
 static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 			      pthread_t *ret_dispatcher)
 {
 	pthread_attr_t attr;
 	int r;
 
+	(void)sem_init(&pool->started, 0, 0);
 	pthread_attr_init(&attr);
 	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
 	if (r == 0)
@@ -132,6 +135,9 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	if (r == 0)
 		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
 	pthread_attr_destroy(&attr);
+	for (uint32_t i = 0; i < pool->n_workers + 1 && r == 0; i++)
+		while (sem_wait(&pool->started) < 0)
+			;
 	return r;
 }
 
@@ -330,7 +336,7 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	r = module_memory_begin(memory, options->module_memory, pool->n_workers + 1);
+	r = module_memory_begin(memory, options->module_memory);
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
 	memory = safe_close(memory);

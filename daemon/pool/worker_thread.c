@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -182,6 +183,7 @@ void *worker_main(void *arg)
 	slice_timer_begin(w);
 	sample_begin(w);
 	switch_adopt(&w->engine.loop);
+	(void)sem_post(&w->pool->started);
 	worker_loop(w);
 	switch_destroy(&w->engine.loop);
 	slice_timer_end(w);
