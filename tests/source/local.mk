@@ -10,6 +10,9 @@ SCRIPT_TESTS += \
 	tests/source/check-layers \
 	tests/source/check-orders \
 	tests/source/check-probes \
+	tests/source/check-prose \
 	tests/source/check-sites \
 	tests/source/check-style \
 	tests/source/check-unit
+
+EXTRA_DIST += tests/source/prose-limits
