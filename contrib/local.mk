@@ -92,7 +92,7 @@ dist_bpftrace_DATA = \
 	contrib/bpftrace/steals.bt \
 	contrib/bpftrace/task-times.bt
 
-# A dashboard over what `forkctl stat --openmetrics` prints.
+# A dashboard over what `forkctl counters --openmetrics` prints.
 grafanadir = $(datadir)/forkd/grafana
 dist_grafana_DATA = contrib/grafana/forkd.json
 # And alerts.

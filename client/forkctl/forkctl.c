@@ -32,8 +32,8 @@ static const char set_help[] = "change a setting while forkd runs:"
 static const struct command commands[] = {
 	{ "status", "[--json]", "the daemon, its pool, its workers and who is connected",
 	  forkctl_status, forkctl_look_options },
-	{ "stat", "[OPTION...]", "counters, per worker and client", forkctl_stat,
-	  forkctl_stat_options },
+	{ "counters", "[OPTION...]", "counters, per worker and client", forkctl_counters,
+	  forkctl_counters_options },
 	{ "clients", "[--json]", "who is connected, and what each has used and may use",
 	  forkctl_clients, forkctl_look_options },
 	{ "jobs", "[--json]", "jobs that forkd has, and for how long", forkctl_jobs,

@@ -14,7 +14,7 @@
 int forkctl_status(const char *socket, int argc, char *argv[]);
 int forkctl_crashes(const char *socket, int argc, char *argv[]);
 int forkctl_quarantine(const char *socket, int argc, char *argv[]);
-int forkctl_stat(const char *socket, int argc, char *argv[]);
+int forkctl_counters(const char *socket, int argc, char *argv[]);
 int forkctl_tasks(const char *socket, int argc, char *argv[]);
 int forkctl_call(const char *socket, int argc, char *argv[]);
 int forkctl_session(const char *socket, int argc, char *argv[]);
@@ -66,6 +66,6 @@ extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_modules_options[];
 extern const struct forkctl_option forkctl_profile_options[];
 extern const struct forkctl_option forkctl_reload_options[];
-extern const struct forkctl_option forkctl_stat_options[];
+extern const struct forkctl_option forkctl_counters_options[];
 extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];

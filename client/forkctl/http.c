@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http.c - one HTTP request, and its answer: forkctl stat --openmetrics --http
+ * http.c - one HTTP request, and its answer: forkctl counters --openmetrics --http
  *
  * What a service of one request for each connection needs, and no more (contrib/systemd,
  * forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "client/forkctl/common.h"
-#include "client/forkctl/stat.h"
+#include "client/forkctl/counters.h"
 #include "common/clock.h"
 #include "common/util.h"
 

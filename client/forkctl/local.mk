@@ -18,6 +18,10 @@ libforkctl_la_SOURCES += \
 	client/forkctl/config.c \
 	client/forkctl/control.c \
 	client/forkctl/control.h \
+	client/forkctl/counters.c \
+	client/forkctl/counters.h \
+	client/forkctl/counters_openmetrics.c \
+	client/forkctl/counters_watch.c \
 	client/forkctl/crashes.c \
 	client/forkctl/forkctl.h \
 	client/forkctl/http.c \
@@ -40,10 +44,6 @@ libforkctl_la_SOURCES += \
 	client/forkctl/reload.c \
 	client/forkctl/session.c \
 	client/forkctl/set.c \
-	client/forkctl/stat.c \
-	client/forkctl/stat.h \
-	client/forkctl/stat_openmetrics.c \
-	client/forkctl/stat_watch.c \
 	client/forkctl/status.c \
 	client/forkctl/tasks.c \
 	client/forkctl/topo.c

@@ -2,7 +2,7 @@
 /*
  * numa_steals.c - how far thieves go, beside what their weights say
  *
- *	forkctl stat | numa_steals
+ *	forkctl counters | numa_steals
  *
  * WHAT IT COMPARES
  *   Attempts: each is one draw from the thief's table of victims, whatever came before, so of a
@@ -27,7 +27,7 @@
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"
 
-#define MAX	     16u   /* forkctl stat has no more columns */
+#define MAX	     16u   /* forkctl counters has no more columns */
 #define EXPECTED_MIN 50.0  /* attempts in each level, or chi-square says nothing */
 #define NORMAL	     4.753 /* the one-sided quantile of 1e-6 */
 
@@ -50,7 +50,7 @@ struct input {
 DEFINE_CLEANUP(struct topology *, topology_free);
 DEFINE_CLEANUP(struct victims *, victims_free);
 
-/* A line of forkctl stat: COUNTER UNIT SUM POOL and one number for each worker. */
+/* A line of forkctl counters: COUNTER UNIT SUM POOL and one number for each worker. */
 static void read_line(struct input *input, char *line)
 {
 	char *save, *name = strtok_r(line, " \n", &save);
@@ -68,7 +68,7 @@ static void read_line(struct input *input, char *line)
 		input->values[row][input->n[row]++] = strtoull(cell, NULL, 10);
 }
 
-static bool read_stat(struct input *ret_input, uint32_t n)
+static bool read_counters(struct input *ret_input, uint32_t n)
 {
 	char line[512];
 
@@ -79,7 +79,7 @@ static bool read_stat(struct input *ret_input, uint32_t n)
 		if (ret_input->n[row] == n)
 			continue;
 		fprintf(stderr, "numa_steals: %s: %u workers' numbers, not %u: %s\n", names[row],
-			ret_input->n[row], n, "pipe what forkctl stat prints, of one per core");
+			ret_input->n[row], n, "pipe what forkctl counters prints, of one per core");
 		return false;
 	}
 	return true;
@@ -178,7 +178,7 @@ int main(void)
 		return 2;
 	}
 	n = topology_n_workers(t);
-	if (!read_stat(&input, n))
+	if (!read_counters(&input, n))
 		return 2;
 	printf("%%: by the weights, of the attempts, of the steals\n%-6s %4s %10s %8s  %20s  %20s  "
 	       "%20s\n",

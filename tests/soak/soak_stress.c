@@ -10,9 +10,9 @@
  * It fails on a wrong result, a client that ends, a pool that dies, and when a client with jobs
  * outstanding has none that ends in SOAK_PATIENCE seconds: once under preemption, which stops then,
  * for beside others a thread of the lowest priority may get no CPU for as long; and once more
- * without. What is lost does not end then either. Then it says what everybody is at:
- * forkctl status and stat, and where each thread of the pool and that client stands (from /proc;
- * and by eu-stack or gdb, if there is one that works).
+ * without. What is lost does not end then either. Then it prints forkctl status and counters, and
+ * where each thread of the pool and of that client is (from /proc; and by eu-stack or gdb, if there
+ * is one that works).
  */
 #include <check.h>
 #include <inttypes.h>
@@ -135,7 +135,7 @@ static void dump(uint32_t client)
 			      board_job_task(d.board, d.board->running[i].job));
 	(void)fprintf(stderr, "dispatcher: %#x\n", d.board->dispatcher);
 	show("forkctl status", (const char *const[]){ "forkctl", "status", NULL });
-	show("forkctl stat", (const char *const[]){ "forkctl", "stat", NULL });
+	show("forkctl counters", (const char *const[]){ "forkctl", "counters", NULL });
 	show_threads("the pool", daemon_pool(&d));
 	show_threads("the client", watches[client].pid);
 	ck_abort_msg("%s: nothing has ended in %" PRIu64 " s under preemption, and as long without",

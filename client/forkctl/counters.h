@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stat.h - the forms of forkctl stat */
+/* counters.h - the forms of forkctl counters */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "shm/board.h"
 
-/* What `forkctl stat --http` answers to a request. */
+/* What `forkctl counters --http` answers to a request. */
 struct http_request {
 	int status;	 /* 200: to GET or HEAD /metrics; what else is wrong: 400, 404, ... */
 	int head_only;	 /* the body is not wanted */

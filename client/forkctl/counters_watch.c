@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat_watch.c - forkctl stat --watch: counters per second, and how long jobs took
+ * counters_watch.c - forkctl counters --watch: counters per second, and how long jobs took
  *
  * On a terminal the screen is redrawn each time, as far as it goes, with the counters that have
  * ever counted; otherwise there is a line for each one that has just changed, with the time in
@@ -16,7 +16,7 @@
 #include "client/forkctl/common.h"
 #include "client/lib/client.h"
 #include "client/forkctl/board_rows.h"
-#include "client/forkctl/stat.h"
+#include "client/forkctl/counters.h"
 #include "client/forkctl/job_times.h"
 #include "common/cleanup.h"
 #include "common/clock.h"

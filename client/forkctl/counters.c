@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
+ * counters.c - forkctl counters: every counter, as a sum, of the pool's own threads and per
  * worker; what users' jobs have waited and run; time per client
  *
  * The rows come from shm/counters.def and shm/times.def. Statistics, not of one moment. As
- * OpenMetrics: stat_openmetrics.c; as they change: stat_watch.c.
+ * OpenMetrics: counters_openmetrics.c; as they change: counters_watch.c.
  */
-#include "client/forkctl/stat.h"
+#include "client/forkctl/counters.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,10 +21,10 @@
 #include "client/forkctl/job_times.h"
 #include "common/util.h"
 
-#define STAT_COLUMNS 16u /* with more workers, those are not printed */
-#define STAT_FIXED   4u
+#define COUNTERS_COLUMNS 16u /* with more workers, those are not printed */
+#define COUNTERS_FIXED	 4u
 
-struct stat_options {
+struct counters_options {
 	int json;
 	int openmetrics;
 	int http;
@@ -32,29 +32,29 @@ struct stat_options {
 	uint32_t count;
 };
 
-const struct forkctl_option forkctl_stat_options[] = {
+const struct forkctl_option forkctl_counters_options[] = {
 	{ "", "--json", NULL, "print all of it as JSON; with --watch an object a line",
-	  FORKCTL_FLAG, offsetof(struct stat_options, json), 0, 0 },
+	  FORKCTL_FLAG, offsetof(struct counters_options, json), 0, 0 },
 	{ "", "--openmetrics", NULL, "print it for Prometheus and the like", FORKCTL_FLAG,
-	  offsetof(struct stat_options, openmetrics), 0, 0 },
+	  offsetof(struct counters_options, openmetrics), 0, 0 },
 	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
-	  FORKCTL_FLAG, offsetof(struct stat_options, http), 0, 0 },
+	  FORKCTL_FLAG, offsetof(struct counters_options, http), 0, 0 },
 	{ "-w", "--watch", "SECONDS", "print what they change by per second, again and again; 1",
-	  FORKCTL_SECONDS, offsetof(struct stat_options, watch), 1000000, UINT64_C(86400000000000),
-	  "1" },
+	  FORKCTL_SECONDS, offsetof(struct counters_options, watch), 1000000,
+	  UINT64_C(86400000000000), "1" },
 	{ "-n", "--count", "N", "end --watch after so many times; never", FORKCTL_NUMBER,
-	  offsetof(struct stat_options, count), 1, UINT32_MAX },
+	  offsetof(struct counters_options, count), 1, UINT32_MAX },
 	{ 0 },
 };
 
-static const struct out_column stat_fixed[STAT_FIXED] = {
+static const struct out_column counters_fixed[COUNTERS_FIXED] = {
 	{ "name", "COUNTER", OUT_TEXT },
 	{ "unit", "UNIT", OUT_TEXT },
 	{ "sum", "SUM", OUT_NUMBER },
 	{ "pool", "POOL", OUT_NUMBER },
 };
 
-static const struct out_column stat_clients[] = {
+static const struct out_column counters_clients[] = {
 	{ "pid", "PID", OUT_TEXT },
 	{ "command", "COMMAND", OUT_TEXT },
 	{ "jobs", "JOBS", OUT_NUMBER },
@@ -66,7 +66,7 @@ static const struct out_column stat_clients[] = {
 	{ NULL },
 };
 
-static const struct out_column stat_users[] = {
+static const struct out_column counters_users[] = {
 	{ "user", "USER", OUT_TEXT },
 	{ "started", "STARTED", OUT_NUMBER },
 	{ "dropped", "DROPPED", OUT_NUMBER },
@@ -75,7 +75,7 @@ static const struct out_column stat_users[] = {
 	{ NULL },
 };
 
-static const struct out_column stat_times[] = {
+static const struct out_column counters_times[] = {
 	{ "user", "USER", OUT_TEXT },
 	{ "time", "TIME", OUT_TEXT },
 	{ "jobs", "JOBS", OUT_NUMBER },
@@ -89,20 +89,20 @@ static const struct out_column stat_times[] = {
 
 static void print_counters(const struct board *board, const json_t *counters)
 {
-	struct out_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
+	struct out_column columns[COUNTERS_FIXED + COUNTERS_COLUMNS + 1] = { 0 };
 	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
-	char titles[STAT_COLUMNS][24];
+	char titles[COUNTERS_COLUMNS][24];
 
-	memcpy(columns, stat_fixed, sizeof(stat_fixed));
-	for (uint32_t w = 0; n <= STAT_COLUMNS && w < n; w++) {
+	memcpy(columns, counters_fixed, sizeof(counters_fixed));
+	for (uint32_t w = 0; n <= COUNTERS_COLUMNS && w < n; w++) {
 		(void)snprintf(titles[w], sizeof(titles[w]), "WORKER %" PRIu32, w);
-		columns[STAT_FIXED + w] =
+		columns[COUNTERS_FIXED + w] =
 			(struct out_column){ "workers", titles[w], OUT_NUMBER, w + 1 };
 	}
 	out_print_table("", counters, columns);
 }
 
-static int stat_print(const struct board *board, int json)
+static int counters_print(const struct board *board, int json)
 {
 	_cleanup_json_ json_t *counters = rows_counters(board);
 	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
@@ -117,14 +117,14 @@ static int stat_print(const struct board *board, int json)
 						"users", users, "times", rows, "clients", clients),
 				      2);
 	print_counters(board, counters);
-	out_print_table("\n", users, stat_users);
-	out_print_table("\n", rows, stat_times);
-	out_print_table("\n", clients, stat_clients);
+	out_print_table("\n", users, counters_users);
+	out_print_table("\n", rows, counters_times);
+	out_print_table("\n", clients, counters_clients);
 	return FORKCTL_OK;
 }
 
 /* Answers one request for the metrics; an exit code. */
-static int stat_http(const char *socket)
+static int counters_http(const char *socket)
 {
 	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
 	struct http_request request = http_read(STDIN_FILENO);
@@ -158,14 +158,14 @@ static int stat_http(const char *socket)
 }
 
 /* Which of the forms is meant. Returns 0 or an exit code. */
-static int stat_parse(struct stat_options *o, int argc, char *argv[])
+static int counters_parse(struct counters_options *o, int argc, char *argv[])
 {
-	int err = forkctl_options(forkctl_stat_options, o, &argc, argv);
+	int err = forkctl_options(forkctl_counters_options, o, &argc, argv);
 
 	if (err)
 		return err;
 	if (argc > 1)
-		return forkctl_fail(FORKCTL_USAGE, "stat takes no arguments, not %s", argv[1]);
+		return forkctl_fail(FORKCTL_USAGE, "counters takes no arguments, not %s", argv[1]);
 	if (o->openmetrics && (o->json || o->watch.text))
 		return forkctl_fail(FORKCTL_USAGE, "--openmetrics does not go with --%s",
 				    o->json ? "json" : "watch");
@@ -176,16 +176,16 @@ static int stat_parse(struct stat_options *o, int argc, char *argv[])
 	return 0;
 }
 
-int forkctl_stat(const char *socket, int argc, char *argv[])
+int forkctl_counters(const char *socket, int argc, char *argv[])
 {
-	struct stat_options o = { 0 };
+	struct counters_options o = { 0 };
 	fk_client *client;
-	int err = stat_parse(&o, argc, argv);
+	int err = counters_parse(&o, argc, argv);
 
 	if (err)
 		return err;
 	if (o.http)
-		return stat_http(socket);
+		return counters_http(socket);
 	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
@@ -194,7 +194,7 @@ int forkctl_stat(const char *socket, int argc, char *argv[])
 	else if (o.watch.text)
 		err = watch_run(client, o.watch.ns, o.count, o.json);
 	else
-		err = stat_print(client->board, o.json);
+		err = counters_print(client->board, o.json);
 	(void)fk_close(client);
 	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat_openmetrics.c - rows as OpenMetrics text 1.0, or in Prometheus's text format 0.0.4
+ * counters_openmetrics.c - rows as OpenMetrics text 1.0, or in Prometheus's text format 0.0.4
  *
  * The samples of both formats are the same. Their comments differ: print_head().
  *
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "client/forkctl/board_rows.h"
-#include "client/forkctl/stat.h"
+#include "client/forkctl/counters.h"
 #include "client/forkctl/job_times.h"
 #include "common/clock.h"
 #include "common/util.h"
