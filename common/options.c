@@ -187,18 +187,19 @@ int options_check(const struct options *o, struct options_error *ret_error)
 {
 	unsigned int cpus = o->cpus ? (unsigned int)hwloc_bitmap_weight(o->cpus) : 0;
 
-	if (o->memory_max && o->heap_max > o->memory_max) {
+	if (o->shared_memory_max && o->heap_max > o->shared_memory_max) {
 		options_error_set(ret_error,
 				  "options: heap-max (%" PRIu64 " bytes) must not be more than "
-				  "memory-max (%" PRIu64 " bytes)",
-				  o->heap_max, o->memory_max);
+				  "shared-memory-max (%" PRIu64 " bytes)",
+				  o->heap_max, o->shared_memory_max);
 		return -EINVAL;
 	}
-	if (o->hang_limit && o->hang_limit < OPTIONS_HANG_LIMIT) {
+	if (o->hang_timeout && o->hang_timeout < OPTIONS_HANG_LIMIT) {
 		options_error_set(ret_error,
-				  "options: hang-limit (%" PRIu64 " ns) must be 100ms at least, or "
+				  "options: hang-timeout (%" PRIu64
+				  " ns) must be 100ms at least, or "
 				  "0 for never",
-				  o->hang_limit);
+				  o->hang_timeout);
 		return -EINVAL;
 	}
 	if (cpus > option_find("workers")->max && o->workers == 0) {
@@ -229,5 +230,5 @@ bool options_have_groups(const struct options *o)
 
 uint32_t options_weight(const struct options *o, const struct options_peer *peer)
 {
-	return (uint32_t)option_list_number(o->weights, peer, OPTIONS_WEIGHT);
+	return (uint32_t)option_list_number(o->user_weights, peer, OPTIONS_WEIGHT);
 }

@@ -13,10 +13,10 @@ enum options_scheduler {
 	OPTIONS_SCHEDULER_BUSY,
 };
 
-enum options_confine {
-	OPTIONS_CONFINE_OFF,
-	OPTIONS_CONFINE_NORMAL,
-	OPTIONS_CONFINE_STRICT,
+enum options_sandbox {
+	OPTIONS_SANDBOX_OFF,
+	OPTIONS_SANDBOX_NORMAL,
+	OPTIONS_SANDBOX_STRICT,
 };
 
 enum options_fork_mode {
@@ -136,11 +136,11 @@ int options_each_setting(const struct options *o,
 /* True if any list has an entry for a group. */
 bool options_have_groups(const struct options *o);
 
-/* The weight among the users: of the option weights, or 100. */
+/* The weight among the users: of the option user-weights, or 100. */
 #define OPTIONS_WEIGHT 100u
 uint32_t options_weight(const struct options *o, const struct options_peer *peer);
 
-/* ns: hang-limit, unless it is 0. */
+/* ns: hang-timeout, unless it is 0. */
 #define OPTIONS_HANG_LIMIT UINT64_C(100000000)
 
 /* The option log-level as log_set_level() takes it. */

@@ -3,7 +3,7 @@
  * common/valgrind.h - whether this process runs on valgrind
  *
  * valgrind runs the program in its own process. It lacks some system calls, its process is what
- * the kernel executes again as /proc/self/exe, and it makes calls that confine.c denies to tasks.
+ * the kernel executes again as /proc/self/exe, and it makes calls that sandbox.c denies to tasks.
  */
 #pragma once
 

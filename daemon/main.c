@@ -12,7 +12,7 @@
 #include "common/options_args.h"
 #include "common/options_print.h"
 #include "daemon/manager/memory_budget.h"
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/spawn.h"
 #include "daemon/pool/process.h"
@@ -99,17 +99,17 @@ int main(int argc, char *argv[])
 		code = main_check(&options);
 		break;
 	case OPTIONS_POOL:
-		confine_hide(options.confine);
+		sandbox_hide(options.sandbox);
 		code = main_pool(&options);
 		break;
 	case OPTIONS_DRY_RUN:
-		confine_hide(options.confine);
+		sandbox_hide(options.sandbox);
 		log_set_name("forkd-reload");
 		code = reload_trial_main(&options, SPAWN_FD);
 		break;
 	case OPTIONS_CONFIG:
 	case OPTIONS_RUN:
-		confine_hide(options.confine);
+		sandbox_hide(options.sandbox);
 		code = manager_run(&options, argv);
 		break;
 	}

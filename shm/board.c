@@ -97,7 +97,7 @@ static uint64_t board_uncharged(const struct board *board, uint32_t worker, uint
 	uint32_t job = load_relaxed(&running->job);
 	uint64_t since = load_relaxed(&running->since_ns);
 
-	if (job == UINT32_MAX || job / max(board->manager.max_jobs, 1u) != client)
+	if (job == UINT32_MAX || job / max(board->manager.jobs_max, 1u) != client)
 		return 0;
 	since = max(since, settled_ns);
 	return now_ns > since ? now_ns - since : 0;

@@ -54,8 +54,8 @@ struct board_manager {
 	_Atomic uint32_t pool_pid; /* 0 while there is none */
 	_Atomic uint32_t pool_generation;
 	uint32_t n_workers;
-	uint32_t max_jobs;	    /* records per client at most */
-	uint32_t max_clients;	    /* connections at most */
+	uint32_t jobs_max;	    /* records per client at most */
+	uint32_t clients_max;	    /* connections at most */
 	_Atomic uint32_t scheduler; /* 0 lazy, 1 busy */
 	uint64_t heap_max;	    /* bytes of one client's heap at most */
 	uint64_t started_ns;	    /* CLOCK_MONOTONIC */
@@ -82,7 +82,7 @@ _Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
 /* What a worker runs, for display: it changes with every job, so it is not beside the wake word,
  * not even in the line after it, which CPUs fetch along. */
 struct board_running {
-	_Atomic uint32_t job; /* client * manager.max_jobs + record, UINT32_MAX for none */
+	_Atomic uint32_t job; /* client * manager.jobs_max + record, UINT32_MAX for none */
 	uint8_t reserved0[4];
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
 	struct stopwatch busy;	   /* it had a job; since the pool is there */

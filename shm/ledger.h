@@ -9,7 +9,7 @@
  *   hint (daemon/manager/pool_watchdog.h). No client ever maps it.
  *
  * THE ROWS
- *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
+ *   One row per job record of each client slot, at client * jobs_max + job. A row is one word
  *   { generation:24, state:4, outcome:4, flags:8, worker:8, task:16 }, so that it changes in one
  *   step.
  *	FREE       no such job is accepted; generation is that of the last one that was
@@ -150,8 +150,8 @@ struct arena {
 	struct segment head;
 	/* the manager writes, anew before each pool; the pool reads when it starts */
 	uint32_t n_workers;
-	uint32_t max_clients;
-	uint32_t max_jobs; /* rows per client */
+	uint32_t clients_max;
+	uint32_t jobs_max; /* rows per client */
 	uint8_t reserved[52];
 	/* futex word: pool and manager wake the dispatcher by it (wake.h, W10) */
 	_Alignas(64) _Atomic uint32_t bell;
@@ -170,9 +170,9 @@ static inline uint64_t arena_rows_offset(void)
 }
 
 /* Bytes: the pool's own part, page aligned. */
-static inline uint64_t arena_workers_offset(uint32_t max_clients, uint32_t max_jobs)
+static inline uint64_t arena_workers_offset(uint32_t clients_max, uint32_t jobs_max)
 {
-	uint64_t end = arena_rows_offset() + (uint64_t)max_clients * max_jobs * sizeof(uint64_t);
+	uint64_t end = arena_rows_offset() + (uint64_t)clients_max * jobs_max * sizeof(uint64_t);
 
 	/* 2 MiB, so that the pool's part can use large pages. */
 	return (end + 0x1fffff) & ~UINT64_C(0x1fffff);

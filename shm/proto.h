@@ -58,7 +58,7 @@
 #define PROTO_POOL_PING	       25u /* task_hash: its number; PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
 #define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
-#define PROTO_POOL_RULE	       28u /* of the option tasks entry n_jobs: text is its pattern */
+#define PROTO_POOL_RULE	       28u /* of the option allow-tasks entry n_jobs: text is its pattern */
 #define PROTO_POOL_RIGHTS      29u /* a client has other rules now */
 #define PROTO_POOL_TRACE       30u /* with one: shm/trace.h; PROTO_POOL_TRACED is the answer */
 #define PROTO_POOL_TRACE_END   31u /* there are no tracers any more */
@@ -170,8 +170,8 @@ struct proto_pool {
 	 * PROTO_POOL_PING and PONG: a number */
 	uint64_t task_hash;
 	uint64_t joinable; /* PROTO_POOL_READY: of those files that can join a pool that runs */
-	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option tasks that say what it
-	 * may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
+	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option allow-tasks that say what
+	 * it may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];
 	char text[224];
 };

@@ -62,7 +62,7 @@
 
 struct trace_event {
 	uint64_t time_ns;    /* CLOCK_MONOTONIC */
-	uint32_t row;	     /* of a job: client * manager.max_jobs + record; UINT32_MAX: none */
+	uint32_t row;	     /* of a job: client * manager.jobs_max + record; UINT32_MAX: none */
 	uint32_t generation; /* of that record */
 	uint32_t task;	     /* on the board, UINT32_MAX: not known */
 	uint16_t kind;	     /* TRACE_* */

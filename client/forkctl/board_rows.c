@@ -109,7 +109,7 @@ json_t *rows_connections(const struct board *board)
 	const struct board_manager *m = &board->manager;
 
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "clients", out_number(LOAD(m->clients)),
-			 "most", out_number(m->max_clients), "users", out_number(LOAD(m->tenants)),
+			 "most", out_number(m->clients_max), "users", out_number(LOAD(m->tenants)),
 			 "accepted", out_number(LOAD(m->accepted)), "refused",
 			 out_number(LOAD(m->refused)), "failed_by_manager",
 			 out_number(LOAD(m->manager_fails)));
@@ -178,7 +178,7 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
 	uint32_t job = LOAD(running->job);
-	uint32_t client = job / max(board->manager.max_jobs, 1u);
+	uint32_t client = job / max(board->manager.jobs_max, 1u);
 	uint64_t started = LOAD(running->since_ns);
 
 	if (client >= LIMIT_CLIENTS)

@@ -217,7 +217,7 @@ static const char *find_advice(int code)
 	switch (-code) {
 	case ENOMEM:
 		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
-		       "module-memory";
+		       "module-memory-max";
 	case EPROTO:
 		return "the task breaks a rule of forkd-modules(7): forkd's log says which";
 	default:

@@ -41,7 +41,7 @@ static json_t *workers_on(const struct board *board, const struct proto_job *job
 	json_t *workers = json_array();
 
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
-		if (LOAD(board->running[i].job) == job->client * board->manager.max_jobs + job->job)
+		if (LOAD(board->running[i].job) == job->client * board->manager.jobs_max + job->job)
 			(void)json_array_append_new(workers, out_number(i));
 	return workers;
 }

@@ -66,7 +66,7 @@ void progress_next(struct progress *p)
 static uint32_t workers_on(const fk_client *client, fk_job job)
 {
 	const struct board *board = client->board;
-	uint32_t row = client->id * board->manager.max_jobs + (uint32_t)(job & 0xffff);
+	uint32_t row = client->id * board->manager.jobs_max + (uint32_t)(job & 0xffff);
 	uint32_t n = 0;
 
 	/* Relaxed: for display. */

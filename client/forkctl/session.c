@@ -443,9 +443,10 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 	struct session_command command = { .run = run, .context = context };
 	char fork_mode[32], n_workers[32], stop[] = "--stop-timeout=100ms";
 	/* The tasks may have what the user may have: other jobs need none of it. */
-	char total[] = "--memory-total=16T", memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
+	char total[] = "--memory-max=16T", memory[] = "--shared-memory-max=4G",
+	     heap[] = "--heap-max=2G";
 	/* Each call of a task that crashes is to crash. */
-	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
+	char crashes[] = "--quarantine-task-crashes=0", budget[] = "--quarantine-user-crashes=0";
 	char *options[SESSION_OPTIONS] = { fork_mode, n_workers, stop,	  total,
 					   memory,    heap,	 crashes, budget };
 	int n = 8, status;

@@ -2,8 +2,8 @@
 /*
  * tasks.c - forkctl tasks: what the modules offer, and what of it the caller may not call
  *
- * Tasks and quarantine come from the board, what the option tasks says from the connection's own
- * segment.
+ * Tasks and quarantine come from the board, what the option allow-tasks says from the connection's
+ * own segment.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

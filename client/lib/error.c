@@ -77,7 +77,7 @@ static const struct {
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
 	{ ECONNREFUSED, "no forkd listens there" },
 	{ EACCES,
-	  "this user may not use this forkd, or not this task (option tasks of forkd.conf)" },
+	  "this user may not use this forkd, or not this task (option allow-tasks of forkd.conf)" },
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
 	{ EPROTO, "forkd, or a task's signature, is of another version than this library" },
 	{ EBADMSG, "what answers there is not forkd, or no descriptor is left to hear it" },
@@ -131,7 +131,8 @@ static const char *refusal_text(int code)
 	case ESTALE:
 		return "the task was replaced, or its module is gone, since it was found";
 	case EACCES:
-		return "the option tasks of forkd.conf denies it to this user: see `forkctl tasks`";
+		return "the option allow-tasks of forkd.conf denies it to this user: see `forkctl "
+		       "tasks`";
 	case EFAULT:
 		return "a reference among the arguments is not within the client's heap";
 	case EINVAL:

@@ -26,14 +26,14 @@ bool clients_is_peopled(struct pool *pool, uint32_t slot)
 
 struct client_entry *clients_of(struct pool *pool, uint32_t row)
 {
-	return &pool->clients.entries[row / pool->max_jobs];
+	return &pool->clients.entries[row / pool->jobs_max];
 }
 
 struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 {
 	struct client_entry *client;
 
-	if (slot >= pool->max_clients)
+	if (slot >= pool->clients_max)
 		return NULL;
 	client = &pool->clients.entries[slot];
 	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with

@@ -116,11 +116,11 @@ static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
 static bool fault_is_foreign(struct fault_who who, uint64_t address)
 {
 	const struct clients *all = &fault_pool->clients;
-	uint32_t own = fault_row(who) / fault_pool->max_jobs;
+	uint32_t own = fault_row(who) / fault_pool->jobs_max;
 
-	if (own >= fault_pool->max_clients)
+	if (own >= fault_pool->clients_max)
 		return false;
-	for (uint32_t i = 0; i < fault_pool->max_clients; i++)
+	for (uint32_t i = 0; i < fault_pool->clients_max; i++)
 		if (i != own &&
 		    fault_is_in(address, all->entries[i].segment, all->entries[i].segment_size))
 			return true;
@@ -156,7 +156,7 @@ static bool fault_claim_for(struct pool *pool, struct fault_who who)
 		return false;
 	row = who.fiber->frame.job;
 	/* A wild task can have written there. */
-	if (row / pool->max_jobs >= pool->max_clients)
+	if (row / pool->jobs_max >= pool->clients_max)
 		return true;
 	fault_store(&fault->row, row + 1);
 	fault_store(&fault->generation, ledger_row(pool->arena, row).generation);
@@ -243,7 +243,7 @@ static bool fault_is_whole(const struct pool *pool)
 	for (uint32_t i = 0; i < n && whole; i++)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
 	/* One that is being unmapped for its client's end is not there any more (attach.c). */
-	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
+	for (uint32_t i = 0; i < pool->clients_max && whole; i++) {
 		const struct client_entry *client = &all->entries[i];
 		const void *segment = client->segment;
 

@@ -25,7 +25,7 @@
  *   library uses that for pthread_join(). Here all threads give the kernel one common word, on
  *   which the watch sleeps; before a thread ends as it should, it gives back the C library's. The
  *   watch finds the thread that is gone, blames the job that it ran, and ends the process. This
- *   needs no filter, so it works whatever `confine` is. It costs nothing while no thread ends.
+ *   needs no filter, so it works whatever `sandbox` is. It costs nothing while no thread ends.
  *   Only a kernel with CONFIG_CHECKPOINT_RESTORE returns the address of the C library's word.
  *   Without it such an end is not noticed here. Other threads of the process are not watched: the
  *   poller's, and those of modules.

@@ -52,7 +52,7 @@ struct pool_hooks {
 	/* Code of a job that is to end runs: it may hang. */
 	void (*hang_expect)(struct pool *pool);
 
-	/* held: how long a job that is to end has not done so, ns. True if that is hang-limit or
+	/* held: how long a job that is to end has not done so, ns. True if that is hang-timeout or
 	 * more; if a debugger traces the pool, *held becomes 0 instead. Any thread of the pool;
 	 * any lock of daemon/fiber may be held. */
 	bool (*hang_is_reached)(struct pool *pool, uint64_t *held);

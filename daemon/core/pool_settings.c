@@ -9,9 +9,9 @@ void pool_take_settings(struct pool *pool, const struct options *o)
 {
 	store_relaxed(&pool->settings.scheduler, o->scheduler);
 	store_relaxed(&pool->settings.spin, o->spin);
-	store_relaxed(&pool->settings.weight, o->weight);
+	store_relaxed(&pool->settings.weight, o->connection_weight);
 	store_relaxed(&pool->settings.stack_max, o->stack_max);
-	store_relaxed(&pool->settings.hang_limit, o->hang_limit);
+	store_relaxed(&pool->settings.hang_timeout, o->hang_timeout);
 }
 
 void pool_init_settings(struct pool *pool)
@@ -25,9 +25,9 @@ struct options pool_settings(struct pool *pool)
 	return (struct options){
 		.scheduler = load_relaxed(&pool->settings.scheduler),
 		.spin = load_relaxed(&pool->settings.spin),
-		.weight = load_relaxed(&pool->settings.weight),
+		.connection_weight = load_relaxed(&pool->settings.weight),
 		.stack_max = load_relaxed(&pool->settings.stack_max),
-		.hang_limit = load_relaxed(&pool->settings.hang_limit),
+		.hang_timeout = load_relaxed(&pool->settings.hang_timeout),
 		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
 	};
 }

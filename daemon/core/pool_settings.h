@@ -21,9 +21,9 @@ static inline uint64_t pool_spin(struct pool *pool)
 }
 
 /* ns, 0: any time. Relaxed: it is looked at again and again. */
-static inline uint64_t pool_hang_limit(struct pool *pool)
+static inline uint64_t pool_hang_timeout(struct pool *pool)
 {
-	return load_relaxed(&pool->settings.hang_limit);
+	return load_relaxed(&pool->settings.hang_timeout);
 }
 
 /* Takes the settings as the options have them, before workers run. */

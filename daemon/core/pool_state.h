@@ -61,11 +61,11 @@ struct pool_idle {
 
 /* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */
 struct pool_settings {
-	_Atomic uint32_t scheduler;  /* OPTIONS_SCHEDULER_* */
-	_Atomic uint32_t weight;     /* of connections that come */
-	_Atomic uint64_t spin;	     /* ns */
-	_Atomic uint64_t stack_max;  /* bytes, of a job that begins */
-	_Atomic uint64_t hang_limit; /* ns, 0: any time */
+	_Atomic uint32_t scheduler;    /* OPTIONS_SCHEDULER_* */
+	_Atomic uint32_t weight;       /* of connections that come */
+	_Atomic uint64_t spin;	       /* ns */
+	_Atomic uint64_t stack_max;    /* bytes, of a job that begins */
+	_Atomic uint64_t hang_timeout; /* ns, 0: any time */
 };
 
 /* How forks are treated for forkctl check and profile, and for benchmarks; constant once workers
@@ -87,8 +87,8 @@ struct pool {
 	uint64_t arena_size;
 	uint32_t n_workers;
 	/* of the manager, once: a task can write over those in the arena */
-	uint32_t max_clients;
-	uint32_t max_jobs;
+	uint32_t clients_max;
+	uint32_t jobs_max;
 	struct worker *workers; /* in the arena */
 	struct topology *topology;
 	struct victims *victims;

@@ -47,7 +47,7 @@ static bool shutdown_has_passed(struct pool *pool, const struct client_entry *cl
 	struct shutdown *s = &pool->shutdown;
 
 	for (; s->job < client->n_jobs; s->job++) {
-		uint32_t row = s->client * pool->max_jobs + s->job;
+		uint32_t row = s->client * pool->jobs_max + s->job;
 		uint32_t state = ledger_row(pool->arena, row).state;
 
 		if (state != LEDGER_FREE && state != LEDGER_QUEUED)
@@ -63,7 +63,7 @@ bool shutdown_is_over(struct pool *pool)
 	shutdown_look_at(s);
 	if (!shutdown_is_seen(pool))
 		return false;
-	for (; s->client < pool->max_clients; s->client++) {
+	for (; s->client < pool->clients_max; s->client++) {
 		struct client_entry *client = &pool->clients.entries[s->client];
 		/* ORDER client/active [K2]: acquire, as intake_release() has it: a
 		 * thread that has a number of jobs here. */

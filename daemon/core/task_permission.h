@@ -7,15 +7,15 @@
  * channel's thread. permission_check(): any worker, for each job that it starts.
  *
  * INVARIANTS
- *   I1. What a client may not call by the option tasks is the client's own (clients.h): it is
+ *   I1. What a client may not call by the option allow-tasks is the client's own (clients.h): it is
  *       known before any word of it is, and changes when forkd.conf is read again. What is in
  *       quarantine changes as well, and is one bit for each tenant and task, in one line for each
  *       tenant.
  *   I2. Bits are of this pool's tasks, by their index. The manager names tasks by hash, and rules
- *       by their place in the option tasks; it tells each pool again, first of the rules, then of
- *       tenants, then of clients. Where rules change it tells of all of them before it tells which
- *       are a client's now: what a client may not call is bits of tasks, and waits for that. No
- *       pool can change what the next one is told.
+ *       by their place in the option allow-tasks; it tells each pool again, first of the rules,
+ *       then of tenants, then of clients. Where rules change it tells of all of them before it
+ *       tells which are a client's now: what a client may not call is bits of tasks, and waits for
+ *       that. No pool can change what the next one is told.
  *   I3. A slot's next tenant is another user: with the one that leaves all bits are cleared, while
  *       it has no client.
  *
@@ -49,11 +49,11 @@ struct permission_tenant {
 
 struct permission {
 	struct permission_tenant tenants[LIMIT_TENANTS];
-	/* the channel's thread: of the option tasks, what each entry lets one call */
+	/* the channel's thread: of the option allow-tasks, what each entry lets one call */
 	char rules[PERMISSION_RULES][PERMISSION_RULE];
 };
 
-/* The entry at this place of the option tasks has this pattern now. Returns 0, or -EINVAL for
+/* The entry at this place of the option allow-tasks has this pattern now. Returns 0, or -EINVAL for
  * another place or a longer one than there can be. */
 int permission_rule(struct permission *permit, uint32_t place, const char *pattern);
 

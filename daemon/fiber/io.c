@@ -251,7 +251,7 @@ int fiber_io_init(struct pool *pool)
 		.done = fiber_io_done,
 		.arg = pool,
 		.turns = &pool->board->counters[BOARD_POOL].poller_turns,
-		.confine = pool->options->confine,
+		.sandbox = pool->options->sandbox,
 	};
 
 	return poller_start(&pool->fibers->poller, &way);

@@ -50,8 +50,8 @@
  *       has written there: the pool ends, and no job is blamed. The kernel itself bounds what it
  *       takes from that memory: at most the submissions that the ring has room for.
  *
- * CONFINEMENT
- *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
+ * SANDBOX
+ *   The ring is made before the pool is sandboxed (sandbox.c), since tasks may make none. It is
  *   restricted to what is used here, and where the kernel can do so to this thread: a task that
  *   writes to the ring's memory can only make it read, write, accept and poll.
  */
@@ -75,7 +75,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/bell.h"
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 
@@ -487,7 +487,7 @@ static void *poller_main(void *arg)
 		poller_say(p, r);
 		return NULL;
 	}
-	r = confine_thread(p->way.confine);
+	r = sandbox_thread(p->way.sandbox);
 	if (r == 0)
 		r = poller_add_event(p);
 	if (r == 0)

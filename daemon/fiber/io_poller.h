@@ -39,7 +39,7 @@ struct poller_way {
 	void (*done)(void *arg, struct poller_op *first); /* linked by next[0] */
 	void *arg;
 	_Atomic uint64_t *turns; /* counts how often the thread came back from the kernel */
-	uint32_t confine;	 /* OPTIONS_CONFINE_*, of its thread */
+	uint32_t sandbox;	 /* OPTIONS_SANDBOX_*, of its thread */
 };
 
 struct poller {

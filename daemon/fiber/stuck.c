@@ -18,9 +18,9 @@
  * deepest now. A look compares two: no such wait began or ended between them, and none during the
  * second.
  *
- * A body that waits again each time keeps its scope stuck: after hang-limit the pool ends, with
+ * A body that waits again each time keeps its scope stuck: after hang-timeout the pool ends, with
  * this job to blame. If the job has several scopes, one may wait for fibers of another: it counts
- * as stuck after hang-limit.
+ * as stuck after hang-timeout.
  */
 #include "daemon/fiber/stuck.h"
 
@@ -40,7 +40,7 @@
 #include "daemon/core/wakeup.h"
 #include "shm/ledger.h"
 
-#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-limit, if there is none */
+#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-timeout, if there is none */
 #define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* while fibers only wait for others to end */
 #define FIBER_REST  16u			 /* times as long as a look took, before the next */
 
@@ -126,7 +126,7 @@ static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *buc
 			       const struct scope *scope)
 {
 	const struct scope *other;
-	uint64_t limit = pool_hang_limit(pool);
+	uint64_t limit = pool_hang_timeout(pool);
 
 	list_for_each (other, &bucket->scopes, link)
 		if (other != scope && other->owner->job == scope->owner->job)
@@ -137,7 +137,7 @@ static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *buc
 }
 
 /* Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
- * wait for others have ended by then. If it does not fall for hang-limit, a body waits again each
+ * wait for others have ended by then. If it does not fall for hang-timeout, a body waits again each
  * time, and would do so for ever. */
 static bool scope_hangs(struct pool *pool, struct scope *scope, uint64_t depth, uint64_t now)
 {
@@ -181,7 +181,7 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
 		    "waits end with ECANCELED",
-		    row % pool->max_jobs, row / pool->max_jobs, held);
+		    row % pool->jobs_max, row / pool->jobs_max, held);
 	scope_end_waits(scope, depth - 1);
 	return true;
 }

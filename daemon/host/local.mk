@@ -2,8 +2,8 @@
 # What both processes know of the machine and of modules.
 
 libhost_la_SOURCES = \
-	daemon/host/confine.c \
-	daemon/host/confine.h \
+	daemon/host/sandbox.c \
+	daemon/host/sandbox.h \
 	daemon/host/job_times.h \
 	daemon/host/module.c \
 	daemon/host/module.h \

@@ -34,7 +34,7 @@
  *
  * JOINING
  *   modules_join() loads files that came into the folder while the pool runs. It loads no file that
- *   brings another library, or that has constructors: confine.c would refuse what they need. The
+ *   brings another library, or that has constructors: sandbox.c would refuse what they need. The
  *   process that tries a reload finds out which files these are (modules.joinable).
  *   J1. Workers read an entry of modules.tasks only after they have read MODULE_CALLABLE in its
  *       state. The channel's thread writes the other members before it stores MODULE_CALLABLE, and

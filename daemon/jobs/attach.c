@@ -32,12 +32,12 @@ int clients_init(struct pool *pool)
 	pthread_mutex_init(&all->count_lock, NULL);
 	/* Pages that no tenant and no client needs are never touched. */
 	all->chains = calloc((uint64_t)LIMIT_TENANTS * pool->n_workers, sizeof(*all->chains));
-	all->tails = calloc((uint64_t)pool->max_clients * pool->n_workers, sizeof(*all->tails));
+	all->tails = calloc((uint64_t)pool->clients_max * pool->n_workers, sizeof(*all->tails));
 	if (!all->chains || !all->tails)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		all->tenants[i].chains = &all->chains[(uint64_t)i * pool->n_workers];
-	for (uint32_t i = 0; i < pool->max_clients; i++)
+	for (uint32_t i = 0; i < pool->clients_max; i++)
 		all->entries[i].tails = &all->tails[(uint64_t)i * pool->n_workers];
 	return 0;
 }
@@ -49,7 +49,7 @@ void clients_fini(struct pool *pool)
 	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		segment_unmap(all->tenants[i].base, all->tenants[i].size);
-	for (uint32_t i = 0; i < pool->max_clients; i++)
+	for (uint32_t i = 0; i < pool->clients_max; i++)
 		segment_unmap(all->entries[i].segment, all->entries[i].segment_size);
 	free(all->chains);
 	free(all->tails);
@@ -134,7 +134,7 @@ int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, ui
 
 	if (r < 0)
 		return r;
-	if (n_jobs > pool->max_jobs || heap_offset > size) {
+	if (n_jobs > pool->jobs_max || heap_offset > size) {
 		segment_unmap(base, size);
 		return -EBADMSG;
 	}
@@ -223,7 +223,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	struct client_entry *client;
 	struct tenant_segment *tenant;
 
-	if (slot >= pool->max_clients)
+	if (slot >= pool->clients_max)
 		return;
 	client = &pool->clients.entries[slot];
 	uint32_t state = load_relaxed(&client->state);
@@ -244,7 +244,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 		add_relaxed(&pool->clients.n_leaving, 1);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
-		uint32_t at = slot * pool->max_jobs + i;
+		uint32_t at = slot * pool->jobs_max + i;
 		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with job_run(). */
 		struct ledger_row row = ledger_unpack(
 			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));

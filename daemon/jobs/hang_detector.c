@@ -31,7 +31,7 @@
 #include "shm/ledger.h"
 #include "shm/wake.h"
 
-#define HANG_LOOKS    256u /* in hang-limit */
+#define HANG_LOOKS    256u /* in hang-timeout */
 #define HANG_OFTEN    (20 * NSEC_PER_MSEC)
 #define HANG_SELDOM   (50 * NSEC_PER_MSEC)
 #define HANG_LOOKS_ON 8u /* after the last that found something */
@@ -39,7 +39,7 @@
 /* How often this process was stopped and went on: a handler gets no argument. */
 static _Atomic uint32_t hang_stops;
 
-/* /proc/self/status: a pool that is confined may open no file. */
+/* /proc/self/status: a pool that is sandboxed may open no file. */
 static int hang_status = -1;
 static struct stat hang_status_file; /* a task can put another file in its place */
 
@@ -118,7 +118,7 @@ static bool hang_is_traced(void)
 
 	if (tracer)
 		log_limited(&limit, LOG_LEVEL_WARNING,
-			    "hang-limit ends no job while process %d traces the pool, as a "
+			    "hang-timeout ends no job while process %d traces the pool, as a "
 			    "debugger does",
 			    tracer);
 	return tracer || on_valgrind();
@@ -126,7 +126,7 @@ static bool hang_is_traced(void)
 
 bool hang_is_reached(struct pool *pool, uint64_t *held)
 {
-	uint64_t limit = pool_hang_limit(pool);
+	uint64_t limit = pool_hang_timeout(pool);
 
 	if (!limit || *held < limit)
 		return false;
@@ -175,7 +175,7 @@ uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 	uint32_t row = load_relaxed(&w->job.ledger->job);
 
 	/* The number stands where a wild task can write. */
-	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
+	return row / pool->jobs_max < pool->clients_max ? hang_doomed_row(pool, row) : 0;
 }
 
 static uint64_t hang_beat(const struct worker *w)
@@ -264,7 +264,7 @@ static uint64_t hang_find(struct pool *pool)
 {
 	uint64_t doomed = 0;
 
-	for (uint32_t i = 0; i < pool->max_clients && !doomed; i++) {
+	for (uint32_t i = 0; i < pool->clients_max && !doomed; i++) {
 		const struct client_entry *client = &pool->clients.entries[i];
 		uint32_t n = 0;
 
@@ -272,9 +272,9 @@ static uint64_t hang_find(struct pool *pool)
 		 * clients_show_client(). */
 		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_NONE &&
 		    load_relaxed(&client->active))
-			n = min(client->n_jobs, pool->max_jobs);
+			n = min(client->n_jobs, pool->jobs_max);
 		for (uint32_t j = 0; j < n && !doomed; j++)
-			doomed = hang_doomed_row(pool, i * pool->max_jobs + j);
+			doomed = hang_doomed_row(pool, i * pool->jobs_max + j);
 	}
 	return doomed;
 }
@@ -308,7 +308,7 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 void hang_expect(struct pool *pool)
 {
 	/* Relaxed: the thread that has set it sees to the rest. */
-	if (!pool_hang_limit(pool) || load_relaxed(&pool->hangs->news))
+	if (!pool_hang_timeout(pool) || load_relaxed(&pool->hangs->news))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
 	atomic_store_explicit(&pool->hangs->news, true, memory_order_seq_cst);
@@ -351,7 +351,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 uint64_t hangs_check(struct pool *pool)
 {
 	struct hangs *h = pool->hangs;
-	uint64_t limit = pool_hang_limit(pool), now;
+	uint64_t limit = pool_hang_timeout(pool), now;
 	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 
 	/* Relaxed: the dispatcher sleeps after a full fence, and is woken after one. */

@@ -4,9 +4,9 @@
  *
  * A job that was cancelled, is late, or whose client is gone winds down at its next fork, call or
  * join. One that comes to none keeps its worker, and its client's memory, for ever. So the
- * dispatcher looks at workers that run such a job, and once one has held out for hang-limit it ends
- * the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. Any other job may
- * run as long as it likes.
+ * dispatcher looks at workers that run such a job, and once one has held out for hang-timeout it
+ * ends the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. Any other job
+ * may run as long as it likes.
  *
  * HOW LONG A WORKER HAS HELD OUT
  *   The clock on the wall does not count: a worker that has no CPU, or too little of it, is not to
@@ -14,7 +14,7 @@
  *   in which the worker could have got on:
  *   - what its thread has had of CPUs (its CPU clock);
  *   - what it has slept, in a read(2) or for a lock, while there was a CPU for it. The kernel shows
- *     a thread's state in /proc alone, of which a pool that is confined can open nothing, and
+ *     a thread's state in /proc alone, of which a pool that is sandboxed can open nothing, and
  *     keeping a descriptor for each worker would leave them to tasks. So the worker itself is
  *     asked: WORKER_SIGNAL ends or interrupts its sleep, and the handler says when it came to run
  *     and how often its thread has gone to sleep so far (ru_nvcsw of getrusage(2)). A thread that
@@ -41,7 +41,7 @@
  *       for it. A thread that decides that one is to end says so (hang_expect()), after the
  *       decision; and so does a worker before it runs what a task has left for its end (FK_UNWIND).
  *   I3. While the process is traced (ptrace(2)), by a debugger for example, no job is to blame, and
- *       the time starts at 0 when hang-limit is reached.
+ *       the time starts at 0 when hang-timeout is reached.
  *   I4. Looks that come late do not count for more: of the time between two of them, without CPU,
  *       no more than the interval; nothing, after the process was stopped (SIGCONT comes then).
  *
@@ -104,11 +104,11 @@ struct hangs {
 	_Atomic bool watching; /* it comes by itself */
 };
 
-/* Before there are workers and before the pool is confined: counts how often the process was
+/* Before there are workers and before the pool is sandboxed: counts how often the process was
  * stopped, from now on. */
 void hangs_begin(void);
 
-/* True if a job has held out for hang-limit. *held: ns; 0 afterwards if a debugger traces the
+/* True if a job has held out for hang-timeout. *held: ns; 0 afterwards if a debugger traces the
  * process, for then it is not the job that is slow. */
 bool hang_is_reached(struct pool *pool, uint64_t *held);
 

@@ -128,7 +128,7 @@ void job_run(struct worker *w, uint32_t row)
 	memset(root, 0, offsetof(struct root, record));
 	root->pool = pool;
 	root->client = client;
-	root->job = &client->jobs[row % pool->max_jobs];
+	root->job = &client->jobs[row % pool->jobs_max];
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = load_relaxed(&root->job->drained_ns);

@@ -70,7 +70,7 @@ static void job_count_time(struct pool *pool, uint32_t tenant, const struct job_
 static bool job_end_row(struct pool *pool, const struct job_end *end)
 {
 	struct client_entry *client = clients_of(pool, end->row);
-	struct job *job = &client->jobs[end->row % pool->max_jobs];
+	struct job *job = &client->jobs[end->row % pool->jobs_max];
 	struct board_client *board = &pool->board->clients[clients_slot(&pool->clients, client)];
 	struct watch *watch = watch_of(client->groups);
 	struct group *group;
@@ -166,7 +166,7 @@ void job_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code
 
 void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 {
-	struct job *job = &clients_of(pool, row)->jobs[row % pool->max_jobs];
+	struct job *job = &clients_of(pool, row)->jobs[row % pool->jobs_max];
 	uint64_t now = clock_ns();
 	struct job_end end = {
 		.row = row,

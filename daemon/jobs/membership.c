@@ -32,7 +32,7 @@ static uint64_t intake_cpu(void *context, uint32_t worker)
 int intake_init(struct pool *pool)
 {
 	struct fair *fair = pool->fair;
-	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
+	int r = fair_init(fair, pool->board->clients, pool->clients_max, pool->jobs_max,
 			  LIMIT_TENANTS, pool->n_workers);
 
 	fair->settled_shown = &pool->board->settled_ns;
@@ -83,7 +83,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 		return tenant->error;
 	tenant->told = true;
 	tenant->error = intake_map_tenant(pool, slot, fd);
-	for (uint32_t i = 0; i < pool->max_clients; i++) {
+	for (uint32_t i = 0; i < pool->clients_max; i++) {
 		if (pool->clients.entries[i].tenant != slot)
 			continue;
 		requeue_push(pool, i);
@@ -112,7 +112,7 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 {
 	struct client_entry *client;
 
-	if (slot >= pool->max_clients)
+	if (slot >= pool->clients_max)
 		return;
 	client = &pool->clients.entries[slot];
 	/* Relaxed: this thread makes clients live, and ends them. */
@@ -126,7 +126,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	const struct tenant_entry *t;
 	int r;
 
-	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
+	if (slot >= pool->clients_max || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
 	t = &pool->clients.tenants[tenant];
 	/* ORDER client/live [K1]: acquire, the slot's last client is done with the fields. Pairs
@@ -181,7 +181,7 @@ enum intake_left intake_release(struct pool *pool)
 
 	if (!load_relaxed(&pool->clients.n_leaving))
 		return left;
-	for (uint32_t i = 0; i < pool->max_clients; i++) {
+	for (uint32_t i = 0; i < pool->clients_max; i++) {
 		struct client_entry *client = &pool->clients.entries[i];
 		/* ORDER client/active [K2]: acquire, before the tails are read. Pairs with
 		 * clients_gone(). */

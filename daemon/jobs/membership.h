@@ -31,7 +31,7 @@ struct intake_newcomer {
 	uint32_t tenant;
 	uint32_t weight;	     /* of its tenant, from now on */
 	uint32_t n_jobs;	     /* records in its table */
-	uint64_t rules[PROTO_RULES]; /* of the option tasks: permission_deny() */
+	uint64_t rules[PROTO_RULES]; /* of the option allow-tasks: permission_deny() */
 };
 
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client

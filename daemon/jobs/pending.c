@@ -30,7 +30,7 @@ bool intake_is_empty(struct pool *pool)
 {
 	if (!drain_is_empty(pool))
 		return false;
-	for (uint32_t i = 0; i < pool->max_clients; i++)
+	for (uint32_t i = 0; i < pool->clients_max; i++)
 		if (load_relaxed(&pool->clients.entries[i].active))
 			return false;
 	/* A consumer that has left a ring since has set its bit before, if it left something. */

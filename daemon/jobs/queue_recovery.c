@@ -16,7 +16,7 @@ void requeue_find(struct pool *pool, uint32_t slot)
 {
 	struct client_entry *c = &pool->clients.entries[slot];
 	struct board_client *board = &pool->board->clients[slot];
-	uint32_t first = slot * pool->max_jobs;
+	uint32_t first = slot * pool->jobs_max;
 	struct drain drain = { .pool = pool };
 
 	for (uint32_t i = 0; i < c->n_jobs; i++) {
@@ -45,13 +45,13 @@ void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 		return;
 	slot = ring_payload_client(payload);
 	client = &pool->clients.entries[slot];
-	if (slot >= pool->max_clients || client->tenant != tenant ||
+	if (slot >= pool->clients_max || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload))
 		return;
 	first = next = ring_payload_job(payload) + 1;
 	for (; next && next <= client->n_jobs && client->to_settle; client->to_settle--) {
 		struct job *job = &client->jobs[next - 1];
-		uint32_t at = slot * pool->max_jobs + next - 1;
+		uint32_t at = slot * pool->jobs_max + next - 1;
 		struct ledger_row row = ledger_row(pool->arena, at);
 		uint32_t generation = load_relaxed(&job->generation);
 

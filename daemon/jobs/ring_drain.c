@@ -122,7 +122,7 @@ static void drain_step(struct drain *drain, uint32_t n)
 static void drain_link(struct drain *drain, uint32_t row, uint32_t weight, uint32_t place)
 {
 	struct fair *fair = drain->pool->fair;
-	uint32_t client = row / drain->pool->max_jobs;
+	uint32_t client = row / drain->pool->jobs_max;
 
 	fair_prepare(fair, row, weight, place);
 	drain->placed |= place > FAIR_NOWHERE;
@@ -180,7 +180,7 @@ static bool drain_accept(struct drain *drain, struct client_entry *client, uint3
 	struct pool *pool = drain->pool;
 	struct job *job = &client->jobs[index];
 	uint32_t slot = clients_slot(&pool->clients, client);
-	uint32_t row = slot * pool->max_jobs + index;
+	uint32_t row = slot * pool->jobs_max + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
 	uint64_t expected = load_relaxed(word);
 	uint32_t generation = load_relaxed(&job->generation) & JOB_GEN_MASK;

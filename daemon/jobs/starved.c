@@ -35,7 +35,7 @@ static bool starved_rests(const struct worker *w)
 }
 
 /*
- * False if the worker's thread sleeps in the kernel. True if that is unknown: with confine = strict
+ * False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict
  * no file can be opened. A task can change the thread's number on the board; then workers are woken
  * in vain, or a starved one is not found.
  */

@@ -123,7 +123,7 @@ static void admission_admitted(const struct options *o, const struct options_pee
 static void admission_rights(const struct options *options, const struct options_peer *who,
 			     struct admission_rights *ret)
 {
-	const struct options_list *tasks = options->tasks;
+	const struct options_list *tasks = options->allow_tasks;
 	enum options_who known = option_list_knows(tasks, who);
 
 	_Static_assert(PROTO_RULES * 64 > OPTION_LIST_MAX, "a bit for each entry, and one more");
@@ -154,15 +154,15 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 static void admission_sizes(const struct proto_hello *hello, const struct options *o,
 			    struct admission_verdict *v)
 {
-	uint32_t n_jobs = hello->n_jobs ? hello->n_jobs : min(ADMISSION_DEFAULT_JOBS, o->max_jobs);
+	uint32_t n_jobs = hello->n_jobs ? hello->n_jobs : min(ADMISSION_DEFAULT_JOBS, o->jobs_max);
 	uint64_t heap =
 		hello->heap_size ? hello->heap_size : min(ADMISSION_DEFAULT_HEAP, o->heap_max);
 
-	if (n_jobs > o->max_jobs) {
+	if (n_jobs > o->jobs_max) {
 		*v = refusal(-E2BIG,
-			     "%u jobs at a time are too many: ask for at most max-jobs (%u), or "
+			     "%u jobs at a time are too many: ask for at most jobs-max (%u), or "
 			     "raise it in forkd.conf",
-			     n_jobs, o->max_jobs);
+			     n_jobs, o->jobs_max);
 		return;
 	}
 	if (heap > o->heap_max) {
@@ -180,11 +180,11 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 static void admission_shared(const struct options *o, const struct admission_room *room,
 			     uint64_t size, struct admission_verdict *v)
 {
-	if (room->clients >= o->max_clients)
+	if (room->clients >= o->clients_max)
 		*v = refusal(-EUSERS,
-			     "forkd has max-clients (%u) connections: close some, or raise it in "
+			     "forkd has clients-max (%u) connections: close some, or raise it in "
 			     "forkd.conf",
-			     o->max_clients);
+			     o->clients_max);
 	else if (room->tenants_full)
 		*v = refusal(-EUSERS,
 			     "forkd serves %u users at a time, and has them: try again when one "
@@ -192,9 +192,9 @@ static void admission_shared(const struct options *o, const struct admission_roo
 			     LIMIT_TENANTS);
 	else if (room->tenant_size + size > room->memory)
 		*v = refusal(-ENOMEM,
-			     "the connections together have reached memory-max (%" PRIu64
+			     "the connections together have reached shared-memory-max (%" PRIu64
 			     " bytes): ask for less, close some, or raise it in forkd.conf",
-			     o->memory_max);
+			     o->shared_memory_max);
 }
 
 /* The limits of the uid. */
@@ -205,19 +205,20 @@ static void admission_own(const struct admission_peer *peer, const struct admiss
 
 	if (held->clients >= most->clients)
 		*v = refusal(-EDQUOT,
-			     "uid %u has %u connections, and may have limit-clients (%u): close "
+			     "uid %u has %u connections, and may have user-clients-max (%u): close "
 			     "some, or raise it in forkd.conf",
 			     peer->who.uid, held->clients, most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
 		*v = refusal(-EDQUOT,
 			     "uid %u has connections with %" PRIu64 " jobs, %u more are over "
-			     "limit-jobs (%" PRIu64 "): ask for fewer, close some, or raise it in "
+			     "user-jobs-max (%" PRIu64
+			     "): ask for fewer, close some, or raise it in "
 			     "forkd.conf",
 			     peer->who.uid, held->jobs, v->n_jobs, most->jobs);
 	else if (held->bytes + size > most->bytes)
 		*v = refusal(-EDQUOT,
 			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
-			     "over limit-bytes (%" PRIu64
+			     "over user-shared-memory-max (%" PRIu64
 			     "): ask for less, close some, or raise it "
 			     "in forkd.conf",
 			     peer->who.uid, held->bytes, size, most->bytes);

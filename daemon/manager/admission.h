@@ -40,7 +40,7 @@ struct admission_room {
 /* What the options grant a client that is admitted. */
 struct admission_rights {
 	uint32_t weight; /* among the users */
-	/* entries of the option tasks that say what it may call: PROTO_POOL_CLIENT */
+	/* entries of the option allow-tasks that say what it may call: PROTO_POOL_CLIENT */
 	uint64_t rules[PROTO_RULES];
 };
 

@@ -118,12 +118,12 @@ static int segments_enter(struct segments_client *client)
 static void segments_reset_rows(const struct segments *all, uint32_t slot,
 				const struct segments_client *client)
 {
-	uint32_t max_jobs = all->options->max_jobs;
-	_Atomic uint64_t *rows = arena_rows(all->arena) + (size_t)slot * max_jobs;
+	uint32_t jobs_max = all->options->jobs_max;
+	_Atomic uint64_t *rows = arena_rows(all->arena) + (size_t)slot * jobs_max;
 	struct job *jobs = segments_jobs(client);
 
 	/* Whatever an attach that failed has left there is void. */
-	for (uint32_t i = 0; i < max_jobs; i++) {
+	for (uint32_t i = 0; i < jobs_max; i++) {
 		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
 		if (row.state != LEDGER_FREE)

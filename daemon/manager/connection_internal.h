@@ -25,9 +25,9 @@
  *       conn_tell_pool() makes up for that, clients first, because rings may have their words.
  *   I3. A client's user is that of SO_PEERCRED and SO_PEERGROUPS, as it was when it connected.
  *       What it asks for is checked (admission.c) before anything is made for it, and everything
- *       that is made is counted against memory-max, and among what its uid may have (quota.c).
- *       Afterwards it can only cancel jobs of its own and ring (wake.h, W11); any other message
- *       ends the connection.
+ *       that is made is counted against shared-memory-max, and among what its uid may have
+ *       (quota.c). Afterwards it can only cancel jobs of its own and ring (wake.h, W11); any other
+ *       message ends the connection.
  *   I4. A segment is taken back (client_segments.c) once the pool has unmapped it and released the
  *       client; or at once if no pool knows the client (MAKING). If forkd ends the connection of a
  *       client that lives, because it cannot continue or the client has sent what it may not, the

@@ -62,7 +62,7 @@ void conn_weigh(struct conn_table *table, uint32_t tenant)
 {
 	uint32_t weight = 0;
 
-	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+	for (uint32_t i = 0; i < table->options->clients_max; i++) {
 		const struct conn *s = table->slots[i];
 
 		if (s && s->state == CONN_OPEN && s->tenant == tenant)
@@ -72,7 +72,7 @@ void conn_weigh(struct conn_table *table, uint32_t tenant)
 	if (!weight)
 		return;
 	tenants_weigh(&table->tenants, tenant, weight);
-	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+	for (uint32_t i = 0; i < table->options->clients_max; i++) {
 		const struct conn *s = table->slots[i];
 
 		if (s && s->state == CONN_OPEN && s->tenant == tenant)
@@ -183,9 +183,10 @@ struct admission_room conn_room(const struct conn_table *table, const struct opt
 	const struct tenants *tenants = &table->tenants;
 	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
 	/* More than there may be: of a forkd that had more. */
-	uint64_t memory = min(table->segments.memory + tenants->memory, table->options->memory_max);
+	uint64_t memory =
+		min(table->segments.memory + tenants->memory, table->options->shared_memory_max);
 
-	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+	for (uint32_t i = 0; i < table->options->clients_max; i++) {
 		if (!table->slots[i])
 			continue;
 		conn_add(&all, table->slots[i]);
@@ -197,7 +198,7 @@ struct admission_room conn_room(const struct conn_table *table, const struct opt
 		.tenants_full = tenants_are_full(tenants, who->uid),
 		.clients = all.clients,
 		.tenant_size = tenants_needs(tenants, who->uid),
-		.memory = table->options->memory_max - memory,
+		.memory = table->options->shared_memory_max - memory,
 		.held = held,
 		.most = quota_for(table->options, who),
 	};
@@ -207,7 +208,7 @@ uint32_t conn_free_slot(const struct conn_table *table)
 {
 	uint32_t slot = CONN_SLOT_NONE;
 
-	for (uint32_t i = 0; i < table->options->max_clients; i++)
+	for (uint32_t i = 0; i < table->options->clients_max; i++)
 		if (!table->slots[i] &&
 		    (slot == CONN_SLOT_NONE || table->freed[i] < table->freed[slot]))
 			slot = i;

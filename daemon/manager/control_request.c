@@ -117,7 +117,7 @@ static bool ask_runs(struct ledger_row row)
 static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, uint64_t *n)
 {
 	const struct conn_table *table = of->table;
-	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
+	uint64_t first = (uint64_t)of->slot * table->options->jobs_max;
 	const struct job *jobs = segments_jobs(&of->segment);
 
 	for (uint32_t i = 0; jobs && i < of->segment.n_jobs; i++) {
@@ -143,7 +143,7 @@ static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, 
 static uint32_t ask_count_running(const struct conn *of)
 {
 	const struct conn_table *table = of->table;
-	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
+	uint64_t first = (uint64_t)of->slot * table->options->jobs_max;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < of->segment.n_jobs; i++)

@@ -2,7 +2,7 @@
 /*
  * gate.h - the manager decides whether the pool gets new executable memory
  *
- * The pool's filter (confine.c) hands mmap(2) with PROT_EXEC to the process that has the gate, by
+ * The pool's filter (sandbox.c) hands mmap(2) with PROT_EXEC to the process that has the gate, by
  * SECCOMP_RET_USER_NOTIF; the thread that called waits for the answer. The gate is closed, and the
  * answer is EPERM, except while the pool loads modules on the manager's behalf.
  *

@@ -140,9 +140,9 @@ static struct recovery_blame recovery_whom(struct arena *arena,
 	blame.told = blame.hung || load_relaxed(&arena->fault.row);
 	row = blame.told ? load_relaxed(&arena->fault.row) - 1
 			 : load_relaxed(&arena->workers[blame.worker].job);
-	if (row / limits->max_jobs >= limits->max_clients)
+	if (row / limits->jobs_max >= limits->clients_max)
 		return blame;
-	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
+	if (!records(context, row / limits->jobs_max, &n) || row % limits->jobs_max >= n)
 		return blame;
 	now = ledger_unpack(load_relaxed(&arena_rows(arena)[row]));
 	if (blame.told ? now.state == LEDGER_RUNNING &&
@@ -184,7 +184,7 @@ static uint32_t recovery_give(const struct recovery_limits *limits, void *contex
 	if (!recovery_finish(job, groups, row->generation, outcome, code, signo))
 		return 0;
 	if (limits->ended)
-		limits->ended(context, at / limits->max_jobs, at, row);
+		limits->ended(context, at / limits->jobs_max, at, row);
 	return 1;
 }
 
@@ -193,7 +193,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 			 bool gone, struct job *job, struct group *groups, void *context,
 			 struct recovery_report *report)
 {
-	uint32_t at = client * limits->max_jobs + index;
+	uint32_t at = client * limits->jobs_max + index;
 	_Atomic uint64_t *word = &arena_rows(arena)[at];
 	bool known = limits->killed || blame->hung || blame->row != UINT32_MAX;
 	struct ledger_row row = ledger_unpack(load_relaxed(word));
@@ -294,7 +294,7 @@ void recovery_run(struct arena *arena, const struct recovery_limits *limits, uin
 		report.hung = blame.hung;
 		report.held_ns = load_relaxed(&arena->fault.held_ns);
 	}
-	for (uint32_t client = 0; client < limits->max_clients; client++) {
+	for (uint32_t client = 0; client < limits->clients_max; client++) {
 		uint32_t n;
 		struct job *jobs = records(context, client, &n);
 		bool gone;
@@ -302,7 +302,7 @@ void recovery_run(struct arena *arena, const struct recovery_limits *limits, uin
 		if (!jobs)
 			continue;
 		gone = limits->is_gone && limits->is_gone(context, client);
-		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
+		for (uint32_t i = 0; i < min(n, limits->jobs_max); i++)
 			recovery_row(arena, limits, &blame, client, i, gone, &jobs[i],
 				     client_segment_groups(jobs, n), context, &report);
 	}
@@ -327,18 +327,18 @@ void recovery_run(struct arena *arena, const struct recovery_limits *limits, uin
 uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limits, uint32_t client,
 			 recovery_records *records, void *context)
 {
-	_Atomic uint64_t *rows = arena_rows(arena) + (size_t)client * limits->max_jobs;
+	_Atomic uint64_t *rows = arena_rows(arena) + (size_t)client * limits->jobs_max;
 	uint32_t n_jobs = 0, n = 0;
 	struct job *jobs = records(context, client, &n_jobs);
 	struct group *groups = jobs ? client_segment_groups(jobs, n_jobs) : NULL;
 
-	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->max_jobs); i++) {
+	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->jobs_max); i++) {
 		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
 		/* What is in a ring has no row yet. */
 		if (row.state == LEDGER_FREE)
 			row.generation = load_relaxed(&jobs[i].generation) & JOB_GEN_MASK;
-		n += recovery_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
+		n += recovery_give(limits, context, client * limits->jobs_max + i, &row, &jobs[i],
 				   groups, JOB_CANCELLED, 0, 0);
 		store_relaxed(&rows[i], ledger_pack((struct ledger_row){
 						.generation = row.generation,

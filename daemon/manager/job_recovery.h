@@ -15,8 +15,8 @@ struct ledger_row;
 /* The manager's own numbers; nothing in the arena is asked for a bound. */
 struct recovery_limits {
 	uint32_t n_workers;
-	uint32_t max_clients;
-	uint32_t max_jobs;
+	uint32_t clients_max;
+	uint32_t jobs_max;
 	uint32_t n_tenants; /* slots that were ever used */
 	bool killed;	    /* the pool was, with its manager: no job is suspected of it */
 	bool abandoned;	    /* the pool was killed and has not ended: no job runs again */

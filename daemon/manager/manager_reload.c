@@ -7,7 +7,7 @@
  * of modules have come and none has changed or gone, the pool that runs loads them (module.c,
  * JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
  * gone, because frames and stacks refer to its code; if a new one has constructors or brings a
- * library, because they may need what the pool has given up (confine.c); with confine = strict,
+ * library, because they may need what the pool has given up (sandbox.c); with sandbox = strict,
  * because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
  * another pool, by the rules of a planned end (shutdown.h): jobs that run end first, queued jobs
  * wait, and no client loses its connection. If jobs still run after the time that was asked for,
@@ -138,7 +138,7 @@ static bool reload_agree(struct manager *m)
 static void reload_take(struct manager *m)
 {
 	log_set_level((enum log_level)options_log_level(m->options));
-	watchdog_set_limit(&m->pool.watchdog, m->options->hang_limit);
+	watchdog_set_limit(&m->pool.watchdog, m->options->hang_timeout);
 	pool_segments_show_scheduler(&m->pool_segments);
 	settings_tell_pool(m->options, &m->pool);
 	conn_judge_all(&m->conns);
@@ -207,7 +207,7 @@ static void reload_resume(struct manager *m)
 void manager_reload_late(struct manager *m)
 {
 	struct reload *r = &m->reload;
-	uint64_t last = max(m->options->hang_limit, RELOAD_LAST_NS);
+	uint64_t last = max(m->options->hang_timeout, RELOAD_LAST_NS);
 	bool loading = r->state == RELOAD_LOADING;
 	uint32_t n_jobs, n_users;
 
@@ -289,14 +289,14 @@ static bool reload_is_other(const struct manager *m, const struct reload_trial_f
 /* Why the pool that runs cannot load what the trial has found; NULL if nothing is known. */
 static const char *reload_obstacle(const struct manager *m, const struct reload_trial_found *found)
 {
-	if (m->options->confine == OPTIONS_CONFINE_STRICT)
-		return "with confine = strict it opens no files";
+	if (m->options->sandbox == OPTIONS_SANDBOX_STRICT)
+		return "with sandbox = strict it opens no files";
 	if (found->n_left_out < m->pool.n_left_out)
 		return "a module that was left out can be loaded now";
 	if (found->modules - m->pool.modules != found->joinable - m->pool.joinable)
 		return "a module has changed or is gone, or a new one has constructors or brings a "
 		       "library";
-	if (m->options->confine == OPTIONS_CONFINE_NORMAL && m->pool.gate.fd < 0)
+	if (m->options->sandbox == OPTIONS_SANDBOX_NORMAL && m->pool.gate.fd < 0)
 		return "forkd cannot let it map their code: the log of its start says why";
 	return NULL;
 }

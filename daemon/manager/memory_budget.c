@@ -45,7 +45,7 @@ static uint64_t budget_up(uint64_t bytes)
 static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t total,
 			   uint64_t memory)
 {
-	uint64_t records = min((uint64_t)o->max_clients * o->max_jobs, memory / sizeof(struct job));
+	uint64_t records = min((uint64_t)o->clients_max * o->jobs_max, memory / sizeof(struct job));
 
 	return budget_up(BUDGET_PROCESSES + n_workers * (BUDGET_WORKER + o->worker_stack) +
 			 records * BUDGET_RECORD + total / BUDGET_KERNEL);
@@ -60,12 +60,12 @@ static uint64_t budget_sum(const struct budget *b)
 static struct budget budget_with(const struct options *o, uint32_t n_workers, uint64_t total,
 				 uint64_t arena, uint64_t part)
 {
-	uint64_t heap = o->memory_max ? o->memory_max / 5 * 4 : part;
+	uint64_t heap = o->shared_memory_max ? o->shared_memory_max / 5 * 4 : part;
 	struct budget b = {
 		.heap = o->heap_max,
-		.memory = o->memory_max,
+		.memory = o->shared_memory_max,
 		.arena = arena,
-		.module = o->module_memory,
+		.module = o->module_memory_max,
 	};
 
 	if (!b.heap)
@@ -74,7 +74,7 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 		/* Room for one of the largest, of which no uid gets all: quota.c. */
 		b.memory = max(min(part, BUDGET_MEMORY_MAX), budget_up(b.heap / 4 * 5));
 	if (!b.module)
-		b.module = max(part, option_find("module-memory")->min);
+		b.module = max(part, option_find("module-memory-max")->min);
 	b.own = budget_own(o, n_workers, total, b.memory);
 	return b;
 }
@@ -146,25 +146,25 @@ static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t to
 uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
 		       const struct memory_limit *limit, struct options_error *ret_error)
 {
-	uint64_t total = o->memory_total ? o->memory_total : budget_down(limit->bytes);
+	uint64_t total = o->memory_max ? o->memory_max : budget_down(limit->bytes);
 	struct budget b = budget_as_before(o, n_workers, total, before);
 	char hint[64];
 
 	if (budget_sum(&b) <= total) {
-		o->memory_total = total;
-		o->memory_max = b.memory;
+		o->memory_max = total;
+		o->shared_memory_max = b.memory;
 		o->heap_max = b.heap;
 		o->arena_max = b.arena;
-		o->module_memory = b.module;
+		o->module_memory_max = b.module;
 		return b.own;
 	}
 	budget_hint(o, n_workers, total, hint);
 	options_error_set(ret_error,
-			  "options: memory-total is %" PRIu64 "M (%s), and memory-max %" PRIu64
-			  "M, arena-max %" PRIu64 "M, module-memory %" PRIu64 "M and %" PRIu64
+			  "options: memory-max is %" PRIu64 "M (%s), and shared-memory-max %" PRIu64
+			  "M, arena-max %" PRIu64 "M, module-memory-max %" PRIu64 "M and %" PRIu64
 			  "M for forkd itself with %u workers are more: set one of them lower, or "
-			  "heap-max or workers, or memory-total higher%s",
-			  total / BUDGET_MIB, o->memory_total ? "as it was set" : limit->where,
+			  "heap-max or workers, or memory-max higher%s",
+			  total / BUDGET_MIB, o->memory_max ? "as it was set" : limit->where,
 			  budget_up(b.memory) / BUDGET_MIB, budget_up(b.arena) / BUDGET_MIB,
 			  budget_up(b.module) / BUDGET_MIB, b.own / BUDGET_MIB, n_workers, hint);
 	return 0;
@@ -194,15 +194,15 @@ int budget_decide(struct options *options, uint64_t before, struct options_error
 	uint64_t own;
 
 	memory_limit_find("", memory_limit_machine(), &limit);
-	if (!options->memory_total)
+	if (!options->memory_max)
 		where = limit.where;
 	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &limit,
 			    ret_text);
 	if (!own)
 		return -ENOSPC;
 	options_error_set(ret_text,
-			  "memory-total is %" PRIu64 "M (%s), and %" PRIu64
+			  "memory-max is %" PRIu64 "M (%s), and %" PRIu64
 			  "M of it are for forkd itself",
-			  options->memory_total / BUDGET_MIB, where, own / BUDGET_MIB);
+			  options->memory_max / BUDGET_MIB, where, own / BUDGET_MIB);
 	return 0;
 }

@@ -5,16 +5,18 @@
  * The kernel kills a process if memory runs out. So all that can grow by what clients and tasks do
  * has a limit, and the sum of these limits is no more than there is:
  *
- * 	memory-total	all there is: told, or memory_limit.h
- * 	  memory-max	what clients share with forkd: preallocated for each (client_segments.c)
- * 	  arena-max	what jobs are run with: committed as it is used (stacklet.h)
- * 	  module-memory	what tasks allocate themselves (module_memory.h)
- * 	  the rest	forkd's own: two processes, stacks and tables, and what the kernel has for
- * 			them in its tables of pages
+ * 	memory-max		all there is: told, or memory_limit.h
+ * 	  shared-memory-max	what clients share with forkd: preallocated for each
+ * 				(client_segments.c)
+ * 	  arena-max		what jobs are run with: committed as it is used (stacklet.h)
+ * 	  module-memory-max	what tasks allocate themselves (module_memory.h)
+ * 	  the rest		forkd's own: two processes, stacks and tables, and the kernel's
+ * 				tables of pages for them
  *
- * If all is auto, memory-max and module-memory have a quarter each, and the arena what is left; or
- * less, both alike, where that is too little: in a small container on a machine of many CPUs, or
- * for an arena that is there already. heap-max is as much as memory-max has room for.
+ * If all is auto, shared-memory-max and module-memory-max have a quarter each, and the arena what
+ * is left; or less, both alike, where that is too little: in a small container on a machine of many
+ * CPUs, or for an arena that is there already. heap-max is as much as shared-memory-max has room
+ * for.
  *
  * INVARIANTS
  *   I1. After budget_divide() the parts fit; or nothing is changed.
@@ -35,11 +37,11 @@ struct options_error;
 #define BUDGET_RECORD	 UINT64_C(96)
 
 /*
- * Puts numbers in for those of memory_total, memory_max, heap_max, arena_max and module_memory that
- * are auto.
+ * Puts numbers in for those of memory_max, shared_memory_max, heap_max, arena_max and module_memory
+ * that are auto.
  * options: with those that were given. n_workers: at most. before: what arena-max was for clients
  * that are still there, which it is again if that can be; 0 for none. limit: what there is if
- * memory_total is auto.
+ * memory_max is auto.
  * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
  */
 uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,

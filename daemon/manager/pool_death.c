@@ -36,8 +36,8 @@ static struct recovery_limits pool_death_limits(const struct pool_death *p)
 {
 	return (struct recovery_limits){
 		.n_workers = p->pool_segments->n_workers,
-		.max_clients = p->pool_segments->options->max_clients,
-		.max_jobs = p->pool_segments->options->max_jobs,
+		.clients_max = p->pool_segments->options->clients_max,
+		.jobs_max = p->pool_segments->options->jobs_max,
 		.n_tenants = p->conns->tenants.n,
 		.is_gone = conn_is_gone,
 		.ended = conn_on_ended,
@@ -49,7 +49,7 @@ void pool_death_cancel_gone(struct pool_death *p)
 	const struct recovery_limits limits = pool_death_limits(p);
 	uint64_t n = 0;
 
-	for (uint32_t client = 0; client < limits.max_clients; client++)
+	for (uint32_t client = 0; client < limits.clients_max; client++)
 		if (conn_is_gone(p->conns, client))
 			n += recovery_cancel(p->pool_segments->arena, &limits, client, conn_records,
 					     p->conns);
@@ -167,7 +167,7 @@ static void pool_death_log(const struct pool_process_end *end, const struct reco
 	char how[64], what[480], who[640] = "no job can be blamed";
 
 	if (pool_death_hung(end, r))
-		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
+		(void)snprintf(how, sizeof(how), "was ended by hang-timeout");
 	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
 			       strsignal((int)r->signo));

@@ -760,7 +760,7 @@ int pool_process_init(struct pool_process *pool, struct socket_closer *closer, s
 	};
 	pool->last = &pool->first;
 	watchdog_init(&pool->watchdog, pool->loop, &pool_process_watchdog_calls,
-		      options->hang_limit);
+		      options->hang_timeout);
 	pool->argv = pool_process_argv(options);
 	return pool->argv ? 0 : -ENOMEM;
 }

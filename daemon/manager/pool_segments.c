@@ -70,8 +70,8 @@ static void pool_segments_write_fixed(struct pool_segments *f)
 	f->board->head = f->board_head;
 	b->pid = (uint32_t)getpid();
 	b->n_workers = f->n_workers;
-	b->max_jobs = f->options->max_jobs;
-	b->max_clients = f->options->max_clients;
+	b->jobs_max = f->options->jobs_max;
+	b->clients_max = f->options->clients_max;
 	b->heap_max = f->options->heap_max;
 	b->started_ns = f->started_ns;
 	memcpy(b->version, version, sizeof(b->version));
@@ -106,8 +106,8 @@ static bool pool_segments_is_spoilt(const struct pool_segments *f)
 
 	return memcmp(&f->board->head, &f->board_head, sizeof(f->board_head)) != 0 ||
 	       load_relaxed(&b->state) != f->state || b->pid != (uint32_t)getpid() ||
-	       b->n_workers != f->n_workers || b->max_jobs != f->options->max_jobs ||
-	       b->max_clients != f->options->max_clients || b->heap_max != f->options->heap_max ||
+	       b->n_workers != f->n_workers || b->jobs_max != f->options->jobs_max ||
+	       b->clients_max != f->options->clients_max || b->heap_max != f->options->heap_max ||
 	       pool_segments_tasks_are_spoilt(f);
 }
 
@@ -146,8 +146,8 @@ void pool_segments_write(struct pool_segments *f)
 
 	a->head = f->arena_head;
 	a->n_workers = f->n_workers;
-	a->max_clients = f->options->max_clients;
-	a->max_jobs = f->options->max_jobs;
+	a->clients_max = f->options->clients_max;
+	a->jobs_max = f->options->jobs_max;
 	memset(a->reserved, 0, sizeof(a->reserved));
 }
 
@@ -177,15 +177,15 @@ uint64_t pool_segments_jobs_ended(const struct pool_segments *f)
 
 static uint64_t pool_segments_arena_size(const struct options *o)
 {
-	return arena_workers_offset(o->max_clients, o->max_jobs) + o->arena_max;
+	return arena_workers_offset(o->clients_max, o->jobs_max) + o->arena_max;
 }
 
 struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers)
 {
 	return (struct saved_geometry){
 		.n_workers = n_workers,
-		.max_clients = options->max_clients,
-		.max_jobs = options->max_jobs,
+		.clients_max = options->clients_max,
+		.jobs_max = options->jobs_max,
 		.board_size = board_size(n_workers),
 		.arena_size = pool_segments_arena_size(options),
 	};
@@ -285,7 +285,7 @@ static int pool_segments_copy(const struct pool_segments *f, int fd, uint64_t si
 
 int pool_segments_replace_arena(struct pool_segments *f)
 {
-	uint64_t size = arena_workers_offset(f->options->max_clients, f->options->max_jobs);
+	uint64_t size = arena_workers_offset(f->options->clients_max, f->options->jobs_max);
 	_cleanup_close_ int fd = segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size,
 						f->arena_head.epoch, 0, 0600);
 	int r = fd < 0 ? fd : pool_segments_copy(f, fd, size);

@@ -14,7 +14,7 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
-#define WATCHDOG_LEAST	 NSEC_PER_SEC /* the limit of the pool itself, if hang-limit is less */
+#define WATCHDOG_LEAST	 NSEC_PER_SEC /* the limit of the pool itself, if hang-timeout is less */
 #define WATCHDOG_LOOKS	 32u	      /* in that */
 #define WATCHDOG_SELDOM	 (300 * NSEC_PER_MSEC)
 #define WATCHDOG_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */

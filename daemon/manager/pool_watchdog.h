@@ -5,13 +5,13 @@
  * The dispatcher finds a task that hangs (hang_detector.h). If the dispatcher or the channel's
  * thread is stuck no thread of the pool notices: no client is taken on or released, no job that is
  * late ends, while workers may run. So the manager asks: the channel's thread reads
- * PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit, or
- * a second if that is less, is killed; no job is blamed.
+ * PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-timeout,
+ * or a second if that is less, is killed; no job is blamed.
  *
  * 	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
  * 	  ^                                         ^                              |
  * 	  +--- nothing was said, no worker has a job, <--------PONG----------------+
- * 	       else again: soon, or while jobs run after hang-limit
+ * 	       else again: soon, or while jobs run after hang-timeout
  *
  * QUIET has no timer. A job may begin then without a message; so the manager looks when it sends a
  * sign of life to the service manager (watchdog_glance()).

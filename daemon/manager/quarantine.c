@@ -3,9 +3,9 @@
  * quarantine.c - tasks that are refused to a user, because they crash for that user
  *
  * A crash of a pool that a job is blamed for counts against its user and task, and against the
- * user. After quarantine-crashes of a task within quarantine-window the task is refused to this
- * user; after quarantine-budget crashes of the user, all tasks are. It ends after quarantine-time,
- * or when an operator lifts it.
+ * user. After quarantine-task-crashes of a task within quarantine-window the task is refused to
+ * this user; after quarantine-user-crashes crashes of the user, all tasks are. It ends after
+ * quarantine-time, or when an operator lifts it.
  *
  * INVARIANTS
  *   I1. Crashes are counted for each user alone: others call the same tasks. The uid is the
@@ -284,12 +284,12 @@ void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const
 	saved_store(&c->uid, uid);
 	saved_store(&c->time_ns, now);
 	n = task ? quarantine_count(q, uid, task, now) : 0;
-	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
+	if (o->quarantine_task_crashes && n >= o->quarantine_task_crashes) {
 		quarantine_begin(q, uid, task, name, n);
 		quarantine_forget(q, uid, task);
 	}
 	n = quarantine_count(q, uid, 0, now);
-	if (o->quarantine_budget && n >= o->quarantine_budget) {
+	if (o->quarantine_user_crashes && n >= o->quarantine_user_crashes) {
 		quarantine_begin(q, uid, 0, "", n);
 		quarantine_forget(q, uid, 0);
 	}

@@ -5,10 +5,10 @@
  * Connections, bytes and connections without a HELLO are limited for all uids together. So that one
  * uid cannot take all of them, each uid's part is counted and limited: by forkd.conf, else to seven
  * eighths. A client counts until the pool has released it, or until it lets go of a connection that
- * forkd has ended. The limit of a group (limit-clients and similar options) holds for each uid that
- * connects with it: all connections of a uid are counted together, and a new one is measured by its
- * own limit. So a uid never has more than the best of its connections may; a connection that may
- * have less is refused what others of its uid have taken. Connections without a HELLO soon
+ * forkd has ended. The limit of a group (user-clients-max and similar options) holds for each uid
+ * that connects with it: all connections of a uid are counted together, and a new one is measured
+ * by its own limit. So a uid never has more than the best of its connections may; a connection that
+ * may have less is refused what others of its uid have taken. Connections without a HELLO soon
  * send it, and many may come at once, when forkd was restarted. So a uid may have all of these
  * places; if none is left the uid that has most of them loses its newest.
  *
@@ -46,10 +46,11 @@ struct quota_sums quota_for(const struct options *options, const struct options_
 	const struct options *o = options;
 
 	return (struct quota_sums){
-		.clients = (uint32_t)option_list_number(o->limit_clients, peer,
-							quota_most(o->max_clients)),
-		.jobs = option_list_number(o->limit_jobs, peer, UINT64_MAX),
-		.bytes = option_list_number(o->limit_bytes, peer, quota_most(o->memory_max)),
+		.clients = (uint32_t)option_list_number(o->user_clients_max, peer,
+							quota_most(o->clients_max)),
+		.jobs = option_list_number(o->user_jobs_max, peer, UINT64_MAX),
+		.bytes = option_list_number(o->user_shared_memory_max, peer,
+					    quota_most(o->shared_memory_max)),
 	};
 }
 

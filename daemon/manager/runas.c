@@ -14,7 +14,7 @@
 
 #include "common/low_latency.h"
 #include "common/options.h"
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 
 #define RUNAS_DEFAULT "forkd"
 
@@ -25,7 +25,7 @@ int runas_become(const struct runas *runas)
 
 	(void)prctl(PR_GET_PDEATHSIG, &parent_signal);
 	low_latency_allow();
-	if (confine_bound() < 0 || setgroups((size_t)runas->n_groups, runas->groups) < 0 ||
+	if (sandbox_bound() < 0 || setgroups((size_t)runas->n_groups, runas->groups) < 0 ||
 	    setresgid(runas->gid, runas->gid, runas->gid) < 0 ||
 	    setresuid(runas->uid, runas->uid, runas->uid) < 0)
 		return -errno;
@@ -33,7 +33,7 @@ int runas_become(const struct runas *runas)
 	if (setuid(0) == 0 || (runas->gid != 0 && setgid(0) == 0))
 		return -EPERM;
 	/* Its memory and descriptors were root's. */
-	confine_hide(OPTIONS_CONFINE_NORMAL);
+	sandbox_hide(OPTIONS_SANDBOX_NORMAL);
 	/* The kernel resets it when the user changes. */
 	if (parent_signal)
 		(void)prctl(PR_SET_PDEATHSIG, parent_signal);

@@ -141,7 +141,7 @@ bool saved_is_known(const struct saved_state *saved)
 uint64_t saved_arena_max(const struct saved_geometry *g)
 {
 	return g->arena_size -
-	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
+	       arena_workers_offset((uint32_t)g->clients_max, (uint32_t)g->jobs_max);
 }
 
 static void saved_say(char why[SAVED_WHY], const char *option, uint64_t was, uint64_t is,
@@ -172,8 +172,8 @@ bool saved_fits(const struct saved_state *saved, const struct saved_geometry *ge
 	if (!saved_is_known(saved))
 		return saved_refuse(ret_why);
 	saved_say(ret_why, "workers", was->n_workers, is->n_workers, "");
-	saved_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
-	saved_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
+	saved_say(ret_why, "clients-max", was->clients_max, is->clients_max, "");
+	saved_say(ret_why, "jobs-max", was->jobs_max, is->jobs_max, "");
 	if ((saved_arena_max(was) | saved_arena_max(is)) % SAVED_MIB == 0)
 		unit = SAVED_MIB;
 	saved_say(ret_why, "arena-max", saved_arena_max(was) / unit, saved_arena_max(is) / unit,

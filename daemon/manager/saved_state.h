@@ -66,8 +66,8 @@ struct saved_quarantine {
 /* What all segments depend on; constant. */
 struct saved_geometry {
 	uint64_t n_workers;
-	uint64_t max_clients;
-	uint64_t max_jobs;
+	uint64_t clients_max;
+	uint64_t jobs_max;
 	uint64_t board_size; /* bytes */
 	uint64_t arena_size; /* bytes */
 };

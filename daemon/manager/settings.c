@@ -36,7 +36,7 @@ static void settings_tell_rules(const struct options_list *tasks, struct pool_pr
 
 void settings_tell_pool(const struct options *options, struct pool_process *pool)
 {
-	settings_tell_rules(options->tasks, pool);
+	settings_tell_rules(options->allow_tasks, pool);
 	if (options_each_setting(options, settings_tell, pool) == 0)
 		return;
 	log_error("out of memory for the settings of the pool: it is restarted");

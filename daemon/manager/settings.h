@@ -17,8 +17,8 @@ int settings_change(struct options *options, struct pool_segments *pool_segments
 		    size_t old_size, char *ret_error, size_t error_size);
 
 /* Tells the pool, which has just become ready, or has not heard what has changed: all that can
- * change, and the rules of the option tasks. One that cannot be told is killed, and the next one
- * is. */
+ * change, and the rules of the option allow-tasks. One that cannot be told is killed, and the next
+ * one is. */
 void settings_tell_pool(const struct options *options, struct pool_process *pool);
 
 /* Names of options, with commas between; empty, or cut, if there are none, or many. */

@@ -64,7 +64,7 @@ void spawn_exec(char *const *argv, pid_t manager, int fd, int oom, const struct 
 		_exit(SPAWN_NO_EXEC);
 	if (close_range(SPAWN_FD + 1, ~0u, 0) < 0)
 		_exit(SPAWN_NO_EXEC);
-	/* confine_hide() has given the files of /proc/self to root. */
+	/* sandbox_hide() has given the files of /proc/self to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
 	(void)spawn_offer(oom);
 	r = runas && runas->drops ? runas_become(runas) : 0;

@@ -310,7 +310,7 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 	workers = takeover_workers(takeover, o);
 	arena_max = saved_arena_max(g);
 	/* All is made again: as it is best now. */
-	if (g->max_clients != o->max_clients || g->max_jobs != o->max_jobs ||
+	if (g->clients_max != o->clients_max || g->jobs_max != o->jobs_max ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
 		return 0;
 	if (!o->cpus)
@@ -323,14 +323,14 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
 		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus)
 {
-	uint32_t needs = FDSTORE_NEEDS((uint32_t)geometry->max_clients);
+	uint32_t needs = FDSTORE_NEEDS((uint32_t)geometry->clients_max);
 	int r = 0;
 
 	if (fdstore_is_there(store) && store->max < needs)
 		log_warning("FileDescriptorStoreMax= and FDSTORE= of forkd's unit are %u: for "
-			    "max-clients (%u) they should be %u, or clients are refused, and one "
+			    "clients-max (%u) they should be %u, or clients are refused, and one "
 			    "user can keep all others out",
-			    store->max, (uint32_t)geometry->max_clients, needs);
+			    store->max, (uint32_t)geometry->clients_max, needs);
 	takeover->inherited = takeover_can(takeover, store, geometry);
 	if (!takeover->inherited) {
 		takeover_forgo(takeover);

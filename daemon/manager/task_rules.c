@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_rules.c - compares the patterns of the option tasks with the tasks that there are
+ * task_rules.c - compares the patterns of the option allow-tasks with the tasks that there are
  *
  * A pattern that fits nothing is most likely a mistake: its user may call less than was meant. It
  * cannot be an error, because modules come and go without forkd.conf.
@@ -36,7 +36,7 @@ static bool task_rules_fit(const char *pattern, const struct board *board, uint3
 
 void task_rules_look(const struct options *options, const struct board *board)
 {
-	const struct options_list *tasks = options->tasks;
+	const struct options_list *tasks = options->allow_tasks;
 	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
 	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
 

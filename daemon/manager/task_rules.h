@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* task_rules.h - compares the patterns of the option tasks with the tasks that there are */
+/* task_rules.h - compares the patterns of the option allow-tasks with the tasks that there are */
 #pragma once
 
 struct board;

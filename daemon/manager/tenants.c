@@ -162,7 +162,7 @@ static void tenants_on_emptied(struct pages *pages, int result)
 
 	if (result < 0)
 		log_error("cannot take back the %" PRIu64 " bytes of the rings of uid %u: %s: they "
-			  "stay counted against memory-max",
+			  "stay counted against shared-memory-max",
 			  t->size, t->uid, strerror(-result));
 	else
 		t->all->memory -= tenants_size(t->all);

@@ -51,8 +51,8 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 	if (!pool->n_workers || pool->n_workers > LIMIT_WORKERS ||
 	    pool->arena->n_workers != pool->n_workers)
 		return -EBADMSG;
-	pool->max_clients = pool->arena->max_clients;
-	pool->max_jobs = pool->arena->max_jobs;
+	pool->clients_max = pool->arena->clients_max;
+	pool->jobs_max = pool->arena->jobs_max;
 	/* What a former pool left: recovery_run() has seen to the rest, and no page is touched that
 	 * is not needed. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
@@ -158,7 +158,7 @@ static void layout_groups(struct pool *pool)
  */
 int layout_make(struct pool *pool, int arena_fd)
 {
-	uint64_t offset = arena_workers_offset(pool->max_clients, pool->max_jobs);
+	uint64_t offset = arena_workers_offset(pool->clients_max, pool->jobs_max);
 	uint64_t left = pool->arena_size > offset ? pool->arena_size - offset : 0;
 	uint64_t n = pool->n_workers, entries = LAYOUT_DEQUE_MAX;
 	uint64_t roots = align_up(WORKER_ROOTS * sizeof(struct fk_entry), LAYOUT_PAGE);

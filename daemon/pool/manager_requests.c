@@ -52,7 +52,7 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 		return r;
 	pool_take_settings(pool, &changed);
 	/* While there was no limit no thread has reported jobs that hang. */
-	if (streq(name, "hang-limit"))
+	if (streq(name, "hang-timeout"))
 		hang_expect(pool);
 	log_set_level((enum log_level)options_log_level(&changed));
 	/* Threads that rest do so by these two. */
@@ -76,12 +76,12 @@ static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int
 /* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
 static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
 {
-	uint64_t first = (uint64_t)client * pool->max_jobs;
+	uint64_t first = (uint64_t)client * pool->jobs_max;
 
-	if (client >= pool->max_clients)
+	if (client >= pool->clients_max)
 		return;
 	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
-	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
+	for (uint32_t i = 0; i < min(n_jobs, pool->jobs_max); i++)
 		if (load_relaxed(&pool->rows.cancels[first + i]))
 			store_relaxed(&pool->rows.cancels[first + i], 0);
 }
@@ -130,10 +130,10 @@ static void channel_cancel_all(struct pool *pool, struct client_entry *client, u
  * also adds and ends clients, so the client stays what it is. */
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
-	uint32_t first = m->client * pool->max_jobs;
+	uint32_t first = m->client * pool->jobs_max;
 	struct client_entry *client;
 
-	if (m->client >= pool->max_clients)
+	if (m->client >= pool->clients_max)
 		return;
 	client = &pool->clients.entries[m->client];
 	if (load_relaxed(&client->state) != CLIENT_LIVE ||

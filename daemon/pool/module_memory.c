@@ -5,9 +5,9 @@
  * Frames, stacks and copies come out of the arena, which has its limits (stacklet.h). What a task
  * gets from malloc(3) does not, and one that never stops would have the kernel end whatever process
  * it likes. So the pool has a limit of private memory that can be written (RLIMIT_DATA, since Linux
- * 4.7 for all mappings of that kind): what is there when it is ready, and module-memory. malloc()
- * gives NULL then, and the job fails alone, as long as its task looks. All tasks share the one
- * limit: while one holds it all, others that want some get none.
+ * 4.7 for all mappings of that kind): what is there when it is ready, and module-memory-max.
+ * malloc() gives NULL then, and the job fails alone, as long as its task looks. All tasks share the
+ * one limit: while one holds it all, others that want some get none.
  *
  * Threads: the pool's main thread: before there are others, and when all have been made and no job
  * has come.

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * Before anything is allocated that tasks could give back. bytes: the option module-memory.
+ * Before anything is allocated that tasks could give back. bytes: the option module-memory-max.
  * Returns a descriptor for module_memory_begin(), to be closed, or a negative errno.
  */
 int module_memory_prepare(uint64_t bytes);

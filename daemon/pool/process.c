@@ -40,7 +40,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 #include "daemon/host/module.h"
 #include "daemon/host/topology.h"
 #include "daemon/jobs/abort.h"
@@ -91,7 +91,7 @@ static void *pool_worker_thread(void *arg)
 
 int pool_make_rows(struct pool *pool)
 {
-	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
+	uint64_t rows = (uint64_t)pool->clients_max * pool->jobs_max;
 
 	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
 	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
@@ -272,10 +272,10 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
 	 * abort. */
 	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
-	r = confine_pool(options->confine, &gate);
+	r = sandbox_pool(options->sandbox, &gate);
 	if (r < 0)
-		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",
-				 r);
+		return pool_fail(pool,
+				 "tasks cannot be sandboxed here (sandbox = off runs without)", r);
 	/* The channel is empty, so it has room. */
 	if (gate >= 0)
 		r = proto_send(pool->channel.fd, &sends_gate, sizeof(sends_gate), &gate, 1);
@@ -312,7 +312,7 @@ int pool_run(const struct options *options, int channel)
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);
 	hangs_begin();
-	memory = module_memory_prepare(options->module_memory);
+	memory = module_memory_prepare(options->module_memory_max);
 	if (memory < 0)
 		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
 	else
@@ -336,7 +336,7 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	r = module_memory_begin(memory, options->module_memory);
+	r = module_memory_begin(memory, options->module_memory_max);
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
 	memory = safe_close(memory);

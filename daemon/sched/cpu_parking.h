@@ -33,7 +33,7 @@
  * HOW THE CPUS ARE KNOWN
  *   By the affinity of the dispatcher's own thread, which is not pinned: the kernel keeps every
  *   thread within the cpuset, and says only CPUs that are online. No file is read, so that a pool
- *   without files (confine = strict) sees it as well. The kernel moves pinned threads whose CPU
+ *   without files (sandbox = strict) sees it as well. The kernel moves pinned threads whose CPU
  *   goes; it may forget the pin (Linux before 6.2, and with hotplug), so a worker that is not where
  *   it is to be is pinned again. cpu.max is in a file, which the manager reads when the dispatcher
  *   asks (PROTO_POOL_ASK_CPUS): it does not wake for it while no worker is awake.

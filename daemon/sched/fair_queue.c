@@ -51,13 +51,13 @@
 /* And CPU clocks read no more often than this for each of them: it takes 1 us at most. */
 #define FAIR_READ_EACH (50 * NSEC_PER_USEC)
 
-int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
-	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts)
+int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
+	      uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts)
 {
 	memset(fair, 0, sizeof(*fair));
 	pthread_mutex_init(&fair->lock, NULL);
-	fair->max_clients = max_clients;
-	fair->max_jobs = max_jobs;
+	fair->clients_max = clients_max;
+	fair->jobs_max = jobs_max;
 	fair->max_tenants = max_tenants;
 	fair->n_accounts = n_accounts;
 	fair->credit = n_accounts * FAIR_CREDIT;
@@ -66,19 +66,19 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
 	fair->parked = calloc(n_accounts, sizeof(*fair->parked));
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
-	fair->clients = calloc(max_clients, sizeof(*fair->clients));
-	fair->active = calloc(max_clients, sizeof(*fair->active));
+	fair->clients = calloc(clients_max, sizeof(*fair->clients));
+	fair->active = calloc(clients_max, sizeof(*fair->active));
 	fair->heap.nodes = calloc(max_tenants, sizeof(struct vheap_node *));
 	/* Pages that no row needs are never touched. */
-	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
-	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
-	fair->nodes = calloc((uint64_t)max_tenants * max_clients, sizeof(struct vheap_node *));
+	fair->rows = calloc((uint64_t)clients_max * jobs_max, sizeof(*fair->rows));
+	fair->placed = calloc((uint64_t)FAIR_PLACES * clients_max, sizeof(*fair->placed));
+	fair->nodes = calloc((uint64_t)max_tenants * clients_max, sizeof(struct vheap_node *));
 	if (!fair->accounts || !fair->clocks || !fair->groups || !fair->parked || !fair->tenants ||
 	    !fair->clients || !fair->active || !fair->heap.nodes || !fair->rows || !fair->placed ||
 	    !fair->nodes)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < max_tenants; i++)
-		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * max_clients];
+		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * clients_max];
 	fair->board = clients;
 	return 0;
 }
@@ -182,7 +182,7 @@ void fair_remove_client(struct fair *fair, uint32_t slot)
 
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 {
-	struct board_client *board = &fair->board[row / fair->max_jobs];
+	struct board_client *board = &fair->board[row / fair->jobs_max];
 
 	/* Relaxed: sums, of which only the growth counts. */
 	add_relaxed(&board->cpu_ns, ns);
@@ -193,7 +193,7 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns)
 {
 	/* Relaxed, as above. */
-	add_relaxed(&fair->clients[row / fair->max_jobs].slept, ns);
+	add_relaxed(&fair->clients[row / fair->jobs_max].slept, ns);
 	add_relaxed(&fair->rows[row].used, ns);
 }
 
@@ -275,19 +275,19 @@ void fair_settle_sometimes(struct fair *fair, uint64_t now)
 static void fair_link(struct fair *fair, uint32_t row, bool front)
 {
 	if (fairq_link(fair, row, front))
-		vtime_enter(fair, &fair->clients[row / fair->max_jobs]);
+		vtime_enter(fair, &fair->clients[row / fair->jobs_max]);
 }
 
 /* Takes a row out of its queue. */
 static void fair_unlink(struct fair *fair, uint32_t row)
 {
 	if (fairq_unlink(fair, row))
-		vtime_leave(fair, &fair->clients[row / fair->max_jobs]);
+		vtime_leave(fair, &fair->clients[row / fair->jobs_max]);
 }
 
 void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight, uint32_t place)
 {
-	struct fair_client *client = &fair->clients[index / fair->max_jobs];
+	struct fair_client *client = &fair->clients[index / fair->jobs_max];
 	struct fair_row *row = &fair->rows[index];
 
 	row->next = 0;
@@ -313,7 +313,7 @@ void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now)
 {
 	fair_settle_sometimes(fair, now);
 	while (n--) {
-		struct fair_client *client = &fair->clients[row / fair->max_jobs];
+		struct fair_client *client = &fair->clients[row / fair->jobs_max];
 		struct fair_row *entry = &fair->rows[row];
 		uint32_t next = entry->next - 1;
 
@@ -330,7 +330,7 @@ void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t n
 {
 	fair_settle_sometimes(fair, now);
 	while (n--) {
-		struct fair_client *client = &fair->clients[rows[n] / fair->max_jobs];
+		struct fair_client *client = &fair->clients[rows[n] / fair->jobs_max];
 
 		if (!client->active)
 			vtime_activate(fair, client);
@@ -343,7 +343,7 @@ void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t n
 
 bool fair_cut(struct fair *fair, uint32_t row)
 {
-	struct fair_client *client = &fair->clients[row / fair->max_jobs];
+	struct fair_client *client = &fair->clients[row / fair->jobs_max];
 
 	if (!fair->rows[row].in)
 		return false;
@@ -367,8 +367,8 @@ uint32_t fair_cut_client(struct fair *fair, uint32_t slot, uint32_t *ret_rows, u
 /* Of two rows of queues, does a go first? Among those of one connection the one that came first. */
 static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 {
-	const struct fair_client *x = &fair->clients[a / fair->max_jobs];
-	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
+	const struct fair_client *x = &fair->clients[a / fair->jobs_max];
+	const struct fair_client *y = &fair->clients[b / fair->jobs_max];
 	const struct vheap_node *p, *q;
 
 	/* A tenant's own warp is of what any worker may start. */
@@ -424,7 +424,7 @@ uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint3
 
 		if (row == ACCOUNT_NOBODY)
 			break;
-		client = &fair->clients[row / fair->max_jobs];
+		client = &fair->clients[row / fair->jobs_max];
 		placed = fair_place(fair, row) > FAIR_NOWHERE;
 		if (n && (placed || client->estimate > left))
 			break;

@@ -144,8 +144,8 @@ struct fair {
 	_Atomic uint32_t direct;	     /* the only active client + 1, or 0 */
 	_Atomic bool held;		     /* all that waits stays; changed with the lock held */
 	_Atomic uint32_t behind; /* a running client is further behind than all queued ones */
-	uint32_t max_clients;
-	uint32_t max_jobs;
+	uint32_t clients_max;
+	uint32_t jobs_max;
 	uint32_t max_tenants;
 	uint32_t n_accounts;
 	struct account **accounts; /* of each worker */
@@ -173,8 +173,8 @@ struct fair {
 };
 
 /* clients: of the board. n_accounts: of workers. Returns 0 or -ENOMEM. */
-int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
-	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts);
+int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
+	      uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts);
 void fair_fini(struct fair *fair);
 
 /* A worker's account and group, before it runs anything. */

@@ -31,10 +31,10 @@ static uint32_t fairq_class(struct fair *fair, uint32_t row)
 /* The queue that a row is in, or belongs in. */
 static struct fair_queue *fairq_of(struct fair *fair, uint32_t row)
 {
-	uint32_t client = row / fair->max_jobs, place = fair->rows[row].place;
+	uint32_t client = row / fair->jobs_max, place = fair->rows[row].place;
 
 	return place <= FAIR_NOWHERE ? &fair->clients[client].queues[fairq_class(fair, row)]
-				     : &fair->placed[(uint64_t)place * fair->max_clients + client];
+				     : &fair->placed[(uint64_t)place * fair->clients_max + client];
 }
 
 /* Relaxed, all three: hints, and changed with the lock held. */
@@ -45,7 +45,7 @@ static void fairq_add(_Atomic uint32_t *counter, uint32_t n)
 
 bool fairq_link(struct fair *fair, uint32_t row, bool front)
 {
-	struct fair_client *client = &fair->clients[row / fair->max_jobs];
+	struct fair_client *client = &fair->clients[row / fair->jobs_max];
 	struct fair_queue *queue = fairq_of(fair, row);
 	struct fair_row *entry = &fair->rows[row];
 
@@ -68,7 +68,7 @@ bool fairq_link(struct fair *fair, uint32_t row, bool front)
 
 bool fairq_unlink(struct fair *fair, uint32_t row)
 {
-	struct fair_client *client = &fair->clients[row / fair->max_jobs];
+	struct fair_client *client = &fair->clients[row / fair->jobs_max];
 	struct fair_queue *queue = fairq_of(fair, row);
 	struct fair_row *entry = &fair->rows[row];
 
@@ -121,7 +121,7 @@ uint32_t fairq_first(struct fair *fair, const struct fair_client *client)
 
 uint32_t fairq_first_placed(const struct fair *fair, uint32_t client, uint32_t place)
 {
-	return fair->placed[(uint64_t)place * fair->max_clients + client].first - 1;
+	return fair->placed[(uint64_t)place * fair->clients_max + client].first - 1;
 }
 
 uint32_t fairq_unlink_some(struct fair *fair, uint32_t slot, uint32_t *ret_rows, uint32_t max,

@@ -41,7 +41,7 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 /* What a job has used, or its connection's jobs use on average. */
 static uint64_t fair_size(struct fair *fair, uint32_t row)
 {
-	return max(load_relaxed(&fair->rows[row].used), fair->clients[row / fair->max_jobs].mean);
+	return max(load_relaxed(&fair->rows[row].used), fair->clients[row / fair->jobs_max].mean);
 }
 
 static bool fair_is_short(struct fair *fair, uint32_t row)
@@ -54,8 +54,8 @@ static bool fair_is_short(struct fair *fair, uint32_t row)
 static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
 {
 	/* Not made active: a row that was set aside may be a dead one's (virtual_time.c, I1). */
-	const struct fair_client *a = &fair->clients[row / fair->max_jobs];
-	const struct fair_client *b = &fair->clients[other / fair->max_jobs];
+	const struct fair_client *a = &fair->clients[row / fair->jobs_max];
+	const struct fair_client *b = &fair->clients[other / fair->jobs_max];
 	const struct vheap_node *p, *q;
 
 	/* A tenant that has left has no weight: a row that was set aside may be one's. */
@@ -147,7 +147,7 @@ void fair_count(struct fair *fair)
 
 		if (row == ACCOUNT_NOBODY)
 			continue;
-		client = &fair->clients[row / fair->max_jobs];
+		client = &fair->clients[row / fair->jobs_max];
 		fair_count_one(fair, &fair->rows[row].runs);
 		fair_count_one(fair, &client->runs);
 		fair_count_one(fair, &client->tenant->runs);
@@ -164,8 +164,8 @@ static uint32_t fair_counted(const struct fair *fair, const struct fair_runs *ru
  * another part: what all workers that run jobs of this node do now. */
 static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t other, int64_t v)
 {
-	const struct fair_client *client = &fair->clients[row / fair->max_jobs];
-	const struct fair_client *waits = &fair->clients[other / fair->max_jobs];
+	const struct fair_client *client = &fair->clients[row / fair->jobs_max];
+	const struct fair_client *waits = &fair->clients[other / fair->jobs_max];
 	const struct fair_runs *own = &fair->rows[row].runs, *runs = own;
 	const struct vheap_node *node = NULL, *q;
 	uint64_t used = load_relaxed(&fair->rows[row].used);

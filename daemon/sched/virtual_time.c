@@ -237,7 +237,7 @@ static void vtime_raise_clients(struct fair *fair, struct fair_tenant *tenant)
 	if (!vtime_raise(&tenant->level))
 		return;
 	tenant->clock = vtime_later(tenant->clock, tenant->level.floor);
-	for (uint32_t i = 0; i < fair->max_clients; i++)
+	for (uint32_t i = 0; i < fair->clients_max; i++)
 		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
 			vtime_lift(&tenant->level, &fair->clients[i].node);
 }
@@ -319,7 +319,7 @@ void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
 	tenant->node.weight = weight;
 	/* What was charged in advance will be taken back by the new one: else a tenant that becomes
 	 * heavy, and light again, gets back more than it was charged with. */
-	for (uint32_t i = 0; i < fair->max_clients; i++) {
+	for (uint32_t i = 0; i < fair->clients_max; i++) {
 		struct fair_client *client = &fair->clients[i];
 
 		if (client->tenant != tenant)

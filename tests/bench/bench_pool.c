@@ -176,9 +176,9 @@ void bench_pool_start_with(struct bench_pool *pool, const char *modules, int wor
 	/* An older one has no total. */
 	const char *options[] = { n,
 				  "--heap-max=16G",
-				  "--memory-max=20G",
-				  "--max-jobs=4096",
-				  getenv("FORKD_BIN") ? "--log-level=error" : "--memory-total=16T",
+				  "--shared-memory-max=20G",
+				  "--jobs-max=4096",
+				  getenv("FORKD_BIN") ? "--log-level=error" : "--memory-max=16T",
 				  option,
 				  NULL };
 

@@ -209,7 +209,7 @@ static void options(forkd::client &client)
 	now.wait_room = false;
 	MUST(throws(std::errc::resource_unavailable_try_again,
 		    [&] { moved.submit<std::int64_t>(now, "fib:fib", 1); }));
-	now.weight = 50;
+	now.connection_weight = 50;
 	now.idempotent = true;
 	now.strict = true;
 	now.place = FK_PLACE_WORKER;

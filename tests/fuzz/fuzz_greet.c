@@ -31,10 +31,11 @@ static uint64_t take_bytes(struct fuzz_input *input, uint64_t least, uint64_t mo
 static void take_options(struct fuzz_input *input, struct options *o)
 {
 	/* The ranges of common/options.def. */
-	o->max_clients = (unsigned int)take_bytes(input, 1, 1000);
-	o->max_jobs = (unsigned int)take_bytes(input, 1, 16384);
+	o->clients_max = (unsigned int)take_bytes(input, 1, 1000);
+	o->jobs_max = (unsigned int)take_bytes(input, 1, 16384);
 	o->heap_max = take_bytes(input, 64 << 10, UINT64_C(1) << 40);
-	o->memory_max = take_bytes(input, max(o->heap_max, UINT64_C(1) << 20), UINT64_C(1) << 44);
+	o->shared_memory_max =
+		take_bytes(input, max(o->heap_max, UINT64_C(1) << 20), UINT64_C(1) << 44);
 }
 
 static void take_peer(struct fuzz_input *input, struct admission_peer *peer)
@@ -95,18 +96,18 @@ static void take_room(struct fuzz_input *input, const struct options *o,
 
 	room->stopping = (how & 15) == 15;
 	room->tenants_full = (how >> 4) == 15;
-	room->clients = (uint32_t)take_bytes(input, 0, o->max_clients);
+	room->clients = (uint32_t)take_bytes(input, 0, o->clients_max);
 	room->tenant_size = how & 1 ? fuzz_u32(input) : 0;
-	room->memory = take_bytes(input, 0, o->memory_max);
+	room->memory = take_bytes(input, 0, o->shared_memory_max);
 }
 
 /* What its uid holds, and may: three times nothing, and as much as there is, if how is 0. */
 static void take_quota(uint8_t how, const struct options *o, struct admission_room *room)
 {
-	room->most.clients = o->max_clients;
+	room->most.clients = o->clients_max;
 	room->most.jobs = how & 4 ? how >> 4 : UINT64_MAX / 2;
-	room->most.bytes = how & 8 ? (uint64_t)(how >> 4) << 18 : o->memory_max;
-	room->held.clients = how & 2 ? o->max_clients - (how >> 4 & 1) : 0;
+	room->most.bytes = how & 8 ? (uint64_t)(how >> 4) << 18 : o->shared_memory_max;
+	room->held.clients = how & 2 ? o->clients_max - (how >> 4 & 1) : 0;
 	room->held.jobs = how & 2 ? room->most.jobs / 2 : 0;
 	room->held.bytes = how & 2 ? room->most.bytes / 2 : 0;
 }
@@ -129,8 +130,8 @@ static void check_attached(const struct proto_hello *hello, const struct options
 	FUZZ_ASSERT(!peer->unwatched && !room->stopping && !room->tenants_full);
 	FUZZ_ASSERT(!peer->stranger && held->clients < most->clients);
 	FUZZ_ASSERT(held->jobs + v->n_jobs <= most->jobs && held->bytes + size <= most->bytes);
-	FUZZ_ASSERT(room->clients < o->max_clients);
-	FUZZ_ASSERT(v->n_jobs >= 1 && v->n_jobs <= o->max_jobs);
+	FUZZ_ASSERT(room->clients < o->clients_max);
+	FUZZ_ASSERT(v->n_jobs >= 1 && v->n_jobs <= o->jobs_max);
 	FUZZ_ASSERT(v->n_jobs >= hello->n_jobs && v->heap_size >= hello->heap_size);
 	FUZZ_ASSERT(v->heap_size % 4096 == 0 && v->heap_size <= align_up(o->heap_max, 4096));
 	FUZZ_ASSERT(v->heap_size > 0);

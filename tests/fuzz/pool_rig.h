@@ -38,7 +38,7 @@
 #define WORKERS 2u
 #define JOBS	16u /* records of each client */
 #define CLIENTS 3u
-#define SLOTS	4u /* max-clients */
+#define SLOTS	4u /* clients-max */
 #define TENANTS 2u
 #define ROWS	(SLOTS * JOBS)
 #define HOSTILE 0u
@@ -196,16 +196,16 @@ int __wrap_layout_withhold(void *base, uint64_t size, bool secret)
 
 /* Queues for those tenants that there are, not for all that a pool may have: to clear them takes a
  * fifth of the time. */
-int __real_fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
-		     uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts);
-int __wrap_fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
-		     uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts);
+int __real_fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
+		     uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts);
+int __wrap_fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
+		     uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts);
 
-int __wrap_fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
-		     uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts)
+int __wrap_fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
+		     uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts)
 {
 	(void)max_tenants;
-	return __real_fair_init(fair, clients, max_clients, max_jobs, TENANTS, n_accounts);
+	return __real_fair_init(fair, clients, clients_max, jobs_max, TENANTS, n_accounts);
 }
 
 /* ------------------------------------------------------------------------ a pool */
@@ -224,8 +224,8 @@ static bool is_gone(void *context, uint32_t client)
 }
 
 static const struct recovery_limits limits = { .n_workers = WORKERS,
-					       .max_clients = SLOTS,
-					       .max_jobs = JOBS,
+					       .clients_max = SLOTS,
+					       .jobs_max = JOBS,
 					       .n_tenants = TENANTS,
 					       .is_gone = is_gone };
 
@@ -353,8 +353,8 @@ static void set_up(void)
 	pool->options = &options;
 	channel_init(&pool->channel, -1);
 	pool->n_workers = WORKERS;
-	pool->max_clients = SLOTS;
-	pool->max_jobs = JOBS;
+	pool->clients_max = SLOTS;
+	pool->jobs_max = JOBS;
 	pool->board =
 		map(segment_create("board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600),
 		    SEGMENT_BOARD);

@@ -139,7 +139,7 @@ class Ends(TestCase):
                          (signal.SIGSEGV, "crash", forkd.Outcome.CRASHED))
         with self.assertRaises(forkd.Lost):
             holding.result()
-        # The session is one of --quarantine-crashes=1.
+        # The session is one of --quarantine-task-crashes=1.
         with self.assertRaisesRegex(forkd.Refused, "crashed too often"):
             pool.call("crash:segv")
         self.assertEqual(pool.call("fib:fib", 20), 6765)

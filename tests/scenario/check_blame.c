@@ -93,19 +93,19 @@ static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
 	return since / NSEC_PER_USEC;
 }
 
-START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined)
+START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_in_every_sandbox)
 {
-	static const char *const confine[] = { "--confine=off", "--confine=normal",
-					       "--confine=strict" };
+	static const char *const sandbox[] = { "--sandbox=off", "--sandbox=normal",
+					       "--sandbox=strict" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sandbox); i++) {
 		uint64_t control;
 
-		c = JOBS_BEGIN(&d, "--workers=2", confine[i], NULL);
+		c = JOBS_BEGIN(&d, "--workers=2", sandbox[i], NULL);
 		blame("crash:vanish", 0, 0, "exited with status 1", 1);
 		control = wait_behind("crash:hang", 0, FK_DONE);
 		printf("%s: %d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n",
-		       confine[i], QUEUED, wait_behind("crash:vanish", 0, FK_CRASHED), control);
+		       sandbox[i], QUEUED, wait_behind("crash:vanish", 0, FK_CRASHED), control);
 		(void)jobs_crash(&d, 2);
 		jobs_end(&d, c);
 	}
@@ -161,7 +161,7 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 	int64_t n = 0;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* else there is none */
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:fork_shared", &n, INT64_C(17)), 0);
 	ck_assert_int_eq(n, 17);

@@ -144,7 +144,7 @@ START_TEST(a_connection_shows_what_its_user_weighs)
 	char option[64];
 	fk_client *c;
 
-	(void)snprintf(option, sizeof(option), "--weights=%u:350", geteuid());
+	(void)snprintf(option, sizeof(option), "--user-weights=%u:350", geteuid());
 	c = JOBS_BEGIN(&d, "--workers=1", option, NULL);
 	ck_assert_uint_eq(atomic_load(&d.board->clients[c->id].user_weight), 350);
 	jobs_end(&d, c);

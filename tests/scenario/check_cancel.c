@@ -200,7 +200,7 @@ START_TEST(a_flood_of_cancels_holds_nobody_up)
 	int64_t n;
 
 	/* However long it takes: the gate comes to no fork. */
-	flood = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=0", NULL);
+	flood = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=0", NULL);
 	gate = close_gate(flood);
 	for (int round = 0; round < 50; round++) {
 		for (int i = 0; i < 400; i++) {
@@ -276,7 +276,7 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 	int64_t argument = 20;
 	fk_client *c;
 
-	daemon_start(&d, "--workers=1", "--max-jobs=4096", NULL);
+	daemon_start(&d, "--workers=1", "--jobs-max=4096", NULL);
 	ck_assert_int_eq(fk_open(d.socket, &options, &c), 0);
 	for (uint32_t i = 0; i < LONG; i++)
 		requests[i] = (struct fk_request){

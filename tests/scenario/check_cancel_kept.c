@@ -59,7 +59,7 @@ static bool runs(fk_job job)
 	for (uint32_t i = 0; i < LIMIT_WORKERS; i++) {
 		uint32_t row = atomic_load(&d.board->running[i].job);
 
-		if (row != UINT32_MAX && row % d.board->manager.max_jobs == (job & 0xffffu))
+		if (row != UINT32_MAX && row % d.board->manager.jobs_max == (job & 0xffffu))
 			return true;
 	}
 	return false;

@@ -155,7 +155,7 @@ static const struct board_running *our_worker(void)
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
 		const struct board_running *worker = &d.board->running[i];
 
-		if (atomic_load(&worker->job) / d.board->manager.max_jobs == c->id)
+		if (atomic_load(&worker->job) / d.board->manager.jobs_max == c->id)
 			return worker;
 	}
 	return NULL;

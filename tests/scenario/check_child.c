@@ -243,7 +243,7 @@ static void outlive(void (*how)(void), bool execs)
 	make_child = how;
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
 	/* The watcher, the parent, and a child with one of its own. */
-	daemon_start(&d, "--workers=2", "--max-clients=3", NULL);
+	daemon_start(&d, "--workers=2", "--clients-max=3", NULL);
 	oracle_init(&o, d.folder);
 	before = counts_read(&d);
 	pid = daemon_fork(DAEMON_UID);

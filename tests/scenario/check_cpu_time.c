@@ -50,7 +50,7 @@ static uint64_t charged(void)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < d.board->manager.max_clients; i++)
+	for (uint32_t i = 0; i < d.board->manager.clients_max; i++)
 		sum += atomic_load(&d.board->clients[i].cpu_ns);
 	return sum;
 }
@@ -176,7 +176,7 @@ static uint32_t pending(void)
 {
 	uint32_t sum = 0;
 
-	for (uint32_t i = 0; i < d.board->manager.max_clients; i++)
+	for (uint32_t i = 0; i < d.board->manager.clients_max; i++)
 		sum += atomic_load(&d.board->clients[i].left_ns) ? 0
 								 : board_client_pending(d.board, i);
 	return sum;

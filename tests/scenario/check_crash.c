@@ -342,7 +342,7 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 	int64_t n;
 	pid_t pool, stray;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* else there is none */
 	pool = daemon_pool(&d);
 	for (int i = 0; i < 20; i++) {
 		done = daemon_counter(&d, "jobs_done");

@@ -96,7 +96,7 @@ START_TEST(a_fault_in_code_that_a_task_has_loaded_names_its_caller)
 	const struct board_crash *report;
 
 	/* Else the task can open no file. */
-	c = JOBS_BEGIN(&d, "--workers=2", "--confine=off", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL);
 	report = crash("crash:picture", FAULT_LOADED, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
 	ck_assert_str_eq(report->trace.places[0].object, "??");

@@ -27,7 +27,7 @@ static struct cut {
 /* Of three clients one is the test's own (tests/support/daemon.h), and one may come. */
 static void begin(void)
 {
-	cut.c = JOBS_BEGIN(&d, "--workers=2", "--arena-max=64M", "--max-clients=3", NULL);
+	cut.c = JOBS_BEGIN(&d, "--workers=2", "--arena-max=64M", "--clients-max=3", NULL);
 	ck_assert_int_eq(fk_group_new(cut.c, &cut.group), 0);
 	cut.done = jobs_submit_in(cut.c, "fib:fib", 0, 15, cut.group);
 	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, FK_FOREVER), 0);

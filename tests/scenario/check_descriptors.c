@@ -26,7 +26,7 @@ START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
 	fk_job job;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--confine=normal", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=normal", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(descriptors(c, STDERR_FILENO + 1), -EMFILE);
 	job = jobs_submit(c, "crash:spin", 0, 60000, 0);

@@ -128,7 +128,7 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 	uint64_t failed;
 
 	for (int workers = 1; workers <= 2; workers++) {
-		c = JOBS_BEGIN(&d, workers == 1 ? "--workers=1" : "--workers=2", "--hang-limit=0",
+		c = JOBS_BEGIN(&d, workers == 1 ? "--workers=1" : "--workers=2", "--hang-timeout=0",
 			       NULL);
 		/* Those that wait for what does end are not told of. */
 		jobs_cancel(c, submit("fiber:forever", 100));
@@ -151,7 +151,7 @@ START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
 {
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	job = submit("fiber:stubborn", 1);
 	await_waiting(2);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
@@ -174,12 +174,12 @@ START_TEST(a_fiber_that_fails_says_with_what)
 }
 END_TEST
 
-START_TEST(fibers_talk_through_pipes_however_tasks_are_confined)
+START_TEST(fibers_talk_through_pipes_in_every_sandbox)
 {
-	static const char *const confined[] = { "--confine=off", "--confine=normal" };
+	static const char *const sandboxed[] = { "--sandbox=off", "--sandbox=normal" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
-		c = JOBS_BEGIN(&d, "--workers=2", confined[i], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(sandboxed); i++) {
+		c = JOBS_BEGIN(&d, "--workers=2", sandboxed[i], NULL);
 		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
 		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
@@ -284,7 +284,7 @@ START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blam
 {
 	uint64_t control, longest = 0;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	control = write_over_rings(-1);
 	for (int64_t how = 0; how < 4; how++)
 		longest = max(longest, write_over_rings(how));
@@ -408,13 +408,13 @@ START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
 }
 END_TEST
 
-START_TEST(sections_are_there_however_tasks_are_confined)
+START_TEST(sections_are_there_in_every_sandbox)
 {
-	static const char *const confine[] = { "--confine=off", "--confine=normal",
-					       "--confine=strict" };
+	static const char *const sandbox[] = { "--sandbox=off", "--sandbox=normal",
+					       "--sandbox=strict" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
-		c = JOBS_BEGIN(&d, "--workers=1", confine[i], "--blocking-max=2", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(sandbox); i++) {
+		c = JOBS_BEGIN(&d, "--workers=1", sandbox[i], "--blocking-max=2", NULL);
 		for (int k = 0; k < 5; k++)
 			jobs_see(c, submit("fiber:naps", 1), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_blocks"), 5);

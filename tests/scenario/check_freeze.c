@@ -244,7 +244,7 @@ static void begin(void (*entering)(void))
 	shared->naps = entering != NULL;
 	daemon_prepare(&d);
 	d.entering = entering;
-	daemon_start(&d, "--workers=2", "--hang-limit=0", NULL);
+	daemon_start(&d, "--workers=2", "--hang-timeout=0", NULL);
 	pool = daemon_pool(&d);
 }
 

@@ -86,7 +86,7 @@ static void blamed(fk_job job, const char *name, pid_t pool)
 	ck_assert_uint_eq(crash->job, (uint32_t)(job & 0xffff));
 	ck_assert_uint_lt(crash->worker, 2);
 	ck_assert_str_eq(crash->task, name);
-	DAEMON_AWAIT(daemon_logged(&d, "was ended by hang-limit", name));
+	DAEMON_AWAIT(daemon_logged(&d, "was ended by hang-timeout", name));
 	ck_assert(daemon_logged(&d, "came to no fork for", name));
 	ck_assert_int_eq(fk_release(c, job), 0);
 	(void)jobs_pool_after(&d, pool);
@@ -101,7 +101,7 @@ START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_wh
 	char output[4096];
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	twice = hold(FK_IDEMPOTENT, &gate);
 	bad = run("hang:spin", 0, 0, 200 * NSEC_PER_MSEC);
@@ -128,7 +128,7 @@ static void cancelled(const char *name, int64_t a)
 	fk_job bad, once;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=150ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=150ms", NULL);
 	pool = daemon_pool(&d);
 	once = run("hang:work", 60000, 0, 0);
 	bad = run(name, a, 0, 0);
@@ -164,7 +164,7 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 	uint64_t moved;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	busy = hold(0, &gate);
 	moved = daemon_counter(&d, "moved");
@@ -185,7 +185,7 @@ START_TEST(a_job_that_spins_on_two_workers_is_blamed_once)
 	fk_job bad;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	bad = run("hang:spread", 0, 0, 0);
 	DAEMON_AWAIT(daemon_counter(&d, "steals") == 1);
@@ -208,7 +208,7 @@ START_TEST(a_client_that_is_killed_while_its_job_spins_is_gone_altogether)
 	pid_t pool, client;
 	uint32_t clients;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	clients = atomic_load(&d.board->manager.clients);
 	pool = daemon_pool(&d);
 	client = daemon_client(spin_and_stay, DAEMON_UID);
@@ -228,7 +228,8 @@ START_TEST(a_task_that_hangs_again_and_again_is_refused_to_its_user)
 {
 	int64_t n = 0;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", "--quarantine-crashes=2", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", "--quarantine-task-crashes=2",
+		       NULL);
 	for (int i = 1; i <= 2; i++) {
 		pid_t pool = daemon_pool(&d);
 		fk_job bad = run("hang:spin", 0, 0, 0);
@@ -249,7 +250,7 @@ START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
 {
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	job = run("hang:work", 500, 0, 0);
 	jobs_see(c, job, 500);
 	/* One with a deadline as well, until that has passed. */
@@ -260,12 +261,12 @@ START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
 }
 END_TEST
 
-START_TEST(with_hang_limit_off_a_job_that_spins_stays)
+START_TEST(with_hang_timeout_off_a_job_that_spins_stays)
 {
 	uint64_t before;
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=0", "--stop-timeout=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=0", "--stop-timeout=100ms", NULL);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	before = daemon_pool_cpu_ns(&d);
@@ -289,14 +290,14 @@ static void ends_in_time(const char *limit, const char *name, int64_t a, int64_t
 
 START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
 {
-	ends_in_time("--hang-limit=1s", "hang:slow", 100, 0);
+	ends_in_time("--hang-timeout=1s", "hang:slow", 100, 0);
 }
 END_TEST
 
 /* All together they take more than the limit; each is some way on. */
 START_TEST(a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed)
 {
-	ends_in_time("--hang-limit=200ms", "hang:tidy", 9, 50);
+	ends_in_time("--hang-timeout=200ms", "hang:tidy", 9, 50);
 }
 END_TEST
 
@@ -322,7 +323,7 @@ START_TEST(a_starved_job_is_not_blamed)
 
 	/* All of these: other tests that run just now are not to starve. */
 	(void)setpriority(PRIO_PROCESS, 0, STARVED_NICE);
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=300ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=300ms", NULL);
 	pool = daemon_pool(&d);
 	job = run("hang:slow", 60, 0, 0);
 	for (int i = 0; i < SPINNERS; i++)
@@ -356,7 +357,7 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	int64_t n = -1;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	once[0] = run(busy, 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, thread), 0);
@@ -408,7 +409,7 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	pid_t pool, client;
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	job = run("hang:slow", 1, 0, 0);
 	daemon_suspend(pool);
@@ -469,14 +470,15 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 	pid_t pool, tracer;
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	tracer = trace(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	if (tracer > 0) {
 		left_alone(1000);
-		DAEMON_AWAIT(daemon_logged(&d, "hang-limit ends no job while", "traces the pool"));
+		DAEMON_AWAIT(
+			daemon_logged(&d, "hang-timeout ends no job while", "traces the pool"));
 		ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
 		trace_no_more(tracer);
 	}
@@ -491,7 +493,7 @@ START_TEST(a_task_cannot_pretend_that_a_debugger_traces_the_pool)
 	pid_t pool;
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "hang:disguise", &n, INT64_C(0)), 0);
 	ck_assert_int_eq(n, 1);
@@ -508,7 +510,7 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 	fk_job job;
 	int64_t n;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=100ms", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	tracer = trace(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
@@ -529,7 +531,7 @@ END_TEST
 /* The row says that a job runs which has ended: nothing else is left of it. */
 static void lose(fk_job job, const char *name)
 {
-	uint64_t at = c->id * (uint64_t)d.board->manager.max_jobs + (job & 0xffff);
+	uint64_t at = c->id * (uint64_t)d.board->manager.jobs_max + (job & 0xffff);
 	struct ledger_row row = {
 		.generation = (uint32_t)(job >> 16),
 		.state = LEDGER_RUNNING,
@@ -551,7 +553,7 @@ START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
 	fk_job waits, lost;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--hang-limit=1s", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	pool = daemon_pool(&d);
 	/* Its fiber waits, and it is not to end. */
 	waits = jobs_submit(c, "fiber:forever", 0, 1, 0);

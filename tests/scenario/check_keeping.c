@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
 {
-	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--weights=*:300");
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--user-weights=*:300");
 	struct service_client c;
 	uint64_t told;
 

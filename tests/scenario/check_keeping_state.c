@@ -276,7 +276,8 @@ static pid_t dial_as(uint32_t uid)
 
 START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 {
-	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
+	struct systemd_stub *store =
+		SERVICE_KEEP("", 32, 0, "--shared-memory-max=64M", "--heap-max=64M");
 	struct proto_hello large = service_hello();
 	struct saved_state *saved;
 	pid_t pid;

@@ -216,7 +216,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	setup();
 	ck_assert_ptr_nonnull(notices.ns);
 	/* The watcher, the survivor, and slots for the victims to come back to. */
-	daemon_start(&d, "--workers=2", "--max-clients=4", NULL);
+	daemon_start(&d, "--workers=2", "--clients-max=4", NULL);
 	oracle_init(&o, d.folder);
 	other = daemon_client(survivor, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(&shared->good) > 0);

@@ -47,7 +47,7 @@ static struct daemon d;
 static void start(const char *workers, const char *weights)
 {
 	shared = daemon_share(sizeof(*shared));
-	daemon_start(&d, workers, "--max-jobs=16384", weights, NULL);
+	daemon_start(&d, workers, "--jobs-max=16384", weights, NULL);
 	/* For clients of other users. */
 	ck_assert_int_eq(chmod(d.folder, 0755), 0);
 }
@@ -367,7 +367,7 @@ START_TEST(users_get_what_their_weights_say)
 {
 	pid_t heavy, light;
 
-	start("--workers=2", "--weights=*:9,root:800,@65531:200");
+	start("--workers=2", "--user-weights=*:9,root:800,@65531:200");
 	heavy = daemon_client(keep, 0);
 	light = daemon_client(keep, NOBODY);
 	atomic_store(&shared->go, 1);

@@ -36,11 +36,11 @@ static pid_t start(void)
 	char memory[64], one[64];
 	pid_t pid;
 
-	(void)snprintf(memory, sizeof(memory), "--memory-max=%" PRIu64, max);
+	(void)snprintf(memory, sizeof(memory), "--shared-memory-max=%" PRIu64, max);
 	/* One user may have all of it. */
-	(void)snprintf(one, sizeof(one), "--limit-bytes=%" PRIu64, max);
-	pid = SERVICE_READY("", memory, one, "--limit-clients=8", "--heap-max=1G",
-			    "--max-clients=8", "--socket-mode=0666");
+	(void)snprintf(one, sizeof(one), "--user-shared-memory-max=%" PRIu64, max);
+	pid = SERVICE_READY("", memory, one, "--user-clients-max=8", "--heap-max=1G",
+			    "--clients-max=8", "--socket-mode=0666");
 	ck_assert_int_eq(chmod(service_folder, 0755), 0);
 	first = service_attach();
 	return pid;

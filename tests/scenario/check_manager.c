@@ -128,10 +128,10 @@ START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone
 }
 END_TEST
 
-/* Nothing is said of it to the pool, and hang-limit would have it asked in an hour. */
+/* Nothing is said of it to the pool, and hang-timeout would have it asked in an hour. */
 START_TEST(a_pool_is_asked_with_each_sign_of_life_while_a_job_runs)
 {
-	struct systemd_stub *store = SERVICE_KEEP("", 32, 1000000, "--hang-limit=3600s");
+	struct systemd_stub *store = SERVICE_KEEP("", 32, 1000000, "--hang-timeout=3600s");
 	struct service_client c;
 
 	c = service_attach();
@@ -146,7 +146,7 @@ END_TEST
 /* A task may have left that word. The job is to blame all the same. */
 START_TEST(a_pool_that_leaves_word_of_a_fault_and_does_not_end_is_ended)
 {
-	pid_t pid = SERVICE_READY("dying", "--hang-limit=100ms");
+	pid_t pid = SERVICE_READY("dying", "--hang-timeout=100ms");
 	struct service_client c = service_attach();
 
 	service_submit(&c, 0, STUB_HANG, 0);
@@ -231,8 +231,8 @@ static void see_board(const struct board *board, const struct board_manager *old
 	ck_assert_uint_eq(m->tenants, old->tenants);
 	ck_assert_uint_eq(m->pid, old->pid);
 	ck_assert_uint_eq(m->n_workers, old->n_workers);
-	ck_assert_uint_eq(m->max_jobs, old->max_jobs);
-	ck_assert_uint_eq(m->max_clients, old->max_clients);
+	ck_assert_uint_eq(m->jobs_max, old->jobs_max);
+	ck_assert_uint_eq(m->clients_max, old->clients_max);
 	ck_assert_uint_eq(m->scheduler, old->scheduler);
 	ck_assert_uint_eq(m->heap_max, old->heap_max);
 	ck_assert_uint_eq(m->started_ns, old->started_ns);

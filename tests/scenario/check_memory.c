@@ -84,7 +84,7 @@ START_TEST(a_task_that_allocates_without_end_fails_alone)
 	int64_t before, most;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=2", "--module-memory=64M", NULL);
+	daemon_start(&d, "--workers=2", "--module-memory-max=64M", NULL);
 	pool = daemon_pool(&d);
 	before = daemon_proc_status(pool, "VmHWM") * 1024;
 	greedy = daemon_open(&d);
@@ -127,7 +127,7 @@ START_TEST(while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end)
 	fk_job job;
 	pid_t pool;
 
-	daemon_start(&d, "--workers=2", "--module-memory=16M", "--max-clients=1000", NULL);
+	daemon_start(&d, "--workers=2", "--module-memory-max=16M", "--clients-max=1000", NULL);
 	pool = daemon_pool(&d);
 	greedy = daemon_open(&d);
 	gate = make_gate(greedy);
@@ -155,7 +155,7 @@ START_TEST(the_next_pool_has_the_limit_too)
 	fk_client *c;
 	int64_t n = 0;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--module-memory=16M", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--module-memory-max=16M", NULL);
 	(void)kill(daemon_pool(&d), SIGKILL);
 	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	some_is_there(c, 8 * MIB);
@@ -171,7 +171,7 @@ START_TEST(clients_without_jobs_leave_no_page_of_the_pool_behind)
 {
 	int64_t before, after;
 
-	daemon_start(&d, "--workers=2", "--max-clients=256", NULL);
+	daemon_start(&d, "--workers=2", "--clients-max=256", NULL);
 	for (int i = 0; i < 16; i++)
 		ck_assert_int_eq(fk_close(daemon_open(&d)), 0);
 	before = daemon_proc_status(daemon_pool(&d), "RssAnon");
@@ -327,14 +327,15 @@ static uint32_t take_shared(fk_client *clients[], uint32_t n)
 
 	while (i < n && fk_open(d.socket, &options, &clients[i]) == 0)
 		i++;
-	ck_assert_msg(strstr(fk_error_text(), "memory-max"), "%s", fk_error_text());
+	ck_assert_msg(strstr(fk_error_text(), "shared-memory-max"), "%s", fk_error_text());
 	return i;
 }
 
 START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit)
 {
 	const char *const large[] = { "--workers=2", "--arena-max=290M", NULL };
-	const char *const usual[] = { "--workers=2", "--heap-max=16M", "--limit-bytes=16T", NULL };
+	const char *const usual[] = { "--workers=2", "--heap-max=16M",
+				      "--user-shared-memory-max=16T", NULL };
 	struct fk_buffer gate;
 	fk_client *clients[64], *c;
 	struct limited g;
@@ -350,7 +351,7 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 		return;
 	}
 	ck_assert_int_eq(try_in(&g, large), 2);
-	ck_assert(daemon_logged(&d, "memory-total is 300M (/", strrchr(g.group.folder, '/')));
+	ck_assert(daemon_logged(&d, "memory-max is 300M (/", strrchr(g.group.folder, '/')));
 	ck_assert(daemon_logged(&d, "arena-max 290M", "arena-max=auto would be"));
 	ck_assert_int_eq(try_in(&g, usual), -1);
 	pool = daemon_pool(&d);

@@ -219,7 +219,7 @@ START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
 {
 	char text[4096];
 
-	if (!begin(a_worker_whose_cpu_is_taken_away_parks_and_comes_back, "--confine=strict"))
+	if (!begin(a_worker_whose_cpu_is_taken_away_parks_and_comes_back, "--sandbox=strict"))
 		return;
 	for (uint32_t round = 0; round < 2; round++) {
 		allow(daemon_pool(&d), &one);
@@ -357,7 +357,7 @@ START_TEST(a_cpuset_is_followed)
 {
 	static struct control_group group;
 
-	if (!begin(a_cpuset_is_followed, "--confine=normal"))
+	if (!begin(a_cpuset_is_followed, "--sandbox=normal"))
 		return;
 	if (control_group_make(&group, CONTROL_GROUP_V2 "/cpuset", "cpuset.mems", "0") ||
 	    control_group_make(&group, CONTROL_GROUP_V2, "cpuset.mems", "0")) {
@@ -382,7 +382,7 @@ START_TEST(a_quota_is_followed)
 	static struct control_group group;
 	bool old;
 
-	if (!begin(a_quota_is_followed, "--confine=strict"))
+	if (!begin(a_quota_is_followed, "--sandbox=strict"))
 		return;
 	old = control_group_make(&group, CONTROL_GROUP_V2 "/cpu", "cpu.cfs_quota_us", "-1");
 	if (old || control_group_make(&group, CONTROL_GROUP_V2, "cpu.max", "max")) {

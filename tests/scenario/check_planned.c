@@ -146,13 +146,13 @@ START_TEST(with_other_memory_nothing_is_lost)
 	fk_client *c;
 	fk_job jobs[3];
 
-	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nstop-timeout = 1000s\n"),
+	store = kept_start(&d, kept_configure(&d, "memory-max = 600M\nstop-timeout = 1000s\n"),
 			   "--workers=1", NULL);
 	c = daemon_open(&d);
 	jobs[0] = jobs_hold(c, 0, &gate);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	jobs[1] = add(c);
-	(void)kept_configure(&d, "memory-total = 500M\n");
+	(void)kept_configure(&d, "memory-max = 500M\n");
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
 	jobs[2] = add(c);

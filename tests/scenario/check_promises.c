@@ -45,7 +45,7 @@ static void start(uint32_t n_workers)
 	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
 	/* So long after a job the manager may look for the last time: less than settling takes. */
-	daemon_start(&d, workers, "--hang-limit=1s", NULL);
+	daemon_start(&d, workers, "--hang-timeout=1s", NULL);
 }
 
 /* ------------------------------------------------------------------------ small beside giant */

@@ -27,8 +27,8 @@ static char user[16];
 /* NULL: off. */
 static void setup(const char *crashes, const char *budget, const char *more)
 {
-	c = JOBS_BEGIN(&d, "--workers=2", crashes ? crashes : "--quarantine-crashes=0",
-		       budget ? budget : "--quarantine-budget=0", more, NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", crashes ? crashes : "--quarantine-task-crashes=0",
+		       budget ? budget : "--quarantine-user-crashes=0", more, NULL);
 	(void)snprintf(user, sizeof(user), "%u", (unsigned int)geteuid());
 }
 
@@ -126,7 +126,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 	fk_job queued[8];
 	const fk_task *task;
 
-	setup("--quarantine-crashes=3", NULL, NULL);
+	setup("--quarantine-task-crashes=3", NULL, NULL);
 	crash("crash:maybe", 2);
 	ck_assert_int_eq(maybe(0), 0);
 	ck_assert_uint_eq(n_rows(), 0);
@@ -170,7 +170,7 @@ START_TEST(the_next_pool_knows_before_it_has_any_job)
 {
 	pid_t pool;
 
-	setup("--quarantine-crashes=1", NULL, NULL);
+	setup("--quarantine-task-crashes=1", NULL, NULL);
 	crash("crash:maybe", 1);
 	for (int i = 0; i < 4; i++) {
 		/* One that is killed before it is ready is none that has died. */
@@ -189,7 +189,7 @@ END_TEST
 
 START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 {
-	setup("--quarantine-crashes=2", NULL, NULL);
+	setup("--quarantine-task-crashes=2", NULL, NULL);
 	ctl_fails(1, "no task of uid", "lift", user, NULL);
 	crash("crash:maybe", 2);
 	crash("crash:segv", 2);
@@ -241,7 +241,7 @@ START_TEST(a_lift_is_answered_when_the_pool_has_heard_or_has_ended)
 	char text[16384];
 	uint32_t n_fds;
 
-	setup("--quarantine-crashes=1", NULL, NULL);
+	setup("--quarantine-task-crashes=1", NULL, NULL);
 	for (uint32_t ends = 0; ends < 2; ends++) {
 		pid_t pool;
 		int fd, r;
@@ -286,7 +286,7 @@ static void lift_as_another(void)
 
 START_TEST(another_user_may_not_lift_it)
 {
-	setup("--quarantine-crashes=1", NULL, NULL);
+	setup("--quarantine-task-crashes=1", NULL, NULL);
 	crash("crash:maybe", 1);
 	if (geteuid() == 0)
 		ck_assert_int_eq(daemon_reap(daemon_client(lift_as_another, OTHER_UID)), 0);
@@ -297,7 +297,7 @@ END_TEST
 
 START_TEST(quarantine_ends_without_a_command)
 {
-	setup("--quarantine-crashes=2", NULL, "--quarantine-time=300ms");
+	setup("--quarantine-task-crashes=2", NULL, "--quarantine-time=300ms");
 	crash("crash:maybe", 2);
 	DAEMON_AWAIT(daemon_logged(&d, "task crash:maybe of uid", "its time is over"));
 	ck_assert_uint_eq(n_rows(), 0);
@@ -314,7 +314,7 @@ START_TEST(a_user_that_crashes_too_much_has_no_task_left)
 {
 	static const char *const tasks[] = { "crash:segv", "crash:abort", "crash:maybe" };
 
-	setup(NULL, "--quarantine-budget=5", NULL);
+	setup(NULL, "--quarantine-user-crashes=5", NULL);
 	for (uint32_t i = 0; i < 5; i++) {
 		ck_assert_int_eq(fib(), 0);
 		crash(tasks[i % 3], 1);
@@ -335,7 +335,8 @@ END_TEST
 
 START_TEST(crashes_that_are_far_apart_do_not_count_together)
 {
-	setup("--quarantine-crashes=2", "--quarantine-budget=2", "--quarantine-window=1ms");
+	setup("--quarantine-task-crashes=2", "--quarantine-user-crashes=2",
+	      "--quarantine-window=1ms");
 	/* A pool does not start within that time. */
 	crash("crash:maybe", 4);
 	ck_assert_int_eq(maybe(0), 0);
@@ -351,7 +352,7 @@ START_TEST(a_signal_from_outside_counts_against_nobody)
 	char output[4096];
 	fk_job job;
 
-	setup("--quarantine-crashes=1", "--quarantine-budget=1", NULL);
+	setup("--quarantine-task-crashes=1", "--quarantine-user-crashes=1", NULL);
 	ck_assert_int_eq(fk_task_find(c, "crash:hang", &hang), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		pid_t pool = daemon_pool(&d);

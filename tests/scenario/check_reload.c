@@ -37,17 +37,18 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 	pid_t pool;
 
 	prepare();
-	start("workers = 2\nspin = 10us\nmax-jobs = 100\n");
+	start("workers = 2\nspin = 10us\njobs-max = 100\n");
 	pool = daemon_pool(&d);
 	reload(0, "no option has changed");
-	configure("workers = 3\nspin = 20us\nscheduler = busy\nmax-jobs = 10\nweights = *:7\n");
-	reload(0, "some options need a restart; changed: scheduler, weights, spin");
-	ck_assert(daemon_logged(&d, "stay as they are: workers, max-jobs", "restart"));
+	configure(
+		"workers = 3\nspin = 20us\nscheduler = busy\njobs-max = 10\nuser-weights = *:7\n");
+	reload(0, "some options need a restart; changed: scheduler, user-weights, spin");
+	ck_assert(daemon_logged(&d, "stay as they are: workers, jobs-max", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
 	daemon_set(&d, "spin", "30us", "spin = 30us (was 20us)\n");
 	/* What was set is as the file says again. */
 	reload(0, "some options need a restart; changed: spin");
-	configure("workers = 2\nmax-jobs = 100\n");
+	configure("workers = 2\njobs-max = 100\n");
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	/* It begins after that one is over. */
 	reload(0, "no option has changed");
@@ -66,14 +67,15 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	prepare();
 	start("");
 	pool = daemon_pool(&d);
-	(void)snprintf(conf, sizeof(conf), "tasks = %u:fib:*\ndeny = %u\n", uid, uid);
+	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\ndeny = %u\n", uid, uid);
 	configure(conf);
 	reload(0, "changed: deny, tasks");
 	ck_assert_int_eq(code_of("fib:fib"), 0);
 	ck_assert_int_eq(code_of("null:add"), -EACCES);
 	daemon_see_ctl(&d, 3, "deny", "call", "fib:fib", "20", NULL);
 	/* By their places in the list the old rules would let it call the other one. */
-	(void)snprintf(conf, sizeof(conf), "tasks = 4294967294:x:y\ntasks = %u:null:*\n", uid);
+	(void)snprintf(conf, sizeof(conf),
+		       "allow-tasks = 4294967294:x:y\nallow-tasks = %u:null:*\n", uid);
 	configure(conf);
 	reload(0, "changed: deny, tasks");
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
@@ -105,9 +107,9 @@ START_TEST(invalid_config_is_reported_and_nothing_changes)
 	ck_assert(daemon_logged(&d, "forkd.conf:2: unknown option \"wokers\"", "workers"));
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	reload(1, "log");
-	configure("spin = 20us\nmemory-total = 16M\n");
+	configure("spin = 20us\nmemory-max = 16M\n");
 	reload(1, "log");
-	ck_assert(daemon_logged(&d, "memory-total is 16M", "forkd-reload"));
+	ck_assert(daemon_logged(&d, "memory-max is 16M", "forkd-reload"));
 	configure("spin = 20us\nallow = nobody-has-this-name\n");
 	reload(1, "log");
 	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.folder);
@@ -301,13 +303,13 @@ START_TEST(hang_limit_set_later_finds_a_job_that_hangs_already)
 
 	prepare();
 	put(OURS("hang"));
-	start("workers = 2\nhang-limit = 0\n");
+	start("workers = 2\nhang-timeout = 0\n");
 	job = jobs_submit(c, "hang:spin", 0, 0, 0);
 	DAEMON_AWAIT(jobs_running(&d, "hang:spin") == 1);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	ck_assert_int_eq(code_of("null:add"), 0);
-	configure("workers = 2\nhang-limit = 100ms\n");
-	reload(0, "changed: hang-limit");
+	configure("workers = 2\nhang-timeout = 100ms\n");
+	reload(0, "changed: hang-timeout");
 	jobs_see_end(c, job, "CRASHED");
 	jobs_end(&d, c);
 }
@@ -365,11 +367,11 @@ START_TEST(disconnected_client_is_not_checked)
 	daemon_suspend(pool);
 	ck_assert_int_eq(fk_close(late), 0);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
-	configure("workers = 2\nscheduler = busy\ntasks = @4294967294:x:*,*:*:*\n");
-	waits = reload_begins(1, "tasks");
+	configure("workers = 2\nscheduler = busy\nallow-tasks = @4294967294:x:*,*:*:*\n");
+	waits = reload_begins(1, "allow-tasks");
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	ck_assert_int_eq(daemon_reap(waits), 0);
-	ck_assert(daemon_logged(&d, "reload: changed:", "tasks"));
+	ck_assert(daemon_logged(&d, "reload: changed:", "allow-tasks"));
 	ck_assert(!daemon_logged(&d, "may call nothing any more", ""));
 	jobs_end(&d, c);
 }
@@ -381,10 +383,12 @@ START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
 	start("workers = 2\n");
 	put(OURS("null"));
 	put(SHIPPED("sort"));
-	configure("workers = 3\nscheduler = busy\nspin = 20us\nweight = 7\nweights = *:7\n"
-		  "deny = 4294967294\ntasks = *:*:*\nstack-max = 1G\nlimit-clients = 100\n"
-		  "limit-jobs = 1000\nlimit-bytes = 1G\nquarantine-crashes = 4\n"
-		  "quarantine-budget = 100\nquarantine-window = 1min\nquarantine-time = 1min\n");
+	configure("workers = 3\nscheduler = busy\nspin = 20us\nconnection-weight = 7\nuser-weights "
+		  "= *:7\n"
+		  "deny = 4294967294\nallow-tasks = *:*:*\nstack-max = 1G\nuser-clients-max = 100\n"
+		  "user-jobs-max = 1000\nuser-shared-memory-max = 1G\nquarantine-task-crashes = 4\n"
+		  "quarantine-user-crashes = 100\nquarantine-window = 1min\nquarantine-time = "
+		  "1min\n");
 	reload(0, "another pool has other modules; some options need a restart; changed: ");
 	reload(0, "some options need a restart; no option has changed");
 	jobs_end(&d, c);
@@ -395,7 +399,7 @@ START_TEST(a_constructor_that_forks_and_exits_writes_nothing_twice)
 {
 	prepare();
 	put("tests/support/modules/later/.libs/forks.so", "forks.so");
-	start("workers = 2\nweights = *:7\nlimit-clients = 100\n");
+	start("workers = 2\nuser-weights = *:7\nuser-clients-max = 100\n");
 	reload(0, "no option has changed");
 	jobs_end(&d, c);
 }

@@ -175,7 +175,7 @@ START_TEST(rules_hold_for_tasks_that_join)
 	pid_t pool;
 
 	prepare();
-	(void)snprintf(conf, sizeof(conf), "tasks = %u:fib:*\ntasks = %u:join002:*\n",
+	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\nallow-tasks = %u:join002:*\n",
 		       (uint32_t)geteuid(), (uint32_t)geteuid());
 	start(conf);
 	if (!joins(rules_hold_for_tasks_that_join))
@@ -186,7 +186,7 @@ START_TEST(rules_hold_for_tasks_that_join)
 	load(0, JOINED, copy(2));
 	ck_assert_int_eq(call_next("join002:next"), 0);
 	/* Rules of the same reload. */
-	(void)snprintf(conf, sizeof(conf), "tasks = %u:fib:*\ntasks = %u:join003:*\n",
+	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\nallow-tasks = %u:join003:*\n",
 		       (uint32_t)geteuid(), (uint32_t)geteuid());
 	configure(conf);
 	load(0, JOINED "; changed: tasks", copy(3));
@@ -204,7 +204,7 @@ START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
 	int64_t n;
 
 	prepare();
-	c = JOBS_BEGIN(&d, kept_configure(&d, ""), "--quarantine-crashes=1", NULL);
+	c = JOBS_BEGIN(&d, kept_configure(&d, ""), "--quarantine-task-crashes=1", NULL);
 	if (!joins(a_quarantine_holds_for_a_task_that_comes_back))
 		return;
 	pool = daemon_pool(&d);
@@ -240,8 +240,8 @@ START_TEST(module_that_cannot_join_is_loaded_by_another_pool)
 	see_drained(OURS("null"), "has changed or is gone");
 	jobs_end(&d, c);
 	prepare();
-	start("workers = 2\nconfine = strict\n");
-	see_drained(ORIGIN, "join000.so", "confine = strict");
+	start("workers = 2\nsandbox = strict\n");
+	see_drained(ORIGIN, "join000.so", "sandbox = strict");
 	ck_assert_int_eq(call_next("join000:next"), 0);
 	jobs_end(&d, c);
 }
@@ -305,7 +305,7 @@ START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
 
 	prepare();
 	put(OURS("ask"));
-	start("workers = 2\nhang-limit = 0\n");
+	start("workers = 2\nhang-timeout = 0\n");
 	if (!joins(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force))
 		return;
 	pool = daemon_pool(&d);
@@ -344,7 +344,7 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 
 	prepare();
 	put(OURS("ask"));
-	start("workers = 2\nhang-limit = 0\n");
+	start("workers = 2\nhang-timeout = 0\n");
 	if (!joins(an_answer_that_a_task_has_given_ends_the_pool))
 		return;
 	pool = daemon_pool(&d);

@@ -67,7 +67,7 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 	uint64_t start;
 	fk_job job;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--memory-total=16G", "--stack-max=3G", "--arena-max=4G",
+	c = JOBS_BEGIN(&d, "--workers=2", "--memory-max=16G", "--stack-max=3G", "--arena-max=4G",
 		       NULL);
 	before = arena_bytes();
 	for (uint64_t i = 1; i <= 3; i++) {
@@ -254,7 +254,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	fk_job busy;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=1", "--max-clients=64", "--limit-clients=64", NULL);
+	c = JOBS_BEGIN(&d, "--workers=1", "--clients-max=64", "--user-clients-max=64", NULL);
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		others[i] = daemon_open(&d);

@@ -200,7 +200,7 @@ static void die_before_the_pool(bool late)
 	pid_t pid, pool;
 	int64_t n = 0;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--max-clients=3", NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", "--clients-max=3", NULL);
 	pool = daemon_pool(&d);
 	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
 	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));

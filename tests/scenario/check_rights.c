@@ -230,12 +230,12 @@ START_TEST(each_holds_what_is_said_of_him_of_his_groups_or_of_everybody)
 	pid_t pids[4];
 
 	begin();
-	daemon_start(&d, "--workers=1", "--limit-clients=2,@60100:5", "--limit-clients=65505:3",
-		     NULL);
-	pids[0] = takes(&bob, 2, "uid 65502 has 2 connections, and may have limit-clients (2)");
-	pids[1] = takes(&alice, 5, "limit-clients (5)");
-	pids[2] = takes(&dave, 5, "limit-clients (5)");
-	pids[3] = takes(&mallory, 3, "limit-clients (3)");
+	daemon_start(&d, "--workers=1", "--user-clients-max=2,@60100:5",
+		     "--user-clients-max=65505:3", NULL);
+	pids[0] = takes(&bob, 2, "uid 65502 has 2 connections, and may have user-clients-max (2)");
+	pids[1] = takes(&alice, 5, "user-clients-max (5)");
+	pids[2] = takes(&dave, 5, "user-clients-max (5)");
+	pids[3] = takes(&mallory, 3, "user-clients-max (3)");
 	end_all(pids, ARRAY_SIZE(pids));
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -246,14 +246,14 @@ START_TEST(jobs_and_bytes_have_limits_by_group_too)
 	pid_t pids[4];
 
 	begin();
-	daemon_start(&d, "--workers=1", "--limit-jobs=@60100:48,65502:32", NULL);
-	pids[0] = takes(&bob, 2, "over limit-jobs (32)");
-	pids[1] = takes(&alice, 3, "over limit-jobs (48)");
+	daemon_start(&d, "--workers=1", "--user-jobs-max=@60100:48,65502:32", NULL);
+	pids[0] = takes(&bob, 2, "over user-jobs-max (32)");
+	pids[1] = takes(&alice, 3, "over user-jobs-max (48)");
 	end_all(pids, 2);
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	daemon_start(&d, "--workers=1", "--limit-bytes=300K,@60100:600K,0:0", NULL);
-	pids[0] = takes(&bob, 3, "over limit-bytes (307200)");
-	pids[1] = takes(&dave, 7, "over limit-bytes (614400)");
+	daemon_start(&d, "--workers=1", "--user-shared-memory-max=300K,@60100:600K,0:0", NULL);
+	pids[0] = takes(&bob, 3, "over user-shared-memory-max (307200)");
+	pids[1] = takes(&dave, 7, "over user-shared-memory-max (614400)");
 	end_all(pids, 2);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -265,11 +265,12 @@ START_TEST(usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection
 	pid_t pids[4];
 
 	begin();
-	daemon_start(&d, "--workers=1", "--limit-clients=2,@60100:5", NULL);
+	daemon_start(&d, "--workers=1", "--user-clients-max=2,@60100:5", NULL);
 	pids[0] = takes(&plain_alice, 2, "uid 65501 has 2 connections");
-	pids[1] = takes(&alice, 3, "uid 65501 has 5 connections, and may have limit-clients (5)");
+	pids[1] =
+		takes(&alice, 3, "uid 65501 has 5 connections, and may have user-clients-max (5)");
 	pids[2] = takes(&plain_alice, 0,
-			"uid 65501 has 5 connections, and may have limit-clients "
+			"uid 65501 has 5 connections, and may have user-clients-max "
 			"(2)");
 	pids[3] = takes(&bob, 2, "uid 65502 has 2 connections");
 	end_all(pids, ARRAY_SIZE(pids));
@@ -317,8 +318,9 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 	pid_t pids[MEMBERS], pool;
 
 	begin();
-	daemon_start(&d, "--workers=2", "--tasks=*:fib:*,@60100:*:*", "--tasks=65502:crash:may??",
-		     "--tasks=@60200:uts:*,@60200:[!f]*:*", NULL);
+	daemon_start(&d, "--workers=2", "--allow-tasks=*:fib:*,@60100:*:*",
+		     "--allow-tasks=65502:crash:may??", "--allow-tasks=@60200:uts:*,@60200:[!f]*:*",
+		     NULL);
 	for (member = 0; member < MEMBERS; member++)
 		pids[member] = start(members[member], call_in_rounds);
 	for (uint32_t round = 0; round < 3; round++) {
@@ -335,7 +337,7 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 		(void)jobs_pool_after(&d, pool);
 	}
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 4 * MEMBERS);
-	ck_assert_ptr_nonnull(strstr(fk_strerror(-EACCES), "option tasks"));
+	ck_assert_ptr_nonnull(strstr(fk_strerror(-EACCES), "option allow-tasks"));
 	end_all(pids, MEMBERS);
 	atomic_store(&shared->round, 0);
 	atomic_store(&shared->ready, 0);
@@ -354,7 +356,7 @@ END_TEST
 START_TEST(user_without_a_rule_calls_all_tasks)
 {
 	begin();
-	daemon_start(&d, "--workers=1", "--tasks=65502:sort:*", NULL);
+	daemon_start(&d, "--workers=1", "--allow-tasks=65502:sort:*", NULL);
 	member = 0;
 	for (uint32_t i = 0; i < 2; i++) {
 		const struct who *who = i ? &bob : &carol;
@@ -385,9 +387,9 @@ START_TEST(a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_n
 	pid_t pids[MEMBERS];
 
 	begin();
-	store = kept_start(&d, "--workers=2", "--tasks=*:fib:*,@60100:*:*",
-			   "--tasks=65502:crash:may??", "--tasks=@60200:uts:*,@60200:[!f]*:*",
-			   NULL);
+	store = kept_start(&d, "--workers=2", "--allow-tasks=*:fib:*,@60100:*:*",
+			   "--allow-tasks=65502:crash:may??",
+			   "--allow-tasks=@60200:uts:*,@60200:[!f]*:*", NULL);
 	for (member = 0; member < MEMBERS; member++)
 		pids[member] = start(members[member], call_in_rounds);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == MEMBERS);
@@ -448,14 +450,14 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 	daemon_prepare(&d);
 	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
-	write_conf(path, "tasks = @60200:fib:*\n");
+	write_conf(path, "allow-tasks = @60200:fib:*\n");
 	store = kept_start(&d, "--workers=2", config, NULL);
 	member = 0;
 	pid = start(&carol, call_in_rounds);
 	visitor = start(&bob, be_there);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
 	has_called(&carol, 0, 0, -EACCES);
-	write_conf(path, "tasks = @60200:crash:*\ndeny = 65502\n");
+	write_conf(path, "allow-tasks = @60200:crash:*\ndeny = 65502\n");
 	kept_kill(&d, store);
 	/* A client that is denied now sees its connection end. */
 	ck_assert_int_eq(daemon_reap(visitor), 0);
@@ -482,9 +484,9 @@ START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
 	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
 	write_conf(path, "# Who may call what\n"
-			 "tasks = 65502:fib:*, 65502:srot:*\n"
+			 "allow-tasks = 65502:fib:*, 65502:srot:*\n"
 			 "workers = 1\n"
-			 "tasks = *:*:*, 65503:fib:fi[x]\n");
+			 "allow-tasks = *:*:*, 65503:fib:fi[x]\n");
 	daemon_start(&d, config, NULL);
 	ck_assert(
 		daemon_logged(&d, "forkd.conf:2: tasks: \"srot:*\" fits no task", "forkctl tasks"));
@@ -492,7 +494,7 @@ START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
 	ck_assert(!daemon_logged(&d, "\"fib:*\"", "fits no task"));
 	ck_assert(!daemon_logged(&d, "\"*:*\"", "fits no task"));
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	daemon_start(&d, "--workers=1", "--tasks=*:null:nothing", NULL);
+	daemon_start(&d, "--workers=1", "--allow-tasks=*:null:nothing", NULL);
 	ck_assert(daemon_logged(&d, "command line: tasks: \"null:nothing\" fits no task", ""));
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -518,8 +520,9 @@ START_TEST(forkctl_tasks_marks_what_the_caller_may_not_call)
 	fk_client *c;
 	pid_t pool;
 
-	(void)snprintf(mine, sizeof(mine), "--tasks=%u:fib:*,%u:crash:segv", geteuid(), geteuid());
-	daemon_start(&d, "--workers=1", mine, "--quarantine-crashes=1", NULL);
+	(void)snprintf(mine, sizeof(mine), "--allow-tasks=%u:fib:*,%u:crash:segv", geteuid(),
+		       geteuid());
+	daemon_start(&d, "--workers=1", mine, "--quarantine-task-crashes=1", NULL);
 	is_listed("fib:fib ", NULL);
 	is_listed("crash:segv ", NULL);
 	is_listed("null:add ", "(denied)");

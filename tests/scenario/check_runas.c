@@ -106,16 +106,16 @@ static int64_t call(fk_client *c, int64_t nr, int64_t a, int64_t b, int64_t last
 
 START_TEST(tasks_run_as_the_user_of_the_option_and_have_no_way_back)
 {
-	static const char *const confine[] = { "--confine=off", "--confine=normal" };
+	static const char *const sandbox[] = { "--sandbox=off", "--sandbox=normal" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sandbox); i++) {
 		static const char *const sets[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:",
 						    "CapAmb:" };
 		char line[512];
 		fk_client *c;
 		pid_t pool;
 
-		begin("--user=" USER, confine[i]);
+		begin("--user=" USER, sandbox[i]);
 		c = daemon_open(&d);
 		pool = running_pool();
 		see_ids(pool, "Uid:", user_uid);
@@ -166,10 +166,10 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 	daemon_start(&d, "--workers=2", option, NULL);
 	pool = running_pool();
 	see_ids(pool, "Uid:", user_uid);
-	(void)fprintf(f, "weights = " USER ":200\n");
+	(void)fprintf(f, "user-weights = " USER ":200\n");
 	ck_assert_int_eq(fflush(f), 0);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), 0);
-	ck_assert(daemon_logged(&d, "reload", "weights"));
+	ck_assert(daemon_logged(&d, "reload", "user-weights"));
 	/* The next pool could not read it, root can. */
 	(void)snprintf(path, sizeof(path), "%s/fib.so", d.modules);
 	ck_assert_int_eq(chmod(path, 0600), 0);
@@ -230,7 +230,7 @@ START_TEST(other_processes_of_that_user_cannot_look_into_a_trial)
 	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
 	ck_assert_int_eq(close(creat(file, 0644)), 0);
 	ck_assert_int_eq(setenv("SLOW_TRIAL", file, 1), 0);
-	daemon_start(&d, "--workers=2", "--user=" USER, "--confine=off", NULL);
+	daemon_start(&d, "--workers=2", "--user=" USER, "--sandbox=off", NULL);
 	pool = running_pool();
 	ck_assert(is_dumpable(pool));
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);

@@ -288,7 +288,7 @@ START_TEST(a_slot_serves_one_client_after_another)
 	int64_t n = 0;
 
 	/* The watcher has one of the two slots. */
-	daemon_start(&d, "--workers=2", "--max-clients=2", NULL);
+	daemon_start(&d, "--workers=2", "--clients-max=2", NULL);
 	for (int i = 0; i < 100; i++) {
 		fk_client *c = NULL;
 

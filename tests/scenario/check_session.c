@@ -19,8 +19,8 @@
 
 START_TEST(impossible_sizes_are_refused_with_a_remedy)
 {
-	pid_t pid = SERVICE_READY("", "--max-clients=1", "--max-jobs=512", "--heap-max=2M",
-				  "--memory-max=2M");
+	pid_t pid = SERVICE_READY("", "--clients-max=1", "--jobs-max=512", "--heap-max=2M",
+				  "--shared-memory-max=2M");
 	struct proto_hello h;
 	struct service_client c;
 
@@ -32,19 +32,19 @@ START_TEST(impossible_sizes_are_refused_with_a_remedy)
 	service_refused_hello(h, -EPROTO, "libforkclient");
 	h = service_hello();
 	h.n_jobs = 513;
-	service_refused_hello(h, -E2BIG, "max-jobs (512)");
+	service_refused_hello(h, -E2BIG, "jobs-max (512)");
 	h = service_hello();
 	h.heap_size = (2 << 20) + 1;
 	service_refused_hello(h, -E2BIG, "heap-max (2097152)");
 	h.heap_size = UINT64_MAX;
 	service_refused_hello(h, -E2BIG, "heap-max");
 	h.heap_size = 2 << 20;
-	service_refused_hello(h, -ENOMEM, "memory-max");
+	service_refused_hello(h, -ENOMEM, "shared-memory-max");
 	h = service_hello();
 	service_refused(&h, sizeof(h) - 1, -EBADMSG, "HELLO");
 	service_refused("garbage!!!", 10, -EBADMSG, "HELLO");
 	c = service_attach();
-	service_refused_hello(service_hello(), -EUSERS, "max-clients (1)");
+	service_refused_hello(service_hello(), -EUSERS, "clients-max (1)");
 	ck_assert_uint_eq(c.board->manager.refused, 9);
 	ck_assert_uint_eq(c.board->manager.accepted, 1);
 	service_stop(pid);
@@ -53,7 +53,7 @@ END_TEST
 
 START_TEST(a_client_that_the_pool_cannot_map_is_told_so)
 {
-	pid_t pid = SERVICE_READY("refuse", "--max-clients=1");
+	pid_t pid = SERVICE_READY("refuse", "--clients-max=1");
 	int r;
 
 	service_refused_hello(service_hello(), -EIO, "no address space");
@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(a_slot_is_used_again_with_the_next_generation)
 {
-	pid_t pid = SERVICE_READY("", "--max-clients=1");
+	pid_t pid = SERVICE_READY("", "--clients-max=1");
 	struct service_client c;
 
 	for (uint32_t i = 0; i < 70; i++) {
@@ -211,7 +211,7 @@ START_TEST(mapping_kept_over_many_connects_keeps_no_memory)
 	pid_t pid, child;
 
 	/* Room for three of them. */
-	pid = SERVICE_READY("", "--max-clients=1", "--heap-max=1M", "--memory-max=6M");
+	pid = SERVICE_READY("", "--clients-max=1", "--heap-max=1M", "--shared-memory-max=6M");
 	child = fork();
 	if (child == 0) {
 		static struct keeper k[CONNECTS];
@@ -242,7 +242,7 @@ START_TEST(a_child_that_outlives_its_client_keeps_no_memory)
 	pid_t pid, child;
 	char byte = 0;
 
-	pid = SERVICE_READY("", "--max-clients=1", "--heap-max=1M");
+	pid = SERVICE_READY("", "--clients-max=1", "--heap-max=1M");
 	ck_assert_int_eq(pipe(go), 0);
 	ck_assert_int_eq(pipe(answer), 0);
 	child = fork();
@@ -282,7 +282,7 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 	struct service_client c;
 	pid_t pid, pool;
 
-	pid = SERVICE_READY("", "--max-clients=2", "--heap-max=1M");
+	pid = SERVICE_READY("", "--clients-max=2", "--heap-max=1M");
 	c = service_attach();
 	ck_assert(keeper_attach(&k));
 	pool = (pid_t)c.board->manager.pool_pid;
@@ -308,20 +308,20 @@ START_TEST(gone_client_counts_for_its_user_until_the_pool_has_released_it)
 	struct service_client c;
 	pid_t pid, pool;
 
-	pid = SERVICE_READY("", "--max-clients=4", "--limit-clients=2", "--heap-max=1M");
+	pid = SERVICE_READY("", "--clients-max=4", "--user-clients-max=2", "--heap-max=1M");
 	c = service_attach();
 	ck_assert(keeper_attach(&k));
-	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
 	pool = (pid_t)c.board->manager.pool_pid;
 	daemon_suspend(pool);
 	(void)close(k.fd);
 	while (c.board->manager.clients != 1)
 		(void)sched_yield();
-	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	while (!keeper_attach(&next))
 		;
-	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
 	service_stop(pid);
 }
 END_TEST
@@ -329,7 +329,7 @@ END_TEST
 /* The next pool cannot map it: what it has not read yet stays, until it lets go. */
 START_TEST(client_disconnected_by_forkd_can_still_read_its_results)
 {
-	pid_t pid = SERVICE_READY("forget", "--max-clients=2", "--heap-max=1M");
+	pid_t pid = SERVICE_READY("forget", "--clients-max=2", "--heap-max=1M");
 	struct keeper k, other, next;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS];
@@ -362,8 +362,9 @@ START_TEST(client_that_goes_before_its_memory_is_made_never_reaches_the_pool)
 
 	/* Of several pieces: the end of a connection is seen before that of the first. */
 	h.heap_size = 32 << 20;
-	pid = SERVICE_READY("", "--heap-max=32M", "--memory-max=1G", "--limit-bytes=1G",
-			    "--max-clients=64", "--limit-clients=64");
+	pid = SERVICE_READY("", "--heap-max=32M", "--shared-memory-max=1G",
+			    "--user-shared-memory-max=1G", "--clients-max=64",
+			    "--user-clients-max=64");
 	first = service_attach();
 	pool = (pid_t)first.board->manager.pool_pid;
 	daemon_suspend(pool);
@@ -488,7 +489,7 @@ START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
 				   "only root can have other groups");
 		return;
 	}
-	pid = SERVICE_READY("", "--weights=@60101:30,@60102:300", "--heap-max=1M");
+	pid = SERVICE_READY("", "--user-weights=@60101:30,@60102:300", "--heap-max=1M");
 	light = attach_of(60101);
 	weighs(&light, 30);
 	c = service_attach();

@@ -20,15 +20,15 @@
 #include "tests/support/other_user.h"
 
 #define QUEUED 20
-#define LIMIT  "--hang-limit=1s"
+#define LIMIT  "--hang-timeout=1s"
 
 static struct daemon d;
 static fk_client *c;
 static fk_job queued[QUEUED];
 
-static void setup(const char *confine)
+static void setup(const char *sandbox)
 {
-	c = JOBS_BEGIN(&d, "--workers=2", LIMIT, confine, NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", LIMIT, sandbox, NULL);
 }
 
 static void queue(void)
@@ -83,12 +83,12 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 END_TEST
 
 /* The task has the pool stopped once. */
-static void see_continued(const char *confine, const char *task)
+static void see_continued(const char *sandbox, const char *task)
 {
 	fk_job job;
 	pid_t pool;
 
-	setup(confine);
+	setup(sandbox);
 	pool = daemon_pool(&d);
 	other_user_begin(&d);
 	job = jobs_submit(c, task, 0, 1, 0);
@@ -104,7 +104,7 @@ static void see_continued(const char *confine, const char *task)
 
 START_TEST(a_task_that_stops_the_pool_once_is_DONE)
 {
-	see_continued("--confine=off", "stall:stop");
+	see_continued("--sandbox=off", "stall:stop");
 }
 END_TEST
 
@@ -119,7 +119,7 @@ START_TEST(a_task_that_stops_the_pool_again_and_again_is_LOST_with_it)
 {
 	fk_job job;
 
-	setup("--confine=off");
+	setup("--sandbox=off");
 	other_user_begin(&d);
 	job = jobs_submit(c, "stall:stop", 0, INT64_MAX, 0);
 	DAEMON_AWAIT(daemon_is_all(daemon_pool(&d), 'T') || daemon_crashes(&d));

@@ -241,7 +241,7 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 {
 	fk_client *c;
 
-	c = TAKEOVER_BEGIN("--workers=2", "--quarantine-crashes=2", NULL);
+	c = TAKEOVER_BEGIN("--workers=2", "--quarantine-task-crashes=2", NULL);
 	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
 	/* The outcome is given before the crash is counted, and that before the next pool. */
 	serves(c);

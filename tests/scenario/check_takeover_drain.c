@@ -171,7 +171,7 @@ static void start_short(rlim_t bytes, const char *line)
 	daemon_prepare(&d);
 	d.entering = be_short;
 	store = kept_start(&d, "--workers=2", "--arena-max=256M", "--heap-max=512M",
-			   "--memory-max=1G", NULL);
+			   "--shared-memory-max=1G", NULL);
 	ck_assert_int_eq(fk_open(d.socket, &large, &c), 0);
 	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	atomic_store(failing, FAILURES);
@@ -219,16 +219,16 @@ static uint64_t arena_max(void)
 START_TEST(automatic_sizes_stay_for_connected_clients)
 {
 	static const char *const later[] = {
-		"memory-total = 550M\n",
-		"memory-total = 2G\nheap-max = 1M\n",
-		"memory-total = 600M\nworkers = 2\nlimit-clients = 3\n",
+		"memory-max = 550M\n",
+		"memory-max = 2G\nheap-max = 1M\n",
+		"memory-max = 600M\nworkers = 2\nuser-clients-max = 3\n",
 	};
 	volatile uint8_t *gate;
 	uint64_t before;
 	fk_client *c;
 	fk_job job;
 
-	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	store = kept_start(&d, kept_configure(&d, "memory-max = 600M\nworkers = 2\n"), NULL);
 	before = arena_max();
 	c = daemon_open(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
@@ -254,7 +254,7 @@ static void change(const char *conf, const char *says)
 	fk_client *c;
 	fk_job job;
 
-	c = TAKEOVER_BEGIN(kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	c = TAKEOVER_BEGIN(kept_configure(&d, "memory-max = 600M\nworkers = 2\n"), NULL);
 	job = jobs_hold_one(&d, c, FK_IDEMPOTENT, &gate);
 	(void)kept_configure(&d, conf);
 	kept_kill(&d, store);
@@ -264,12 +264,12 @@ static void change(const char *conf, const char *says)
 
 START_TEST(changed_sizes_are_logged_and_nothing_is_taken_over)
 {
-	change("memory-total = 600M\nworkers = 3\nmax-jobs = 2000\n",
-	       "forkd has other sizes now: workers was 2 and is 3, max-jobs was 1024 and is 2000");
-	change("memory-total = 600M\nworkers = 2\narena-max = 100M\n",
+	change("memory-max = 600M\nworkers = 3\njobs-max = 2000\n",
+	       "forkd has other sizes now: workers was 2 and is 3, jobs-max was 1024 and is 2000");
+	change("memory-max = 600M\nworkers = 2\narena-max = 100M\n",
 	       "sizes now: arena-max was 244M and is 100M: ");
 	/* It does not fit any more. */
-	change("memory-total = 200M\nworkers = 2\n", "sizes now: arena-max was 244M and is ");
+	change("memory-max = 200M\nworkers = 2\n", "sizes now: arena-max was 244M and is ");
 }
 END_TEST
 

@@ -182,7 +182,7 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	saved = systemd_stub_saved(store);
-	saved->geometry.max_jobs++;
+	saved->geometry.jobs_max++;
 	saved_unmap(saved);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(!daemon_is_mined(&d));

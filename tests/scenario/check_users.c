@@ -303,16 +303,16 @@ static void takes_all(uint32_t n, const char *text)
 START_TEST(user_at_its_connection_limit_leaves_room_for_others)
 {
 	begin();
-	daemon_start(&d, "--workers=1", "--max-clients=20", "--limit-clients=7", NULL);
-	takes_all(7, "limit-clients (7)");
+	daemon_start(&d, "--workers=1", "--clients-max=20", "--user-clients-max=7", NULL);
+	takes_all(7, "user-clients-max (7)");
 }
 END_TEST
 
 START_TEST(user_at_its_job_limit_leaves_room_for_others)
 {
 	begin();
-	daemon_start(&d, "--workers=1", "--limit-jobs=600", NULL);
-	takes_all(2, "limit-jobs (600)");
+	daemon_start(&d, "--workers=1", "--user-jobs-max=600", NULL);
+	takes_all(2, "user-jobs-max (600)");
 }
 END_TEST
 
@@ -320,21 +320,21 @@ START_TEST(user_at_its_memory_limit_leaves_room_for_others)
 {
 	begin();
 	wanted.heap_size = 8 << 20;
-	daemon_start(&d, "--workers=1", "--memory-max=40M", "--heap-max=8M", "--limit-bytes=20M",
-		     NULL);
-	takes_all(2, "limit-bytes (20971520)");
+	daemon_start(&d, "--workers=1", "--shared-memory-max=40M", "--heap-max=8M",
+		     "--user-shared-memory-max=20M", NULL);
+	takes_all(2, "user-shared-memory-max (20971520)");
 }
 END_TEST
 
 START_TEST(without_a_word_in_forkd_conf_there_is_room_for_others)
 {
 	begin();
-	daemon_start(&d, "--workers=1", "--max-clients=64", NULL);
-	takes_all(56, "limit-clients (56)");
+	daemon_start(&d, "--workers=1", "--clients-max=64", NULL);
+	takes_all(56, "user-clients-max (56)");
 	begin();
 	wanted.heap_size = 8 << 20;
-	daemon_start(&d, "--workers=1", "--memory-max=96M", "--heap-max=8M", NULL);
-	takes_all(10, "limit-bytes (88080384)");
+	daemon_start(&d, "--workers=1", "--shared-memory-max=96M", "--heap-max=8M", NULL);
+	takes_all(10, "user-shared-memory-max (88080384)");
 }
 END_TEST
 
@@ -447,7 +447,7 @@ START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
 	pid_t pid;
 
 	begin();
-	daemon_start(&d, "--workers=1", "--max-clients=12", "--limit-clients=3", NULL);
+	daemon_start(&d, "--workers=1", "--clients-max=12", "--user-clients-max=3", NULL);
 	pid = daemon_client(fill_rings, HOG_UID);
 	DAEMON_AWAIT(atomic_load(&shared->ready));
 	for (uint32_t i = 0; i < 8; i++)

@@ -9,7 +9,7 @@ PROGRAM_TESTS += \
 	tests/scenario/check_cancel_kept \
 	tests/scenario/check_chain \
 	tests/scenario/check_child \
-	tests/scenario/check_confine \
+	tests/scenario/check_sandbox \
 	tests/scenario/check_copies \
 	tests/scenario/check_cpu_time \
 	tests/scenario/check_cpus \

@@ -26,7 +26,7 @@
 #define SPINNERS     16
 #define CLIENTS	     3
 #define STARVED_NICE 10
-#define LIMIT	     "--hang-limit=1s"
+#define LIMIT	     "--hang-timeout=1s"
 #define LEAF_MS	     100 /* of CPU, far from the limit */
 #define LONG_SOAK    60u /* seconds */
 #define RUN_NS	     10000000

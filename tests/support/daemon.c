@@ -177,11 +177,11 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	argv[n++] = forkd;
 	argv[n++] = socket;
 	argv[n++] = modules;
-	argv[n++] = "--quarantine-crashes=0";
-	argv[n++] = "--quarantine-budget=0";
+	argv[n++] = "--quarantine-task-crashes=0";
+	argv[n++] = "--quarantine-user-crashes=0";
 	/* Tests look into its processes. It hides from its own user then, but not from root. */
 	if (geteuid() != 0)
-		argv[n++] = "--confine=off";
+		argv[n++] = "--sandbox=off";
 	/* The whole suite can be run with it, by root. */
 	if (tasks_user)
 		argv[n++] = user;

@@ -92,8 +92,8 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	pool->board->manager.n_workers = workers;
 	pool->arena = rig_map(rig->arena_fd, SEGMENT_ARENA);
 	pool->arena->n_workers = workers;
-	pool->arena->max_clients = pool->max_clients = 4;
-	pool->arena->max_jobs = pool->max_jobs = RIG_JOBS;
+	pool->arena->clients_max = pool->clients_max = 4;
+	pool->arena->jobs_max = pool->jobs_max = RIG_JOBS;
 	ck_assert_int_eq(pool_make_rows(pool), 0);
 	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);

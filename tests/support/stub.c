@@ -40,7 +40,7 @@ static struct {
 	uint32_t generation;
 	uint32_t n_told; /* of so many clients */
 	uint32_t n_workers;
-	uint32_t max_jobs;
+	uint32_t jobs_max;
 } stub;
 
 static void stub_send(uint32_t type, const struct proto_pool *about, const char *text)
@@ -87,7 +87,7 @@ static void stub_fault(uint32_t worker, uint32_t signo, uint32_t reason, uint32_
 static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t job)
 {
 	struct job *record = (struct job *)(void *)((char *)client + client->jobs_offset) + job;
-	uint32_t index = slot * stub.max_jobs + job;
+	uint32_t index = slot * stub.jobs_max + job;
 	_Atomic uint64_t *word = &arena_rows(stub.arena)[index];
 	struct ledger_row row = {
 		.generation = record->generation,
@@ -151,7 +151,7 @@ static void stub_drain(uint32_t tenant)
 /* A client; of a later pool: what was queued before is run now. */
 static void stub_client(const struct proto_pool *m, void *base)
 {
-	const _Atomic uint64_t *rows = arena_rows(stub.arena) + (size_t)m->client * stub.max_jobs;
+	const _Atomic uint64_t *rows = arena_rows(stub.arena) + (size_t)m->client * stub.jobs_max;
 
 	stub.clients[m->client] = base;
 	for (uint32_t i = 0; i < stub.clients[m->client]->n_jobs; i++)
@@ -270,7 +270,7 @@ int stub_run(void)
 	stub.arena = base;
 	stub.generation = stub.board->manager.pool_generation;
 	stub.n_workers = stub.arena->n_workers;
-	stub.max_jobs = stub.arena->max_jobs;
+	stub.jobs_max = stub.arena->jobs_max;
 	if (streq(mode, "once") && stub.generation > 1)
 		return 3;
 	if (streq(mode, "unloaded") && stub.generation > 1)

@@ -52,7 +52,7 @@ static inline void setup(void)
 	ck_assert_ptr_nonnull(board);
 	memset(board, 0, sizeof(*board));
 	board->manager.n_workers = N_WORKERS;
-	board->manager.max_jobs = MAX_JOBS;
+	board->manager.jobs_max = MAX_JOBS;
 	board->manager.started_ns = clock_ns();
 	atomic_store(&board->manager.state, BOARD_RUNNING);
 	atomic_store(&board->manager.pool_generation, 1);

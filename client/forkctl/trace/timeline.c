@@ -53,7 +53,7 @@ struct timeline *timeline_new(const struct board *board, uint32_t n_workers)
 		.board = board,
 		.pid = LOAD(board->manager.pool_pid),
 		.n_lanes = min(n_workers, LIMIT_WORKERS),
-		.max_jobs = max(board->manager.max_jobs, 1u),
+		.jobs_max = max(board->manager.jobs_max, 1u),
 		.begun_ns = clock_ns(),
 		.begun_real_ns = out_now_ns(),
 	};
@@ -123,7 +123,7 @@ uint64_t timeline_lost(const struct timeline *t)
 
 const struct board_client *timeline_client(const struct timeline *t, uint32_t row, uint64_t time_ns)
 {
-	uint32_t slot = row / t->max_jobs;
+	uint32_t slot = row / t->jobs_max;
 
 	if (slot >= LIMIT_CLIENTS || LOAD(t->board->clients[slot].connected_ns) > time_ns)
 		return NULL;

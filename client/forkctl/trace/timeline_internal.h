@@ -50,7 +50,7 @@ struct timeline {
 	const struct board *board;
 	uint32_t pid;
 	uint32_t n_lanes;
-	uint32_t max_jobs;
+	uint32_t jobs_max;
 	uint64_t begun_ns;
 	uint64_t begun_real_ns;
 	uint64_t n_events;

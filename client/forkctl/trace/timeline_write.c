@@ -89,8 +89,8 @@ static void put_names(struct writer *w)
 /* "CLIENT.JOB", as forkctl jobs has it. */
 static json_t *job_id(const struct timeline *t, uint32_t row, uint32_t generation)
 {
-	return json_sprintf("%" PRIu32 ".%" PRIu64, row / t->max_jobs,
-			    (uint64_t)generation << 16 | row % t->max_jobs);
+	return json_sprintf("%" PRIu32 ".%" PRIu64, row / t->jobs_max,
+			    (uint64_t)generation << 16 | row % t->jobs_max);
 }
 
 static json_t *job_name(const struct timeline *t, uint32_t task, const char *otherwise)
@@ -314,7 +314,7 @@ static void job_put(struct writer *w, const struct timeline_job *job, const char
 /* The process that the jobs of a client are shown with. */
 static void job_put_process(struct writer *w, const struct timeline_job *job)
 {
-	uint32_t slot = job->row / w->t->max_jobs;
+	uint32_t slot = job->row / w->t->jobs_max;
 
 	if (job->pid == TIMELINE_LEFT) {
 		if (!w->left_named)

@@ -38,8 +38,8 @@ START_TEST(failed_connect_reports_a_remedy)
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	must_fail(path, -ENAMETOOLONG, "199 bytes");
-	fake.refuse = "forkd has 256 clients and takes no more (max-clients in forkd.conf)";
-	must_fail(fake.path, -EUSERS, "max-clients in forkd.conf");
+	fake.refuse = "forkd has 256 clients and takes no more (clients-max in forkd.conf)";
+	must_fail(fake.path, -EUSERS, "clients-max in forkd.conf");
 	fake.refuse = NULL;
 	ck_assert_int_eq(setenv("FORKD_SOCKET", fake.path, 1), 0);
 	fake.fds[0] = fake.fds[1];

@@ -33,21 +33,24 @@ START_TEST(an_entry_is_for_a_user_a_group_or_everybody)
 	is_read_as("allow", "1000,@50,*", "\nallow = 1000\nallow = @50\nallow = *\n");
 	is_read_as("deny", "root,@root, @4294967294",
 		   "\ndeny = 0\ndeny = @0\ndeny = @4294967294\n");
-	is_read_as("weights", "root:50,@root:7,*:10000",
-		   "\nweights = 0:50\nweights = @0:7\nweights = *:10000\n");
-	is_read_as("limit-clients", "@50:0,1:9", "\nlimit-clients = @50:0\nlimit-clients = 1:9\n");
-	is_read_as("limit-bytes", "1000:64M,*:1", "\nlimit-bytes = 1000:64M\nlimit-bytes = *:1\n");
-	is_read_as("tasks", "1:fib:*,1:sort:[a-z]?4,*:*",
-		   "\ntasks = 1:fib:*\ntasks = 1:sort:[a-z]?4\ntasks = *:*\n");
+	is_read_as("user-weights", "root:50,@root:7,*:10000",
+		   "\nuser-weights = 0:50\nuser-weights = @0:7\nuser-weights = *:10000\n");
+	is_read_as("user-clients-max", "@50:0,1:9",
+		   "\nuser-clients-max = @50:0\nuser-clients-max = 1:9\n");
+	is_read_as("user-shared-memory-max", "1000:64M,*:1",
+		   "\nuser-shared-memory-max = 1000:64M\nuser-shared-memory-max = *:1\n");
+	is_read_as("allow-tasks", "1:fib:*,1:sort:[a-z]?4,*:*",
+		   "\nallow-tasks = 1:fib:*\nallow-tasks = 1:sort:[a-z]?4\nallow-tasks = *:*\n");
 }
 END_TEST
 
 START_TEST(a_number_alone_is_everybodys_limit)
 {
-	is_read_as("limit-clients", "5", "\nlimit-clients = *:5\n");
-	is_read_as("limit-jobs", "1000000", "\nlimit-jobs = *:1000000\n");
-	is_read_as("limit-bytes", "1G", "\nlimit-bytes = *:1G\n");
-	is_read_as("limit-clients", "0,@50:3", "\nlimit-clients = *:0\nlimit-clients = @50:3\n");
+	is_read_as("user-clients-max", "5", "\nuser-clients-max = *:5\n");
+	is_read_as("user-jobs-max", "1000000", "\nuser-jobs-max = *:1000000\n");
+	is_read_as("user-shared-memory-max", "1G", "\nuser-shared-memory-max = *:1G\n");
+	is_read_as("user-clients-max", "0,@50:3",
+		   "\nuser-clients-max = *:0\nuser-clients-max = @50:3\n");
 }
 END_TEST
 
@@ -56,21 +59,22 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	char many[OPTION_LIST_MAX * 4];
 	size_t n = 0;
 
-	ck_assert_int_eq(set("weights", "1000:200"), 0);
-	ck_assert_int_eq(set("weights", "@50:3,*:4"), 0);
-	ck_assert_uint_eq(o.weights->n, 3);
+	ck_assert_int_eq(set("user-weights", "1000:200"), 0);
+	ck_assert_int_eq(set("user-weights", "@50:3,*:4"), 0);
+	ck_assert_uint_eq(o.user_weights->n, 3);
 	/* Each once, also where one is in another line. */
-	ck_assert_int_eq(set("weights", "1001:1,1000:1"), -EINVAL);
-	ck_assert_str_eq(error.text,
-			 "here: weights: bad value \"1000:1\" in \"1001:1,1000:1\": it is in the "
-			 "list already, by name or by number");
-	ck_assert_uint_eq(o.weights->n, 3);
-	ck_assert_int_eq(set("weights", ""), 0);
-	ck_assert_ptr_null(o.weights);
+	ck_assert_int_eq(set("user-weights", "1001:1,1000:1"), -EINVAL);
+	ck_assert_str_eq(
+		error.text,
+		"here: user-weights: bad value \"1000:1\" in \"1001:1,1000:1\": it is in the "
+		"list already, by name or by number");
+	ck_assert_uint_eq(o.user_weights->n, 3);
+	ck_assert_int_eq(set("user-weights", ""), 0);
+	ck_assert_ptr_null(o.user_weights);
 	/* A user may have several patterns, and none twice. */
-	ck_assert_int_eq(set("tasks", "1:fib:*,1:sort:*,2:fib:*"), 0);
-	ck_assert_int_eq(set("tasks", "1:sort:*"), -EINVAL);
-	ck_assert_uint_eq(o.tasks->n, 3);
+	ck_assert_int_eq(set("allow-tasks", "1:fib:*,1:sort:*,2:fib:*"), 0);
+	ck_assert_int_eq(set("allow-tasks", "1:sort:*"), -EINVAL);
+	ck_assert_uint_eq(o.allow_tasks->n, 3);
 
 	for (uint32_t i = 0; i < OPTION_LIST_MAX; i++)
 		n += (size_t)snprintf(many + n, sizeof(many) - n, "%s%u", i ? "," : "", i);
@@ -89,25 +93,26 @@ START_TEST(errors_are_shown_with_a_remedy)
 	ck_assert_str_eq(error.text, "here: allow: bad value \"no-such-user\" in "
 				     "\"root,no-such-user,@root\": there is no user "
 				     "\"no-such-user\": add it to the system, or write a uid");
-	ck_assert_int_eq(set("limit-jobs", "@no-such-group:5"), -ENOENT);
-	ck_assert_str_eq(error.text, "here: limit-jobs: bad value \"@no-such-group:5\": there is "
-				     "no group \"no-such-group\": add it to the system, or write "
-				     "@ and a gid");
-	FAILS(set("tasks", "root:fib"), -EINVAL,
+	ck_assert_int_eq(set("user-jobs-max", "@no-such-group:5"), -ENOENT);
+	ck_assert_str_eq(error.text,
+			 "here: user-jobs-max: bad value \"@no-such-group:5\": there is "
+			 "no group \"no-such-group\": add it to the system, or write "
+			 "@ and a gid");
+	FAILS(set("allow-tasks", "root:fib"), -EINVAL,
 	      "tasks: bad value \"root:fib\": must be a list such as "
 	      "alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or *) and "
 	      "MODULE:TASK, which may have wildcards");
-	FAILS(set("limit-bytes", "@50:1M,5:17T"), -ERANGE,
+	FAILS(set("user-shared-memory-max", "@50:1M,5:17T"), -ERANGE,
 	      "bad value \"5:17T\" in \"@50:1M,5:17T\": must be a size from 0 to 16T, or "
 	      "a list such as alice:64M,*:16M");
 	ck_assert_ptr_null(o.allow);
-	ck_assert_ptr_null(o.tasks);
+	ck_assert_ptr_null(o.allow_tasks);
 }
 END_TEST
 
 /* Alice is uid 1000, of the groups 50, 100 and 27. */
 static const struct {
-	const char *list; /* of limit-jobs */
+	const char *list; /* of user-jobs-max */
 	enum options_who known;
 	uint64_t number;
 } rows[] = {
@@ -139,11 +144,11 @@ START_TEST(a_user_goes_before_groups_and_they_before_everybody)
 		uint64_t number;
 
 		init();
-		ck_assert_int_eq(set("limit-jobs", rows[i].list), 0);
-		number = option_list_number(o.limit_jobs, &alice, UNSET);
+		ck_assert_int_eq(set("user-jobs-max", rows[i].list), 0);
+		number = option_list_number(o.user_jobs_max, &alice, UNSET);
 		ck_assert_msg(number == rows[i].number, "\"%s\" says %u", rows[i].list,
 			      (unsigned int)number);
-		ck_assert_uint_eq(option_list_knows(o.limit_jobs, &alice), rows[i].known);
+		ck_assert_uint_eq(option_list_knows(o.user_jobs_max, &alice), rows[i].known);
 	}
 }
 END_TEST
@@ -153,10 +158,13 @@ START_TEST(groups_are_asked_for_only_where_a_list_has_some)
 	static const struct {
 		const char *name, *none, *some;
 	} lists[] = {
-		{ "allow", "1000,*", "@50" },	      { "deny", "50", "*,@50" },
-		{ "tasks", "50:a:b,*:*", "@50:a:b" }, { "weights", "50:5", "@50:5" },
-		{ "limit-clients", "5", "@50:5" },    { "limit-jobs", "5", "5,@50:5" },
-		{ "limit-bytes", "50:5", "@50:5" },
+		{ "allow", "1000,*", "@50" },
+		{ "deny", "50", "*,@50" },
+		{ "allow-tasks", "50:a:b,*:*", "@50:a:b" },
+		{ "user-weights", "50:5", "@50:5" },
+		{ "user-clients-max", "5", "@50:5" },
+		{ "user-jobs-max", "5", "5,@50:5" },
+		{ "user-shared-memory-max", "50:5", "@50:5" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {

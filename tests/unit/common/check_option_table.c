@@ -53,7 +53,7 @@ END_TEST
 START_TEST(the_nearest_name_is_found_among_those_that_are_shown)
 {
 	ck_assert_str_eq(option_nearest("wrokers", false), "workers");
-	ck_assert_str_eq(option_nearest("max_jobs", false), "max-jobs");
+	ck_assert_str_eq(option_nearest("jobs_max", false), "jobs-max");
 	ck_assert_str_eq(option_nearest("hepl", true), "help");
 	ck_assert_str_eq(option_nearest("sto", false), "stop-timeout");
 	ck_assert_str_ne(option_nearest("hepl", false), "help");
@@ -70,12 +70,12 @@ START_TEST(some_can_be_changed_while_forkd_runs)
 	ck_assert(option_is_runtime(option_find("spin")));
 	ck_assert(!option_is_runtime(option_find("workers")));
 	ck_assert(option_is_reloadable(option_find("spin")));
-	ck_assert(option_is_reloadable(option_find("tasks")));
+	ck_assert(option_is_reloadable(option_find("allow-tasks")));
 	ck_assert(option_is_reloadable(option_find("module-dir")));
-	ck_assert(!option_is_runtime(option_find("tasks")));
+	ck_assert(!option_is_runtime(option_find("allow-tasks")));
 	ck_assert(!option_is_reloadable(option_find("workers")));
 	ck_assert(!option_is_reloadable(option_find("socket")));
-	ck_assert(!option_is_reloadable(option_find("confine")));
+	ck_assert(!option_is_reloadable(option_find("sandbox")));
 	ck_assert(!option_is_reloadable(option_find("fork-mode")));
 	ck_assert(!option_is_runtime(option_find("fork-mode")));
 }

@@ -27,29 +27,29 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.workers, 0);
 	ck_assert_ptr_null(o.cpus);
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_LAZY);
-	ck_assert_uint_eq(o.confine, OPTIONS_CONFINE_NORMAL);
-	ck_assert_uint_eq(o.weight, 100);
-	ck_assert_ptr_null(o.weights);
-	ck_assert_uint_eq(o.max_clients, 256);
-	ck_assert_uint_eq(o.max_jobs, 1024);
+	ck_assert_uint_eq(o.sandbox, OPTIONS_SANDBOX_NORMAL);
+	ck_assert_uint_eq(o.connection_weight, 100);
+	ck_assert_ptr_null(o.user_weights);
+	ck_assert_uint_eq(o.clients_max, 256);
+	ck_assert_uint_eq(o.jobs_max, 1024);
 	ck_assert_uint_eq(o.heap_max, 0); /* auto */
-	ck_assert_uint_eq(o.memory_total, 0);
 	ck_assert_uint_eq(o.memory_max, 0);
+	ck_assert_uint_eq(o.shared_memory_max, 0);
 	ck_assert_ptr_null(o.allow);
 	ck_assert_ptr_null(o.deny);
-	ck_assert_ptr_null(o.tasks);
-	ck_assert_ptr_null(o.limit_clients);
-	ck_assert_ptr_null(o.limit_jobs);
-	ck_assert_ptr_null(o.limit_bytes);
+	ck_assert_ptr_null(o.allow_tasks);
+	ck_assert_ptr_null(o.user_clients_max);
+	ck_assert_ptr_null(o.user_jobs_max);
+	ck_assert_ptr_null(o.user_shared_memory_max);
 	ck_assert_uint_eq(o.arena_max, 0);
 	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
 	ck_assert_uint_eq(o.worker_stack, UINT64_C(2) << 20);
-	ck_assert_uint_eq(o.module_memory, 0);
-	ck_assert_uint_eq(o.quarantine_crashes, 3);
-	ck_assert_uint_eq(o.quarantine_budget, 10);
+	ck_assert_uint_eq(o.module_memory_max, 0);
+	ck_assert_uint_eq(o.quarantine_task_crashes, 3);
+	ck_assert_uint_eq(o.quarantine_user_crashes, 10);
 	ck_assert_uint_eq(o.quarantine_window, 60000 * MS);
 	ck_assert_uint_eq(o.quarantine_time, 600000 * MS);
-	ck_assert_uint_eq(o.hang_limit, 10000 * MS);
+	ck_assert_uint_eq(o.hang_timeout, 10000 * MS);
 	ck_assert_uint_eq(o.stop_timeout, 5000 * MS);
 	ck_assert_uint_eq(o.spin, 50000);
 	ck_assert_uint_eq(o.blocking_max, 64);
@@ -68,17 +68,17 @@ static uint32_t weight(uint32_t uid)
 START_TEST(weights_are_looked_up_by_user)
 {
 	ck_assert_uint_eq(weight(1000), 100);
-	ck_assert_int_eq(set("weights", "1000:200,root:50,4294967294:10000"), 0);
+	ck_assert_int_eq(set("user-weights", "1000:200,root:50,4294967294:10000"), 0);
 	ck_assert_uint_eq(weight(0), 50);
 	ck_assert_uint_eq(weight(1000), 200);
 	ck_assert_uint_eq(weight(UINT32_MAX - 1), 10000);
 	ck_assert_uint_eq(weight(1001), 100);
-	ck_assert_int_eq(set("weights", "1001:1"), 0);
+	ck_assert_int_eq(set("user-weights", "1001:1"), 0);
 	ck_assert_uint_eq(weight(1000), 200);
 	ck_assert_uint_eq(weight(1001), 1);
-	FAILS(set("weights", "1002:0"), -ERANGE,
+	FAILS(set("user-weights", "1002:0"), -ERANGE,
 	      "weights: bad value \"1002:0\": must be a list such as 1000:200,@staff:150");
-	ck_assert_int_eq(set("weights", ""), 0);
+	ck_assert_int_eq(set("user-weights", ""), 0);
 	ck_assert_uint_eq(weight(1000), 100);
 }
 END_TEST
@@ -94,7 +94,7 @@ START_TEST(an_unknown_name_suggests_the_nearest)
 {
 	ck_assert_int_eq(set("wrokers", "1"), -ENOENT);
 	ck_assert_str_eq(error.text, "here: unknown option \"wrokers\", did you mean \"workers\"?");
-	FAILS(set("max_jobs", "1"), -ENOENT, "\"max-jobs\"");
+	FAILS(set("jobs_max", "1"), -ENOENT, "\"jobs-max\"");
 	ck_assert_int_eq(set("", "1"), -ENOENT);
 	ck_assert_int_eq(set("config", "/x"), -ENOENT);
 }
@@ -120,10 +120,12 @@ START_TEST(only_some_options_change_at_run_time)
 	ck_assert_int_eq(options_each_setting(&o, note_setting, f), 0);
 	(void)fclose(f);
 	/* Those that a reload alone can change, too, as far as they are one word. */
-	ck_assert_str_eq(text, "scheduler=busy\nweight=100\nstack-max=2G\nquarantine-crashes=3\n"
-			       "quarantine-budget=10\nquarantine-window=1min\n"
-			       "quarantine-time=10min\nhang-limit=10s\nstop-timeout=5s\n"
-			       "spin=7us\nlog-level=notice\n");
+	ck_assert_str_eq(
+		text,
+		"scheduler=busy\nconnection-weight=100\nstack-max=2G\nquarantine-task-crashes=3\n"
+		"quarantine-user-crashes=10\nquarantine-window=1min\n"
+		"quarantine-time=10min\nhang-timeout=10s\nstop-timeout=5s\n"
+		"spin=7us\nlog-level=notice\n");
 }
 END_TEST
 

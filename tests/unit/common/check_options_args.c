@@ -61,13 +61,13 @@ static void remove_config(void)
 
 START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 {
-	write_config("workers = 3\nmax-jobs = 7\n");
+	write_config("workers = 3\njobs-max = 7\n");
 	/* --config comes after the option that it must not overrule */
 	ck_assert_int_eq(PARSE("--workers=5", config), 0);
 	ck_assert_int_eq(action, OPTIONS_RUN);
 	ck_assert_uint_eq(o.workers, 5);
-	ck_assert_uint_eq(o.max_jobs, 7);
-	ck_assert_uint_eq(o.max_clients, 256);
+	ck_assert_uint_eq(o.jobs_max, 7);
+	ck_assert_uint_eq(o.clients_max, 256);
 	remove_config();
 }
 END_TEST
@@ -173,9 +173,9 @@ END_TEST
 
 START_TEST(options_that_contradict_each_other_are_refused)
 {
-	FAILS(PARSE("--config=/dev/null", "--memory-max=1M", "--heap-max=64M"), -EINVAL,
+	FAILS(PARSE("--config=/dev/null", "--shared-memory-max=1M", "--heap-max=64M"), -EINVAL,
 	      "heap-max");
-	ck_assert_error("memory-max");
+	ck_assert_error("shared-memory-max");
 	FAILS(PARSE("--config=/dev/null", "--cpus=0-2000"), -EINVAL, "cpus");
 	ck_assert_int_eq(PARSE("--config=/dev/null", "--cpus=0-2000", "--workers=1"), 0);
 }

@@ -25,7 +25,7 @@ START_TEST(an_error_in_a_file_names_its_line)
 {
 	char longest[10000];
 
-	FAILS(read_text("\n# x\nworkers = none\nmax-jobs = none\n"), -EINVAL,
+	FAILS(read_text("\n# x\nworkers = none\njobs-max = none\n"), -EINVAL,
 	      "forkd.conf:3: workers: bad value \"none\"");
 	FAILS(read_text("workers = 2\nspni = 1us\n"), -ENOENT,
 	      "forkd.conf:2: unknown option \"spni\", did you mean \"spin\"?");
@@ -44,16 +44,16 @@ END_TEST
 
 START_TEST(a_list_may_have_several_lines)
 {
-	ck_assert_int_eq(read_text("tasks = 1:fib:*, 1:sort:i64\nworkers = 2\n"
-				   "tasks = *:uts:*\nallow = 1,2 ; and no more\n"),
+	ck_assert_int_eq(read_text("allow-tasks = 1:fib:*, 1:sort:i64\nworkers = 2\n"
+				   "allow-tasks = *:uts:*\nallow = 1,2 ; and no more\n"),
 			 0);
-	ck_assert_uint_eq(o.tasks->n, 3);
+	ck_assert_uint_eq(o.allow_tasks->n, 3);
 	ck_assert_uint_eq(o.allow->n, 2);
 	FAILS(read_text("allow = 3\n\nallow = no-such-user\nworkers = none\n"), -ENOENT,
 	      "forkd.conf:3: allow: bad value \"no-such-user\": there is no user ");
-	FAILS(read_text("tasks =\ntasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT,
+	FAILS(read_text("allow-tasks =\nallow-tasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT,
 	      "forkd.conf:3: deny: bad value \"@no-such-group\": there is no group ");
-	ck_assert_uint_eq(o.tasks->n, 1);
+	ck_assert_uint_eq(o.allow_tasks->n, 1);
 }
 END_TEST
 
@@ -64,9 +64,9 @@ START_TEST(nothing_behind_an_error_is_looked_at)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		init();
-		(void)snprintf(text, sizeof(text), "max-jobs = 7\n%s\nworkers = 4\n", bad[i]);
+		(void)snprintf(text, sizeof(text), "jobs-max = 7\n%s\nworkers = 4\n", bad[i]);
 		FAILS(read_text(text), -EBADMSG, "forkd.conf:2: not understood");
-		ck_assert_uint_eq(o.max_jobs, 7);
+		ck_assert_uint_eq(o.jobs_max, 7);
 		ck_assert_uint_eq(o.workers, 0);
 	}
 }
@@ -75,13 +75,13 @@ END_TEST
 /* inih would not see what is behind it. */
 START_TEST(a_line_with_a_nul_is_an_error)
 {
-	static const char text[] = "max-jobs = 7\nworkers = 4\0none\nmax-clients = 3\n";
+	static const char text[] = "jobs-max = 7\nworkers = 4\0none\nclients-max = 3\n";
 
 	FAILS(read_bytes(text, sizeof(text) - 1), -EBADMSG,
 	      "forkd.conf:2: there is a NUL byte in this line");
-	ck_assert_uint_eq(o.max_jobs, 7);
+	ck_assert_uint_eq(o.jobs_max, 7);
 	ck_assert_uint_eq(o.workers, 0);
-	ck_assert_uint_eq(o.max_clients, 256);
+	ck_assert_uint_eq(o.clients_max, 256);
 }
 END_TEST
 

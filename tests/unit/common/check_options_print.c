@@ -24,11 +24,11 @@ START_TEST(printed_options_read_back_the_same)
 	ck_assert_int_eq(set("heap-max", "1000001"), 0);
 	ck_assert_int_eq(set("stop-timeout", "1500ms"), 0);
 	ck_assert_int_eq(set("spin", "123ns"), 0);
-	ck_assert_int_eq(set("weights", "1000:200,root:3,@50:4,*:5"), 0);
-	ck_assert_int_eq(set("tasks", "1000:fib:[a-z]*,@50:sort:?64,*:*"), 0);
+	ck_assert_int_eq(set("user-weights", "1000:200,root:3,@50:4,*:5"), 0);
+	ck_assert_int_eq(set("allow-tasks", "1000:fib:[a-z]*,@50:sort:?64,*:*"), 0);
 	ck_assert_int_eq(set("deny", "@root"), 0);
-	ck_assert_int_eq(set("limit-clients", "7"), 0);
-	ck_assert_int_eq(set("limit-bytes", "1000:1000001,@50:1G"), 0);
+	ck_assert_int_eq(set("user-clients-max", "7"), 0);
+	ck_assert_int_eq(set("user-shared-memory-max", "1000:1000001,@50:1G"), 0);
 	ck_assert_int_eq(set("socket-mode", "0600"), 0);
 	ck_assert_int_eq(set("log-level", "debug"), 0);
 	ck_assert_int_eq(set("module-dir", "/a folder/with blanks"), 0);
@@ -41,8 +41,8 @@ START_TEST(printed_options_read_back_the_same)
 	ck_assert_uint_eq(o.heap_max, 1000001);
 	ck_assert_uint_eq(o.stop_timeout, 1500 * MS);
 	ck_assert_uint_eq(o.spin, 123);
-	ck_assert_uint_eq(o.weights->n, 4);
-	ck_assert_str_eq(o.tasks->entries[1].task, "sort:?64");
+	ck_assert_uint_eq(o.user_weights->n, 4);
+	ck_assert_str_eq(o.allow_tasks->entries[1].task, "sort:?64");
 	ck_assert_int_eq(hwloc_bitmap_weight(o.cpus), 4);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_DEBUG);
 }
@@ -56,12 +56,12 @@ START_TEST(a_list_that_is_longer_than_a_line_reads_back_the_same)
 
 	for (uint32_t i = 0; i < 100; i++) {
 		(void)snprintf(task, sizeof(task), "%u:module_%u:*_task", 4000000000u + i, i);
-		ck_assert_int_eq(set("tasks", task), 0);
+		ck_assert_int_eq(set("allow-tasks", task), 0);
 	}
 	first = printed();
 	init();
 	ck_assert_int_eq(read_text(first), 0);
-	ck_assert_uint_eq(o.tasks->n, 100);
+	ck_assert_uint_eq(o.allow_tasks->n, 100);
 	second = printed();
 	ck_assert_str_eq(first, second);
 }

@@ -145,21 +145,22 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 	for (; all[modules.n_tasks]; modules.n_tasks++)
 		strcpy(modules.tasks[modules.n_tasks].name, all[modules.n_tasks]);
 	init();
-	ck_assert_int_eq(set("tasks", "1:sort:*,1:[fs]*:*i[b6]*,1:*:nothing,*:*,2:FIB:fib"), 0);
-	rules_are(o.tasks);
+	ck_assert_int_eq(set("allow-tasks", "1:sort:*,1:[fs]*:*i[b6]*,1:*:nothing,*:*,2:FIB:fib"),
+			 0);
+	rules_are(o.allow_tasks);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		calls((uint64_t[PROTO_RULES]){ rows[i].rules }, rows[i].names);
-	for (uint32_t i = o.tasks->n; i < OPTION_LIST_MAX; i++) {
+	for (uint32_t i = o.allow_tasks->n; i < OPTION_LIST_MAX; i++) {
 		(void)snprintf(text, sizeof(text), "%u:sort:*", i);
-		ck_assert_int_eq(set("tasks", text), 0);
+		ck_assert_int_eq(set("allow-tasks", text), 0);
 	}
-	rules_are(o.tasks);
+	rules_are(o.allow_tasks);
 	calls(last, sorts);
 	calls(of_no_entry, none);
-	ck_assert_int_eq(set("tasks", ""), 0);
+	ck_assert_int_eq(set("allow-tasks", ""), 0);
 	/* Another list, by which the same bits mean others. */
-	ck_assert_int_eq(set("tasks", "1:fib:fib,1:nobody:knows,1:*:*i64"), 0);
-	rules_are(o.tasks);
+	ck_assert_int_eq(set("allow-tasks", "1:fib:fib,1:nobody:knows,1:*:*i64"), 0);
+	rules_are(o.allow_tasks);
 	calls((uint64_t[PROTO_RULES]){ 1 << 0 }, all_fib);
 	calls((uint64_t[PROTO_RULES]){ 1 << 0 | 1 << 2 }, two);
 	calls(of_no_entry, none);

@@ -31,7 +31,7 @@ static void make(uint32_t n_workers)
 		     0);
 	ck_assert_ptr_ne(board, MAP_FAILED);
 	out_init();
-	board->manager.max_jobs = MAX_JOBS;
+	board->manager.jobs_max = MAX_JOBS;
 	board->manager.n_workers = n_workers;
 	atomic_store(&board->manager.pool_pid, 4000);
 	for (uint32_t i = 0; i < n_workers; i++) {

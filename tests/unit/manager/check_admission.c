@@ -25,10 +25,10 @@ static struct admission_verdict verdict;
 static void begin(void)
 {
 	ck_assert_int_eq(options_init(&options), 0);
-	options.max_clients = 4;
-	options.max_jobs = 512;
+	options.clients_max = 4;
+	options.jobs_max = 512;
 	options.heap_max = 2 << 20;
-	options.memory_max = 8 << 20;
+	options.shared_memory_max = 8 << 20;
 	hello = (struct proto_hello){
 		.head = { PROTO_MAGIC, PROTO_HELLO },
 		.version = PROTO_VERSION,
@@ -36,7 +36,7 @@ static void begin(void)
 	};
 	peer = (struct admission_peer){ .who.uid = 1000, .pid = 77 };
 	room = (struct admission_room){
-		.memory = options.memory_max,
+		.memory = options.shared_memory_max,
 		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
 	};
 	/* Whatever is not written would be sent. */
@@ -76,7 +76,7 @@ START_TEST(request_without_sizes_gets_the_defaults)
 	ck_assert_int_eq(verdict.code, 0);
 	ck_assert_uint_eq(verdict.n_jobs, 256);
 	ck_assert_uint_eq(verdict.heap_size, 1 << 20);
-	options.max_jobs = 100;
+	options.jobs_max = 100;
 	options.heap_max = 64 << 10;
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
@@ -94,7 +94,7 @@ START_TEST(client_gets_the_requested_sizes_within_the_limits)
 	ck_assert_uint_eq(verdict.n_jobs, 512);
 	ck_assert_uint_eq(verdict.heap_size, 2 << 20);
 	hello.n_jobs = 513;
-	refused(-E2BIG, "at most max-jobs (512)");
+	refused(-E2BIG, "at most jobs-max (512)");
 	hello.n_jobs = UINT32_MAX;
 	refused(-E2BIG, "4294967295 jobs");
 	hello.n_jobs = 1;
@@ -139,7 +139,7 @@ START_TEST(the_last_slot_is_given_and_no_more)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.clients = 4;
-	refused(-EUSERS, "max-clients (4)");
+	refused(-EUSERS, "clients-max (4)");
 }
 END_TEST
 
@@ -151,12 +151,12 @@ START_TEST(the_last_byte_is_given_and_no_more)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.tenant_size = 4096;
-	refused(-ENOMEM, "memory-max (8388608 bytes)");
+	refused(-ENOMEM, "shared-memory-max (8388608 bytes)");
 	room.memory += 4096;
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.memory--;
-	refused(-ENOMEM, "memory-max");
+	refused(-ENOMEM, "shared-memory-max");
 }
 END_TEST
 
@@ -176,15 +176,15 @@ START_TEST(uid_at_its_limit_is_told_whose_limit_it_is)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.held.bytes++;
-	refused(-EDQUOT, "over limit-bytes");
+	refused(-EDQUOT, "over user-shared-memory-max");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "uid 1000 has"));
 	room.held.jobs++;
-	refused(-EDQUOT, "256 more are over limit-jobs (600)");
+	refused(-EDQUOT, "256 more are over user-jobs-max (600)");
 	room.held.clients++;
-	refused(-EDQUOT, "uid 1000 has 3 connections, and may have limit-clients (3)");
+	refused(-EDQUOT, "uid 1000 has 3 connections, and may have user-clients-max (3)");
 	/* What all share comes first: it may be the same number. */
 	room.clients = 4;
-	refused(-EUSERS, "max-clients (4)");
+	refused(-EUSERS, "clients-max (4)");
 }
 END_TEST
 

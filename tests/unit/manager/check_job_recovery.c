@@ -33,12 +33,12 @@ static struct job *find(void *context, uint32_t client, uint32_t *ret_n)
 	(void)context;
 	if (client >= CLIENTS || !records[client])
 		return NULL;
-	*ret_n = JOBS - 4; /* fewer than max_jobs */
+	*ret_n = JOBS - 4; /* fewer than jobs_max */
 	return records[client];
 }
 
 static const struct recovery_limits limits = {
-	.n_workers = 4, .max_clients = CLIENTS, .max_jobs = JOBS, .n_tenants = 2
+	.n_workers = 4, .clients_max = CLIENTS, .jobs_max = JOBS, .n_tenants = 2
 };
 
 static _Atomic uint64_t *row(uint32_t client, uint32_t job)

@@ -51,7 +51,7 @@ static uint64_t divide(uint64_t mib)
 
 static uint64_t sum(void)
 {
-	return o.memory_max + o.arena_max + o.module_memory;
+	return o.shared_memory_max + o.arena_max + o.module_memory_max;
 }
 
 /* mib: 0 for any. */
@@ -82,13 +82,13 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 		{ 4096, "arena-max=3G", 454, 3072, 454 },
 		{ 16384, "heap-max=4G", 5120, 4096, 4096 },
 		/* what is given stays */
-		{ 4096, "module-memory=64M", 1024, 2892, 64 },
-		{ 4096, "memory-max=2G module-memory=1M", 2048, 1931, 1 },
+		{ 4096, "module-memory-max=64M", 1024, 2892, 64 },
+		{ 4096, "shared-memory-max=2G module-memory-max=1M", 2048, 1931, 1 },
 		{ 4096, "arena-max=1G", 1024, 1024, 1024 },
-		{ 4096, "memory-total=1G", 256, 444, 256 },
-		{ 1024, "memory-total=16G", 1024, 4096, 4096 },
+		{ 4096, "memory-max=1G", 256, 444, 256 },
+		{ 1024, "memory-max=16G", 1024, 4096, 4096 },
 		/* bytes that are no whole MiB */
-		{ 4096, "memory-max=70000001", 0, 2896, 1024 },
+		{ 4096, "shared-memory-max=70000001", 0, 2896, 1024 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -98,10 +98,10 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 		give(rows[i].given);
 		own = divide(rows[i].total);
 		ck_assert_msg(own, "row %zu: %s", i, error.text);
-		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "shared-memory-max", o.shared_memory_max, rows[i].memory);
 		is(i, "arena-max", o.arena_max, rows[i].arena);
-		is(i, "module-memory", o.module_memory, rows[i].module);
-		ck_assert_uint_le(sum() + own, o.memory_total);
+		is(i, "module-memory-max", o.module_memory_max, rows[i].module);
+		ck_assert_uint_le(sum() + own, o.memory_max);
 		/* I2, and what --check-config prints can be a forkd.conf. */
 		again = sum();
 		ck_assert_uint_eq(divide(rows[i].total), own);
@@ -123,8 +123,8 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 		{ 256, 32, "", 41, 52, 34, 41 },
 		{ 128, 2, "", 32, 40, 22, 32 },
 		{ 64, 4, "", 7, 9, 16, 7 },
-		/* a heap never is more than memory-max has */
-		{ 4096, 4, "memory-max=40M", 32, 40, 2930, 1024 },
+		/* a heap never is more than shared-memory-max has */
+		{ 4096, 4, "shared-memory-max=40M", 32, 40, 2930, 1024 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -135,10 +135,10 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 		own = divide_for(rows[i].total, rows[i].workers, 0);
 		ck_assert_msg(own, "row %zu: %s", i, error.text);
 		is(i, "heap-max", o.heap_max, rows[i].heap);
-		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "shared-memory-max", o.shared_memory_max, rows[i].memory);
 		is(i, "arena-max", o.arena_max, rows[i].arena);
-		is(i, "module-memory", o.module_memory, rows[i].module);
-		ck_assert_uint_le(sum() + own, o.memory_total);
+		is(i, "module-memory-max", o.module_memory_max, rows[i].module);
+		ck_assert_uint_le(sum() + own, o.memory_max);
 		/* What comes of it can be given. */
 		ck_assert_int_eq(options_check(&o, &error), 0);
 	}
@@ -169,8 +169,8 @@ START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
 		{ "", 64, 1932, 9, 16, 7 },
 		/* what is given counts */
 		{ "arena-max=100M", 4096, 1932, 1024, 100, 1024 },
-		{ "memory-max=1G module-memory=1G", 4096, 1932, 1024, 1932, 1024 },
-		{ "memory-max=1G module-memory=1G", 4095, 1932, 1024, 1931, 1024 },
+		{ "shared-memory-max=1G module-memory-max=1G", 4096, 1932, 1024, 1932, 1024 },
+		{ "shared-memory-max=1G module-memory-max=1G", 4095, 1932, 1024, 1931, 1024 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -178,9 +178,9 @@ START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
 		give(rows[i].given);
 		ck_assert_msg(divide_for(rows[i].total, WORKERS, rows[i].before), "row %zu: %s", i,
 			      error.text);
-		is(i, "memory-max", o.memory_max, rows[i].memory);
+		is(i, "shared-memory-max", o.shared_memory_max, rows[i].memory);
 		is(i, "arena-max", o.arena_max, rows[i].arena);
-		is(i, "module-memory", o.module_memory, rows[i].module);
+		is(i, "module-memory-max", o.module_memory_max, rows[i].module);
 	}
 }
 END_TEST
@@ -193,18 +193,19 @@ START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 		const char *says;
 	} rows[] = {
 		{ 2048, "arena-max=4G",
-		  "options: memory-total is 2048M (somewhere), and memory-max 1M, arena-max "
-		  "4096M, module-memory 1M and 61M for forkd itself with 4 workers are more" },
+		  "options: memory-max is 2048M (somewhere), and shared-memory-max 1M, arena-max "
+		  "4096M, module-memory-max 1M and 61M for forkd itself with 4 workers are more" },
 		{ 2048, "arena-max=4G",
-		  "lower, or heap-max or workers, or memory-total higher; arena-max=auto would be "
+		  "lower, or heap-max or workers, or memory-max higher; arena-max=auto would be "
 		  "9" },
-		{ 4096, "memory-max=4G", "memory-max 4096M, arena-max 16M, module-memory 1M" },
-		{ 4096, "module-memory=16T", "module-memory 16777216M" },
-		{ 4096, "memory-total=512M arena-max=512M",
-		  "memory-total is 512M (as it was set)" },
-		{ 32, "", "memory-max 1M, arena-max 16M, module-memory 1M and" },
-		{ 4096, "memory-max=16T arena-max=16T module-memory=16T", "memory-max 16777216M" },
-		{ 0, "", "memory-total is 0M" },
+		{ 4096, "shared-memory-max=4G",
+		  "shared-memory-max 4096M, arena-max 16M, module-memory-max 1M" },
+		{ 4096, "module-memory-max=16T", "module-memory-max 16777216M" },
+		{ 4096, "memory-max=512M arena-max=512M", "memory-max is 512M (as it was set)" },
+		{ 32, "", "shared-memory-max 1M, arena-max 16M, module-memory-max 1M and" },
+		{ 4096, "shared-memory-max=16T arena-max=16T module-memory-max=16T",
+		  "shared-memory-max 16777216M" },
+		{ 0, "", "memory-max is 0M" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -221,7 +222,7 @@ START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 		free(after);
 	}
 	init();
-	give("memory-max=4G");
+	give("shared-memory-max=4G");
 	ck_assert_uint_eq(divide(4096), 0);
 	/* There is no such way out. */
 	ck_assert_ptr_null(strstr(error.text, "would be"));
@@ -264,12 +265,12 @@ START_TEST(CPUs_with_large_numbers_are_counted)
 {
 	struct options_error expected;
 
-	give("workers=3 memory-total=4G");
+	give("workers=3 memory-max=4G");
 	ck_assert_int_eq(budget_decide(&o, 0, &expected), 0);
 	for (uint32_t n = 64; n <= 8192; n *= 2) {
 		kernel_cpus = n;
 		init();
-		give("memory-total=4G");
+		give("memory-max=4G");
 		ck_assert_int_eq(budget_decide(&o, 0, &error), 0);
 		ck_assert_str_eq(error.text, expected.text);
 	}
@@ -279,9 +280,9 @@ END_TEST
 START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
 {
 	ck_assert_msg(budget_decide(&o, 0, &error) == 0, "%s", error.text);
-	ck_assert_uint_gt(o.memory_total, sum());
-	ck_assert(o.memory_max && o.arena_max && o.module_memory);
-	ck_assert_error("memory-total is ");
+	ck_assert_uint_gt(o.memory_max, sum());
+	ck_assert(o.shared_memory_max && o.arena_max && o.module_memory_max);
+	ck_assert_error("memory-max is ");
 	ck_assert_error("M of it are for forkd itself");
 }
 END_TEST

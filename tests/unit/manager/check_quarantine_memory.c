@@ -31,7 +31,7 @@ struct seen {
 };
 
 static const struct options options = {
-	.quarantine_crashes = 2,
+	.quarantine_task_crashes = 2,
 	.quarantine_window = 3600 * NSEC_PER_SEC,
 	.quarantine_time = 3600 * NSEC_PER_SEC,
 };

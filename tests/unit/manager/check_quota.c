@@ -38,14 +38,14 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 {
 	struct quota_sums most;
 
-	o.memory_max = 1 << 30; /* which memory_budget.c does */
+	o.shared_memory_max = 1 << 30; /* which memory_budget.c does */
 	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 224);
 	ck_assert_uint_eq(most.jobs, UINT64_MAX);
 	ck_assert_uint_eq(most.bytes, UINT64_C(896) << 20);
-	o.max_clients = 7;
+	o.clients_max = 7;
 	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
-	o.max_clients = 8;
+	o.clients_max = 8;
 	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
 }
 END_TEST
@@ -142,9 +142,9 @@ START_TEST(options_say_what_users_and_groups_may_hold)
 	const struct options_peer carol = { .uid = 1002, .n_gids = 2, .gids = gids };
 	struct quota_sums most;
 
-	ck_assert_int_eq(set("limit-clients", "3,@50:5,@60:0,1000:2"), 0);
-	ck_assert_int_eq(set("limit-jobs", "@50:1000"), 0);
-	ck_assert_int_eq(set("limit-bytes", "65536,@60:1M,@50:2M"), 0);
+	ck_assert_int_eq(set("user-clients-max", "3,@50:5,@60:0,1000:2"), 0);
+	ck_assert_int_eq(set("user-jobs-max", "@50:1000"), 0);
+	ck_assert_int_eq(set("user-shared-memory-max", "65536,@60:1M,@50:2M"), 0);
 	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 2);
 	ck_assert_uint_eq(most.jobs, UINT64_MAX);

@@ -21,8 +21,8 @@
 
 static const struct saved_geometry geometry = {
 	.n_workers = 2,
-	.max_clients = 256,
-	.max_jobs = 1024,
+	.clients_max = 256,
+	.jobs_max = 1024,
 	.board_size = 1 << 20,
 	.arena_size = 1 << 24,
 };
@@ -299,9 +299,9 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 	} rows[] = {
 		{ offsetof(struct saved_geometry, n_workers), 1,
 		  "forkd has other sizes now: workers was 2 and is 3" },
-		{ offsetof(struct saved_geometry, max_clients), 1,
-		  "max-clients was 256 and is 257" },
-		{ offsetof(struct saved_geometry, max_jobs), 1, "max-jobs was 1024 and is 1025" },
+		{ offsetof(struct saved_geometry, clients_max), 1,
+		  "clients-max was 256 and is 257" },
+		{ offsetof(struct saved_geometry, jobs_max), 1, "jobs-max was 1024 and is 1025" },
 		{ offsetof(struct saved_geometry, arena_size), 36 * MIB,
 		  "forkd has other sizes now: arena-max was 64M and is 100M" },
 		{ offsetof(struct saved_geometry, arena_size), 1,
@@ -325,10 +325,10 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 		*number -= rows[i].more;
 	}
 	g.n_workers = 256;
-	g.max_jobs = 16384;
+	g.jobs_max = 16384;
 	ck_assert(!saved_fits(saved, &g, why));
 	ck_assert_ptr_nonnull(
-		strstr(why, "workers was 2 and is 256, max-jobs was 1024 and is 16384"));
+		strstr(why, "workers was 2 and is 256, jobs-max was 1024 and is 16384"));
 	saved_unmap(saved);
 }
 END_TEST

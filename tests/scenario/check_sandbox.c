@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * confine: what a task of a real pool is denied by the kernel, and what it is not
+ * sandbox: what a task of a real pool is denied by the kernel, and what it is not
  *
  * Every call is made such that without a filter it fails for another reason, or does nothing: that
  * is checked, too, as root with all capabilities.
@@ -29,7 +29,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 #include "tests/support/jobs.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
@@ -224,11 +224,11 @@ static const struct attempt allowed[] = {
 	{ CALL(pwritev2), { -1 } },
 };
 
-static void setup(const char *confine)
+static void setup(const char *sandbox)
 {
-	const char *user = streq(confine, "--confine=off") ? "--user=root" : NULL;
+	const char *user = streq(sandbox, "--sandbox=off") ? "--user=root" : NULL;
 
-	c = JOBS_BEGIN(&d, "--workers=2", confine, user, NULL);
+	c = JOBS_BEGIN(&d, "--workers=2", sandbox, user, NULL);
 }
 
 static void teardown(void)
@@ -288,7 +288,7 @@ static void see_denied(void)
 
 START_TEST(by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on)
 {
-	setup("--confine=normal");
+	setup("--sandbox=normal");
 	see_denied();
 	each(normal_only, ARRAY_SIZE(normal_only), -EPERM, false);
 	teardown();
@@ -297,14 +297,14 @@ END_TEST
 
 START_TEST(by_strict_a_task_is_denied_what_nobody_allows)
 {
-	setup("--confine=strict");
+	setup("--sandbox=strict");
 	see_denied();
 	each(normal_only, ARRAY_SIZE(normal_only), -EPERM, true);
 	teardown();
 }
 END_TEST
 
-/* One process writes its line, confined, to the other's descriptor. */
+/* One process writes its line, sandboxed, to the other's descriptor. */
 static void log_by(const int fds[2])
 {
 	char line[128] = "";
@@ -313,7 +313,7 @@ static void log_by(const int fds[2])
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		if (dup2(fds[1], STDERR_FILENO) < 0 ||
-		    confine_pool(OPTIONS_CONFINE_STRICT, NULL) < 0)
+		    sandbox_pool(OPTIONS_SANDBOX_STRICT, NULL) < 0)
 			_exit(1);
 		log_warning("a line of %d", 4711);
 		_exit(0);
@@ -336,9 +336,9 @@ START_TEST(by_strict_the_pool_logs_whatever_its_stderr_is)
 }
 END_TEST
 
-START_TEST(without_confinement_the_same_calls_fail_for_other_reasons)
+START_TEST(without_a_sandbox_the_same_calls_fail_for_other_reasons)
 {
-	setup("--confine=off");
+	setup("--sandbox=off");
 	each(denied, ARRAY_SIZE(denied), -EPERM, false);
 	each(allowed, ARRAY_SIZE(allowed), -EPERM, false);
 	teardown();
@@ -346,7 +346,7 @@ START_TEST(without_confinement_the_same_calls_fail_for_other_reasons)
 END_TEST
 
 /* The channel is the manager's socket, too: by its next message the manager would signal itself. */
-static void signal_manager(const char *confine)
+static void signal_manager(const char *sandbox)
 {
 	const struct attempt calls[] = {
 		{ CALL(fcntl), { 3, F_SETOWN, MANAGER } },
@@ -356,7 +356,7 @@ static void signal_manager(const char *confine)
 
 	int64_t results[ARRAY_SIZE(calls)];
 
-	setup(confine);
+	setup(sandbox);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		results[i] = ask(&calls[i]);
 	/* It tells the pool of a client. */
@@ -369,8 +369,8 @@ static void signal_manager(const char *confine)
 
 START_TEST(no_task_makes_the_manager_kill_itself_by_what_it_says)
 {
-	signal_manager("--confine=normal");
-	signal_manager("--confine=strict");
+	signal_manager("--sandbox=normal");
+	signal_manager("--sandbox=strict");
 }
 END_TEST
 
@@ -385,7 +385,7 @@ START_TEST(every_thread_of_the_pool_is_filtered_and_has_no_capability)
 	char path[64];
 	int64_t n = 0;
 
-	setup("--confine=normal");
+	setup("--sandbox=normal");
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon_pool(&d));
 	dir = opendir(path);
@@ -417,7 +417,7 @@ START_TEST(no_memory_of_manager_and_pool_can_be_written_and_executed)
 	char path[64], line[4400];
 	int64_t n = 0;
 
-	setup("--confine=normal");
+	setup("--sandbox=normal");
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
 	for (int i = 0; i < 2; i++) {
 		_cleanup_fclose_ FILE *f = NULL;
@@ -477,11 +477,11 @@ START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
 				   "another user cannot come to the build tree");
 		return;
 	}
-	setup("--confine=off");
+	setup("--sandbox=off");
 	ck_assert_int_eq(readable(d.manager), 5);
 	ck_assert_int_eq(readable(daemon_pool(&d)), 5);
 	teardown();
-	setup("--confine=normal");
+	setup("--sandbox=normal");
 	ck_assert_int_eq(readable(d.manager), 0);
 	ck_assert_int_eq(readable(daemon_pool(&d)), 0);
 	/* It could itself, before: the pool goes first where memory is short. */
@@ -492,8 +492,8 @@ END_TEST
 
 START_TEST(no_task_takes_the_CPUs_from_a_manager_of_the_same_user)
 {
-	static const char *const modes[] = { "--confine=off", "--confine=normal",
-					     "--confine=strict" };
+	static const char *const modes[] = { "--sandbox=off", "--sandbox=normal",
+					     "--sandbox=strict" };
 
 	if (!become_nobody()) {
 		check_unit_not_run(no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
@@ -522,7 +522,7 @@ START_TEST(every_shipped_module_works_without_files)
 	double area = 0;
 	char text[512];
 
-	setup("--confine=strict");
+	setup("--sandbox=strict");
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "call", calls[i].task,
 					    calls[i].argument, NULL),
@@ -547,16 +547,16 @@ END_TEST
 int main(void)
 {
 	if (daemon_sanitized()) {
-		puts("built with a sanitizer: tasks are not confined");
+		puts("built with a sanitizer: tasks are not sandboxed");
 		return 77;
 	}
 	if (geteuid() != 0)
 		check_unit_leave_out("only root can be another user",
 				     &a_process_of_forkds_own_uid_cannot_look_into_it,
 				     &no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
-				     &without_confinement_the_same_calls_fail_for_other_reasons);
+				     &without_a_sandbox_the_same_calls_fail_for_other_reasons);
 	else if (!daemon_may_all())
 		check_unit_leave_out("this root may not do everything",
-				     &without_confinement_the_same_calls_fail_for_other_reasons);
-	return check_unit_main("confine");
+				     &without_a_sandbox_the_same_calls_fail_for_other_reasons);
+	return check_unit_main("sandbox");
 }

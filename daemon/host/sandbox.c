@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * confine.c - what the pool may ask of the kernel while it runs tasks
+ * sandbox.c - what the pool may ask of the kernel while it runs tasks
  *
  * Modules are trusted, but they have bugs, and their input comes from any client. An attacker that
  * takes over a task has the pool, and with it what all of its tenants put there; this file is about
  * all the rest: the manager, other processes, the kernel.
  *
- * 	confine =   off		nothing is taken away: for debuggers, profilers and core files
+ * 	sandbox =   off		nothing is taken away: for debuggers, profilers and core files
  * 		    normal	what the table denies; files can be opened as forkd's user may
  * 		    strict	only what the table allows: no files at all
  *
@@ -39,7 +39,7 @@
  *   is done: its runtime opens files, forks to look for leaks, and has pages that can be written
  *   and executed.
  */
-#include "daemon/host/confine.h"
+#include "daemon/host/sandbox.h"
 
 #include <asm/ioctls.h>
 #include <asm/sockios.h>
@@ -77,51 +77,51 @@
 #endif
 
 #if defined(__x86_64__)
-#define CONFINE_ARCH AUDIT_ARCH_X86_64
+#define SANDBOX_ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
-#define CONFINE_ARCH AUDIT_ARCH_AARCH64
+#define SANDBOX_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-#ifdef CONFINE_ARCH
+#ifdef SANDBOX_ARCH
 
 /* Those that not every architecture has. */
-#define CONFINE_NO_CALL UINT32_MAX
+#define SANDBOX_NO_CALL UINT32_MAX
 #ifndef SYS_fork
-#define SYS_fork CONFINE_NO_CALL
+#define SYS_fork SANDBOX_NO_CALL
 #endif
 #ifndef SYS_ioperm
-#define SYS_ioperm CONFINE_NO_CALL
+#define SYS_ioperm SANDBOX_NO_CALL
 #endif
 #ifndef SYS_iopl
-#define SYS_iopl CONFINE_NO_CALL
+#define SYS_iopl SANDBOX_NO_CALL
 #endif
 #ifndef SYS_modify_ldt
-#define SYS_modify_ldt CONFINE_NO_CALL
+#define SYS_modify_ldt SANDBOX_NO_CALL
 #endif
 #ifndef SYS_poll
-#define SYS_poll CONFINE_NO_CALL
+#define SYS_poll SANDBOX_NO_CALL
 #endif
 #ifndef SYS_time
-#define SYS_time CONFINE_NO_CALL
+#define SYS_time SANDBOX_NO_CALL
 #endif
 #ifndef SYS_vfork
-#define SYS_vfork CONFINE_NO_CALL
+#define SYS_vfork SANDBOX_NO_CALL
 #endif
 
 /* When a row fits. Arguments are compared as the kernel takes these: their lower 32 bits. */
-enum confine_condition {
-	CONFINE_ALWAYS,
-	CONFINE_EQUAL,
-	CONFINE_OTHER,
-	CONFINE_ANY_BIT,
-	CONFINE_OWN_PID, /* equal; the value is this process's pid */
-	CONFINE_MANAGER, /* equal; the manager's */
+enum sandbox_condition {
+	SANDBOX_ALWAYS,
+	SANDBOX_EQUAL,
+	SANDBOX_OTHER,
+	SANDBOX_ANY_BIT,
+	SANDBOX_OWN_PID, /* equal; the value is this process's pid */
+	SANDBOX_MANAGER, /* equal; the manager's */
 };
 
-struct confine_row {
+struct sandbox_row {
 	uint32_t call;
 	uint32_t verdict;
-	enum confine_condition condition;
+	enum sandbox_condition condition;
 	uint32_t argument;
 	uint32_t value;
 };
@@ -131,11 +131,11 @@ struct confine_row {
 #define DENY   (SECCOMP_RET_ERRNO | EPERM)
 #define ABSENT (SECCOMP_RET_ERRNO | ENOSYS)
 
-#define IF_EQUAL(argument, value)   CONFINE_EQUAL, argument, value
-#define IF_OTHER(argument, value)   CONFINE_OTHER, argument, value
-#define IF_ANY_BIT(argument, value) CONFINE_ANY_BIT, argument, value
-#define IF_OWN_PID(argument)	    CONFINE_OWN_PID, argument, 0
-#define IF_MANAGER(argument)	    CONFINE_MANAGER, argument, 0
+#define IF_EQUAL(argument, value)   SANDBOX_EQUAL, argument, value
+#define IF_OTHER(argument, value)   SANDBOX_OTHER, argument, value
+#define IF_ANY_BIT(argument, value) SANDBOX_ANY_BIT, argument, value
+#define IF_OWN_PID(argument)	    SANDBOX_OWN_PID, argument, 0
+#define IF_MANAGER(argument)	    SANDBOX_MANAGER, argument, 0
 
 /* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped:
  * hang_detector.c. */
@@ -147,7 +147,7 @@ struct confine_row {
 		call, DENY, IF_EQUAL(argument, SIGCONT)                                            \
 	}
 
-static const struct confine_row confine_rows[] = {
+static const struct sandbox_row sandbox_rows[] = {
 	/* Memory. What shall be executable is mapped before. */
 	{ SYS_mmap, GATE, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_mmap, ALLOW },
@@ -363,101 +363,101 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_uname, ALLOW },
 };
 
-#define CONFINE_ROW_MAX 5 /* instructions of a row */
-#define CONFINE_EXTRA	8 /* before the first and behind the last one */
+#define SANDBOX_ROW_MAX 5 /* instructions of a row */
+#define SANDBOX_EXTRA	8 /* before the first and behind the last one */
 
-struct confine_program {
-	struct sock_filter code[ARRAY_SIZE(confine_rows) * CONFINE_ROW_MAX + CONFINE_EXTRA];
+struct sandbox_program {
+	struct sock_filter code[ARRAY_SIZE(sandbox_rows) * SANDBOX_ROW_MAX + SANDBOX_EXTRA];
 	uint16_t n;
 };
 
-static void confine_emit(struct confine_program *p, struct sock_filter instruction)
+static void sandbox_emit(struct sandbox_program *p, struct sock_filter instruction)
 {
 	p->code[p->n++] = instruction;
 }
 
-static void confine_load(struct confine_program *p, uint32_t offset)
+static void sandbox_load(struct sandbox_program *p, uint32_t offset)
 {
-	confine_emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
+	sandbox_emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
 }
 
 /* Goes over the next n instructions if the comparison with what was loaded fails. */
-static void confine_unless(struct confine_program *p, uint16_t comparison, uint32_t value,
+static void sandbox_unless(struct sandbox_program *p, uint16_t comparison, uint32_t value,
 			   uint8_t n)
 {
-	confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, n));
+	sandbox_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, n));
 }
 
 /* Goes over the next one if the condition does not hold for the argument, which was loaded. */
-static void confine_unless_fits(struct confine_program *p, const struct confine_row *row)
+static void sandbox_unless_fits(struct sandbox_program *p, const struct sandbox_row *row)
 {
 	switch (row->condition) {
-	case CONFINE_OTHER:
-		confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value,
+	case SANDBOX_OTHER:
+		sandbox_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value,
 							     1, 0));
 		break;
-	case CONFINE_ANY_BIT:
-		confine_unless(p, BPF_JSET, row->value, 1);
+	case SANDBOX_ANY_BIT:
+		sandbox_unless(p, BPF_JSET, row->value, 1);
 		break;
-	case CONFINE_OWN_PID:
-		confine_unless(p, BPF_JEQ, (uint32_t)getpid(), 1);
+	case SANDBOX_OWN_PID:
+		sandbox_unless(p, BPF_JEQ, (uint32_t)getpid(), 1);
 		break;
-	case CONFINE_MANAGER:
-		confine_unless(p, BPF_JEQ, (uint32_t)getppid(), 1);
+	case SANDBOX_MANAGER:
+		sandbox_unless(p, BPF_JEQ, (uint32_t)getppid(), 1);
 		break;
-	case CONFINE_ALWAYS:
-	case CONFINE_EQUAL:
-		confine_unless(p, BPF_JEQ, row->value, 1);
+	case SANDBOX_ALWAYS:
+	case SANDBOX_EQUAL:
+		sandbox_unless(p, BPF_JEQ, row->value, 1);
 		break;
 	}
 }
 
-static void confine_return(struct confine_program *p, uint32_t verdict)
+static void sandbox_return(struct sandbox_program *p, uint32_t verdict)
 {
-	confine_emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+	sandbox_emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
 }
 
 /* Before and after it the number of the call is what was loaded last. */
-static void confine_add(struct confine_program *p, const struct confine_row *row, bool has_gate)
+static void sandbox_add(struct sandbox_program *p, const struct sandbox_row *row, bool has_gate)
 {
 	const uint32_t lower = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
 	uint32_t verdict = row->verdict == GATE && !has_gate ? DENY : row->verdict;
 
-	if (row->call == CONFINE_NO_CALL)
+	if (row->call == SANDBOX_NO_CALL)
 		return;
-	if (row->condition == CONFINE_ALWAYS) {
-		confine_unless(p, BPF_JEQ, row->call, 1);
-		confine_return(p, verdict);
+	if (row->condition == SANDBOX_ALWAYS) {
+		sandbox_unless(p, BPF_JEQ, row->call, 1);
+		sandbox_return(p, verdict);
 		return;
 	}
-	confine_unless(p, BPF_JEQ, row->call, 4);
-	confine_load(p, (uint32_t)offsetof(struct seccomp_data, args) + row->argument * 8 + lower);
-	confine_unless_fits(p, row);
-	confine_return(p, verdict);
-	confine_load(p, offsetof(struct seccomp_data, nr));
+	sandbox_unless(p, BPF_JEQ, row->call, 4);
+	sandbox_load(p, (uint32_t)offsetof(struct seccomp_data, args) + row->argument * 8 + lower);
+	sandbox_unless_fits(p, row);
+	sandbox_return(p, verdict);
+	sandbox_load(p, offsetof(struct seccomp_data, nr));
 }
 
 /* Returns 0, the gate's descriptor (which is more), or a negative errno. */
-static int confine_calls(bool strict, bool has_gate)
+static int sandbox_calls(bool strict, bool has_gate)
 {
 	unsigned int flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-	struct confine_program p = { .n = 0 };
+	struct sandbox_program p = { .n = 0 };
 	struct sock_fprog program;
 	long r;
 
 	/* Other architectures' numbers mean other calls. */
-	confine_load(&p, offsetof(struct seccomp_data, arch));
-	confine_emit(&p,
-		     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CONFINE_ARCH, 1, 0));
-	confine_return(&p, DENY);
-	confine_load(&p, offsetof(struct seccomp_data, nr));
+	sandbox_load(&p, offsetof(struct seccomp_data, arch));
+	sandbox_emit(&p,
+		     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SANDBOX_ARCH, 1, 0));
+	sandbox_return(&p, DENY);
+	sandbox_load(&p, offsetof(struct seccomp_data, nr));
 #ifdef __x86_64__
-	confine_unless(&p, BPF_JGE, 0x40000000, 1); /* those of x32 */
-	confine_return(&p, DENY);
+	sandbox_unless(&p, BPF_JGE, 0x40000000, 1); /* those of x32 */
+	sandbox_return(&p, DENY);
 #endif
-	for (uint32_t i = 0; i < ARRAY_SIZE(confine_rows); i++)
-		confine_add(&p, &confine_rows[i], has_gate);
-	confine_return(&p, strict ? DENY : ALLOW);
+	for (uint32_t i = 0; i < ARRAY_SIZE(sandbox_rows); i++)
+		sandbox_add(&p, &sandbox_rows[i], has_gate);
+	sandbox_return(&p, strict ? DENY : ALLOW);
 	program = (struct sock_fprog){ .len = p.n, .filter = p.code };
 	if (has_gate)
 		flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
@@ -472,7 +472,7 @@ static int confine_calls(bool strict, bool has_gate)
 
 #else
 
-static int confine_calls(bool strict, bool has_gate)
+static int sandbox_calls(bool strict, bool has_gate)
 {
 	(void)strict;
 	(void)has_gate;
@@ -481,7 +481,7 @@ static int confine_calls(bool strict, bool has_gate)
 
 #endif
 
-int confine_bound(void)
+int sandbox_bound(void)
 {
 	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
 		if (prctl(PR_CAPBSET_DROP, i) < 0 && errno != EPERM)
@@ -490,13 +490,13 @@ int confine_bound(void)
 }
 
 /* I4. Of this thread, and of those that it makes from now on. */
-static int confine_capabilities(void)
+static int sandbox_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
 	uint32_t any = 0;
 
-	if (confine_bound() < 0 ||
+	if (sandbox_bound() < 0 ||
 	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL) < 0 ||
 	    syscall(SYS_capget, &header, sets) < 0)
 		return -errno;
@@ -508,10 +508,10 @@ static int confine_capabilities(void)
 	return any && syscall(SYS_capset, &header, sets) < 0 ? -errno : 0;
 }
 
-void confine_hide(uint32_t mode)
+void sandbox_hide(uint32_t mode)
 {
 #ifndef FK_SANITIZE
-	if (mode != OPTIONS_CONFINE_OFF)
+	if (mode != OPTIONS_SANDBOX_OFF)
 		(void)prctl(PR_SET_DUMPABLE, 0UL);
 #else
 	(void)mode;
@@ -520,39 +520,39 @@ void confine_hide(uint32_t mode)
 #endif
 }
 
-int confine_thread(uint32_t mode)
+int sandbox_thread(uint32_t mode)
 {
 #ifdef FK_SANITIZE
-	mode = OPTIONS_CONFINE_OFF;
+	mode = OPTIONS_SANDBOX_OFF;
 #endif
-	return mode == OPTIONS_CONFINE_OFF ? 0 : confine_capabilities();
+	return mode == OPTIONS_SANDBOX_OFF ? 0 : sandbox_capabilities();
 }
 
-int confine_pool(uint32_t mode, int *ret_gate)
+int sandbox_pool(uint32_t mode, int *ret_gate)
 {
-	bool strict = mode == OPTIONS_CONFINE_STRICT;
+	bool strict = mode == OPTIONS_SANDBOX_STRICT;
 	int r;
 
 	if (ret_gate)
 		*ret_gate = -1;
-	if (mode == OPTIONS_CONFINE_OFF)
+	if (mode == OPTIONS_SANDBOX_OFF)
 		return 0;
 #ifdef FK_SANITIZE
-	log_notice("built with a sanitizer: tasks are not confined");
+	log_notice("built with a sanitizer: tasks are not sandboxed");
 	return 0;
 #endif
 	if (on_valgrind()) {
-		log_notice("on valgrind: tasks are not confined");
+		log_notice("on valgrind: tasks are not sandboxed");
 		return 0;
 	}
-	r = confine_capabilities();
+	r = sandbox_capabilities();
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0)
 		return -errno;
 	(void)prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0UL, 0UL, 0UL);
 	if (ret_gate && !strict) {
-		r = confine_calls(false, true);
+		r = sandbox_calls(false, true);
 		if (r >= 0) {
 			*ret_gate = r;
 			return 0;
@@ -561,5 +561,5 @@ int confine_pool(uint32_t mode, int *ret_gate)
 			   "SECCOMP_RET_USER_NOTIF for the pool: %s",
 			   strerror(-r));
 	}
-	return confine_calls(strict, false);
+	return sandbox_calls(strict, false);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * confine.h - what forkd's processes give up, by the option confine
+ * sandbox.h - what forkd's processes give up, by the option sandbox
  *
- * Threads: main() calls confine_hide() in manager, pool and trial, and runas_become() after it has
- * changed the user; the pool's main thread confine_pool(), once its modules are loaded and before
+ * Threads: main() calls sandbox_hide() in manager, pool and trial, and runas_become() after it has
+ * changed the user; the pool's main thread sandbox_pool(), once its modules are loaded and before
  * there are workers.
  */
 #pragma once
@@ -12,24 +12,24 @@
 
 /*
  * No process of forkd's own uid may look into this one any more: no ptrace(2), nothing of /proc
- * that shows memory or descriptors, no core file. mode: OPTIONS_CONFINE_*; OFF does nothing.
+ * that shows memory or descriptors, no core file. mode: OPTIONS_SANDBOX_*; OFF does nothing.
  */
-void confine_hide(uint32_t mode);
+void sandbox_hide(uint32_t mode);
 
 /* No program that this thread executes can get a capability. Only root can take them away; for
  * others this does nothing. Async-signal-safe. Returns 0 or a negative errno, also in errno. */
-int confine_bound(void);
+int sandbox_bound(void);
 
 /*
  * Takes from this process, all of its threads and all that it starts what no task needs:
- * capabilities, new executable memory, and the system calls of the table in confine.c. There is no
- * way back. mode: OPTIONS_CONFINE_*; OFF does nothing.
+ * capabilities, new executable memory, and the system calls of the table in sandbox.c. There is no
+ * way back. mode: OPTIONS_SANDBOX_*; OFF does nothing.
  * ret_gate: NULL, or where the descriptor goes by which another process decides about new
  * executable memory (gate.h), -1 if it is always denied.
  * Returns 0 or a negative errno: the kernel cannot do it, and some of it may be done.
  */
-int confine_pool(uint32_t mode, int *ret_gate);
+int sandbox_pool(uint32_t mode, int *ret_gate);
 
 /* The calling thread, which is made before that, is to have no capability either. Returns 0 or a
  * negative errno. */
-int confine_thread(uint32_t mode);
+int sandbox_thread(uint32_t mode);
