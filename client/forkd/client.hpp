@@ -646,7 +646,7 @@ private:
 		request.group = options.group;
 		request.flags =
 			(options.idempotent ? FK_IDEMPOTENT : 0) | (options.strict ? FK_STRICT : 0);
-		request.weight = options.connection_weight;
+		request.weight = options.weight;
 		request.place = options.place;
 		request.place_index = options.place_index;
 		detail::check(fk_submit_batch(client_, &request, 1,
