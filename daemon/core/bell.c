@@ -10,7 +10,7 @@
 #include "common/util.h"
 #include "shm/futex.h"
 
-/* Constant while the pool has other threads. */
+/* Constant once the pool has other threads. */
 static bool bell_is_alone;
 
 void bell_begin(void)
@@ -32,7 +32,8 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 
 	if (!bell_is_alone)
 		r = futex_wait_two(bell, heard, word, value, deadline_ns);
-	/* Otherwise, as with ENOMEM, it has not slept, and must not come again at once. */
+	/* Otherwise, as after ENOMEM, the thread has not slept; sleep here, so that callers do not
+	 * spin. */
 	if (r && r != -EAGAIN && r != -EINTR && r != -ETIMEDOUT) {
 		uint64_t end = clock_ns() + BELL_TIMED_SLEEP;
 
@@ -42,7 +43,8 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 
 void bell_ring(const _Atomic uint32_t *word, _Atomic uint32_t *bell)
 {
-	/* Relaxed: behind the caller's fence. The kernel compares it for the sleeper. */
+	/* Relaxed: after the caller's fence. The kernel compares the value for the sleeping
+	 * thread. */
 	(void)add_relaxed(bell, 1);
 	(void)futex_wake(bell, INT32_MAX);
 	if (bell_is_alone)

@@ -36,9 +36,8 @@ struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 	if (slot >= pool->clients_max)
 		return NULL;
 	client = &pool->clients.entries[slot];
-	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
-	 * clients_gone(), which stores the state before it looks at the count: one sees
-	 * the other. */
+	/* ORDER client/active [K2]: seq_cst, counted before the state is read. Pairs with
+	 * clients_gone(), which stores the state before it reads the count: one sees the other. */
 	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
 	/* ORDER client/live [K1]: acquire, pairs with clients_show_client(); seq_cst for K2. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
@@ -49,8 +48,8 @@ struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 
 void clients_put(struct pool *pool, struct client_entry *client)
 {
-	/* ORDER client/active [K2]: seq_cst: what was done with the client comes before, and the
-	 * look at the state after it. Pairs with clients_gone(). */
+	/* ORDER client/active [K2]: seq_cst: the uses of the client come before it, the read of the
+	 * state after it. Pairs with clients_gone(). */
 	if (atomic_fetch_sub_explicit(&client->active, 1, memory_order_seq_cst) == 1 &&
 	    (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING ||
 	     atomic_load_explicit(&client->stranded, memory_order_seq_cst)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clients.h - the tenants and clients that the pool knows of
+ * clients.h - tenants and clients of the pool
  *
  * Threads: clients_map_*, clients_unmap_client(), clients_show_*, clients_orphan(),
  * clients_gone(): the channel's thread. clients_release(), clients_tell_orphans(): the dispatcher.
@@ -8,22 +8,20 @@
  *
  * INVARIANTS
  *   I1. A client's segment stays mapped as long as active > 0 or the client is live. A thread that
- *       uses it counts itself in active first and looks at the state after it (ORDER
- *       client/active).
- *   I2. active of a client counts every row that was accepted and has no outcome, from the end of
- *       its walk on; until then the walk's own use and the ring's consumer stand for it. So a pool
- *       that drains is done when no ring has words, no thread is at one, and all active are 0: a
- *       row that is in hand, in an inbox or in a frame that is set aside counts until its job has
- *       ended.
- *   I3. Where a tenant's segment was something stays mapped (tenant_unmap.h). What is here of it is
- *       complete before the segment is.
- *   I4. A tenant whose segment could not be mapped is served as far as that goes: what the last
- *       pool had QUEUED of its clients runs, then the manager is told, and ends the connection: a
- *       client that wrote into rings that are not read would wait for ever. It is tried again when
- *       its last client is gone, for the words there have no owner then.
+ *       uses it first counts itself in active and then reads the state (ORDER client/active).
+ *   I2. From the end of its walk on, a client's active counts every row that was accepted and has
+ *       no outcome. Until then the walk's own use and the ring's consumer keep it above 0. A row in
+ *       hand, in an inbox or in a suspended frame counts until its job has ended. So a draining
+ *       pool is done when no ring has words, no thread reads one, and all active are 0.
+ *   I3. The address range of a tenant's segment stays mapped (tenant_unmap.h). The tenant's entry
+ *       here is complete before its segment pointer is set.
+ *   I4. If a tenant's segment cannot be mapped, the jobs that the last pool had QUEUED for its
+ *       clients still run. Then the manager is notified and ends the connections, because rings
+ *       that the pool does not read would block the client forever. The mapping is tried again when
+ *       the last client of the tenant has gone, because then the words in the rings have no owner.
  *
- * If a peer dies: a client: see I1; its slot is used again only after every ring of its tenant has
- * passed the place where its tail stood. The pool: ledger.h.
+ * If a peer dies: a client: see I1; its slot is reused only after every ring of its tenant has
+ * passed the place where its tail was at that time. The pool: ledger.h.
  */
 #pragma once
 
@@ -47,9 +45,9 @@ struct pool;
 
 struct client_entry {
 	_Alignas(64) _Atomic uint32_t state; /* CLIENT_* */
-	_Atomic uint32_t active;	     /* rows that are not FREE, and lookers */
-	/* the channel's thread and the dispatcher: why there are no rings for it, a negative errno;
-	 * 0: there are, or the manager knows */
+	_Atomic uint32_t active;	     /* rows that are not FREE, and uses */
+	/* the channel's thread and the dispatcher: why the client has no rings, a negative errno;
+	 * 0: it has rings, or the manager has been notified */
 	_Atomic int stranded;
 	uint32_t generation;
 	uint32_t tenant;
@@ -60,62 +58,60 @@ struct client_entry {
 	uint64_t heap_size;
 	struct client_segment *segment;
 	uint64_t segment_size;
-	uint64_t *tails; /* of its tenant's rings, when it died; all->tails has them */
-	/* the channel's thread writes: the tasks that it may not call, permission_deny() */
+	uint64_t *tails; /* of its tenant's rings, when the client died; stored in all->tails */
+	/* the channel's thread writes: tasks that the client may not call, permission_deny() */
 	_Atomic uint64_t denied[PERMISSION_WORDS];
-	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is there */
+	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is mapped */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;
-	uint32_t to_settle; /* of these, that requeue_place_ring() may still come by */
+	uint32_t to_settle; /* of these, rows that requeue_place_ring() may still reach */
 };
 
-/* How far the chain is walked whose word stands at a ring's head (ring_drain.c). The ring's
- * consumer only. */
+/* Progress of the walk along the chain whose word is at a ring's head (ring_drain.c). Used by the
+ * ring's consumer only. */
 struct ring_chain {
 	uint32_t payload;
-	uint32_t next; /* record to go on with + 1; 0: the word's own */
-	uint32_t left; /* steps, at most */
+	uint32_t next; /* index + 1 of the next record; 0: start at the word's record */
+	uint32_t left; /* maximum number of steps left */
 };
 
 struct tenant_entry {
 	struct tenant_segment *_Atomic segment;
-	struct ring_chain *chains; /* of each ring; all->chains has them */
-	void *base;		   /* where all segments of the slot are: tenant_unmap.h */
+	struct ring_chain *chains; /* one for each ring; stored in all->chains */
+	void *base;		   /* where all segments of the slot are mapped: tenant_unmap.h */
 	uint64_t size;
 	/* the channel's thread */
-	bool told;	    /* it was added, or was to be and could not be mapped */
-	int error;	    /* why it could not, a negative errno; 0: it could */
-	uint32_t n_clients; /* that are not released; under count_lock */
+	bool told;	    /* the manager announced it, mapped or not */
+	int error;	    /* why it could not be mapped, a negative errno; 0: it is mapped */
+	uint32_t n_clients; /* clients that are not released; under count_lock */
 };
 
 struct clients {
 	struct tenant_entry tenants[LIMIT_TENANTS];
 	_Atomic uint64_t peopled[CLIENTS_WORDS]; /* a bit for each tenant that has clients */
-	_Atomic uint32_t n_leaving;		 /* clients that are CLIENT_DYING, or stranded */
-	/* of n_clients and peopled; nothing else is locked or waited for with it held */
+	_Atomic uint32_t n_leaving;		 /* clients that are CLIENT_DYING or stranded */
+	/* protects n_clients and peopled; innermost lock, no wait while it is held */
 	pthread_mutex_t count_lock;
 	struct client_entry entries[LIMIT_CLIENTS];
 	struct ring_chain *chains;
 	uint64_t *tails;
 };
 
-/* The number of a client. */
 static inline uint32_t clients_slot(const struct clients *clients,
 				    const struct client_entry *client)
 {
 	return (uint32_t)(client - clients->entries);
 }
 
-/* The client of a row. */
 struct client_entry *clients_of(struct pool *pool, uint32_t row);
 
-/* Begins one use of a client; NULL if it is not live. And ends it. */
+/* Begins a use of a client, which clients_put() ends; NULL if the client is not live. */
 struct client_entry *clients_get(struct pool *pool, uint32_t client);
 void clients_put(struct pool *pool, struct client_entry *client);
 
-/* The tenant's rings; NULL if it is not there. */
+/* Returns the tenant's rings; NULL if they are not mapped. */
 struct tenant_segment *clients_segment(struct pool *pool, uint32_t tenant);
 
-/* The tenants that have a client now, or one that is not released yet: a word of a bit for each. */
+/* Returns a word with one bit for each tenant that has a client, live or not yet released. */
 uint64_t clients_tenants(struct pool *pool, uint32_t word);
 bool clients_is_peopled(struct pool *pool, uint32_t tenant);

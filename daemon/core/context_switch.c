@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context_switch.c - contexts begin and end: what the implementations of context_switch.h share
+ * context_switch.c - creation and destruction of contexts, common to all implementations
  *
- * Most of it is for tools: valgrind must know of each stack, or it takes a switch for a large
- * frame; AddressSanitizer where each begins and ends; ThreadSanitizer that each is a thread of its
- * own to it, of which one at a time runs on a real one.
+ * Most of it informs tools. Valgrind must know each stack, or it takes a switch for a large frame.
+ * AddressSanitizer must know the bounds of each stack. ThreadSanitizer treats each context as a
+ * separate thread.
  *
- * Threads: any thread. A context is made, used and destroyed by one at a time.
+ * Threads: any thread. At most one thread at a time uses, makes or destroys a context.
  */
 #include "daemon/core/context_switch.h"
 
@@ -73,7 +73,7 @@ void switch_destroy(struct switch_context *ctx)
 	if (ctx->valgrind)
 		VALGRIND_STACK_DEREGISTER(ctx->valgrind - 1);
 #ifdef FK_SANITIZE_ADDRESS
-	/* Around the variables of functions that have never returned. */
+	/* Redzones of functions that never returned are still poisoned. */
 	if (!ctx->adopted)
 		__asan_unpoison_memory_region(ctx->stack_low, ctx->stack_size);
 #endif

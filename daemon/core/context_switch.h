@@ -1,52 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context_switch.h - a thread leaves one stack and goes on with another
+ * context_switch.h - a thread leaves one stack and continues on another
  *
- * A context is a stack and a place on it. switch_to() stores the caller's place in one context, and
- * continues where another one was left. What no compiler saves lies on the stack that is left,
- * below its last frame; the context itself has the address of it:
+ * A context is a stack and a place on it. switch_to() stores the caller's place in one context and
+ * continues where another context was left. The state that the compiler does not save is on the
+ * stack that is left, below its last frame; the context holds its address:
  *
  *     stack of a context that waits          struct switch_context
  *     | frames of its functions |
- *     | where to go on          |
+ *    | return address          |
  *     | frame pointer           |
  *     | floating-point modes    |  <-------- sp
  *
- * Three implementations of switch_swap() and switch_prepare(), of which configure takes one
- * (--with-switch): context_switch_x86_64.S, context_switch_aarch64.S, and context_switch_ucontext.c
- * for other machines. The assembly is jumped to from a statement that says to the compiler that it
- * changes all registers: so the caller saves the live ones, and no others.
+ * configure selects (--with-switch) one of three implementations of switch_swap() and
+ * switch_prepare(): context_switch_x86_64.S, context_switch_aarch64.S, or context_switch_ucontext.c
+ * for other machines. An asm statement that clobbers all registers jumps to the assembly, so the
+ * caller saves only live registers.
  *
- * Threads: any thread. It enters by a context of its own (switch_adopt()), and ends there. A
- * context may continue on a thread that did not leave it; the threads see to the order of that, as
- * with anything they hand over: a context may continue once the thread that left it has arrived
- * elsewhere.
+ * Threads: any thread. A thread enters by switch_adopt() with its own context, and ends in that
+ * context. A context may continue on a thread that did not leave it, once the thread that left it
+ * has arrived in another context. The threads must order this, as with any data that they pass to
+ * each other.
  *
  * WHAT A CONTEXT KEEPS
- *   Callee-saved registers, and the floating-point modes that belong to them: rounding, masks of
- *   exceptions, x87 precision (System V x86-64 ABI, 3.2.3; AAPCS64, 6.1.4: FPCR). A new context has
- *   those of its maker. Flags of exceptions that were raised are volatile in both ABIs: they may
- *   come along or not. The mask of signals is the thread's (context_switch_ucontext.c: the
- *   context's).
+ *   Callee-saved registers and the floating-point modes that belong to them: rounding, exception
+ *   masks, x87 precision (System V x86-64 ABI, 3.2.3; AAPCS64, 6.1.4: FPCR). A new context has the
+ *   modes of its creator. Flags of raised exceptions are volatile in both ABIs: a switch may keep
+ *   or lose them. The signal mask is the thread's (context_switch_ucontext.c: the context's).
  *
  * THREAD-LOCALS
- *   To the compiler a thread stays the same for a whole function, so it may keep the address of a
- *   thread-local over a switch, that of errno included, and what pthread_self() said; gcc 12 does.
- *   No option and no attribute of switch_to() keeps it from that. So a function that switches, or
- *   calls what may, has none of these in it: each time it asks a function that SWITCH_LOCAL() made.
+ *   The compiler assumes that a function runs on one thread from start to end. It may keep the
+ *   address of a thread-local, errno included, or the result of pthread_self() across a switch; gcc
+ *   12 does. No option or attribute of switch_to() prevents that. So a function that switches, or
+ *   calls one that may, uses no thread-local directly: it calls a function made by SWITCH_LOCAL()
+ *   each time.
  *
  * SHADOW STACKS (CET SHSTK, aarch64 GCS)
- *   Not supported: the assembly has no mark for them, so the linker marks no program that has it,
- *   and the loader leaves shadow stacks off. Configure refuses flags that force the mark; use
- *   context_switch_ucontext.c then.
+ *   Not supported: the assembly is not marked for them, so the linker does not mark a program that
+ *   contains it, and the loader leaves shadow stacks off. Configure refuses flags that force the
+ *   mark; use context_switch_ucontext.c then.
  *
  * INVARIANTS
- *   I1. sp of a context that waits is the lowest address in use on its stack.
- *   I2. A context does not move while it lives: switch_make() to switch_destroy().
- *   I3. Between switch_to() and its return, and from switch_leave() on, nothing of the context that
- *       was left is read or written by the thread that left it, once it stands in the other one;
- *       but for a build with AddressSanitizer, where the one that arrives looks at the one that
- *       it came from before anything else.
+ *   I1. sp of a waiting context is the lowest address in use on its stack.
+ *   I2. A context does not move between switch_make() and switch_destroy().
+ *   I3. Once a thread has switched away from a context by switch_to() or switch_leave(), it does
+ *       not access that context until a switch back. Exception: with AddressSanitizer, the context
+ *       that arrives first reads the one that it came from.
  */
 #pragma once
 
@@ -64,32 +63,34 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* Bytes: what waits there, and something to call functions with. By ucontext that is three times a
- * ucontext_t, which some machines have large ones of: aarch64 4.5 KiB. */
+/* Bytes: the saved state, and some space to call functions. With ucontext that is three times a
+ * ucontext_t, which is large on some machines (aarch64: 4.5 KiB). */
 #define SWITCH_STACK_LEAST 4096u
 
 struct switch_context {
-	/* Where it waits; the implementation's own. First: assembly knows that. */
+	/* sp of the waiting context, private to the implementation. First member: the assembly
+	 * relies on it. */
 	void *sp;
-	/* 1 + what valgrind calls its stack; 0: it knows of none. */
+	/* 1 + valgrind's id of the stack; 0: none. */
 	unsigned int valgrind;
 #ifdef FK_SANITIZE
-	/* What runs first on a new stack. */
+	/* First function on a new stack. */
 	void (*entry)(void *arg);
 	void *arg;
-	/* The context that switched here last. */
+	/* The context that last switched to this one. */
 	struct switch_context *from;
-	/* The stack; of an adopted context from its first switch on. */
+	/* The stack; for an adopted context known from its first switch on. */
 	const void *stack_low;
 	size_t stack_size;
-	/* AddressSanitizer's other stack while this one waits; ThreadSanitizer's idea of it. */
+	/* AddressSanitizer's fake stack while this context waits; ThreadSanitizer's handle of
+	 * it. */
 	void *fake_stack;
 	void *fiber;
 	bool adopted;
 #endif
 };
 
-/* Implementation: leaves from, goes on in to. */
+/* Implementation: leaves context from and continues in context to. */
 #if defined(SWITCH_UCONTEXT)
 void switch_swap(struct switch_context *from, struct switch_context *to);
 #elif defined(__x86_64__)
@@ -144,26 +145,27 @@ static inline __attribute__((always_inline)) void switch_swap(struct switch_cont
 }
 #endif
 
-/* Implementation: the sp of a context that begins with entry(arg) and has its stack from low up to
- * high, which is a multiple of 16. */
+/* Implementation: returns the sp of a new context that begins with entry(arg). Its stack is [low,
+ * high); high is a multiple of 16. */
 void *switch_prepare(void *low, void *high, void (*entry)(void *arg), void *arg);
 
 /*
- * Makes a context that begins with entry(arg), which does not return, on the stack of so many bytes
- * from stack_low on, SWITCH_STACK_LEAST at least. The memory stays the caller's.
+ * Makes a context that begins with entry(arg), which must not return. The stack is size bytes from
+ * stack_low on, at least SWITCH_STACK_LEAST. The caller keeps ownership of the memory.
  */
 void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void (*entry)(void *arg),
 		 void *arg);
 
-/* Makes one of the stack that the calling thread stands on. It can go on only on this thread. */
+/* Makes a context of the calling thread's stack. Only this thread may continue it. */
 void switch_adopt(struct switch_context *ctx);
 
-/* No thread will switch to this context again, and none stands in it, unless it is adopted. */
+/* Frees what a context holds. No thread may be in it, unless it is adopted, or switch to it
+ * again. */
 void switch_destroy(struct switch_context *ctx);
 
 #ifdef FK_SANITIZE
-/* Always inline: what is called here may be on one stack when it starts and on another when it
- * returns, of which a sanitizer that looks at the calls themselves must not hear. */
+/* Always inline: a function called here could start on one stack and return on another, which
+ * confuses sanitizers that track calls. */
 static inline __attribute__((always_inline)) void
 switch_depart(struct switch_context *from, struct switch_context *to, bool for_good)
 {
@@ -178,7 +180,7 @@ switch_depart(struct switch_context *from, struct switch_context *to, bool for_g
 #endif
 }
 
-/* ctx stands here, again or for the first time. */
+/* After ctx is entered, for the first time or again. */
 static inline __attribute__((always_inline)) void switch_arrive(struct switch_context *ctx)
 {
 #ifdef FK_SANITIZE_ADDRESS
@@ -210,8 +212,8 @@ static inline void switch_arrive(struct switch_context *ctx)
 #endif
 
 /*
- * The caller stands in from, and goes on in to, which is another one. Returns after a switch to
- * from, maybe on another thread.
+ * Leaves context from, which is the caller's, and continues in context to, which must differ.
+ * Returns after a switch back to from, maybe on another thread.
  */
 static inline __attribute__((always_inline)) void switch_to(struct switch_context *from,
 							    struct switch_context *to)
@@ -221,7 +223,7 @@ static inline __attribute__((always_inline)) void switch_to(struct switch_contex
 	switch_arrive(from);
 }
 
-/* The same of a context that is done: no switch to it follows. Not of an adopted one. */
+/* The same for a context that no thread will switch to again. Not for an adopted one. */
 static inline __attribute__((always_inline, noreturn)) void
 switch_leave(struct switch_context *from, struct switch_context *to)
 {
@@ -231,9 +233,9 @@ switch_leave(struct switch_context *from, struct switch_context *to)
 }
 
 /*
- * Defines name_here(): the address of the thread-local name, of this type, of the thread that calls
- * it. No compiler takes the address of an earlier call for it: the function is not inlined, and
- * what the empty assembly does is unknown, so that two calls are never one.
+ * Defines name_here(), which returns the address of the calling thread's thread-local name. The
+ * compiler cannot reuse the address from an earlier call: the function is not inlined, and the
+ * empty assembly hides its result.
  */
 #define SWITCH_LOCAL(type, name)                                                                   \
 	static __attribute__((noinline)) type *name##_here(void)                                   \

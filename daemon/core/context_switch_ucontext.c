@@ -2,12 +2,10 @@
 /*
  * context_switch_ucontext.c - context_switch.h by the C library's makecontext() and swapcontext()
  *
- * For machines without assembly of ours, and where shadow stacks are forced, which the C library
- * knows of. Each switch is a system call at least, as the mask of signals changes along with the
- * context.
+ * For machines without our assembly, and for forced shadow stacks, which the C library supports.
+ * Each switch is at least one system call, because the signal mask changes along with the context.
  *
- * A ucontext_t stands on the stack that it is of, so that the sp of a context that waits is the
- * address of one:
+ * A ucontext_t is stored on its own stack, so the sp of a waiting context is the address of one:
  *
  *     a new stack                         one that waits
  *     | struct new_stack: ucontext, |     | frames of its functions       |
@@ -17,7 +15,7 @@
  * Threads: as in context_switch.h.
  */
 #ifndef SWITCH_UCONTEXT
-#define SWITCH_UCONTEXT 1 /* a test compiles it beside another one */
+#define SWITCH_UCONTEXT 1 /* a test compiles it in addition to another implementation */
 #endif
 #include "daemon/core/context_switch.h"
 
@@ -32,7 +30,7 @@ struct new_stack {
 	void *arg;
 };
 
-/* makecontext() hands over ints: the two halves of an address. */
+/* makecontext() passes ints: the two halves of an address. */
 static void switch_start(unsigned int upper, unsigned int lower)
 {
 	uint64_t address = (uint64_t)upper << 32 | lower;
@@ -48,7 +46,7 @@ void *switch_prepare(void *low, void *high, void (*entry)(void *arg), void *arg)
 	uint64_t address = (uintptr_t)stack;
 	int r;
 
-	/* This one, one more in switch_swap(), and as much for the functions. */
+	/* This one, another in switch_swap(), and as much again for functions. */
 	assert((size_t)((char *)high - (char *)low) >= 3 * sizeof(*stack));
 	r = getcontext(&stack->ucontext);
 	assert(r == 0);
@@ -67,7 +65,7 @@ void switch_swap(struct switch_context *from, struct switch_context *to)
 	ucontext_t here;
 	int r;
 
-	/* A sanitizer looks at it in each context that is switched to. */
+	/* Sanitizers read these fields in each context that is switched to. */
 	here.uc_stack.ss_sp = NULL;
 	here.uc_stack.ss_size = 0;
 	from->sp = &here;

@@ -31,12 +31,12 @@
 #include "shm/limits.h"
 
 #define FAULT_STACK    65536u
-#define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: no job is blamed */
-#define FAULT_PIECES   1024u		   /* of mapped files, at most */
-#define FAULT_LOOKS    10000u		   /* for a thread that has ended, until it is gone */
+#define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* not a worker's index: no job is blamed */
+#define FAULT_PIECES   1024u		   /* maximum number of mapped file parts */
+#define FAULT_LOOKS    10000u		   /* maximum number of checks for an exiting thread */
 #define FAULT_LOOK_NS  100000
 
-/* The one of this process: neither a handler nor a hook gets an argument. */
+/* This process's pool: handlers and hooks get no argument. */
 static struct pool *fault_pool;
 static pthread_key_t fault_key; /* of threads that run tasks */
 static bool fault_has_key;
@@ -46,7 +46,7 @@ struct fault_piece {
 	size_t size;
 };
 
-/* Of forkd, the C library, the loader, the vDSO and modules: they stay mapped. */
+/* Parts of forkd, the C library, the loader, the vDSO and modules, which stay mapped. */
 static struct fault_piece fault_pieces[FAULT_PIECES];
 static _Atomic uint32_t fault_n_pieces;
 static uintptr_t fault_page; /* bytes */
@@ -54,31 +54,31 @@ static uintptr_t fault_page; /* bytes */
 /* A thread of the pool. */
 struct fault_thread {
 	pid_t tid;
-	int *tid_address;	     /* of libc's, which the kernel clears; NULL: libc's it is */
-	const struct worker *worker; /* NULL: it is none */
-	struct fiber_head *const *fiber; /* that it runs; NULL: it runs none */
+	int *tid_address;		 /* libc's, which the kernel clears; NULL: not replaced */
+	const struct worker *worker;	 /* NULL: not a worker */
+	struct fiber_head *const *fiber; /* the fiber that it runs; NULL: it runs none */
 	struct fault_piece own;		 /* its stack */
 	size_t guard;			 /* bytes below that which must not be touched */
 	struct fault_thread *next;
 	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
 };
 
-/* 1 as long as no thread has ended: then the kernel writes 0, and wakes the watch. */
+/* 1 as long as no thread has ended. When one ends, the kernel writes 0 and wakes the watch. */
 static _Atomic uint32_t fault_alive;
-static _Atomic bool fault_watches; /* false: a thread may end */
+static _Atomic bool fault_watches; /* false: threads may end */
 static pthread_t fault_watch_thread;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault_thread *fault_threads; /* with the lock */
 
-static _Thread_local struct fault_thread *fault_self; /* NULL: not the pool's, or not known */
+static _Thread_local struct fault_thread *fault_self; /* NULL: not the pool's, or unknown */
 
 /* The worker and fiber on this thread. */
 struct fault_who {
-	const struct worker *worker;	/* that it is; of a fiber in a section: was; or NULL */
+	const struct worker *worker;	/* of a fiber in a section: its last; or NULL */
 	const struct fiber_head *fiber; /* or NULL */
 };
 
-/* None in the child of a task that forks, also after vfork(), where the memory is the pool's. */
+/* Returns no worker in the child of a task that forks, also after vfork(), which shares memory. */
 static struct fault_who fault_who(void)
 {
 	struct fault_who who = { NULL, NULL };
@@ -94,7 +94,7 @@ static struct fault_who fault_who(void)
 	return who;
 }
 
-/* The row of the job that it runs. */
+/* The row of the job that this worker or fiber runs. */
 static uint32_t fault_row(struct fault_who who)
 {
 	if (who.fiber && who.fiber->blocking)
@@ -110,8 +110,8 @@ static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
 }
 
 /*
- * True if the address is in what the job's client has nothing to do with: the segment of another
- * client or tenant. Plain reads: what changes at this moment is not what this thread reads from.
+ * True if the address is in the segment of a client or tenant other than the job's. Plain reads: an
+ * entry that changes right now is not one that this thread accesses.
  */
 static bool fault_is_foreign(struct fault_who who, uint64_t address)
 {
@@ -131,8 +131,8 @@ static bool fault_is_foreign(struct fault_who who, uint64_t address)
 	return false;
 }
 
-/* The first thread that comes is blamed. Relaxed, here and below: the manager reads it
- * after the end of the process (ORDER ledger/row [L2]). */
+/* The first thread to claim is blamed. Relaxed, here and below: the manager reads it after the end
+ * of the process (ORDER ledger/row [L2]). */
 static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 {
 	uint32_t nobody = 0;
@@ -143,8 +143,8 @@ static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 
 #define fault_store(p, v) store_relaxed((p), (v))
 
-/* The same for the task of this thread. In a section the worker runs another one: the job is said,
- * before that worker is. */
+/* The same for the task of this thread. If the fiber is in a section, its worker runs another job:
+ * so the job is stored explicitly, before the worker. */
 static bool fault_claim_for(struct pool *pool, struct fault_who who)
 {
 	struct ledger_fault *fault = &pool->arena->fault;
@@ -155,7 +155,7 @@ static bool fault_claim_for(struct pool *pool, struct fault_who who)
 	if (!fault_claim(fault, FAULT_NOT_SAID))
 		return false;
 	row = who.fiber->frame.job;
-	/* A wild task can have written there. */
+	/* A wild write of a task may have changed it. */
 	if (row / pool->jobs_max >= pool->clients_max)
 		return true;
 	fault_store(&fault->row, row + 1);
@@ -164,7 +164,7 @@ static bool fault_claim_for(struct pool *pool, struct fault_who who)
 	return true;
 }
 
-/* The fiber that ran, for the report. Async-signal-safe. */
+/* Stores the fiber's name for the report. Async-signal-safe. */
 static void fault_name(struct ledger_fault *fault, const struct fiber_head *fiber)
 {
 	size_t n = strnlen(fiber->name, sizeof(fault->fiber) - 1);
@@ -173,15 +173,15 @@ static void fault_name(struct ledger_fault *fault, const struct fiber_head *fibe
 	fault->fiber[n] = '\0';
 }
 
-/* The thread or the fiber has come to the end of its stack. size: that one's, bytes. */
+/* Records a stack overflow. size: bytes of the stack. */
 static void fault_overflows(struct ledger_fault *fault, uint64_t size)
 {
 	fault_store(&fault->reason, LEDGER_FAULT_STACK);
 	fault_store(&fault->stack_size, size);
 }
 
-/* Has it come to the end of its stack? What of it a wild task may have written over is looked at
- * last: by then the job is blamed. */
+/* Checks whether the fault is a stack overflow. The fiber's data, which a wild write may have
+ * changed, is read last: by then the job is blamed. */
 static void fault_look_at_stack(const struct fiber_head *fiber, struct ledger_fault *fault,
 				uint64_t address)
 {
@@ -204,9 +204,9 @@ static void fault_locate(struct fault_who who, struct ledger_fault *fault, ucont
 		locate_task(who.worker, &fault->trace, fault->inner, sizeof(fault->inner));
 }
 
-/* ------------------------------------------------------------------------ memory that is gone */
+/* ------------------------------------------------------------------------ unmapped memory */
 
-/* True if all pages of it are mapped. msync(2) does nothing else with MS_ASYNC. */
+/* True if all of its pages are mapped. msync(2) with MS_ASYNC has no other effect. */
 static bool fault_is_mapped(const void *base, size_t size)
 {
 	uintptr_t page = (uintptr_t)base & ~(fault_page - 1);
@@ -219,7 +219,7 @@ static bool fault_threads_are_whole(void)
 {
 	bool whole = true;
 
-	/* A thread that holds the lock makes a thread, or ends one. */
+	/* A thread that holds the lock is starting or ending a thread. */
 	if (pthread_mutex_trylock(&fault_lock) != 0)
 		return true;
 	for (const struct fault_thread *t = fault_threads; t && whole; t = t->next)
@@ -228,7 +228,7 @@ static bool fault_threads_are_whole(void)
 	return whole;
 }
 
-/* False if memory that the pool cannot be without is not mapped any more. Async-signal-safe. */
+/* False if memory that the pool needs is no longer mapped. Async-signal-safe. */
 static bool fault_is_whole(const struct pool *pool)
 {
 	const struct clients *all = &pool->clients;
@@ -242,7 +242,8 @@ static bool fault_is_whole(const struct pool *pool)
 	n = atomic_load_explicit(&fault_n_pieces, memory_order_acquire);
 	for (uint32_t i = 0; i < n && whole; i++)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
-	/* One that is being unmapped for its client's end is not there any more (attach.c). */
+	/* A segment that is being unmapped because its client ended is not in its entry any more
+	 * (attach.c). */
 	for (uint32_t i = 0; i < pool->clients_max && whole; i++) {
 		const struct client_entry *client = &all->entries[i];
 		const void *segment = client->segment;
@@ -266,7 +267,7 @@ static bool fault_contains(const struct dl_phdr_info *info, const void *address)
 	return false;
 }
 
-/* A task may unload any other library that it, or a constructor, has loaded. */
+/* True for objects that are never unloaded; a task may unload any other library. */
 static bool fault_stays(const struct dl_phdr_info *info, const struct modules *modules)
 {
 	const uintptr_t known[] = { (uintptr_t)msync, getauxval(AT_BASE),
@@ -280,7 +281,7 @@ static bool fault_stays(const struct dl_phdr_info *info, const struct modules *m
 	return stays;
 }
 
-/* The first of its bytes. */
+/* The first byte of a loaded object. */
 static const void *fault_start_of(const struct dl_phdr_info *info)
 {
 	for (uint32_t i = 0; i < info->dlpi_phnum; i++)
@@ -289,7 +290,7 @@ static const void *fault_start_of(const struct dl_phdr_info *info)
 	return NULL;
 }
 
-/* Handlers read the pieces while a module is loaded (module.c, JOINING). */
+/* Handlers may read the pieces while a module is loaded (module.c, JOINING). */
 static void fault_add_piece(const void *base, size_t size)
 {
 	/* Relaxed: one thread adds. */
@@ -327,16 +328,16 @@ static int fault_add_object(struct dl_phdr_info *info, size_t size, void *module
 
 /* ------------------------------------------------------------------------ blame */
 
-/* True: the job is blamed. */
+/* Returns true if the job was blamed. */
 static bool fault_blame_for(struct fault_who who, int signo, uint64_t address)
 {
 	struct ledger_fault *fault = who.worker ? &fault_pool->arena->fault : NULL;
 
-	/* Some task has taken it away, and this thread is the first to miss it. */
+	/* A task has unmapped it; this thread is only the first to fault. */
 	if (fault && !fault_is_whole(fault_pool))
 		return false;
-	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
-	 * and records of all while they have a job. */
+	/* A client has punched a hole in its segment, and no page can be allocated. Workers read
+	 * rings and records of all clients while they have a job. */
 	if (fault && signo == SIGBUS && fault_is_foreign(who, address))
 		return false;
 	if (!fault || !fault_claim_for(fault_pool, who))
@@ -347,7 +348,7 @@ static bool fault_blame_for(struct fault_who who, int signo, uint64_t address)
 	return true;
 }
 
-/* The calling thread has ended the pool. */
+/* The calling thread is ending the pool. */
 static void fault_blame(int signo, uint64_t address, ucontext_t *context)
 {
 	struct fault_who who = fault_who();
@@ -358,7 +359,7 @@ static void fault_blame(int signo, uint64_t address, ucontext_t *context)
 
 /* ------------------------------------------------------------------------ signals */
 
-/* One that the kernel makes for what the thread itself has just done. */
+/* True for signals that the kernel sends for an action of the thread itself. */
 static bool fault_is_of_thread(int signo)
 {
 	return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE ||
@@ -366,10 +367,10 @@ static bool fault_is_of_thread(int signo)
 }
 
 /*
- * True if it was this thread that made the signal: the kernel for what it did, or it for itself, as
- * abort() and raise() do. Else it was sent to the process, and comes to whatever thread the kernel
- * picks: an operator's kill(2), systemd's watchdog, an alarm(2) of any thread, and what a task
- * sends to the pool's pid.
+ * True if this thread caused the signal: the kernel sent it for an action of the thread, or the
+ * thread sent it to itself, as abort() and raise() do. Otherwise it was sent to the process and the
+ * kernel picked any thread: an operator's kill(2), systemd's watchdog, an alarm(2), or a task that
+ * signals the pool's pid.
  */
 static bool fault_is_own(const siginfo_t *info)
 {
@@ -378,7 +379,7 @@ static bool fault_is_own(const siginfo_t *info)
 	return info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
-/* Async-signal-safe: atomics, and the default action again. */
+/* Async-signal-safe: uses atomics, then restores the default action. */
 static void fault_on_signal(int signo, siginfo_t *info, void *context)
 {
 	if (fault_is_own(info))
@@ -388,7 +389,7 @@ static void fault_on_signal(int signo, siginfo_t *info, void *context)
 	raise(signo);
 }
 
-/* What it does to a process that has not asked for it. */
+/* True if the default action of the signal ends the process. */
 static bool fault_ends(int signo)
 {
 	switch (signo) {
@@ -413,12 +414,12 @@ static void fault_catch_signals(void)
 	sigset_t set;
 
 	sigfillset(&action.sa_mask);
-	/* A module may have a handler of its own, but not for what tells of its faults. */
+	/* A module may install handlers, but not for the signals that report its own faults. */
 	for (int signo = 1; signo <= SIGRTMAX; signo++)
 		if (fault_ends(signo) && sigaction(signo, NULL, &before) == 0 &&
 		    (before.sa_handler == SIG_DFL || fault_is_of_thread(signo)))
 			sigaction(signo, &action, NULL);
-	/* A write beyond the limit of files fails, and the process goes on. */
+	/* A write beyond RLIMIT_FSIZE then fails instead of ending the process. */
 	signal(SIGXFSZ, SIG_IGN);
 	/* The manager decides when this process ends. */
 	sigemptyset(&set);
@@ -438,7 +439,7 @@ static void __attribute__((noreturn)) fault_leave(int status)
 		syscall(SYS_exit_group, status);
 }
 
-/* Those of modules, which find them here before they come to libc's. */
+/* Override the C library's: calls of modules are resolved to these. */
 void __attribute__((visibility("default"))) _exit(int status)
 {
 	fault_leave(status);
@@ -449,7 +450,7 @@ void __attribute__((visibility("default"))) _Exit(int status)
 	fault_leave(status);
 }
 
-/* A task called exit(): what other hooks there are would run beside the other workers. */
+/* A task called exit(): leave before other hooks run concurrently with the other workers. */
 static void fault_on_exit(int status, void *ignored)
 {
 	(void)ignored;
@@ -463,14 +464,14 @@ static void fault_on_quick_exit(void)
 		fault_leave(EXIT_FAILURE);
 }
 
-/* A task called pthread_exit(): a pool that has lost a worker is of no use. */
+/* A task called pthread_exit(): a pool cannot continue without one of its workers. */
 static void fault_on_thread_exit(void *ignored)
 {
 	(void)ignored;
 	fault_leave(EXIT_FAILURE);
 }
 
-/* In the child of a task that forks: it is no pool, and goes with the one that made it. */
+/* In the child of a task that forks: the child is not a pool, and dies with its parent. */
 static void fault_on_fork(void)
 {
 	struct pool *pool = fault_pool;
@@ -516,7 +517,7 @@ void fault_overflow(struct worker *w, const struct fiber_head *fiber)
 
 /* ------------------------------------------------------------------------ threads that end */
 
-/* NULL: all are there. */
+/* Returns a thread that has ended; NULL if there is none. */
 static struct fault_thread *fault_ended(pid_t pid)
 {
 	struct fault_thread *thread;
@@ -529,7 +530,7 @@ static struct fault_thread *fault_ended(pid_t pid)
 	return thread;
 }
 
-/* A thread has ended, and may still be on its way out: ends the process. */
+/* A thread has ended, or is still exiting: blames its job and ends the process. */
 static void __attribute__((noreturn)) fault_lose(struct pool *pool)
 {
 	const struct timespec rest = { .tv_nsec = FAULT_LOOK_NS };
@@ -555,7 +556,8 @@ static void __attribute__((noreturn)) fault_lose(struct pool *pool)
 static void *fault_watch(void *arg)
 {
 	pthread_setname_np(pthread_self(), "forkd-watch");
-	/* Relaxed: the kernel's word, and nothing behind it; fault_end() wakes after its own. */
+	/* Relaxed: the kernel writes this word, and it publishes no other data; fault_end() wakes
+	 * after its own store. */
 	while (load_relaxed(&fault_alive))
 		(void)futex_wait(&fault_alive, 1, 0);
 	if (load_relaxed(&fault_watches))
@@ -563,7 +565,7 @@ static void *fault_watch(void *arg)
 	return NULL;
 }
 
-/* The stack of this thread; nothing if that is not known. */
+/* Stores the bounds of this thread's stack, or zeros if they are unknown. */
 static void fault_measure_stack(struct fault_thread *thread)
 {
 	pthread_attr_t attr;
@@ -584,7 +586,7 @@ struct fault_thread *fault_begin_thread(const struct worker *worker,
 {
 	struct fault_thread *thread = malloc(sizeof(*thread));
 
-	/* Tests have blocking threads, and no job to blame. */
+	/* Tests start blocking threads without fault_begin(). */
 	if (fault_has_key)
 		pthread_setspecific(fault_key, &fault_key);
 	if (!thread)
@@ -600,7 +602,7 @@ struct fault_thread *fault_begin_thread(const struct worker *worker,
 	thread->next = fault_threads;
 	fault_threads = thread;
 	pthread_mutex_unlock(&fault_lock);
-	/* Relaxed: it was so before there were threads. */
+	/* Relaxed: constant since before there were threads. */
 	if (load_relaxed(&fault_watches) && prctl(PR_GET_TID_ADDRESS, &thread->tid_address) == 0)
 		(void)syscall(SYS_set_tid_address, &fault_alive);
 	return thread;
@@ -628,7 +630,7 @@ void fault_end_thread(struct fault_thread *thread)
 
 /* ------------------------------------------------------------------------ begin and end */
 
-/* Without it the end of a thread is not noticed. */
+/* Without the watch, the end of a thread is not detected. */
 static int fault_begin_watch(struct pool *pool)
 {
 	sigset_t all, before;
@@ -636,7 +638,7 @@ static int fault_begin_watch(struct pool *pool)
 
 	store_relaxed(&fault_alive, 1);
 	store_relaxed(&fault_watches, true);
-	/* What comes to the process is not this thread's. */
+	/* This thread handles no signals that are sent to the process. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(&fault_watch_thread, NULL, fault_watch, pool);

@@ -3,23 +3,23 @@
  * deque.h - split work-stealing deque: continuations of a worker, and its queued root jobs
  *
  * Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
- * (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations: a batch is
- * pushed by one publication, and any share of what is public is stolen by one CAS, by any number of
- * thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time). Entries [0,
- * floor) of the array that are not stolen yet are public, [floor, bottom) belong to the owner
- * alone, which pushes and pops there with plain stores; both live with the owner, this file holds
- * the public part. The array is a range of addresses that gets memory where it was used, so it
- * grows without a copy.
+ * (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations. A batch is
+ * pushed by one publication, and any share of the public entries is stolen by one CAS, by any
+ * number of thieves (Kataru, Davarnia and Jannesari: one thief at a time). Entries [0, floor) of
+ * the array that are not stolen are public. Entries [floor, bottom) belong to the owner alone,
+ * which pushes and pops there with plain stores. The owner keeps floor and bottom; this file holds
+ * the public part. The array is an address range that gets memory on first use, so it grows without
+ * a copy.
  *
  * Threads: deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner.
  * deque_steal(), deque_steal_share(), deque_size(): any thread of the pool.
  *
  * THE WORD
- *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and how many are
- *   public. Thieves take k of them by a CAS to { top + k, n - k }, the owner publishes k by adding
- *   k, and takes all that are left back by exchanging { top + n, 0 } in. (With a top of its own, as
- *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped in between.)
- *   An index i stands at array position i - shift. shift changes only while n is 0.
+ *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and the number of
+ *   public entries. Thieves take k by a CAS to { top + k, n - k }. The owner publishes k by adding
+ *   k, and takes back all that are left by exchanging { top + n, 0 } in. (With a separate top, as
+ *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped.) Index i is at
+ *   array position i - shift. shift changes only while n is 0.
  *
  * 	array    0        stolen        |   public   |    private    |
  * 	         ^ deque_reset()        top-shift    floor           bottom
@@ -32,10 +32,10 @@
  *       that nothing was stolen or taken back since the word was read.
  *   I3. A position below floor is not written. With I2: the entries that a thief read between its
  *       load of the word and its successful CAS are the ones that were published.
- *   I4. shift is stored while n is 0, before the publication that makes n positive; so a thread
- *       that reads n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its
- *       CAS fails: a later one is stored only after the owner has seen n at 0, or made it 0 by an
- *       exchange; either way the word has changed since it had that n.
+ *   I4. shift is stored while n is 0, before the publication that makes n positive. So a thread
+ *       that reads n > 0 (acquire) reads the matching shift or a later one. With a later one its
+ *       CAS fails: a later shift is stored only after the owner has seen n at 0, or made it 0 by an
+ *       exchange. Either way the word has changed since it had that n.
  *
  * Compiles with C11 alone: tests/model/deque.c runs this file.
  */
@@ -72,7 +72,7 @@ static inline void deque_init(struct deque *deque, struct fk_entry *entries, uin
 	deque->split = 0;
 }
 
-/* Entries that are public right now: a hint for everybody but the owner. */
+/* Number of public entries; only a hint, except for the owner. */
 static inline uint64_t deque_size(struct deque *deque)
 {
 	return load_relaxed(&deque->word) & DEQUE_N_MASK;
@@ -82,30 +82,29 @@ static inline uint64_t deque_size(struct deque *deque)
 static inline void deque_publish(struct deque *deque, uint64_t k)
 {
 	deque->split += k;
-	/* ORDER publish/steal [D1]: release, so that a thief that sees n sees the entries, the
-	 * frames behind them, and shift. Pairs with the load in
-	 * deque_steal_share(). Proof: I3, I4. */
+	/* ORDER publish/steal [D1]: release, so that a thief that sees n sees the entries, their
+	 * frames, and shift. Pairs with the load in deque_steal_share(). Proof: I3, I4. */
 	atomic_fetch_add_explicit(&deque->word, k, memory_order_release);
 }
 
 /*
- * Owner: takes back all public entries that were not stolen.
- * Returns how many; the caller's floor goes down by it.
+ * Owner: takes back all public entries that were not stolen. Returns their number; the caller's
+ * floor decreases by it.
  */
 static inline uint64_t deque_reclaim(struct deque *deque)
 {
 	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
-	 * the owner overwrites them: all that changed the word since the last exchange are
-	 * read-modify-writes, of which the thieves' release. Pairs with the CAS in
+	 * the owner overwrites them: all changes of the word since the last exchange are
+	 * read-modify-writes, and those of the thieves release. Pairs with the CAS in
 	 * deque_steal_share(). */
 	uint64_t old = atomic_load_explicit(&deque->word, memory_order_acquire);
 	uint64_t n = old & DEQUE_N_MASK;
 
-	/* Only the owner makes it more. */
+	/* Only the owner increases n. */
 	if (!n)
 		return 0;
-	/* ORDER steal/reclaim [D2]: acquire, as above, for what was taken in between. Not release:
-	 * a thief acquires only from a word with n above 0, and that is a publication, or a thief's
+	/* ORDER steal/reclaim [D2]: acquire, as above, for entries stolen since then. Not release:
+	 * a thief acquires only from a word with n above 0, which is a publication, or a thief's
 	 * CAS that continues its release sequence. The publication itself releases shift. */
 	old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
 				       memory_order_acquire);
@@ -118,7 +117,7 @@ static inline uint64_t deque_reclaim(struct deque *deque)
 	return n;
 }
 
-/* Owner: with the public part empty (deque_reclaim() said so), starts again at position 0. */
+/* Owner: starts again at position 0. The public part must be empty, as after deque_reclaim(). */
 static inline void deque_reset(struct deque *deque)
 {
 	store_relaxed(&deque->shift, deque->split);
@@ -131,11 +130,11 @@ enum deque_status {
 };
 
 /*
- * Copies n words into entries that no thief can take, or out of entries that one wants to take. The
- * owner may be overwriting what a thief reads here, if the thief's word is an old one; then its CAS
- * fails, and what it read is thrown away (I3). So it does not matter in which pieces the words are
- * copied, and memcpy() may do it many times faster than word by word; as C calls that a race, race
- * detectors and models get the atomic accesses.
+ * Copies n words into entries that no thief can take, or out of entries that a thief may take. If
+ * the thief's word is old, the owner may be overwriting the entries that the thief reads here. Then
+ * its CAS fails, and the copies are discarded (I3). So the order and size of the accesses do not
+ * matter, and memcpy(), which is several times faster, may copy. C calls that a data race, so race
+ * detectors and models get atomic accesses.
  */
 #if defined(__SANITIZE_THREAD__) || defined(DEQUE_WORD_BY_WORD)
 #define DEQUE_MEMCPY 0
@@ -164,8 +163,8 @@ static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uin
 {
 	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
 		__builtin_memcpy(words, (const void *)entries, n * sizeof(*words));
-		/* ORDER steal/reclaim [D2]: the compiler's alone, the copy is not atomic: not past
-		 * the CAS that follows. */
+		/* ORDER steal/reclaim [D2]: for the compiler alone, because the copy is not atomic:
+		 * it must stay before the CAS that follows. */
 		atomic_signal_fence(memory_order_seq_cst);
 		return;
 	}
@@ -173,8 +172,8 @@ static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uin
 		words[i] = load_relaxed(&entries[i].word);
 }
 
-/* Owner: puts n words behind floor, which is bottom as well, and makes them public at once. The
- * caller's floor and bottom go up by n. There is room. */
+/* Owner: puts n words after floor, which must equal bottom, and publishes them. The caller's floor
+ * and bottom increase by n. The caller ensures that there is room. */
 static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
 				  const uint64_t *words, uint64_t n)
 {
@@ -182,14 +181,14 @@ static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
 	deque_publish(deque, n);
 }
 
-/* Shares of what is public, in 256ths, for deque_steal_share(). */
+/* Shares of the public entries, in 256ths, for deque_steal_share(). */
 #define DEQUE_ONE  0u
 #define DEQUE_HALF 128u
 #define DEQUE_ALL  256u
 
 /*
- * Any thread: takes the oldest entries with one CAS: this share of what is public, rounded up, at
- * least one and at most max. Sets ret_words[0 .. *ret_n) in the order they were pushed.
+ * Any thread: takes the oldest entries with one CAS: this share of the public ones, rounded up, at
+ * least one and at most max. Sets ret_words[0 .. *ret_n) in the order in which they were pushed.
  */
 static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t share,
 						  uint64_t *ret_words, uint64_t max,
@@ -205,17 +204,17 @@ static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t 
 		return DEQUE_EMPTY;
 	k = k ? k : 1;
 	k = k < max ? k : max;
-	/* top has 40 bits of what shift has 64 of. */
+	/* top has only 40 bits; shift has 64. */
 	uint64_t position = (top - load_relaxed(&deque->shift)) & (UINT64_MAX >> DEQUE_N_BITS);
 
-	/* A shift of another time (I4): the CAS would fail. */
+	/* The shift is not the matching one (I4): the CAS would fail. */
 	if (position >= deque->capacity || k > deque->capacity - position)
 		return DEQUE_RACE;
 	deque_copy_out(ret_words, &deque->entries[position], k);
 	uint64_t left = ((top + k) << DEQUE_N_BITS) | (n - k);
 
 	/* ORDER steal/reclaim [D2]: release, the reads above come before; pairs with
-	 * deque_reclaim(). Acquire is with the load already. */
+	 * deque_reclaim(). The load above acquires already. */
 	if (!atomic_compare_exchange_strong_explicit(&deque->word, &word, left,
 						     memory_order_release, memory_order_relaxed))
 		return DEQUE_RACE;
@@ -223,7 +222,7 @@ static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t 
 	return DEQUE_STOLEN;
 }
 
-/* The same with half of what is public. */
+/* The same for half of the public entries. */
 static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_words, uint64_t max,
 					    uint64_t *ret_n)
 {

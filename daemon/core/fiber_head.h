@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fiber_head.h - what a fiber begins with: the part that a crash report tells of */
+/* fiber_head.h - the first part of a fiber, which crash reports read */
 #pragma once
 
 #include <forkd/frame.h>
@@ -10,8 +10,8 @@ struct worker;
 
 struct fiber_head {
 	struct fk_frame frame;
-	struct worker *worker;		  /* it runs on, or has run on last */
+	struct worker *worker;		  /* that it runs on, or ran on last */
 	struct blocking_thread *blocking; /* that runs its section, or NULL */
 	const char *name;
-	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
+	struct fiber_stack *stack; /* NULL: it will use a shared stack and has not begun */
 };

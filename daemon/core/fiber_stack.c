@@ -1,59 +1,61 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_stack.c - the stacks that fibers run on: where they come from, and where they go
+ * fiber_stack.c - allocation and reuse of the stacks that fibers run on
  *
  * Threads: see fiber_stack.h.
  *
  * THE MAPPING
- *   One, in parts of whole chunks for each node. A chunk is cut, from its begin on and as they are
- *   wanted, into stacks of one kind and class; when all of them are free it may become a free chunk
- *   again. What is known of a stack stands in an array of its own, where an overflow does not come
- *   to: as many for each chunk as there could be of the smallest class, so that an address leads
- *   to its stack by divisions alone. That array is sparse, too.
+ *   One mapping, divided into whole chunks for each node. A chunk is cut into stacks of one kind
+ *   and class, from its start on and as needed. When all of them are free it may become a free
+ *   chunk again. Descriptors of stacks are in a separate, sparse array, which an overflow does not
+ *   reach. It has room for each chunk to be cut into the smallest class, so divisions map an
+ *   address to its stack.
  *
  * 	  chunk (4 MiB)
  * 	|ggggg |  stack 0  |g|  stack 1  |g|	GUARDED: g are guards
  * 	|    c |  stack 0 c|   stack 1  c|	SLAB: c is the canary of the stack above it
  *
- *   The canary of a slab's stack is in the highest page of the stack below, which is the one that a
- *   fiber touches first. So a stack that is used at shallow depth costs one page and not two, and
- *   to look at the canary makes none.
+ *   The canary of a slab's stack is in the highest page of the stack below it, the page that a
+ *   fiber touches first. So a stack that is used at shallow depth costs one page instead of two,
+ *   and checking the canary allocates no page.
  *
  * GUARDS
- *   MADV_GUARD_INSTALL (Linux 6.13) marks a page in the page table: it costs no mapping. Whether
- *   the kernel has it is tried at the beginning. Else a guard is a mapping without rights, which
- *   makes two more of the one that it stands in. There may be vm.max_map_count of them in the
- *   process, of which modules, segments and malloc() need some, so stacks take half of these.
- *   A guard is made when its stack is got for the first time, outside the lock.
+ *   MADV_GUARD_INSTALL (Linux 6.13) marks a page in the page table and costs no mapping. Whether
+ *   the kernel has it is tested at the start. Otherwise a guard is a mapping without rights, which
+ *   adds two mappings to the process. vm.max_map_count limits them, and modules, segments and
+ *   malloc() need some, so stacks use at most half. A guard is made when its stack is used for the
+ *   first time, outside the lock.
  *
  * FREE STACKS
  *   U. Each stack that is made is in one state: USED; KEPT or BARE, in that list of its shelf; or
- *      LEAVING, in the hands of a worker that gives its pages back.
- *   Taken is, in this order: the one that was put last (its top is in the cache), one without
- *   pages, one that is cut out of a chunk, of a free chunk, of a chunk that was never used; what
- *   all others of the node keep, if that makes a chunk free; one of the next node.
- *   When a node keeps too much, the oldest stack of the shelf that keeps most has to go, and with
- *   it all that is kept in its chunk: so neighbours go with one system call, and a chunk in which
- *   no stack is used as a whole. The thread that puts one stack too many does that, so several may
- *   do it at once, and no thread can put faster than pages go.
+ *      LEAVING, while a worker gives its pages back.
+ *   A stack is taken, in this order: the one that was put last (its top is in the cache), one
+ *   without pages, one cut from an open chunk, from a free chunk, from a new chunk. If there is
+ *   none, all kept stacks of the node are given back, which may free a chunk; then the next node is
+ *   tried.
+ *   When a node keeps too much, the oldest stack of the shelf that keeps most is given back, with
+ *   all that is kept in its chunk. So neighbours go with one system call, and a chunk without used
+ *   stacks as a whole. The thread that puts one stack too many does it. So several threads may do
+ *   it at once, and no thread puts stacks faster than pages are given back.
  *
  * PAGES
- *   P1. The highest page of a slab's stack stays as long as the one above it is in use, or might
- *       be, because its canary is there. It is wiped instead. If both go, it goes: the thread that
- *       gives one of them back takes hold of the other for that, if it is bare.
- *   P2. A thread that finds nothing waits while another cleans, and looks once more: so none is
- *       refused for what is just being cleaned.
- *   Huge pages would make 2 MiB of each first touch: they are refused for the whole mapping.
+ *   P1. The highest page of a slab's stack holds the canary of the stack above, and stays while
+ *       that one is or may be in use. It is wiped instead. If both stacks are given back, it is
+ *       too: the thread that gives one of them back also takes the other one if it is bare.
+ *   P2. A thread that finds no stack while another cleans waits for it and tries once more, so no
+ *       stack is refused because it is just being cleaned.
+ *   Huge pages would allocate 2 MiB at each first touch, so they are disabled for the whole
+ *   mapping.
  *
  * HIGH WATER
- *   mincore(2) says which pages are there, and the lowest one that has anything in it is read. To
- *   read all of them instead would be a page fault for each untouched one; mincore() alone would
- *   count in pages, and those that were only read.
+ *   mincore(2) returns which pages exist, and the lowest one with nonzero bytes is read. Reading
+ *   all pages instead would fault in each untouched one; mincore() alone would count whole pages,
+ *   and those that were only read.
  *
  * LOCKS
- *   One for each node, held for some dozen instructions to get and to put; a thread that gives
- *   pages back holds it while it looks at the stacks of a chunk, 255 at most, and not while the
- *   kernel is at it. None while another is held.
+ *   One for each node, held for some dozen instructions to get and to put. A thread that gives
+ *   pages back holds it while it scans the stacks of a chunk, 255 at most, but not during system
+ *   calls. A thread never holds two of them.
  */
 #include "daemon/core/fiber_stack.h"
 
@@ -100,7 +102,7 @@ static size_t fiber_stack_class_size(uint32_t class)
 	return FIBER_STACK_MIN << class;
 }
 
-/* FIBER_STACK_CLASSES if there is none. */
+/* Returns FIBER_STACK_CLASSES if no class is large enough. */
 static uint32_t fiber_stack_class(size_t size)
 {
 	uint32_t class = 0;
@@ -115,7 +117,7 @@ static uint32_t fiber_stack_shape(uint32_t kind, uint32_t class)
 	return kind * FIBER_STACK_CLASSES + class;
 }
 
-/* From one stack to the next. */
+/* Bytes from one stack to the next. */
 static size_t fiber_stack_stride(uint32_t shape)
 {
 	size_t size = fiber_stack_class_size(shape % FIBER_STACK_CLASSES);
@@ -123,7 +125,7 @@ static size_t fiber_stack_stride(uint32_t shape)
 	return shape < FIBER_STACK_CLASSES ? size + FIBER_STACK_PAGE : size;
 }
 
-/* How many of them there are in a chunk, whose first page has the edge of the lowest. */
+/* Number of stacks in a chunk, whose first page has the guard or canary of the lowest. */
 static uint32_t fiber_stack_per_chunk(uint32_t shape)
 {
 	return (uint32_t)((FIBER_STACK_CHUNK - FIBER_STACK_PAGE) / fiber_stack_stride(shape));
@@ -163,7 +165,7 @@ void *fiber_stacks_part(const struct fiber_stacks *stacks, uint32_t node, size_t
 
 /* ------------------------------------------------------------------------ guards */
 
-/* A guard for a stack that the caller has. Returns 0 or a negative errno. */
+/* Makes a guard for a stack that the caller holds. Returns 0 or a negative errno. */
 static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *stack)
 {
 	char *guard = stack->low - FIBER_STACK_PAGE;
@@ -174,13 +176,13 @@ static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *st
 	if (add_relaxed(&stacks->guards, 1) < stacks->max_guards &&
 	    mprotect(guard, FIBER_STACK_PAGE, PROT_NONE) == 0)
 		return 0;
-	/* The kernel says ENOMEM where there are too many mappings. */
+	/* The kernel returns ENOMEM if there are too many mappings. */
 	sub_relaxed(&stacks->guards, 1);
 	return -EMFILE;
 }
 
-/* Takes all guards of a chunk without used stacks away. False: some may be left, and each stack is
- * to get a new one. */
+/* Removes all guards of a chunk without used stacks. False: some may be left, and each stack must
+ * get a new one. */
 static bool fiber_stack_unguard(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk)
 {
 	char *base = fiber_stack_chunk_base(stacks, chunk);
@@ -196,7 +198,7 @@ static bool fiber_stack_unguard(struct fiber_stacks *stacks, struct fiber_stack_
 	return !n || mprotect(base, FIBER_STACK_CHUNK, PROT_READ | PROT_WRITE) == 0;
 }
 
-/* How many guards there may be that cost a mapping each. */
+/* Maximum number of guards that cost a mapping each. */
 static uint32_t fiber_stack_max_guards(void)
 {
 	_cleanup_close_ int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
@@ -231,7 +233,7 @@ static struct fiber_stack_shelf *fiber_stack_shelf(struct fiber_stacks_node *nod
 	return &node->shelves[fiber_stack_shape(stack->kind, stack->class)];
 }
 
-/* The bit of it in its chunk. */
+/* Sets or clears the stack's bit in its chunk. */
 static void fiber_stack_mark(struct fiber_stacks *stacks, const struct fiber_stack *stack,
 			     bool kept)
 {
@@ -245,7 +247,7 @@ static void fiber_stack_mark(struct fiber_stacks *stacks, const struct fiber_sta
 		chunk->kept[i / 64] &= ~bit;
 }
 
-/* A stack that is in no list gets into the one of this state. */
+/* Puts a stack that is in no list into the list of this state. */
 static void fiber_stack_shelve(struct fiber_stacks *stacks, struct fiber_stack *stack,
 			       enum fiber_stack_state state)
 {
@@ -261,7 +263,7 @@ static void fiber_stack_shelve(struct fiber_stacks *stacks, struct fiber_stack *
 	node->count.n_cached++;
 }
 
-/* The other way round. */
+/* Takes a stack out of its list. */
 static void fiber_stack_unshelve(struct fiber_stacks *stacks, struct fiber_stack *stack,
 				 enum fiber_stack_state next)
 {
@@ -278,7 +280,7 @@ static void fiber_stack_unshelve(struct fiber_stacks *stacks, struct fiber_stack
 	node->count.n_cached--;
 }
 
-/* A chunk for stacks of this shape, or NULL. */
+/* Returns an unused chunk for stacks of this shape, or NULL. */
 static struct fiber_stack_chunk *fiber_stack_open_chunk(struct fiber_stacks_node *node,
 							uint32_t shape)
 {
@@ -296,7 +298,7 @@ static struct fiber_stack_chunk *fiber_stack_open_chunk(struct fiber_stacks_node
 	return chunk;
 }
 
-/* A new one, or NULL. */
+/* Returns a new stack, or NULL. */
 static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 					   struct fiber_stacks_node *node, uint32_t shape)
 {
@@ -330,7 +332,7 @@ static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 
 /* ------------------------------------------------------------------------ giving pages back */
 
-/* The oldest that is kept, of the shape that keeps most. There is one. */
+/* Returns the oldest kept stack of the shape that keeps most bytes. There must be one. */
 static struct fiber_stack *fiber_stack_oldest(struct fiber_stacks_node *node)
 {
 	struct fiber_stack_list *most = &node->shelves[0].kept;
@@ -341,7 +343,7 @@ static struct fiber_stack *fiber_stack_oldest(struct fiber_stacks_node *node)
 	return list_last(&most->stacks, struct fiber_stack, link);
 }
 
-/* Takes the stack out of its list, and puts it in front of those that leave the chunk. */
+/* Moves the stack from its list to the front of the chunk's leaving stacks. */
 static void fiber_stack_leave(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
 			      uint32_t i, struct list_link *leaving)
 {
@@ -355,8 +357,8 @@ static void fiber_stack_leave(struct fiber_stacks *stacks, struct fiber_stack_ch
 	list_add_first(leaving, &stack->link);
 }
 
-/* All that is kept in a chunk leaves it, and neighbours of it that are bare (P1); all that is free,
- * if the chunk goes as a whole. They come into the list in order. */
+/* Makes all kept stacks of a chunk and their bare neighbours (P1) leave; all free ones if the chunk
+ * leaves as a whole. They are listed in order of address. */
 static void fiber_stack_leave_all(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
 				  bool whole, struct list_link *leaving)
 {
@@ -374,8 +376,8 @@ static void fiber_stack_leave_all(struct fiber_stacks *stacks, struct fiber_stac
 }
 
 /*
- * Gives the pages of neighbours back, from low on to the end of the last. top: the highest page,
- * too. Not under the lock. If the kernel does not take them they stay, and none is fresh.
+ * Gives back the pages of neighbouring stacks, from the first to the last. top: including the
+ * highest page. Not under the lock. If the kernel refuses, the pages stay, and no stack is fresh.
  */
 static void fiber_stack_give_back(struct fiber_stack *from, struct fiber_stack *last, bool top)
 {
@@ -385,14 +387,14 @@ static void fiber_stack_give_back(struct fiber_stack *from, struct fiber_stack *
 	if (!top)
 		end -= FIBER_STACK_PAGE;
 	gone = madvise(from->low, (size_t)(end - from->low), MADV_DONTNEED) == 0;
-	/* If it is fresh it was bare before, and there may be no page. */
+	/* A fresh stack was bare, so the page may not exist; do not allocate it. */
 	if (gone && !top && !last->fresh)
 		memset(end, 0, (size_t)(last->low + last->size - end));
 	for (struct fiber_stack *s = from; s <= last; s++)
 		s->fresh = gone;
 }
 
-/* The same for what has left a chunk of so many stacks. */
+/* The same for all stacks that leave a chunk, which ends before end. */
 static void fiber_stack_give_back_all(const struct list_link *leaving,
 				      const struct fiber_stack *end)
 {
@@ -410,7 +412,7 @@ static void fiber_stack_give_back_all(const struct list_link *leaving,
 	}
 }
 
-/* Gives a chunk without used stacks back. Not under the lock. False: it stays as it is. */
+/* Gives back a chunk without used stacks. Not under the lock. False: unchanged. */
 static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 					struct fiber_stack_chunk *chunk, uint32_t shape)
 {
@@ -419,7 +421,7 @@ static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 	       (shape >= FIBER_STACK_CLASSES || fiber_stack_unguard(stacks, chunk));
 }
 
-/* It is unused now. */
+/* Puts an unused chunk into the node's free list. */
 static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber_stack_chunk *chunk)
 {
 	chunk->leaving = 0;
@@ -428,7 +430,7 @@ static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber
 	node->count.mapped -= FIBER_STACK_CHUNK;
 }
 
-/* They are free again, and have no pages. */
+/* Makes stacks that have left free again; they have no pages. */
 static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
 			     struct list_link *leaving)
 {
@@ -441,8 +443,9 @@ static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chu
 	}
 }
 
-/* Gives back what is kept in a chunk, or all of it if no stack there is used. Lets go of the lock.
- * True: none is used any more, and it was not tried. */
+/* Gives back the kept stacks of a chunk, or the whole chunk if it has no used stack. Releases
+ * the lock while it works. True: the chunk has become unused since and was not given back as a
+ * whole. */
 static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 				    struct fiber_stack_chunk *chunk)
 {
@@ -453,7 +456,7 @@ static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_st
 	struct list_link leaving = { 0 };
 
 	fiber_stack_leave_all(stacks, chunk, whole, &leaving);
-	/* No stack is cut out of it meanwhile. */
+	/* No stack may be cut out of it while it is unlocked. */
 	if (whole && node->shelves[shape].open == chunk)
 		node->shelves[shape].open = NULL;
 	pthread_mutex_unlock(&node->lock);
@@ -469,7 +472,7 @@ static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_st
 	return !whole && !chunk->used && !chunk->leaving;
 }
 
-/* Gives back until no more than so many bytes are kept. Under the lock, which it lets go of. */
+/* Gives pages back until at most keep bytes are kept. Called under the lock, which it releases. */
 static void fiber_stack_clean(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 			      uint64_t keep)
 {
@@ -478,7 +481,8 @@ static void fiber_stack_clean(struct fiber_stacks *stacks, struct fiber_stacks_n
 			fiber_stack_chunk(stacks, fiber_stack_oldest(node));
 
 		node->cleaning++;
-		/* Twice, if the last of it was put, or given back by another, meanwhile. */
+		/* Again, if the last stack was put, or given back by another thread, while
+		 * unlocked. */
 		if (fiber_stack_clean_chunk(stacks, node, chunk))
 			(void)fiber_stack_clean_chunk(stacks, node, chunk);
 		node->cleaning--;
@@ -488,7 +492,7 @@ static void fiber_stack_clean(struct fiber_stacks *stacks, struct fiber_stacks_n
 
 /* ------------------------------------------------------------------------ get and put */
 
-/* What is there, or can be made. Under the lock. NULL if there is none. */
+/* Returns a free or a new stack, or NULL. Under the lock. */
 static struct fiber_stack *fiber_stack_find(struct fiber_stacks *stacks,
 					    struct fiber_stacks_node *node, uint32_t shape)
 {
@@ -504,7 +508,7 @@ static struct fiber_stack *fiber_stack_find(struct fiber_stacks *stacks,
 	return stack;
 }
 
-/* One of this node, without a guard or canary if it is new. NULL if it has none. */
+/* Returns a stack of this node or NULL. A new one has no guard or canary yet. */
 static struct fiber_stack *fiber_stack_take(struct fiber_stacks *stacks,
 					    struct fiber_stacks_node *node, uint32_t shape)
 {
@@ -528,7 +532,7 @@ static struct fiber_stack *fiber_stack_take(struct fiber_stacks *stacks,
 	return stack;
 }
 
-/* It goes into its node's list. */
+/* Puts the stack into its node's list. */
 static void fiber_stack_drop(struct fiber_stacks *stacks, struct fiber_stack *stack)
 {
 	struct fiber_stacks_node *node = &stacks->nodes[stack->node];
@@ -550,7 +554,7 @@ static int fiber_stack_refuse(struct fiber_stacks *stacks, uint32_t node, int r)
 	return r;
 }
 
-/* Before a guard is refused: nothing is kept. */
+/* Gives back all kept stacks of all nodes, before a guard is refused. */
 static void fiber_stack_clean_all(struct fiber_stacks *stacks)
 {
 	for (uint32_t i = 0; i < stacks->n_nodes; i++) {
@@ -564,7 +568,7 @@ static void fiber_stack_clean_all(struct fiber_stacks *stacks)
 	}
 }
 
-/* Sees to it that the stack, which the caller has, has its guard. */
+/* Makes the guard of a stack that the caller holds. */
 static int fiber_stack_see_to_guard(struct fiber_stacks *stacks, struct fiber_stack *stack)
 {
 	struct fiber_stacks_node *node = &stacks->nodes[stack->node];
@@ -618,16 +622,17 @@ void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack)
 	if (!stack)
 		return;
 	stack->fresh = false;
-	/* The last fiber may have left its frames without a return, and others may have come in. */
+	/* Functions of the last fiber may not have returned, which leaves their redzones
+	 * poisoned. */
 	fiber_stack_open(stack->low, stack->size);
 	if (stack->kind == FIBER_STACK_SLAB)
 		fiber_stack_open(stack->low - FIBER_STACK_CANARY, FIBER_STACK_CANARY);
 	fiber_stack_drop(stacks, stack);
 }
 
-/* ------------------------------------------------------------------------ looking */
+/* ------------------------------------------------------------------------ measuring */
 
-/* The first word from here to end that is not zero. */
+/* Returns the first nonzero word between from and end. */
 static __attribute__((no_sanitize("address", "thread"))) const char *
 fiber_stack_written(const char *from, const char *end)
 {
@@ -641,7 +646,7 @@ size_t fiber_stack_high_water(const struct fiber_stack *stack)
 	unsigned char there[FIBER_STACK_MAX / FIBER_STACK_PAGE];
 	char *end = stack->low + stack->size;
 
-	/* Without mincore(2) all are read. */
+	/* Without mincore(2) all pages are read. */
 	if (mincore(stack->low, stack->size, there) < 0)
 		memset(there, 1, sizeof(there));
 	for (char *page = stack->low; page < end; page += FIBER_STACK_PAGE) {
@@ -678,7 +683,7 @@ void fiber_stacks_count(struct fiber_stacks *stacks, struct fiber_stacks_count *
 
 /* ------------------------------------------------------------------------ begin and end */
 
-/* Sparse memory for so many bytes, or NULL. */
+/* Returns this many bytes of sparse memory, or NULL. */
 static void *fiber_stacks_map(uint64_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -687,7 +692,7 @@ static void *fiber_stacks_map(uint64_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The same, from a multiple of a chunk on. */
+/* The same, aligned to a chunk. */
 static char *fiber_stacks_map_chunks(uint64_t bytes)
 {
 	char *memory = fiber_stacks_map(bytes + FIBER_STACK_CHUNK), *base;
@@ -706,7 +711,7 @@ static uint64_t fiber_stacks_of(const struct fiber_stacks *stacks)
 	return stacks->n_chunks * FIBER_STACK_PER_CHUNK * sizeof(struct fiber_stack);
 }
 
-/* Does a guard need no mapping of its own here? */
+/* True if the kernel makes guards that cost no mapping. */
 static bool fiber_stacks_have_guards(const struct fiber_stacks *stacks)
 {
 	return madvise(stacks->base, FIBER_STACK_PAGE, MADV_GUARD_INSTALL) == 0 &&
@@ -737,7 +742,7 @@ int fiber_stacks_init(struct fiber_stacks *stacks, uint32_t n_nodes,
 		fiber_stacks_fini(stacks);
 		return -ENOMEM;
 	}
-	/* Where the kernel has none, it says EINVAL. */
+	/* Kernels without huge pages return EINVAL. */
 	(void)madvise(stacks->base, stacks->n_chunks * FIBER_STACK_CHUNK, MADV_NOHUGEPAGE);
 	stacks->protect = options->protect || !fiber_stacks_have_guards(stacks);
 	memset(stacks->nodes, 0, n_nodes * sizeof(*stacks->nodes));

@@ -14,7 +14,7 @@ void abort_begin(struct pool *pool, uint32_t row, uint32_t generation)
 struct verdict abort_get(struct pool *pool, uint32_t row)
 {
 	/* Relaxed: worker_ask() and worker_take_request() order it; a strand that begins with an
-	 * older word is asked afterwards. */
+	 * older word gets a request afterwards. */
 	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->rows.aborts[row]);
 
 	return (struct verdict){ .outcome = abort_outcome(word), .code = (int32_t)(word >> 32) };

@@ -2,91 +2,95 @@
 /*
  * lazy_policy.h - the lazy scheduler's policy: which workers search, sleep and are woken
  *
- * The state of the workers' groups, and every step from one state to another. sched/wake.c wakes
- * and sleeps (futexes, the words on the board); tests/sim drives the steps in a simulation. The
- * idea of one thief awake in each group is from Lin, Huang and Wong ("An Efficient Work-Stealing
- * Scheduler for Task Dependency Graph", 2020) and libfork's lazy pool.
+ * The state of the workers' groups, and every transition between states. sched/wake.c wakes and
+ * sleeps (futexes, the words on the board); tests/sim runs the transitions in a simulation. One
+ * thief awake in each group is an idea of Lin, Huang and Wong ("An Efficient Work-Stealing
+ * Scheduler for Task Dependency Graph", 2020) and of libfork's lazy pool.
  *
- * Threads: lazy_init() before there are workers. Each worker its own steps; lazy_wake() any thread.
+ * Threads: lazy_init() before there are workers. Each worker makes its own transitions; any thread
+ * may call lazy_wake().
  *
  * GROUPS
  *   A group is the workers of one NUMA node, or an equal part of them if they are more than 56. Its
- *   state is one word { busy:8, asleep:56 }, one bit for each worker that sleeps; all others look.
- *   A step is one read-modify-write of that word, so each value of it is a state that the group was
- *   in, and shows which workers can be woken: no scan, and no list beside it.
- *   A worker whose CPU is not to be used (daemon/sched/cpu_parking.h) is parked: it sleeps, and has
- *   a bit in another word, parked, too: it is not woken for work that others can do as well. So a
- *   group has that many workers fewer; below, "sleeps" is said of those that are not parked.
- *   Two more words are for the machine: active, how many groups have a busy worker; needs_thief,
- *   one bit for each group in need: none of its workers looks, though one sleeps.
+ *   state is one word { busy:8, asleep:56 } with one bit for each sleeping worker; all others
+ *   search. A transition is one read-modify-write of that word. So each of its values is a state
+ *   that the group was in, and shows which workers can be woken: no scan and no separate list is
+ *   needed.
+ *   A worker whose CPU is not to be used (daemon/sched/cpu_parking.h) is offline. It sleeps and
+ *   also has a bit in a second word, parked: it is not woken for work that others can do as well.
+ *   So the group has that many workers fewer; below, "sleep" is used only for workers that are not
+ *   offline.
+ *   Two more words are for the machine. active is the number of groups with a busy worker.
+ *   needs_thief has one bit for each group in need: none of its workers searches, though one
+ *   sleeps.
  *
  * THE LAZY INVARIANT
- *   L1. While two workers are busy, or one that reached a fork since it turned busy, no group is in
- *       need except for the time of a wake debt: the obligation of a running worker to wake a
- *       thief. So each group has a thief awake, or all of its workers are busy; the others sleep.
+ *   L1. While two workers are busy, or one that has forked since it turned busy, no group is in
+ *       need except during a wake debt: the obligation of a running worker to wake a thief. So each
+ *       group has a thief awake, or all of its workers are busy; the others sleep.
  * 	look -> sleep
  * 		if another one looks, or no worker is busy anywhere (lazy_sleep()); the last one
  * 		only begins a timed sleep: bounded, and counted as looking.
  * 	look -> busy
  * 		if a group is in need afterwards, this worker has a debt (lazy_debt()): to wake
- * 		one at once if others are busy; else at its first fork, because a job that never
- * 		forks has nothing to steal.
+ * 		a thief at once if others are busy; otherwise at its first fork, because a job
+ * 		that never forks has nothing to steal.
  * 	busy -> busy
  * 		with the next job: the same.
  * 	sleep -> look
  * 		made by the thread that wakes it, before it runs. A worker that was woken has a
- * 		debt, and passes that on before it looks: if a group is in need, it wakes one
- * 		there. So for the sake of L1 sleepers wake one by one, nearest first, and a worker
- * 		with work wakes at most one if there is one group. With several it is one that
- * 		looks in its own or the nearest group, and one more for each group in need: at
- * 		its first fork, or with a batch of jobs.
- * 		A worker that slept, also in a timed sleep, has stolen, and sees that more is left
- * 		there, wakes others of its group for that, POLICY_SPREAD at most: that is no debt,
- * 		and by lazy_wake() no group gets into need.
+ * 		debt, which it passes on before it searches: if a group is in need, it wakes a
+ * 		worker there. So sleepers wake one by one, nearest first. A worker with work
+ * 		wakes at most one worker if there is one group. With several groups it wakes one
+ * 		in its own or the nearest group, and one more for each group in need: at its
+ * 		first fork, or with a batch of jobs. A worker that slept, also in a timed sleep,
+ * 		has stolen, and sees more to steal there, wakes up to POLICY_SPREAD others of its
+ * 		group. That is no debt, and lazy_wake() puts no group in need.
  * 	busy -> look
- * 		keeps it.
- * 	look -> parked
- * 		whether others look or not. A worker that parks has the debt of one that was
- * 		woken: if a group is in need, its own now perhaps, it wakes one there.
- * 	parked -> look
- * 		keeps it. Only for work of this worker alone, or for the end of being parked.
- *   L2. active is never less than the number of groups with a busy worker: it is counted up before
- *       the step that makes the first one busy, and down after the step that ends the last one.
- *   L3. When no step is under way, needs_thief is what the states say: lazy_note() changes the bit
- *       of a group by a read-modify-write and then reads the state once more. Of two of them the
- *       later one acquires what the earlier one knew, so the last of all has seen the last step.
- *   L4. L1 survives that the last looker of a group falls asleep just as a worker turns busy. The
+ * 		preserves L1.
+ * 	look -> offline
+ * 		whether others look or not. A worker that goes offline has the debt of one that
+ * 		was woken: if a group, perhaps now its own, is in need, it wakes a worker there.
+ * 	offline -> look
+ * 		preserves L1. Only for work of this worker alone, or when it comes online again.
+ *   L2. active is never less than the number of groups with a busy worker: it is incremented before
+ *       the transition that makes the first one busy, and decremented after the one that ends the
+ *       last one.
+ *   L3. When no transition is under way, needs_thief agrees with the states. lazy_note() changes a
+ *       group's bit by a read-modify-write and then reads the state again. Of two such calls the
+ *       later one acquires what the earlier one saw, so the last one has seen the last transition.
+ *   L4. L1 holds if the last searcher of a group falls asleep just as a worker turns busy. The
  *       sleeper: asleep, needs_thief; full fence; active. The other: active; full fence;
- *       needs_thief. One of them sees the other: a sleeper that sees an active group rouses itself,
- *       and a worker that turns busy and sees a group in need has a debt. Two that turn busy at
- *       once: the same, with the bit of their own group.
- *   L5. No sleep is missed. A sleeper stores SLEEPING in its word before its bit (release), and the
- *       thread that takes the bit away finds that word, or the worker awake: the bit belongs to the
- *       one of the two that takes it. A client, which has no part in the state, wakes by the word
- *       alone; the worker then takes its own bit.
- *   L6. No job is forgotten, though a worker that leaves while another one looks does not scan the
- *       rings once more (wake.h, W2). A worker that leaves asks, after its step and a full fence,
- *       whether another one looks (lazy_spins()). If so, that one's step comes after the question,
- *       and is followed by a full fence and the same question. So the last one to leave, which
- *       finds no other, looks behind a fence that comes after those of all before it, and sees what
- *       a publisher has left to any of them. A thief in a timed sleep has had its look and does not
- *       count, unless its bit in timed comes after the question; then so does its look, by both
- *       fences. A worker that parks leaves, and asks; the jobs that it sees are not for it: it
- *       hands them on, as one that turns busy does.
- *   L7. Two words, and yet one state: a worker changes its bit in parked only while it looks itself
- *       (lazy_park(), lazy_return()), so that its group is not in need before nor after. A thread
- *       that sees its bit in the state sees that it is parked, because the state came after
- *       (release). A thread that reads an older state with a newer parked has missed a step of that
- *       worker: out of its sleep. If it takes it for parked, it wakes none, and the worker's next
- *       step, followed by a full fence and the looks of L4 and L6, sees what was to be done. If it
- *       takes it for one that can be woken, its CAS fails; or the bit is there again, and one that
- *       is parked is woken: it parks once more, and has the debt.
+ *       needs_thief. One of them sees the other. A sleeper that sees an active group wakes itself.
+ *       A worker that turns busy and sees a group in need has a debt. Two that turn busy at once:
+ *       the same, with the bit of their own group.
+ *   L5. No wake is lost. A sleeper stores SLEEPING in its word before its bit (release). The thread
+ *       that clears the bit finds that word, or the worker awake: the one of the two that clears
+ *       the bit owns the wake. A client has no access to the state and wakes by the word alone; the
+ *       worker then clears its own bit.
+ *   L6. No job is forgotten, though a worker that leaves while another one searches does not scan
+ *       the rings again (wake.h, W2). After its transition and a full fence, a leaving worker
+ *       checks whether another one searches (lazy_spins()). If so, that one's transition comes
+ *       after the check, and is followed by a full fence and the same check. So the last one to
+ *       leave finds no other and searches after a fence that follows those of all before it. It
+ *       sees what a publisher left to any of them. A thief in a timed sleep has already searched
+ *       and does not count, unless its bit in timed comes after the check; then so does its search,
+ *       by both fences. A worker that goes offline also leaves and checks. It hands on the jobs
+ *       that it sees, as one that turns busy does.
+ *   L7. Two words, yet one state: a worker changes its bit in parked only while it searches
+ *       (lazy_park(), lazy_return()), so its group is not in need before or after. A thread that
+ *       sees its bit in the state sees that it is offline, because the state came after (release).
+ *       A thread that reads an older state with a newer parked has missed that worker's transition
+ *       out of its sleep. If it takes the worker for offline, it wakes none, and the worker's next
+ *       transition does the rest: a full fence and the reads of L4 and L6 follow it. If it takes it
+ *       for a sleeper, its CAS fails; or the bit is set again, and it wakes an offline worker,
+ *       which goes offline again and has the debt.
  *
  * WHAT IT COSTS
- *   A step: one read-modify-write, and at a group's edge (its first busy one, its last looker) up
- *   to three more. Finding a sleeper: one word a group, the own one first. None of it grows with
- *   the workers or with the tenants; only the last looker of a group scans all tenants, when it
- *   sleeps or turns busy. Measured: tests/bench/bench_sleep.c.
+ *   A transition: one read-modify-write, and up to three more at a group's first busy worker or
+ *   last searcher. Finding a sleeper: one word per group, its own first. The cost does not grow
+ *   with the number of workers or tenants; only the last searcher of a group scans all tenants,
+ *   when it sleeps or turns busy. Measured: tests/bench/bench_sleep.c.
  *
  * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy_policy.c has L1 to L5
  * and L7, tests/model/leave.c L6.
@@ -101,31 +105,31 @@
 #include "common/relaxed.h"
 #include "shm/fence.h"
 
-#define LAZY_GROUP   56u /* workers in a group at most */
+#define LAZY_GROUP   56u /* maximum number of workers in a group */
 #define LAZY_GROUPS  64u
-#define LAZY_MAX     (LAZY_GROUP * LAZY_GROUPS) /* workers at most */
+#define LAZY_MAX     (LAZY_GROUP * LAZY_GROUPS) /* maximum number of workers */
 #define LAZY_NOBODY  UINT32_MAX
 #define LAZY_BUSY    (UINT64_C(1) << LAZY_GROUP) /* one busy worker */
-#define LAZY_SLEEPER (LAZY_BUSY - 1)		 /* the bits of those that sleep */
+#define LAZY_SLEEPER (LAZY_BUSY - 1)		 /* bits of the sleepers */
 
-/* The steps, as a trace sees them. */
+/* The transitions, as a trace sees them. */
 enum lazy_step {
-	LAZY_NOTHING,  /* it was not made */
+	LAZY_NOTHING,  /* the transition was not made */
 	LAZY_TO_BUSY,  /* may owe a wake until SETTLED or DEFERRED */
 	LAZY_TO_LOOK,  /* from busy; its debt ends */
 	LAZY_TO_SLEEP, /* may owe until ASLEEP, ROUSED or SETTLED */
 	LAZY_ASLEEP,   /* unless it was WOKEN already */
-	LAZY_ROUSED,   /* from sleep, by itself */
+	LAZY_ROUSED,   /* from sleep, alone */
 	LAZY_WOKEN,    /* from sleep, by another; may owe until SETTLED */
-	LAZY_SETTLED,  /* its debt, if it had one, is paid */
-	LAZY_DEFERRED, /* its debt waits for its first fork */
+	LAZY_SETTLED,  /* its debt, if any, is paid */
+	LAZY_DEFERRED, /* its debt is due at its first fork */
 	LAZY_TO_PARK,  /* may owe until SETTLED */
 };
 
-/* For tests: begin() and end() around each step, so that they are recorded in their order. */
+/* For tests: begin() and end() are called around each transition, to record them in order. */
 struct lazy_trace {
 	void (*begin)(struct lazy_trace *trace);
-	/* state: of the worker's group, after the step */
+	/* state: of the worker's group, after the transition */
 	void (*end)(struct lazy_trace *trace, enum lazy_step step, uint32_t worker, uint32_t group,
 		    uint64_t state);
 };
@@ -133,13 +137,14 @@ struct lazy_trace {
 struct lazy_group {
 	_Alignas(64) _Atomic uint64_t state; /* { busy:8, asleep:56 } */
 	_Atomic uint64_t timed;		     /* bits of those in a timed sleep */
-	_Atomic uint64_t parked;	     /* of those that are not to be woken: L7 */
+	_Atomic uint64_t parked;	     /* offline workers, not to be woken: L7 */
 	uint32_t n;			     /* workers */
-	uint32_t first;			     /* of its seats, see lazy_member() */
+	uint32_t first;			     /* its first seat, see lazy_member() */
 	uint8_t near[LAZY_GROUPS];	     /* the other groups, nearest first */
 };
 
-/* Where a worker is; and, of the seat at this place in the order of groups, which worker has it. */
+/* Group and bit of a worker; member: the worker of the seat at this index, in the order of
+ * groups. */
 struct lazy_seat {
 	uint16_t group;
 	uint16_t bit;
@@ -156,17 +161,17 @@ struct lazy {
 	struct lazy_group groups[LAZY_GROUPS];
 };
 
-/* What a thief that wants to sleep may do. */
+/* What a thief that is about to sleep may do. */
 enum lazy_rest {
 	LAZY_TIMED,
 	LAZY_SLEEPS,
-	LAZY_TIMED_INDEBTED, /* and it was woken, so that it has a debt */
+	LAZY_TIMED_INDEBTED, /* and it was woken, so it has a debt */
 };
 
 /* The wake debt of a worker that turned busy (L1). */
 enum lazy_debt {
 	LAZY_NO_DEBT,
-	LAZY_AT_FORK, /* at its first fork: wake one, and what lazy_pick() says */
+	LAZY_AT_FORK, /* at its first fork: wake one, and those that lazy_pick() returns */
 	LAZY_NOW,
 };
 
@@ -177,7 +182,7 @@ static inline uint32_t lazy_busy(uint64_t state)
 	return (uint32_t)(state >> LAZY_GROUP);
 }
 
-/* Parked ones among them. */
+/* Includes offline workers. */
 static inline uint32_t lazy_asleep(uint64_t state)
 {
 	return (uint32_t)__builtin_popcountll(state & LAZY_SLEEPER);
@@ -186,7 +191,7 @@ static inline uint32_t lazy_asleep(uint64_t state)
 /* The bits of those that can be woken. */
 static inline uint64_t lazy_sleepers(const struct lazy_group *group, uint64_t state)
 {
-	/* ORDER lazy/parked [L7]: acquire, a worker that is not parked any more has made the step
+	/* ORDER lazy/parked [L7]: acquire, a worker that is back online has made its transition
 	 * before. Pairs with lazy_return(). */
 	return state & LAZY_SLEEPER & ~atomic_load_explicit(&group->parked, memory_order_acquire);
 }
@@ -196,13 +201,13 @@ static inline uint32_t lazy_looking(const struct lazy_group *group, uint64_t sta
 	return group->n - lazy_busy(state) - lazy_asleep(state);
 }
 
-/* No worker looks, and one could. */
+/* No worker searches, and one could. */
 static inline bool lazy_in_need(const struct lazy_group *group, uint64_t state)
 {
 	return state & LAZY_SLEEPER && !lazy_looking(group, state) && lazy_sleepers(group, state);
 }
 
-/* L1: may one of those that look go to sleep? */
+/* L1: true if one of the searching workers may sleep. */
 static inline bool lazy_may_sleep(const struct lazy_group *group, uint64_t state, uint32_t active)
 {
 	return lazy_looking(group, state) > 1 || !active;
@@ -226,7 +231,7 @@ static inline uint32_t lazy_member(const struct lazy *l, const struct lazy_group
 
 /* ------------------------------------------------------------------------ the start */
 
-/* The order of groups as seen from one of them: by the order of n other workers. */
+/* Sets the order of the other groups as seen from one, by the order of n other workers. */
 static inline void lazy_set_near(struct lazy *l, uint32_t group, const uint16_t *workers,
 				 uint32_t n)
 {
@@ -242,7 +247,8 @@ static inline void lazy_set_near(struct lazy *l, uint32_t group, const uint16_t 
 	}
 }
 
-/* The workers of each node into as few groups as will do. Returns how many, 0 for too many. */
+/* Divides the workers of each node into as few groups as possible. Returns their number, 0: too
+ * many. */
 static inline uint32_t lazy_split(struct lazy *l, const uint32_t *nodes, uint32_t n_nodes)
 {
 	uint32_t groups = 0, seat = 0;
@@ -273,9 +279,9 @@ static inline uint32_t lazy_split(struct lazy *l, const uint32_t *nodes, uint32_
 }
 
 /*
- * A state of n workers (1 to LAZY_MAX), all of them busy. The memory of *l is all zero before.
- * seats: n of them, the caller's, for as long as the state is used. nodes: of each worker, below
- * n_nodes; NULL if all are in one. Where there would be too many groups, nodes do not count.
+ * Makes a state of n workers (1 to LAZY_MAX), all busy. The memory of *l must be zero. seats: n of
+ * them, which the caller keeps as long as the state is used. nodes: of each worker, below n_nodes;
+ * NULL if there is one node. If there would be too many groups, nodes are ignored.
  */
 static inline void lazy_init(struct lazy *l, struct lazy_seat *seats, uint32_t n,
 			     const uint32_t *nodes, uint32_t n_nodes)
@@ -310,7 +316,7 @@ static inline void lazy_end(struct lazy *l, enum lazy_step step, uint32_t worker
 		l->trace->end(l->trace, step, worker, l->seats[worker].group, state);
 }
 
-/* For a trace: a debt is paid, or waits. */
+/* For a trace: a debt is paid or deferred. */
 static inline void lazy_mark(struct lazy *l, enum lazy_step step, uint32_t worker)
 {
 	if (__builtin_expect(l->trace != NULL, 0)) {
@@ -322,11 +328,11 @@ static inline void lazy_mark(struct lazy *l, enum lazy_step step, uint32_t worke
 static inline uint64_t lazy_load(const struct lazy_group *group)
 {
 	/* ORDER lazy/state [L]: acquire, a sleeper's bit comes with SLEEPING in its word; and L3.
-	 * Pairs with every step. */
+	 * Pairs with every transition. */
 	return atomic_load_explicit(&group->state, memory_order_acquire);
 }
 
-/* After a step that begins or ends a group's need: sets its bit in needs_thief (L3). */
+/* After a transition that begins or ends a group's need: updates its bit in needs_thief (L3). */
 static inline void lazy_note(struct lazy *l, struct lazy_group *group)
 {
 	uint64_t bit = UINT64_C(1) << (group - l->groups);
@@ -336,9 +342,9 @@ static inline void lazy_note(struct lazy *l, struct lazy_group *group)
 		bool before = need;
 
 		if (need)
-			/* ORDER lazy/needs_thief [L3]: acq_rel, the step comes before, and the look
-			 * after it sees what earlier ones here have seen. Pairs with itself and the
-			 * one below. */
+			/* ORDER lazy/needs_thief [L3]: acq_rel, the transition comes before, and
+			 * the read after it sees what earlier calls have seen. Pairs with itself
+			 * and the one below. */
 			atomic_fetch_or_explicit(&l->needs_thief, bit, memory_order_acq_rel);
 		else
 			/* ORDER lazy/needs_thief [L3]: acq_rel, the same. */
@@ -349,7 +355,7 @@ static inline void lazy_note(struct lazy *l, struct lazy_group *group)
 	}
 }
 
-/* look -> busy. A full fence is to follow (wake_busy()), then lazy_debt(). */
+/* look -> busy. The caller makes a full fence (wake_busy()), then calls lazy_debt(). */
 static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 {
 	struct lazy_group *group = lazy_group_of(l, worker);
@@ -360,18 +366,18 @@ static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 	state = load_relaxed(&group->state);
 	do {
 		if (!lazy_busy(state) && !counted) {
-			/* ORDER lazy/active [L4]: acq_rel, counted before the step (L2). Pairs with
-			 * the fences of lazy_sleep() and of the caller. */
+			/* ORDER lazy/active [L4]: acq_rel, counted before the transition (L2).
+			 * Pairs with the fences of lazy_sleep() and of the caller. */
 			atomic_fetch_add_explicit(&l->active, 1, memory_order_acq_rel);
 			counted = true;
 		}
-		/* ORDER lazy/state [L]: acq_rel, each step has seen what was seen at the earlier
-		 * ones. Pairs with itself and with lazy_load(). */
+		/* ORDER lazy/state [L]: acq_rel, each transition has seen what earlier ones have
+		 * seen. Pairs with itself and with lazy_load(). */
 	} while (!atomic_compare_exchange_weak_explicit(&group->state, &state, state + LAZY_BUSY,
 							memory_order_acq_rel,
 							memory_order_relaxed));
 	if (counted && lazy_busy(state))
-		/* Another one came first. ORDER lazy/active [L4]: acq_rel, as above. */
+		/* Another worker was first. ORDER lazy/active [L4]: acq_rel, as above. */
 		atomic_fetch_sub_explicit(&l->active, 1, memory_order_acq_rel);
 	state += LAZY_BUSY;
 	lazy_end(l, LAZY_TO_BUSY, worker, state);
@@ -382,7 +388,7 @@ static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 /* After lazy_turn_busy() and a full fence, or for a worker that stays busy. */
 static inline enum lazy_debt lazy_debt(struct lazy *l, uint32_t worker)
 {
-	/* Relaxed: the fence stands before it (L4). */
+	/* Relaxed: the caller's fence comes before (L4). */
 	if (!load_relaxed(&l->needs_thief))
 		return LAZY_NO_DEBT;
 	if (lazy_busy(lazy_load(lazy_group_of(l, worker))) > 1 || load_relaxed(&l->active) > 1)
@@ -400,15 +406,16 @@ static inline void lazy_turn_looking(struct lazy *l, uint32_t worker)
 	/* ORDER lazy/state [L]: acq_rel, pairs with itself. */
 	before = atomic_fetch_sub_explicit(&group->state, LAZY_BUSY, memory_order_acq_rel);
 	if (lazy_busy(before) == 1)
-		/* ORDER lazy/active [L4]: acq_rel, after the step (L2). */
+		/* ORDER lazy/active [L4]: acq_rel, after the transition (L2). */
 		atomic_fetch_sub_explicit(&l->active, 1, memory_order_acq_rel);
 	lazy_end(l, LAZY_TO_LOOK, worker, before - LAZY_BUSY);
 	if (lazy_in_need(group, before))
 		lazy_note(l, group);
 }
 
-/* sleep -> look: LAZY_ROUSED, by itself; LAZY_WOKEN, by another, which wakes it then. False: it
- * does not sleep any more; by itself: another has woken it, and it has the debt. */
+/* sleep -> look. step: LAZY_ROUSED if the worker wakes itself, LAZY_WOKEN if the caller then wakes
+ * it. False: it does not sleep any more. With LAZY_ROUSED: another thread has woken it, and it has
+ * the debt. */
 static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step step)
 {
 	struct lazy_group *group = lazy_group_of(l, worker);
@@ -418,7 +425,7 @@ static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step ste
 	/* ORDER lazy/state [L]: acq_rel, pairs with itself, and with lazy_sleep() (L5). */
 	before = atomic_fetch_and_explicit(&group->state, ~bit, memory_order_acq_rel);
 	if (!(before & bit)) {
-		lazy_end(l, LAZY_NOTHING, worker, before); /* the other has recorded it */
+		lazy_end(l, LAZY_NOTHING, worker, before); /* the other thread recorded it */
 		return false;
 	}
 	lazy_end(l, step, worker, before & ~bit);
@@ -429,8 +436,8 @@ static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step ste
 
 /*
  * look -> sleep, after SLEEPING was stored in the worker's word. LAZY_SLEEPS: it may sleep, after a
- * look at the jobs unless lazy_spins(); when it is awake again it calls lazy_rise(). Otherwise it
- * must stay awake (L1), or in a timed sleep.
+ * search for jobs unless lazy_spins(); when it wakes it calls lazy_rise(). Otherwise it must stay
+ * awake (L1), or in a timed sleep.
  */
 static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 {
@@ -440,7 +447,7 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	lazy_begin(l);
 	state = load_relaxed(&group->state);
 	do {
-		/* Relaxed: what is missed is seen by the second look. */
+		/* Relaxed: the second check below sees what this one misses. */
 		if (!lazy_may_sleep(group, state, load_relaxed(&l->active))) {
 			lazy_end(l, LAZY_NOTHING, worker, state);
 			return LAZY_TIMED;
@@ -453,8 +460,8 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	lazy_end(l, LAZY_TO_SLEEP, worker, state);
 	if (lazy_in_need(group, state))
 		lazy_note(l, group);
-	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the looks that follow:
-	 * at active, and at the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
+	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the reads that follow:
+	 * of active, and of the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
 	if (lazy_in_need(group, state) && load_relaxed(&l->active))
 		return lazy_rise(l, worker, LAZY_ROUSED) ? LAZY_TIMED : LAZY_TIMED_INDEBTED;
@@ -463,16 +470,15 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 }
 
 /*
- * look -> parked, whatever the others do. After it, except for the jobs, the worker is as
- * one that was woken: it passes on its debt. When it is awake it calls lazy_rise(), and then
- * lazy_return().
+ * look -> offline, whatever the others do. Then the worker passes on its debt like one that was
+ * woken, but does not search for jobs. When it wakes it calls lazy_rise(), and then lazy_return().
  */
 static inline void lazy_park(struct lazy *l, uint32_t worker)
 {
 	struct lazy_group *group = lazy_group_of(l, worker);
 	uint64_t bit = lazy_bit(l, worker), state;
 
-	/* Relaxed: the step that follows shows it (L7). */
+	/* Relaxed: the transition that follows publishes it (L7). */
 	atomic_fetch_or_explicit(&group->parked, bit, memory_order_relaxed);
 	lazy_begin(l);
 	/* ORDER lazy/state [L]: acq_rel, pairs with itself, and with lazy_load() (L7). */
@@ -480,39 +486,39 @@ static inline void lazy_park(struct lazy *l, uint32_t worker)
 	lazy_end(l, LAZY_TO_PARK, worker, state);
 	if (lazy_in_need(group, state))
 		lazy_note(l, group);
-	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the looks that follow,
+	/* ORDER lazy/active [L4]: full, between the bit, or needs_thief, and the reads that follow,
 	 * as in lazy_sleep(). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
 }
 
-/* Was parked, and looks now. */
+/* offline -> look. */
 static inline void lazy_return(struct lazy *l, uint32_t worker)
 {
-	/* ORDER lazy/parked [L7]: release, the step out of its sleep comes before. Pairs with
+	/* ORDER lazy/parked [L7]: release, the transition out of its sleep comes before. Pairs with
 	 * lazy_sleepers(). */
 	atomic_fetch_and_explicit(&lazy_group_of(l, worker)->parked, ~lazy_bit(l, worker),
 				  memory_order_release);
 }
 
-/* The worker begins a timed sleep: a full fence in it comes before its look at the jobs (L6). */
+/* The worker begins a timed sleep: its full fence comes before the search for jobs (L6). */
 static inline void lazy_timed_sleep(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed, the fence orders it. */
 	atomic_fetch_or_explicit(&lazy_group_of(l, worker)->timed, lazy_bit(l, worker),
 				 memory_order_relaxed);
-	/* ORDER lazy/timed [L6]: full, between the bit and the look at the jobs. Pairs with the one
-	 * of a worker that leaves, and reads timed after it. */
+	/* ORDER lazy/timed [L6]: full, between the bit and the search for jobs. Pairs with the
+	 * fence of a worker that leaves, and reads timed after it. */
 	fence_full();
 }
 
 static inline void lazy_timed_sleep_end(struct lazy *l, uint32_t worker)
 {
-	/* Relaxed: a worker that sees the bit too long looks at the jobs itself. */
+	/* Relaxed: a worker that still sees the bit searches for jobs itself. */
 	atomic_fetch_and_explicit(&lazy_group_of(l, worker)->timed, ~lazy_bit(l, worker),
 				  memory_order_relaxed);
 }
 
-/* True if a worker of this group looks, and not in a timed sleep. After a full fence (L6). */
+/* True if a worker of this group searches, and is not in a timed sleep. After a full fence (L6). */
 static inline bool lazy_spins(const struct lazy_group *group)
 {
 	uint32_t looking = lazy_looking(group, lazy_load(group));
@@ -525,7 +531,7 @@ static inline bool lazy_spins(const struct lazy_group *group)
 
 /* ------------------------------------------------------------------------ wakes */
 
-/* The set bit that is nearest to a place. bits is not 0. */
+/* Returns the set bit that is nearest to a place. bits must not be 0. */
 static inline uint32_t lazy_nearest(uint64_t bits, uint32_t place)
 {
 	uint64_t above = bits >> place << place, below = bits & ~above;
@@ -540,8 +546,8 @@ static inline uint32_t lazy_nearest(uint64_t bits, uint32_t place)
 	return up - place <= place - down ? up : down;
 }
 
-/* sleep -> look, of the sleeper of a group that is nearest to a place in it, which the caller wakes
- * then. Returns the worker, or LAZY_NOBODY. */
+/* sleep -> look, of the group's sleeper nearest to a place; the caller then wakes it. Returns the
+ * worker, or LAZY_NOBODY. */
 static inline uint32_t lazy_wake(struct lazy *l, struct lazy_group *group, uint32_t place)
 {
 	uint64_t state;
@@ -568,11 +574,11 @@ static inline uint32_t lazy_wake(struct lazy *l, struct lazy_group *group, uint3
 	return lazy_member(l, group, bit);
 }
 
-/* The worker in a timed sleep that is nearest to a place in a group, or LAZY_NOBODY. */
+/* Returns the worker in a timed sleep that is nearest to a place in a group, or LAZY_NOBODY. */
 static inline uint32_t lazy_timed_sleeper(struct lazy *l, const struct lazy_group *group,
 					  uint32_t place)
 {
-	/* Relaxed: a worker that is not there any more looks. */
+	/* Relaxed: a worker that has woken searches itself. */
 	uint64_t timed = load_relaxed(&group->timed);
 
 	return timed ? lazy_member(l, group, lazy_nearest(timed, place)) : LAZY_NOBODY;
@@ -583,7 +589,7 @@ static inline uint32_t lazy_timed_sleeper(struct lazy *l, const struct lazy_grou
 static inline uint32_t lazy_pick(struct lazy *l, uint32_t worker)
 {
 	uint32_t own = l->seats[worker].group;
-	/* Relaxed: the debt came with an acquire, or a fence. */
+	/* Relaxed: the debt was found with an acquire or a fence. */
 	uint64_t needs_thief = load_relaxed(&l->needs_thief);
 
 	for (uint32_t i = 0; needs_thief && i < l->n_groups; i++) {
@@ -600,7 +606,7 @@ static inline uint32_t lazy_pick(struct lazy *l, uint32_t worker)
 	return LAZY_NOBODY;
 }
 
-/* The same for a worker that was woken: if none is busy by now, no group needs a thief. */
+/* The same for a worker that was woken: if no worker is busy by now, no group needs a thief. */
 static inline uint32_t lazy_pass(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed: a worker that turns busy later reads needs_thief itself. */

@@ -3,20 +3,19 @@
  * locate.c - where a thread was when its task ended the pool
  *
  * CODE
- *   The unwinder of libgcc, by the tables that every compiler makes (.eh_frame). It allocates
- *   nothing, and glibc from 2.35 on finds the tables without a lock (_dl_find_object()). Where it
- *   would need the loader's lock, another thread has it for a moment only.
+ *   The unwinder of libgcc, with the tables that every compiler writes (.eh_frame). It allocates
+ *   nothing. glibc from 2.35 on finds the tables without a lock (_dl_find_object()). If it needs
+ *   the loader's lock, other threads hold that only briefly.
  *
  * TASK
  *   A fresh frame has no header (forkd/task.h, THE FAST PATH). So the frames are walked from the
  *   base to the newest one, as strand_promote_chain() does, but nothing is written. Fine-grained
- *   tasks do not say which frame is the newest one. But each task has functions of its own,
- *   NAME__framed and the like. The newest function of that kind on the C stack says which task
- *   runs, unless
+ *   tasks do not record which frame is the newest. But each task has its own functions, such as
+ *   NAME__framed. The newest such function on the C stack names the running task, unless
  *   - a first block runs, which may be inlined into the parent's function, or
- *   - the walk has come by that task: then the compiler has inlined its child.
- *   A module without .symtab has no such names, and a fine-grained child that is inlined into its
- *   parent is taken for the parent.
+ *   - the walk has passed that task: then the compiler has inlined its child.
+ *   A module without .symtab has no such names. A fine-grained child that is inlined into its
+ *   parent is reported as the parent.
  */
 #include "daemon/core/locate.h"
 
@@ -32,7 +31,7 @@
 #include "shm/backtrace.h"
 #include "daemon/host/symbols.h"
 
-#define LOCATE_DEPTH 10000u /* frames of tasks that are walked at most */
+#define LOCATE_DEPTH 10000u /* maximum number of task frames that are walked */
 
 /* ------------------------------------------------------------------------ code */
 
@@ -43,7 +42,7 @@ static uintptr_t locate_pc(const ucontext_t *context)
 	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 }
 
-/* As if the function that was called had returned at once. */
+/* As if the called function had returned at once. */
 static void locate_return(ucontext_t *context)
 {
 	greg_t *registers = context->uc_mcontext.gregs;
@@ -80,9 +79,9 @@ static void locate_return(ucontext_t *context)
 #endif
 
 /*
- * The object and function of an address in code. False, and the address itself: it is in no loaded
- * code. Of an object that is not in the table of symbols.h, as one that a task has loaded, the code
- * cannot be told from the data.
+ * Finds the object and function of a code address. False, with the address itself: it is in no
+ * loaded code. In objects that are not in the table of symbols.h, such as those loaded by a task,
+ * data addresses are found too.
  */
 static bool locate_find(uintptr_t address, struct backtrace_place *ret_place)
 {
@@ -101,10 +100,10 @@ static bool locate_find(uintptr_t address, struct backtrace_place *ret_place)
 
 struct locate_walk {
 	struct backtrace *trace;
-	uintptr_t pc;	/* where it begins; 0: at the first place outside of forkd */
-	bool is_return; /* pc is where a call returns to */
+	uintptr_t pc;	/* first place; 0: the first one outside of forkd */
+	bool is_return; /* pc is a return address */
 	bool begun;
-	bool left; /* places of other objects than forkd have come */
+	bool left; /* has reached other objects than forkd */
 };
 
 /* True if there is room for more. */
@@ -130,13 +129,13 @@ static _Unwind_Reason_Code locate_step(struct _Unwind_Context *context, void *ar
 
 	if (!at)
 		return _URC_END_OF_STACK;
-	/* Of a caller the instruction that calls, not the one behind it. */
+	/* For a caller look up the call instruction, not the one after it. */
 	(void)locate_find(is_exact && !(is_first && walk->is_return) ? at : at - 1, &place);
 	is_own = !strcmp(place.object, SYMBOLS_OWN);
 	walk->begun |= walk->pc ? is_first : place.object[0] && !is_own;
 	if (!walk->begun)
 		return _URC_NO_REASON;
-	/* What has called the oldest task is of no interest. */
+	/* Callers of the oldest task are not reported. */
 	if (is_own && walk->left)
 		return _URC_END_OF_STACK;
 	walk->left |= !is_own;
@@ -163,13 +162,13 @@ void locate_code(struct backtrace *trace, ucontext_t *context)
 	walk.pc = locate_pc(context);
 	if (locate_find(walk.pc, &place)) {
 		(void)_Unwind_Backtrace(locate_step, &walk);
-		/* Without tables the unwinder has not come there. */
+		/* Without unwind tables for it the unwinder has not reported this place. */
 		if (!backtrace_count(trace))
 			(void)locate_add(trace, &place);
 		return;
 	}
-	/* A call through a pointer that leads nowhere. The caller is where it would return to. The
-	 * unwinder takes the registers from the context. */
+	/* A call through an invalid pointer. The return address is in the caller. The unwinder
+	 * takes the registers from the context. */
 	(void)locate_add(trace, &place);
 	before = *context;
 	locate_return(context);
@@ -182,7 +181,7 @@ void locate_code(struct backtrace *trace, ucontext_t *context)
 
 /* ------------------------------------------------------------------------ task */
 
-/* True if a frame can be there. */
+/* True if the address is a possible frame. */
 static bool locate_is_frame(const struct worker *w, const void *frame)
 {
 	const char *arena = (const char *)w->pool->arena;
@@ -192,7 +191,7 @@ static bool locate_is_frame(const struct worker *w, const void *frame)
 	       offset < w->pool->arena_size - sizeof(struct fk_frame);
 }
 
-/* True if it is the table of a module's task. */
+/* True if it is the table of a task in a module. */
 static bool locate_is_task(const struct fk_task *task)
 {
 	return symbols_contain(task, sizeof(*task)) && symbols_contain(task->name, 1) &&
@@ -200,15 +199,15 @@ static bool locate_is_task(const struct fk_task *task)
 	       task->frame_size >= sizeof(struct fk_frame);
 }
 
-/* A frame, and where the next one is. */
+/* A frame, and the place of the next one. */
 struct locate_frame {
 	struct fk_frame *frame;
-	const struct fk_task *task; /* NULL: it is not a module's, as that of a root */
+	const struct fk_task *task; /* NULL: not a task of a module, as for a root */
 	struct fk_frame *above;
 };
 
-/* Goes from a frame, which is within a fork or call, to that of its child; or to where the child's
- * would be. False: that is not known. */
+/* Moves from a frame, which is within a fork or call, to the place of its child's frame. False:
+ * unknown. */
 static bool locate_ascend(const struct worker *w, struct locate_frame *f)
 {
 	struct fk_child child = { NULL, NULL, false };
@@ -231,9 +230,9 @@ static bool locate_ascend(const struct worker *w, struct locate_frame *f)
 }
 
 struct locate_newest {
-	const struct fk_task *task; /* NULL: not known */
+	const struct fk_task *task; /* NULL: unknown */
 	bool in_first_block;	    /* which may have no function of its own */
-	bool passed;		    /* an older frame is of a task with the function's name */
+	bool passed;		    /* an older frame is of the function's task */
 };
 
 static struct locate_newest locate_find_newest(const struct worker *w, const char *function)
@@ -256,7 +255,7 @@ static struct locate_newest locate_find_newest(const struct worker *w, const cha
 		newest.passed |= f.task && !strcmp(f.task->name, function);
 		if (!locate_ascend(w, &f))
 			break;
-		/* Before a job's first task has a frame, the newest one is the root's. */
+		/* Until a job's first task has a frame, the root's is the newest. */
 		if (is_last) {
 			newest.task = f.task;
 			break;
@@ -265,7 +264,7 @@ static struct locate_newest locate_find_newest(const struct worker *w, const cha
 	return newest;
 }
 
-/* The task of the newest function that a macro of forkd/task.h has made; empty: there is none. */
+/* Stores the task of the newest function that a macro of forkd/task.h has made; empty: none. */
 static void locate_find_function(const struct backtrace *trace, char *ret_name, size_t size)
 {
 	static const char *const endings[] = { "__leaf", "__framed", "__inner", "__resume",
@@ -278,7 +277,7 @@ static void locate_find_function(const struct backtrace *trace, char *ret_name, 
 			const char *end = strstr(name, endings[k]);
 			const char *rest = end ? end + strlen(endings[k]) : "-";
 
-			/* Behind a point compilers say what they have made of it. */
+			/* Compilers append suffixes after a dot. */
 			if (*rest && *rest != '.')
 				continue;
 			strncpy(ret_name, name, min(size - 1, (size_t)(end - name)));

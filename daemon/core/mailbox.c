@@ -9,7 +9,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
-/* Lines of a fiber that goes on, from the begin of its record. */
+/* Cache lines to prefetch before and after the start of a fiber's record. */
 #define INBOX_BELOW 8
 #define INBOX_ABOVE 5
 
@@ -87,7 +87,8 @@ static void inbox_unchain(struct inbox *inbox)
 	inbox_count(inbox, -1);
 }
 
-/* What comes next is far away, as a rule: a record, and the stack that ends below it. */
+/* The next one is usually not in the cache: prefetch the record, and the stack that ends below
+ * it. */
 static void inbox_fetch(const struct fk_frame *frame)
 {
 	const char *at = (const char *)frame;

@@ -27,7 +27,7 @@ void channel_fini(struct channel *channel)
 	pthread_mutex_destroy(&channel->lock);
 }
 
-/* Lock held. Sends what it can of the queue. */
+/* Lock held. Sends from the queue until the socket is full. */
 static void channel_push(struct channel *channel)
 {
 	channel->starved = false;
@@ -44,7 +44,7 @@ static void channel_push(struct channel *channel)
 		channel->first = (channel->first + 1) % CHANNEL_QUEUE;
 		channel->n--;
 	}
-	/* So that most of its pages are never touched. */
+	/* So most pages of the queue are never touched. */
 	channel->first = 0;
 }
 
@@ -56,7 +56,7 @@ void channel_tell(struct pool *pool, const struct proto_pool *message)
 	assert(channel->n < CHANNEL_QUEUE);
 	channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE] = *message;
 	FK_CRASH(channel_queued);
-	/* Those before it wait for room, and for the channel's thread. */
+	/* Earlier messages wait for room, and the channel's thread sends them. */
 	if (channel->n == 1)
 		channel_push(channel);
 	if (channel->n == 1 && channel->served)
@@ -77,8 +77,8 @@ void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t ge
 	channel_tell(pool, &message);
 }
 
-/* Lock held, after channel_push(): what its rest waits for. Sets *ret_pause to how long at most,
- * NULL for any time. */
+/* Lock held, after channel_push(): returns the events that the rest of the queue waits for. Sets
+ * *ret_pause to the longest wait, NULL: no limit. */
 static short channel_wants(const struct channel *channel, const struct timespec **ret_pause)
 {
 	*ret_pause = channel->starved ? &channel_pause : NULL;

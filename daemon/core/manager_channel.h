@@ -7,17 +7,17 @@
  * channel_send(): any.
  *
  * INVARIANTS
- *   I1. Only channel_flush() waits for the manager to read: what does not go out at once stands in
- *       a queue, in its order, and the channel's thread sends it when there is room, or memory: it
- *       is tried again and again then.
- *   I2. The queue never overflows: no message is read while there is no room for its answer
- *       (ATTACHED to a CLIENT, RELEASED to a GONE of one that is not there, TENANT_RELEASED), for
- *       the one PONG that may be due, for one question for the CPUs, for whether a trace has begun,
- *       and for what others may have to say of each client, which is that it is RELEASED, or before
- *       that why it cannot be served. A manager that does not read is not listened to.
+ *   I1. Only channel_flush() waits for the manager to read. A message that cannot be sent at once
+ *       is queued in order, and the channel's thread sends it when there is room. If there is no
+ *       memory, it retries periodically.
+ *   I2. The queue never overflows. No message is read unless there is room for its answer (ATTACHED
+ *       to a CLIENT, RELEASED to a GONE of an unknown client, TENANT_RELEASED), for one PONG, one
+ *       request for CPUs and one reply to a trace request, and for one message about each client by
+ *       other threads (RELEASED, or before that the reason why it cannot be served). If the manager
+ *       does not read, the pool stops reading from it.
  *
- * If a peer dies: the manager: the channel ends, what was queued is dropped, and channel_serve()
- * says so.
+ * If the manager dies, the channel ends, queued messages are dropped, and channel_serve() returns
+ * an error.
  */
 #pragma once
 
@@ -31,7 +31,7 @@
 
 struct pool;
 
-/* One that ends nothing, and whose handler has nothing to do on the channel's thread. */
+/* A signal that does not end the process; its handler does nothing on the channel's thread. */
 #define CHANNEL_SIGNAL PROTO_POOL_SIGNAL
 
 #define CHANNEL_ROOM  (2 * LIMIT_CLIENTS + 3) /* for I2 */
@@ -39,9 +39,9 @@ struct pool;
 
 struct channel {
 	int fd;
-	bool served; /* by this thread */
+	bool served; /* thread is set */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows; held to send */
+	pthread_mutex_t lock; /* protects the members below; held to send */
 	bool starved;	      /* the kernel had no memory for the first message */
 	uint32_t first;
 	uint32_t n;
@@ -52,21 +52,20 @@ struct channel {
 void channel_init(struct channel *channel, int fd);
 void channel_fini(struct channel *channel);
 
-/* Tells the manager, now or later (I1); the second, of a client. */
+/* Sends a message to the manager, now or later (I1); the second function: about a client. */
 void channel_tell(struct pool *pool, const struct proto_pool *message);
 void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 		  const char *text);
 
-/* How long a message waits for memory: poll(2) would say at once that there is room, or that it is
- * there. */
+/* Pause before a retry without memory: poll(2) would report room, or new messages, at once. */
 extern const struct timespec channel_pause;
 
-/* Sends what it can. Returns the events of poll(2) that the channel's thread waits for; *ret_pause:
- * how long at most, NULL for any time. */
+/* Sends from the queue. Returns the events of poll(2) that the channel's thread waits for;
+ * *ret_pause: the longest wait, NULL: no limit. */
 short channel_events(struct channel *channel, const struct timespec **ret_pause);
 
-/* Nothing is left to do: channel_serve() returns. */
+/* Makes channel_serve() return. */
 void channel_shut(struct pool *pool);
 
-/* Waits until all that was said has gone out, or the manager is gone. */
+/* Waits until the queue has been sent or the manager has gone. */
 void channel_flush(struct pool *pool);

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Memory that others than the pool write in is nothing for the child of a task that forks, which
- * would go on as another pool; nor is that with users' data in it (secret) for a core file.
- * base: of whole pages. Returns 0 or a negative errno.
+ * Memory that other processes write is excluded from the child of a task that forks, which would
+ * act as another pool. With secret, for user data, it is also excluded from core files. base:
+ * page-aligned. Returns 0 or a negative errno.
  */
 int layout_withhold(void *base, uint64_t size, bool secret);

@@ -2,11 +2,13 @@
 /*
  * mark.h - a bit for each worker whose root deque may have jobs
  *
- * The owner pushes jobs and sets its bit. A thread that finds the deque empty clears the bit, looks
- * once more, and sets the bit again if there is a job. shm/tenant.h does the same for rings.
+ * The owner pushes jobs and sets its bit. A thread that finds the deque empty clears the bit,
+ * checks the deque again, and sets the bit again if there is a job. shm/tenant.h does the same for
+ * rings.
  *
  * INVARIANTS
- *   I1. A deque that has jobs has its bit set, or a thread that has cleared it is going to look.
+ *   I1. A deque that has jobs has its bit set, or a thread that has cleared the bit is about to
+ *       check the deque.
  *
  * Compiles with C11 alone: tests/model/roots.c runs this file.
  */
@@ -25,7 +27,7 @@ static inline void mark_set(_Atomic uint64_t *words, uint32_t worker)
 				 memory_order_release);
 }
 
-/* Before the last look at the deque. */
+/* Before the last check of the deque. */
 static inline void mark_clear(_Atomic uint64_t *words, uint32_t worker)
 {
 	/* ORDER roots/mark [S2]: acquire, pairs with mark_set(). */

@@ -34,7 +34,8 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 		return NULL;
 	if (group == near->group)
 		return near;
-	/* One that is not busy; if all are, the last that is not parked, if there is one. */
+	/* Prefer one that is not busy; if all are busy, the last one that is not offline, if
+	 * any. */
 	members = topology_members(pool->topology, group, &n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct worker *other = &pool->workers[members[(near->index + i) % n]];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* placement.h - which worker or group a place is */
+/* placement.h - finds the worker or group of a place */
 #pragma once
 
 #include <stdint.h>
@@ -7,9 +7,9 @@
 struct pool;
 struct worker;
 
-/* The group of the NUMA node of this OS index; n_groups if it has no worker. */
+/* Returns the group of the NUMA node with this OS index; n_groups if the node has no worker. */
 uint32_t pool_group_on(struct pool *pool, uint32_t node);
-/* The worker of this index; NULL if there is none. */
+/* Returns the worker of this index; NULL if there is none. */
 struct worker *pool_worker_at(struct pool *pool, uint32_t index);
-/* A worker on the NUMA node of this OS index, near itself if it is there; NULL if there is none. */
+/* Returns a worker on the NUMA node of this OS index, near itself if it is there; NULL: none. */
 struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node);

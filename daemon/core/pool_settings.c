@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 
-/* Relaxed throughout: workers that rest are woken after it, others come by. */
+/* Relaxed throughout: sleeping workers are woken afterwards, others read the values again. */
 void pool_take_settings(struct pool *pool, const struct options *o)
 {
 	store_relaxed(&pool->settings.scheduler, o->scheduler);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_state.h - what a pool has: its parts, and what all its directories share
+ * pool_state.h - struct pool: its parts, and the state that all directories share
  *
- * The parts that are declared only belong to one directory each; pool_new() brings them.
+ * Parts that are only declared here belong to one directory each; pool_new() makes them.
  */
 #pragma once
 
@@ -39,54 +39,54 @@ struct victims;
 struct worker;
 
 #define POOL_RUNNING 0u
-#define POOL_ENDING  1u /* workers leave as soon as they find nothing */
+#define POOL_ENDING  1u /* workers leave when they find no work */
 #define POOL_DRAINING                                                                              \
-	2u /* and above, each time another: runs what is queued, or halts (shutdown.h) */
+	2u /* and above, one number for each drain: runs queued jobs, or halts (shutdown.h) */
 
-/* What is kept for each row of the ledger. */
+/* Kept for each row of the ledger. */
 struct pool_rows {
-	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stacklet.h, I3 */
-	_Atomic uint64_t *aborts;      /* of each row, see job_abort.h */
-	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
+	_Atomic uint64_t *stack_bytes; /* held by each row's job: stacklet.h, I3 */
+	_Atomic uint64_t *aborts;      /* job_abort.h */
+	_Atomic uint32_t *cancels;     /* generation to cancel, 0: none */
 };
 
-/* Which workers are busy, look for work or sleep. */
+/* Which workers are busy, search or sleep. */
 struct pool_idle {
 	struct lazy lazy;
 	struct lazy_seat seats[LIMIT_WORKERS];
 	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
 	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
-	_Atomic uint32_t turn; /* the group to be asked first for a sleeper */
+	_Atomic uint32_t turn; /* the group to search first for a sleeper */
 };
 
 /* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */
 struct pool_settings {
 	_Atomic uint32_t scheduler;    /* OPTIONS_SCHEDULER_* */
-	_Atomic uint32_t weight;       /* of connections that come */
+	_Atomic uint32_t weight;       /* of new connections */
 	_Atomic uint64_t spin;	       /* ns */
-	_Atomic uint64_t stack_max;    /* bytes, of a job that begins */
-	_Atomic uint64_t hang_timeout; /* ns, 0: any time */
+	_Atomic uint64_t stack_max;    /* bytes, for jobs that begin */
+	_Atomic uint64_t hang_timeout; /* ns, 0: no limit */
 };
 
-/* How forks are treated for forkctl check and profile, and for benchmarks; constant once workers
- * run: pool_set_fork_mode(). */
+/* Special treatment of forks for forkctl check, forkctl profile and benchmarks; constant once
+ * workers run: pool_set_fork_mode(). */
 struct pool_fork_mode {
-	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
-	bool late_children;	 /* with it: what follows a fork runs before the child */
-	bool no_steals;		 /* what a worker has forked or spawned stays there */
-	uint32_t fuzz_seed;	 /* forks are published and stolen at random; 0: not */
-	struct profile *profile; /* NULL: none is made */
+	bool force_steals;	 /* every fork counts as stolen, and the C stack is overwritten */
+	bool late_children;	 /* with it: the continuation of a fork runs before the child */
+	bool no_steals;		 /* forked and spawned work stays on its worker */
+	uint32_t fuzz_seed;	 /* seed for random publishing and stealing; 0: off */
+	struct profile *profile; /* NULL: no profile */
 };
 
 struct pool {
-	uint64_t size; /* bytes of this and of the parts below that are behind it in memory */
+	uint64_t size; /* bytes of this and of the parts stored after it */
 	const struct options *options;
 	struct board *board;
 	uint64_t board_size;
 	struct arena *arena;
 	uint64_t arena_size;
 	uint32_t n_workers;
-	/* of the manager, once: a task can write over those in the arena */
+	/* from the manager, once: a task can overwrite the values in the arena */
 	uint32_t clients_max;
 	uint32_t jobs_max;
 	struct worker *workers; /* in the arena */
@@ -97,9 +97,9 @@ struct pool {
 	pid_t pid;
 	struct trace *trace;	 /* NULL until the first trace: trace.h, I1 */
 	uint32_t n_drains;	 /* so far; the channel's thread */
-	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
+	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is due, 0: none */
 	sem_t started;		 /* posted by each thread that has allocated what it needs */
-	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher says ENDING, and that it stays */
+	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher sets ENDING, which stays */
 	const struct pool_hooks *hooks;
 	struct pool_fork_mode mode;
 	struct pool_rows rows;
@@ -110,7 +110,7 @@ struct pool {
 	struct shutdown shutdown;
 	_Alignas(64) struct pool_settings settings;
 	_Alignas(64) struct pool_idle idle;
-	/* of other directories */
+	/* parts of other directories */
 	struct fair *fair;
 	struct fibers *fibers;
 	struct park *park;

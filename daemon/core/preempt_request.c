@@ -13,7 +13,7 @@ void preempt_request(struct worker *w)
 
 bool preempt_is_requested(struct worker *w)
 {
-	/* Relaxed: nothing is read that was written before it. */
+	/* Relaxed: no data written before it is read. */
 	return load_relaxed(&w->requests.preempt);
 }
 

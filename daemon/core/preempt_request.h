@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* preempt_request.h - the request to look whether another job goes first */
+/* preempt_request.h - the request to check whether another job is to run first */
 #pragma once
 
 #include <stdbool.h>
 
 struct worker;
 
-/* The worker is to look, at its next fork, whether another job goes first. Any thread, and the
- * handler of WORKER_SIGNAL. */
+/* Requests that the worker checks, at its next fork, whether another job is to run first. Any
+ * thread, and the handler of WORKER_SIGNAL. */
 void preempt_request(struct worker *worker);
 
-/* It has not looked yet. */
+/* True if the worker has not taken the request yet. */
 bool preempt_is_requested(struct worker *worker);
 
 /* Owner, at a fork: takes the request. */

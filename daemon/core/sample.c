@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample.c - which tasks use the CPU: workers are interrupted by a timer of CPU time
+ * sample.c - samples the tasks that use the CPU, by a timer of CPU time for each worker
  *
  * For forkctl profile. A timer of the CPU clock of the worker's thread sends SAMPLE_SIGNAL, and the
  * handler counts a sample for the newest task, as a crash report names it (locate.h). A thread that
- * waits for a CPU is not sampled. Code of forkd itself is not counted. A sample counts once,
- * whatever time has passed since the one before: a hypervisor that takes the CPU away lets the
- * clock of the thread go on, and one task would get all of that.
+ * waits for a CPU is not sampled. Code of forkd itself is not counted. Each sample counts once,
+ * whatever time has passed since the last one: if a hypervisor takes the CPU away, the thread's
+ * clock continues, and one task would be charged for all of that.
  *
  * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
- * of the runtime, but not within the handler of WORKER_SIGNAL, which changes what it reads.
+ * of the runtime, but never within the handler of WORKER_SIGNAL, which changes the data that it
+ * reads.
  *
  * INVARIANTS
- *   I1. A row of the board belongs to the worker that makes it NAMING, until that makes it NAMED.
- *       No handler waits for another one: a row that is being named is passed by, so two rows may
+ *   I1. A row of the board belongs to the worker that makes it NAMING, until that worker makes it
+ *       NAMED. No handler waits for another: it skips a row that is being named, so two rows may
  *       have the same name.
  */
 #include "daemon/core/sample.h"
@@ -39,7 +40,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* True if the row is that of the task, or has become it. */
+/* True if the row is the task's, or was free and is now. */
 static bool sample_is(struct board_sample *row, const char *task)
 {
 	uint32_t state = BOARD_SAMPLE_FREE;
@@ -74,7 +75,7 @@ static void sample_take(int signo, siginfo_t *info, void *context)
 
 		if (!sample_is(row, task))
 			continue;
-		/* Relaxed: a number. */
+		/* Relaxed: a counter. */
 		add_relaxed(&row->n, 1);
 		break;
 	}
@@ -97,7 +98,7 @@ void sample_begin(struct worker *w)
 		.it_value = clock_to_timespec(period),
 		.it_interval = clock_to_timespec(period),
 	};
-	timer_t timer; /* ends with its thread's process */
+	timer_t timer; /* ends with the process */
 
 	if (!period)
 		return;

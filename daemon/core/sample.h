@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample.h - which tasks use the CPU: workers are interrupted by a timer of CPU time
+ * sample.h - samples the tasks that use the CPU, by a timer of CPU time for each worker
  *
  * Threads: the worker, at its beginning.
  */
@@ -12,6 +12,6 @@ struct worker;
 
 #define SAMPLE_SIGNAL SIGPROF
 
-/* From now on the tasks of the calling thread, which is this worker's, are sampled, if the option
- * sample says so. */
+/* Starts to sample the tasks of this worker, which is the calling thread, if the option sample is
+ * set. */
 void sample_begin(struct worker *worker);

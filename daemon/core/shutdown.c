@@ -11,10 +11,10 @@
 #include "shm/ledger.h"
 #include "shm/wake.h"
 
-/* I2. */
+/* Starts over for a new halt: I2. */
 static void shutdown_look_at(struct shutdown *s)
 {
-	/* Relaxed: this thread has seen pool->stop, which is set after it. */
+	/* Relaxed: this thread has seen pool->stop, which is set later. */
 	uint32_t on = load_relaxed(&s->on);
 
 	if (s->of == on)
@@ -24,14 +24,14 @@ static void shutdown_look_at(struct shutdown *s)
 	memset(s->seen, 0, sizeof(s->seen));
 }
 
-/* True if no worker will start anything. */
+/* True if no worker will start another job. */
 static bool shutdown_is_seen(struct pool *pool)
 {
 	uint64_t *seen = pool->shutdown.seen;
 	bool all = true;
 
 	/* ORDER halt/busy [Q1]: full, between shutdown_begin(), which this thread has seen, and the
-	 * look at the words. Pairs with shutdown_declines(). */
+	 * reads of the words. Pairs with shutdown_declines(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		if (wake_state(wake_load(&pool->workers[i].board->wake)) != WAKE_BUSY)
@@ -41,7 +41,7 @@ static bool shutdown_is_seen(struct pool *pool)
 	return all;
 }
 
-/* True if no row of the client's runs, from where the look stands. */
+/* True if no row of this client is running, from the current position on. */
 static bool shutdown_has_passed(struct pool *pool, const struct client_entry *client)
 {
 	struct shutdown *s = &pool->shutdown;
@@ -65,8 +65,8 @@ bool shutdown_is_over(struct pool *pool)
 		return false;
 	for (; s->client < pool->clients_max; s->client++) {
 		struct client_entry *client = &pool->clients.entries[s->client];
-		/* ORDER client/active [K2]: acquire, as intake_release() has it: a
-		 * thread that has a number of jobs here. */
+		/* ORDER client/active [K2]: acquire, as intake_release() has it: a thread that has
+		 * a number of jobs here. */
 		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
 
 		if (state != CLIENT_NONE && !shutdown_has_passed(pool, client))

@@ -1,55 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stacklet.c - stacklets: where they come from, and where they go
+ * stacklet.c - allocation and reuse of stacklets
  *
  * Threads: see stacklet.h.
  *
  * THE ARENA
- *   Stacklets are powers of two from STACK_MIN on. Those of a size that are free stand in a list;
- *   if there is none a larger one is halved, and two free halves of one block become that block
- *   again (Knowlton's buddies, 1965), so what small jobs have used serves a deep one afterwards,
- *   and the other way round. A block stands at a multiple of its size from the arena's begin, which
- *   tells where its other half is; blocks[] tells whether that is free, and whole, so no page is
- *   touched for it. What was never used begins at next. It is taken when no free block is large
- *   enough, so memory that has pages is used first; of two free blocks of a size, the one that may
- *   have pages.
+ *   Stacklets are powers of two from STACK_MIN on. Free ones are in one list per size. If a list is
+ *   empty a larger block is halved, and two free halves of a block are merged again (Knowlton's
+ *   buddy system, 1965). So memory that small jobs have used can serve a deep one, and vice versa.
+ *   The offset of a block from the arena's begin is a multiple of its size, which gives its other
+ *   half. blocks[] stores whether that is free and whole, so no page of it is touched. Memory from
+ *   next on was never used. It is taken only if no free block is large enough, so memory that has
+ *   pages is used first. Of two free blocks of a size, the one that may have pages is taken.
  *
  *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
- *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says
- *       so.
- *   A2. Two free halves of a block are merged, by the thread that frees the second: also when that
- *       is the cleaner.
- *   A3. left is what is in no stack and in no cache: free, never used, or out to be cleaned.
+ *       cache, or of a block that is being cleaned. A free block begins where blocks[] records it.
+ *   A2. Two free halves of a block are merged by the thread that frees the second, which may be the
+ *       cleaner.
+ *   A3. left counts the bytes in no stack and in no cache: free, never used, or being cleaned.
  *
- *   There may be several arenas (one for each NUMA node), linked in a ring: a worker takes from its
- *   own, and from the next ones when that is full. A stacklet goes back to the arena that it is
- *   from, and a worker keeps only those of its own arena.
+ *   There may be several arenas (one for each NUMA node), linked in a ring. A worker takes from its
+ *   own, and from the next ones when that is full. A stacklet returns to its own arena, and a
+ *   worker caches only stacklets of its own arena.
  *
  * CACHES
- *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to
- *   no lock that others take. Before a request is refused, what all workers keep goes back to the
- *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
- *   other threads take for nothing else. What most of them take and free is one stacklet of
- *   STACK_MIN, so one more of these stands before the lists, in `first`: the owner alone puts one
- *   there, with a store; the owner or a collector takes it by an exchange.
+ *   A worker keeps up to STACK_KEEP bytes of each size up to that, so most steals and joins take no
+ *   shared lock. Before a request is refused, the contents of all caches return to the arenas and
+ *   are merged, so that all free memory can be used. For that each cache has a lock, which other
+ *   threads take for nothing else. Most often one stacklet of STACK_MIN is taken and freed, so one
+ *   more of these is in `first`, before the lists. The owner alone stores one there; the owner or a
+ *   collector takes it by an exchange.
  *
  * PAGES
- *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
- *   that ends does not wait for it: workers do it that have looked for work in vain (idle_trim.c),
- *   and STACK_CLEAN bytes at a time, because they look again in between. As long as none comes to
- *   that, the dispatcher does, more slowly: the thread that has put something back where pages are
- *   to be given back wakes it (stack_dirtied()). Each piece makes a block's clean part longer, and
- *   only a thread that frees makes one that is not clean: so it comes to an end, STACK_CLEAN bytes
- *   of free memory per call.
- *   P1. A block is in no list while its pages go. No request is refused for that: a thread that
- *       finds nothing waits for `cleaner`, and looks once more while it holds it.
- *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
+ *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and an ending
+ *   job does not wait for it. Workers whose search failed do it (idle_trim.c), STACK_CLEAN bytes at
+ *   a time, because they search again in between. If none does, the dispatcher does it, more
+ *   slowly: a thread that frees memory whose pages are to be given back wakes it (stack_dirtied()).
+ *   Each call makes a block's clean part longer, and only a thread that frees makes a dirty block.
+ *   So cleaning ends after one call for each STACK_CLEAN bytes of free memory.
+ *   P1. A block is in no list while its pages are given back. No request is refused because of
+ *       that: a thread that finds no block waits for `cleaner`, and tries again while it holds it.
+ *   P2. dirty counts that block too: when it is 0, nothing is left to clean.
  *
  * LOCKS
  *   cleaner before lock; a cache's lock with no other.
  *
- * If a peer dies: all of it is the pool's. Its successor does not wait until the pages that it left
- * are given back: as far as they go all is free blocks that are not clean.
+ * If the pool dies: the next pool does not wait until its pages are given back: all memory that
+ * they cover starts as free, dirty blocks.
  */
 #include "daemon/core/stacklet.h"
 
@@ -63,11 +60,11 @@
 
 _Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
 
-/* What is known of the STACK_MIN bytes of an arena where a free block begins; zero elsewhere. */
+/* Describes the free block that begins at this STACK_MIN unit of an arena; zero elsewhere. */
 struct stack_block {
 	struct stack_block *next;
-	struct stack_block **link; /* what points to it */
-	uint64_t cleaned;	   /* bytes from its begin on that have no pages; others may */
+	struct stack_block **link; /* the pointer to this block */
+	uint64_t cleaned;	   /* bytes from its start that have no pages; the rest may */
 	uint64_t size_log;
 };
 
@@ -86,7 +83,7 @@ int stack_arena_init(struct stack_arena *arena, char *base, char *end)
 	atomic_init(&arena->left, arena->size);
 	pthread_mutex_init(&arena->lock, NULL);
 	pthread_mutex_init(&arena->cleaner, NULL);
-	/* Sparse, as the arena itself. */
+	/* Sparse, like the arena. */
 	arena->blocks = mmap(NULL, stack_blocks_size(arena), PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (arena->blocks != MAP_FAILED)
@@ -131,7 +128,7 @@ static uint64_t stack_bytes(uint32_t order)
 	return UINT64_C(1) << (order + STACK_MIN_LOG);
 }
 
-/* The smallest order that has this size; STACK_ORDERS if none has. */
+/* Returns the smallest order that has this size; STACK_ORDERS if none has. */
 static uint32_t stack_order(uint64_t size)
 {
 	uint32_t order = 0;
@@ -141,7 +138,7 @@ static uint32_t stack_order(uint64_t size)
 	return order;
 }
 
-/* The arena of the ring that a stacklet is from. */
+/* Returns the arena of the ring that a stacklet is from. */
 static struct stack_arena *stack_home(struct stack_arena *arena, struct fk_stack *stacklet)
 {
 	while ((char *)stacklet < arena->begin || (char *)stacklet >= arena->end)
@@ -159,7 +156,7 @@ static uint64_t stack_offset(struct stack_arena *arena, struct stack_block *bloc
 	return (uint64_t)(block - arena->blocks) * STACK_MIN;
 }
 
-/* Counts bytes in or out (P2). Relaxed: written under the lock, elsewhere a hint. */
+/* Adds bytes to dirty (P2). Relaxed: written under the lock; elsewhere a hint. */
 static void stack_count_dirty(struct stack_arena *arena, int64_t bytes)
 {
 	uint64_t dirty = load_relaxed(&arena->dirty);
@@ -167,7 +164,7 @@ static void stack_count_dirty(struct stack_arena *arena, int64_t bytes)
 	store_relaxed(&arena->dirty, dirty + (uint64_t)bytes);
 }
 
-/* The bytes of a block that the cleaner has to see to. */
+/* Returns the bytes of a block that the cleaner has to process. */
 static int64_t stack_to_clean(const struct stack_block *block)
 {
 	uint64_t bytes = UINT64_C(1) << block->size_log;
@@ -175,7 +172,7 @@ static int64_t stack_to_clean(const struct stack_block *block)
 	return block->cleaned < bytes && bytes > STACK_KEEP ? (int64_t)bytes : 0;
 }
 
-/* Under the lock, as all that follows. cleaned: see stack_block; all of it if it is clean. */
+/* Under the lock, as all functions below. cleaned: see stack_block; the whole size if clean. */
 static void stack_insert(struct stack_arena *arena, uint64_t offset, uint32_t order,
 			 uint64_t cleaned)
 {
@@ -193,14 +190,14 @@ void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes)
 {
 	uint64_t end = min(align_up(bytes, STACK_MIN), arena->size), at = 0;
 
-	/* The largest blocks that there can be: no two of them are halves of one. */
+	/* The largest possible blocks: no two of them are halves of one. */
 	for (uint32_t order = STACK_ORDERS; order-- > 0;)
 		for (; end - at >= stack_bytes(order); at += stack_bytes(order))
 			stack_insert(arena, at, order, 0);
 	arena->next = arena->begin + end;
 }
 
-/* Returns how much of it is clean. */
+/* Returns the number of clean bytes. */
 static uint64_t stack_remove(struct stack_arena *arena, struct stack_block *block)
 {
 	uint64_t cleaned = block->cleaned;
@@ -213,7 +210,7 @@ static uint64_t stack_remove(struct stack_arena *arena, struct stack_block *bloc
 	return cleaned;
 }
 
-/* Inserts a block, merged with its other half, if that is free, and so on (A2). */
+/* Inserts a block, merged repeatedly with its other half while that is free (A2). */
 static void stack_merge(struct stack_arena *arena, uint64_t offset, uint32_t order,
 			uint64_t cleaned)
 {
@@ -234,8 +231,8 @@ static void stack_merge(struct stack_arena *arena, uint64_t offset, uint32_t ord
 	stack_insert(arena, offset, order, cleaned);
 }
 
-/* The smallest free block that is large enough, halved until it is just so. NULL if there
- * is none. */
+/* Returns the smallest free block that is large enough, halved to the size. NULL if there is
+ * none. */
 static char *stack_split(struct stack_arena *arena, uint32_t order)
 {
 	struct stack_block *block = NULL;
@@ -261,8 +258,9 @@ static char *stack_split(struct stack_arena *arena, uint32_t order)
 }
 
 /*
- * A block out of what was never used. What is left out before it becomes free, and may complete a
- * free block that is large enough: also if no block fits behind it. NULL if there is none.
+ * Returns a block of never used memory. The gap before it becomes free blocks. If that completes a
+ * free block that is large enough, returns that one, even if no block fits after the gap. NULL if
+ * there is none.
  */
 static char *stack_extend(struct stack_arena *arena, uint32_t order)
 {
@@ -286,7 +284,8 @@ static char *stack_extend(struct stack_arena *arena, uint32_t order)
 	return arena->begin + at;
 }
 
-/* A stacklet out of an arena that has so many bytes left then, or NULL. Takes the lock. */
+/* Returns a stacklet of an arena that has at least keep bytes left afterwards, or NULL. Takes the
+ * lock. */
 static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_arena *arena,
 					 uint32_t order, uint64_t keep)
 {
@@ -299,7 +298,7 @@ static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_a
 		at = stack_split(arena, order);
 		if (!at)
 			at = stack_extend(arena, order);
-		/* What was left over may have joined pages that are to be given back. */
+		/* A gap may have joined pages that are to be given back. */
 		own->dirtied |= load_relaxed(&arena->dirty);
 		if (at)
 			store_relaxed(&arena->left, left - bytes);
@@ -308,7 +307,7 @@ static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_a
 	return (struct fk_stack *)(void *)at;
 }
 
-/* The other way round. Takes the lock. True: there is something to be cleaned. */
+/* Returns a stacklet to its arena. Takes the lock. True: the arena has memory to clean. */
 static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet)
 {
 	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
@@ -325,13 +324,13 @@ static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet
 
 /* ------------------------------------------------------------------------ giving pages back */
 
-/* Gives pages back. If the system cannot, they stay: there is nothing else that could be done. */
+/* Gives pages back. If the system cannot, they stay. */
 static void stack_punch(struct stack_arena *arena, uint64_t offset, uint64_t size)
 {
 	(void)madvise(arena->begin + offset, size, MADV_REMOVE);
 }
 
-/* Cleans a piece of the arena's largest dirty block. The caller has `cleaner`. */
+/* Cleans a part of the arena's largest dirty block. The caller holds `cleaner`. */
 static void stack_clean_piece(struct stack_arena *arena)
 {
 	struct stack_block *block = NULL;
@@ -358,7 +357,7 @@ static void stack_clean_piece(struct stack_arena *arena)
 	pthread_mutex_unlock(&arena->lock);
 }
 
-/* One of the ring, or NULL. */
+/* Returns an arena of the ring with dirty blocks, or NULL. */
 static struct stack_arena *stack_dirty_one(struct stack_arena *arena)
 {
 	struct stack_arena *first = arena;
@@ -429,7 +428,7 @@ static struct fk_stack *stack_cache_take(struct stack_cache *cache, uint32_t ord
 	return stacklet;
 }
 
-/* Owner. False: there are enough of them. */
+/* Owner. False: the cache is full. */
 static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet)
 {
 	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
@@ -454,7 +453,7 @@ static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet
 	return kept;
 }
 
-/* What is in a cache goes to its arena. True: there is something to be cleaned. */
+/* Returns all stacklets of a cache to the arena. True: the arena has memory to clean. */
 static bool stack_cache_empty(struct stack_cache *cache)
 {
 	bool dirty = false;
@@ -470,10 +469,10 @@ static bool stack_cache_empty(struct stack_cache *cache)
 
 /* ------------------------------------------------------------------------ stacklets */
 
-/* What memory is for. */
+/* The purpose of memory. */
 enum stack_for { STACK_FOR_WORKER, STACK_FOR_SMALL_JOB, STACK_FOR_JOB };
 
-/* The bytes of an arena that this one has to leave to others. */
+/* Returns the bytes of an arena that must be left for more important purposes. */
 static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for who)
 {
 	return who == STACK_FOR_JOB	  ? arena->size / 16
@@ -481,7 +480,7 @@ static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for wh
 					  : 0;
 }
 
-/* What all workers keep goes back to the arenas of the ring. */
+/* Returns the stacklets of all workers' caches to the arenas of the ring. */
 static void stack_collect(struct stack_cache *own)
 {
 	struct stack_arena *arena = own->arena;
@@ -493,7 +492,8 @@ static void stack_collect(struct stack_cache *own)
 	} while (arena != own->arena);
 }
 
-/* A stacklet out of an arena of the ring; after all that is free was collected, if need be. */
+/* Returns a stacklet of an arena of the ring; if there is none, collects all caches and tries
+ * again. */
 static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum stack_for who)
 {
 	struct stack_arena *first = own->arena, *arena = first;
@@ -517,8 +517,8 @@ static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum
 
 static void stack_refund(struct stack_cache *cache, uint64_t bytes)
 {
-	/* Relaxed, here and below: a sum. That it is complete when the job ends is the join
-	 * counters' doing (I3). */
+	/* Relaxed, here and below: a sum. The join counters ensure that it is complete when the job
+	 * ends (I3). */
 	if (cache->account)
 		sub_relaxed(cache->account, bytes);
 }
@@ -529,8 +529,9 @@ static enum stack_for stack_for(uint64_t held)
 }
 
 /*
- * Sets *ret_who to what the job is with these bytes. False: it would hold more than it may, and is
- * not charged, not even for a moment in which another of its workers would be refused for that.
+ * Charges bytes to the job and sets *ret_who to its purpose afterwards. False: the job would exceed
+ * its limit. Then it is not charged even temporarily, because another of its workers could be
+ * refused for that.
  */
 static bool stack_charge(struct stack_cache *cache, uint64_t bytes, enum stack_for *ret_who)
 {
@@ -576,7 +577,7 @@ static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
 		cache->dirtied |= stack_arena_put(home, stacklet);
 }
 
-/* One that the job is charged for. */
+/* Returns a stacklet that is charged to the job, or NULL. */
 static struct fk_stack *stacklet_buy(struct stack_cache *cache, uint32_t order)
 {
 	struct fk_stack *stacklet;
@@ -644,7 +645,8 @@ void stack_trim(struct stack_cache *cache, struct fk_stack *top)
 	top->spare = NULL;
 }
 
-/* Is there a first stacklet for a worker, in place of one that a job with these bytes has now? */
+/* True if a worker can get a first stacklet, in exchange for one that a job with these bytes now
+ * has. */
 static bool stack_can_spare(struct stack_cache *cache, uint64_t held)
 {
 	struct stack_arena *arena = cache->arena;
@@ -692,7 +694,7 @@ void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size)
 {
 	struct fk_stack *stacklet = lump;
 
-	/* Its last user has written over that. */
+	/* The last user has overwritten it. */
 	stacklet->size_log = stack_order(size) + STACK_MIN_LOG;
 	stack_refund(cache, UINT64_C(1) << stacklet->size_log);
 	stacklet_free(cache, stacklet);

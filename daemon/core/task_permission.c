@@ -16,7 +16,7 @@ int permission_rule(struct permission *permit, uint32_t place, const char *patte
 	return 0;
 }
 
-/* No task has an empty name, so no place without a rule fits one: PROTO_RULES_NONE. */
+/* No task has an empty name, so unused places match none: PROTO_RULES_NONE. */
 static bool permission_is_allowed(const struct permission *permit, const char *name,
 				  const uint64_t *rules)
 {
@@ -34,14 +34,14 @@ void permission_deny(const struct permission *permit, const struct modules *modu
 	memset(ret_denied, 0, PERMISSION_WORDS * sizeof(*ret_denied));
 	for (uint32_t i = 0; i < PROTO_RULES; i++)
 		any |= rules[i];
-	/* Where no task is, one may come: it is denied until this is called again. */
+	/* An index without a task may get one: it is denied until this is called again. */
 	for (uint32_t i = 0; any && i < LIMIT_TASKS; i++)
 		if (i >= modules->n_tasks ||
 		    !permission_is_allowed(permit, modules->tasks[i].name, rules))
 			ret_denied[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* Relaxed throughout: there is one writer; for readers see permission_check(). */
+/* Relaxed throughout: one writer; for readers see permission_check(). */
 static void permission_show(struct permission_tenant *t)
 {
 	for (uint32_t i = 0; i < PERMISSION_WORDS; i++)

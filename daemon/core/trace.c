@@ -17,7 +17,7 @@
 
 void trace_write(struct worker *w, uint32_t kind, uint32_t row, uint32_t peer, uint64_t value)
 {
-	/* Once: it may be NULL by now. */
+	/* Read once: it may become NULL. */
 	struct trace_ring *ring = load_relaxed(&w->trace);
 	struct trace_event event = {
 		.time_ns = clock_ns(),
@@ -39,14 +39,14 @@ void trace_write(struct worker *w, uint32_t kind, uint32_t row, uint32_t peer, u
 	trace_put(ring, &event);
 }
 
-/* Relaxed: a ring is as the manager has made it, and a mapping is all threads' (I1). */
+/* Relaxed: a ring is as the manager has made it, and all threads share the mapping (I1). */
 static void trace_tell(struct pool *pool, struct trace *trace)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		store_relaxed(&pool->workers[i].trace, trace ? &trace->rings[i] : NULL);
 }
 
-/* I1: what is mapped at from gets its place. Returns 0 or a negative errno. */
+/* Moves the segment mapped at from to its fixed place: I1. Returns 0 or a negative errno. */
 static int trace_settle(struct pool *pool, void *from, uint64_t size)
 {
 	int r;
@@ -59,13 +59,14 @@ static int trace_settle(struct pool *pool, void *from, uint64_t size)
 		return 0;
 	r = -errno;
 	(void)munmap(from, size);
-	/* It may have unmapped what was there before it failed; a late writer finds this. */
+	/* mremap() may have unmapped the old segment before it failed; a late writer then writes
+	 * here. */
 	(void)mmap(pool->trace, size, PROT_READ | PROT_WRITE,
 		   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	return r;
 }
 
-/* Each ring's pages, on the node of its worker, before they are needed: as far as that goes. */
+/* Allocates each ring's pages on the node of its worker, in advance, if possible. */
 static void trace_prepare(struct pool *pool, struct trace *trace)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
@@ -103,7 +104,7 @@ void trace_end(struct pool *pool)
 	if (!pool->trace)
 		return;
 	trace_tell(pool, NULL);
-	/* I2. The tracer has read it: its end is the end of its connection. */
+	/* I2. The tracer has read it: the trace ends with its connection. */
 	(void)madvise(pool->trace, trace_size(pool->n_workers), MADV_REMOVE);
 }
 

@@ -12,8 +12,8 @@ bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t val
 {
 	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
 
-	/* The sleeper's own change, made for it (W5): if it is on its way into the futex it does
-	 * not go in, and it is not woken twice while it waits for a CPU. */
+	/* Makes the sleeper's own transition for it (W5): if it is about to enter the futex it does
+	 * not, and it is not woken twice while it waits for a CPU. */
 	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
 						     memory_order_relaxed))
 		return false;
@@ -33,8 +33,8 @@ void pool_wake_dispatcher(struct pool *pool)
 
 void pool_wake_all(struct pool *pool)
 {
-	/* ORDER pool/settings [P1]: full, the change comes before the look at the words. Pairs with
-	 * worker_rest(). */
+	/* ORDER pool/settings [P1]: full, the change comes before the reads of the words. Pairs
+	 * with worker_rest(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];

@@ -3,52 +3,52 @@
  * work_span.c - work and span of a job
  *
  * The recurrences of Cilkview (He, Leiserson and Leiserson, "The Cilkview scalability analyzer",
- * SPAA 2010) over a job that one worker runs with every fork treated as stolen, so that each strand
+ * SPAA 2010), for a job that one worker runs with every fork treated as stolen, so that each strand
  * begins and ends in the runtime. The worker is its own thief and takes the newest continuation
- * first: it runs the job in its serial order, and a stack of records follows it, one for each
- * forked child and for each called one that has a frame.
+ * first: it runs the job in its serial order. A stack of records follows it, one for each forked
+ * child and for each called child that has a frame.
  *
  * A record has two paths from the beginning of its task, each with its length:
  * 	now	the longest one to the strand that runs, joined children included
- * 	child	the longest one through a child that is not joined yet, to that child's end
+ * 	child	the longest one through an unjoined child, to that child's end
  *
  * 	strand of d	now += d, work += d
  * 	fork		now += fork, work += fork; a record for the child, from 0
  * 	forked child ends	child = max(child, now + its now)
- * 	called child ends	now += its now: it is a part of its parent's strand, its own forks
- * 			are joined
+ * 	called child ends	now += its now: part of its parent's strand, with all forks
+ * 			joined
  * 	join		now = max(now, child), child = 0
  *
  * The burdened span is the same with a burden on each edge that a steal would make costly: from a
  * fork to its continuation, and from a child's end to its join.
  *
- * Threads: see work_span.h. The board's area is written by the worker before the job gets its
- * outcome, so a reader of the only job's outcome reads the figures of that job.
+ * Threads: see work_span.h. The worker writes the board's area before the job gets its outcome. So
+ * a reader that sees the outcome, with one job at a time, reads the figures of that job.
  *
  * INVARIANTS
- *   I1. records[n - 1] is the record of what runs; frame is NULL as long as a forked child runs its
- *       first block. The records of a job stand in the order of its activations: in this mode
- *       children end before their parents go on.
- *   I2. What does not fit (a job that failed, and unwinds; no memory) makes the profile void until
- *       the next job begins: it is never half right.
+ *   I1. records[n - 1] is the record of the running task; its frame is NULL while a forked child
+ *       runs its first block. Records are in the order of activation: in this mode children end
+ *       before their parents continue.
+ *   I2. A mismatch (a failed job that unwinds, or no memory) makes the profile void until the next
+ *       job begins, so it is never half right.
  *
  * WHAT IS MEASURED
- *   Each interval between profile_go() and profile_stop(), less what an empty one takes
- *   (costs.read, measured in the same way); it may come out below zero by itself, so that sums
- *   are not biased. The runtime's own time is no part of it; costs.fork stands for it: what a
- *   fork costs that is not stolen, about a call. The number of intervals on a path goes with it, so
- *   that readers can say the error: reads * costs.read_error.
+ *   Each interval between profile_go() and profile_stop(), less the time of an empty one
+ *   (costs.read, measured in the same way). A single result may be negative, so that sums are not
+ *   biased. The runtime's own time is not included; costs.fork represents it: the cost of a fork
+ *   that is not stolen, about a call. The number of intervals on a path is recorded, so that
+ *   readers can compute the error: reads * costs.read_error.
  *
- *   The processor's clock goes on while other programs have the CPU. So of an interval of
- *   PROFILE_LONG or more the time is subtracted in which the thread had none, by the CPU clock of
- *   the thread. That is read then, and at the beginning of an interval if it was not read for half
- *   of that time: mark_ticks and mark_cpu.
+ *   The processor's clock continues while other programs have the CPU. So from an interval of
+ *   PROFILE_LONG or more, the time in which the thread had no CPU is subtracted, by the thread's
+ *   CPU clock. That clock is read then, and at the start of an interval if it was not read for half
+ *   of PROFILE_LONG: mark_ticks and mark_cpu.
  *
- *   A longest path is drawn to whatever disturbs an interval: an interrupt, another process, a page
- *   that is touched for the first time. So the same job is run several times (costs.repeat), and
- *   each of its intervals counts with the least time that it has had so far. That takes a job that
- *   has the same intervals each time. The first one that has another number of them is not
- *   reported, and from then on each stands for itself.
+ *   A longest path tends to include disturbed intervals: an interrupt, another process, a page that
+ *   is touched for the first time. So the same job is run several times (costs.repeat), and each
+ *   interval counts with its shortest time so far. That requires a job with the same intervals each
+ *   time. The first job that has another number of intervals is not reported, and from then on each
+ *   is measured alone.
  */
 #include "daemon/core/work_span.h"
 
@@ -62,8 +62,8 @@
 #include "daemon/core/deque.h"
 #include "shm/fence.h"
 
-#define PROFILE_LEAST (UINT64_C(1) << 25) /* intervals that are remembered, at most */
-#define PROFILE_LONG  100000.0		  /* ns of an interval in which others may have run */
+#define PROFILE_LEAST (UINT64_C(1) << 25) /* maximum number of remembered intervals */
+#define PROFILE_LONG  100000.0		  /* ns: other programs may have run in such an interval */
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -71,7 +71,7 @@
 
 struct profile_path {
 	double ticks;
-	uint64_t reads; /* intervals that it was measured in */
+	uint64_t reads; /* number of measured intervals */
 	uint64_t forks;
 };
 
@@ -91,8 +91,8 @@ struct profile {
 	double read_cost;
 	double fork_cost;
 	double burden;
-	uint64_t longer; /* PROFILE_LONG; none, if there is no CPU clock */
-	/* when the CPU clock was read, and what it said */
+	uint64_t longer; /* PROFILE_LONG; UINT64_MAX without a CPU clock */
+	/* time and value of the last reading of the CPU clock */
 	uint64_t mark_ticks;
 	uint64_t mark_cpu; /* ns */
 	struct profile_record *records;
@@ -100,8 +100,8 @@ struct profile {
 	uint64_t max;
 	bool broken;
 	bool running;
-	uint64_t since; /* when it began to run */
-	/* repeat: ticks of each interval, the least so far; UINT32_MAX for more */
+	uint64_t since; /* when the task's code began to run */
+	/* repeat: shortest time of each interval so far, ticks; UINT32_MAX: more */
 	uint32_t *least;
 	uint64_t n_least;
 	uint64_t max_least;
@@ -109,8 +109,8 @@ struct profile {
 	/* of this job */
 	struct profile_path work;
 	uint64_t frames;
-	uint64_t leaves; /* forked ones that needed no frame */
-	/* from a child's end until its parent goes on */
+	uint64_t leaves; /* forked children that needed no frame */
+	/* from a child's end until its parent continues */
 	bool waiting;
 	uint64_t ended;
 	double waited;
@@ -163,7 +163,7 @@ static void profile_push(struct profile *p, const struct fk_frame *frame, bool f
 	p->records[p->n++] = (struct profile_record){ .frame = frame, .forked = forked };
 }
 
-/* True if the record of what runs is this frame's. */
+/* True if the record of the running task is this frame's. */
 static bool profile_is(struct profile *p, const struct fk_frame *frame)
 {
 	if (!p->broken && (!p->n || profile_top(p)->frame != frame))
@@ -171,7 +171,7 @@ static bool profile_is(struct profile *p, const struct fk_frame *frame)
 	return !p->broken;
 }
 
-/* The least time that this interval has had. */
+/* Returns the shortest time that this interval has had. */
 static uint64_t profile_least(struct profile *p, uint64_t ticks)
 {
 	uint64_t i = p->work.reads;
@@ -196,13 +196,15 @@ static uint64_t profile_least(struct profile *p, uint64_t ticks)
 	return ticks;
 }
 
-/* Ticks of the interval that has ended, without those in which the thread had no CPU. */
+/* Returns the ticks of the interval that has ended, without those in which the thread had no
+ * CPU. */
 static uint64_t profile_own(const struct profile *p)
 {
 	uint64_t ticks = p->ended - p->since;
 	double lost = 0;
 
-	/* Preempted before one of the two clocks is read, this subtracts too little. */
+	/* If the thread is preempted before one of the two clocks is read, this subtracts too
+	 * little. */
 	if (ticks >= p->longer)
 		lost = (double)(p->ended - p->mark_ticks) -
 		       (double)(p->clock.cpu() - p->mark_cpu) / p->clock.ns_per_tick;
@@ -337,7 +339,7 @@ void profile_join(struct profile *p, const struct fk_frame *frame)
 	top->burdened_child = 0;
 }
 
-/* A job is done that should be as the ones before. False: it is not. */
+/* A job has ended that should have the same intervals as the jobs before. False: it does not. */
 static bool profile_repeats(struct profile *p)
 {
 	bool same = !p->expected || p->expected == p->work.reads;
@@ -352,7 +354,7 @@ static uint64_t profile_ps(struct profile *p, double ticks)
 	return ticks > 0 ? (uint64_t)(ticks * p->clock.ns_per_tick * 1000 + 0.5) : 0;
 }
 
-/* Relaxed, all of it: the job's outcome follows, by a release. */
+/* Relaxed throughout: the job's outcome follows, by a release. */
 static void profile_publish(struct profile *p, struct board_profile *board)
 {
 	const struct profile_record *root = &p->records[0];
@@ -393,8 +395,8 @@ void profile_end(struct profile *p, const struct fk_frame *root, bool done,
 #define PROFILE_BATCH	 256
 #define PROFILE_TIMES	 5
 #define PROFILE_STEALS	 50
-#define PROFILE_STEAL_NS (100 * NSEC_PER_MSEC) /* for all of them, at most */
-#define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU there is no peer */
+#define PROFILE_STEAL_NS (100 * NSEC_PER_MSEC) /* for all of them */
+#define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU there are no steals */
 
 static uint64_t profile_cpu(void)
 {
@@ -416,7 +418,7 @@ struct profile_clock profile_processor_clock(void)
 #if defined(__x86_64__)
 	uint64_t ns = clock_ns(), ticks = profile_ticks(), passed;
 
-	/* Long enough for the two ends not to matter: 0.01 %. */
+	/* Long enough to make errors at the two ends negligible: 0.01 %. */
 	do
 		passed = clock_ns() - ns;
 	while (passed < 5 * NSEC_PER_MSEC);
@@ -435,7 +437,7 @@ static int profile_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ns of an empty interval, through the hooks themselves, in a job of many that is repeated. */
+/* Returns the ns of an empty interval, measured by the hooks themselves, in a repeated job. */
 static double profile_empty(struct profile_clock clock)
 {
 	struct profile *p = profile_new(clock, (struct profile_costs){ .repeat = true });
@@ -473,7 +475,7 @@ static __attribute__((noinline)) uint64_t profile_call(volatile uint64_t *site, 
 	return i;
 }
 
-/* A fork without a request: a store, a call, and a look at the store. */
+/* A fork without a request: a store, a call, and a read of the store. */
 static void profile_measure_fork(struct profile_costs *costs)
 {
 	volatile uint64_t site = 0;
@@ -492,7 +494,7 @@ static void profile_measure_fork(struct profile_costs *costs)
 	costs->fork = best;
 }
 
-/* One end of the ping-pong: a deque, and the answer of its thief. */
+/* Victim's side of the measurement: a deque, and the answer of its thief. */
 struct profile_steal {
 	struct deque deque;
 	struct fk_entry entries[1];
@@ -513,7 +515,7 @@ static void *profile_thief(void *arg)
 	return NULL;
 }
 
-/* One steal after the other. ns for each; 0: it took too long. */
+/* Makes successive steals. Returns the ns of each; 0: timeout. */
 static double profile_steals(struct profile_steal *s, uint64_t *word, uint64_t until)
 {
 	uint64_t start = clock_ns();
@@ -529,8 +531,8 @@ static double profile_steals(struct profile_steal *s, uint64_t *word, uint64_t u
 	return (double)(clock_ns() - start) / PROFILE_STEALS;
 }
 
-/* From publishing a continuation until its thief's answer is seen: two cache lines there, one back;
- * as much as the steal and the join that it causes. */
+/* From the publication of a continuation until the thief's answer is seen: two cache lines go
+ * there, one back, as in the steal and the join that it causes. */
 static void profile_measure_burden(struct profile_costs *costs)
 {
 	struct profile_steal *s = NULL;

@@ -15,7 +15,7 @@ void worker_set_self(struct worker *w)
 	self = w;
 }
 
-/* Not inlined: after a jump, or on another thread, the address is to be found again. */
+/* Not inlined: after a jump, or on another thread, the address must be found again. */
 __attribute__((noinline)) struct worker *worker_self(void)
 {
 	return self;
@@ -34,7 +34,8 @@ uintptr_t worker_limit(struct worker *w)
 		return 0;
 	if (!w->pool->mode.fuzz_seed)
 		return w->engine.stack_limit;
-	/* The next frame that gets so far leaves the fast path, or the next fork does. */
+	/* The next frame that reaches this address leaves the fast path; with 0 the next fork
+	 * does. */
 	random = worker_random(w) >> 32;
 	return random % 4 ? min(w->engine.stack_limit,
 				(uintptr_t)w->engine.fk.sp + random / 4 % WORKER_FUZZ)
@@ -46,7 +47,7 @@ void worker_mark_roots(struct worker *w)
 	mark_set(w->pool->idle.root_words, w->index);
 }
 
-/* A root deque looked empty: first the bit, then once more, as in tenant.h. */
+/* A root deque looked empty: clears the bit, then checks again, as in tenant.h. */
 void worker_clear_roots(struct worker *from)
 {
 	mark_clear(from->pool->idle.root_words, from->index);

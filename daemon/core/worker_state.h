@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_state.h - what a worker has, in parts; most parts belong to one directory
+ * worker_state.h - struct worker, in parts; most parts belong to one directory
  *
  * A part says which thread writes it. "The owner" is the worker's own thread.
  */
@@ -28,7 +28,7 @@ struct ledger_worker;
 struct pool;
 struct trace_ring;
 
-#define PREEMPTED_MAX 64u /* jobs that are remembered; others go on after those above them */
+#define PREEMPTED_MAX 64u /* suspended jobs that are recorded; others resume last */
 #define WORKER_NO_JOB UINT32_MAX
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -47,24 +47,24 @@ struct worker_engine {
 	struct fk_worker fk;
 	/* see deque.h */
 	struct deque frames;
-	struct fk_stack *stack;	    /* the one it runs on, NULL after it gave it to a frame */
-	struct fk_stack *top;	    /* that one's top stacklet */
-	struct fk_frame *next;	    /* to be run next by the loop */
-	struct fk_frame *unwind;    /* the same, of a job that has failed */
+	struct fk_stack *stack;	    /* NULL after the worker gave it to a frame */
+	struct fk_stack *top;	    /* top stacklet of stack */
+	struct fk_frame *next;	    /* the loop runs it next */
+	struct fk_frame *unwind;    /* the same, for a job that has failed */
 	struct fk_frame *base;	    /* see engine_internal.h, O4 */
-	struct fk_entry *job_base;  /* entries below: of frames set aside, or of other jobs */
-	struct fk_frame nobody;	    /* of a child that got no frame */
-	struct switch_context loop; /* where fibers come back to: fiber.c */
+	struct fk_entry *job_base;  /* entries below are of suspended frames or other jobs */
+	struct fk_frame nobody;	    /* used for a child that has no frame */
+	struct switch_context loop; /* where fibers return to: fiber.c */
 	uintptr_t stack_limit;	    /* of frames on the top stacklet */
-	uint64_t forks;		    /* of modules compiled with FK_COUNT_FORKS */
+	uint64_t forks;		    /* by modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
 	struct fk_entry *self_stolen; /* self_steal.c, I1 */
 	uint64_t n_self_stolen;
 	uint64_t max_self_stolen;
 	uint32_t n_delayed;  /* of these, STRAND_DELAYED */
-	bool publish;	     /* make what is pushed next public, if that fork was asked */
-	uint8_t empty_polls; /* frames in a row with a steal request and nothing to publish */
-	char *cstack;	     /* its lowest address; NULL if that is not known */
+	bool publish;	     /* publish the next entry that is pushed, if that fork had a request */
+	uint8_t empty_polls; /* successive frames with a steal request and nothing to publish */
+	char *cstack;	     /* lowest address of the C stack; NULL: unknown */
 #ifdef WORKER_LIBC_JUMP
 	jmp_buf jump;
 #else
@@ -74,16 +74,16 @@ struct worker_engine {
 
 /* Requests of other threads. */
 struct worker_requests {
-	/* any thread writes: see preempt_request.h; goes with fk.limit */
+	/* any thread writes: see preempt_request.h; used with fk.limit */
 	_Alignas(64) _Atomic uint32_t preempt;
-	/* thieves write: when it gets the next signal, CLOCK_MONOTONIC, and how long after that the
-	 * one that follows, ns; see work_search.c, ASKING */
+	/* thieves write: when the worker gets the next signal, CLOCK_MONOTONIC, and the time from
+	 * that to the following one, ns; see work_search.c, ASKING */
 	_Atomic uint64_t signal_at;
 	_Atomic uint64_t signal_wait;
-	/* the dispatcher writes: it runs only what no other may, see cpu_parking.h; and
-	 * hang_detector.h; rarely */
+	/* the dispatcher writes, rarely: the worker is offline and runs only work that no other
+	 * may, see cpu_parking.h; and hang_detector.h */
 	_Alignas(64) _Atomic uint32_t parked;
-	_Atomic uint32_t away; /* from its CPU, 1 + which: park_fetch() */
+	_Atomic uint32_t away; /* its CPU + 1 if it was moved away: park_fetch() */
 	_Atomic uint64_t hang_asked;
 	_Atomic uint32_t bell; /* any thread rings it: bell.h */
 };
@@ -92,18 +92,18 @@ struct worker_requests {
 struct worker_job {
 	struct account account; /* the job that is charged for its time: cpu_account.h */
 	struct ledger_worker *ledger;
-	uint32_t row;	   /* of the ledger, WORKER_NO_JOB for none */
+	uint32_t row;	   /* of the ledger; WORKER_NO_JOB: none */
 	uint64_t since;	   /* ns, CLOCK_MONOTONIC */
-	uint64_t slept;	   /* times that its thread gave its CPU away, and lost it to others: */
-	uint64_t lost_cpu; /* getrusage(2), when its CPU clock was read last */
+	uint64_t slept;	   /* its thread's voluntary and involuntary */
+	uint64_t lost_cpu; /* switches when its CPU clock was read last: getrusage(2) */
 };
 
-/* Jobs that wait in a worker's deque below another. */
+/* Suspended jobs in a worker's deque, below another job. */
 struct preempted_jobs {
-	/* the owner's: the row of each job that something else was started above, oldest first; one
-	 * that was stolen altogether stays until it has ended, or preempted_bring_up() looks */
+	/* the owner's: the row of each job above which another was started, oldest first; a job
+	 * that was stolen completely stays until it has ended, or preempted_bring_up() checks it */
 	uint32_t rows[PREEMPTED_MAX];
-	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
+	uint64_t not_before; /* CLOCK_MONOTONIC, ns: earliest time to resume the next of them */
 	/* the owner writes, others read (abort.c, slice_signal.c) */
 	_Atomic uint32_t n;
 };
@@ -111,27 +111,27 @@ struct preempted_jobs {
 /* Where the next job comes from. The owner writes; thieves take from the deque. */
 struct worker_roots {
 	struct deque deque;    /* queued jobs */
-	struct fk_frame *mail; /* what was taken last of what was sent to this worker; stale */
-	uint32_t drains;       /* of the rings, so far */
-	uint32_t scan_next;    /* the tenant that a search looks at next */
-	uint64_t next_ns;      /* when a job that was found right after another begins; else 0 */
-	uint32_t preempted;    /* the job that made way for others, while they run; WORKER_NO_JOB */
+	struct fk_frame *mail; /* taken last from the inbox; stale */
+	uint32_t drains;       /* drains of the rings so far */
+	uint32_t scan_next;    /* the tenant that a search tries next */
+	uint64_t next_ns;      /* start of a job found right after another; else 0 */
+	uint32_t preempted;    /* the job that yielded to others, while they run; WORKER_NO_JOB */
 	uint32_t placed_job;   /* row + 1 of a job that only this worker may start; 0: none */
-	bool root_first;       /* a frame was set aside for a root */
-	bool mail_last;	       /* what was taken last, of mail and such roots */
+	bool root_first;       /* a frame was suspended for a root */
+	bool mail_last;	       /* mail was taken last, not such a root */
 	struct preempted_jobs preempted_jobs;
 };
 
-/* What a thief remembers. The owner writes. */
+/* State of a thief. The owner writes. */
 struct worker_thief {
 	bool wake_debt; /* worker_wake_one() at the next fork: lazy_policy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to victims */
-	uint64_t asked;	   /* when it has made the last ones, CLOCK_MONOTONIC */
+	uint64_t asked;	   /* time of its last requests, CLOCK_MONOTONIC */
 	uint64_t stolen_at;
-	uint64_t victim_left; /* entries that stayed public where it stole last */
-	/* Of one that has mail: whether it comes to it. */
+	uint64_t victim_left; /* entries that stayed public at its last steal */
+	/* A victim that has mail: whether it takes it. */
 	struct worker_watch {
 		const struct worker *victim;
 		uint64_t switches; /* of fibers, so far */
@@ -141,29 +141,30 @@ struct worker_thief {
 
 /* Fibers: daemon/fiber. The owner writes. */
 struct worker_fiber {
-	struct fiber_head *self; /* that runs, or NULL */
-	bool turn;		 /* of those in the inbox, when a fiber yields next */
-	uint32_t ended;		 /* on stacks of their own */
+	struct fiber_head *self; /* the running fiber, or NULL */
+	bool turn;		 /* fibers in the inbox are next when a fiber yields */
+	uint32_t ended;		 /* ended fibers with their own stacks */
 };
 
 /* The timer of its time slice: sched/slice_timer.h. */
 struct slice_timer {
-	pthread_mutex_t lock; /* of those that set it */
+	pthread_mutex_t lock; /* of threads that set the timer */
 	timer_t timer;
-	bool made;	     /* there is one */
-	_Atomic bool timed;  /* and it could be set whenever it was to be */
-	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
-	uint64_t asked;	     /* the thread that rings: its last preempt request */
+	bool made;	     /* timer exists */
+	_Atomic bool timed;  /* the timer exists, and no setting of it has failed */
+	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it expires; 0: not set */
+	uint64_t asked;	     /* the timer's thread: time of its last preempt request */
 };
 
-/* A worker's to its hang_asked: when the dispatcher asked, 0 for never; all CLOCK_MONOTONIC, ns. */
+/* A worker's answer to its hang_asked, which is the time of the dispatcher's request, 0: never.
+ * CLOCK_MONOTONIC, ns. */
 struct hang_answer {
-	_Atomic uint64_t at;	/* when it came to answer */
-	_Atomic uint64_t slept; /* how often its thread had by then */
+	_Atomic uint64_t at;	/* when it answered */
+	_Atomic uint64_t slept; /* its thread's switches by then */
 };
 
 struct worker {
-	/* a page of its own, on its NUMA node */
+	/* its own pages, on its NUMA node */
 	_Alignas(4096) struct worker_engine engine;
 	_Alignas(64) struct worker_requests requests;
 	/* any thread puts, thieves take */
@@ -176,7 +177,7 @@ struct worker {
 	struct hang_answer hang_answer;
 	struct pool *pool;
 	uint32_t index;
-	uint32_t group;			  /* its NUMA node, as topology.h counts them */
+	uint32_t group;			  /* its NUMA node, by topology.h's numbers */
 	struct trace_ring *_Atomic trace; /* the channel's thread writes, rarely: trace.h */
 	struct board_worker *board;
 	struct board_counters *counters;
