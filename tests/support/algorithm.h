@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * algorithm.h - what the tests of forkd/algorithm.h share
+ * algorithm.h - code shared by the tests of forkd/algorithm.h
  *
  * Sizes around the grain, every grain, one, two and eight workers, and every fork treated as
- * stolen. A test is one module, `algorithm`, of jobs that work on what `ask` says, and compares
- * with plain loops.
+ * stolen. A test is a module named `algorithm`. Its jobs read their input from `ask`, and the test
+ * compares the results with plain loops.
  */
 #pragma once
 
@@ -18,9 +18,9 @@
 #include "tests/support/modes.h"
 
 #define MAX   20000u
-#define GUARD 64u /* elements behind the last that must stay as they are */
+#define GUARD 64u /* elements after the array, which must stay unchanged */
 
-/* What the next job works on; the test writes it before it submits. */
+/* Input of the next job; the test writes it before it submits the job. */
 static struct {
 	size_t n;
 	size_t grain;
@@ -34,7 +34,7 @@ static const size_t grains[] = { 0, 1, 7, 64 };
 
 #define N_GRAINS (sizeof(grains) / sizeof(grains[0]))
 
-/* Around each grain, and some that are large beside all but the automatic one. */
+/* Sizes around each grain, and some that are large for every grain except the automatic one. */
 static const size_t sizes[]
 	__attribute__((unused)) = { 0, 1, 2, 3, 6, 7, 8, 63, 64, 65, 129, 1000, 4999 };
 
@@ -45,7 +45,7 @@ static const size_t sizes[]
 		for (size_t g_ = 0; g_ < N_GRAINS; g_++)                                           \
 			if (ask.n = sizes[s_], ask.grain = grains[g_], true)
 
-/* libcheck's own assertions write to a file, which is too slow for each element. */
+/* libcheck's assertions write to a file, which is too slow for each element. */
 #define must(condition)                                                                            \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -61,7 +61,7 @@ static inline uint64_t random_next(void)
 	return xorshift64(&random_state);
 }
 
-/* Every job takes one number, and most of them do not look at it. */
+/* Every job takes one number, and most jobs ignore it. */
 #define JOB_VOID(NAME, task, ...)                                                                  \
 	FK_TASK(int64_t, NAME, (int64_t, unused), )                                                \
 	FK_NO_LEAF(NAME)                                                                           \
@@ -93,7 +93,7 @@ static inline void fails(const char *job, int code)
 	rig_fails(&rig, 1, code);
 }
 
-/* x -> a x + b modulo 2^64: to compose such functions is associative and not commutative. */
+/* x -> a x + b modulo 2^64: composition of such functions is associative but not commutative. */
 struct affine {
 	uint64_t a;
 	uint64_t b;

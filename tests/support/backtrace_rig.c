@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * backtrace_rig.c - what tests/cli/check-backtrace looks at in gdb: callers on two stacks
+ * backtrace_rig.c - the program that tests/cli/check-backtrace runs in gdb: call chains on two
+ * stacks
  *
- * main() > rig_home() > switch_to(), and on the other stack rig_entry() > rig_middle() >
- * rig_leaf() > switch_to(). Each goes to the other three times, the other one with another
- * rounding from the second time on; then rig_entry() aborts.
+ * main() > rig_home() > switch_to(), and on the other stack rig_entry() > rig_middle() > rig_leaf()
+ * > switch_to(). Each side switches to the other three times. From the second time on, the other
+ * side has changed its rounding mode. Then rig_entry() aborts.
  */
 #include <fenv.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 static struct switch_context home, other;
 static _Alignas(16) char stack[65536];
 
-/* The empty assembly: nothing comes after a call that ends a function otherwise, and it is none. */
+/* Without the empty assembly the compiler makes the last call a tail call, and the frame is
+ * lost. */
 static __attribute__((noinline)) void rig_leaf(void)
 {
 	switch_to(&other, &home);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every check_<unit>.c shares: a main() that runs the tests of the program.
+ * Code that every check_<unit>.c shares: a main() that runs the tests of the program.
  *
- *	START_TEST(steal_loses_to_owner_on_the_last_item) { ... } END_TEST
+ * 	START_TEST(steal_loses_to_owner_on_the_last_item) { ... } END_TEST
  *
- *	CHECK_MAIN("deque")
+ * 	CHECK_MAIN("deque")
  *
- * START_TEST puts each test into the list by itself. Each test runs in a process of its own, unless
- * CK_FORK=no; its time limit is CHECK_TIMEOUT seconds (120 if the file defines nothing else), times
- * CK_TIMEOUT_MULTIPLIER. A file that defines CHECK_SETUP and CHECK_TEARDOWN has these functions
- * called before and after each.
+ * START_TEST adds each test to the list. Each test runs in its own process, unless CK_FORK=no. Its
+ * time limit is CHECK_TIMEOUT seconds (default 120) times CK_TIMEOUT_MULTIPLIER. If the file
+ * defines CHECK_SETUP and CHECK_TEARDOWN, these functions are called before and after each test.
  */
 #pragma once
 
@@ -23,16 +22,16 @@
 #include "common/clock.h"
 
 /*
- * Each assertion that holds tells libcheck where the test stands, by a system call: two thirds of
- * the time of a test that asserts in a loop. Here each place does so once a tick.
+ * libcheck makes a system call for each assertion that holds, to store its location: two thirds of
+ * the time of a test that asserts in a loop. Here each location does so once per tick.
  */
 static inline void check_unit_mark(const char *file, int line)
 {
-	static _Atomic uint64_t marked_ns[1024]; /* by line, the last time */
+	static _Atomic uint64_t marked_ns[1024]; /* per line: time of the last mark */
 	_Atomic uint64_t *last = &marked_ns[(unsigned int)line % 1024];
 	uint64_t now = clock_coarse_ns();
 
-	/* Relaxed: it is only about how often. */
+	/* Relaxed: it only limits the rate. */
 	if (atomic_load_explicit(last, memory_order_relaxed) == now)
 		return;
 	atomic_store_explicit(last, now, memory_order_relaxed);
@@ -41,14 +40,14 @@ static inline void check_unit_mark(const char *file, int line)
 #define _mark_point check_unit_mark
 
 #ifndef CHECK_TIMEOUT
-#define CHECK_TIMEOUT 120 /* for what hangs: at a load of 40 a second takes half a minute */
+#define CHECK_TIMEOUT 120 /* at a load of 40, one second of work takes 40 s */
 #endif
 #ifndef CHECK_SETUP
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN NULL
 #endif
 
-/* The section that this makes is the list of tests. */
+/* The section that this macro fills is the list of tests. */
 #undef START_TEST
 #define START_TEST(test)                                                                           \
 	static void test##_fn(int _i);                                                             \
@@ -58,7 +57,7 @@ static inline void check_unit_mark(const char *file, int line)
 
 extern const TTest *__start_check_tests[], *__stop_check_tests[];
 
-#define CHECK_UNIT_TESTS 1000u /* of a program, at most */
+#define CHECK_UNIT_TESTS 1000u /* maximum for one program */
 
 static inline int check_unit_compare(const void *a, const void *b)
 {
@@ -68,7 +67,7 @@ static inline int check_unit_compare(const void *a, const void *b)
 static inline int check_unit_run(const char *unit, SFun setup, SFun teardown, double timeout)
 {
 	size_t n_all = (size_t)(__stop_check_tests - __start_check_tests), n = 0;
-	const TTest *tests[CHECK_UNIT_TESTS]; /* not on the heap: counted.h counts that */
+	const TTest *tests[CHECK_UNIT_TESTS]; /* not on the heap, which counted.h counts */
 	Suite *suite = suite_create(unit);
 	TCase *tcase = tcase_create(unit);
 	SRunner *runner;
@@ -79,7 +78,7 @@ static inline int check_unit_run(const char *unit, SFun setup, SFun teardown, do
 	for (size_t i = 0; i < n_all; i++)
 		if (__start_check_tests[i])
 			tests[n++] = __start_check_tests[i];
-	/* The compiler may have reversed them. */
+	/* The compiler may have reversed the order. */
 	qsort(tests, n, sizeof(*tests), check_unit_compare);
 	tcase_set_timeout(tcase, timeout);
 	tcase_add_checked_fixture(tcase, setup, teardown);
@@ -99,8 +98,8 @@ static inline int check_unit_main(const char *unit)
 }
 
 /*
- * For a main() of its own, before check_unit_main(): takes tests (&name, ...) that cannot run here
- * off the list, and says why. contrib/check counts them as skipped.
+ * Called by a main() before check_unit_main(). Removes tests (&name, ...) that cannot run here from
+ * the list and prints why. contrib/check counts them as skipped.
  */
 #define check_unit_leave_out(why, ...)                                                             \
 	do {                                                                                       \
@@ -112,7 +111,7 @@ static inline int check_unit_main(const char *unit)
 		}                                                                                  \
 	} while (0)
 
-/* The same for a test that finds out itself, and does nothing more. */
+/* Reports that a test, which checks its own requirements, did not run. */
 static inline void check_unit_not_run(const TTest *test, const char *why)
 {
 	printf("not run: %s: %s\n", test->name, why);

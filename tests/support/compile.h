@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compile.h - snippets of modules that the compiler is to take, or to refuse
+ * compile.h - compiles snippets of modules that the compiler must accept or refuse
  *
- * As a module's author would call a compiler. Messages are C's own, whatever language the tester
- * speaks.
+ * Calls the compiler as a module author does. Messages are in the C locale.
  */
 #pragma once
 
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* The messages of the last compile(). */
+/* Messages of the last compile(). */
 static char compile_message[65536];
 
 /* The compiler that this tree was configured with. */
@@ -25,8 +24,8 @@ static inline const char *compile_cc(void)
 	return cc ? cc : "cc";
 }
 
-/* A compiler of each family: the one that this tree was configured with ($CC) is one of them, the
- * other is there or is not. */
+/* Returns a compiler of each family. $CC, which configured this tree, is one of them. The other one
+ * may be missing. */
 static inline const char *compile_family(bool clang)
 {
 	const char *cc = compile_cc();
@@ -38,7 +37,7 @@ static inline const char *compile_family(bool clang)
 	return system("command -v gcc >/dev/null") ? NULL : "gcc";
 }
 
-/* How a module is compiled, up to the name of the directory of headers. */
+/* Flags for a module, up to the name of the include directory. */
 #define COMPILE_FLAGS "-O1 -Wall -Wextra -I"
 
 /* Compiles a text with the headers of top_srcdir/DIRECTORY. Returns the compiler's status. */
@@ -73,7 +72,7 @@ static inline int compile_text(const char *cc, const char *flags, const char *di
 	return WEXITSTATUS(status);
 }
 
-/* The same for a module of this text, which includes <forkd/HEADER>. */
+/* Compiles this text as a module that includes <forkd/HEADER>. */
 static inline int compile(const char *cc, const char *flags, const char *header, const char *text)
 {
 	char module[4096];
@@ -85,7 +84,7 @@ static inline int compile(const char *cc, const char *flags, const char *header,
 	return compile_text(cc, flags, "daemon", module);
 }
 
-/* The compiler accepts the text without a message. */
+/* Checks that the compiler accepts the text without a message. */
 static inline void compile_taken(const char *cc, const char *flags, const char *header,
 				 const char *text)
 {
@@ -94,7 +93,7 @@ static inline void compile_taken(const char *cc, const char *flags, const char *
 	ck_assert_msg(status == 0 && !compile_message[0], "%s %s: %s", cc, flags, compile_message);
 }
 
-/* The compiler refuses it with this message. */
+/* Checks that the compiler refuses the text with this message. */
 static inline void compile_refused(const char *cc, const char *flags, const char *header,
 				   const char *text, const char *message)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * control_group.h - control groups, where they can be made
- */
+/* control_group.h - creates control groups, if the system allows it */
 #pragma once
 
 #include <check.h>
@@ -15,14 +13,14 @@
 #include "common/cleanup.h"
 
 #define CONTROL_GROUP_V2                                                                           \
-	"/sys/fs/cgroup" /* where version 2 is mounted; of version 1, controllers in it */
+	"/sys/fs/cgroup" /* mount point of version 2; version 1 has its controllers in it */
 
 struct control_group {
 	char folder[400];
 	bool made;
 };
 
-/* False if there is no such file, or it does not take the text. */
+/* Returns false if the file does not exist or does not accept the text. */
 static inline bool control_group_put(const struct control_group *group, const char *name,
 				     const char *text)
 {
@@ -41,7 +39,7 @@ static inline void control_group_end(struct control_group *group)
 	group->made = false;
 }
 
-/* Makes one below what is mounted there, with this text in this file. False: that cannot be. */
+/* Creates a group below the mount point and writes text to its file. Returns false on failure. */
 static inline bool control_group_make(struct control_group *group, const char *mount,
 				      const char *name, const char *text)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counted.h - the memory that what is included behind this takes, counted
+ * counted.h - counts the memory that headers included after this one allocate
  *
- * malloc() and its like and free() of a header or a module under test are those of this file.
- * Called by workers, from any of them.
+ * malloc() and similar functions and free() of the header or module under test are those of this
+ * file. Any worker may call them.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 
 #include "daemon/core/worker.h"
 
-static _Atomic int64_t counted_blocks; /* that were taken, and not given back */
-static _Atomic int counted_code;       /* with which the job fails that takes one; 0: it does not */
+static _Atomic int64_t counted_blocks; /* allocated and not freed */
+static _Atomic int counted_code;       /* code of the failure of a job that allocates; 0: none */
 
 static inline void *counted(void *memory)
 {

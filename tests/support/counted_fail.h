@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counted_fail.h - jobs that fail while they hold the memory that tests/support/counted.h counts
+ * counted_fail.h - jobs that fail while they hold memory that tests/support/counted.h counts
  *
- * Threads: the tests of those algorithms that take memory (tests/support/algorithm.h), for a task
- * of which each call of the user's function passes counted_fail_here(), on whichever worker that
- * is.
+ * Used by tests of algorithms that allocate (tests/support/algorithm.h). Each call of the user's
+ * function passes counted_fail_here(), on any worker.
  */
 #pragma once
 
@@ -15,16 +14,16 @@
 
 #define COUNTED_FAIL_ROUNDS 200
 
-static _Atomic int counted_fail_left; /* calls until the job fails; below 0: it does not */
+static _Atomic int counted_fail_left; /* calls left until the job fails; negative: never */
 
-/* The job fails in the middle, as if it had been cancelled. */
+/* Fails the job in the middle, as a cancel does. */
 static inline void counted_fail_here(void)
 {
 	if (atomic_fetch_sub_explicit(&counted_fail_left, 1, memory_order_relaxed) == 0)
 		fk_rt_fail(&worker_self()->engine.fk, -EDOM);
 }
 
-/* refill: what the task works on, once a pool; NULL for nothing to do. */
+/* refill: prepares the input, once per pool; NULL: nothing to prepare. */
 static inline void counted_fail_begin(void (*refill)(void))
 {
 	ask.n = 4999;
@@ -33,7 +32,7 @@ static inline void counted_fail_begin(void (*refill)(void))
 		refill();
 }
 
-/* Its memory comes back wherever the task fails; and then works() still does. */
+/* Checks that the memory is freed wherever the task fails, and that works() succeeds afterwards. */
 static inline void counted_fail_in_the_middle(const char *task, void (*refill)(void),
 					      void (*works)(void))
 {
@@ -50,7 +49,7 @@ static inline void counted_fail_in_the_middle(const char *task, void (*refill)(v
 	}
 }
 
-/* The same if it fails as it takes the memory. */
+/* Checks the same if the job fails while it allocates. */
 static inline void counted_fail_as_it_is_taken(const char *task, void (*refill)(void))
 {
 	for_each_mode (m, &fk_module) {

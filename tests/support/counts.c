@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 
-/* But for files of the test: tasks open those for a moment. */
+/* Ignores files of the test, which tasks open only briefly. */
 static void counts_descriptors(const struct daemon *d, pid_t pid, struct counts_process *ret)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -48,7 +48,7 @@ static void counts_maps(pid_t pid, struct counts_process *ret)
 	f = fopen(path, "re");
 	while (f && getline(&line, &size, f) >= 0) {
 		ret->maps++;
-		/* The arena's parts have policies of their own, which split it. */
+		/* Parts of the arena have their own memory policies, which split its mapping. */
 		ret->segments += strstr(line, "/memfd:forkd-") && !strstr(line, "forkd-arena");
 	}
 }
@@ -79,8 +79,9 @@ static struct counts counts_now(struct daemon *d)
 	return now;
 }
 
-/* What they have for a moment is not counted: true if the manager, which opens a socket for each
- * status, has slept all the while, and the pool has mapped and closed what it was sent. */
+/* Does not count descriptors that are open only briefly. Returns true if the manager, which opens a
+ * socket for each status, slept throughout, and the pool has mapped and closed all that it
+ * received. */
 static bool counts_try(struct daemon *d, struct counts *ret)
 {
 	uint64_t switches = daemon_switches(d->manager);
@@ -115,7 +116,8 @@ uint32_t counts_mapped(pid_t pid, const char *name, uint64_t *ret_pages)
 	while (f && getline(&line, &size, f) >= 0) {
 		char mode[5];
 
-		/* A mapping's first line begins with its addresses, the others with a name. */
+		/* The first line of a mapping begins with its addresses, further lines with a
+		 * name. */
 		if (sscanf(line, "%*x-%*x %4s", mode) == 1) {
 			inside = strstr(line, prefix) != NULL;
 			n += inside;
@@ -155,7 +157,8 @@ void counts_await(struct daemon *d, const struct counts *before)
 	for (;;) {
 		now = (struct counts){ 0 };
 		counts_descriptors(d, d->manager, &now.manager);
-		/* The rest is looked at when there is hope: it takes as long as what is tested. */
+		/* Reads the rest only if the descriptors match: it takes as long as the code under
+		 * test. */
 		if (now.manager.descriptors == before->manager.descriptors || clock_ns() >= end) {
 			now = counts_now(d);
 			if (counts_same(&now.manager, &before->manager) &&

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * counts.h - what manager and pool hold, and whether they have given it back
- */
+/* counts.h - resources held by manager and pool, and whether they were released */
 #pragma once
 
 #include "tests/support/daemon.h"
 
 struct counts_process {
-	uint32_t descriptors; /* open, but for files of the test */
-	uint32_t memfds;      /* of these, shared memory */
-	uint32_t segments;    /* of it, mapped */
-	uint32_t maps;	      /* all mappings: allocators have some too, and keep them */
-	uint64_t pages;	      /* of all memfds that are open, but for the arena's */
+	uint32_t descriptors; /* open, without files of the test */
+	uint32_t memfds;      /* included in descriptors: shared memory */
+	uint32_t segments;    /* mappings of shared memory */
+	uint32_t maps;	      /* all mappings; allocators keep some */
+	uint64_t pages;	      /* of all open memfds, without the arena's */
 };
 
 struct counts {
 	struct counts_process manager;
 	struct counts_process pool;
-	uint32_t children; /* of the manager, zombies included */
+	uint32_t children; /* of the manager, including zombies */
 };
 
-/* As of now; of a client that has left, too, as long as the pool has not released it. */
+/* Returns the current counts. A client that has left is included until the pool has released it. */
 struct counts counts_read(struct daemon *d);
 
 /*
- * The segments of a name, "forkd-" for all, that a process has mapped; sets *ret_pages, if it is
- * not NULL, to those that it has in its page tables.
+ * Returns how many segments with this prefix ("forkd-" for all) a process has mapped. If ret_pages
+ * is not NULL, sets it to the number of their pages in its page tables.
  */
 uint32_t counts_mapped(pid_t pid, const char *name, uint64_t *ret_pages);
 
 /*
- * Waits until both have as many descriptors, segments and pages as they had, and the manager as
- * many children; what the allocators do with their mappings is not asked. Fails the test with the
- * numbers if that does not come, for DAEMON_PATIENCE seconds.
+ * Waits until both processes have as many descriptors, segments and pages as before, and the
+ * manager as many children. Mappings of allocators are ignored. After DAEMON_PATIENCE seconds it
+ * fails the test and prints the numbers.
  */
 void counts_await(struct daemon *d, const struct counts *before);

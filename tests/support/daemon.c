@@ -2,14 +2,14 @@
 /*
  * daemon.c - a real private forkd for scenario tests
  *
- * forkd as a service manager starts it: a socket for its messages, everything else in a folder of
- * its own below /tmp, which no other user can write to.
+ * Starts forkd as a service manager does, with a socket for its messages. All other files are in a
+ * private directory below /tmp, which no other user can write to.
  *
- * Threads: a test program, in the process of one test. That process becomes the reaper of whatever
- * its children leave behind, so that a pool that outlives its manager is seen.
+ * Threads: the process of one test. That process is the reaper of all orphans of its children, so
+ * that a pool that survives its manager is detected.
  *
- * If a peer dies: a test that fails takes its daemon with it (PR_SET_PDEATHSIG), and the pool goes
- * with the manager. The folder stays, with the log.
+ * If a peer dies: a test that fails kills its daemon (PR_SET_PDEATHSIG), and the pool ends with the
+ * manager. The directory remains, with the log.
  */
 #include "tests/support/daemon.h"
 
@@ -97,13 +97,13 @@ void daemon_prepare_bare(struct daemon *d)
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	(void)snprintf(d->folder, sizeof(d->folder), "/tmp/forkd-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(d->folder));
-	/* Another uid may come as far as the socket. */
+	/* Another uid must be able to reach the socket. */
 	ck_assert_int_eq(chmod(d->folder, 0711), 0);
 	(void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->folder);
 	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->folder);
 	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->folder);
 	ck_assert_int_eq(mkdir(d->modules, 0755), 0);
-	/* A pool that runs as another user takes the token of a crash site. */
+	/* A pool that runs as another user removes the token of a crash site. */
 	(void)snprintf(mine, sizeof(mine), "%s/mine", d->folder);
 	ck_assert_int_eq(mkdir(mine, 0755), 0);
 	ck_assert_int_eq(chmod(mine, 0777), 0);
@@ -179,16 +179,17 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	argv[n++] = modules;
 	argv[n++] = "--quarantine-task-crashes=0";
 	argv[n++] = "--quarantine-user-crashes=0";
-	/* Tests look into its processes. It hides from its own user then, but not from root. */
+	/* Tests read /proc of forkd's processes, which a sandboxed forkd hides from its own user
+	 * except root. */
 	if (geteuid() != 0)
 		argv[n++] = "--sandbox=off";
-	/* The whole suite can be run with it, by root. */
+	/* Root can run the whole suite with this option. */
 	if (tasks_user)
 		argv[n++] = user;
 	while (*options && n < DAEMON_OPTIONS + 7)
 		argv[n++] = *options++;
 	argv[n] = NULL;
-	/* But of a stand-in for systemd, which has said so (tests/support/kept.c). */
+	/* Under the systemd stub (tests/support/kept.c), NOTIFY_SOCKET is set already. */
 	if (!getenv("FDSTORE"))
 		(void)setenv("NOTIFY_SOCKET", notify, 1);
 	(void)dup2(fd, STDOUT_FILENO);
@@ -199,7 +200,7 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	_exit(127);
 }
 
-/* Waits until READY=1 was said, or the process has ended. */
+/* Waits until READY=1 was received or the process has ended. */
 static bool daemon_is_ready(struct daemon *d)
 {
 	uint64_t end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;
@@ -248,7 +249,7 @@ int daemon_try(struct daemon *d, const char *const *options)
 	return -1;
 }
 
-/* Appends the strings up to the NULL, and the NULL, to n others. */
+/* Appends the strings up to NULL, and the NULL, to words[n]. */
 static void daemon_words(const char *words[DAEMON_OPTIONS], uint32_t n, va_list ap)
 {
 	do {
@@ -374,7 +375,7 @@ pid_t daemon_fork(uint32_t uid)
 
 	(void)fflush(NULL);
 	pid = fork();
-	/* Not in the child, which may be killed while libcheck writes down where it is. */
+	/* Not in the child: it may be killed while libcheck writes down its location. */
 	if (pid) {
 		ck_assert_int_gt(pid, 0);
 		return pid;
@@ -382,7 +383,7 @@ pid_t daemon_fork(uint32_t uid)
 	if (uid != DAEMON_UID && geteuid() == 0 &&
 	    (syscall(SYS_setgroups, 0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0))
 		_exit(90);
-	/* Now: another uid forgets it. */
+	/* Set here, after the change of uid, which clears it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return 0;
 }

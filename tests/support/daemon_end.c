@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * daemon_end.c - how a daemon of tests/support/daemon.h ends, and that it leaves nothing behind
- */
+/* daemon_end.c - ends a daemon of tests/support/daemon.h and checks that nothing is left behind */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +26,7 @@ struct daemon_segments {
 	} files[DAEMON_SEGMENTS];
 };
 
-/* Every memfd that the manager has open. */
+/* Lists every memfd that the manager has open. */
 static void daemon_note_segments(pid_t manager, struct daemon_segments *ret)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -59,7 +57,7 @@ static bool daemon_is_segment(const struct daemon_segments *segments, dev_t dev,
 	return false;
 }
 
-/* A process has one of the segments open or mapped. Not there any more: no. */
+/* Returns true if a process has one of the segments open or mapped; false if it has ended. */
 static bool daemon_has_segment(const char *pid, const struct daemon_segments *segments)
 {
 	_cleanup_fclose_ FILE *maps = NULL;
@@ -90,7 +88,8 @@ static bool daemon_has_segment(const char *pid, const struct daemon_segments *se
 	return false;
 }
 
-/* A forkd that serves this folder: it stands on the command line of manager and pool. */
+/* Returns true if a process is a forkd of this directory, which is on the command line of manager
+ * and pool. */
 static bool daemon_is_of(const char *pid, const char *folder)
 {
 	char path[300], text[4096];
@@ -104,7 +103,7 @@ static bool daemon_is_of(const char *pid, const char *folder)
 	return n > 0 && memmem(text, (size_t)n, folder, strlen(folder)) != NULL;
 }
 
-/* The pid of a process that has something of the daemon's, 0 for none. */
+/* Returns the pid of a process that still holds a resource of the daemon, 0 for none. */
 static pid_t daemon_left(struct daemon *d, const struct daemon_segments *segments)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc");
@@ -142,7 +141,7 @@ void daemon_discard(struct daemon *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* Ends a daemon; signo 0 for none. */
+/* Ends a daemon; signo: 0 to send no signal. */
 static int daemon_end(struct daemon *d, int signo)
 {
 	struct daemon_segments *segments = malloc(sizeof(*segments));
@@ -156,7 +155,7 @@ static int daemon_end(struct daemon *d, int signo)
 	if (signo)
 		ck_assert_int_eq(kill(d->manager, signo), 0);
 	status = daemon_reap(d->manager);
-	/* A pool whose manager was killed is this process's to reap. */
+	/* A pool whose manager was killed is a child of this process. */
 	for (uint32_t i = 0; i < d->n_pools; i++)
 		(void)waitpid(d->pools[i], NULL, 0);
 	if (signo == SIGKILL)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * daemon_proc.c - what /proc says of the processes of tests/support/daemon.h, and of the test
- */
+/* daemon_proc.c - reads /proc of the processes of tests/support/daemon.h, and of the test */
 #include <dirent.h>
 #include <inttypes.h>
 #include <linux/capability.h>
@@ -87,7 +85,8 @@ uint64_t daemon_pool_cpu_ns(struct daemon *d)
 	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
-/* A thread that io_uring has in the process: the last one stays, and looks around every 5 s. */
+/* Returns true for a thread of io_uring in the process. Its last thread stays and wakes every 5
+ * s. */
 static bool daemon_is_kernels(pid_t pid, const char *tid)
 {
 	_cleanup_fclose_ FILE *f = NULL;
@@ -116,7 +115,7 @@ uint64_t daemon_switches(pid_t pid)
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);
 		own = daemon_number(path, "voluntary_ctxt_switches", 10);
 		others = daemon_number(path, "nonvoluntary_ctxt_switches", 10);
-		if (own >= 0 && others >= 0) /* else it has just ended */
+		if (own >= 0 && others >= 0) /* otherwise it has just ended */
 			sum += (uint64_t)(own + others);
 	}
 	return sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* entries.h - what a module's table has of functions, for tables that are never called */
+/* entries.h - dummy functions for a module's table that is never called */
 #pragma once
 
 #include <forkd/task.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fair_clock.h - tenants, clients and jobs of a test that is the clock itself
+ * fair_clock.h - tenants, clients and jobs of a test that provides the clock
  *
- * A job "runs" where the test says how long it took. All times are virtual, so each result is the
+ * A job "runs" when the test sets how long it took. All times are virtual, so each result is the
  * same on any machine.
  */
 #pragma once
@@ -23,8 +23,7 @@
 #define US	NSEC_PER_USEC
 #define MS	NSEC_PER_MSEC
 
-/* ck_assert() for what is asked a hundred thousand times: that has each time written down, by a
- * system call, where the test stands. */
+/* ck_assert() without its system call for each assertion, for conditions checked 100,000 times. */
 #define MUST(condition)                                                                            \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -71,7 +70,7 @@ static inline void client(uint32_t slot, uint32_t of, uint32_t weight)
 	fair_add_client(&fair, slot, of, weight);
 }
 
-/* Clients 0 to n - 1, of one uid. */
+/* Creates clients 0 to n - 1, of one uid. */
 static inline void one_uid(uint32_t n)
 {
 	tenant(0, 100);
@@ -79,7 +78,7 @@ static inline void one_uid(uint32_t n)
 		client(i, 0, 100);
 }
 
-/* Clients 0 and 1, of one each. */
+/* Creates clients 0 and 1, of one uid each. */
 static inline void two_uids(void)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -93,8 +92,8 @@ static inline uint32_t row_of(uint32_t slot, uint32_t job)
 	return slot * JOBS + job;
 }
 
-/* Queues n jobs of a client for a place. Returns the first one's row; the others follow, modulo
- * JOBS. */
+/* Queues n jobs of a client for a place. Returns the row of the first job; the others follow,
+ * modulo JOBS. */
 static inline uint32_t submit_to(uint32_t slot, uint32_t n, uint32_t weight, uint32_t place)
 {
 	uint32_t first = 0, before = 0;
@@ -132,7 +131,7 @@ static inline uint32_t pick_on(uint32_t worker, uint32_t *rows, uint32_t max)
 	fair_lock(&fair);
 	n = fair_pick(&fair, worker, rows, max, now);
 	fair_unlock(&fair);
-	/* One with a place comes alone. */
+	/* A job with a place is picked alone. */
 	for (uint32_t i = 0; n > 1 && i < n; i++)
 		MUST(!is_placed(rows[i]));
 	return n;
@@ -146,7 +145,7 @@ static inline uint32_t pick(uint32_t *rows, uint32_t max)
 	return n;
 }
 
-/* The row that goes first. */
+/* Returns the row that runs first. */
 static inline uint32_t pick_one(void)
 {
 	uint32_t row;
@@ -172,7 +171,7 @@ static inline void settle(void)
 	fair_unlock(&fair);
 }
 
-/* A job has run for so long, and ended. */
+/* A job has run for this time, and ended. */
 static inline void run(uint32_t row, uint64_t ns)
 {
 	now += ns;
@@ -180,7 +179,7 @@ static inline void run(uint32_t row, uint64_t ns)
 	atomic_fetch_add(&board[row / JOBS].jobs, 1);
 }
 
-/* Runs all that is queued, each job for so long. */
+/* Runs all queued jobs, each for this time. */
 static inline void run_queued(uint64_t ns)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], n;
@@ -196,8 +195,8 @@ static inline uint64_t cpu(uint32_t slot)
 	return atomic_load(&board[slot].cpu_ns);
 }
 
-/* For so long, one worker runs what goes first, while these clients always have jobs queued, each
- * with its own length. */
+/* Simulates one worker for this time. These clients always have queued jobs, each client with its
+ * own job length. */
 static inline void keep_busy(uint32_t slots, uint64_t ns, const uint64_t *lengths)
 {
 	uint64_t end = now + ns;

@@ -102,7 +102,7 @@ static void *accept_clients(void *unused)
 			continue;
 		}
 		fake.connections[id] = fd;
-		/* Before the client can go on. */
+		/* Before the client can continue. */
 		atomic_store(&fake.n_connections, id + 1);
 		welcome(fd, id);
 	}
@@ -159,9 +159,9 @@ void fake_run(uint32_t payload)
 	default:
 		return;
 	}
-	/* Its task was begun: not at the same time. */
+	/* Job begun: later than at the same instant. */
 	atomic_store_explicit(&job->ended_ns, clock_ns() + 1, memory_order_relaxed);
-	/* Before the outcome: after it the record may be another job's. */
+	/* Before the outcome: afterwards the record may belong to another job. */
 	group = group_of(groups, atomic_load(&job->group));
 	told = job_finish(job, job->generation, outcome);
 	if (told & JOB_WAITER)
@@ -172,7 +172,7 @@ void fake_run(uint32_t payload)
 		(void)futex_wake(&group->word, INT32_MAX);
 }
 
-/* The words of a chain's jobs, its first one's payload given. Under the lock. */
+/* Lists the words of a chain's jobs, given the payload of the first job. Under the lock. */
 static void unchain(uint32_t payload)
 {
 	struct client_segment *segment = atomic_load(&fake.clients[ring_payload_client(payload)]);
@@ -251,7 +251,7 @@ static void *dispatch(void *unused)
 	while (!atomic_load(&fake.stop)) {
 		uint32_t value = wake_prepare(word);
 
-		/* A worker that ends its strand looks by itself; nothing is to be done here. */
+		/* A worker looks for work itself when its strand ends; nothing to do here. */
 		if (!atomic_load(&fake.stop) && futex_wait(word, value, 0) == 0)
 			atomic_fetch_add(&fake.dispatched, 1);
 		wake_store(word, WAKE_LOOKING);
@@ -369,7 +369,7 @@ void fake_await_held(uint32_t n)
 		(void)futex_wait(&fake.held, held, 0);
 }
 
-/* True if the thread sleeps in the kernel. */
+/* Returns true if the thread sleeps in the kernel. */
 static bool sleeps(uint32_t tid)
 {
 	char path[64], state = 0;
@@ -395,8 +395,8 @@ fk_client *must_open(void)
 	fk_client *client = NULL;
 
 	ck_assert_msg(fk_open(fake.path, NULL, &client) == 0, "%s", fk_error_text());
-	/* One mapping for both ends, or ThreadSanitizer takes them for different memory. The
-	 * client's own mappings stay behind; with a size of 0 fk_close() unmaps nothing. */
+	/* Both ends use one mapping, or ThreadSanitizer takes them for different memory. The
+	 * client's own mappings stay; with a size of 0 fk_close() unmaps nothing. */
 	client->tenant = fake.tenant;
 	client->tenant_size = 0;
 	client->segment = atomic_load(&fake.clients[client->id]);
@@ -432,7 +432,7 @@ fk_job must_drop(void)
 	fk_job job;
 
 	fake_open(1, 1);
-	/* NULL is allowed for no arguments. */
+	/* NULL is allowed if there are no arguments. */
 	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), NULL, 0, 0, &job), 0);
 	return job;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* faults.h - the ways to fault that a child in tests/support/modules/crash.c has */
+/* faults.h - the kinds of faults of a child in tests/support/modules/crash.c */
 #pragma once
 
 enum {

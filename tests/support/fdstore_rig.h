@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore_rig.h - a store, and the ear of a service manager that hears what it says
+ * fdstore_rig.h - a store, and the notification socket of a service manager
  *
- * A store on a loop, and the notification socket that it sends to, in a folder of its own. What was
- * sent stays there until the test reads it.
+ * A store on a loop, and the notification socket that it sends to, in a private directory. Messages
+ * stay in the socket until the test reads them.
  */
 #pragma once
 
@@ -25,9 +25,9 @@
 static struct loop loop;
 static struct socket_closer closer = { .loop = &loop };
 static struct store store;
-static int ear; /* the service manager's */
+static int ear; /* the service manager's end */
 static char folder[32], path[64];
-/* What was put, or could not be, after it had to wait. */
+/* Number of descriptors that had to wait and now have been stored or refused. */
 static uint32_t answers, wanted;
 static int result_of[8];
 
@@ -40,7 +40,7 @@ static inline void listen_as_manager(void)
 	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
 }
 
-/* max: FileDescriptorStoreMax=, or NULL: nothing is said of it. */
+/* max: FileDescriptorStoreMax=, or NULL if it is not set. */
 static inline void begin(const char *max)
 {
 	ck_assert_int_eq(loop_init(&loop), 0);
@@ -63,7 +63,7 @@ static inline void end(void)
 	(void)rmdir(folder);
 }
 
-/* The next message, as a line of words; "" for none. */
+/* Returns the next message, with spaces instead of line breaks; "" for none. */
 static inline struct systemd_stub_message hear(void)
 {
 	struct systemd_stub_message m;
@@ -105,7 +105,7 @@ static inline void hear_remove(const char *name)
 	hear_that(text, 0);
 }
 
-/* The end of a child of the test, in which nothing was wrong. */
+/* Checks that a child of the test has ended without an error. */
 static inline void ends_well(pid_t pid)
 {
 	int status;
@@ -122,7 +122,7 @@ static inline void on_put(struct fdstore_put *put, int result)
 		loop_stop(&loop);
 }
 
-/* Until so many of those that wait have an answer. */
+/* Runs the loop until n waiting requests have an answer. */
 static inline void turn_until(uint32_t n)
 {
 	wanted = n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fib.h - a tree of known size and result, as a task for who includes it */
+/* fib.h - a tree of known size and result, as a task of the file that includes it */
 #pragma once
 
 #include <stdint.h>

@@ -2,10 +2,9 @@
 /*
  * fiber_rig.h - a pool in this process that runs jobs of fibers
  *
- * A rig that begins, and ends with nothing left of any fiber; jobs of its module that take one
- * number, each seen to end as it should, and cancelled wherever it is; and what the tasks of such
- * jobs share: what they note, and how they say what is not as it should be. The tasks of
- * tests/support/tasks.h are in the module.
+ * The rig checks that no fiber is left when it stops. Jobs of its module take one number; the rig
+ * checks how each ends, and can cancel it at any moment. Tasks share notes and error reports. The
+ * module has the tasks of tests/support/tasks.h.
  */
 #pragma once
 
@@ -29,12 +28,12 @@
 extern const struct fk_module fk_module;
 
 static struct rig rig;
-static _Atomic uint32_t ended; /* what fibers note at their end */
-static _Atomic uint32_t cut;   /* waits and sections that ended with -ECANCELED */
+static _Atomic uint32_t ended; /* fibers that have ended */
+static _Atomic uint32_t cut;   /* waits and sections that returned -ECANCELED */
 
 /* ------------------------------------------------------------------------ in tasks */
 
-/* Returns the line at which this stands, if it is not that. */
+/* Returns the line number if the value is not the expected one. */
 #define FAILS(what, error)                                                                         \
 	do {                                                                                       \
 		if ((what) != (error))                                                             \
@@ -46,7 +45,7 @@ static inline void nothing(void *arg)
 	(void)arg;
 }
 
-/* Waits, and notes if the job was over first. */
+/* Waits, and counts if the job ended first. */
 static inline int wait_noted(struct fk_counter *counter, uint32_t value)
 {
 	int r = fk_counter_wait(counter, value);
@@ -68,13 +67,13 @@ static inline void start(uint32_t workers, bool forced)
 	rig_start(&rig, workers, &fk_module, forced);
 }
 
-/* For rig_prepare. */
+/* For rig_prepare: shuffles decisions. */
 static inline void shake(struct pool *pool)
 {
 	pool->mode.fuzz_seed = 7;
 }
 
-/* Workers that keep a stack for those that share it; nobody is on it. */
+/* Returns how many workers keep a shared stack; no fiber uses one. */
 static inline uint32_t shared_stacks_in_use(void)
 {
 	uint32_t n = 0;
@@ -99,7 +98,7 @@ static inline uint64_t blocks_used(void)
 	return n;
 }
 
-/* Nothing is left of what ran but the stacks that are shared, and threads for sections. */
+/* Checks that nothing is left except shared stacks and threads for sections. */
 static inline void stop(void)
 {
 	struct fibers *fibers = rig.pool->fibers;
@@ -131,36 +130,36 @@ static inline void submit(uint32_t job, const char *task, int64_t n)
 	rig_submit(&rig, job, task, &n, sizeof(n));
 }
 
-/* So many waits of fibers have begun. */
+/* Waits until n waits of fibers have begun. */
 static inline void await_waiting(uint64_t n)
 {
 	while (rig_counter(&rig, fiber_parks) < n)
 		sched_yield();
 }
 
-/* Some task of tests/support/tasks.h, or of those that count with them, has come to where it
- * stays. */
+/* Waits until a task of tests/support/tasks.h, or another that counts itself, has reached its
+ * endless part. */
 static inline void await_reached(void)
 {
 	while (!atomic_load(&tasks_reached))
 		sched_yield();
 }
 
-/* Waits for a job that is done. Returns its result. */
+/* Waits for a job that must be DONE. Returns its result. */
 static inline int64_t result(uint32_t job)
 {
 	ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
 	return *(int64_t *)(void *)rig.jobs[job].result;
 }
 
-/* Cancels a job, which ends by that. */
+/* Cancels a job, which must end as cancelled. */
 static inline void see_cancelled(uint32_t job)
 {
 	rig_cancel(&rig, job);
 	ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 }
 
-/* Submits a job, which fails, with this code. */
+/* Submits a job, which must fail with this code. */
 static inline void see_failed(const char *task, int64_t n, int32_t code)
 {
 	submit(1, task, n);
@@ -168,7 +167,7 @@ static inline void see_failed(const char *task, int64_t n, int32_t code)
 	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), code);
 }
 
-/* Submits a job that does not end within 10 ms, and has no longer. */
+/* Submits a job that runs longer than its deadline of 10 ms. */
 static inline void see_expired(const char *task, int64_t n)
 {
 	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
@@ -177,8 +176,8 @@ static inline void see_expired(const char *task, int64_t n)
 	atomic_store(&rig.jobs[1].deadline_ns, 0);
 }
 
-/* Submits a job and cancels it after so many turns of an empty loop, whatever it is at then. It may
- * have ended before. Returns its outcome. */
+/* Submits a job and cancels it after n iterations of an empty loop, in any state. It may have ended
+ * already. Returns its outcome. */
 static inline uint32_t cancel_after(uint32_t turns, const char *task, int64_t n)
 {
 	uint32_t outcome;

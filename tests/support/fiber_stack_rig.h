@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_stack_rig.h - stacks of fibers without fibers, and a kernel that refuses what it is
- * told to
+ * fiber_stack_rig.h - fiber stacks without fibers, and a kernel whose calls can fail
  *
- * Stacks are got and put between begin() and end(), where all are back; the calls by which the
- * kernel is asked for memory, guards and pages fail when the test says so.
+ * Tests get and put stacks between begin() and end(), which checks that all are back. Calls for
+ * memory, guards and pages fail on request of the test.
  *
- * Threads: tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). begin(),
- * end() and what fails are the main thread's; all threads may get and put.
+ * Threads: tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). The main
+ * thread calls begin() and end() and sets failures; all threads may get and put.
  */
 #pragma once
 
@@ -38,20 +37,20 @@ static const enum fiber_stack_kind kinds[] = { FIBER_STACK_GUARDED, FIBER_STACK_
 
 /* ------------------------------------------------------------------------ calls that fail */
 
-static int fail_advice; /* madvise() with it fails; 0: none does */
+static int fail_advice; /* advice with which madvise() fails; 0: none */
 static int fail_errno;
-static int fail_protect; /* mprotect() with these rights fails, but for -1 */
-static int fail_map;	 /* so many calls of mmap() do well, then one does not; below 0: all do */
+static int fail_protect; /* protection with which mprotect() fails; -1: none */
+static int fail_map;	 /* calls of mmap() before one fails; negative: none fails */
 static bool fail_mincore;
-static bool fail_pages;		   /* they are of 64 KiB */
-static _Atomic uint64_t n_advised; /* times that pages were given back */
+static bool fail_pages;		   /* calls for 64 KiB fail */
+static _Atomic uint64_t n_advised; /* number of calls that released pages */
 
-/* What becomes of the next one who gives pages back. */
+/* Effect on the next thread that releases pages. */
 static enum advised {
 	GOES_ON,
-	HOLD,  /* he is to wait */
-	HELD,  /* he does */
-	YIELD, /* all of them let others run first */
+	HOLD,  /* it must wait */
+	HELD,  /* it waits */
+	YIELD, /* every thread yields first */
 } _Atomic advised;
 
 int __wrap_madvise(void *at, size_t size, int advice);
@@ -115,7 +114,7 @@ long __wrap_sysconf(int name)
 
 static struct fiber_stacks stacks;
 
-/* chunks: of each node. */
+/* chunks: per node. */
 static inline void begin(uint32_t n_nodes, uint64_t chunks, uint64_t keep, uint32_t guards,
 			 bool protect)
 {
@@ -161,7 +160,7 @@ static inline void put(struct fiber_stack *stack)
 	fiber_stack_put(&stacks, stack);
 }
 
-/* Nobody has one any more. */
+/* Checks that no stack is in use. */
 static inline void end(void)
 {
 	ck_assert_uint_eq(count().used, 0);
@@ -169,7 +168,7 @@ static inline void end(void)
 	fiber_stacks_fini(&stacks);
 }
 
-/* All that can be had. Returns how many; *ret_r is why there are no more. */
+/* Gets as many stacks as it can. Returns their number; sets *ret_r to the error that ended it. */
 static inline size_t get_all(size_t size, enum fiber_stack_kind kind, struct fiber_stack **ret,
 			     size_t max, int *ret_r)
 {
@@ -180,7 +179,7 @@ static inline size_t get_all(size_t size, enum fiber_stack_kind kind, struct fib
 	return n;
 }
 
-/* Pages that are there, of all. */
+/* Returns the number of resident pages of all stacks. */
 static inline size_t resident(void)
 {
 	static unsigned char there[1u << 20];
@@ -193,7 +192,7 @@ static inline size_t resident(void)
 	return n;
 }
 
-/* As a fiber does first. */
+/* Does the first write of a fiber. */
 static inline void touch(struct fiber_stack *stack)
 {
 	stack->low[stack->size - 1] = 1;
@@ -210,7 +209,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	siglongjmp(fault_back, 1);
 }
 
-/* Does a write there end in a fault, at that address? */
+/* Returns true if a write at this address faults at this address. */
 static inline bool faults(char *at)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO }, before;

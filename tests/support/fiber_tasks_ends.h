@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_tasks_ends.h - tasks whose job ends before its fibers would, as they fail, or as
- * somebody cancels it while they wait
+ * fiber_tasks_ends.h - tasks whose job ends before its fibers: they fail or are cancelled while
+ * they wait
  */
 #pragma once
 
@@ -70,7 +70,7 @@ FK_FIBER_TASK(int64_t, busy, (int64_t, n))
 }
 FK_EXPORT(busy, 0, "Fibers that do a bit of everything")
 
-/* Waits for what does not come, when it is told to. */
+/* When opened, waits for a counter that never reaches 0. */
 FK_FIBER_TASK(int64_t, waits_when_opened, (int64_t, n))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
@@ -104,7 +104,7 @@ FK_FIBER_TASK(int64_t, outlasts, (int64_t, n))
 }
 FK_EXPORT(outlasts, 0, "Waits for a fiber that takes its time")
 
-/* Of two counters: who counts what, and waits for whom, stands at circle. */
+/* Two counters; circle() defines which fiber counts in which and waits for which. */
 struct circle {
 	struct fk_counter outer, inner, gate;
 };
@@ -131,13 +131,14 @@ static void circle_outer(void *arg)
 	(void)fk_counter_wait(&c->inner, 0);
 }
 
-/* outer counts one that waits for inner, and one that waits for the gate; inner one that waits
- * until of those only the first is left. No circle, but one if each waited for all. */
+/* outer counts two fibers: one waits for inner, one for the gate. The fiber of inner waits until
+ * only the first of these two is left. This is not a deadlock, but would be one if each waited for
+ * all. */
 FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 {
 	struct circle c = { FK_COUNTER, FK_COUNTER, FK_COUNTER_OF(1) };
 
-	/* In this order: as soon as the inner one begins, outer counts both. */
+	/* The order matters: when the inner fiber begins, outer counts both. */
 	(void)fk_fiber_spawn(circle_waits, &c, &c.outer);
 	(void)fk_fiber_spawn(circle_outer, &c, &c.outer);
 	(void)fk_counter_wait(&c.outer, 0);
@@ -161,7 +162,7 @@ FK_FIBER_TASK(int64_t, one_fails, (int64_t, n))
 
 	for (int64_t i = 0; i < n; i++)
 		(void)fk_fiber_spawn(joins_crowd, &crowd, &all);
-	/* All of them have begun: they are told. */
+	/* All of them have begun, so they are notified. */
 	(void)fk_counter_wait(&crowd.out, 0);
 	(void)fk_fiber_spawn(fails, NULL, &all);
 	return wait_noted(&all, 0);
@@ -174,7 +175,7 @@ static void notes_beginning(void *arg)
 	atomic_fetch_add(&tasks_reached, 1);
 }
 
-/* They are in the deque when the job fails. */
+/* These fibers are in the deque when the job fails. */
 FK_FIBER_TASK(int64_t, fails_first, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -202,7 +203,7 @@ FK_FIBER_TASK(int64_t, scope, (int64_t, n))
 	return n;
 }
 
-/* A tree of frames whose leaves are scopes that are under way when the last one fails. */
+/* A tree of frames whose leaves are scopes that are still running when the last one fails. */
 FK_TASK(int64_t, scopes, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(scopes)
 {
@@ -230,7 +231,7 @@ FK_FIBER_TASK(int64_t, tells_shared, (int64_t, n))
 	return n;
 }
 
-/* A fiber of one scope stands in the deque, awake, when the frame that runs another winds down. */
+/* A runnable fiber of one scope is in the deque when the frame that runs another scope unwinds. */
 FK_TASK(int64_t, shared, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(shared)
 {
@@ -253,7 +254,7 @@ FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 }
 FK_EXPORT(calls_failing, 0, "A fiber whose frames fail")
 
-/* Its own entry stands in the deque below the fiber and the frames that it calls. */
+/* Its own entry is in the deque below the fiber and the frames that the fiber calls. */
 FK_TASK(int64_t, forks_failing, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(forks_failing)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_errors.h - tasks that ask for what they must not, and say what they were told
- */
+/* fiber_tasks_errors.h - tasks that make forbidden calls and check the errors */
 #pragma once
 
 #include <errno.h>
@@ -25,7 +23,7 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	FAILS(fk_fiber_spawn_on(nothing, NULL, NULL, 77, FK_FIBER_STACK), -EINVAL);
 	FAILS(fk_fiber_spawn(nothing, NULL, &none), -EINVAL);
 	FAILS(fk_counter_wait(&none, 0), -EINVAL);
-	/* Nor is what was one, and is something else. */
+	/* Memory that no longer holds a counter is refused as well. */
 	memset(&other, 0x5a, sizeof(other));
 	FAILS(fk_counter_wait(&other, 0), -EINVAL);
 	FAILS(fk_counter_add(&other, 1), -EINVAL);
@@ -33,7 +31,7 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	other = FK_COUNTER_OF(3);
 	other.fk_kind = 7;
 	FAILS(fk_counter_wait(&other, 3), -EINVAL);
-	/* To wait for it again is allowed. */
+	/* Waiting for it again is allowed. */
 	FAILS(fk_counter_wait(&fibers, 0), 0);
 	FAILS(fk_counter_wait(&fibers, 0), 0);
 	FAILS(fk_counter_add(&numbers, -3), -ERANGE);
@@ -47,7 +45,7 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	FAILS(fk_fiber_yield(), 0);
 	for (uint32_t i = 0; i < FK_LOCALS + 2; i++)
 		places += fk_fiber_local(&keys[i]) != NULL;
-	/* Some of them may have been used by another test of this process. */
+	/* Another test of this process may have used some of the keys. */
 	FAILS(places <= FK_LOCALS, true);
 	FAILS(fk_fiber_local(&keys[FK_LOCALS + 1]) == NULL, true);
 	return n;

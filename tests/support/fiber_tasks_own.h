@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_own.h - tasks of fibers that look at what each has of its own: data, a stack
- */
+/* fiber_tasks_own.h - tasks that check what each fiber owns: local data and a stack */
 #pragma once
 
 #include <errno.h>
@@ -61,7 +59,7 @@ static struct fk_local chain[3] = { FK_LOCAL(ends_chained), FK_LOCAL(ends_chaine
 				    FK_LOCAL(ends_chained) };
 static struct fk_local endless = FK_LOCAL(ends_chained);
 
-/* The first sets the one before it, and that one the next: each takes a pass. */
+/* Each end() sets the value with the previous index, so each takes another pass. */
 static void ends_chained(void *value)
 {
 	uintptr_t i = (uintptr_t)value;
@@ -77,7 +75,7 @@ static void has_chain(void *arg)
 {
 	struct fk_local *key = (uintptr_t)arg == 9 ? &endless : &chain[(uintptr_t)arg - 1];
 
-	/* In this order, so that what is set comes in the next pass. */
+	/* In this order, so that end() sets a value for the next pass. */
 	for (int i = 0; i < 3; i++)
 		(void)fk_fiber_local(&chain[i]);
 	*fk_fiber_local(key) = arg;
@@ -104,7 +102,7 @@ FK_FIBER_TASK_SIZED(int64_t, large, (int64_t, n), 1 << 20)
 		here[i] = 1;
 	return n;
 }
-FK_EXPORT(large, 0, "So many bytes of stack")
+FK_EXPORT(large, 0, "Uses n bytes of stack")
 
 FK_FIBER_TASK(int64_t, greedy, (int64_t, n))
 {
@@ -133,7 +131,7 @@ FK_FIBER_TASK(int64_t, on_slab, (int64_t, n))
 {
 	struct fk_counter one = FK_COUNTER;
 
-	/* The one guard that there is this fiber has. */
+	/* This fiber has the only guard. */
 	if (fk_fiber_spawn(reads_below, &n, &one) != -EMFILE)
 		return -1;
 	if (fk_fiber_spawn_on(reads_below, &n, &one, FK_STACK_SLAB, FK_FIBER_STACK) != 0)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_steals.h - tasks of fibers that end only if others are stolen, or run elsewhere
- */
+/* fiber_tasks_steals.h - tasks of fibers that end only if others are stolen or run elsewhere */
 #pragma once
 
 #include <sched.h>
@@ -22,7 +20,7 @@ static void counts(void *arg)
 	atomic_fetch_add((_Atomic int64_t *)arg, 1);
 }
 
-/* What opens the gate is the oldest of n fibers; this one comes to nothing meanwhile. */
+/* The oldest of n fibers opens the gate. This fiber makes no runtime call until then. */
 FK_FIBER_TASK(int64_t, opened, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -45,7 +43,7 @@ static void spins(void *arg)
 		sched_yield();
 }
 
-/* The same, and who comes to nothing has spawned nothing, and calls nothing of the runtime. */
+/* The same, but the fiber that spins has spawned nothing and calls nothing of the runtime. */
 FK_FIBER_TASK(int64_t, opened_below, (int64_t, n))
 {
 	struct fk_counter both = FK_COUNTER;
@@ -78,7 +76,7 @@ static void meets(void *arg)
 	atomic_fetch_add(&meeting->ended, 1);
 }
 
-/* Fibers that yield until two of them were at one place: on two workers. */
+/* Fibers that yield until two of them run at the same time, on two workers. */
 FK_FIBER_TASK(int64_t, meet, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -91,7 +89,7 @@ FK_FIBER_TASK(int64_t, meet, (int64_t, n))
 }
 FK_EXPORT(meet, 0, "Fibers of which two meet")
 
-/* What it waits for is taken off the deque by the frames that it runs. */
+/* The frames that this fiber runs take the fiber it waits for off the deque. */
 FK_FIBER_TASK(int64_t, behind, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;

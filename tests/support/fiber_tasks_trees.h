@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_trees.h - tasks that are trees: of fibers, of frames, and of each in the other
- */
+/* fiber_tasks_trees.h - tasks that are trees: of fibers, of frames, and of each within the other */
 #pragma once
 
 #include <stdatomic.h>
@@ -59,7 +57,7 @@ FK_FIBER_TASK(int64_t, yielding_leaf, (int64_t, n))
 	return n - 1;
 }
 
-/* Frames whose continuations stand in the deque while fibers below them yield. */
+/* Frames whose continuations are in the deque while fibers below them yield. */
 FK_TASK(int64_t, yielding, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(yielding)
 {
@@ -83,7 +81,7 @@ static void late(void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-/* Waits for none of them. */
+/* Waits for no child. */
 FK_FIBER_TASK(int64_t, leaves_orphans, (int64_t, n))
 {
 	for (int64_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_tasks_waits.h - tasks of fibers that take turns, and that wait for counters, for each
+ * fiber_tasks_waits.h - tasks of fibers that yield in turn, and that wait for counters, for each
  * other and for frames
  */
 #pragma once
@@ -95,7 +95,7 @@ static void yields_along(void *arg)
 	}
 }
 
-/* Two that do nothing but yield, the other one n times. */
+/* Two fibers that only yield; the other one yields n times. */
 FK_FIBER_TASK(int64_t, duet, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -113,7 +113,7 @@ FK_EXPORT(duet, 0, "Two that yield")
 /* ------------------------------------------------------------------------ counters */
 
 struct crowd {
-	struct fk_counter out; /* those that have not come to the gate */
+	struct fk_counter out; /* fibers that have not reached the gate */
 	struct fk_counter gate;
 	_Atomic int64_t ended;
 };
@@ -147,11 +147,11 @@ FK_FIBER_TASK(int64_t, many, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return crowd.ended + 1;
 }
-FK_EXPORT(many, 0, "So many fibers at once")
+FK_EXPORT(many, 0, "Runs n fibers at once")
 
 struct level {
 	struct fk_counter *counter;
-	_Atomic uint32_t *down; /* how far it was counted, at least */
+	_Atomic uint32_t *down; /* smallest value that was seen */
 	uint32_t value;
 	uint32_t wrong;
 };
@@ -181,7 +181,7 @@ FK_FIBER_TASK(int64_t, levels, (int64_t, n))
 		atomic_fetch_sub(&down, 1);
 		if (fk_counter_add(&counter, -1) < 0)
 			return -1;
-		/* This one has been let go. */
+		/* This fiber has been released. */
 		if (fk_counter_wait(&all, (uint32_t)n - i - 1) < 0)
 			return -2;
 	}
@@ -209,7 +209,7 @@ static void passes_barriers(void *arg)
 	}
 }
 
-/* Four that wait for each other: the last one wakes those that are about to leave, too. */
+/* Four fibers that wait for each other: the last one also wakes fibers that are about to park. */
 FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
 {
 	struct barrier barrier = { .rounds = calloc((size_t)n, sizeof(*barrier.rounds)), .n = n };
@@ -225,7 +225,7 @@ FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
 }
 FK_EXPORT(barriers, 0, "Four fibers that wait for each other, the given number of times")
 
-/* A frame, and not even its body. */
+/* A frame, and only its first block. */
 FK_TASK(int64_t, tells, (uintptr_t, counter))
 {
 	FK_LEAF(fk_counter_add((struct fk_counter *)counter, -1));
@@ -293,7 +293,7 @@ FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 }
 FK_EXPORT(gated, 0, "Waits until all is opened")
 
-/* The fiber, alone in its scope, stands in no list of those that wait. */
+/* Checks that the fiber, alone in its scope, is in no list of waiting fibers. */
 static int64_t is_listed(void)
 {
 	struct scope *scope = fiber_self()->scope;

@@ -17,11 +17,11 @@ bool hostile_setup(struct daemon *d)
 	daemon_start(d, "--workers=2", "--socket-mode=0666", "--stop-timeout=1s", "--stack-max=16M",
 		     NULL);
 	if (geteuid() != 0)
-		printf("not root: one uid, no honest client beside the hostile one\n");
+		printf("not root: one uid, no honest client next to the hostile one\n");
 	return geteuid() == 0;
 }
 
-/* fib:fib 10, or the exit status that says what went wrong. */
+/* Calls fib:fib 10. Returns an exit status that names the error, or 0. */
 static int honest_call(fk_client *c, const fk_task *fib)
 {
 	uint32_t killing = atomic_load(&honest->killing);
@@ -63,7 +63,7 @@ void honest_run(void)
 	_exit(status);
 }
 
-/* A client of this uid that comes late finds everything in order. */
+/* A client of this uid that connects later must find everything in order. */
 void honest_late(void)
 {
 	fk_client *c = NULL;

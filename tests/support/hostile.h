@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostile.h - a hostile client, an honest one of another uid, and one that comes later
+ * hostile.h - a hostile client, an honest one of another uid, and one that connects later
  *
- * They are processes with uids of their own, so that the rings that are spoilt are the hostile
- * one's. Only root can start such two: without root the same attacks run without the honest one,
- * because clients of one uid share its rings.
+ * They are processes with their own uids, so that the hostile client spoils only its own rings.
+ * Only root can start them. Without root the same attacks run without the honest client, because
+ * clients of one uid share rings.
  */
 #pragma once
 
@@ -15,23 +15,23 @@
 #define HONEST_UID   65531u
 #define FRESH_UID    65532u
 #define HOSTILE_HEAP 65536u
-#define HOSTILE_HANG (30 * NSEC_PER_SEC) /* a longer wait hangs */
+#define HOSTILE_HANG (30 * NSEC_PER_SEC) /* a longer wait counts as a hang */
 
-/* What the honest client shares with the test. */
+/* Memory that the honest client shares with the test. */
 struct honest {
-	_Atomic uint64_t good; /* right results */
-	_Atomic uint64_t told; /* of its jobs that were not DONE while the pool was killed */
+	_Atomic uint64_t good; /* correct results */
+	_Atomic uint64_t told; /* its jobs that did not end as DONE while the pool was killed */
 	_Atomic uint32_t killing;
 	_Atomic uint32_t stop;
 };
 
 extern struct honest *honest;
 
-/* Starts a forkd for all of them. False: there is one uid only. */
+/* Starts a forkd for all of them. Returns false if there is only one uid. */
 bool hostile_setup(struct daemon *d);
 
-/* For daemon_client(): one that works until honest->stop; and one that finds everything in order.
- * Their exit statuses say what went wrong. */
+/* For daemon_client(). honest_run() works until honest->stop; honest_late() checks that everything
+ * is in order. Their exit statuses name the error. */
 void honest_run(void);
 void honest_late(void);
 

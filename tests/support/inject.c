@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject.c - the n-th system call of a kind, in a process, fails as the test says
+ * inject.c - the n-th system call of a kind fails in a process, as the test requests
  *
  * INVARIANTS
  *   I1. The filter's descriptor goes to the supervisor by sendmmsg(2), which is not in the table:
- *       no call waits for a supervisor that does not have it yet.
- *   I2. What is armed is stored last and cleared first, so the supervisor never takes half of it.
+ *       no call waits for a supervisor that does not have the descriptor yet.
+ *   I2. The armed call is stored last and cleared first, so the supervisor never reads half of it.
  *
- * If a peer dies: a process that is watched: its question is void. All of them: the supervisor
- * ends. The supervisor: the calls of the table fail with ENOSYS. The test: the supervisor dies with
- * it.
+ * If a peer dies: a watched process: its request is void. All of them: the supervisor ends. The
+ * supervisor: the calls of the table fail with ENOSYS. The test: the supervisor dies with it.
  */
 #include "tests/support/inject.h"
 
@@ -43,8 +42,8 @@
 #define INJECT_ARCH 0
 #endif
 
-/* Those that the supervisor is asked about, but for futex(2); and what tells it where main()
- * begins. */
+/* Calls that the supervisor decides, except futex(2), and the call that marks the start of
+ * main(). */
 static const uint32_t inject_calls[] = {
 	SYS_accept,
 	SYS_accept4,
@@ -132,7 +131,7 @@ static int inject_filter(void)
 	program.len = n;
 	if (!INJECT_ARCH)
 		return -ENOSYS;
-	/* Root does not need it, and stays as it is. */
+	/* Root does not need it, and stays privileged. */
 	if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0)
 		return -errno;
 	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -143,7 +142,7 @@ static int inject_filter(void)
 
 /* ------------------------------------------------------------------------ the supervisor */
 
-/* Where main() begins (inject_arm()). */
+/* Start of main() (inject_arm()). */
 static void inject_note(bool begun[2], enum inject_who who, const struct seccomp_notif *request)
 {
 	if (request->data.nr == SYS_execve)
@@ -152,7 +151,7 @@ static void inject_note(bool begun[2], enum inject_who who, const struct seccomp
 		begun[who] = true;
 }
 
-/* The errno that a call is to fail with, 0 for none. */
+/* Returns the errno with which a call must fail, 0 for none. */
 static int inject_verdict(struct inject_shared *shared, enum inject_who who, int call)
 {
 	if (atomic_load(&shared->who) != who)
@@ -161,7 +160,7 @@ static int inject_verdict(struct inject_shared *shared, enum inject_who who, int
 		atomic_fetch_add(&shared->naps, 1);
 	if (atomic_load(&shared->call) != call)
 		return 0;
-	/* Below nth: more than can be. */
+	/* Below nth the difference wraps to a value above times. */
 	return atomic_fetch_add(&shared->seen, 1) + 1 - atomic_load(&shared->nth) <
 			       atomic_load(&shared->times)
 		     ? atomic_load(&shared->error)
@@ -243,7 +242,7 @@ static int inject_receive(int fd)
 
 /* ------------------------------------------------------------------------ the test's side */
 
-/* Also before libcheck runs anything: inject_lacks(). */
+/* Also called by inject_lacks(), before libcheck runs a test. */
 static void inject_must(bool done, const char *what)
 {
 	if (done)
@@ -280,7 +279,7 @@ int inject_enter(struct inject *i)
 	return listener < 0 ? listener : inject_send(i->ends[0], listener);
 }
 
-/* What the filter does not tell of would never fail. */
+/* A call that the filter does not watch never fails. */
 static bool is_watched(long call)
 {
 	if (call == SYS_futex)
@@ -330,7 +329,7 @@ void inject_end(struct inject *i)
 
 /* ------------------------------------------------------------------------ a try */
 
-/* In a child: 0, or the errno that says why it cannot be. */
+/* In a child. Returns 0, or the errno that says why this is not possible. */
 static int inject_try(struct inject *i)
 {
 	int r = inject_enter(i);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject.h - the n-th system call of a kind, in a process, fails as the test says
+ * inject.h - the n-th system call of a kind fails in a process, as the test requests
  *
- * A process puts itself, and all that it starts, under a filter of seccomp(2) that asks another one
- * about the calls of a table: the supervisor, a child of the test. It lets them pass, except the
- * one that the test has armed. Unlike strace it can tell a futex that waits from one that wakes,
- * and one process from the next; leaves the process free to be traced (by a sanitizer
- * that looks for leaks); and needs no right to trace. What io_uring does in the kernel is no call,
- * and is not seen: daemon/manager/loop_inject.h.
+ * A process puts itself, and all processes that it starts, under a seccomp(2) filter. The filter
+ * sends the calls of a table to a supervisor, a child of the test, which lets them pass, except the
+ * armed one. Unlike strace it can tell a futex wait from a wake and one process from another,
+ * leaves the process free to be traced (by a leak sanitizer), and needs no right to trace.
+ * io_uring's work in the kernel is not a call and is not seen: see daemon/manager/loop_inject.h.
  *
- * Threads: inject_enter(): the process that is to be watched, before it has threads. The rest: the
- * test, or that process itself.
+ * Threads: inject_enter(): the process to watch, before it has threads. The rest: the test or that
+ * process.
  */
 #pragma once
 
@@ -21,50 +20,50 @@
 
 enum inject_who {
 	INJECT_FIRST,  /* the process that has entered */
-	INJECT_OTHERS, /* all others, counted together: those that it starts */
+	INJECT_OTHERS, /* all others, counted together: the processes that it starts */
 };
 
-/* What the test and the supervisor share. */
+/* Memory shared by the test and the supervisor. */
 struct inject_shared {
 	_Atomic int32_t call;	/* SYS_*, -1 for none; set last */
 	_Atomic uint32_t who;	/* enum inject_who */
 	_Atomic int32_t error;	/* an errno */
-	_Atomic uint64_t nth;	/* which of these calls, from 1 on */
-	_Atomic uint64_t times; /* so many in a row */
-	_Atomic uint64_t seen;	/* so many since */
-	_Atomic uint64_t naps;	/* as many times they have slept for a time since */
+	_Atomic uint64_t nth;	/* which of these calls, from 1 */
+	_Atomic uint64_t times; /* number of calls in a row that fail */
+	_Atomic uint64_t seen;	/* calls seen since */
+	_Atomic uint64_t naps;	/* nanosleep(2) calls since, counted in the same way */
 	_Atomic int32_t first;	/* the process that has entered */
 };
 
 struct inject {
 	struct inject_shared *shared;
 	pid_t supervisor;
-	int ends[2]; /* of a socket: the process's, and the supervisor's */
+	int ends[2]; /* of a socket: the process's end and the supervisor's */
 };
 
-/* NULL, or why it cannot be done here. Tries it. */
+/* Returns NULL, or why injection does not work here; tries it. */
 const char *inject_lacks(void);
 
-/* Starts a supervisor, for one inject_enter(). Fails the test if it cannot. */
+/* Starts a supervisor for one inject_enter(). Fails the test on error. */
 void inject_begin(struct inject *i);
 
-/* From now on this process is watched. Returns 0 or a negative errno. */
+/* Puts this process under the filter. Returns 0 or a negative errno. */
 int inject_enter(struct inject *i);
 
 /*
- * So many calls, from the nth on from now, fail with error, and are not made; the later ones are
- * again. Of a process that executes another program only what main() does counts (it begins as
- * forkd's does, by ignoring SIGPIPE), not what the loader needs. Of futex(2) only waits are
- * counted: a wake fails for a wrong address alone.
+ * From the nth call on, `times` calls fail with error and are not made; later calls work again. In
+ * a process that executes another program, only calls after the start of main() count, not those of
+ * the loader. (forkd's main() begins by ignoring SIGPIPE.) Of futex(2) only waits count: a wake
+ * fails only for a wrong address.
  */
 void inject_arm(struct inject *i, enum inject_who who, long call, int error, uint64_t nth,
 		uint64_t times);
 
-/* How many calls have failed. None fails any more. */
+/* Disarms. Returns how many calls have failed. */
 uint64_t inject_disarm(struct inject *i);
 
-/* How often they have slept since inject_arm(), by nanosleep(2). */
+/* Returns the number of nanosleep(2) calls since inject_arm(). */
 uint64_t inject_naps(const struct inject *i);
 
-/* Waits until all that were watched have ended, and then for the supervisor. */
+/* Waits until all watched processes have ended, and then for the supervisor. */
 void inject_end(struct inject *i);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject_runs.h - runs in each of which one call of the kernel's fails
+ * inject_runs.h - runs in each of which one system call fails
  *
  * A run is one failure: the n-th call of a kind, in the manager, in the pool or in a client, fails
- * with an error that it can have. n goes from 1 on until a run has no n-th call any more; here only
- * some of them, so that it does not take long, with `make inject` all of them, and more kinds of
- * calls with more errors. What goes on in a run, and what it has to show, is its test's (struct
- * run).
+ * with a possible error. n starts at 1 and increases until a run has no n-th call. The check runs a
+ * sample of n, to limit its time. `make inject` runs all of them, and more kinds of calls with more
+ * errors. struct run defines the actions of a run and the expected results.
  *
  * Threads: check_inject.c, between two runs. CHECK_TIMEOUT is defined before.
  *
- * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
- * INJECT_NTH the n, for only that one.
+ * Environment: INJECT is a part of a run's name ("pool restart mmap ENOMEM") and selects runs;
+ * INJECT_NTH selects one n.
  */
 #pragma once
 
@@ -28,7 +27,7 @@
 #include "tests/support/inject.h"
 #include "tests/support/visitor.h"
 
-/* Whose call fails; or RING: what io_uring does for the manager. */
+/* Process whose call fails; RING: operations of io_uring for the manager. */
 enum who {
 	MANAGER = 1,
 	POOL = 2,
@@ -44,8 +43,8 @@ enum when {
 	LIFE,
 };
 
-/* What can fail: its name and number (RING: enum loop_inject_kind), whose it is, and errors that it
- * can have; more: for `make inject` alone. */
+/* Calls that can fail: name and number (RING: enum loop_inject_kind), processes, and possible
+ * errors; more: for `make inject` only. */
 static const struct call {
 	const char *name;
 	long number;
@@ -63,7 +62,7 @@ static const struct call {
 	{ "recvmsg", SYS_recvmsg, MANAGER | POOL | CLIENT, { ENOMEM, EAGAIN, EINTR, ENOBUFS } },
 	{ "sendmsg", SYS_sendmsg, MANAGER, { ENOBUFS, EAGAIN, EINTR, ENOMEM, ETOOMANYREFS } },
 	{ "sendmsg", SYS_sendmsg, POOL | CLIENT, { ENOBUFS, EAGAIN, EINTR, ENOMEM } },
-	/* EPERM: where a filter of the system's forbids it. */
+	/* EPERM: a seccomp filter of the system. */
 	{ "timer_create", SYS_timer_create, POOL, { EAGAIN, ENOMEM, EPERM } },
 	{ "timer_settime", SYS_timer_settime, POOL, { EPERM, EINVAL } },
 	{ "io_uring_setup", SYS_io_uring_setup, MANAGER, { ENOMEM, EPERM, ENOSYS, EMFILE } },
@@ -83,9 +82,9 @@ static const struct call {
 	{ "openat", SYS_openat, MANAGER | POOL, { EMFILE, ENFILE, ENOMEM }, true },
 	{ "fcntl", SYS_fcntl, CLIENT, { ENOMEM }, true },
 	{ "fchmod", SYS_fchmod, MANAGER, { EPERM }, true },
-	/* Not the pool's: hwloc loses a descriptor of a folder. */
+	/* Not in the pool: hwloc leaks a descriptor of a directory. */
 	{ "fstat", SYS_newfstatat, MANAGER | CLIENT, { ENOMEM }, true },
-	/* EIO is for good: such a module is left out. */
+	/* EIO is permanent: such a module is left out. */
 	{ "read", SYS_read, MANAGER, { EINTR, ENOMEM, EIO }, true },
 	{ "read", SYS_read, POOL, { EINTR, ENOMEM }, true },
 	{ "pread", SYS_pread64, MANAGER | POOL | CLIENT, { EINTR, ENOMEM }, true },
@@ -117,9 +116,9 @@ static struct inject inject;
 static struct loop_inject *faults; /* a file that the manager maps */
 
 static struct tally {
-	uint32_t runs;	 /* in which something has failed */
-	uint32_t right;	 /* of these: no caller has noticed */
-	uint32_t errors; /* a caller got one; or forkd did not start: */
+	uint32_t runs;	 /* runs in which a call has failed */
+	uint32_t right;	 /* included in runs: no caller noticed it */
+	uint32_t errors; /* a caller got an error, or forkd did not start */
 	uint32_t ends;
 } tally;
 
@@ -148,7 +147,7 @@ static inline void arm(enum who who, const struct call *call, int err, uint64_t 
 {
 	bool ring = who == RING;
 
-	/* Also where no call is to fail: their naps are counted. */
+	/* Also armed if no call is to fail: it counts naps. */
 	inject_arm(&inject, who == POOL ? INJECT_OTHERS : INJECT_FIRST, ring ? -1 : call->number,
 		   err, n, times);
 	if (ring)
@@ -156,7 +155,7 @@ static inline void arm(enum who who, const struct call *call, int err, uint64_t 
 				(uint32_t)times);
 }
 
-/* How many have failed. */
+/* Returns how many calls have failed. */
 static inline uint64_t disarm(enum who who, const struct call *call)
 {
 	uint64_t n = inject_disarm(&inject);
@@ -170,7 +169,7 @@ static inline uint64_t disarm(enum who who, const struct call *call)
 			  : min(seen - nth + 1, atomic_load(&faults->kinds[call->number].times));
 }
 
-/* True if something of it has failed. */
+/* Returns true if a call of the run has failed. */
 static inline bool run_once(const struct run *run, const struct call *call, int err, uint64_t n)
 {
 	enum answer answer;
@@ -202,7 +201,7 @@ static inline void name_run(enum who who, enum when when, const struct call *cal
 		       call->name, strerrorname_np(err), n);
 }
 
-/* The run that has its name. */
+/* Returns true if INJECT selects this run. */
 static inline bool is_wanted(void)
 {
 	const char *part = getenv("INJECT");
@@ -210,7 +209,7 @@ static inline bool is_wanted(void)
 	return !part || strstr(run_name, part);
 }
 
-/* Only some of them, further apart the more there were, where not all are wanted. */
+/* Runs a sample of n, with growing distances, unless all are wanted. */
 static inline void run_series(const struct run *run, const struct call *call, int err)
 {
 	const char *nth = getenv("INJECT_NTH");
@@ -220,21 +219,21 @@ static inline void run_series(const struct run *run, const struct call *call, in
 		name_run(run->who, run->when, call, err, n);
 		if (!is_wanted())
 			return;
-		/* The last one is that which does not end. */
+		/* The last run is the one without a failure. */
 		(void)fprintf(stderr, "%s\n", run_name);
 	} while (run_once(run, call, err, n) && !nth && (n += all || n < 3 ? 1 : n));
 }
 
-/* Is there an error of this index that the call is to fail with here? */
+/* Returns true if the call can fail here with its error of this index. */
 static inline bool has_error(const struct call *call, enum who who, uint32_t e)
 {
 	if (!(call->whose & who) || !call->errors[e] || (!all && (call->more || e)))
 		return false;
-	/* A sanitizer's own allocator ends the process then. */
+	/* A sanitizer's allocator would end the process. */
 	return !(daemon_sanitized() && streq(call->name, "mmap"));
 }
 
-/* Is any of those? Else nothing needs to be started. */
+/* Returns true if any run is selected; otherwise nothing needs to be started. */
 static inline bool are_wanted(enum who who, enum when when)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(calls); i++) {

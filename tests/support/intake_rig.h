@@ -2,9 +2,8 @@
 /*
  * intake_rig.h - a rig whose client fills its records and its rings step by step
  *
- * Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
- * weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or goes
- * by `flag`.
+ * rig_submit() submits one job. These functions make chains of any shape, with places, deadlines
+ * and weights, and words with any payload. Each task counts itself in `ran`, or waits for `flag`.
  */
 #pragma once
 
@@ -59,7 +58,7 @@ FK_NO_LEAF(await)
 }
 FK_END(await)
 
-/* Keeps its worker, and looks at nothing, until the flag is set. */
+/* Occupies its worker without a fork until the flag is set. */
 FK_TASK(fk_void, hold, (), )
 {
 	while (!atomic_load(&flag))
@@ -82,7 +81,7 @@ static inline void start(uint32_t workers)
 	rig_start(&rig, workers, &fk_module, false);
 }
 
-/* Fills a record; next: the chain's next one, or LAST. */
+/* Fills a record; next: the chain's next record, or LAST. */
 static inline struct job *fill(uint32_t index, const char *task, uint32_t next)
 {
 	struct job *job = &rig.jobs[index];
@@ -102,7 +101,7 @@ static inline struct job *fill(uint32_t index, const char *task, uint32_t next)
 	return job;
 }
 
-/* One word for a ring. */
+/* Puts one word into a ring. */
 static inline void publish(uint32_t index, uint32_t ring)
 {
 	uint64_t position;
@@ -122,21 +121,21 @@ static inline void submit(uint32_t index, const char *task, uint32_t ring)
 	publish(index, ring);
 }
 
-/* The same, with a place. */
+/* Submits one job with a place. */
 static inline void submit_placed(uint32_t index, const char *task, uint32_t place, uint32_t ring)
 {
 	atomic_store(&fill(index, task, LAST)->place, place);
 	publish(index, ring);
 }
 
-/* Records first to end - 1, as a chain. */
+/* Fills records first to end - 1 as a chain. */
 static inline void chain(uint32_t first, uint32_t end, const char *task, uint32_t place)
 {
 	for (uint32_t i = first; i < end; i++)
 		atomic_store(&fill(i, task, i + 1 < end ? i + 1 : LAST)->place, place);
 }
 
-/* A word for a ring, and no thread is told. */
+/* Puts a word into a ring and wakes no thread. */
 static inline void leave(uint32_t index, uint32_t ring)
 {
 	uint64_t position;
@@ -146,7 +145,7 @@ static inline void leave(uint32_t index, uint32_t ring)
 	tenant_mark(rig.tenant, ring);
 }
 
-/* Records first to last, a word each, as worker 0's next jobs. */
+/* Gives records first to last, one word each, to worker 0 as its next jobs. */
 static inline void words(uint32_t first, uint32_t last)
 {
 	for (uint32_t i = first; i <= last; i++) {
@@ -155,7 +154,7 @@ static inline void words(uint32_t first, uint32_t last)
 	}
 }
 
-/* What the test does before there are workers, which find nothing to run then. */
+/* Actions of the test before the workers start; they find nothing to run then. */
 static inline void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 {
 	rig_prepare = act;
@@ -164,7 +163,7 @@ static inline void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 	rig_stop(&rig);
 }
 
-/* The dispatcher sleeps; true if it was woken since. */
+/* Marks the dispatcher as asleep; was_woken() tells if it was woken since. */
 static inline void let_dispatcher_sleep(struct pool *pool)
 {
 	(void)wake_prepare(&pool->board->dispatcher);

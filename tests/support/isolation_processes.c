@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* isolation_processes.c - what a process may do to another: attempts */
+/* isolation_processes.c - attempts on another process */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/kcmp.h>
@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "tests/support/isolation.h"
 
-#define FDS 64 /* descriptors that are asked for, of each process */
+#define FDS 64 /* descriptors of each process that are tried */
 
 static void try_file(const struct process *p, const char *file, int flags, bool wanted)
 {
@@ -62,7 +62,7 @@ void try_files(const struct process *p, bool wanted)
 	}
 }
 
-/* Whatever numbers its descriptors have. */
+/* Tries every descriptor number. */
 void try_descriptors(const struct process *p)
 {
 	_cleanup_close_ int pidfd = pidfd_open(p->pid, 0);
@@ -88,7 +88,7 @@ void try_memory(const struct process *p, bool wanted)
 	bool got = process_vm_readv(p->pid, &own, 1, &theirs, 1, 0) == (ssize_t)sizeof(bytes);
 
 	attempt(got, wanted, "process_vm_readv of the %s", p->name);
-	/* What was read, if anything was. */
+	/* Writes the bytes that were read, if the read succeeded. */
 	attempt(got && process_vm_writev(p->pid, &own, 1, &theirs, 1, 0) == (ssize_t)sizeof(bytes),
 		wanted, "process_vm_writev of the %s", p->name);
 	if (!got)
@@ -106,7 +106,7 @@ void try_control(const struct process *p, bool wanted)
 	attempt(syscall(SYS_kcmp, getpid(), p->pid, KCMP_VM, 0, 0) >= 0, wanted, "kcmp with the %s",
 		p->name);
 	attempt(kill(p->pid, 0) == 0, wanted, "a signal to the %s", p->name);
-	/* Root in a container need not have the capability for it. */
+	/* Root in a container may lack the capability for it. */
 	if (!wanted)
 		attempt(prlimit(p->pid, RLIMIT_NOFILE, NULL, &limit) == 0, wanted,
 			"limits of the %s", p->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* isolation_segments.c - what a client may do with all that forkd gives it: attempts */
+/* isolation_segments.c - attempts with the descriptors and memory that forkd gives to a client */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -81,7 +81,7 @@ struct proto_hello hello(void)
 	};
 }
 
-/* True once forkd has ended the connection. */
+/* Returns true once forkd has ended the connection. */
 static bool is_ended(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -104,7 +104,7 @@ void try_messages(void)
 
 	attempt(dial(&set, sizeof(set), &fd, fds, &n_fds) != -EPERM, false, "a setting");
 	(void)close(fd);
-	/* What only the manager and the pool say to each other, about alice; first and later. */
+	/* Messages of manager and pool, about alice, as the first and as a later message. */
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
 		struct proto_pool m = {
 			.head = { PROTO_MAGIC, kinds[i / 2] },
@@ -139,10 +139,10 @@ void try_messages(void)
 	(void)close(fd);
 }
 
-/* Cancels of what are alice's numbers; alice sees whether one was hers. */
+/* Cancels jobs by alice's numbers; alice checks whether a job of hers was cancelled. */
 void try_cancels(fk_client *c)
 {
-	/* Not of his own that he will submit. */
+	/* Cancels none of its own jobs that it is going to submit. */
 	for (uint32_t i = 0; i < LAST; i++) {
 		struct proto_cancel cancel = {
 			.head = { PROTO_MAGIC, PROTO_CANCEL },
@@ -178,14 +178,14 @@ static void push(fk_client *c, uint32_t client, uint32_t generation, uint32_t jo
 	(void)waker_wake(c->board, c->n_workers, 0, NULL);
 }
 
-/* Words in mallory's rings that name alice's client: each is thrown away, and counted. */
+/* Puts words that name alice's client into mallory's rings. Each must be discarded and counted. */
 void try_words(fk_client *c)
 {
 	uint64_t before = garbage(c), end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;
 	uint64_t n = 0;
 
 	for (uint32_t k = 0; k < 1u << RING_GEN_BITS; k++) {
-		/* The right generation first. */
+		/* The right generation comes first. */
 		uint32_t generation = (shared->generation + k) & ((1u << RING_GEN_BITS) - 1);
 
 		push(c, shared->client, generation, LAST);
@@ -230,7 +230,8 @@ static uint32_t submit(fk_client *c)
 	return outcome;
 }
 
-/* Where the pool has the segment of this name, of this process if it has one. */
+/* Returns the address of the segment of this name in the pool, of this process's segment if it has
+ * one. */
 static uint64_t in_pool(const struct process *of, const char *name)
 {
 	const struct process *pool = &shared->processes[POOL];
@@ -245,8 +246,8 @@ static uint64_t in_pool(const struct process *of, const char *name)
 	return 0;
 }
 
-/* References that lead out of mallory's heap to what the pool has elsewhere: alice's buffer, where
- * it stands in the pool's memory, the arena, the board. */
+/* References from mallory's heap to other memory of the pool: alice's buffer, the arena, the
+ * board. */
 void try_references(fk_client *c)
 {
 	static const char *const names[] = { "bytes:sum", "bytes:invert", "bytes:spoil" };
@@ -271,7 +272,7 @@ void try_references(fk_client *c)
 
 		if (fk_task_find(c, names[i], &task) < 0)
 			_exit(28);
-		/* His own are taken. */
+		/* References to its own heap are accepted. */
 		fill_record(c, LAST, task, (struct job_ref){ .offset = 0, .size = 64 });
 		if (submit(c) == JOB_PENDING)
 			_exit(29);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs.h - jobs by the name of their task, and what has become of them and of their pool
+ * jobs.h - submits jobs by the name of their task, and checks jobs and pools
  *
- * Each function fails the test if it cannot do what it says.
+ * Each function fails the test on error.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 	return job;
 }
 
-/* The same of one number, in a group unless that is 0, when there is room. */
+/* Submits a job of one number when there is room, in a group unless group is 0. */
 static inline fk_job jobs_submit_in(fk_client *c, const char *name, unsigned int flags, int64_t n,
 				    fk_group group)
 {
@@ -54,8 +54,7 @@ static inline fk_job jobs_submit_in(fk_client *c, const char *name, unsigned int
 	return job;
 }
 
-/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1:
- * whatever happens meanwhile, and however long that takes. */
+/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1. */
 static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
 {
 	struct fk_buffer buffer = { NULL, 1 };
@@ -75,34 +74,34 @@ static inline int jobs_outcome(fk_client *c, fk_job job, int *ret_signo)
 	return fk_outcome(c, job, NULL, ret_signo);
 }
 
-/* Waits for a job that has this outcome, by its name. */
+/* Waits for a job that must have this outcome, given by name. */
 static inline void jobs_see_end(fk_client *c, fk_job job, const char *name)
 {
 	ck_assert_str_eq(fk_outcome_name(jobs_outcome(c, job, NULL)), name);
 }
 
-/* The same, and releases it. */
+/* The same, and releases the job. */
 static inline void jobs_drop(fk_client *c, fk_job job, const char *name)
 {
 	jobs_see_end(c, job, name);
 	ck_assert_int_eq(fk_release(c, job), 0);
 }
 
-/* Cancels a job, which ends by that. */
+/* Cancels a job, which must end as cancelled. */
 static inline void jobs_cancel(fk_client *c, fk_job job)
 {
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	jobs_see_end(c, job, "CANCELLED");
 }
 
-/* Lets a job of jobs_hold() end, and waits for its end. */
+/* Lets a job of jobs_hold() end, and waits for it. */
 static inline void jobs_let_go(fk_client *c, fk_job held, volatile uint8_t *gate)
 {
 	*gate = 1;
 	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
 }
 
-/* Waits for a job that is done and says this. Releases it. */
+/* Waits for a job that must be DONE with this result. Releases it. */
 static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 {
 	int64_t n = 0;
@@ -120,14 +119,14 @@ static inline void jobs_queue(fk_client *c, unsigned int flags, fk_job *ret_jobs
 		ret_jobs[i] = jobs_submit(c, "null:add", flags, i, 1000);
 }
 
-/* Waits for them: each has its sum. Releases them. */
+/* Waits for them, checks each sum and releases them. */
 static inline void jobs_see_queue(fk_client *c, const fk_job *jobs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		jobs_see(c, jobs[i], i + 1000);
 }
 
-/* The row on the board of a crash, from 1 on, the newest, once it is there. */
+/* Waits for the number-th crash (the first is 1). Returns its row on the board. */
 static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t number)
 {
 	DAEMON_AWAIT(daemon_crashes(d) >= number);
@@ -135,7 +134,7 @@ static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t nu
 	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
 }
 
-/* Workers that run such a job; name: NULL, or of its task. */
+/* Returns how many workers run a job of this task; name: NULL for any. */
 static inline uint32_t jobs_running(struct daemon *d, const char *name)
 {
 	uint32_t n = 0;
@@ -150,7 +149,7 @@ static inline uint32_t jobs_running(struct daemon *d, const char *name)
 	return n;
 }
 
-/* jobs_hold(), and waits until the job runs, the only one of its task. */
+/* Calls jobs_hold(), and waits until the job runs as the only one of its task. */
 static inline fk_job jobs_hold_one(struct daemon *d, fk_client *c, unsigned int flags,
 				   volatile uint8_t **ret_gate)
 {
@@ -167,7 +166,7 @@ static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
 	return daemon_pool(d);
 }
 
-/* Kills the pool and waits for the next one, whose pid it returns. */
+/* Kills the pool and waits for the next one. Returns its pid. */
 static inline pid_t jobs_replace_pool(struct daemon *d)
 {
 	pid_t pool = daemon_pool(d);
@@ -176,7 +175,7 @@ static inline pid_t jobs_replace_pool(struct daemon *d)
 	return jobs_pool_after(d, pool);
 }
 
-/* Whatever has happened, the handle is as good as ever: calls, closes it, and stops the daemon. */
+/* Checks that the handle still works: calls, closes it, and stops the daemon. */
 static inline void jobs_end(struct daemon *d, fk_client *c)
 {
 	int64_t n = 0;

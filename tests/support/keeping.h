@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeping.h - a manager with a stub for a pool, whose descriptors a stand-in for systemd
- * keeps: what it has of them, and whether it goes on
+ * keeping.h - a manager with a stub as its pool, whose descriptors the systemd stub keeps: what is
+ * stored, and whether the manager survives
  */
 #pragma once
 
@@ -21,7 +21,7 @@ static inline bool holds(struct systemd_stub *store, const char *names)
 	return streq(found, names);
 }
 
-/* Waits for a pool that is not the one of this pid, and is kept. */
+/* Waits until a pool with another pid runs and is kept. */
 static inline pid_t kept_pool(struct systemd_stub *store, pid_t last)
 {
 	pid_t pid;
@@ -38,7 +38,7 @@ static inline void serves(void)
 	(void)close(c.fd);
 }
 
-/* It does not read, and its notification socket is full. */
+/* The stub does not read, and its notification socket is full. */
 static inline void deafen(struct systemd_stub *store)
 {
 	daemon_suspend(store->pid);

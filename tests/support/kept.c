@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kept.c - a real forkd that a stand-in for systemd keeps
+ * kept.c - a real forkd whose descriptors the systemd stub keeps
  *
- * If a peer dies: the manager: that is what it is for. The stand-in ends with the test, and takes
- * forkd along.
+ * If a peer dies: the stub starts a new manager after the old one. The stub ends with the test, and
+ * forkd with it.
  */
 #include "tests/support/kept.h"
 
@@ -118,7 +118,7 @@ void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store)
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
-	/* They are not reaped: a zombie has no memory any more. */
+	/* Not reaped yet, but a zombie has no memory. */
 	DAEMON_AWAIT(daemon_proc_status(pool, "VmSize") < 0);
 	DAEMON_AWAIT(daemon_proc_status(d->manager, "VmSize") < 0);
 }

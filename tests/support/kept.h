@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kept.h - a real forkd that a stand-in for systemd keeps: whenever it ends it is started
- * again, with what it had put into the store
+ * kept.h - a real forkd whose descriptors the systemd stub keeps: whenever forkd ends, the stub
+ * starts it again with the descriptors of the store
  */
 #pragma once
 
@@ -9,27 +9,27 @@
 #include "tests/support/systemd_stub.h"
 
 /*
- * Starts forkd with these options, NULL at the end, as daemon_start() does, with a socket that is
- * passed; waits until it is ready. d->manager is the process of the moment, as of the last
- * kept_ready(); d->watcher outlives it.
+ * Starts forkd with these options, NULL at the end, and with a socket that is passed. Waits until
+ * it is ready. d->manager is the process as of the last kept_ready(). d->watcher survives a
+ * restart.
  */
 struct systemd_stub *kept_start(struct daemon *d, ...) __attribute__((sentinel));
 
-/* Its forkd.conf, from the next start on. Returns the option that names it: for kept_start(). */
+/* Writes its forkd.conf, which the next start reads. Returns the option for kept_start() that names
+ * it. */
 const char *kept_configure(struct daemon *d, const char *text);
 
-/* Waits until a manager has said READY=1 since the last time. */
+/* Waits until a manager has sent READY=1 since the last call. */
 void kept_ready(struct daemon *d, struct systemd_stub *store);
 
-/* Kills the manager; is there when the stand-in has seen it, and perhaps started the next. */
+/* Kills the manager. Returns when the stub has reaped it; the next manager may have started. */
 void kept_kill(struct daemon *d, struct systemd_stub *store);
 
-/* The same, but the stand-in is stopped before, and the pool is dead: forkd is gone until
- * kept_go_on(). */
+/* Stops the stub, kills the manager and the pool: forkd is gone until kept_go_on(). */
 void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store);
 void kept_go_on(struct systemd_stub *store);
 
-/* Stops it in order, and removes what is left of it. */
+/* Stops forkd in order, and removes its files. */
 void kept_stop(struct daemon *d, struct systemd_stub *store);
-/* The same of one that was told already. */
+/* The same, but does not send the signal. */
 void kept_ended(struct daemon *d, struct systemd_stub *store);

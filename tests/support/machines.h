@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* machines.h - the machines of tests/support/topologies, which are not here */
+/* machines.h - the machines of tests/support/topologies */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One of them by its name, as topology_new() takes it; good until the next call. */
+/* Returns one of them by its name, as topology_new() takes it; valid until the next call. */
 static inline const char *machines_xml(const char *name)
 {
 	static char description[512];

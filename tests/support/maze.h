@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maze.h - a tree that numbers make, and what it comes to: for fibers and frames that walk it
+ * maze.h - a tree that is computed from numbers, and its value: for fibers and frames that walk it
  *
- * Each place is a number and how deep the tree goes on below it; both say how many places are
- * below, and which. The value of a place is made of its number and of theirs, in their order.
- * maze_value() is the plain recursion; tests/support/modules/fiber.c has the walk by fibers and
- * frames.
+ * Each place is a number and a depth; both determine how many places are below, and which. The
+ * value of a place depends on its number and on their values, in order. maze_value() is the plain
+ * recursion; tests/support/modules/fiber.c walks the tree by fibers and frames.
  */
 #pragma once
 
@@ -13,7 +12,7 @@
 
 #define MAZE_WAYS 4u
 
-/* Well mixed; after splitmix64 (Steele, Lea, Flood 2014). */
+/* A mixing function after splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t maze_mix(uint64_t x)
 {
 	x += UINT64_C(0x9e3779b97f4a7c15);
@@ -32,7 +31,7 @@ static inline uint64_t maze_way(uint64_t place, uint32_t way)
 	return maze_mix(place + way + 1);
 }
 
-/* The value of a place, from those of the ways. */
+/* Returns the value of a place, from the values below it. */
 static inline uint64_t maze_sum(uint64_t place, const uint64_t *values, uint32_t ways)
 {
 	for (uint32_t i = 0; i < ways; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modes.h - how each test of a task runs: on one, two and eight workers, and with every fork
- * treated as stolen
+ * modes.h - runs each test of a task on one, two and eight workers, and with every fork treated as
+ * stolen
  */
 #pragma once
 
@@ -39,7 +39,7 @@ static inline void stop_mode(void)
 	is_running = false;
 }
 
-/* A pool that runs until the next one is started, or until the end of the test. */
+/* Starts a pool that runs until the next one is started, or until the end of the test. */
 static inline void start_mode(size_t mode, const struct fk_module *module)
 {
 	stop_mode();

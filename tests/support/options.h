@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options.h - what the tests of options share: one of them all, and the last error
+ * options.h - shared by the tests of options: one set of options, and the last error
  *
  * Each test begins with the defaults.
  */
@@ -25,7 +25,7 @@ static struct options_error error;
 
 #define ck_assert_error(part) ck_assert_msg(strstr(error.text, part), "message: %s", error.text)
 
-/* The call returns this code, and its message has this part. */
+/* The call must return this code, with a message that has this part. */
 #define FAILS(call, code, part)                                                                    \
 	do {                                                                                       \
 		ck_assert_int_eq(call, code);                                                      \
@@ -37,7 +37,7 @@ static inline void fini(void)
 	options_fini(&o);
 }
 
-/* The defaults again. */
+/* Resets to the defaults. */
 static inline void init(void)
 {
 	fini();
@@ -50,7 +50,7 @@ static inline int set(const char *name, const char *value)
 	return options_set(&o, name, value, "here", &error);
 }
 
-/* options_file_read() of some bytes, and of a text. */
+/* Calls options_file_read() on some bytes, and on a text. */
 static inline int read_bytes(const char *bytes, size_t size)
 {
 	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)bytes, size, "r");
@@ -65,7 +65,7 @@ static inline int read_text(const char *text)
 	return read_bytes(text, strlen(text));
 }
 
-/* As a forkd.conf; to be freed. */
+/* Returns the options as a forkd.conf; the caller frees it. */
 static inline char *printed(void)
 {
 	char *text = NULL;

@@ -26,7 +26,7 @@ static int oracle_file(const char *path, int flags)
 	int fd = open(path, O_CREAT | O_APPEND | O_CLOEXEC | flags, 0666);
 
 	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
-	/* Whatever the umask says. */
+	/* Whatever the umask is. */
 	ck_assert_int_eq(fchmod(fd, 0666), 0);
 	return fd;
 }
@@ -61,7 +61,7 @@ static void oracle_write(struct oracle *o, const struct oracle_entry *entries, u
 	}
 }
 
-/* All of a file; free() it. */
+/* Reads a whole file; the caller frees it. */
 static void *oracle_read(int fd, size_t *ret_size)
 {
 	struct stat st;
@@ -79,7 +79,7 @@ static void *oracle_read(int fd, size_t *ret_size)
 
 int64_t oracle_work(uint64_t id)
 {
-	/* Some are large enough for thieves. */
+	/* Some jobs are large enough to be stolen from. */
 	return id % 64 == 63 ? 20 : (int64_t)(id % 13);
 }
 
@@ -212,7 +212,7 @@ void oracle_note_killed(struct oracle *o, pid_t pid)
 
 /* ------------------------------------------------------------------------ the judgement */
 
-/* What is known of a job. */
+/* State of a job. */
 struct oracle_case {
 	uint32_t submitted;
 	uint32_t refused;
@@ -227,7 +227,7 @@ struct oracle_case {
 static void oracle_wrong(struct oracle_verdict *v, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The first is told. */
+/* Keeps the first error only. */
 static void oracle_wrong(struct oracle_verdict *v, const char *format, ...)
 {
 	va_list ap;

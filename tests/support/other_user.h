@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * other_user.h - how long another user's jobs wait at worst while something is done to the
- * pool, beside the same without it
+ * other_user.h - measures the longest wait of another user's jobs during an operation on the pool,
+ * and without it
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 
 #include "tests/support/daemon.h"
 
-#define OTHER_USER_UID	 65531u /* if the test is root's */
-#define OTHER_USER_CALLS 200u	/* for the control, and after it */
+#define OTHER_USER_UID	 65531u /* if the test runs as root */
+#define OTHER_USER_CALLS 200u	/* for the control, and after the operation */
 
 struct other_user {
-	_Atomic uint64_t calls;	   /* jobs that have ended, as they should */
-	_Atomic uint64_t worst_ns; /* that one of them took */
+	_Atomic uint64_t calls;	   /* jobs that have ended with the right outcome */
+	_Atomic uint64_t worst_ns; /* longest time of one of them */
 	_Atomic bool leaves;
 	uint64_t control_ns;
 	pid_t pid;
@@ -26,7 +26,7 @@ struct other_user {
 static struct daemon *other_user_daemon;
 static struct other_user *other_user;
 
-/* One job after the other. Each may run twice: no end of a pool is seen from here. */
+/* Calls one job after another. Each may run twice, so that the end of a pool is no error here. */
 static void other_user_calls(void)
 {
 	fk_client *c = daemon_open(other_user_daemon);
@@ -60,7 +60,7 @@ static inline void other_user_waits(void)
 			  atomic_load(&other_user->calls));
 }
 
-/* It calls from now on; how long that takes is known when this returns. */
+/* Starts the other user. Its longest call without the operation is known when this returns. */
 static inline void other_user_begin(struct daemon *d)
 {
 	other_user_daemon = d;
@@ -70,7 +70,7 @@ static inline void other_user_begin(struct daemon *d)
 	other_user->control_ns = atomic_exchange(&other_user->worst_ns, 0);
 }
 
-/* Waits until the pool serves the other user again, checks its outcomes, and prints its longest
+/* Waits until the pool serves the other user again, checks the outcomes, and prints the longest
  * wait. */
 static inline void other_user_end(const char *what)
 {

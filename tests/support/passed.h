@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passed.h - descriptors that a client sends along so that somebody else closes them
+ * passed.h - descriptors that a client sends so that another process closes them
  *
- * A connection of TCP with SO_LINGER, whose peer reads nothing and has no room left: who closes it
- * last waits until the peer is closed, or for PASSED_LINGER seconds, which no test lives to see.
- * And many descriptors in one message.
+ * A TCP connection with SO_LINGER whose peer reads nothing and has no room left. The process that
+ * closes it last waits until the peer is closed, or for PASSED_LINGER seconds, which is longer than
+ * any test. Also many descriptors in one message.
  */
 #pragma once
 
@@ -23,10 +23,10 @@
 #include "tests/support/refuse.h"
 
 #define PASSED_LINGER 3600
-#define PASSED_MANY   253u /* as many as one message holds */
+#define PASSED_MANY   253u /* the maximum for one message */
 #define PASSED_RIGHTS 83   /* SO_PASSRIGHTS */
 
-/* Not libcheck's: processes that are no test's call it, too. */
+/* Not an assertion of libcheck: other processes than the test's call it, too. */
 static inline void passed_must(bool condition)
 {
 	if (!condition)
@@ -83,14 +83,14 @@ static inline int passed_send(int fd, const void *message, size_t size, const in
 	return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* The same with one that lingers, of which nobody else has any. Returns its peer. */
+/* Sends a lingering connection of which no other process has a descriptor. Returns its peer. */
 static inline int passed_send_lingering(int fd, const void *message, size_t size, int *ret_result)
 {
 	int peer, lingering = passed_lingering(&peer);
 
 	*ret_result = passed_send(fd, message, size, &lingering, 1);
 	if (*ret_result < 0) {
-		/* It is not for us to wait. */
+		/* This process must not wait. */
 		struct linger none = { .l_onoff = 1, .l_linger = 0 };
 
 		(void)setsockopt(lingering, SOL_SOCKET, SO_LINGER, &none, sizeof(none));

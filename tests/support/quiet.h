@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quiet.h - a pool that has nothing to do, and has given everything back
+ * quiet.h - a pool that is idle, and has released everything
  *
- * Threads: tests that run a pool of their own (tests/support/rig.h), after the last rig_wait().
+ * Threads: tests that run their own pool (tests/support/rig.h), after the last rig_wait().
  */
 #pragma once
 
@@ -15,11 +15,11 @@
 #include "daemon/engine/slow_path.h"
 #include "tests/support/rig.h"
 
-/* An idle worker keeps one stack, which is empty: its first stacklet, and one of twice the size. */
+/* An idle worker keeps one empty stack: its first stacklet, and one of twice the size. */
 #define QUIET_STACK (3 * STACK_MIN)
 
-/* Waits until nobody is busy. Then no job holds stack memory, each job that was started has ended,
- * and all pages that were freed go back. */
+/* Waits until no worker is busy. Then no job holds stack memory, each job that was started has
+ * ended, and all freed pages go back. */
 static inline void quiet(struct rig *rig)
 {
 	struct pool *pool = rig->pool;
@@ -41,8 +41,8 @@ static inline void quiet(struct rig *rig)
 
 static _Atomic uint32_t quiet_storm;
 
-/* Each signal that a worker gets costs this thread two, else one whose handler is slow, as it is
- * with a sanitizer, would do nothing else. */
+/* For each signal that a worker gets, this thread yields twice. Otherwise a worker with a slow
+ * handler (sanitizers) would run nothing else. */
 static inline void *quiet_blow(void *arg)
 {
 	struct pool *pool = arg;
@@ -61,7 +61,7 @@ static inline void *quiet_blow(void *arg)
 	return NULL;
 }
 
-/* Signals and requests to all workers without end, until the storm is over. */
+/* Sends signals and requests to all workers until quiet_storm_end(). */
 static inline pthread_t quiet_storm_begin(struct rig *rig)
 {
 	pthread_t thread;

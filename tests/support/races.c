@@ -93,7 +93,7 @@ FK_NO_LEAF(between)
 }
 FK_END(between)
 
-/* A result that is read before it may be. */
+/* A result that is read too early. */
 FK_TASK(int64_t, early, (int64_t, n), int64_t x;)
 FK_NO_LEAF(early)
 {
@@ -160,7 +160,7 @@ FK_NO_LEAF(locked)
 }
 FK_END(locked)
 
-/* What was joined is read, and written in the next round by others. */
+/* The loop reads joined results; forks of the next iteration write them again. */
 FK_TASK(int64_t, rounds, (int64_t, n), int64_t i; int64_t sum;)
 FK_NO_LEAF(rounds)
 {
@@ -197,7 +197,7 @@ FK_BODY(halves)
 }
 FK_END(halves)
 
-/* Variables of the thread, in leaves. */
+/* Thread-local variables, in leaves. */
 FK_TASK(int64_t, digits, (int64_t, n))
 {
 	static _Thread_local char text[24];
@@ -226,7 +226,7 @@ FK_NO_LEAF(own)
 }
 FK_END(own)
 
-/* Arguments of each type, whose values are those that tests/cli/check-races gives. */
+/* Arguments of each type, with the values that tests/cli/check-races passes. */
 FK_TASK(int64_t, types,
 	(int64_t, n, double, x, struct fk_str, text, struct fk_buf, in, struct fk_iobuf, out),
 	int64_t sum;)
@@ -323,7 +323,7 @@ FK_TASK(fk_void, endless, (int64_t, n))
 FK_NO_BODY(endless)
 FK_END(endless)
 
-/* Does the program run where the kernel places memory without chance? */
+/* Checks that the program runs without address space randomization. */
 FK_TASK(int64_t, fixed, (int64_t, n))
 {
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))

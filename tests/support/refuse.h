@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refuse.h - system calls that a thread cannot make, as on an older kernel or in a container
+ * refuse.h - refuses system calls to a thread, as an older kernel or a container does
  *
  * Filters of seccomp(2), for the calling thread and all that it starts. tests/support/inject.h
  * makes single calls fail.
@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* Installs a filter. Returns false if the kernel takes none. */
+/* Installs a filter. Returns false if the kernel refuses it. */
 static inline bool refuse_by(struct sock_filter *filter, uint16_t length)
 {
 	struct sock_fprog program = { .len = length, .filter = filter };
@@ -37,8 +37,8 @@ static inline bool refuse_call(long nr, int err)
 	return refuse_by(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
-/* The same if argument i of the call, its lower half, passes a test against value: BPF_JEQ, or
- * BPF_JSET for any common bit. */
+/* The same if the lower half of argument i passes a test against value: BPF_JEQ, or BPF_JSET for
+ * any common bit. */
 static inline bool refuse_call_if(long nr, uint32_t i, uint16_t test, uint32_t value, int err)
 {
 	struct sock_filter filter[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reload_rig.h - a forkd that reloads, with a module folder of its own */
+/* reload_rig.h - a forkd that reloads, with its own module directory */
 #pragma once
 
 #include <stdio.h>
@@ -18,8 +18,8 @@
 static struct daemon d;
 static fk_client *c;
 
-/* A file of the build tree is in the module folder under this name from now on: another file than
- * before, whole at any time. */
+/* Puts a file of the build tree into the module directory under this name, atomically and as a new
+ * file. */
 static inline void put(const char *path, const char *name)
 {
 	char from[128], to[128];
@@ -43,15 +43,15 @@ static inline void start(const char *conf)
 	c = JOBS_BEGIN(&d, kept_configure(&d, conf), NULL);
 }
 
-/* start() with one worker, which a job keeps until **ret_gate is 1. Returns the job. */
+/* Calls start() with one worker, which a job keeps until **ret_gate is 1. Returns the job. */
 static inline fk_job start_held(volatile uint8_t **ret_gate)
 {
 	start("workers = 1\nstop-timeout = 1000s\n");
 	return jobs_hold_one(&d, c, 0, ret_gate);
 }
 
-/* After start(): can modules be loaded into the running pool? Those of a sanitizer have
- * constructors. A container may forbid filters for executable memory. */
+/* After start(): returns true if modules can be loaded into the running pool. Modules with a
+ * sanitizer have constructors. A container may forbid filters for executable memory. */
 static inline bool can_join(void)
 {
 	return !daemon_sanitized() &&
@@ -63,19 +63,20 @@ static inline void configure(const char *conf)
 	(void)kept_configure(&d, conf);
 }
 
-/* forkctl reload ends with this status, and what it prints has this text. */
+/* Checks that forkctl reload ends with this status and prints this text. */
 static inline void reload(int status, const char *text)
 {
 	daemon_see_ctl(&d, status, text, "reload", NULL);
 }
 
-/* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
+/* Starts forkctl reload, which waits for jobs. Returns its pid when the pool has been told to
+ * end. */
 static inline pid_t reload_waits(void)
 {
 	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
 
 	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
-	/* It has heard of that. */
+	/* The pool has received the request. */
 	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
 	return pid;
 }

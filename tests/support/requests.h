@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * requests.h - a client with a request for each of its records, and a look at all of them
+ * requests.h - a client with a request for each of its records, and checks of all of them
  *
  * Each request is of test:add, i + 1000, until the test changes it.
  */
@@ -34,7 +34,7 @@ static inline void start(uint32_t n_workers, uint32_t n_running)
 	}
 }
 
-/* All records are free, and as fk_submit() wants them. */
+/* Checks that all records are free, and in the state that fk_submit() expects. */
 static inline void must_be_clean(void)
 {
 	for (uint32_t i = 0; i < JOBS; i++) {
@@ -61,7 +61,7 @@ static inline void stop(void)
 	fake_close();
 }
 
-/* Words in all rings. */
+/* Returns the number of words in all rings. */
 static inline uint64_t words(void)
 {
 	uint64_t n = 0;
@@ -95,7 +95,7 @@ static inline bool is_readable(int fd)
 	return poll(&look, 1, 0) == 1;
 }
 
-/* Their results, of n jobs that were made from the first n requests. */
+/* Checks the results of n jobs made from the first n requests. */
 static inline void must_be_sums(const fk_job *ended, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

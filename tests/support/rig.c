@@ -115,7 +115,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
 	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, rig->tenant_fd), 0);
 	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
-	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
+	/* The pool's own mappings: ThreadSanitizer compares addresses, not memory. */
 	rig->tenant = pool->clients.tenants[0].segment;
 	rig->client = pool->clients.entries[0].segment;
 	rig->jobs = pool->clients.entries[0].jobs;
@@ -132,7 +132,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 				 0);
 	ck_assert_int_eq(pthread_create(&rig->dispatcher, NULL, rig_dispatcher, pool), 0);
 	pthread_attr_destroy(&attr);
-	/* All have looked around once, and none is busy. */
+	/* All workers have searched once, and none is busy. */
 	while (atomic_load(&pool->idle.lazy.active))
 		sched_yield();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rig.h - a whole pool inside the test's own process
+ * rig.h - a whole pool inside the test's process
  *
- * The production workers, intake and scheduler run as threads here, on real segments; the test is
- * the client, through the same rings. So ThreadSanitizer sees both sides, and a test can look at
- * counters and raise attention where it likes.
+ * The production workers, intake and scheduler run here as threads, on real segments. The test is
+ * the client, through the same rings. So ThreadSanitizer sees both sides, and a test can read
+ * counters and send requests to workers.
  */
 #pragma once
 
@@ -26,14 +26,14 @@ struct rig {
 	uint32_t generation[RIG_JOBS];
 };
 
-/* If set: called by the next rig_start(), before there are threads, and no more. */
+/* If set, the next rig_start() calls it once, before there are threads. */
 extern void (*rig_prepare)(struct pool *pool);
 
-/* Starts a pool of n workers that knows this module. Ends the test on failure. force_steals: every
- * fork is treated as stolen. */
+/* Starts a pool of n workers with this module. Fails the test on error. force_steals: every fork is
+ * treated as stolen. */
 void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module,
 	       bool force_steals);
-/* The same on another machine, as topology_new() takes it: its groups, victims and arenas. */
+/* The same on another machine, as topology_new() takes it, with its groups, victims and arenas. */
 void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 		  const struct fk_module *module, bool force_steals);
 /* Stops the workers and frees everything. */
@@ -41,23 +41,23 @@ void rig_stop(struct rig *rig);
 
 /* Submits record number job: a task of the module by its full name. */
 void rig_submit(struct rig *rig, uint32_t job, const char *task, const void *args, uint32_t size);
-/* Waits for it; returns its outcome. */
+/* Waits for a job. Returns its outcome. */
 uint32_t rig_wait(struct rig *rig, uint32_t job);
 /* Waits for records first to end - 1, each of which must be DONE. */
 void rig_all_done(struct rig *rig, uint32_t first, uint32_t end);
 /* Waits for a record, which must fail with this code. */
 void rig_fails(struct rig *rig, uint32_t job, int32_t code);
-/* Submits a task and waits, with one i64 argument and an i64 result; fails the test if the outcome
+/* Submits a task with one i64 argument and an i64 result, and waits. Fails the test if the outcome
  * is not DONE. */
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
-/* Cancels the job that was submitted last as record number job. */
+/* Cancels the job that was last submitted as record number job. */
 void rig_cancel(struct rig *rig, uint32_t job);
 
-/* What the manager hears next, at its end of the pool's channel: of this client. text: NULL for any
- * or none. */
+/* Checks the next message at the manager's end of the pool's channel. text: NULL for any or
+ * none. */
 void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text);
 
-/* The sum of a counter over all workers and the pool's other threads. */
+/* Returns the sum of a counter over all workers and the pool's other threads. */
 #define rig_counter(rig, name)                                                                     \
 	({                                                                                         \
 		uint64_t rig_sum = atomic_load(&(rig)->pool->board->counters[BOARD_POOL].name);    \

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * ring_rig.h - a ring, its consumer's head, and what any client can write into it
- */
+/* ring_rig.h - a ring, its consumer's head, and writes that any client can make */
 #pragma once
 
 #include <inttypes.h>
@@ -34,7 +32,7 @@ static inline uint64_t slot_word(uint64_t slot)
 	return atomic_load_explicit(&ring.slots[slot], memory_order_relaxed);
 }
 
-/* An empty ring whose next position is this. */
+/* Makes an empty ring whose next position is this. */
 static inline void start_at(uint64_t position)
 {
 	for (uint64_t i = 0; i < RING_SLOTS; i++) {

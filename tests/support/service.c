@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * service.c - a stand-in for the service manager around a manager, and a client of it
+ * service.c - a service manager for a manager under test, and a client of the manager
  *
- * Runs manager_run() in a child, with a notification socket and if need be a listening one, and
- * speaks to it as a client does, but without libforkclient: so a test can say what that never
- * would.
+ * Runs manager_run() in a child, with a notification socket and optionally a listening one. The
+ * client does not use libforkclient, so a test can send messages that the library never sends.
  *
- * Threads: tests of the manager, one thread. Nothing here sleeps: they wait for messages of the
- * manager's and for futexes on records.
+ * Threads: tests of the manager, one thread. Nothing here sleeps: tests wait for messages of the
+ * manager and for futexes on records.
  *
  * If a peer dies: the manager: a wait for a message or an outcome ends the test. The test: the
- * manager has asked for SIGKILL on its parent's death.
+ * manager gets SIGKILL when its parent dies.
  */
 #include "tests/support/service.h"
 
@@ -74,7 +73,7 @@ void service_teardown(void)
 	(void)rmdir(service_folder);
 }
 
-/* The service's process, from here on. */
+/* The service's process. */
 static _Noreturn void service_run(const char *const *extra)
 {
 	char *argv[16] = { (char *)(uintptr_t) "forkd", NULL };
@@ -254,7 +253,7 @@ bool service_try_attach(struct service_client *ret_client)
 
 	ck_assert_int_eq(proto_send(c.fd, &h, sizeof(h), NULL, 0), 0);
 	ck_assert_int_gt(proto_recv(c.fd, &m, fds, &n, 0), 0);
-	/* A slot or memory of the one before may not be back yet. */
+	/* The slot or memory of the previous client may not be back yet. */
 	if (m.head.type == PROTO_ERROR && (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
 		(void)close(c.fd);
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shipped.h - jobs of a module that ships
+ * shipped.h - jobs of a shipped module
  *
- * Of those whose source the test includes, behind tests/support/counted.h, the memory is counted,
+ * If the test includes the module's source after tests/support/counted.h, its memory is counted,
  * too.
  */
 #pragma once
@@ -40,7 +40,8 @@ static inline void nothing_is_left(void)
 	ck_assert_int_eq(atomic_load(&counted_blocks), 0);
 }
 
-/* The job fails as it takes memory, and all comes back. fill: the heap, or NULL. */
+/* Checks that a job that fails while it allocates frees all memory. fill: fills the heap, or
+ * NULL. */
 static inline void gives_back_when_it_fails(const char *task, const void *args, uint32_t size,
 					    void (*fill)(void))
 {

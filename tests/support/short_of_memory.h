@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * short_of_memory.h - a realloc() that has no memory when the test says so
+ * short_of_memory.h - a realloc() that fails when the test requests it
  *
- * Threads: one file of a test that is linked with --wrap=realloc (local.mk); all threads have it.
+ * Threads: one file of a test that is linked with --wrap=realloc (local.mk); it applies to all
+ * threads.
  */
 #pragma once
 

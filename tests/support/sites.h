@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sites.h - whether the tests of a process's crash sites know all of them */
+/* sites.h - checks that the tests of a process's crash sites cover all of them */
 #pragma once
 
 #include <check.h>
@@ -10,8 +10,8 @@
 
 #ifdef FK_CRASH_SITES
 
-/* Fails the test if the site of a row of common/crash_site.def, where a process of this kind can
- * die, is in no row of a table of the test. */
+/* Fails the test if a site of common/crash_site.def, where a process of this kind can die, is in no
+ * row of a table of the test. */
 #define SITES_CHECK(kind, rows)                                                                    \
 	do {                                                                                       \
 		for (int site = CRASH_NONE + 1; site < CRASH_SITES; site++) {                      \

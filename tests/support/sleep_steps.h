@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sleep_steps.h - what a pool's workers do before and after their sleep, step by step
+ * sleep_steps.h - the steps of a pool's workers before and after their sleep, one by one
  *
  * The pool of a test's rig, before it has threads, with tenants added: the program makes the steps
  * of its workers itself, with work_search.c, worker_sleep.c, wake.c, job_batches.c, ring_drain.c
@@ -62,10 +62,10 @@ static const char *const sleep_names[SLEEP_OPERATIONS] = {
 };
 
 static uint32_t sleep_n_tenants;
-static bool sleep_wrong; /* libcheck's assertions make system calls, also where they hold */
+static bool sleep_wrong; /* libcheck's assertions make system calls even if they hold */
 
-/* Makes a step again and again. prepare() and undo() belong to none; NULL if there is nothing to do
- * between two. */
+/* Repeats a step. prepare() and undo() are not measured; NULL if there is nothing to do in
+ * between. */
 static void sleep_measure(enum sleep_operation operation, struct pool *pool,
 			  void (*prepare)(struct pool *pool), void (*run)(struct pool *pool),
 			  void (*undo)(struct pool *pool));
@@ -79,12 +79,12 @@ static void sleep_add_tenants(struct pool *pool)
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(intake_add_tenant(pool, i, FAIR_WEIGHT, fd), 0);
 		(void)close(fd);
-		/* As if it had clients: nothing is read of those that have none. */
+		/* As if it had clients: tenants without clients are not read. */
 		atomic_fetch_or(&pool->clients.peopled[i / 64], UINT64_C(1) << i % 64);
 	}
 }
 
-/* As after a worker's futex, without it. */
+/* The state after a worker's futex wait, without the wait. */
 static void sleep_asleep(struct worker *w)
 {
 	(void)wake_prepare(&w->board->wake);
@@ -97,7 +97,7 @@ static void sleep_awake(struct worker *w)
 	(void)lazy_rise(&w->pool->idle.lazy, w->index, LAZY_ROUSED);
 }
 
-/* Worker 0 rests; the pool is about to end, so that it does not enter the futex. */
+/* Worker 0 rests; the pool is about to end, so the worker does not enter the futex. */
 static void sleep_rest(struct pool *pool)
 {
 	(void)worker_rest(&pool->workers[0]);
@@ -113,7 +113,7 @@ static void sleep_wake_any(struct pool *pool)
 	sleep_wrong |= !worker_wake_one(pool, NULL);
 }
 
-/* Whoever was woken sleeps again. */
+/* Puts every worker that was woken back to sleep. */
 static void sleep_all_asleep(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
@@ -124,8 +124,8 @@ static void sleep_all_asleep(struct pool *pool)
 	}
 }
 
-/* Worker 0 is busy, and no worker looks in its group: what lazy_sleep() would refuse to the
- * last one. */
+/* Makes worker 0 busy, with no worker searching in its group, which lazy_sleep() would refuse to
+ * the last one. */
 static void sleep_lay_down(struct pool *pool)
 {
 	struct lazy_group *own = worker_group(&pool->workers[0]);
@@ -174,7 +174,7 @@ static void sleep_all_steps(struct pool *pool)
 	sleep_measure(SLEEP_LAST, pool, NULL, sleep_rest, NULL);
 	sleep_asleep(&w[0]);
 	sleep_measure(SLEEP_WAKE_ANY, pool, NULL, sleep_wake_any, sleep_all_asleep);
-	/* Another one is busy, far away where there is a far away. */
+	/* Another worker is busy, in a distant group if there is one. */
 	sleep_awake(&w[n - 1]);
 	worker_turn_busy(&w[n - 1], WORKER_NO_JOB);
 	sleep_awake(&w[0]);
@@ -211,8 +211,8 @@ FK_END(nothing)
 FK_EXPORT(nothing, 0, "nothing")
 FK_MODULE(sleep, "of sleep_steps.h")
 
-/* All steps in a pool of so many workers, four at least, in two groups, and tenants; a job runs in
- * it afterwards. */
+/* Runs all steps in a pool of this many workers (at least 4) in two groups, and tenants. Afterwards
+ * a job runs in it. */
 static void sleep_run(const char *machine, uint32_t workers, uint32_t tenants)
 {
 	static struct rig rig;

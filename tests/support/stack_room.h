@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * stack_room.h - an arena for stacks, and a worker's cache of it, without a pool
- */
+/* stack_room.h - an arena for stacks, and a worker's cache of it, without a pool */
 #pragma once
 
 #include <check.h>
@@ -35,7 +33,7 @@ static inline void room_end(void)
 	free(room_memory);
 }
 
-/* The arena as it is in a pool: sparse, on a memfd. */
+/* Creates the arena as in a pool: sparse, on a memfd. */
 static inline int room_begin_sparse(uint64_t size)
 {
 	int fd = memfd_create("stack", MFD_CLOEXEC);
@@ -57,7 +55,7 @@ static inline void room_end_sparse(int fd)
 	stack_arena_fini(&room_arena);
 }
 
-/* Bytes of the arena that the kernel has pages for. */
+/* Returns the bytes of the arena that have pages. */
 static inline uint64_t room_pages(int fd)
 {
 	struct stat status;
@@ -66,8 +64,8 @@ static inline uint64_t room_pages(int fd)
 	return (uint64_t)status.st_blocks * 512;
 }
 
-/* A stack with one more stacklet, of so many bytes, which is still on it as a spare when it is
- * freed. NULL if there is no room. */
+/* Returns a stack with one more stacklet of this many bytes, which is kept as a spare when it is
+ * freed. Returns NULL if there is no room. */
 static inline struct fk_stack *room_stack(struct stack_cache *from, uint64_t bytes)
 {
 	struct fk_stack *stack = stack_new(from);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * strand_tasks.h - the tasks of check_slow_path.c: a way to each row of slow_path.c's table
- */
+/* strand_tasks.h - the tasks of check_slow_path.c: a way to each row of slow_path.c's table */
 #pragma once
 
 #include <sched.h>
@@ -13,7 +11,7 @@
 static struct rig rig;
 static _Atomic uint64_t gate;
 
-/* A child that asks its own worker for attention before it returns. */
+/* A child that sends a request to its own worker before it returns. */
 FK_TASK(int64_t, asking, (int64_t, n))
 {
 	worker_ask(worker_self());
@@ -37,7 +35,7 @@ FK_BODY(askers)
 }
 FK_END(askers)
 
-/* What its worker has made public: looked at by each leaf but the first, which asks. */
+/* Checks what its worker has published: each leaf except the first, which sends the request. */
 static _Atomic uint32_t looks, hidden;
 
 FK_TASK(int64_t, looking, (int64_t, n))
@@ -72,7 +70,8 @@ FK_NO_LEAF(calls_below)
 }
 FK_END(calls_below)
 
-/* Its worker was asked before it began, as when a job starts: the first fork comes after calls. */
+/* Its worker has a request before it begins, as when a job starts: the first fork comes after
+ * calls. */
 FK_TASK(int64_t, calls_first, (int64_t, n), int64_t x;)
 FK_NO_LEAF(calls_first)
 {
@@ -97,7 +96,7 @@ FK_BODY(asked_first)
 }
 FK_END(asked_first)
 
-/* Has something to steal above a child that forks, or calls, small ones. */
+/* Has a continuation to steal above a child that forks, or calls, small tasks. */
 FK_TASK(int64_t, above_forks, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(above_forks)
 {
@@ -118,7 +117,7 @@ FK_NO_LEAF(above_calls)
 }
 FK_END(above_calls)
 
-/* Calls, and never forks: a tree of fine-grained ones, after one of them has asked. */
+/* Calls and never forks: a tree of fine-grained tasks, one of which has sent a request. */
 FK_FINE_TASK(int64_t, asks_once, (int64_t, n))
 {
 	worker_ask(worker_self());
@@ -169,7 +168,7 @@ FK_TASK(int64_t, waiter, (int64_t, n), int64_t x; int64_t y;)
 }
 FK_BODY(waiter)
 {
-	/* The first fork makes the limit known, so that the second is published. */
+	/* The first fork sets the limit, so that the second is published. */
 	FK_FORK(y, asking, 1);
 	FK_FORK(x, gated, self->n);
 	FK_JOIN();
@@ -177,7 +176,7 @@ FK_BODY(waiter)
 }
 FK_END(waiter)
 
-/* Leaves that end only when a thief has gone on with what stands behind them. */
+/* Leaves that end only when a thief has run their continuation. */
 
 /* The same in a body. */
 FK_TASK(int64_t, held_body, (int64_t, n))
@@ -194,7 +193,7 @@ static void open_gate(void)
 	atomic_store(&tasks_opened, 1);
 }
 
-/* The leaf is forked by the frame that opens the gate. */
+/* The frame that opens the gate forks the leaf. */
 FK_TASK(int64_t, opener, (int64_t, n), int64_t x[3]; int64_t i;)
 FK_NO_LEAF(opener)
 {
@@ -240,7 +239,7 @@ FK_NO_LEAF(fine_opener)
 }
 FK_END(fine_opener)
 
-/* Many frames deep, and the oldest opens. */
+/* Many frames deep; the oldest one opens the gate. */
 FK_TASK(int64_t, deep_opener, (int64_t, n, int64_t, first), int64_t x; int64_t y;)
 {
 	if (n == 0) {
@@ -268,7 +267,7 @@ FK_NO_LEAF(deep)
 }
 FK_END(deep)
 
-/* Ordinary and fine-grained, calls and forks, destinations that move, results of no size. */
+/* Ordinary and fine-grained tasks, calls and forks, changing destinations, void results. */
 FK_FINE_DECLARE(int64_t, mixed_fine, (int64_t, n), int64_t x; int64_t y;)
 
 FK_TASK(fk_void, mixed_add, (_Atomic int64_t *, sum, int64_t, n))
@@ -288,7 +287,7 @@ FK_BODY(mixed)
 {
 	atomic_init(&self->sum, 0);
 	self->i = 0;
-	/* A place that the compiler knows here, and does not when it begins at the fork. */
+	/* A destination that the compiler knows only if it does not begin at the fork. */
 	FK_FORK(x[self->i], mixed_fine, self->n - 1);
 	self->i = 1;
 	FK_FORK_VOID(mixed_add, &self->sum, 5);

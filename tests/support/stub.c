@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stub.c - what the manager starts in the place of a pool, in tests of the manager
+ * stub.c - the program that the manager starts instead of a pool, in tests of the manager
  *
- * A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and runs
- * no task: what becomes of a job is said by the index of its task (stub.h).
+ * A process that implements the pool's side of the channel, keeps the ledger as a pool does, and
+ * runs no task. The index of a job's task (stub.h) decides how the job ends.
  */
 #include "tests/support/stub.h"
 
@@ -30,7 +30,7 @@
 #define STUB_TENANTS LIMIT_TENANTS
 #define STUB_CLIENTS LIMIT_CLIENTS
 #define STUB_STRAYS  20u
-#define STUB_GARBAGE 0x5a /* as an offset it leads to no address; 0xff leads one byte back */
+#define STUB_GARBAGE 0x5a /* an invalid offset; 0xff would be the byte before */
 
 static struct {
 	struct board *board;
@@ -38,7 +38,7 @@ static struct {
 	struct tenant_segment *tenants[STUB_TENANTS];
 	struct client_segment *clients[STUB_CLIENTS];
 	uint32_t generation;
-	uint32_t n_told; /* of so many clients */
+	uint32_t n_told; /* clients received so far */
 	uint32_t n_workers;
 	uint32_t jobs_max;
 } stub;
@@ -57,7 +57,7 @@ static void stub_send(uint32_t type, const struct proto_pool *about, const char 
 	(void)proto_send(3, &m, sizeof(m), NULL, 0);
 }
 
-/* Descriptors 0 to 3 and no other, nothing of the service manager's. */
+/* Checks that only descriptors 0 to 3 are open, and none of the service manager. */
 static bool stub_is_clean(void)
 {
 	_cleanup_closedir_ DIR *d = opendir("/proc/self/fd");
@@ -70,7 +70,7 @@ static bool stub_is_clean(void)
 	return d && clean;
 }
 
-/* Leaves word of what a worker has done. */
+/* Stores a fault report of a worker. */
 static void stub_fault(uint32_t worker, uint32_t signo, uint32_t reason, uint32_t row,
 		       uint32_t generation)
 {
@@ -140,7 +140,7 @@ static void stub_drain(uint32_t tenant)
 			uint64_t at = *head;
 
 			if (!stub.clients[slot])
-				break; /* it comes with the next message */
+				break; /* the client comes with the next message */
 			*head = at + 1;
 			ring_consume(ring, at);
 			stub_run_row(stub.clients[slot], slot, ring_payload_job(payload));
@@ -148,7 +148,7 @@ static void stub_drain(uint32_t tenant)
 	}
 }
 
-/* A client; of a later pool: what was queued before is run now. */
+/* Takes a client. In a later pool its queued jobs are run now. */
 static void stub_client(const struct proto_pool *m, void *base)
 {
 	const _Atomic uint64_t *rows = arena_rows(stub.arena) + (size_t)m->client * stub.jobs_max;
@@ -159,7 +159,7 @@ static void stub_client(const struct proto_pool *m, void *base)
 			stub_run_row(stub.clients[m->client], m->client, i);
 }
 
-/* Says again and again that it has let go of what nobody has. */
+/* Reports again and again that it has released a client that does not exist. */
 static void stub_stray(void)
 {
 	const struct proto_pool nobody = {
@@ -229,7 +229,7 @@ static bool stub_message(const char *mode)
 	return true;
 }
 
-/* How a pool ends that has too little to start with. */
+/* How a pool ends that lacks resources to start. */
 static int stub_is_short(uint64_t try)
 {
 	struct proto_pool failed = { .head = { PROTO_MAGIC, PROTO_POOL_FAILED }, .error = -EAGAIN };
@@ -275,7 +275,7 @@ int stub_run(void)
 		return 3;
 	if (streq(mode, "unloaded") && stub.generation > 1)
 		return 127; /* as the loader does */
-	/* Nobody else counts there. */
+	/* No other code writes this counter in that mode. */
 	if (streq(mode, "short") && stub.generation > 1 && stub.board->profile.jobs < STUB_SHORT)
 		return stub_is_short(stub.board->profile.jobs++);
 	(void)snprintf(stub.board->tasks[STUB_CRASH].name, 64, "stub:crash");

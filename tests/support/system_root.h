@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* system_root.h - a folder that stands for the system's root: a new one for each test */
+/* system_root.h - a directory that serves as the system's root: a new one for each test */
 #pragma once
 
 #include <limits.h>
@@ -29,7 +29,7 @@ static inline void remove_root(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* Writes a file below the root, and makes the folders that it is in. */
+/* Writes a file below the root, and creates its parent directories. */
 static inline void put(const char *path, const char *text)
 {
 	char full[PATH_MAX];

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * systemd_stub.c - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
- * it again with them
+ * systemd_stub.c - a stub of systemd: starts a service, keeps its descriptors, and restarts it
+ * with them
  *
- * What systemd 252 does, as far as forkd can tell:
+ * The behaviour of systemd 252 that forkd can observe:
  * - a datagram with FDSTORE=1 puts its descriptors into the store, up to the unit's maximum;
- *   what is more is closed silently. The same file is kept once.
- * - FDSTOREREMOVE=1 closes all of a name. One without FDPOLL=0 is closed when it hangs up.
- * - Notifications are read before the end of their sender is looked at.
+ *   further ones are closed silently. The same file is kept once.
+ * - FDSTOREREMOVE=1 closes all of a name. A descriptor without FDPOLL=0 is closed when it hangs up.
+ * - Notifications are read before the end of their sender is handled.
  * - A service that ends other than by exit status 0 is started again at once, with the unit's
  *   socket and the store after descriptor 2, and the names in one string; the newest of the store
  *   comes first.
- * - A service that is stopped and has given no sign of life for the time of the watchdog is
- *   killed. One that is not stopped may only wait for a CPU, so it is left alone.
+ * - A service that is stopped and has sent no WATCHDOG=1 for the time of the watchdog is killed.
+ *   A service that is not stopped may only wait for a CPU, so it is not killed.
  *
- * Threads: systemd_stub_*: the test. Everything else: the one thread of a process that it forks,
- * parent of the service, and of what that leaves behind.
+ * Threads: systemd_stub_*: the test. Everything else: the only thread of a process that the test
+ * forks, parent of the service and reaper of the orphans of the service.
  */
 #include "tests/support/systemd_stub.h"
 
@@ -41,19 +41,19 @@
 #include "common/util.h"
 #include "tests/support/daemon.h"
 
-#define WARDEN_AGAIN_MS 10 /* between two looks whether the service is stopped */
+#define WARDEN_AGAIN_MS 10 /* interval of checks whether the service is stopped */
 
-/* The stand-in's own. */
+/* Private state of the stub. */
 struct warden {
 	struct systemd_stub *store;
 	const struct systemd_stub_unit *unit;
 	int notify;
 	int children; /* a signalfd */
 	int messages;
-	uint64_t sign_ns; /* of the last sign of life */
+	uint64_t sign_ns; /* of the last WATCHDOG=1 */
 };
 
-/* No assertion of libcheck's: this is no test's process. */
+/* Not an assertion of libcheck: this is not the test's process. */
 static void warden_must_at(bool condition, int line)
 {
 	if (condition)
@@ -123,7 +123,8 @@ static void warden_remove(struct systemd_stub *store, const char *name)
 
 /* ------------------------------------------------------------------------ messages */
 
-/* What stands behind "NAME=" at the start of a line, up to its end; false if it is not there. */
+/* Reads the text after "NAME=" at the start of a line, up to its end; returns false if it is
+ * missing. */
 static bool warden_field(const char *text, const char *name, char *ret, size_t size)
 {
 	size_t n = strlen(name);
@@ -198,7 +199,7 @@ bool systemd_stub_hear(int socket, struct systemd_stub_message *ret)
 	return true;
 }
 
-/* One message, if there is one. */
+/* Handles one message, if there is one. */
 static bool warden_read(struct warden *w)
 {
 	struct systemd_stub_message m;
@@ -225,7 +226,7 @@ static void warden_env(const char *name, uint64_t value)
 	warden_must(setenv(name, text, 1) == 0);
 }
 
-/* In the child: the socket, then the store, from descriptor 3 on. */
+/* In the child: passes the socket, then the store, from descriptor 3. */
 static void warden_pass(const struct warden *w)
 {
 	const struct systemd_stub *store = w->store;
@@ -243,7 +244,7 @@ static void warden_pass(const struct warden *w)
 			       store->entries[i].name);
 		fds[n++] = store->entries[i].fd;
 	}
-	/* Out of the way first. */
+	/* First moves them to higher numbers. */
 	for (int i = 0; i < n; i++)
 		warden_must((fds[i] = fcntl(fds[i], F_DUPFD, 3 + n)) >= 0);
 	for (int i = 0; i < n; i++)
@@ -264,7 +265,7 @@ static void warden_run(struct warden *w)
 	int go[2];
 	char byte;
 
-	/* It begins when we know its pid. */
+	/* The service begins when the stub knows its pid. */
 	warden_must(pipe2(go, O_CLOEXEC) == 0);
 	pid = fork();
 	warden_must(pid >= 0);
@@ -317,8 +318,8 @@ static void warden_reap(struct warden *w)
 	}
 }
 
-/* Kills a stopped service that gives no sign of life. Returns after how many ms to look again, -1
- * for never. */
+/* Kills a stopped service that sends no WATCHDOG=1. Returns the ms until the next check, -1 for
+ * never. */
 static int warden_watch(struct warden *w)
 {
 	uint64_t limit = w->unit->watchdog_us * NSEC_PER_USEC, age = clock_ns() - w->sign_ns;

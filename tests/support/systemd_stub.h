@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * systemd_stub.h - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
- * it again with them
+ * systemd_stub.h - a stub of systemd: starts a service, keeps its descriptors, and restarts it with
+ * them
  *
- * A process of its own: SIGSTOP makes it a service manager that reads nothing, SIGCONT one that
- * has caught up. It takes notifications of the service's main process alone.
+ * The stub is a process: SIGSTOP makes it a service manager that reads nothing; after SIGCONT it
+ * handles all that was sent. It accepts notifications of the service's main process only.
  */
 #pragma once
 
@@ -20,67 +20,68 @@
 #define SYSTEMD_STUB_MAX 512u
 #define SYSTEMD_STUB_FDS 16u /* in a message */
 
-/* What a service manager is told. */
+/* A message to the service manager. */
 struct systemd_stub_message {
 	char text[512];
-	struct ucred from; /* zeros, if the socket does not say */
+	struct ucred from; /* zeros if the socket does not report it */
 	uint32_t n;
 	int fds[SYSTEMD_STUB_FDS]; /* the caller closes them */
 };
 
-/* The next message of a notification socket. False if there is none: all of it is empty then. */
+/* Reads the next message of a notification socket. Returns false, and an empty *ret, if there is
+ * none. */
 bool systemd_stub_hear(int socket, struct systemd_stub_message *ret);
 
 struct systemd_stub_unit {
-	void (*run)(void *context); /* the service; in a child, returns never */
+	void (*run)(void *context); /* the service; in a child, never returns */
 	void *context;
 	const char *notify; /* path of its notification socket */
-	int socket;	    /* forkd.socket's, or -1 */
+	int socket;	    /* socket of forkd.socket, or -1 */
 	uint32_t max;	    /* FileDescriptorStoreMax= */
 	uint64_t watchdog_us;
 };
 
 struct systemd_stub_entry {
 	char name[32];
-	bool polled; /* no FDPOLL=0: it goes when it hangs up */
+	bool polled; /* no FDPOLL=0: it is removed when it hangs up */
 	int fd;
 	pid_t pid; /* of a pidfd's process; else 0 */
 };
 
-/* What both see. */
+/* State that test and stub share. */
 struct systemd_stub {
-	pid_t pid;    /* of the stand-in */
-	int messages; /* the test's to close: whatever else the service says, a message each */
+	pid_t pid;    /* the stub's */
+	int messages; /* all other messages of the service; the test closes it */
 
-	pthread_mutex_t lock; /* of the entries */
+	pthread_mutex_t lock; /* protects the entries */
 	uint32_t n;
 	struct systemd_stub_entry entries[SYSTEMD_STUB_MAX];
 
-	/* Relaxed: each has one writer, and nothing else goes by them. */
-	_Atomic pid_t service; /* its main process, 0: it does not run */
+	/* Relaxed: each has one writer, and no other data depends on it. */
+	_Atomic pid_t service; /* its main process; 0 if it does not run */
 	_Atomic uint32_t starts;
 	_Atomic uint32_t refused;   /* descriptors for which the store was full */
-	_Atomic uint32_t strangers; /* messages of others than the main process */
+	_Atomic uint32_t strangers; /* messages from other processes than the main one */
 	_Atomic uint32_t readies;   /* READY=1 */
 	_Atomic uint32_t signs;	    /* WATCHDOG=1 */
-	_Atomic uint32_t bites;	    /* kills for want of them */
+	_Atomic uint32_t bites;	    /* kills by the watchdog */
 	_Atomic uint32_t barriers;
-	_Atomic int status;    /* of the last main process, as waitpid() has it */
-	_Atomic uint32_t says; /* what the next one hears of max, if it is not so */
-	_Atomic bool restart;  /* also after it has exited with 0: "systemctl restart" */
+	_Atomic int status;    /* of the last main process, as waitpid() returns it */
+	_Atomic uint32_t says; /* if not 0: max as the next service sees it */
+	_Atomic bool restart;  /* also restart it after exit status 0: "systemctl restart" */
 };
 
-/* Starts the stand-in, which starts the service. It ends with the test, and so does all it has. */
+/* Starts the stub, which starts the service. Both end with the test. */
 struct systemd_stub *systemd_stub_start(const struct systemd_stub_unit *unit);
 
-/* Ends it, and the service. */
+/* Ends the stub and the service. */
 void systemd_stub_end(struct systemd_stub *store);
 
-/* The names of all that is in it, in their order, a blank between two: "board c1 c1 pool". */
+/* Returns the names of all stored descriptors in order, separated by spaces: "board c1 c1 pool". */
 void systemd_stub_names(struct systemd_stub *store, char *ret_names, size_t size);
 
-/* The process of the first pidfd of this name, 0: there is none. */
+/* Returns the process of the first pidfd of this name, 0 if there is none. */
 pid_t systemd_stub_process(struct systemd_stub *store, const char *name);
 
-/* The saved state that is kept; saved_unmap() it. */
+/* Returns the stored saved state; saved_unmap() it. */
 struct saved_state *systemd_stub_saved(struct systemd_stub *store);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* takeover_rig.h - a forkd whose manager is killed, and what its clients see of that */
+/* takeover_rig.h - a forkd whose manager is killed, and the effect on its clients */
 #pragma once
 
 #include <fnmatch.h>
@@ -11,7 +11,8 @@
 static struct daemon d;
 static struct systemd_stub *store;
 
-/* Starts forkd, kept by the stand-in, with these options, NULL at the end. A new connection. */
+/* Starts forkd under the systemd stub with these options, NULL at the end. Returns a new
+ * connection. */
 #define TAKEOVER_BEGIN(...) (store = kept_start(&d, __VA_ARGS__), daemon_open(&d))
 
 static inline void takeover_end(fk_client *c)
@@ -20,13 +21,13 @@ static inline void takeover_end(fk_client *c)
 	kept_stop(&d, store);
 }
 
-/* A job of an old connection. */
+/* Runs a job of an old connection. */
 static inline void serves(fk_client *c)
 {
 	jobs_see(c, jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2), 42);
 }
 
-/* How many descriptors the stand-in has by such names: "c1", "c*". */
+/* Returns how many descriptors the stub has under names of a pattern: "c1", "c*". */
 static inline uint32_t n_kept(const char *pattern)
 {
 	char names[4096], *save = NULL;
@@ -38,14 +39,14 @@ static inline uint32_t n_kept(const char *pattern)
 	return n;
 }
 
-/* They are, as the next forkd says, which is another one. */
+/* Checks that all jobs are LOST after a new forkd without the old state. */
 static inline void see_all_lost(fk_client *c, const fk_job *jobs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		jobs_see_end(c, jobs[i], "LOST");
 	kept_ready(&d, store);
 	ck_assert(daemon_logged(&d, "clients of the last forkd are disconnected", ""));
-	/* Its connection has ended, and the next is another forkd's. */
+	/* The connection has ended, and the next one is to another forkd. */
 	ck_assert_int_eq(fk_close(c), 0);
 	daemon_call_fib(&d);
 	ck_assert_int_eq(fk_close(d.watcher), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tasks.h - tasks that several tests want, in the module of whoever includes it
+ * tasks.h - tasks that several tests use, in the module of the file that includes it
  *
- * Trees and chains that end, each with a result that is known, and tasks that do not: those count
+ * Trees and chains that end, each with a known result, and tasks that do not end. The latter count
  * themselves in tasks_reached, and some of them end once tasks_opened is set. All are exported.
  */
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "tests/support/fib.h"
 
-static _Atomic uint64_t tasks_reached; /* that came to where they do not end */
+static _Atomic uint64_t tasks_reached; /* tasks that have reached their endless part */
 static _Atomic uint32_t tasks_opened;  /* 1: held and until end */
 
 FK_TASK(int64_t, leaf, (int64_t, n))
@@ -82,7 +82,7 @@ FK_BODY(failing)
 }
 FK_END(failing)
 
-/* Forks for ever. */
+/* Forks forever. */
 FK_TASK(int64_t, flat, (int64_t, n), int64_t x;)
 FK_NO_LEAF(flat)
 {
@@ -94,7 +94,7 @@ FK_NO_LEAF(flat)
 }
 FK_END(flat)
 
-/* A tree that, from about 50 on, has no end within any test. */
+/* A tree that, for n of about 50 or more, does not end within any test. */
 FK_TASK(int64_t, wide, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(wide)
 {
@@ -108,7 +108,7 @@ FK_NO_LEAF(wide)
 }
 FK_END(wide)
 
-/* A leaf until told, and forks until told. */
+/* held is a leaf until tasks_opened; until forks until then. */
 FK_TASK(int64_t, held, (int64_t, n))
 {
 	atomic_fetch_add(&tasks_reached, 1);

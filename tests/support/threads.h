@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* threads.h - threads of a test that return NULL if nothing was wrong */
+/* threads.h - threads of a test that return NULL on success */
 #pragma once
 
 #include <check.h>

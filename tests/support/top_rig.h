@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_rig.h - forkctl top without a terminal and without a forkd: a board that the test
- * fills, what is sampled of it, and the frame of the last two samples
+ * top_rig.h - forkctl top without a terminal and without a forkd: a board that the test fills,
+ * samples of it, and the frame of the last two samples
  *
- * Included once, by a test program, which has this board, a new one for each test.
+ * A test program includes it once; each test has a new board.
  */
 #pragma once
 
@@ -79,7 +79,7 @@ static inline void teardown(void)
 	free(board);
 }
 
-/* A sample at a time, and what happened since the one before. */
+/* Takes a sample; the previous one becomes old. */
 static inline void look(uint64_t at_ns)
 {
 	struct top_sample taken = old;
@@ -110,7 +110,7 @@ static inline const char *string(const json_t *r, const char *key)
 	return json_string_value(json_object_get(r, key));
 }
 
-/* A job of a client, which a worker runs from a time on. */
+/* A worker has run a job of a client since this time. */
 static inline void run(uint32_t worker, uint32_t slot, uint32_t record, uint32_t of_task,
 		       uint64_t since)
 {
@@ -120,7 +120,7 @@ static inline void run(uint32_t worker, uint32_t slot, uint32_t record, uint32_t
 	board_show_task(board, slot * MAX_JOBS + record, of_task);
 }
 
-/* What a client's jobs have come to. */
+/* Totals of a client's ended jobs. */
 static inline void ended(uint32_t slot, uint64_t jobs, uint64_t failed, uint64_t cpu_ns)
 {
 	struct board_client *c = &board->clients[slot];

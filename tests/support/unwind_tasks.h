@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind_tasks.h - the tasks of check_unwind.c: what never ends, what fails, and what has
- * something to give back when that happens
+ * unwind_tasks.h - the tasks of check_unwind.c: tasks that never end, that fail, and that hold
+ * resources when this happens
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "tests/support/tasks.h"
 
 static struct rig rig;
-/* Frames that hold something. */
+/* Counts of frames that hold a resource. */
 static _Atomic uint64_t begun, ended, given_back;
 
 /* ------------------------------------------------------------------------ shapes */
@@ -31,7 +31,7 @@ FK_NO_LEAF(fine_flat)
 }
 FK_END(fine_flat)
 
-/* Calls for ever, and never forks. */
+/* Calls forever, and never forks. */
 FK_TASK(int64_t, calls, (int64_t, n), int64_t x;)
 FK_NO_LEAF(calls)
 {
@@ -53,7 +53,7 @@ FK_BODY(nothing)
 }
 FK_END(nothing)
 
-/* Forks for ever, and never joins. */
+/* Forks forever, and never joins. */
 FK_TASK(int64_t, heap, (int64_t, n), int64_t x;)
 FK_NO_LEAF(heap)
 {
@@ -88,7 +88,7 @@ FK_NO_LEAF(by_calls)
 }
 FK_END(by_calls)
 
-/* A fork and a call in turn, coarse and fine, and continuations that do something. */
+/* Forks and calls in turn, coarse and fine-grained, with continuations that do work. */
 FK_FINE_DECLARE(int64_t, by_both_fine, (int64_t, n), int64_t x; int64_t y;)
 
 FK_TASK(int64_t, by_both, (int64_t, n), int64_t x[2]; int64_t i;)
@@ -133,7 +133,7 @@ static char *own(int64_t n)
 static void disown(char *memory, int64_t n, _Atomic uint64_t *why)
 {
 	if (memory[0] != (char)n || memory[23] != (char)n)
-		abort(); /* another frame's */
+		abort(); /* of another frame */
 	atomic_fetch_add_explicit(why, 1, memory_order_relaxed);
 	free(memory);
 }
@@ -190,8 +190,7 @@ FK_TASK(int64_t, fails, (int64_t, n))
 FK_NO_BODY(fails)
 FK_END(fails)
 
-/* The only frame that holds something is built on the slow path, above frames that hold nothing and
- * below others. */
+/* The slow path builds the only frame that holds a resource, between frames that hold none. */
 FK_DECLARE(int64_t, holder, (int64_t, n), char *memory; int64_t x;)
 FK_UNWIND(holder)
 {
@@ -222,7 +221,7 @@ FK_NO_LEAF(asks_above)
 }
 FK_END(asks_above)
 
-/* A frame whose job has failed before its body began: what its locals are is not known. */
+/* A frame whose job has failed before its body began: its locals are undefined. */
 FK_TASK(int64_t, dirties, (int64_t, n), unsigned char dirt[400];)
 FK_NO_LEAF(dirties)
 {
@@ -244,7 +243,7 @@ FK_END(never_begins)
 
 /* ------------------------------------------------------------------------ failures */
 
-/* Fails after somebody else has. */
+/* Fails after another task has failed. */
 FK_TASK(int64_t, fails_late, (int64_t, row))
 {
 	while (!abort_get(rig.pool, (uint32_t)row).outcome)
@@ -265,7 +264,7 @@ FK_NO_LEAF(both_fail)
 }
 FK_END(both_fail)
 
-/* Fails while its siblings run, which never end; on three workers or more. */
+/* Fails while its siblings run, which never end; needs three workers or more. */
 FK_TASK(int64_t, among_others, (int64_t, n), int64_t x; int64_t y; int64_t z;)
 FK_NO_LEAF(among_others)
 {
@@ -290,5 +289,5 @@ FK_EXPORT(fine_owner, 0, "holds memory, fine-grained")
 FK_EXPORT(asks_above, 0, "holds memory in a frame of the slow path")
 FK_EXPORT(never_begins, 0, "calls what never begins")
 FK_EXPORT(both_fail, 0, "fails twice")
-FK_EXPORT(among_others, 0, "fails beside others")
+FK_EXPORT(among_others, 0, "fails while others run")
 FK_MODULE(t, "test tasks")

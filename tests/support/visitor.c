@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * visitor.c - a client that comes, uses what there is, leaves, and judges the answers
+ * visitor.c - a client that connects, uses forkd, leaves, and judges the answers
  *
- * If a peer dies: the pool: errors. The daemon: errors. Nothing waits for longer than
- * VISITOR_PATIENCE, except fk_call(): its callers have an alarm.
+ * If a peer dies: pool or daemon: errors. No call waits longer than VISITOR_PATIENCE, except
+ * fk_call(), whose callers use an alarm.
  */
 #include "tests/support/visitor.h"
 
@@ -35,8 +35,7 @@ static enum answer wrong(const char *what, int err)
 	return answer_as(WRONG, what, err);
 }
 
-/* An error is to have words, to be of a call that did not hang, and not to say that what was waited
- * for has no end. */
+/* An error must have a text, and must not be a timeout or "not ended yet". */
 static enum answer error(const char *what, int err)
 {
 	bool is_one = err < 0 && err != -ETIMEDOUT && err != -EINPROGRESS && *fk_strerror(err);
@@ -66,7 +65,7 @@ static enum answer call(fk_client *c)
 	return err ? wrong("free", err) : answer;
 }
 
-/* Of a job that gives this number, or, if it is negative, ends so. */
+/* Checks a job for its result, or, if wanted is negative, for its outcome. */
 static enum answer outcome(fk_client *c, fk_job job, int64_t wanted)
 {
 	int err = fk_wait(c, job, VISITOR_PATIENCE * NSEC_PER_SEC), r;
@@ -141,7 +140,7 @@ static enum answer watch(fk_client *c)
 	return r ? wrong("watched job", r) : err ? worse(answer, error("watch", err)) : answer;
 }
 
-/* A job that ends by itself after a minute. */
+/* A job that ends after a minute if it is not cancelled. */
 static enum answer cancel(fk_client *c)
 {
 	const union fk_value value = { .i64 = 2 * VISITOR_PATIENCE * 1000 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* visitor.h - a client that comes, uses what there is, leaves, and judges the answers */
+/* visitor.h - a client that connects, uses forkd, leaves, and judges the answers */
 #pragma once
 
 #include "tests/support/daemon.h"
 
-#define VISITOR_PATIENCE 30u /* seconds: nothing takes as long, but what hangs */
+#define VISITOR_PATIENCE 30u /* seconds; only a call that hangs takes longer */
 
 enum answer {
 	RIGHT,
-	ERROR, /* in words, instead of the right one */
+	ERROR, /* an error with a text, instead of the right answer */
 	WRONG,
 };
 
 /*
- * Opens, calls, submits a batch with a group, cancels and closes; if restart, has a task crash the
- * pool first, so that the rest waits for the next one. Whatever is not RIGHT is said on stderr,
- * with run in front. Returns the worst answer.
+ * Opens, calls, submits a batch with a group, cancels and closes. restart: a task crashes the pool
+ * first, so that the rest waits for the next one. Prints each answer that is not RIGHT to stderr,
+ * after run. Returns the worst answer.
  */
 enum answer visitor_comes(const struct daemon *d, const char *run, bool restart);

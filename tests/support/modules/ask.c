@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ask.c - tasks that ask the kernel for what tasks should not */
+/* ask.c - tasks that make system calls that tasks must not make */
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 #include <forkd/task.h>
 
-/* Any system call; its result, or a negative errno. */
+/* Makes any system call; its result, or a negative errno. */
 FK_TASK(int64_t, call, (int64_t, nr, int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e),
 	int64_t result;)
 FK_NO_LEAF(call)
@@ -20,7 +20,7 @@ FK_NO_LEAF(call)
 }
 FK_END(call)
 
-/* Writes into any descriptor; the number of bytes, or a negative errno. */
+/* Writes to any descriptor; the number of bytes, or a negative errno. */
 FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
 {
 	ssize_t n = write((int)fd, bytes.data, bytes.size);
@@ -30,8 +30,8 @@ FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
 FK_NO_BODY(write)
 FK_END(write)
 
-/* Asks for executable memory until the first byte is not 0. A call that the kernel does not refuse
- * fails with EBADF; how many there were. */
+/* Requests executable memory until the first byte is not 0. Returns how many passed the filter;
+ * those fail with EBADF. */
 FK_TASK(int64_t, map, (struct fk_buf, gate))
 {
 	const volatile unsigned char *byte = gate.data;
@@ -56,7 +56,7 @@ static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
 	return 1;
 }
 
-/* Keeps the lock of the loader until the first byte is not 0. */
+/* Holds the lock of the loader until the first byte is not 0. */
 FK_TASK(int64_t, loader, (struct fk_buf, gate))
 {
 	FK_LEAF(dl_iterate_phdr(wait_for_byte, (void *)(uintptr_t)gate.data));
@@ -64,7 +64,7 @@ FK_TASK(int64_t, loader, (struct fk_buf, gate))
 FK_NO_BODY(loader)
 FK_END(loader)
 
-/* The same by the way of 32-bit programs, whose numbers are others; 1 where there is none. */
+/* The same by a call of 32-bit programs, which have other numbers; 1 if there is none. */
 FK_TASK(int64_t, foreign, (int64_t, nr))
 {
 	int64_t result = 1;
@@ -85,7 +85,7 @@ static void *same(void *argument)
 	return argument;
 }
 
-/* A thread of the task's own, which gives n back; or a negative errno. */
+/* Starts a thread, which returns n; or a negative errno. */
 FK_TASK(int64_t, thread, (int64_t, n))
 {
 	void *result = NULL;
@@ -99,8 +99,9 @@ FK_TASK(int64_t, thread, (int64_t, n))
 FK_NO_BODY(thread)
 FK_END(thread)
 
-/* Bounds the process to this many descriptors, 0: to as many as before. Returns the error of the
- * next one, or 0. Those that are open stay: one that another thread closes is no room. */
+/* Limits the process to this many descriptors; 0 restores the old limit. Returns the error of
+ * opening one more, or 0. Open descriptors stay open: one that another thread closes makes no
+ * room. */
 FK_TASK(int64_t, descriptors, (int64_t, most))
 {
 	static rlim_t before;

@@ -14,7 +14,7 @@ static int64_t bytes_sum(struct fk_buf data)
 	return sum;
 }
 
-/* Half of it forked, as long as it is large. */
+/* Forks halves as long as they are large. */
 FK_TASK(fk_void, flip, (unsigned char *, data, int64_t, n), )
 {
 	if (n <= BYTES_LEAF) {
@@ -41,7 +41,7 @@ FK_NO_LEAF(invert)
 }
 FK_END(invert)
 
-/* The buffer is changed, and then the job fails: the client must not see the change. */
+/* Changes the buffer, and then fails: the client must not see the change. */
 FK_TASK(int64_t, spoil, (struct fk_iobuf, data), )
 {
 	unsigned char *bytes = data.data;
@@ -76,7 +76,7 @@ FK_BODY(text)
 }
 FK_END(text)
 
-/* The bytes of eight, which may be the same memory. */
+/* Sums the bytes of eight buffers, which may be the same memory. */
 FK_TASK(int64_t, eight,
 	(struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, struct fk_buf, d, struct fk_buf, e,
 	 struct fk_buf, f, struct fk_buf, g, struct fk_buf, h), )

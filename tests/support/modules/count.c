@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* count.c - a task whose runs are counted, and where nobody loses the count */
+/* count.c - a task that records each of its runs, so that no run is lost */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "tests/support/fib.h"
 
-/* One write at the file's end, whoever else writes: all of it stands there, or nothing. */
+/* One write at the end of the file: it is stored completely or not at all, even if others write. */
 static int64_t count(const char *path, int64_t id)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -31,7 +31,7 @@ FK_NO_LEAF(once)
 }
 FK_END(once)
 
-/* To and fro between two workers. */
+/* Alternates between two workers. */
 FK_TASK(int64_t, go, (int64_t, n), int64_t i;)
 FK_NO_LEAF(go)
 {

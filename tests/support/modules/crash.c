@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* crash.c - tasks that misbehave, each in its own way */
+/* crash.c - tasks that misbehave, each in another way */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Where nothing is; volatile, so that the compiler does not know. */
+/* An unmapped address; volatile, so that the compiler does not know it. */
 static volatile uintptr_t nowhere = 8;
 
 FK_TASK(fk_void, segv, (), )
@@ -65,7 +65,7 @@ FK_BODY(forever)
 }
 FK_END(forever)
 
-/* What crashes is the continuation: its worker is in the child, so a thief has it. */
+/* The continuation crashes. Its worker is in the child, so a thief has it. */
 FK_TASK(fk_void, stolen_segv, (), int64_t x;)
 FK_NO_LEAF(stolen_segv)
 {
@@ -76,7 +76,7 @@ FK_NO_LEAF(stolen_segv)
 }
 FK_END(stolen_segv)
 
-/* Writes where a frame of 256 KiB has its end that begins at the end of the C stack. */
+/* Writes at the end of a 256 KiB frame that begins at the end of the C stack. */
 FK_TASK(fk_void, step_over, (), )
 {
 	pthread_attr_t attr;
@@ -104,7 +104,7 @@ FK_BODY(abort)
 }
 FK_END(abort)
 
-/* So many calls within each other, on frames, and then that. */
+/* Calls itself n deep, on frames, and then crashes. */
 FK_TASK(int64_t, deep, (int64_t, n), int64_t below;)
 {
 	if (n <= 0)
@@ -127,7 +127,7 @@ FK_BODY(exit)
 }
 FK_END(exit)
 
-/* The other ways to end a process, or a thread of it. */
+/* Other ways to end a process, or one of its threads. */
 FK_TASK(fk_void, exit_c99, (), )
 {
 	_Exit(4);
@@ -168,7 +168,7 @@ FK_BODY(exit_thread)
 }
 FK_END(exit_thread)
 
-/* Past the C library. */
+/* Bypasses the C library. */
 FK_TASK(fk_void, vanish, (), )
 {
 	syscall(SYS_exit, 0);
@@ -190,7 +190,7 @@ FK_BODY(raise)
 }
 FK_END(raise)
 
-/* What is never reached; volatile, so that the compiler does not know. */
+/* Is never reached; volatile, so that the compiler does not know it. */
 static volatile int64_t bottom = -1;
 
 static __attribute__((noinline)) int64_t descend(int64_t depth)
@@ -211,7 +211,7 @@ FK_BODY(recurse)
 }
 FK_END(recurse)
 
-/* Busy without ever coming to a fork. */
+/* Keeps its worker busy without a fork. */
 FK_TASK(int64_t, hang, (int64_t, ms), )
 {
 	int64_t end = now_ns() + ms * 1000000;
@@ -227,7 +227,7 @@ FK_BODY(hang)
 }
 FK_END(hang)
 
-/* Busy in one leaf for as long as its client wants. */
+/* Keeps its worker busy in one leaf until its client opens the gate. */
 FK_TASK(int64_t, hold, (struct fk_buf, gate), )
 {
 	const volatile unsigned char *gate_byte = gate.data;
@@ -256,7 +256,7 @@ FK_END(tick)
 
 #define SPIN_BATCH 64
 
-/* Busy, and at a fork all the time. */
+/* Keeps its worker busy, and forks all the time. */
 FK_TASK(int64_t, spin, (int64_t, ms), int64_t end; int64_t forks; int64_t part[SPIN_BATCH];
 	int32_t i;)
 FK_NO_LEAF(spin)
@@ -273,7 +273,7 @@ FK_NO_LEAF(spin)
 }
 FK_END(spin)
 
-/* Waits for a child. Its signal; 0 if it has ended in another way. */
+/* Waits for a child. Returns its signal; 0 if it has ended in another way. */
 static int64_t signal_of(pid_t child)
 {
 	int status = 0;
@@ -284,7 +284,7 @@ static int64_t signal_of(pid_t child)
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-/* A child that comes back into the worker as if it were the pool. */
+/* Forks a child that returns into the worker as if it were the pool. */
 FK_TASK(int64_t, fork, (int64_t, ignored), )
 {
 	pid_t child = fork();
@@ -298,7 +298,7 @@ FK_BODY(fork)
 }
 FK_END(fork)
 
-/* A child that writes into its frame, which lies in the pool's arena. */
+/* Forks a child that writes into its frame, which is in the pool's arena. */
 FK_TASK(int64_t, fork_frame, (int64_t, signo), int32_t child;)
 FK_NO_LEAF(fork_frame)
 {
@@ -311,7 +311,7 @@ FK_NO_LEAF(fork_frame)
 }
 FK_END(fork_frame)
 
-/* A child on this very memory, that ends. */
+/* Creates a child on this memory (vfork), which ends. */
 static __attribute__((noinline)) pid_t fork_and_set(int64_t *word, int64_t n)
 {
 	pid_t child = vfork();
@@ -331,7 +331,7 @@ FK_NO_LEAF(fork_shared)
 }
 FK_END(fork_shared)
 
-/* A child that outlives the job. Its pid. */
+/* Forks a child that outlives the job. Returns its pid. */
 FK_TASK(int64_t, fork_stray, (int64_t, ignored), )
 {
 	pid_t child = fork();
@@ -347,7 +347,7 @@ FK_BODY(fork_stray)
 }
 FK_END(fork_stray)
 
-/* Where a client's segment is mapped; NULL if it is not. */
+/* Returns the address of a client's segment; NULL if it is not mapped. */
 static struct client_segment *segment_of(int64_t client)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -384,7 +384,7 @@ static void (*volatile no_function)(void);
 
 typedef int64_t spoil_function(int64_t how);
 
-/* This function in a copy of the module, which is loaded now; NULL: that is not possible. */
+/* Returns this function in a copy of the module, which is loaded now; NULL on failure. */
 static spoil_function *load_copy(spoil_function *function)
 {
 	Dl_info own, copy;
@@ -406,7 +406,7 @@ static spoil_function *load_copy(spoil_function *function)
 				  (uintptr_t)copy.dli_fbase);
 }
 
-/* Static, and no macro of forkd's has made it. */
+/* Static, and not made by a macro of forkd. */
 static __attribute__((noinline)) int64_t spoil(int64_t how)
 {
 	char bytes[64] = "";
@@ -444,7 +444,7 @@ FK_BODY(row)
 }
 FK_END(row)
 
-/* Its children's children fault. */
+/* Its grandchildren fault. */
 FK_TASK(int64_t, rows, (int64_t, how, int64_t, n), int64_t first; int64_t rest;)
 FK_NO_LEAF(rows)
 {
@@ -491,7 +491,7 @@ FK_NO_LEAF(pixels)
 }
 FK_END(pixels)
 
-/* A worker that is no longer what it was: nobody finds the newest frame by it. */
+/* Overwrites the worker, so that a crash report cannot find the newest frame. */
 FK_TASK(int64_t, blind, (int64_t, word), int64_t left;)
 FK_NO_LEAF(blind)
 {
@@ -503,7 +503,7 @@ FK_NO_LEAF(blind)
 }
 FK_END(blind)
 
-/* Fills the C stack from here on with a word: not as far as libc's own at its end. */
+/* Fills the C stack from here with a word, except for the part of libc at its end. */
 static __attribute__((noinline, no_sanitize("address"))) void smash(uintptr_t word)
 {
 	volatile uintptr_t *here = __builtin_frame_address(0);
@@ -543,7 +543,7 @@ FK_EXPORT(vanish, 0, "Ends its thread by a system call")
 FK_EXPORT(raise, 0, "Raises a signal for its thread")
 FK_EXPORT(recurse, 0, "Calls itself without end, on the C stack")
 FK_EXPORT(hole, 0, "Reads a client's segment where it has no pages")
-FK_EXPORT(fork, 0, "Forks a child that goes on; the signal that ends it")
+FK_EXPORT(fork, 0, "Forks a child that returns into the worker; the signal that ends it")
 FK_EXPORT(fork_frame, 0, "Forks a child that writes into its frame; the signal that ends it")
 FK_EXPORT(fork_shared, 0, "A child by vfork() that sets what this returns")
 FK_EXPORT(fork_stray, 0, "Forks a child that stays; its pid")

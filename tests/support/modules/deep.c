@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* deep.c - recursion as deep as asked for, through calls and through forks */
+/* deep.c - recursion to a requested depth, by calls and by forks */
 #include <forkd/task.h>
 
 FK_FINE_TASK(int64_t, deep, (int64_t, n), int64_t below;)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fiber.c - tasks that are fibers, of which some end badly */
+/* fiber.c - tasks that are fibers, some of which crash or fail */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,12 +27,12 @@ FK_EXPORT_RESULTS(both, (int64_t, sum), 0, "Eleven times the n-th Fibonacci numb
 
 /* ------------------------------------------------------------------------ a maze */
 
-/* So far above its ends fibers yield and pause. Further up all of a maze would be begun at once by
- * that, and one without end would run out of memory. */
+/* Fibers yield and pause only up to this height above the leaves. If they did so further up, all of
+ * a maze would begin at once, and an endless maze would use up all memory. */
 #define MAZE_YIELDS 8
 
-/* While so many have begun and not ended none yields or pauses: each time another way begins at the
- * top, so a maze without end would have the more fibers the later its end comes. */
+/* While this many have begun and not ended, no fiber yields or pauses. Each time another way begins
+ * at the top, so an endless maze would have more fibers the later it is cancelled. */
 #define MAZE_MANY 2000
 
 struct maze {
@@ -59,13 +59,14 @@ static uint64_t maze_now(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* How a place is walked: 0: by frames. */
+/* Decides how a place is walked: 0: by frames. */
 static uint64_t maze_manner(uint64_t place)
 {
 	return maze_mix(place ^ 77) % 4;
 }
 
-/* A fiber for the way. One that shares its stack is none that others have pointers to. */
+/* Starts a fiber for the way. A fiber on a shared stack must not be one to which others have
+ * pointers. */
 static void maze_enter(struct maze *way, struct fk_counter *all)
 {
 	bool last = !maze_ways(way->place, way->depth) || !maze_manner(way->place);
@@ -84,7 +85,7 @@ static void maze_enter(struct maze *way, struct fk_counter *all)
 
 static bool maze_may_wait(const struct maze *self)
 {
-	/* Relaxed: a number. */
+	/* Relaxed: only a number. */
 	return self->depth <= MAZE_YIELDS &&
 	       atomic_load_explicit(&maze_begun, memory_order_relaxed) < MAZE_MANY;
 }
@@ -110,7 +111,7 @@ static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t 
 	}
 }
 
-/* Some wait for something outside of the maze. */
+/* Some fibers wait for something outside of the maze. */
 static void maze_pause(const struct maze *self)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
@@ -173,7 +174,7 @@ static void maze_walk(void *arg)
 		for (uint32_t i = 0; i < ways; i++)
 			values[i] = below[i].value;
 		self->value = maze_sum(self->place, values, ways);
-		/* It is the fiber's own, wherever that has been. */
+		/* The local belongs to the fiber, on whichever worker it has run. */
 		if (*fk_fiber_local(&maze_here) != self)
 			self->value = 0;
 	}
@@ -227,7 +228,7 @@ static void waits(void *arg)
 	(void)fk_counter_wait(arg, 0);
 }
 
-/* Fibers that wait for what does not come. Every one of them ends, and says so. */
+/* Fibers that wait for a counter that never reaches 0. Each one ends and counts itself. */
 FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
@@ -238,7 +239,7 @@ FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 			break;
 	return fk_counter_wait(&waiting, 0);
 }
-FK_EXPORT(forever, 0, "So many fibers that wait until the job is cancelled")
+FK_EXPORT(forever, 0, "Runs n fibers that wait until the job is cancelled")
 
 static void reads(void *arg)
 {
@@ -248,7 +249,7 @@ static void reads(void *arg)
 	(void)fk_fiber_read(ends[0], &byte, 1, FK_NEVER);
 }
 
-/* The same, for bytes that do not come. */
+/* The same, for bytes that never arrive. */
 FK_FIBER_TASK(int64_t, reading, (int64_t, n))
 {
 	struct fk_counter waiting = FK_COUNTER;
@@ -264,7 +265,7 @@ FK_FIBER_TASK(int64_t, reading, (int64_t, n))
 	(void)close(ends[1]);
 	return 0;
 }
-FK_EXPORT(reading, 0, "So many fibers that read until the job is cancelled")
+FK_EXPORT(reading, 0, "Runs n fibers that read until the job is cancelled")
 
 struct pipe {
 	int ends[2];
@@ -292,7 +293,7 @@ static void receives(void *arg)
 	(void)close(self->ends[0]);
 }
 
-/* Pipes that hold one number each: a page. Who sends more waits for who receives. */
+/* Pipes with room for one page of numbers. A sender of more waits for the receiver. */
 FK_FIBER_TASK(int64_t, talk, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -319,8 +320,8 @@ FK_EXPORT_RESULTS(talk, (int64_t, sum), 0,
 
 struct circle {
 	struct fk_counter one, other;
-	_Atomic bool whole; /* both count */
-	bool *child_runs;   /* on the stack of one */
+	_Atomic bool whole; /* both fibers count */
+	bool *child_runs;   /* on the stack of one fiber */
 };
 
 static void is_child(void *arg)
@@ -332,7 +333,7 @@ static void is_child(void *arg)
 	*circle->child_runs = false;
 }
 
-/* Its child waits for it, and uses its stack: so the child's wait has to end before its own. */
+/* Its child waits for it and uses its stack, so the child's wait must end before its own. */
 static void is_parent(void *arg)
 {
 	struct fk_counter child = FK_COUNTER;
@@ -360,8 +361,7 @@ static void is_other(void *arg)
 	waits(&((struct circle *)arg)->one);
 }
 
-/* n pairs of fibers that wait for each other's end, and n pairs of a parent and its child that do
- * so. */
+/* n pairs of fibers that wait for each other's end, and n such pairs of a parent and its child. */
 FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 {
 	struct circle circles[2 * CIRCLES];
@@ -380,7 +380,7 @@ FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 	}
 	return n;
 }
-FK_EXPORT(circle, 0, "Fibers that never end unless the job is over")
+FK_EXPORT(circle, 0, "Fibers that never end unless the job ends")
 
 static void waits_again(void *arg)
 {
@@ -400,7 +400,7 @@ FK_EXPORT(stubborn, 0, "A fiber that waits for its own end again and again")
 
 /* ------------------------------------------------------------------------ signals */
 
-static _Atomic uintptr_t handled_at[2]; /* a place on the handler's stack: SIGUSR1, SIGUSR2 */
+static _Atomic uintptr_t handled_at[2]; /* an address on the handler's stack: SIGUSR1, SIGUSR2 */
 
 static void handles(int signo)
 {
@@ -409,7 +409,7 @@ static void handles(int signo)
 	atomic_store(&handled_at[signo == SIGUSR2], (uintptr_t)&here);
 }
 
-/* Whether that is on the stack of the fiber that this is a place of, and below it. */
+/* Returns true if `at` is below `here` on the stack of the same fiber. */
 static int64_t is_below(uintptr_t at, uintptr_t here)
 {
 	return at < here && here - at < FK_FIBER_STACK;
@@ -430,8 +430,8 @@ static void gets_signals(void *arg)
 	(void)fk_fiber_yield();
 }
 
-/* Where handlers of two signals ran that fibers sent themselves: of the first one 1: on the fiber's
- * stack, 2: elsewhere; of the second, which has SA_ONSTACK, 4 and 8. */
+/* Reports where the handlers of two signals ran that fibers sent to themselves. First signal: 1 on
+ * the fiber's stack, 2 elsewhere. Second signal, with SA_ONSTACK: 4 and 8. */
 FK_FIBER_TASK(int64_t, signals, (int64_t, n))
 {
 	struct sigaction action = { .sa_handler = handles };
@@ -481,7 +481,7 @@ static void thread_ends(void *arg)
 	pthread_exit(NULL);
 }
 
-/* Past the C library. */
+/* Bypasses the C library. */
 static void thread_vanishes(void *arg)
 {
 	(void)arg;
@@ -494,8 +494,8 @@ static void aborts(void *arg)
 	abort();
 }
 
-/* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM; 5: too deep where it
- * shares its stack; 6: exit(2). Beside it fibers wait. */
+/* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM; 5: too deep on a
+ * shared stack; 6: exit(2). Other fibers wait at the same time. */
 FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
@@ -551,7 +551,7 @@ FK_EXPORT(spin, 0, "Does not end by itself")
 
 struct bad {
 	void (*end)(void *arg);
-	bool late; /* when the worker runs another job */
+	bool late; /* set when the worker runs another job */
 };
 
 static void ends_in_section(void *arg)

@@ -2,9 +2,9 @@
 /*
  * flat.c - fork, fork, fork ... join
  *
- * The flat loop of tests/bench/work.h: every leaf has a slot of its own, the sum of the slots is
- * the result. The slots are the root's, from the heap, and a fork's destination all the same; in
- * fill they are the client's.
+ * The flat loop of tests/bench/work.h: every leaf has its own slot, and the sum of the slots is the
+ * result. The slots are destinations of forks, but they are on the root's heap, or in fill in the
+ * client's memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ FK_BODY(leaf)
 }
 FK_END(leaf)
 
-/* The same without a round: a few instructions. */
+/* The same without rounds: a few instructions. */
 FK_FINE_TASK(uint32_t, light, (int64_t, i), )
 {
 	FK_LEAF(work_leaf(i, 0));
@@ -34,7 +34,7 @@ FK_BODY(light)
 }
 FK_END(light)
 
-/* Holds the slots. */
+/* Owns the slots. */
 FK_DECLARE(int64_t, loop, (uint32_t *, out, int64_t, n, int64_t, rounds), int64_t i;)
 FK_UNWIND(loop)
 {

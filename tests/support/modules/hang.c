@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hang.c - tasks that come to no fork, or seldom */
+/* hang.c - tasks that never fork, or rarely */
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static int64_t thread_ns(void)
 	return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
 }
 
-/* Uses so much of the CPU, however long that takes. */
+/* Uses this much CPU time. */
 static void burn(int64_t ms)
 {
 	int64_t end = thread_ns() + ms * 1000000;
@@ -30,7 +30,7 @@ static void burn(int64_t ms)
 		;
 }
 
-/* What stays 1; volatile, so that the compiler does not know. */
+/* Stays 1; volatile, so that the compiler does not know it. */
 static volatile int64_t on = 1;
 
 FK_TASK(int64_t, spin, (int64_t, ignored), )
@@ -48,7 +48,7 @@ FK_BODY(spin)
 }
 FK_END(spin)
 
-/* Of a pipe that nobody writes into. */
+/* Reads a pipe without a writer that writes. */
 FK_TASK(int64_t, wait, (int64_t, ignored), )
 {
 	int ends[2];
@@ -92,7 +92,7 @@ FK_BODY(work)
 }
 FK_END(work)
 
-/* One leaf for so long, and then a fork, again and again. */
+/* One leaf of this length, and then a fork, again and again. */
 FK_TASK(int64_t, slow, (int64_t, ms), int64_t x;)
 FK_NO_LEAF(slow)
 {
@@ -105,7 +105,7 @@ FK_NO_LEAF(slow)
 }
 FK_END(slow)
 
-/* The child spins, and whoever steals the rest of it spins as well. */
+/* The child spins, and the thief of the continuation spins as well. */
 FK_TASK(int64_t, spread, (int64_t, ignored), int64_t x;)
 FK_NO_LEAF(spread)
 {
@@ -117,7 +117,7 @@ FK_NO_LEAF(spread)
 }
 FK_END(spread)
 
-/* So many calls deep, in frames that take their time when they are to end. */
+/* Calls itself n deep, in frames whose unwinding takes ms. */
 FK_DECLARE(int64_t, tidy, (int64_t, n, int64_t, ms), int64_t x;)
 FK_UNWIND(tidy)
 {
@@ -134,7 +134,7 @@ FK_NO_LEAF(tidy)
 }
 FK_END(tidy)
 
-/* On this worker, unless it is below 0, in a frame that never ends once it is to. */
+/* Runs on this worker, unless it is negative, in a frame whose unwinding never ends. */
 FK_DECLARE(int64_t, untidy, (int64_t, worker), int64_t looks; int64_t x;)
 FK_UNWIND(untidy)
 {
@@ -152,7 +152,7 @@ FK_NO_LEAF(untidy)
 }
 FK_END(untidy)
 
-/* The thread of this process that has this name, or 0; the process if the name is "". */
+/* Returns the thread of this process that has this name, or 0; the process if the name is "". */
 static pid_t thread_of_name(const char *name)
 {
 	DIR *dir = *name ? opendir("/proc/self/task") : NULL;
@@ -182,7 +182,7 @@ static void stay(int signo)
 		(void)poll(NULL, 0, -1);
 }
 
-/* That thread goes on no more. */
+/* Blocks that thread forever. */
 FK_TASK(int64_t, stick, (struct fk_str, name), )
 {
 	struct sigaction action = { .sa_handler = stay };
@@ -202,8 +202,8 @@ FK_BODY(stick)
 }
 FK_END(stick)
 
-/* Where the pool has /proc/self/status open, a file that names a tracer takes its place. Returns in
- * how many descriptors. */
+/* Replaces each open descriptor of /proc/self/status by a file that names a tracer. Returns the
+ * number of descriptors. */
 FK_TASK(int64_t, disguise, (int64_t, ignored), )
 {
 	static const char fake[] = "Name:\tforkd\nTracerPid:\t1\n", name[] = "Name:\t";
@@ -230,12 +230,12 @@ FK_END(disguise)
 FK_EXPORT(spin, 0, "Busy for ever in one leaf")
 FK_EXPORT(wait, 0, "Waits for ever in read(2)")
 FK_EXPORT(nap, 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
-FK_EXPORT(work, 0, "Uses so much of a CPU in one leaf")
-FK_EXPORT(slow, 0, "Uses so much of a CPU between two forks, for ever")
+FK_EXPORT(work, 0, "Uses this much CPU time in one leaf")
+FK_EXPORT(slow, 0, "Uses this much CPU time between two forks, forever")
 FK_EXPORT(spread, 0, "Busy for ever on two workers")
 FK_EXPORT(tidy, 0, "For ever; to end, n + 1 frames take so long each")
 FK_EXPORT(untidy, 0,
 	  "For ever, at forks, on this worker or, below 0, any; and once it is to end, at none")
 FK_EXPORT(stick, 0, "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
 FK_EXPORT(disguise, 0, "The pool seems to be traced; in how many files")
-FK_MODULE(hang, "Tasks that come to no fork, or seldom")
+FK_MODULE(hang, "Tasks that never fork, or rarely")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hog.c - tasks that take memory from malloc(), as much as they can get */
+/* hog.c - tasks that allocate as much memory from malloc() as they can get */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 
 #include <forkd/task.h>
 
-/* Where there is no limit it stops here, and not when the machine has none left. */
+/* If there is no limit, allocation stops here, not when the machine has no memory left. */
 #define HOG_STOP (INT64_C(1) << 30)
 
-static _Atomic int64_t kept; /* bytes, by hog:keep */
+static _Atomic int64_t kept; /* bytes that hog:keep holds */
 
-/* Touches pieces of this size, and links them. True if there are no more to be had. */
+/* Allocates, touches and links pieces of this size. Returns true if malloc() has failed. */
 static int take(int64_t piece, void **all, int64_t *bytes)
 {
 	while (*bytes < HOG_STOP) {
@@ -55,7 +55,7 @@ FK_BODY(eat)
 }
 FK_END(eat)
 
-/* The last byte, too: smaller and smaller pieces. */
+/* Takes everything, by smaller and smaller pieces. */
 FK_TASK(int64_t, keep, (struct fk_buf, gate), )
 {
 	const volatile unsigned char *open = gate.data;
@@ -109,5 +109,5 @@ FK_EXPORT(eat, 0, "Takes pieces of this size until there are none, gives them ba
 FK_EXPORT(keep, FK_EXPORT_CHANGING_BUFFERS,
 	  "Takes all there is and keeps it until the first byte is not 0; how much it was")
 FK_EXPORT(held, 0, "What keep keeps; 0 before it has all and when it ends")
-FK_EXPORT(some, 0, "Takes so much, touches it and gives it back")
+FK_EXPORT(some, 0, "Allocates this much, touches it and frees it")
 FK_MODULE(hog, "Tasks that want memory")

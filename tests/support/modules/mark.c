@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* mark.c - a task that leaves a mark for each time it is run */
+/* mark.c - a task that records each of its runs */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
 
-/* A string ends with a NUL behind its last byte. */
+/* A string has a NUL after its last byte. */
 static int64_t mark(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -16,7 +16,7 @@ static int64_t mark(const char *path)
 	return n;
 }
 
-/* Marks, and then runs until the pool ends if it is to. */
+/* Records its run. If stay is set, it runs until the pool ends. */
 FK_TASK(int64_t, leave, (struct fk_str, path, int64_t, stay), )
 {
 	volatile int64_t left = stay;

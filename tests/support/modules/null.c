@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* null.c - tasks that do nothing: the cost of a job, and of nothing else */
+/* null.c - tasks that do nothing: the cost of a job alone */
 #include <forkd/task.h>
 
 FK_TASK(fk_void, null, (), )

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spin.c - tasks that use as much CPU time as they are told to, or sleep */
+/* spin.c - tasks that use a requested CPU time, or sleep */
 #include <time.h>
 
 #include <forkd/task.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stall.c - tasks that keep the pool as a whole from running */
+/* stall.c - tasks that stop the whole pool */
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,10 +15,10 @@
 
 #include "tests/support/modules/maps.h"
 
-/* What stays 1; volatile, so that the compiler does not know. */
+/* Stays 1; volatile, so that the compiler does not know it. */
 static volatile int64_t on = 1;
 
-/* Returns what it got; -1 if the pool may not do that. */
+/* Returns n; -1 if the pool may not do that. */
 FK_TASK(int64_t, stop, (int64_t, n), )
 {
 	for (int64_t i = 0; on && i < n; i++)
@@ -32,7 +32,7 @@ FK_BODY(stop)
 }
 FK_END(stop)
 
-/* Returns what it got; -1 if there is no such timer. */
+/* Returns ms; -1 if there is no such timer. */
 FK_TASK(int64_t, stop_later, (int64_t, ms), )
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSTOP };
@@ -57,8 +57,8 @@ static void stay(int signo)
 		(void)poll(NULL, 0, -1);
 }
 
-/* All threads of the pool sleep for ever, this one in the task, and none is woken by the signal
- * that its manager sends. */
+/* All threads of the pool sleep forever, this one in the task. The signal that the manager sends
+ * wakes none of them. */
 FK_TASK(int64_t, doze, (int64_t, ignored), )
 {
 	struct sigaction action = { .sa_handler = stay };

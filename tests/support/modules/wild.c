@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* wild.c - tasks that write over what the pool shares with others */
+/* wild.c - tasks that overwrite memory that the pool shares with others */
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdint.h>
@@ -11,10 +11,10 @@
 
 #include "tests/support/modules/maps.h"
 
-/* Not 0xff: as an offset that leads back by one. */
+/* Not 0xff, which as an offset would be the byte before. */
 #define GARBAGE 0x5a
 
-/* This segment, wherever it is mapped. */
+/* Returns the address of this segment. */
 static char *segment(const char *name)
 {
 	struct maps_range range;
@@ -54,7 +54,7 @@ FK_END(fill)
 
 FK_EXPORT(fill, 0, "Fills this number of bytes of a segment with garbage")
 
-/* A word of the arena, as one store. */
+/* Writes a word of the arena, by one store. */
 FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
 {
 	memcpy(segment("forkd-arena") + at, &value, sizeof(value));
@@ -115,7 +115,7 @@ __attribute__((constructor)) static void load(void)
 	library = dlopen("libanl.so.1", RTLD_NOW);
 }
 
-/* 1 if there was one. */
+/* Returns 1 if there was one. */
 FK_TASK(int64_t, unload, (int64_t, ignored), )
 {
 	(void)ignored;

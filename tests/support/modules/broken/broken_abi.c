@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_abi.c - of a later ABI: must not be looked into any further */
+/* broken_abi.c - a module of a later ABI: forkd must not read any more of it */
 #include <forkd/task.h>
 
 extern const struct fk_module fk_module;

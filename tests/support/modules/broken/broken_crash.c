@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_crash.c - whoever loads it dies */
+/* broken_crash.c - a module that kills the process that loads it */
 #include <stdlib.h>
 
 __attribute__((constructor)) static void die(void)

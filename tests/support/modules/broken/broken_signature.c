@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_signature.c - a table of tasks by hand: there is no type i65 */
+/* broken_signature.c - a hand-written table of tasks with a type i65, which does not exist */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, same, (int64_t, n), )

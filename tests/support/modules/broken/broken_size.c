@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_size.c - a table of tasks by hand: of two arguments it names one */
+/* broken_size.c - a hand-written table of tasks that names one argument of two */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, sum, (int64_t, a, int64_t, b), )

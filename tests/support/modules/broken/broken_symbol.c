@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_symbol.c - no module: nothing is called fk_module */
+/* broken_symbol.c - not a module: it has no symbol fk_module */
 extern int not_a_module;
 __attribute__((visibility("default"))) int not_a_module = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* broken_undefined.c - calls what is not there, and is called like an error of
- * the loader's that has another cause */
+/* broken_undefined.c - calls an undefined function whose name is part of another error of the
+ * loader */
 extern void cannot_allocate(void);
 __attribute__((visibility("default"))) void calls(void);
 void calls(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* forks.c - its constructor has a child that ends as programs do: what stands
- * in the buffers of stdio is written by each */
+/* forks.c - its constructor forks a child that exits as programs do: data in the buffers of stdio
+ * is written by each process */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@ static void __attribute__((constructor)) begin(void)
 {
 	pid_t pid = fork();
 
-	/* As by exit(), but that a sanitizer would look for leaks then. */
+	/* Like exit(), but a sanitizer does not look for leaks. */
 	if (pid == 0) {
 		(void)fflush(NULL);
 		_exit(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* join000.c - a module that a test copies under other names of as many letters,
- * which it writes over this one in the copies */
+/* join000.c - a module that a test copies under names of the same length, which it writes into the
+ * copies */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, next, (int64_t, n))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needed.c - no module: the library that the module needs calls */
+/* needed.c - not a module: the library that the module needs calls */
 #include <stdint.h>
 
 __attribute__((visibility("default"))) int64_t needed(int64_t n);

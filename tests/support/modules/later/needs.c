@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs.c - calls what is in a library that is not there yet: needed.c */
+/* needs.c - calls a library that does not exist yet: needed.c */
 #include <forkd/task.h>
 
 extern int64_t needed(int64_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* slow.c - its constructor takes as long as there is the file $SLOW_START,
- * where a pool loads it, or $SLOW_TRIAL, where it is tried */
+/* slow.c - its constructor takes as long as the file $SLOW_START exists (in a pool) or $SLOW_TRIAL
+ * (in a trial) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

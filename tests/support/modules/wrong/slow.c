@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow.c - a task that is slow where nothing is stolen, and one on many workers
+ * slow.c - a task that is slow if nothing is stolen, one that is slow on many workers, and one
+ * without either fault
  *
- * As if the compiler had made slower code of one of its clones; as if workers competed for memory;
- * and the same without that.
+ * The first behaves as if the compiler had made slower code of one of its clones, the second as if
+ * workers competed for memory.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* time.c - what forkctl check cannot judge: not the same from call to call, too
- * long, without an end, the end of forkd */
+/* time.c - tasks that forkctl check cannot judge: results that differ between calls, too long,
+ * endless, killing forkd */
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
@@ -33,7 +33,7 @@ FK_END(forever)
 
 static int bell = -1;
 
-/* A process of its own, which may do what a task may not. It goes with the pool. */
+/* A separate process, which may do what a task may not. It ends with the pool. */
 static void __attribute__((constructor)) start_killer(void)
 {
 	pid_t manager = getppid();
@@ -53,7 +53,7 @@ static void __attribute__((constructor)) start_killer(void)
 	close(ends[0]);
 }
 
-/* 99 is not among the arguments that are generated. */
+/* 99 is not among the generated arguments. */
 FK_TASK(int64_t, orphan, (int64_t, n), )
 {
 	while (n == 99 && write(bell, "x", 1) == 1)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wrong.c - tasks with the mistakes that forkctl check is there for
+ * wrong.c - tasks with the mistakes that forkctl check finds
  *
  * Each gives the right result as long as nothing is stolen, and breaks one rule of forkd/task.h.
- * They are in a folder of their own: nothing else loads them.
+ * They have their own directory: nothing else loads them.
  */
 #include <forkd/task.h>
 
-/* An array, because of a plain number gcc itself says that it may be used uninitialized. */
+/* An array: for a plain number gcc warns that it may be used uninitialized. */
 static __attribute__((noinline)) void weigh(int64_t *ret_weight, int64_t n)
 {
 	*ret_weight = 1000 * n;
@@ -50,7 +50,7 @@ FK_BODY(early)
 }
 FK_END(early)
 
-/* Children that change the same number, in whatever order they come. */
+/* Children that change the same number, in any order. */
 FK_TASK(fk_void, mix, (uint64_t *, sum, int64_t, from, int64_t, to), )
 {
 	if (to - from == 1) {
@@ -79,7 +79,7 @@ FK_BODY(order)
 }
 FK_END(order)
 
-/* Memory of the stack, taken where a fork is outstanding. */
+/* Stack memory, allocated while a fork is outstanding. */
 FK_TASK(int64_t, scope, (int64_t, n), int64_t x; int64_t * memory;)
 {
 	if (n < 1)
@@ -97,7 +97,7 @@ FK_BODY(scope)
 }
 FK_END(scope)
 
-/* And one without a mistake. */
+/* A task without a mistake. */
 FK_TASK(int64_t, right, (int64_t, n), int64_t x; int64_t y; int64_t mine;)
 {
 	if (n < 2)
@@ -113,8 +113,8 @@ FK_BODY(right)
 }
 FK_END(right)
 
-/* Nor this one: a job that fails leaves a buffer that it works on in place as it stands, and how
- * that is depends on what ran when. */
+/* Also without a mistake: a job that fails leaves its in-place buffer as it is, and the contents
+ * depend on the schedule. */
 FK_TASK(fk_void, mark, (char *, data, int64_t, from, int64_t, to), )
 {
 	if (to - from == 1) {
