@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * engine_internal.h - holders of frames, owners of stacks; what the parts of strand share
+ * engine_internal.h - holders of frames, owners of stacks; shared by the parts of strand
  *
  * THE PARTS
- *   slow_path.c     the table of all cases; fork, pop, join and end of a task
- *   promote.c       fresh frames get headers and entries, by which others can go on with them
- *   ownership.c     frames, entries and stacks change hands
- *   safepoint.c     others ask: entries become public, the running frame makes way
- *   resume.c        the loop resumes a frame
- *   unwind.c        jobs that have failed wind down
- *   task_failure.c  a task fails its job
- *   self_steal.c    the modes that check: a worker steals from itself
+ *   slow_path.c the table of all cases; fork, pop, join and end of a task promote.c gives fresh
+ *   frames headers and entries, which others need to resume them ownership.c transfers frames,
+ *   entries and stacks safepoint.c serves requests: publishes entries, suspends the running frame
+ *   resume.c the loop resumes a frame unwind.c unwinds jobs that have failed task_failure.c a task
+ *   fails its job self_steal.c the check modes: a worker steals from itself
  *
- * Threads: these files, on workers. What others call is in slow_path.h, and what tasks call in
- * forkd/frame.h.
+ * Threads: these files, on workers. Functions for other units are in slow_path.h, functions for
+ * tasks in forkd/frame.h.
  *
- * WHO OWNS WHAT
- *   O1. A frame has one holder at a time: the strand that runs it; the deque it stands in; the
- *       frame's own join counter, while it waits; or the child that was called and has parted.
- *       Only the holder writes steals and site.
+ * OWNERSHIP
+ *   O1. A frame has one holder at a time: the strand that runs it; the deque that contains it; the
+ *       frame's own join counter, while it waits; or a called child that has parted. Only the
+ *       holder writes steals and site.
  *   O2. A stack has one owner: the worker that runs on it (worker->stack), or the frame on its top
- *       (frame->stack). A frame gets its stack back from the worker that ran the child above it,
- *       before that child is counted down, and the worker that resumes the frame takes it over.
- *   O3. steals > 0 of a frame that runs implies that it does not stand on the runner's own stack,
- *       which is empty but for the children of this strand.
- *   O4. The base is the newest frame of the strand that may be in other hands: the one that the
+ *       (frame->stack). The worker that ran the child above a frame returns the frame's stack
+ *       before it counts that child down. The worker that resumes the frame takes the stack over.
+ *   O3. steals > 0 of a running frame implies that the frame is not on the runner's own stack,
+ *       which is empty except for the children of this strand.
+ *   O4. The base is the newest frame of the strand that other workers may have: the one that the
  *       loop resumed last, the root that it started, or the last that strand_promote_chain()
- *       pushed. No C activation below it goes on. What is known of its child is in worker->fk; the
- *       fresh frames stand behind worker->fk.sp (forkd/task.h, I1), and are its worker's alone.
+ *       pushed. No C activation below the base continues. Data about its child are in worker->fk.
+ *       The fresh frames start at worker->fk.sp (forkd/task.h, I1) and belong to its worker alone.
  */
 #pragma once
 
@@ -53,43 +50,42 @@
 
 /* promote.c */
 
-/* Fills the header of a frame in, but for what its parent's part fills in. Holder only. */
+/* Fills in the header of a frame, except the fields that depend on its parent. Holder only. */
 void strand_promote(struct worker *worker, struct fk_frame *frame);
 
 /*
- * Fills in the header of a fresh frame that is within a fork or call, puts it into the deque if
- * that is a fork, and fills in what the header of its child has from it. False: it is a fork, there
- * is no room in the deque, and must is false: nothing was done.
+ * Fills in the header of a fresh frame that is within a fork or call. Puts it into the deque if
+ * that is a fork, and fills in the fields of its child's header that come from it. False: it is a
+ * fork, the deque is full, and must is false; nothing was done.
  */
 bool strand_promote_parent(struct worker *worker, struct fk_frame *frame, struct fk_frame *child,
 			   bool must);
 
 /*
- * Does so for the fresh frames between the base and last, without last, whose header gets what its
- * parent knows. sp: the one that last was called with; last stands there, unless it did not fit.
- * False: one has forked, there is no room in the deque, and must is false: it and what is above it
- * stay as they are.
+ * Does so for the fresh frames from the base to last, which itself only gets the fields from its
+ * parent. sp: the one that last was called with; last is there, unless it did not fit. False: one
+ * has forked, the deque is full, and must is false; it and the frames above it are unchanged.
  */
 bool strand_promote_chain(struct worker *worker, struct fk_frame *last, char *sp, bool must);
 
 /* ownership.c */
 
-/* The limit that asks for nothing, for the stacklet that the worker is on. */
+/* Sets the limit without a request for the stacklet that the worker is on. */
 void strand_set_limit(struct worker *worker, struct fk_stack *stacklet);
 
-/* Hands the worker's stack to the frame on its top (O2). */
+/* Passes the worker's stack to the frame on its top (O2). */
 void strand_give_stack(struct worker *worker, struct fk_frame *frame);
 
-/* Takes the stack that the frame is on the top of; the worker's own, if it has one, is empty. */
+/* Takes over the stack whose top the frame is; the worker's own stack, if any, must be empty. */
 void strand_take_stack(struct worker *worker, struct fk_frame *frame);
 
-/* The frame, which runs, is to go on later, or elsewhere. */
+/* Suspends the running frame, which continues later or on another worker. */
 void strand_set_aside(struct worker *worker, struct fk_frame *frame);
 
-/* Puts a frame that has forked into the deque. False: there is no room. */
+/* Puts a frame that has forked into the deque. False: the deque is full. */
 bool strand_push(struct worker *worker, struct fk_frame *frame);
 
-/* The newest entry of the deque, private or taken back; NULL if there is none. */
+/* Returns the newest entry of the deque, private or taken back; NULL if there is none. */
 static inline struct fk_frame *strand_newest(struct worker *w)
 {
 	if (w->engine.fk.bottom <= w->engine.fk.floor && !strand_reclaim(w))
@@ -97,7 +93,7 @@ static inline struct fk_frame *strand_newest(struct worker *w)
 	return (struct fk_frame *)(uintptr_t)load_relaxed(&w->engine.fk.bottom[-1].word);
 }
 
-/* The deque is empty, its public part too: starts again at its beginning. */
+/* Starts again at the deque's beginning; private and public parts must be empty. */
 static inline void strand_reset_deque(struct worker *w)
 {
 	w->engine.fk.bottom = w->engine.fk.floor = w->engine.job_base = w->engine.frames.entries;
@@ -108,39 +104,39 @@ static inline void strand_reset_deque(struct worker *w)
 
 /* safepoint.c */
 
-/* Makes the oldest private entries public, up to D of them. */
+/* Publishes the oldest private entries, up to D of them. */
 void strand_publish(struct worker *worker);
 
 /*
- * Takes requests. The frame, which runs, is whole. False: it was set aside, or its job has failed.
- * mail: what was sent to the worker goes first.
+ * Takes requests. The running frame must be complete. False: it was suspended, or its job has
+ * failed. mail: frames in the worker's inbox run first.
  */
 bool strand_safepoint(struct worker *worker, struct fk_frame *frame, bool mail);
 
 /* unwind.c */
 
 /*
- * The job of a frame that would go on has failed: the frame ends here, at a fork or a join, on this
- * worker. Returns what to run next.
+ * Ends a frame whose job has failed instead of resuming it, at a fork or a join, on this worker.
+ * Returns the frame to run next.
  */
 struct fk_frame *strand_unwind(struct worker *worker, struct fk_frame *frame);
 
 /* self_steal.c */
 
-/* True if the worker is its own thief, always or by chance. */
+/* True if the worker steals from itself, always or at random. */
 static inline bool strand_steals_itself(const struct worker *w)
 {
 	return w->pool->mode.force_steals || w->pool->mode.fuzz_seed;
 }
 
-/* The worker takes what it published off its deque at once, as a thief would, until the child has
- * ended. */
+/* Takes published entries off the worker's own deque at once, as a thief would. They are kept until
+ * the child has ended. */
 void strand_self_steal(struct worker *worker);
 
 /*
- * late_children: the worker is its own thief, and quicker than itself. A forked child that has just
- * got its frame is set aside, as for another worker, and its parent, the newest of self_stolen,
- * goes on first. False: the child runs first, because it was called, another worker has its parent,
- * or too many wait already.
+ * late_children: the worker steals from itself, and resumes the stolen frame at once. A forked
+ * child that has just got its frame is suspended, as if for another worker, and its parent, the
+ * newest of self_stolen, continues first. False: the child runs first: it was called, another
+ * worker has its parent, or too many are delayed already.
  */
 bool strand_delay(struct worker *worker, struct fk_frame *child);

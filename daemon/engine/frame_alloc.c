@@ -2,27 +2,27 @@
 /*
  * frame_alloc.c - temporary memory for tasks: FK_ALLOC and FK_FREE
  *
- * Memory on the worker's segmented stack, behind the frame of the task that asks for it. Each
- * allocation is followed by a struct alloc_block, which ends at frame->top and says where the frame
- * ended before it; so the newest one is found from the frame alone, by whichever worker runs it.
+ * Memory on the worker's segmented stack, after the frame of the task. Each allocation is followed
+ * by a struct alloc_block, which ends at frame->top and stores where the frame ended before it. So
+ * any worker that runs the frame finds the newest allocation from the frame alone.
  *
  * Threads: tasks, on the worker that runs them, in the resumed clone; slow_path.c when a frame
  * ends.
  *
  * INVARIANTS
- *   I1. Both stand where no fork is outstanding and no child runs: then the frame is on the top of
- *       the worker's own stack, and memory goes and comes in reverse order.
- *   I2. What a task has not freed at its end goes with its frame.
+ *   I1. Both are called only when no fork is outstanding and no child runs. Then the frame is on
+ *       the top of the worker's own stack, and memory is freed in reverse order of allocation.
+ *   I2. Memory that a task has not freed is freed with its frame.
  */
 #include "daemon/engine/frame_alloc.h"
 
 #include "common/util.h"
 #include "daemon/engine/slow_path.h"
 
-/* What stands behind an allocation. */
+/* Follows each allocation. */
 struct alloc_block {
-	char *top;   /* of the frame, before it */
-	void *start; /* what the task got */
+	char *top;   /* frame->top before the allocation */
+	void *start; /* the result of FK_ALLOC */
 };
 
 static char *alloc_frame_end(const struct fk_frame *frame)
@@ -30,7 +30,7 @@ static char *alloc_frame_end(const struct fk_frame *frame)
 	return (char *)frame + frame->task->frame_size;
 }
 
-/* Gives the newest allocation of the frame on top of the worker's stack back. */
+/* Frees the newest allocation of the frame on top of the worker's stack. */
 static void alloc_free_newest(struct worker *w, struct fk_frame *frame)
 {
 	struct alloc_block *block = (struct alloc_block *)(void *)frame->top - 1;
@@ -55,7 +55,7 @@ void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
 		fk_enter(fk, current);
 		return NULL;
 	}
-	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
+	size = min(size, (size_t)1 << 42); /* never available, and no sum overflows */
 	start = (char *)align_up((uintptr_t)w->engine.fk.sp, 16);
 	end = start + align_up(size, 16) + sizeof(struct alloc_block);
 	if (end > w->engine.top->end - FK_SLACK) {
@@ -83,7 +83,7 @@ void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
 	if (!memory)
 		return;
 	w = strand_enter(fk);
-	/* What is not freed here is freed at the end of the task. */
+	/* Memory that is not freed here is freed at the end of the task. */
 	if (w->engine.fk.sp != frame->top || frame->steals ||
 	    frame->top == alloc_frame_end(frame) || block->start != memory)
 		strand_misused(w, frame->task,

@@ -5,5 +5,5 @@
 
 #include "daemon/core/worker.h"
 
-/* Owner: the frame on top of the worker's stack ends; gives all that it has allocated back. */
+/* Owner: frees all allocations of the frame on top of the worker's stack, which ends. */
 void alloc_end(struct worker *worker, struct fk_frame *frame);

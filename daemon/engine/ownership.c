@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ownership.c - frames, entries and stacks change hands
+ * ownership.c - transfers of frames, entries and stacks
  *
- * The steps by which a worker gets a stack to run on, hands it to a frame and takes it over, sets
- * the running frame aside, takes one up that was stolen or set aside, sends one to another worker,
- * and gets its own entries back. engine_internal.h has the invariants, O1 to O4.
+ * How a worker gets a stack to run on, passes it to a frame and takes it over; suspends the running
+ * frame; adopts a stolen or suspended frame; sends a frame to another worker; and takes its own
+ * entries back. engine_internal.h has the invariants, O1 to O4.
  *
- * Threads: the worker that owns the deque, and the stack if it has one: from the other parts of
- * strand and from frame_alloc.c; between two strands from work_search.c and preempt_switch.c. Its
- * signal handler calls strand_push(), too.
+ * Threads: the worker that owns the deque and the stack: from the other parts of strand and from
+ * frame_alloc.c; between two strands from work_search.c and preempt_switch.c. Its signal handler
+ * also calls strand_push().
  */
 #include "daemon/engine/engine_internal.h"
 
@@ -114,7 +114,7 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 
 	if (w->job.row != frame->job) {
 		w->pool->hooks->set_job(w, frame->job);
-		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
+		/* ORDER verdict/runs [V3]: full, before the loop reads the job's verdict. Pairs
 		 * with abort_put(). */
 		fence_full();
 	}
@@ -125,12 +125,13 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 	}
 	if (!(flags & FK_MOVED))
 		frame->steals++;
-	/* Its children have no place; what it still waits for has one, and needs none here. */
+	/* A new child of the frame needs a stack to run on; stacks of children that it waits for
+	 * are elsewhere. */
 	if (!strand_own_stack(w))
 		worker_fail(w, -ENOMEM);
 }
 
-/* Hands a frame to another worker in particular. Returns 0 or -ENOMEM. */
+/* Sends a frame to one particular worker. Returns 0 or -ENOMEM. */
 static int strand_send(struct worker *w, struct worker *to, struct fk_frame *frame)
 {
 	int r = inbox_push(&to->inbox, frame);
@@ -196,8 +197,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 		strand_reset_deque(w);
 		return NULL;
 	}
-	/* One that was set aside; or, after its child has gone to another worker, stolen by
-	 * oneself. */
+	/* A suspended frame; or, after its child has moved to another worker, a self-stolen one. */
 	w->engine.job_base = --w->engine.fk.bottom;
 	FK_CRASH(preempted_taken);
 	preempted_end(w, newest->job);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * preempt_switch.c - jobs that wait below another one in a deque take turns with it
+ * preempt_switch.c - suspended jobs in a worker's deque alternate with the running job
  *
- * A worker whose job makes way for a better claim sets the running frame aside: it becomes the
- * newest entry of the deque, and what runs first runs above it. A job whose child went to another
- * worker waits so, too. If what runs does not end, the job below would wait for ever, on a machine
- * with no idle thief. So the worker has a slice timer (slice_timer.h): it gets a preempt request,
- * and at the next fork it asks which job is further behind (fair_queue.c), and when that may
- * change. If it is one that waits, the running frame is set aside, and the other one's entries are
- * moved to the newest end:
+ * A worker whose job yields to a better claim suspends the running frame: it becomes the newest
+ * entry of the deque, and the other job runs above it. A job whose child went to another worker
+ * waits there, too. Without an idle thief, the lower job would wait until the upper one ends. So
+ * the worker has a slice timer (slice_timer.h), which sends it a preempt request. At the next fork
+ * it determines which job has used less than its share (fair_queue.c), and when that may change. If
+ * it is a waiting job, the worker suspends the running frame and moves the other job's entries to
+ * the newest end:
  *
- * 	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
+ *  	oldest [ A a A' ] [ B b B' ]  bottom     A', B': suspended; the loop would resume B'
  * 	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)
  *
  * Threads: the worker whose deque it is, between two strands. abort.c and slice_signal.c read
  * preempted.n.
  *
  * INVARIANTS
- *   I1. Only private entries are moved: all that is public is taken back first, and published again
- *       afterwards. A thief that read an entry while it moved loses its CAS (deque.h, I3).
- *   I2. Entries of one job keep their order, so thieves go on taking a job's oldest first.
- *   I3. Nothing runs, so no C activation is alive that an entry belongs to (engine_internal.h, O4):
- *       every entry is a frame that any worker may resume, and no order between jobs has to be
- *       kept. A child that ends and does not find its parent as the newest entry leaves it there,
- *       as if it had been stolen; the worker that pops it counts that as a steal.
- *   I4. Moving costs a time that grows with the deque. The next move is not made before
- *       PREEMPTED_SHARE times of what the last one took has passed, so it stays a small share. A
- *       job that has failed does not wait for that, and all that have failed come up in one move.
+ *   I1. Only private entries are moved: all public ones are taken back first, and published again
+ *       afterwards. A thief that read an entry while it moved fails its CAS (deque.h, I3).
+ *   I2. Entries of one job keep their order, so thieves still take a job's oldest entry first.
+ *   I3. No strand runs, so no entry has a live C activation (engine_internal.h, O4): any worker may
+ *       resume any entry, and the order between jobs does not matter. A child that ends and does
+ *       not find its parent as the newest entry leaves it there, as if it had been stolen; the
+ *       worker that pops it counts that as a steal.
+ *   I4. The time of a move grows with the deque. The next move is made at the earliest after
+ *       PREEMPTED_SHARE times the duration of the last one, so moves remain a small share. A job
+ *       that has failed does not wait for that, and all failed jobs are moved up at once.
  */
 #include "daemon/engine/preempt_switch.h"
 
@@ -47,8 +47,8 @@
 
 #define PREEMPTED_SHARE 16u
 
-/* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
- * was seen so when it came here; the row of any other may be a new job's, or free. */
+/* Removes jobs that were stolen completely and have ended. Relaxed: a waiting job is RUNNING, and
+ * was seen so when it was added; any other row may belong to a new job, or be free. */
 static uint32_t preempted_forget(struct worker *w)
 {
 	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
@@ -99,8 +99,8 @@ static struct fk_frame *preempted_frame(uint64_t word)
 	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_DELAYED);
 }
 
-/* Moves those of the job, and of all that have failed, behind the others, and finds out what waits:
- * whatever has another job's above it, or goes on next. */
+/* Moves the entries of this job, and of all that have failed, after the others. Then records the
+ * waiting jobs: each that has entries of another job above it, or is to run next. */
 static void preempted_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
 {
 	struct preempted_jobs *preempted = &w->roots.preempted_jobs;
@@ -109,7 +109,7 @@ static void preempted_sort(struct worker *w, struct fk_entry *entries, uint64_t 
 	uint32_t last = WORKER_NO_JOB, n_rows = 0;
 	bool goes = false;
 
-	/* Without memory it goes on at its next turn, or after what is above it. */
+	/* Without memory the job continues at its next time slice, or after the jobs above it. */
 	for (uint64_t i = 0; words && i < n; i++) {
 		uint64_t word = preempted_word(&entries[i]);
 		uint32_t job = preempted_frame(word)->job;
@@ -133,7 +133,7 @@ static void preempted_sort(struct worker *w, struct fk_entry *entries, uint64_t 
 			n_rows = preempted_add(preempted, n_rows, job);
 		last = job;
 	}
-	/* At once: other threads never see 0 in between. */
+	/* In one store: other threads never see 0 in between. */
 	preempted_set_count(preempted, n_rows);
 }
 
@@ -143,7 +143,7 @@ void preempted_bring_up(struct worker *w, uint32_t row)
 
 	(void)strand_reclaim(w);
 	if (w->engine.n_self_stolen) {
-		/* They take their turns where the worker, its own thief, keeps what it stole. */
+		/* They alternate in the list where the worker keeps self-stolen entries. */
 		strand_self_steal_all(w);
 		preempted_sort(w, w->engine.self_stolen, w->engine.n_self_stolen, row);
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* preempt_switch.h - the jobs of preempted.h take turns */
+/* preempt_switch.h - alternation of the jobs in preempted.h */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +8,12 @@
 struct worker;
 
 /*
- * Owner, at attention: is there a job that has to go on in place of the one that runs? It has if it
- * has failed, and is to wind down; or, if the worker was asked to look, if it is behind by a turn.
- * Sets *ret_row to it.
+ * Owner, at a safepoint: true if a waiting job must run instead of the running one, and sets
+ * *ret_row to it. A failed job must, to unwind; with asked, so must a job that is a time slice
+ * behind.
  */
 bool preempted_claims(struct worker *worker, bool asked, uint32_t *ret_row);
 
-/* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
- * to the newest end. */
+/* Owner, between strands: moves the deque's entries of this job, and of all that have failed, to
+ * the newest end. */
 void preempted_bring_up(struct worker *worker, uint32_t row);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * preempted.c - the list of jobs that wait below another one in a worker's deque
+ * preempted.c - the list of suspended jobs in a worker's deque
  *
- * preempt_switch.c says how they take turns.
+ * preempt_switch.c describes how they alternate.
  */
 #include "daemon/engine/preempted.h"
 
@@ -19,7 +19,7 @@ void preempted_set_alarm(struct worker *w)
 
 void preempted_start(struct worker *w)
 {
-	/* What ran last left the newest entries, if there are any. */
+	/* Entries of the last job, if any, are the newest. */
 	if (w->job.row == WORKER_NO_JOB ||
 	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_self_stolen))
 		return;

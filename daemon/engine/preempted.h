@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * preempted.h - jobs that wait in a worker's deque below another, and how they take turns
+ * preempted.h - suspended jobs in a worker's deque, and how they alternate
  *
- * preempted_any() may be called by any thread; the others by the worker whose deque it is.
+ * preempted_any(): any thread; the others: the worker whose deque it is.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ static inline void preempted_set_count(struct preempted_jobs *preempted, uint32_
 	store_relaxed(&preempted->n, n);
 }
 
-/* Adds a row to n of them; returns how many there are then. */
+/* Adds a row to n rows; returns their new number. */
 static inline uint32_t preempted_add(struct preempted_jobs *preempted, uint32_t n, uint32_t row)
 {
 	if (n == PREEMPTED_MAX)
@@ -33,16 +33,16 @@ static inline uint32_t preempted_add(struct preempted_jobs *preempted, uint32_t 
 	return n + 1;
 }
 
-/* Owner: another job runs here now. At its first look the alarm shows for how long it may. */
+/* Owner: another job runs here now. The alarm sets the end of its first time slice. */
 void preempted_set_alarm(struct worker *worker);
 
-/* Owner: something is started that is no part of what its deque holds. */
+/* Owner: a job is started that has no entries in the deque. */
 void preempted_start(struct worker *worker);
 
-/* Owner: an entry of this job goes on. */
+/* Owner: an entry of this job is resumed. */
 void preempted_end(struct worker *worker, uint32_t row);
 
-/* Owner: nothing is left in the deque. */
+/* Owner: the deque is empty. */
 static inline void preempted_clear(struct preempted_jobs *preempted)
 {
 	/* Relaxed: a hint. */
@@ -50,7 +50,7 @@ static inline void preempted_clear(struct preempted_jobs *preempted)
 		store_relaxed(&preempted->n, 0);
 }
 
-/* Does something wait here? A hint for other threads. */
+/* True if a suspended job waits here. A hint for other threads. */
 static inline bool preempted_any(struct preempted_jobs *preempted)
 {
 	return load_relaxed(&preempted->n);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * promote.c - fresh frames become frames that others can go on with
+ * promote.c - fresh frames become frames that other workers can resume
  *
- * Of a fresh frame nothing is in memory but its site (forkd/task.h, THE FAST PATH). When the paths
- * are to part, the chain of them is walked from the base (O4) up: each header is filled in from
- * what NAME__describe tells of the child, and a frame that has forked gets its entry in the deque,
- * still private.
+ * Only the site of a fresh frame is in memory (forkd/task.h, THE FAST PATH). Before the paths part,
+ * the chain of fresh frames is walked from the base (O4) up. Each header is filled in from the
+ * child's data that NAME__describe returns, and a frame that has forked gets its entry in the
+ * deque, still private.
  *
- * Threads: a worker whose C activations end here: a frame does not fit where it should stand, or
- * goes on in the loop (worker_thread.c). Its signal handler, while they live on (safepoint.c); so
- * the same frames may be walked once more, which FK_PARTED tells.
+ * Threads: a worker whose C activations end here: a frame does not fit into its place, or continues
+ * in the loop (worker_thread.c). Its signal handler, while they continue (safepoint.c). So the same
+ * frames may be walked twice, which FK_PARTED shows.
  */
 #include "daemon/engine/engine_internal.h"
 
@@ -40,13 +40,13 @@ bool strand_promote_parent(struct worker *w, struct fk_frame *frame, struct fk_f
 		info.dst = frame->stack;
 	assert(info.task && info.dst);
 	strand_promote(w, frame);
-	/* With the deque full it is as if the child had been called. */
+	/* If the deque is full, the child counts as called. */
 	pushed = info.forked && strand_push(w, frame);
 	child->task = info.task;
 	child->slot = (uintptr_t)info.dst | (pushed ? 0 : FK_CALLED);
 	child->parent = frame;
 	if (pushed) {
-		/* Its activation only ends in the loop, and a thief may have it soon. */
+		/* Its activation ends only in the loop, and a thief may soon have it. */
 		w->engine.base = frame;
 		w->engine.fk.sp = frame->top;
 		w->engine.fk.child = child->task;

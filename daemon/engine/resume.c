@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* resume.c - resumes a frame, or winds it down if its job has failed */
+/* resume.c - resumes a frame, or unwinds it if its job has failed */
 #include "daemon/engine/slow_path.h"
 
 #include <string.h>

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint.c - others ask: entries become public, the running frame makes way
+ * safepoint.c - serves requests: publishes entries, suspends the running frame
  *
- * A thread with a request to a busy worker lowers its limit (worker_ask()), and the worker comes
- * here at its next fork or frame: it takes the request, publishes, and sets its frame aside if
- * there is mail or another job has a better claim. A worker in a long leaf reaches none, and gets a
- * signal (work_search.c, ASKING).
+ * A thread that sends a request to a running worker lowers the worker's limit (worker_ask()). The
+ * worker comes here at its next fork or frame. It takes the request, publishes, and suspends its
+ * frame if it has mail or another job has a better claim. A worker in a long leaf reaches no fork,
+ * and gets a signal (work_search.c, ASKING).
  *
- * Threads: the worker that was asked: tasks, the other parts of strand, and the handler of
+ * Threads: the worker with the request: tasks, the other parts of strand, and the handler of
  * WORKER_SIGNAL (strand_publish_from_signal()).
  *
- * EXPOSING WORK UNDER A RUNNING LEAF
- *   strand_publish_from_signal() runs in a signal handler on the worker's thread, so it needs no
- *   ordering but the compiler's: it sees what the interrupted code has stored so far. It acts only
- *   while `current` names the newest frame; whatever else of strand changes the deque or the stack
- *   is entered with current cleared first (strand_enter()). What it does to the deque is what the
- *   owner does at attention: it pushes at bottom and moves floor up, and the inlined code reads
- *   floor after it has stored bottom (fk_pop()): ORDER leaf/expose [E1]. tests/model/expose.c runs
- *   the two together.
+ * PUBLISHING WORK UNDER A RUNNING LEAF
+ *   strand_publish_from_signal() runs in a signal handler on the worker's thread, so only the
+ *   compiler must keep the order: the handler sees all stores of the interrupted code so far. It
+ *   acts only while `current` is the newest frame. All other code of strand that changes the deque
+ *   or the stack clears current first (strand_enter()). On the deque it does the same as the owner
+ *   at a safepoint: it pushes at bottom and moves floor up. The inlined code reads floor after it
+ *   has stored bottom (fk_pop()): ORDER leaf/expose [E1]. tests/model/expose.c runs the two
+ *   together.
  */
 #include "daemon/engine/engine_internal.h"
 
@@ -38,7 +38,7 @@
 
 void strand_publish(struct worker *w)
 {
-	/* Under a signal, within fk_pop(), floor may be above bottom: on its way to fk_rt_pop(). */
+	/* In a signal within fk_pop(), floor may be above bottom; fk_rt_pop() is called next. */
 	uint64_t private = w->engine.fk.bottom > w->engine.fk.floor
 				 ? (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor)
 				 : 0;
@@ -93,14 +93,14 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 	/* A profile is of one job at a time. */
 	if (w->pool->mode.profile)
 		return true;
-	/* What goes first needs a place above the frame that is set aside. */
+	/* The other job needs an entry above the suspended frame. */
 	if (w->engine.fk.bottom == w->engine.fk.end) {
 		if (inbox_any(&w->inbox))
-			worker_ask(w); /* its alarm rings for all else */
+			worker_ask(w); /* the slice timer handles everything else */
 		return true;
 	}
 	mail = mail && inbox_any(&w->inbox);
-	/* Mail goes first; a preempt request is taken at the next fork. */
+	/* Mail runs first; a preempt request is taken at the next fork. */
 	asked = !mail && preempt_take_request(w);
 	if (mail && preempt_is_requested(w))
 		worker_ask(w);
@@ -114,8 +114,8 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 		preempted_bring_up(w, turn);
 	w->engine.job_base = w->engine.fk.bottom;
 	strand_publish(w);
-	/* What is on the root deque goes before this frame if that was judged now, or before, for a
-	 * frame below. */
+	/* Root jobs run before this frame if that was decided now, or before, for a frame below
+	 * it. */
 	w->roots.root_first = preempted || (mail && w->roots.root_first);
 	return false;
 }
@@ -131,7 +131,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 		return false;
 	strand_publish(w);
 	w->engine.empty_polls = 0;
-	/* There is nothing else than what is pushed next, if this is a fork. */
+	/* If this is a fork, the next entry that is pushed is the only one to publish. */
 	w->engine.publish = strand_steals_itself(w) || !deque_size(&w->engine.frames);
 	STRAND_PROFILE(w, go, frame);
 	fk_enter(fk, current);
@@ -145,9 +145,9 @@ void strand_publish_from_signal(struct worker *w)
 
 	if (!current)
 		return;
-	/* The C activations live on: with the deque full, a frame that has forked stays fresh. The
-	 * newest one's child may be on its way to a frame of its own, which is there then; if there
-	 * is none, the place is free all the same (FK_SLACK). */
+	/* The C activations continue: if the deque is full, a frame that has forked stays fresh.
+	 * The newest frame's child may just be getting its own frame, which then is at this place;
+	 * if not, the place is free (FK_SLACK). */
 	if (strand_promote_chain(w, frame, NULL, false) && current & FK_IN_CHILD &&
 	    frame != w->engine.base && !(fk_site(frame) & FK_PARTED))
 		strand_promote_parent(

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * self_steal.c - the modes that check: a worker steals from itself
+ * self_steal.c - the check modes: a worker steals from itself
  *
- * Nothing here runs unless pool_set_fork_mode() has said so:
+ * Used only in modes that pool_set_fork_mode() has set:
+ * - force_steals: limit stays 0. Each fork is published and taken off the deque by its own worker,
+ *   which resumes it as a thief when the child has ended.
+ * - late_children: the same, but the worker resumes it at once. A forked child that gets a frame is
+ *   suspended first, as if it had moved.
+ * - fuzz_seed: some forks, at random, are treated as with force_steals; schedule_fuzz.c adds
+ *   further disturbances.
+ * - profile: as force_steals, on one worker; STRAND_PROFILE is at each place where a task's code
+ *   begins or ends (work_span.c).
+ * No mode does more than thieves, movers and requests do, only in another order or more often.
  *
- * force_steals: limit stays 0; each fork is published, and taken off the deque by its own worker,
- * which goes on with it as a thief when the child has ended. late_children: the same, and the
- * worker goes on with it at once; a forked child that gets a frame is set aside first, as if it had
- * moved. fuzz_seed: some forks are treated as with force_steals, by chance; schedule_fuzz.c
- * disturbs besides. profile: as force_steals, on one worker; STRAND_PROFILE is wherever a task's
- * code begins or ends (work_span.c). No mode does more than thieves, movers and requests do, in
- * another order or more often.
- *
- * Threads: the worker that keeps it: at a fork, at a child's first frame, between two strands.
+ * Threads: the owner of the entries: at a fork, at a child's first frame, between two strands.
  *
  * INVARIANTS
- *   I1. self_stolen is the worker's alone, newest last; an entry there is in no deque any more. It
- *       is adopted as what comes from another worker, when nothing is left in the worker's own
- *       deque (worker_find()).
+ *   I1. self_stolen belongs to the worker alone, newest last. Its entries are in no deque. They are
+ *       adopted like stolen ones, when the worker's own deque is empty (worker_find()).
  *   I2. n_delayed of them are STRAND_DELAYED, each of which may have a stack.
  */
 #include "daemon/engine/engine_internal.h"
@@ -27,7 +27,7 @@
 #include "common/relaxed.h"
 #include "daemon/engine/preempted.h"
 
-/* word: a frame, and STRAND_DELAYED. */
+/* word: a frame, with or without STRAND_DELAYED. */
 static void strand_self_steal_add(struct worker *w, uint64_t word)
 {
 	if (w->engine.n_self_stolen == w->engine.max_self_stolen) {

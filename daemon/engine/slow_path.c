@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow_path.c - what happens when the fast path of a task ends
+ * slow_path.c - the slow paths of tasks
  *
  * The fk_rt_* functions that the macros of forkd/task.h call at a fork, a join and the end of a
- * task. engine_internal.h says which file has the rest of it, and the ownership (O1 to O4).
- *
- * Threads: workers only.
+ * task. engine_internal.h lists the other files, and the rules of ownership (O1 to O4).
  *
  * ALL THE CASES, when a child C of P has ended on worker W (E = W's deque has entries)
  *
  * 	C ran as         C was    E / reclaim    what happens
  * 	---------------- -------- -------------- -------------------------------------------------
- * 	1 nested, fresh P forked  not parted     P goes on in the same C activation
- * 	2 nested, fresh P called  not looked at  P goes on in the same C activation
+ *  	1 nested, fresh P forked  not parted     P continues in the same C activation
+ *  	2 nested, fresh P called  not looked at  P continues in the same C activation
  * 	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
- * 	4 nested, P resumed  forked  private     P goes on in the same C activation
+ *  	4 nested, P resumed  forked  private     P continues in the same C activation
  * 	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
- * 	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
+ *  	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W is on it;
  * 	                                         joins - 1; the last child takes P over, else none
  * 	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
  * 	8 resumed        forked   taken back     the same
  * 	9 resumed        forked   lost           as 6
  * 	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
- * 	11 resumed       of root  -              the root frame is resumed: the job ends
- * 	and when P comes to its join
- * 	12 fresh         -        -              nothing to do, nothing is compiled
+ *  	10 resumed or nested called   -          P is resumed, or continues in the same C activation
+ *  	11 resumed       of root  -              the root frame is resumed: the job ends
+ *  	and when P reaches its join
  * 	13 resumed       steals 0 -              one branch
- * 	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
+ *  	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, continues
  * 	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
  * 	and when the job of P has failed
- * 	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
- * 	                                         and 15 do, gives back what P holds, and ends P as
- * 	                                         7 to 11
+ *  	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ *  	                                         and 15 do, frees what P holds, and ends P as 7 to
+ *  	                                         11 do
  * 	17 P has private ancestors of the job    the same with the oldest of them at once
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
@@ -58,9 +56,9 @@
 #include "shm/board.h"
 
 #define STRAND_EMPTY_POLLS                                                                         \
-	8u /* frames in a row for which a request stands that finds nothing to publish */
+	8u /* successive frames for which a request stays pending that finds nothing to publish */
 
-/* A child of parent has ended, and the paths have parted. Returns parent if this was the last
+/* A child of parent has ended after the paths have parted. Returns parent if this was the last
  * child. */
 static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *parent)
 {
@@ -80,16 +78,16 @@ static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *pa
 }
 
 /*
- * A forked child of parent has ended in the loop, or left its C activation. Its entry is the
- * newest, or the paths have parted: it was stolen, or the child has gone to another worker. Returns
- * what to run next.
+ * A forked child of parent has ended in the loop, or left its C activation. Its parent's entry is
+ * the newest, or the paths have parted: it was stolen, or the child has gone to another worker.
+ * Returns the frame to run next.
  */
 static struct fk_frame *strand_pop_parent(struct worker *w, struct fk_frame *parent)
 {
 	struct fk_frame *newest = strand_newest(w);
 
-	/* Not that of an older child, which has come back from another worker: that one stood on
-	 * parent's stack, or finds parent set aside. */
+	/* Not the entry of an older child that has come back from another worker: that child was on
+	 * parent's stack, or finds parent suspended. */
 	if (newest == parent && !(fk_site(parent) & FK_MOVED) &&
 	    !(parent->steals && w->engine.fk.sp == parent->top)) {
 		w->engine.fk.bottom--;
@@ -113,13 +111,13 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	COUNT(w, unnested);
 	if (w->pool->mode.late_children && strand_delay(w, frame))
 		w->engine.next = NULL;
-	/* It may come to no fork. */
+	/* The child may reach no fork. */
 	if (!w->pool->mode.force_steals && worker_is_asked(w)) {
 		if (!strand_safepoint(w, frame, true))
 			w->engine.next = NULL;
 		strand_publish(w);
-		/* What is forked first is to be public; but where nothing forks, the request is
-		 * over after some frames. */
+		/* Keep the request for the first fork; if no frame forks, drop it after some
+		 * frames. */
 		if (!deque_size(&w->engine.frames) && w->engine.empty_polls++ < STRAND_EMPTY_POLLS)
 			worker_ask(w);
 		else
@@ -138,7 +136,7 @@ void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
 		return sp;
 	if (strand_push_stacklet(w, sp, size))
 		return stack_first(w->engine.top);
-	/* It is as if the child had ended; its parent ends where it would go on. */
+	/* Treated as if the child had ended; the parent ends when it would continue. */
 	(void)strand_promote_chain(w, &w->engine.nobody, sp, true);
 	parent = w->engine.nobody.parent;
 	w->engine.fk.sp = sp;
@@ -180,7 +178,7 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	assert(w->engine.fk.sp != frame->top); /* O3 */
 	stack_trim(&w->engine.cache, w->engine.top);
 	if (!join_parent(&frame->joins, frame->steals)) {
-		/* The frame may run elsewhere by now. */
+		/* The frame may already run on another worker. */
 		COUNT(w, joins_waited);
 		FK_CRASH(join_waiting);
 		return false;
@@ -192,7 +190,7 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	return true;
 }
 
-/* Takes a frame that has ended off the worker's stack, whose top it is. */
+/* Removes a frame that has ended from the top of the worker's stack. */
 static void strand_drop(struct worker *w, struct fk_frame *frame)
 {
 	assert(w->engine.fk.sp == frame->top);
@@ -212,7 +210,7 @@ struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
 	STRAND_PROFILE(w, done, frame);
 	if (frame->steals) {
 		strand_misused(w, frame->task, "it returned with forks that it has not joined");
-		/* It ends when they have, and holds nothing: its body is over. */
+		/* It ends after its children, and holds nothing: its body has ended. */
 		fk_set_site(frame, FK_PARTED);
 		w->engine.unwind = frame;
 		return NULL;

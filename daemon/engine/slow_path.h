@@ -2,23 +2,23 @@
 /*
  * slow_path.h - running strands: the slow paths of tasks
  *
- * Threads: the rest of the pool, on the worker concerned. engine_internal.h says what is in which
- * file, and the ownership.
+ * Threads: the rest of the pool, on the worker concerned. engine_internal.h lists the files and the
+ * rules of ownership.
  */
 #pragma once
 
 #include "daemon/core/worker.h"
 
-/* The runtime goes on from here, called by a task: the signal handler keeps out. Returns
- * the worker. */
+/* Enters the runtime from a task: until fk_enter() the signal handler does nothing. Returns the
+ * worker. */
 static inline struct worker *strand_enter(struct fk_worker *fk)
 {
 	fk_enter(fk, 0);
 	return worker_of(fk);
 }
 
-/* Where strands that end in another way than by a return come back to: in the function that is the
- * worker's loop, which must not return while strands run. True after a jump. */
+/* Sets the place to which strands that end without a return jump: in the function of the worker's
+ * loop, which must not return while strands run. True after a jump. */
 #ifdef WORKER_LIBC_JUMP
 #define STRAND_SET(worker)  _setjmp((worker)->engine.jump)
 #define STRAND_JUMP(worker) longjmp((worker)->engine.jump, 1)
@@ -30,52 +30,51 @@ static inline struct worker *strand_enter(struct fk_worker *fk)
 /* slow_path.c */
 
 /*
- * Owner, in the loop: resumes a frame, or lets it wind down if its job has failed. It may return by
- * STRAND_JUMP. The frame to be run next is engine.unwind or engine.next then; neither: none is.
+ * Owner, in the loop: resumes a frame, or unwinds it if its job has failed. May return by
+ * STRAND_JUMP. Then engine.unwind or engine.next is the frame to run next; neither: there is none.
  */
 void strand_run(struct worker *worker, struct fk_frame *frame);
 
-/* Owner: another strand begins. With fuzz_seed each has a limit of its own. */
+/* Owner: a new strand begins. With fuzz_seed each strand has its own limit. */
 void strand_fuzz_limit(struct worker *worker);
 
 /* ownership.c */
 
-/* Sees to it that the worker has an empty stack to run on. False if the arena is full. */
+/* Ensures that the worker has an empty stack to run on. False: the arena is full. */
 bool strand_own_stack(struct worker *worker);
 
-/* A new stacklet on top of the worker's, for size bytes. False: the job has failed. */
+/* Puts a new stacklet for size bytes on top of the worker's. False: the job has failed. */
 bool strand_push_stacklet(struct worker *worker, char *sp, size_t size);
 
-/* Takes the worker's top stacklet off, which is empty. Returns the sp below it. */
+/* Removes the worker's empty top stacklet. Returns the sp below it. */
 char *strand_pop_stacklet(struct worker *worker);
 
-/* Makes a stolen frame (or one set aside) ready to be resumed by this worker. */
+/* Prepares a stolen or suspended frame for resumption by this worker. */
 void strand_adopt(struct worker *worker, struct fk_frame *frame);
 
-/* Owner: takes back what is public of its deque. True if there was something. */
+/* Owner: takes back the public entries of its deque. True if there were any. */
 bool strand_reclaim(struct worker *worker);
 
-/* Owner, in the loop: the newest entry of its own deque, to be resumed, or NULL. */
+/* Owner, in the loop: pops the newest entry of its own deque, to be resumed, or NULL. */
 struct fk_frame *strand_pop_own(struct worker *worker);
 
 /* safepoint.c */
 
-/* In a signal handler on the worker's thread: makes the work public that stands behind the leaf it
- * runs. */
+/* In a signal handler on the worker's thread: publishes the entries below the running leaf. */
 void strand_publish_from_signal(struct worker *worker);
 
 /* task_failure.c */
 
-/* A module's author has broken a rule of forkd/task.h: the job of this task, which runs, fails. */
+/* A module has broken a rule of forkd/task.h: fails the job of this running task. */
 void strand_misused(struct worker *worker, const struct fk_task *task, const char *how);
 
 /* self_steal.c */
 
-#define STRAND_DELAYED UINT64_C(1) /* with a frame: a child that pool->mode.late_children delays */
+#define STRAND_DELAYED UINT64_C(1) /* flag on a frame: a child that late_children delays */
 
-/* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals
- * puts what it takes. */
+/* Owner, between strands: moves all entries of its deque, none of which is public, to the
+ * self-stolen ones. */
 void strand_self_steal_all(struct worker *worker);
 
-/* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */
+/* Owner, in the loop: pops the newest self-stolen frame, or NULL. */
 struct fk_frame *strand_pop_self_stolen(struct worker *worker);

@@ -19,7 +19,7 @@ void fk_rt_fail(struct fk_worker *fk, int code)
 
 void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
 {
-	/* That two tasks share a limit is rare. */
+	/* Tasks rarely share a limit. */
 	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
 	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind.c - jobs that fail, and how they wind down (rows 16 and 17 of slow_path.c)
+ * unwind.c - jobs that fail, and how they unwind (rows 16 and 17 of slow_path.c)
  *
- * Once a job has a verdict (job_abort.h) the loop resumes none of its frames. A frame that would go
- * on ends here, as if its body had: after its stolen children, and when it has given back what it
- * holds (FK_UNWIND). While the worker runs no task that has such a block, all private ancestors of
- * the frame go at once.
+ * Once a job has a verdict (job_abort.h) the loop resumes none of its frames. A frame that would
+ * continue ends here, as if its body had: after its stolen children, and when it has freed what it
+ * holds (FK_UNWIND). While the worker runs no task with such a block, all private ancestors of the
+ * frame end at once.
  *
- * Threads: workers: strand_run(), in place of resuming a frame.
+ * Threads: workers: strand_run(), instead of resuming a frame.
  */
 #include "daemon/engine/engine_internal.h"
 
@@ -21,9 +21,9 @@
 #include "daemon/core/hooks.h"
 
 /*
- * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be
- * told: everything down to the oldest private ancestor goes at once. Returns that one, which is in
- * the deque no more.
+ * The job of frame, on top of the worker's stack, has failed, and no frame on the way needs
+ * FK_UNWIND: drops everything down to the oldest private ancestor. Returns that one, which is
+ * removed from the deque.
  */
 static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
 {
@@ -37,7 +37,7 @@ static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *fra
 	parent = (struct fk_frame *)(uintptr_t)load_relaxed(&oldest->word);
 	COUNT_ADD(w, unwound, w->engine.fk.bottom - oldest);
 	w->engine.fk.bottom = oldest;
-	/* The parent stands on this stack, or, if it was stolen, on none that is the worker's. */
+	/* The parent is on this stack, or, if it was stolen, on no stack of the worker. */
 	while (stacklet && !(parent->top > (char *)stacklet && parent->top <= stacklet->end))
 		stacklet = stacklet->prev;
 	while (w->engine.top != (stacklet ? stacklet : w->engine.stack))
@@ -55,7 +55,7 @@ struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 	if (frame->steals && !fk_rt_join(&w->engine.fk, frame))
 		return NULL; /* the last child comes here again */
 	COUNT(w, unwound);
-	/* Before its body has begun it holds nothing, and its locals are not set. */
+	/* A frame whose body has not begun holds nothing, and its locals are not set. */
 	if (frame->task->unwind && fk_site(frame) & FK_SITE_MASK) {
 		w->pool->hooks->hang_expect(w->pool);
 		frame->task->unwind(frame);
