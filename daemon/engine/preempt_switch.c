@@ -10,7 +10,7 @@
  * it is a waiting job, the worker suspends the running frame and moves the other job's entries to
  * the newest end:
  *
- *  	oldest [ A a A' ] [ B b B' ]  bottom     A', B': suspended; the loop would resume B'
+ * 	oldest [ A a A' ] [ B b B' ]  bottom     A', B': suspended; the loop would resume B'
  * 	oldest [ B b B' ] [ A a A' ]  bottom     after preempted_bring_up(A)
  *
  * Threads: the worker whose deque it is, between two strands. abort.c and slice_signal.c read

@@ -9,27 +9,27 @@
  *
  * 	C ran as         C was    E / reclaim    what happens
  * 	---------------- -------- -------------- -------------------------------------------------
- *  	1 nested, fresh P forked  not parted     P continues in the same C activation
- *  	2 nested, fresh P called  not looked at  P continues in the same C activation
+ * 	1 nested, fresh P forked  not parted     P continues in the same C activation
+ * 	2 nested, fresh P called  not looked at  P continues in the same C activation
  * 	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
- *  	4 nested, P resumed  forked  private     P continues in the same C activation
+ * 	4 nested, P resumed  forked  private     P continues in the same C activation
  * 	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
- *  	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W is on it;
+ * 	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W is on it;
  * 	                                         joins - 1; the last child takes P over, else none
  * 	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
  * 	8 resumed        forked   taken back     the same
  * 	9 resumed        forked   lost           as 6
- * 	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
- *  	10 resumed or nested called   -          P is resumed, or continues in the same C activation
- *  	11 resumed       of root  -              the root frame is resumed: the job ends
- *  	and when P reaches its join
+ * 	10 resumed or nested called   -          P is resumed, or continues in the same C activation
+ * 	11 resumed       of root  -              the root frame is resumed: the job ends
+ * 	and when P reaches its join
+ * 	12 fresh         -        -              nothing to do, nothing is compiled
  * 	13 resumed       steals 0 -              one branch
- *  	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, continues
+ * 	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, continues
  * 	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
  * 	and when the job of P has failed
- *  	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
- *  	                                         and 15 do, frees what P holds, and ends P as 7 to
- *  	                                         11 do
+ * 	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ * 	                                         and 15 do, frees what P holds, and ends P as
+ * 	                                         7 to 11
  * 	17 P has private ancestors of the job    the same with the oldest of them at once
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
