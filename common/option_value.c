@@ -106,6 +106,9 @@ static void print_number(FILE *out, const struct option_row *row, uint64_t value
 		else
 			fputs("auto", out);
 		break;
+	case OPTION_AUTOINT:
+		fprintf(out, value ? "%" PRIu64 : "auto", value);
+		break;
 	case OPTION_DURATION:
 		number_print_unit(value, &number_durations, out);
 		break;
@@ -140,6 +143,7 @@ void option_value_print(const struct option_row *row, const void *field, FILE *o
 		fputs(*(char *const *)field, out);
 		break;
 	case OPTION_INT:
+	case OPTION_AUTOINT:
 	case OPTION_OCTAL:
 		print_number(out, row, *(const unsigned int *)field);
 		break;
@@ -173,6 +177,7 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 {
 	static const char *const nouns[] = {
 		[OPTION_INT] = "a whole number",
+		[OPTION_AUTOINT] = "auto, or a whole number",
 		[OPTION_OCTAL] = "octal permissions",
 		[OPTION_SIZE] = "a size (bytes, or with K, M, G, T)",
 		[OPTION_AUTOSIZE] = "auto, or a size (bytes, or with K, M, G, T)",
@@ -217,6 +222,23 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 }
 
 /* ------------------------------------------------------------------------ a field */
+
+static size_t value_size(const struct option_row *row)
+{
+	switch (row->type) {
+	case OPTION_INT:
+	case OPTION_AUTOINT:
+	case OPTION_OCTAL:
+	case OPTION_ENUM:
+		return sizeof(unsigned int);
+	case OPTION_SIZE:
+	case OPTION_AUTOSIZE:
+	case OPTION_DURATION:
+		return sizeof(uint64_t);
+	default:
+		return sizeof(void *);
+	}
+}
 
 /* No path that a line of forkd.conf cannot hold: control characters, what inih takes for a comment,
  * a blank at the end (I2). */
@@ -269,6 +291,13 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 			return r;
 		*(unsigned int *)field = (unsigned int)number;
 		return 0;
+	case OPTION_AUTOINT:
+		if (streq(text, "auto")) {
+			*(unsigned int *)field = 0;
+			return 0;
+		}
+		r = parse_plain(text, 10, &number);
+		break;
 	case OPTION_INT:
 		r = parse_plain(text, 10, &number);
 		break;
@@ -293,7 +322,7 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 		return r;
 	if (number < row->min || number > row->max)
 		return -ERANGE;
-	if (row->type == OPTION_INT || row->type == OPTION_OCTAL)
+	if (value_size(row) == sizeof(unsigned int))
 		*(unsigned int *)field = (unsigned int)number;
 	else
 		*(uint64_t *)field = number;
@@ -311,22 +340,6 @@ void option_value_fini(const struct option_row *row, void *field)
 	} else if (option_is_list(row)) {
 		free(*(struct options_list **)field);
 		*(struct options_list **)field = NULL;
-	}
-}
-
-static size_t value_size(const struct option_row *row)
-{
-	switch (row->type) {
-	case OPTION_INT:
-	case OPTION_OCTAL:
-	case OPTION_ENUM:
-		return sizeof(unsigned int);
-	case OPTION_SIZE:
-	case OPTION_AUTOSIZE:
-	case OPTION_DURATION:
-		return sizeof(uint64_t);
-	default:
-		return sizeof(void *);
 	}
 }
 

@@ -61,6 +61,7 @@ struct options_peer {
 
 #define OPTION_CTYPE_PATH     char *
 #define OPTION_CTYPE_INT      unsigned int
+#define OPTION_CTYPE_AUTOINT  unsigned int
 #define OPTION_CTYPE_OCTAL    unsigned int
 #define OPTION_CTYPE_SIZE     uint64_t
 #define OPTION_CTYPE_AUTOSIZE uint64_t
@@ -73,7 +74,7 @@ struct options_peer {
 #define OPTION_CTYPE_SIZES    struct options_list *
 #define OPTION_CTYPE_TASKS    struct options_list *
 
-/* Sizes in bytes, 0 for auto; durations in nanoseconds. */
+/* Sizes in bytes; durations in nanoseconds; 0 for auto. */
 struct options {
 #define OPTION(type, field, ...) OPTION_CTYPE_##type field;
 #define HIDDEN(type, field, ...) OPTION_CTYPE_##type field;

@@ -13,6 +13,7 @@
 #include "common/options_print.h"
 #include "daemon/manager/memory_budget.h"
 #include "daemon/host/sandbox.h"
+#include "daemon/host/topology.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/spawn.h"
 #include "daemon/pool/process.h"
@@ -48,12 +49,21 @@ static void main_help(void)
 
 static int main_check(struct options *options)
 {
+	struct topology *topology;
 	struct options_error text;
+	char error[256] = "";
 
 	if (budget_decide(options, 0, &text) < 0) {
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}
+	if (topology_new(NULL, options->workers, options->cpus, error, sizeof(error), &topology) <
+	    0) {
+		log_error("%s", error);
+		return MANAGER_EXIT_USAGE;
+	}
+	options->workers = topology_n_workers(topology);
+	topology_free(topology);
 	options_print(options, stdout);
 	(void)printf("# %s\n", text.text);
 	return MANAGER_EXIT_OK;

@@ -47,7 +47,7 @@ static json_t *number_of(const struct option_row *option, const char *value)
 		r = number_parse_unit(value, &number_sizes, "", &number);
 	else if (option->type == OPTION_DURATION)
 		r = number_parse_unit(value, &number_durations, NULL, &number);
-	else if (option->type == OPTION_INT)
+	else if (option->type == OPTION_INT || option->type == OPTION_AUTOINT)
 		r = number_parse(value, 10, &number, &rest);
 	return r < 0 ? json_null() : out_number(number);
 }

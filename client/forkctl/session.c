@@ -452,7 +452,8 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 	int n = 8, status;
 
 	(void)snprintf(fork_mode, sizeof(fork_mode), "--fork-mode=%s", mode);
-	(void)snprintf(n_workers, sizeof(n_workers), "--workers=%" PRIu32, workers);
+	(void)snprintf(n_workers, sizeof(n_workers),
+		       workers ? "--workers=%" PRIu32 : "--workers=auto", workers);
 	for (; *more; more++) {
 		assert(n < SESSION_OPTIONS);
 		options[n++] = *more;

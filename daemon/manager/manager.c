@@ -135,7 +135,7 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 		log_error("%s", error);
 		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
 	}
-	*ret_n = topology_n_workers(topology);
+	*ret_n = o->workers = topology_n_workers(topology);
 	/* For every pool the same, whatever becomes of CPUs meanwhile. */
 	if (!o->cpus)
 		o->cpus = topology_cpus(topology);

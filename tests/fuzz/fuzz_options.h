@@ -215,6 +215,9 @@ static inline void fuzz_check_range(const struct option_row *row, const void *fi
 	case OPTION_OCTAL:
 		FUZZ_ASSERT(word >= row->min && word <= row->max);
 		break;
+	case OPTION_AUTOINT:
+		FUZZ_ASSERT(word <= row->max);
+		break;
 	case OPTION_AUTOSIZE:
 		FUZZ_ASSERT(!number || (number >= row->min && number <= row->max));
 		break;

@@ -47,6 +47,22 @@ START_TEST(auto_is_a_size_where_that_is_allowed)
 }
 END_TEST
 
+START_TEST(auto_is_a_number_of_workers)
+{
+	_cleanup_free_ char *text = NULL;
+
+	ck_assert_int_eq(set("workers", "4"), 0);
+	ck_assert_uint_eq(o.workers, 4);
+	ck_assert_int_eq(set("workers", "auto"), 0);
+	ck_assert_uint_eq(o.workers, 0);
+	text = printed();
+	ck_assert_ptr_nonnull(strstr(text, "\nworkers = auto\n"));
+	FAILS(set("workers", "0"), -ERANGE,
+	      "bad value \"0\": must be auto, or a whole number from 1 to 256");
+	ck_assert_int_eq(set("clients-max", "auto"), -EINVAL);
+}
+END_TEST
+
 START_TEST(durations_take_units_and_have_one_of_their_own)
 {
 	ck_assert_int_eq(set("stop-timeout", "2"), 0);
@@ -89,6 +105,8 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "workers", "+1", -EINVAL },
 		{ "workers", "4 of them", -EINVAL },
 		{ "workers", "1025", -ERANGE },
+		{ "workers", "0", -ERANGE },
+		{ "workers", "Auto", -EINVAL },
 		{ "workers", "18446744073709551616", -ERANGE },
 		{ "clients-max", "0", -ERANGE },
 		{ "clients-max", "1001", -ERANGE },
@@ -219,8 +237,8 @@ END_TEST
 START_TEST(an_error_says_what_is_allowed)
 {
 	ck_assert_int_eq(set("workers", "many"), -EINVAL);
-	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be a whole number "
-				     "from 0 to 256");
+	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be auto, or a whole "
+				     "number from 1 to 256");
 	FAILS(set("heap-max", "1"), -ERANGE, "from 64K to 1T");
 	FAILS(set("spin", "2s"), -ERANGE,
 	      "must be a duration (in us, or with ns, us, ms, s or min) from 0 to 1s");
@@ -232,7 +250,7 @@ END_TEST
 
 /* One of each kind; what is said of others than this is in the table. */
 static const char *const kinds[][3] = {
-	{ "socket", "/run/a", "/run/b" },	   { "workers", "2", "3" },
+	{ "socket", "/run/a", "/run/b" },	   { "workers", "2", "auto" },
 	{ "socket-mode", "0600", "0660" },	   { "stack-max", "1M", "2M" },
 	{ "shared-memory-max", "100M", "auto" },   { "spin", "1us", "2us" },
 	{ "scheduler", "lazy", "busy" },	   { "cpus", "0-3,8", "" },
