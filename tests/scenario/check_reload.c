@@ -69,7 +69,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	pool = daemon_pool(&d);
 	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\ndeny = %u\n", uid, uid);
 	configure(conf);
-	reload(0, "changed: deny, tasks");
+	reload(0, "changed: deny, allow-tasks");
 	ck_assert_int_eq(code_of("fib:fib"), 0);
 	ck_assert_int_eq(code_of("null:add"), -EACCES);
 	daemon_see_ctl(&d, 3, "deny", "call", "fib:fib", "20", NULL);
@@ -77,7 +77,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	(void)snprintf(conf, sizeof(conf),
 		       "allow-tasks = 4294967294:x:y\nallow-tasks = %u:null:*\n", uid);
 	configure(conf);
-	reload(0, "changed: deny, tasks");
+	reload(0, "changed: deny, allow-tasks");
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
 	ck_assert_int_eq(code_of("null:add"), 0);
 	ck_assert(daemon_logged(&d, "forkd.conf:1: tasks: \"x:y\" fits no task", ""));
@@ -87,7 +87,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
 	ck_assert_int_eq(code_of("null:add"), 0);
 	configure("");
-	reload(0, "changed: tasks");
+	reload(0, "changed: allow-tasks");
 	ck_assert_int_eq(code_of("null:add"), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
