@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bell: a thread sleeps on two words, and wakes up by either; tests/model/wake.c has the
+ * bell: a thread sleeps on two words, and wakes up by either. tests/model/wake.c covers the
  * interleavings, tests/scenario/check_freeze.c the pool.
  */
 #include "daemon/core/bell.h"
@@ -40,14 +40,14 @@ static void fall_asleep(struct sleeper *s)
 	ck_assert_int_eq(pthread_create(&s->thread, NULL, sleep_on_both, s), 0);
 }
 
-/* Moves the sleeper of the word to another one, as any process can that maps it. */
+/* Moves the sleeper to another futex word, as any process that maps the word can. */
 static void move(const _Atomic uint32_t *from)
 {
 	while (syscall(SYS_futex, from, FUTEX_REQUEUE, 0, (void *)1, &other, 0) != 1)
 		sched_yield();
 }
 
-START_TEST(a_sleeper_wakes_up_by_the_word)
+START_TEST(sleeper_is_woken_by_the_word)
 {
 	struct sleeper s;
 
@@ -58,7 +58,7 @@ START_TEST(a_sleeper_wakes_up_by_the_word)
 }
 END_TEST
 
-START_TEST(a_sleeper_that_was_moved_wakes_up_by_its_bell)
+START_TEST(moved_sleeper_is_woken_by_its_bell)
 {
 	struct sleeper s;
 
@@ -70,7 +70,7 @@ START_TEST(a_sleeper_that_was_moved_wakes_up_by_its_bell)
 }
 END_TEST
 
-START_TEST(a_bell_that_rang_before_the_sleep_ends_it_at_once)
+START_TEST(bell_rung_before_the_sleep_ends_it_at_once)
 {
 	uint32_t heard = bell_heard(&bell), value = wake_prepare(&word);
 
@@ -79,7 +79,7 @@ START_TEST(a_bell_that_rang_before_the_sleep_ends_it_at_once)
 	bell_wait(&word, value, &bell, heard, 0);
 	/* A thread that finds the word changed does not sleep. */
 	bell_wait(&word, value + WAKE_SEQ, &bell, bell_heard(&bell), 0);
-	/* Nor does one whose deadline is over. */
+	/* A thread whose deadline has passed does not sleep either. */
 	bell_wait(&word, value, &bell, bell_heard(&bell), 1);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* registry - clients that are gone, and when the pool lets go of them */
+/* registry - clients that have left, and when the pool releases them */
 #include "daemon/core/clients.h"
 #include "shm/ledger.h"
 
@@ -19,7 +19,7 @@ static uint64_t head(struct pool *pool)
 	return atomic_load(&pool->arena->rings[0][RING].head);
 }
 
-/* Somebody of the uid keeps every slot full that the consumer comes to. */
+/* Another client of the uid keeps every slot full that the consumer reaches. */
 static void keep_full(struct pool *pool)
 {
 	uint64_t at = head(pool);
@@ -30,7 +30,7 @@ static void keep_full(struct pool *pool)
 	tenant_mark(pool->clients.tenants[0].segment, RING);
 }
 
-/* As the dispatcher does, before there are others. */
+/* Called as the dispatcher calls it, before other threads exist. */
 static void die_with_this_tail(struct pool *pool, uint64_t tail)
 {
 	struct client_entry *client = &pool->clients.entries[0];
@@ -43,7 +43,7 @@ static void die_with_this_tail(struct pool *pool, uint64_t tail)
 	ck_assert_uint_ne(from, 0);
 	atomic_store(&ring(pool)->tail, tail);
 	clients_gone(pool, 0, client->generation);
-	/* A word of the client may be among those that were there. */
+	/* One of the words that were there may be the client's. */
 	ck_assert(!clients_is_over(pool, client));
 	while (head(pool) < from + RING_SLOTS) {
 		ck_assert(!clients_is_over(pool, client));
@@ -63,7 +63,7 @@ static void die_with_a_tail_behind(struct pool *pool)
 	die_with_this_tail(pool, 0);
 }
 
-START_TEST(a_ring_that_is_kept_full_does_not_keep_the_dead_whatever_its_tail_says)
+START_TEST(dead_client_is_released_although_its_ring_is_kept_full)
 {
 	rig_prepare = die_with_a_tail_far_ahead;
 	start(1);

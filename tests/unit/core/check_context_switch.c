@@ -2,7 +2,7 @@
 /*
  * check_context_switch.c - contexts (daemon/core/context_switch.h)
  *
- * Built twice: check_switch has what configure took, check_switch_ucontext the one by ucontext.
+ * Built twice: check_switch uses what configure chose, check_switch_ucontext uses ucontext.
  */
 #include "daemon/core/context_switch.h"
 
@@ -20,18 +20,18 @@
 
 #ifdef FK_SANITIZE
 #define STACK ((size_t)256 << 10)
-#define SPARE ((size_t)32 << 10) /* what is left of a stack when it counts as used */
+#define SPARE ((size_t)32 << 10) /* bytes left of a stack that counts as fully used */
 #else
 #define STACK ((size_t)64 << 10)
 #define SPARE ((size_t)16 << 10)
 #endif
 #ifdef FK_SANITIZE_THREAD
-#define MANY 200u /* each is a thread to it */
+#define MANY 200u /* each is a thread for ThreadSanitizer */
 #else
 #define MANY 2000u
 #endif
 
-/* A context in a test, and whoever it goes back to. */
+/* A context of a test, and the context it returns to. */
 struct task {
 	struct switch_context ctx;
 	struct switch_context *home;
@@ -98,7 +98,7 @@ static void begin_once(void *arg)
 	switch_leave(&task->ctx, task->home);
 }
 
-START_TEST(a_context_begins_and_goes_on_where_it_was_left)
+START_TEST(context_begins_and_resumes_where_it_left)
 {
 	struct task task = { 0 };
 
@@ -125,7 +125,7 @@ static void poison_and_leave(void *arg)
 	switch_leave(&task->ctx, task->home);
 }
 
-START_TEST(a_stack_serves_one_context_after_the_other)
+START_TEST(stack_is_reused_by_one_context_after_another)
 {
 	struct task task = { 0 };
 
@@ -135,7 +135,7 @@ START_TEST(a_stack_serves_one_context_after_the_other)
 		task_resume(&task);
 		ck_assert_uint_eq(task.steps, i + 1);
 		switch_destroy(&task.ctx);
-		/* What was written around variables that are gone is no matter for others. */
+		/* Redzones of dead variables must not affect the next context. */
 		memset(task.stack, 0, STACK);
 	}
 	task_make(&task, begin_once);
@@ -148,7 +148,7 @@ END_TEST
 
 /*
  * switch_with_registers(from, to, in, out, call): sets all callee-saved registers to in, calls
- * call(from, to), and has in out what they are then.
+ * call(from, to), and stores their values after the call in out.
  */
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define REGISTERS 6u
@@ -205,7 +205,7 @@ static void switch_as_called(struct switch_context *from, struct switch_context 
 	switch_to(from, to);
 }
 
-/* Others in each of these switches, and in each register. */
+/* Other values for each of these switches, and for each register. */
 static void registers_step(struct switch_context *from, struct switch_context *to, uint64_t *seed)
 {
 	uint64_t in[REGISTERS], out[REGISTERS] = { 0 };
@@ -252,8 +252,8 @@ END_TEST
 	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * As many variables as there are registers, in whatever the compiler leaves them over the switch:
- * none of what switch_swap() says that it changes. That they are read once, it may not do again.
+ * As many variables as there are registers. The compiler keeps them over the switch in any place
+ * that switch_swap() does not clobber. It may not read them again.
  */
 static __attribute__((noinline)) bool variables_survive(struct switch_context *from,
 							struct switch_context *to, uint64_t first)
@@ -272,7 +272,7 @@ static __attribute__((noinline)) bool variables_survive(struct switch_context *f
 	return survive;
 }
 
-/* One that calls nobody may have variables below its stack pointer. */
+/* A leaf function may have variables below its stack pointer. */
 static __attribute__((noinline)) bool leaf_survives(struct switch_context *from,
 						    struct switch_context *to, uint64_t first)
 {
@@ -298,7 +298,7 @@ static void variables_task(void *arg)
 	}
 }
 
-START_TEST(variables_survive_wherever_they_are)
+START_TEST(variables_survive_in_registers_and_on_the_stack)
 {
 	struct task task = { 0 };
 
@@ -316,7 +316,7 @@ END_TEST
 
 static const int roundings[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
 
-/* A third, at the rounding that is in force. */
+/* Computes a third in the current rounding mode. */
 static double third(void)
 {
 	volatile double one = 1, three = 3;
@@ -364,7 +364,7 @@ START_TEST(floating_point_modes_are_kept_per_context)
 	double nearest = third();
 
 	switch_adopt(&home);
-	/* A new one has those of its maker. */
+	/* A new context has the modes of its creator. */
 	ck_assert_int_eq(fesetround(FE_UPWARD), 0);
 	third_upward = third();
 	ck_assert(third_upward > nearest);
@@ -407,7 +407,7 @@ static void x87_set(uint16_t mode)
 #define X87_SHORT  0x0300u /* bits of the precision */
 #define X87_DIVIDE 0x0004u /* mask of a division by zero */
 
-/* Unmasks a division by zero, which others have left behind, and computes. */
+/* Unmasks division by zero, for which others have left a flag, and computes. */
 static void x87_task(void *arg)
 {
 	struct task *task = arg;
@@ -440,7 +440,7 @@ static void sse_task(void *arg)
 }
 #endif
 
-START_TEST(each_floating_point_unit_has_modes_of_its_own)
+START_TEST(each_floating_point_unit_has_its_own_modes)
 {
 #if defined(__x86_64__)
 	struct task x87 = { 0 }, sse = { 0 };
@@ -451,7 +451,7 @@ START_TEST(each_floating_point_unit_has_modes_of_its_own)
 	task_make(&x87, x87_task);
 	task_make(&sse, sse_task);
 	for (uint32_t n = 0; n < 10; n++) {
-		/* A flag, masked here. */
+		/* Sets a flag, masked here. */
 		__asm__ volatile("fldz; fld1; fdivp; fstp %%st(0)" : : : "st", "st(1)");
 		task_resume(&x87);
 		ck_assert_uint_eq(x87_mode(), mode);
@@ -464,7 +464,7 @@ START_TEST(each_floating_point_unit_has_modes_of_its_own)
 	task_free(&sse);
 	switch_destroy(&home);
 #else
-	check_unit_not_run(each_floating_point_unit_has_modes_of_its_own, "this machine has one");
+	check_unit_not_run(each_floating_point_unit_has_its_own_modes, "this machine has one");
 #endif
 }
 END_TEST
@@ -475,7 +475,7 @@ static struct task *many;
 static uint64_t many_random = 99;
 static uint32_t many_switches;
 
-/* Goes on with any of them, from wherever it stands, until there have been enough. */
+/* Switches to a random context, from wherever it is, until the limit is reached. */
 static void many_task(void *arg)
 {
 	struct task *task = arg;
@@ -515,7 +515,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ deep use of the stack */
 
-/* Uses the stack up to SPARE of its end, leaves it at each step, and looks at what it has. */
+/* Uses the stack up to SPARE of its end, switches at each step, and checks its variables. */
 static uint32_t deep_step(struct task *task, uint32_t depth)
 {
 	volatile uint32_t own[64];
@@ -543,9 +543,9 @@ static void deep_task(void *arg)
 	switch_leave(&task->ctx, task->home);
 }
 
-START_TEST(a_stack_is_used_to_its_end_and_nothing_beside_it)
+START_TEST(stack_is_used_to_its_end_and_neighbours_are_unchanged)
 {
-	/* Two stacks, and a page before, between and behind them. */
+	/* Two stacks, and a page before, between and after them. */
 	char *memory = stack_map(2 * STACK + 3 * 4096), page[4096];
 	struct task tasks[2] = { { .stack = memory + 4096 }, { .stack = memory + STACK + 8192 } };
 
@@ -579,11 +579,11 @@ END_TEST
 static __thread uint32_t thread_index;
 SWITCH_LOCAL(uint32_t, thread_index)
 
-/* A context that each time goes on on the next thread. */
+/* A context that migrates to the next thread each time. */
 struct traveller {
 	struct task task;
 	struct traveller *next;
-	uint32_t thread; /* on which it is */
+	uint32_t thread; /* current thread */
 	uint32_t trips;
 	bool done;
 };
@@ -598,7 +598,7 @@ static void travel_task(void *arg)
 	struct traveller *t = container_of(arg, struct traveller, task);
 	uint32_t first = *thread_index_here(), elsewhere = 0;
 
-	/* Not pthread_self(): it is the same in all of a function, to the compiler. */
+	/* Not pthread_self(), which the compiler assumes constant within a function. */
 	while (t->trips < TRIPS) {
 		ck_assert_uint_eq(*thread_index_here(), t->thread);
 		elsewhere += *thread_index_here() != first;
@@ -620,7 +620,7 @@ static void traveller_arrive(struct traveller *t, uint32_t thread)
 	pthread_mutex_unlock(&travel_lock);
 }
 
-/* The next one that goes on on this thread, NULL once all have arrived at their ends. */
+/* Waits for a context that resumes on this thread; NULL once all have ended. */
 static struct traveller *traveller_await(uint32_t thread)
 {
 	struct traveller *t;
@@ -661,7 +661,7 @@ static void *travel_thread(void *arg)
 	return NULL;
 }
 
-START_TEST(contexts_go_on_on_other_threads)
+START_TEST(contexts_migrate_to_other_threads)
 {
 	static struct traveller travellers[TRAVELLER];
 	pthread_t threads[THREADS];
@@ -678,7 +678,7 @@ START_TEST(contexts_go_on_on_other_threads)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 	for (uint32_t i = 0; i < TRAVELLER; i++) {
 		ck_assert_uint_eq(travellers[i].trips, TRIPS);
-		/* Two of three trips, the first one here. */
+		/* Two of three trips, the first of them here. */
 		ck_assert_uint_eq(travellers[i].task.steps, (TRIPS - 1) / THREADS * (THREADS - 1));
 		ck_assert_int_eq(munmap(travellers[i].task.stack, STACK), 0);
 	}
@@ -708,7 +708,7 @@ static void sum_task(void *arg)
 	}
 }
 
-START_TEST(a_signal_may_come_at_any_instruction)
+START_TEST(signal_at_any_instruction_keeps_contexts_intact)
 {
 	struct itimerval every = { { 0, 100 }, { 0, 100 } }, never = { 0 };
 	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };

@@ -35,7 +35,7 @@ static void owner_publish(struct owner *o, uint64_t k)
 	o->floor += k;
 }
 
-/* The worker's way: private first, then what can be taken back. */
+/* Pops as the worker does: private entries first, then published ones that it reclaims. */
 static bool owner_pop(struct owner *o, uint64_t *ret_word)
 {
 	if (o->bottom == o->floor) {
@@ -52,7 +52,7 @@ static bool owner_pop(struct owner *o, uint64_t *ret_word)
 	return true;
 }
 
-/* The owner has these numbers and no more. */
+/* Checks that the owner has exactly these numbers. */
 static void owner_has(struct owner *o, uint64_t newest, uint64_t oldest)
 {
 	uint64_t word;
@@ -137,7 +137,7 @@ START_TEST(reclaim_returns_what_was_not_stolen)
 }
 END_TEST
 
-/* A thief that read the word before a reclaim must fail, whatever was published since. */
+/* A thief that read the word before a reclaim must fail, even if entries were published since. */
 START_TEST(word_never_has_the_same_value_twice)
 {
 	struct owner o;
@@ -160,7 +160,7 @@ START_TEST(word_never_has_the_same_value_twice)
 }
 END_TEST
 
-/* Every item is had exactly once, by the owner or a thief; in order at each thief. */
+/* Either the owner or a thief gets every item exactly once; each thief gets its items in order. */
 #define ITEMS 200000u
 struct stress {
 	struct owner o;
@@ -185,7 +185,7 @@ static void *stress_thief(void *arg)
 	return NULL;
 }
 
-START_TEST(items_are_had_exactly_once_by_owner_and_three_thieves)
+START_TEST(owner_and_three_thieves_get_each_item_once)
 {
 	struct stress *s = calloc(1, sizeof(*s));
 	pthread_t thieves[3];
@@ -258,7 +258,7 @@ START_TEST(thief_takes_any_share_at_once)
 }
 END_TEST
 
-/* Several thieves take shares while the owner pushes batches and takes back: nothing twice. */
+/* Several thieves take shares while the owner pushes batches and reclaims: no item twice. */
 struct bulk {
 	struct deque deque;
 	struct fk_entry entries[4096];
@@ -331,7 +331,7 @@ START_TEST(indices_wrap)
 	uint64_t word, n;
 
 	owner_init(&o);
-	/* As after 2^40 - 2 publications. */
+	/* State after 2^40 - 2 publications. */
 	o.deque.split = (UINT64_C(1) << 40) - 2;
 	atomic_store(&o.deque.word, o.deque.split << DEQUE_N_BITS);
 	deque_reset(&o.deque);

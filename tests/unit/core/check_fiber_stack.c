@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber stack - what is got is one's own; what is free is kept, given back and taken again; with
- * calls that fail, and with several threads. Guards and canaries: check_fiber_stack_guard.c
+ * fiber stack - a stack belongs to one owner; free stacks are kept, released and reused; with
+ * failing calls and with several threads. Guards and canaries are in check_fiber_stack_guard.c.
  */
 #include "daemon/core/fiber_stack.h"
 
@@ -63,8 +63,8 @@ START_TEST(invalid_size_worker_or_kind_is_refused)
 }
 END_TEST
 
-/* Each is written from its first byte to its last, and no other is changed by that. */
-START_TEST(stack_is_ones_own)
+/* Each stack is written from its first byte to its last, and no other stack changes. */
+START_TEST(writes_to_a_stack_change_no_other_stack)
 {
 	struct fiber_stack *all[FIBER_STACK_SHAPES * 3];
 	size_t n = 0;
@@ -96,7 +96,7 @@ START_TEST(stack_that_parks_at_shallow_depth_costs_one_page)
 		all[i] = get(FIBER_STACK_MIN, FIBER_STACK_SLAB);
 		touch(all[i]);
 	}
-	/* And one for each chunk, with the canary of its lowest. */
+	/* And one page for each chunk, with the canary of its lowest stack. */
 	for (size_t i = 0; i < MANY; i++)
 		ck_assert(fiber_stack_intact(all[i]));
 	ck_assert_uint_eq(resident(), MANY + count().mapped / CHUNK);
@@ -109,7 +109,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ what is free */
 
-START_TEST(last_one_that_was_put_is_got_first)
+START_TEST(stack_put_last_is_reused_first)
 {
 	for (uint32_t k = 0; k < 2; k++) {
 		struct fiber_stack *all[8];
@@ -121,7 +121,7 @@ START_TEST(last_one_that_was_put_is_got_first)
 			put(all[i * 5 % 8]);
 		ck_assert_uint_eq(count().cached, 8 * 65536);
 		ck_assert_uint_eq(count().n_cached, 8);
-		/* No other size is taken for it. */
+		/* It is not used for another size. */
 		put(get(32768, kinds[k]));
 		ck_assert_uint_eq(count().reused, 0);
 		for (size_t i = 8; i-- > 0;) {
@@ -137,7 +137,7 @@ START_TEST(last_one_that_was_put_is_got_first)
 }
 END_TEST
 
-START_TEST(stack_goes_back_to_the_node_that_it_is_from)
+START_TEST(stack_returns_to_its_node)
 {
 	begin(3, 1, CHUNK, 0, false);
 	for (uint32_t node = 0; node < 3; node++) {
@@ -159,7 +159,7 @@ START_TEST(stack_goes_back_to_the_node_that_it_is_from)
 }
 END_TEST
 
-START_TEST(node_that_is_full_takes_from_the_next)
+START_TEST(full_node_takes_from_the_next)
 {
 	struct fiber_stack *all[8];
 	int r;
@@ -173,7 +173,7 @@ START_TEST(node_that_is_full_takes_from_the_next)
 		ck_assert_uint_eq(all[i]->node, i / 3);
 		touch(all[i]);
 	}
-	/* Whatever comes back is had again. */
+	/* Each stack that comes back is reused. */
 	for (size_t i = 0; i < 6; i++) {
 		put(all[i]);
 		ck_assert_ptr_eq(get(FIBER_STACK_MAX, FIBER_STACK_SLAB), all[i]);
@@ -185,7 +185,7 @@ START_TEST(node_that_is_full_takes_from_the_next)
 }
 END_TEST
 
-START_TEST(no_more_is_kept_than_shall_be)
+START_TEST(kept_stacks_stay_within_the_limit)
 {
 	static struct fiber_stack *all[MANY];
 
@@ -207,10 +207,10 @@ START_TEST(no_more_is_kept_than_shall_be)
 		}
 		ck_assert_uint_ge(count().returned, MANY - 100);
 		ck_assert_uint_eq(count().returned + count().n_cached, MANY);
-		/* Of a slab, one more for each that is kept, with its canary. */
+		/* For slabs, one more page for each stack that is kept, with its canary. */
 		ck_assert_uint_le(resident(),
 				  keep / PAGE + k * count().n_cached + count().mapped / CHUNK);
-		/* Those that are kept come first. */
+		/* Kept stacks are used first. */
 		for (size_t i = 0, kept = count().n_cached; i < MANY; i++) {
 			all[i] = get(FIBER_STACK_MIN, kinds[k]);
 			ck_assert_uint_eq(all[i]->fresh, i >= kept);
@@ -222,8 +222,9 @@ START_TEST(no_more_is_kept_than_shall_be)
 }
 END_TEST
 
-/* Every second one, so that no chunk is free: their pages go all the same, and are zero then. */
-START_TEST(free_pages_beside_used_stacks_are_given_back)
+/* Every second stack, so that no chunk is free. Their pages are released all the same, and are zero
+ * then. */
+START_TEST(free_pages_next_to_used_stacks_are_released)
 {
 	static struct fiber_stack *all[MANY];
 
@@ -236,7 +237,7 @@ START_TEST(free_pages_beside_used_stacks_are_given_back)
 		for (size_t i = 0; i < MANY; i += 2)
 			put(all[i]);
 		ck_assert_uint_eq(count().cached, 0);
-		/* P1: of a slab, all but the one with the canary of the next. */
+		/* P1: for slabs, all pages except the one with the canary of the next stack. */
 		ck_assert_uint_le(resident(), MANY / 2 * (FIBER_STACK_MIN / PAGE + k) + 8);
 		for (size_t i = 1; i < MANY; i += 2)
 			ck_assert(fiber_stack_intact(all[i]));
@@ -258,8 +259,8 @@ START_TEST(free_pages_beside_used_stacks_are_given_back)
 }
 END_TEST
 
-/* Neighbours that have gone one after the other: not a page of them is left. */
-START_TEST(page_between_two_that_are_free_goes_with_the_second)
+/* Neighbours that are freed one after the other: no page of them is left. */
+START_TEST(page_between_two_free_stacks_is_released_with_the_second)
 {
 	struct fiber_stack *all[8];
 
@@ -276,7 +277,7 @@ START_TEST(page_between_two_that_are_free_goes_with_the_second)
 	put(all[6]);
 	put(all[5]);
 	ck_assert_uint_eq(resident(), 5 + 1);
-	put(all[7]); /* its own stays, as it does not know of an eighth */
+	put(all[7]); /* its own page stays: it does not know that there is no eighth stack */
 	put(all[0]);
 	put(all[1]);
 	put(all[2]);
@@ -299,7 +300,7 @@ static void chunk_serves_any_shape(bool protect)
 				ck_assert_int_eq(r, -ENOMEM);
 				ck_assert_uint_ge(n, (CHUNK - size) / (size + PAGE));
 				ck_assert_uint_eq(count().mapped, CHUNK);
-				/* Where a guard was there is none. */
+				/* No guard is left where one was. */
 				for (size_t i = 0; i < n; i++) {
 					memset(all[i]->low, 1, all[i]->size);
 					put(all[i]);
@@ -309,7 +310,7 @@ static void chunk_serves_any_shape(bool protect)
 	end();
 }
 
-START_TEST(chunk_that_is_free_is_cut_into_anything)
+START_TEST(free_chunk_is_cut_into_any_class)
 {
 	chunk_serves_any_shape(false);
 	chunk_serves_any_shape(true);
@@ -318,7 +319,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ high water */
 
-START_TEST(high_water_is_what_was_written)
+START_TEST(high_water_is_the_deepest_write)
 {
 	begin(1, 2 * FIBER_STACK_SHAPES, 0, 0, false);
 	for (int blind = 0; blind < 2; blind++) {
@@ -334,12 +335,12 @@ START_TEST(high_water_is_what_was_written)
 
 					ck_assert(stack->fresh);
 					ck_assert_uint_eq(fiber_stack_high_water(stack), 0);
-					/* To look makes no pages. */
+					/* Reading the high water mark creates no pages. */
 					if (!blind)
 						ck_assert_uint_eq(resident(), pages);
 					stack->low[stack->size - depth] = 1;
 					ck_assert_uint_eq(fiber_stack_high_water(stack), depth);
-					/* To read is not to use. */
+					/* A read does not count as use. */
 					ck_assert_int_eq(*(volatile char *)stack->low,
 							 depth == stack->size);
 					ck_assert_uint_eq(fiber_stack_high_water(stack), depth);
@@ -355,7 +356,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ errors */
 
-START_TEST(pages_that_cannot_be_given_back_stay)
+START_TEST(pages_that_cannot_be_released_stay)
 {
 	for (uint32_t k = 0; k < 2; k++) {
 		struct fiber_stack *one, *two;
@@ -371,10 +372,10 @@ START_TEST(pages_that_cannot_be_given_back_stay)
 		put(one);
 		ck_assert_uint_eq(atomic_load(&n_advised), 1);
 		put(two);
-		ck_assert_uint_eq(atomic_load(&n_advised), 3); /* the chunk, and then they */
+		ck_assert_uint_eq(atomic_load(&n_advised), 3); /* the chunk, and then its stacks */
 		fail_advice = 0;
 		ck_assert_uint_eq(count().mapped, CHUNK);
-		/* Nobody has used the one that was put first since then, but it is not zero. */
+		/* The stack that was put first has not been used since then, but it is not zero. */
 		one = get(1, kinds[k]);
 		two = get(1, kinds[k]);
 		ck_assert(!one->fresh && !two->fresh);
@@ -384,7 +385,7 @@ START_TEST(pages_that_cannot_be_given_back_stay)
 			ck_assert(faults(one->low - 1) && faults(two->low - 1));
 		put(one);
 		put(two);
-		/* This time they could. */
+		/* This time madvise() succeeds. */
 		ck_assert_uint_eq(count().mapped, 0);
 		ck_assert_uint_eq(resident(), 0);
 		end();
@@ -392,7 +393,7 @@ START_TEST(pages_that_cannot_be_given_back_stay)
 }
 END_TEST
 
-START_TEST(beginning_that_fails_leaves_nothing)
+START_TEST(failed_init_leaves_nothing)
 {
 	const struct fiber_stacks_options options = { .space = 2 * CHUNK },
 					  little = { .space = CHUNK - 1 };
@@ -431,10 +432,10 @@ END_TEST
 #define TURNS 20000u
 #endif
 
-static struct fiber_stack *_Atomic places[PLACES]; /* that any of them may put back */
+static struct fiber_stack *_Atomic places[PLACES]; /* any thread may put them back */
 static _Atomic uint32_t refusals;
 
-/* Its own, at both ends. */
+/* Writes and checks both ends of a stack that the thread owns. */
 static void own(struct fiber_stack *stack)
 {
 	*(uint64_t *)(void *)stack->low = (uintptr_t)stack;
@@ -480,7 +481,7 @@ static void run(void *(*call)(void *), uint32_t n)
 		pthread_join(threads[i], NULL);
 }
 
-/* Any puts back what any has got, with a cache that is always too small. */
+/* Any thread puts back stacks of any thread, with a cache that is always too small. */
 START_TEST(workers_share_the_stacks)
 {
 	static struct fiber_stack *all[2 * 12 * 3];
@@ -496,7 +497,7 @@ START_TEST(workers_share_the_stacks)
 		ck_assert_uint_gt(count().reused, RUNNERS * TURNS / 2);
 		ck_assert_uint_le(count().cached, 2 * 4 * FIBER_STACK_MIN);
 		ck_assert_uint_gt(count().returned, 0);
-		/* No chunk has got lost: all of them can be cut into three again. */
+		/* No chunk was lost: all of them can be cut into three again. */
 		ck_assert_uint_eq(get_all(FIBER_STACK_MAX, FIBER_STACK_SLAB, all, 2 * 12 * 3, &r),
 				  2 * 12 * 3);
 		for (uint32_t i = 0; i < 2 * 12 * 3; i++)
@@ -522,8 +523,8 @@ static void *taker(void *arg)
 	return NULL;
 }
 
-/* P2: there is one for each of three, as long as what is being given back counts as there. */
-START_TEST(stack_being_given_back_is_not_refused)
+/* P2: each of three threads finds a stack, if one that is being released counts as available. */
+START_TEST(stack_being_released_is_not_refused)
 {
 	begin(1, 1, 0, 0, false);
 	atomic_store(&refusals, 0);
@@ -540,8 +541,9 @@ static void *putter(void *arg)
 	return NULL;
 }
 
-/* One gives a part of it back while another puts the rest: the second who is done takes it all. */
-START_TEST(chunk_that_two_give_back_goes_as_a_whole)
+/* One thread releases a part of a chunk while another puts the rest: the last one releases the
+ * whole chunk. */
+START_TEST(chunk_released_by_two_threads_is_released_whole)
 {
 	for (uint32_t k = 0; k < 2; k++) {
 		struct fiber_stack *one, *two;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber stack - guards and canaries: who overflows is found, an address leads to its stack; guards
- * that cost mappings are bounded, and with a kernel that has none, or refuses them
+ * fiber stack - guards and canaries: an overflow is detected, and an address leads to its stack.
+ * Guards that cost mappings are limited. Also with a kernel that has no guards, or refuses them.
  */
 #include "daemon/core/fiber_stack.h"
 
@@ -17,7 +17,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_stack_rig.h"
 
-/* As frames that nobody has returned from. */
+/* Frames that have not returned. */
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
 #define poison(p, n) ASAN_POISON_MEMORY_REGION(p, n)
@@ -25,7 +25,7 @@
 #define poison(p, n) ((void)(p), (void)(n))
 #endif
 
-/* ------------------------------------------------------------------------ who overflows */
+/* ------------------------------------------------------------------------ overflows */
 
 static void guards_are_there(bool protect)
 {
@@ -56,7 +56,7 @@ START_TEST(guard_cannot_be_touched)
 }
 END_TEST
 
-START_TEST(address_in_a_guard_is_told_from_those_beside_it)
+START_TEST(address_in_a_guard_is_distinguished_from_its_neighbours)
 {
 	begin(2, FIBER_STACK_SHAPES, 0, 0, false);
 	for (uint32_t k = 0; k < 2; k++) {
@@ -83,7 +83,7 @@ END_TEST
 
 static struct fiber_stack *overflowing;
 
-/* The handler, of a thread whose stack has ended. */
+/* The handler, of a thread whose stack is exhausted. */
 static void on_overflow(int signo, siginfo_t *info, void *context)
 {
 	(void)signo;
@@ -113,7 +113,7 @@ static void *overflow(void *arg)
 	return arg;
 }
 
-/* It runs into the guard by itself, as a fiber does. */
+/* The thread runs into the guard, as a fiber does. */
 START_TEST(overflow_is_in_the_guard_of_its_stack)
 {
 	for (int protect = 0; protect < 2; protect++) {
@@ -145,7 +145,7 @@ START_TEST(overflow_is_in_the_guard_of_its_stack)
 }
 END_TEST
 
-START_TEST(canary_tells_of_any_byte)
+START_TEST(canary_detects_a_write_to_any_byte)
 {
 	struct fiber_stack *below, *stack;
 
@@ -158,7 +158,7 @@ START_TEST(canary_tells_of_any_byte)
 		stack->low[-(ptrdiff_t)at] ^= 1;
 		ck_assert(fiber_stack_intact(stack));
 	}
-	/* The next one to get it has a whole one; what is zero is not. */
+	/* The next owner gets a valid canary; zeros are not valid. */
 	memset(stack->low - CANARY, 0, CANARY);
 	ck_assert(!fiber_stack_intact(stack));
 	poison(stack->low - CANARY, CANARY + stack->size);
@@ -185,12 +185,12 @@ START_TEST(guards_that_cost_mappings_are_bounded)
 	ck_assert_int_eq(fiber_stack_get(&stacks, 1, 1, FIBER_STACK_GUARDED, &stack), -EMFILE);
 	ck_assert_uint_eq(count().refused, 2);
 	ck_assert_uint_eq(count().n_used, 10);
-	/* There are others, and one that has its guard. */
+	/* There are stacks of other kinds, and one that has its guard. */
 	put(get(FIBER_STACK_MIN, FIBER_STACK_SLAB));
 	put(all[4]);
 	ck_assert_ptr_eq(get(FIBER_STACK_MIN, FIBER_STACK_GUARDED), all[4]);
 	ck_assert(faults(all[4]->low - 1));
-	/* What others keep has its guards in vain. */
+	/* Stacks cached elsewhere keep their guards, which cannot be reused here. */
 	for (size_t i = 0; i < 10; i++)
 		put(all[i]);
 	ck_assert_uint_eq(get_all(65536, FIBER_STACK_GUARDED, all, 64, &r), 10);
@@ -203,7 +203,7 @@ START_TEST(guards_that_cost_mappings_are_bounded)
 }
 END_TEST
 
-START_TEST(guards_take_half_of_the_mappings_that_there_may_be)
+START_TEST(guards_take_half_of_the_allowed_mappings)
 {
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
 	unsigned long mappings = 65530;
@@ -218,8 +218,8 @@ START_TEST(guards_take_half_of_the_mappings_that_there_may_be)
 }
 END_TEST
 
-/* Whether the kernel can do it is not known before; it can on some. */
-START_TEST(kernel_without_guards_has_mappings_instead)
+/* Kernels differ: this one may have guards. */
+START_TEST(kernel_without_guards_uses_mappings)
 {
 	struct fiber_stack *stack;
 
@@ -236,7 +236,7 @@ START_TEST(kernel_without_guards_has_mappings_instead)
 }
 END_TEST
 
-START_TEST(guard_that_cannot_be_made_is_an_error_and_no_more)
+START_TEST(guard_that_cannot_be_made_is_only_an_error)
 {
 	for (int protect = 0; protect < 2; protect++) {
 		struct fiber_stack *stack, *none = NULL;
@@ -267,7 +267,7 @@ START_TEST(guard_that_cannot_be_made_is_an_error_and_no_more)
 }
 END_TEST
 
-START_TEST(guards_that_cannot_be_taken_away_are_made_anew)
+START_TEST(guards_that_cannot_be_removed_are_made_again)
 {
 	for (int protect = 0; protect < 2; protect++) {
 		struct fiber_stack *all[3];

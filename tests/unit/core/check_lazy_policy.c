@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c has them
- * in pools, tests/model/lazy_policy.c the interleavings.
+ * daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c tests
+ * them in pools, tests/model/lazy_policy.c their interleavings.
  */
 #include <check.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 static struct lazy lazy;
 static struct lazy_seat seats[LAZY_MAX];
 
-/* All workers look. */
+/* All workers search. */
 static void make(uint32_t n, const uint32_t *groups, uint32_t n_groups)
 {
 	memset(&lazy, 0, sizeof(lazy));
@@ -39,7 +39,7 @@ static uint32_t looking(uint32_t group)
 	return lazy_looking(&lazy.groups[group], lazy_load(&lazy.groups[group]));
 }
 
-START_TEST(a_node_is_a_group_and_a_large_one_is_split_evenly)
+START_TEST(node_is_a_group_and_a_large_node_is_split_evenly)
 {
 	uint32_t groups[200], members[LAZY_GROUPS] = { 0 };
 
@@ -61,7 +61,7 @@ START_TEST(a_node_is_a_group_and_a_large_one_is_split_evenly)
 }
 END_TEST
 
-START_TEST(with_more_nodes_than_groups_nodes_do_not_count)
+START_TEST(more_nodes_than_groups_are_merged)
 {
 	uint32_t groups[256];
 
@@ -78,7 +78,7 @@ START_TEST(with_more_nodes_than_groups_nodes_do_not_count)
 }
 END_TEST
 
-START_TEST(the_last_looker_of_a_group_stays_awake_while_anybody_is_busy)
+START_TEST(last_searcher_of_a_group_stays_awake_while_a_worker_is_busy)
 {
 	static const uint32_t groups[] = { 0, 0, 0, 1, 1 };
 
@@ -112,7 +112,7 @@ START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once
 	lazy_turn_busy(&lazy, 3);
 	ck_assert_int_eq(lazy_debt(&lazy, 3), LAZY_NOW);
 	ck_assert_int_eq(lazy_debt(&lazy, 0), LAZY_NOW);
-	/* Its own group first, then the other one, then none is needed. */
+	/* Its own group first, then the other one; then no worker is needed. */
 	ck_assert_uint_eq(lazy_pick(&lazy, 3), 2);
 	ck_assert_uint_eq(lazy_pick(&lazy, 2), 1);
 	ck_assert_uint_eq(lazy_pick(&lazy, 1), LAZY_NOBODY);
@@ -121,7 +121,7 @@ START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once
 }
 END_TEST
 
-START_TEST(a_debt_that_is_passed_on_wakes_one_in_each_group)
+START_TEST(wake_duty_passed_on_wakes_one_worker_in_each_group)
 {
 	uint32_t groups[64], woken = 0, who = 9;
 
@@ -140,7 +140,7 @@ START_TEST(a_debt_that_is_passed_on_wakes_one_in_each_group)
 }
 END_TEST
 
-START_TEST(the_nearest_sleeper_and_the_nearest_group_come_first)
+START_TEST(nearest_sleeper_and_nearest_group_are_woken_first)
 {
 	static const uint16_t near[] = { 6, 9, 8, 0, 10, 4, 3, 12, 1 };
 	uint32_t groups[16];
@@ -155,14 +155,14 @@ START_TEST(the_nearest_sleeper_and_the_nearest_group_come_first)
 	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 1);
 	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), 0);
 	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 2), LAZY_NOBODY);
-	ck_assert_uint_eq(lazy_pick(&lazy, 5), 5); /* it sleeps itself */
+	ck_assert_uint_eq(lazy_pick(&lazy, 5), 5); /* this worker itself sleeps */
 	ck_assert_uint_eq(lazy_pick(&lazy, 5), 8);
 	ck_assert_uint_eq(lazy_pick(&lazy, 5), 12);
 	ck_assert_uint_eq(lazy_pick(&lazy, 5), LAZY_NOBODY);
 }
 END_TEST
 
-START_TEST(a_sleeper_is_had_once)
+START_TEST(sleeper_is_picked_once)
 {
 	make(3, NULL, 0);
 	all_sleep();
@@ -176,7 +176,7 @@ START_TEST(a_sleeper_is_had_once)
 }
 END_TEST
 
-START_TEST(a_nap_is_no_spin)
+START_TEST(timed_sleep_does_not_count_as_spin)
 {
 	make(2, NULL, 0);
 	ck_assert(lazy_spins(&lazy.groups[0]));
@@ -191,7 +191,7 @@ START_TEST(a_nap_is_no_spin)
 }
 END_TEST
 
-START_TEST(a_parked_worker_is_woken_by_its_name_alone)
+START_TEST(offline_worker_is_woken_only_by_name)
 {
 	make(3, NULL, 0);
 	lazy_park(&lazy, 1);
@@ -205,7 +205,7 @@ START_TEST(a_parked_worker_is_woken_by_its_name_alone)
 	ck_assert_uint_eq(lazy_wake(&lazy, &lazy.groups[0], 1), LAZY_NOBODY);
 	ck_assert(lazy_rise(&lazy, 1, LAZY_WOKEN));
 	ck_assert(!lazy_rise(&lazy, 1, LAZY_ROUSED));
-	/* Back among the others. */
+	/* Back in its group. */
 	lazy_return(&lazy, 1);
 	ck_assert_uint_eq(looking(0), 3);
 	all_sleep();
@@ -213,7 +213,7 @@ START_TEST(a_parked_worker_is_woken_by_its_name_alone)
 }
 END_TEST
 
-START_TEST(a_cell_of_busy_and_parked_workers_is_in_no_need)
+START_TEST(group_of_busy_and_offline_workers_needs_no_searcher)
 {
 	make(3, NULL, 0);
 	lazy_turn_busy(&lazy, 0);
@@ -228,7 +228,7 @@ START_TEST(a_cell_of_busy_and_parked_workers_is_in_no_need)
 }
 END_TEST
 
-START_TEST(the_last_looker_that_parks_is_charged_and_wakes_another)
+START_TEST(last_searcher_that_goes_offline_wakes_another_worker)
 {
 	static const uint32_t groups[] = { 0, 0, 0, 1 };
 
@@ -246,7 +246,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the spin */
 
-START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
+START_TEST(unrewarded_spin_is_shortened_and_tried_again)
 {
 	struct spin spin;
 	uint32_t whole = 0;
@@ -266,7 +266,7 @@ START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
 }
 END_TEST
 
-START_TEST(no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)
+START_TEST(spin_is_at_least_as_long_as_a_sleep_costs)
 {
 	struct spin spin;
 

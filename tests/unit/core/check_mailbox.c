@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * inbox: what is sent to a worker comes out in order, and neither kind keeps the other waiting.
- */
+/* inbox: messages to a worker are delivered in order, and neither kind delays the other. */
 #include "daemon/core/mailbox.h"
 
 #include <forkd/frame.h>
@@ -40,7 +38,7 @@ START_TEST(each_kind_comes_out_in_order)
 }
 END_TEST
 
-START_TEST(endless_sender_keeps_no_fiber_waiting)
+START_TEST(endless_sender_does_not_delay_fibers)
 {
 	inbox_init(&inbox);
 	fill(50, 20);
@@ -50,7 +48,7 @@ START_TEST(endless_sender_keeps_no_fiber_waiting)
 	}
 	for (uint32_t i = 20; i < 50; i++)
 		ck_assert_ptr_eq(inbox_pop(&inbox), &sent[i]);
-	/* Whose turn it is has to be there. */
+	/* The kind whose turn it is must not be empty. */
 	fill(0, 2);
 	ck_assert_ptr_eq(inbox_pop(&inbox), &put[0]);
 	ck_assert_ptr_eq(inbox_pop(&inbox), &put[1]);
@@ -64,7 +62,7 @@ static bool may(const struct fk_frame *frame)
 	return frame != &put[1];
 }
 
-START_TEST(the_first_fiber_is_stolen_if_it_may_be)
+START_TEST(first_fiber_is_stolen_if_it_may_be)
 {
 	inbox_init(&inbox);
 	ck_assert_ptr_null(inbox_steal(&inbox, may));
@@ -80,7 +78,7 @@ START_TEST(the_first_fiber_is_stolen_if_it_may_be)
 	ck_assert_ptr_null(inbox_steal(&inbox, may));
 	pthread_mutex_unlock(&inbox.lock);
 	ck_assert_ptr_eq(inbox_steal(&inbox, may), &put[2]);
-	/* It was the last: the next one is the first. */
+	/* It was the last one: the next one is the first. */
 	fill(0, 1);
 	ck_assert_ptr_eq(inbox_pop(&inbox), &sent[1]);
 	ck_assert_ptr_eq(inbox_pop(&inbox), &put[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel: a manager that does not read holds nobody up, and misses nothing when it does. The test
- * is the manager, at the other end of the socket of a whole pool.
+ * channel: a manager that does not read blocks no thread, and gets all messages when it reads
+ * again. The test is the manager, at the other end of the socket of a whole pool.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 #define MANY 1000u /* more than the socket holds */
 
-/* In the place of proto_send(): the kernel has no memory for so many messages of the pool's. */
+/* Replaces proto_send(): the kernel has no memory for this many messages of the pool. */
 static _Atomic uint32_t short_of;
 static _Atomic uint32_t n_short;
 static int why;
@@ -38,7 +38,7 @@ int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds
 	return why;
 }
 
-/* In the place of proto_recv_short(): there is none for those of the manager's. */
+/* Replaces proto_recv_short(): the kernel has no memory for the manager's messages. */
 static _Atomic uint32_t deaf;
 static _Atomic uint32_t n_naps;
 
@@ -80,7 +80,7 @@ static void *serve(void *arg)
 	return (void *)(uintptr_t)channel_serve(rig.pool);
 }
 
-/* The channel's, under its lock. */
+/* State of the channel, read under its lock. */
 struct state {
 	bool served;
 	uint32_t queued;
@@ -141,7 +141,7 @@ static void say(uint32_t type, uint32_t client, uint32_t generation)
 		.client_generation = generation,
 	};
 
-	/* A reader that has stopped comes back to it. */
+	/* A reader that has stopped resumes. */
 	while (proto_send(manager, &m, sizeof(m), NULL, 0) == -EAGAIN)
 		sched_yield();
 }
@@ -161,13 +161,13 @@ START_TEST(messages_to_a_manager_that_does_not_read_arrive_later_in_order)
 }
 END_TEST
 
-/* The dispatcher says that a client is released, and goes on to what others need it for. */
-START_TEST(the_dispatcher_serves_jobs_while_the_manager_does_not_read)
+/* The dispatcher reports that a client was released, and continues with its other work. */
+START_TEST(dispatcher_serves_jobs_while_the_manager_does_not_read)
 {
 	begin();
 	for (uint32_t i = 0; i < MANY; i++)
 		channel_send(rig.pool, PROTO_POOL_RELEASED, i, 0, "");
-	/* The one worker is busy with forks: only the dispatcher can make it look. */
+	/* The only worker is busy with forks: only a request of the dispatcher interrupts it. */
 	rig_submit(&rig, 1, "t:until", &(int64_t){ 5 }, sizeof(int64_t));
 	while (!atomic_load(&tasks_reached))
 		sched_yield();
@@ -192,7 +192,7 @@ START_TEST(message_without_kernel_memory_is_sent_later)
 	begin();
 	for (uint32_t i = 0; i < ARRAY_SIZE(reasons); i++) {
 		why = reasons[i];
-		/* One at least of the channel's own thread's tries fails, too. */
+		/* At least one try of the channel's own thread fails, too. */
 		atomic_store(&n_short, 0);
 		atomic_store(&short_of, 5);
 		channel_send(rig.pool, PROTO_POOL_RELEASED, 1, i, "");
@@ -214,12 +214,12 @@ START_TEST(message_without_kernel_memory_is_sent_later)
 }
 END_TEST
 
-START_TEST(a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop)
+START_TEST(second_stop_does_not_revoke_the_first)
 {
 	begin();
 	pool_stop_workers(rig.pool);
 	say(PROTO_POOL_STOP, 0, 0);
-	/* What comes after it has an answer. */
+	/* The message after it is answered. */
 	say(PROTO_POOL_CLIENT, 1, 9);
 	hear(PROTO_POOL_ATTACHED, 1, 9);
 	ck_assert(pool_ends(rig.pool));
@@ -245,7 +245,7 @@ START_TEST(pool_without_memory_to_receive_sleeps_and_receives_later)
 }
 END_TEST
 
-/* The tenant's descriptor found no room in this process, the client's did. */
+/* The tenant's descriptor found no room in this process; the client's did. */
 START_TEST(client_without_a_reader_for_its_rings_is_refused)
 {
 	const uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
@@ -279,13 +279,13 @@ END_TEST
 static void *say_many(void *arg)
 {
 	(void)arg;
-	/* The pool has never heard of them: it has released them, then. */
+	/* The pool does not know these clients, so it reports them as released. */
 	for (uint32_t i = 0; i < 3 * CHANNEL_QUEUE; i++)
 		say(PROTO_POOL_GONE, 1, i);
 	return NULL;
 }
 
-START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
+START_TEST(manager_that_sends_and_does_not_read_is_no_longer_read)
 {
 	const uint32_t full = CHANNEL_QUEUE - CHANNEL_ROOM + 1;
 	pthread_t talker;
@@ -294,7 +294,7 @@ START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
 	ck_assert_int_eq(pthread_create(&talker, NULL, say_many, NULL), 0);
 	while (look().queued < full)
 		sched_yield();
-	/* There is room for what others have to say. */
+	/* There is room for messages of other threads. */
 	for (uint32_t i = 0; i < CHANNEL_ROOM - 1; i++)
 		channel_send(rig.pool, PROTO_POOL_ATTACHED, i, 0, "");
 	ck_assert_uint_eq(look().queued, CHANNEL_QUEUE);
@@ -329,8 +329,8 @@ START_TEST(last_message_arrives_before_the_process_ends)
 }
 END_TEST
 
-/* Whatever waits is for nobody. */
-START_TEST(a_manager_that_dies_ends_all_waiting)
+/* Waiting messages are discarded. */
+START_TEST(death_of_the_manager_ends_all_waits)
 {
 	void *drained;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* halt - a pool that is to end what runs, and to leave what is queued to the next one */
+/* halt - a pool that finishes running jobs, and leaves queued ones to the next pool */
 #define CHECK_TIMEOUT 60
 
 #include "daemon/core/shutdown.h"
@@ -22,7 +22,7 @@ FK_MODULE(t, "test tasks")
 
 static struct rig rig;
 
-/* Starts n jobs that run until they may end. */
+/* Starts n jobs that run until tasks_opened. */
 static void start(uint32_t workers, uint32_t n, const char *task)
 {
 	int64_t arg = 1;
@@ -76,20 +76,20 @@ START_TEST(running_jobs_end_and_queued_jobs_stay)
 		ck_assert_uint_eq(job_outcome(&rig.jobs[i]), JOB_DONE);
 	for (uint32_t i = 2; i < 2 + QUEUED; i++)
 		ck_assert(is_left(i));
-	/* It stays so. */
+	/* The queued jobs stay queued. */
 	queue(2 + QUEUED);
 	rig_stop(&rig);
 }
 END_TEST
 
-/* As long as the dispatcher comes, somebody looks at all rings. */
+/* As long as the dispatcher runs, some worker looks at all rings. */
 static void wait_until_idle(void)
 {
 	while (atomic_load(&rig.pool->idle.lazy.active) || drain_rings_pending(rig.pool))
 		sched_yield();
 }
 
-START_TEST(an_idle_pool_that_halts_starts_nothing)
+START_TEST(idle_pool_that_halts_starts_nothing)
 {
 	start(2, 0, "t:held");
 	shutdown_begin(rig.pool);
@@ -108,7 +108,7 @@ START_TEST(forking_jobs_continue_on_all_workers_to_their_end)
 {
 	uint32_t done = 0, left = 0;
 
-	/* Each of them is set aside for those that come after it. */
+	/* Each of them is suspended for jobs that were submitted later. */
 	start(2, 3, "t:until");
 	queue(3);
 	shutdown_begin(rig.pool);
@@ -145,11 +145,11 @@ START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
 	shutdown_end(rig.pool);
 	pool_wake_dispatcher(rig.pool);
-	/* They run, and those after them wait. */
+	/* They run, and the later jobs wait. */
 	while (rig_counter(&rig, roots) < 2)
 		sched_yield();
 	shutdown_begin(rig.pool);
-	/* What the dispatcher has seen of the first halt does not count. */
+	/* The dispatcher's observations during the first halt do not count. */
 	not_over();
 	atomic_store(&tasks_opened, 1);
 	wait_until_over();

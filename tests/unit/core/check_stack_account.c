@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack account - what each job has of the stacks, which is charged to it, and what it may not
- * have: on the arena itself, and in a whole pool
+ * stack account - the stack memory that each job has, the charge for it, and its limit: with the
+ * arena alone, and in a whole pool
  */
 #include <check.h>
 #include <errno.h>
@@ -30,13 +30,13 @@ static uint64_t stack_size(struct fk_stack *top, bool first)
 }
 
 /* I3 of stacklet.h, in any order of pushes, pops and hand-overs. */
-START_TEST(account_is_what_the_stacks_of_a_job_are_of)
+START_TEST(account_is_the_sum_of_the_stacklets_of_a_job)
 {
 	enum { N = 8 };
 	const uint64_t max = 3u << 20;
 	struct fk_stack *tops[N];
 	uint64_t seed = 1, refused = 0, most = 0;
-	uint32_t on = 0; /* the one that the worker runs on */
+	uint32_t on = 0; /* the one on which the worker runs */
 
 	room_begin(ROOM_MAX);
 	bill(&room_cache, max);
@@ -53,7 +53,7 @@ START_TEST(account_is_what_the_stacks_of_a_job_are_of)
 			next = stack_push(&room_cache, tops[on], stack_first(tops[on]),
 					  room_random(&seed, 1000) ? 64
 								   : room_random(&seed, 1 << 20));
-			/* Its spare may have gone for it. */
+			/* Its spare may have been replaced. */
 			ck_assert(next || atomic_load(&account) <= before);
 			refused += !next;
 			tops[on] = next ? next : tops[on];
@@ -101,7 +101,7 @@ START_TEST(memory_beyond_the_limit_of_a_job_is_never_taken)
 	ck_assert_ptr_eq(room_arena.next, next);
 	ck_assert_uint_eq(room_cache.allocated, allocated);
 	ck_assert_uint_eq(atomic_load(&account), 0);
-	/* A stack that is handed to a frame is the job's. */
+	/* A stack that is handed to a frame belongs to the job. */
 	for (uint32_t i = 0; i < (1u << 20) / STACK_MIN; i++) {
 		ck_assert(stack_give(&room_cache, stack));
 		stack = stack_new(&room_cache);
@@ -111,7 +111,7 @@ START_TEST(memory_beyond_the_limit_of_a_job_is_never_taken)
 }
 END_TEST
 
-START_TEST(job_that_takes_all_leaves_some_for_small_ones_and_for_workers)
+START_TEST(job_that_takes_all_leaves_memory_for_small_jobs_and_workers)
 {
 	_Atomic uint64_t small = 0;
 	uint64_t deep = 0;
@@ -128,10 +128,10 @@ START_TEST(job_that_takes_all_leaves_some_for_small_ones_and_for_workers)
 	deep = atomic_load(&account);
 	ck_assert_uint_le(deep, ROOM_MAX - ROOM_MAX / 16);
 	ck_assert_uint_ge(deep, ROOM_MAX - ROOM_MAX / 16 - 2 * STACK_MIN);
-	/* Nor by many stacks. */
+	/* Many stacks do not get more either. */
 	ck_assert(!stack_give(&room_cache, top));
 	stack_take(&room_cache);
-	/* Small ones: as large as that goes, until only the workers' share is left. */
+	/* Small jobs: as long as possible, until only the workers' share is left. */
 	for (;;) {
 		struct fk_stack *at;
 
@@ -148,11 +148,11 @@ START_TEST(job_that_takes_all_leaves_some_for_small_ones_and_for_workers)
 		n++;
 	}
 	ck_assert_uint_ge(n, (ROOM_MAX / 16 - ROOM_MAX / 64) / STACK_SMALL - 1);
-	/* And workers get their own all the same. */
+	/* Workers still get their own stacks. */
 	for (uint64_t left = atomic_load(&room_arena.left); left; left -= STACK_MIN)
 		ck_assert_ptr_nonnull(stack_new(&other));
 	ck_assert_ptr_null(stack_new(&other));
-	/* The deep one goes, and everybody has room. */
+	/* The deep job ends, and all others have room. */
 	while (top->prev)
 		top = stack_pop(&room_cache, top);
 	stack_free(&room_cache, stack);
@@ -208,7 +208,7 @@ FK_BODY(blocks)
 }
 FK_END(blocks)
 
-FK_EXPORT(wide, 0, "forks beside each other")
+FK_EXPORT(wide, 0, "forks next to each other")
 FK_EXPORT(blocks, 0, "a block")
 FK_MODULE(t, "test tasks")
 
@@ -219,9 +219,8 @@ static void late(struct pool *pool)
 	pool->mode.late_children = true;
 }
 
-/* Each child waits on a stack of its own, of one small stacklet, until its parent is at
- * its join. */
-START_TEST(job_of_many_small_stacks_has_what_it_may_and_no_more)
+/* Each child waits on its own stack of one small stacklet until its parent is at its join. */
+START_TEST(job_of_many_small_stacks_gets_exactly_its_limit)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 4) {
 		int64_t n = 1000;
@@ -245,7 +244,7 @@ START_TEST(job_of_many_small_stacks_has_what_it_may_and_no_more)
 }
 END_TEST
 
-/* The same record again, at once: nothing of the one before is on its account. */
+/* The same record again, at once: nothing of the previous job is on its account. */
 START_TEST(account_is_closed_before_the_job_has_its_outcome)
 {
 	const int64_t half = 1 << 20;
@@ -253,11 +252,11 @@ START_TEST(account_is_closed_before_the_job_has_its_outcome)
 	for (uint32_t workers = 1; workers <= 4; workers *= 4)
 		for (int forced = 0; forced < 2; forced++) {
 			rig_start(&rig, workers, &fk_module, forced);
-			/* Room for one block with its stacklet, and not for another. */
+			/* Room for one block with its stacklet, but not for another. */
 			atomic_store(&rig.pool->settings.stack_max, 2 * half + 65536);
 			for (int i = 0; i < 500; i++)
 				ck_assert_int_eq(rig_call(&rig, "t:blocks", half), half);
-			/* All is cleaned by the dispatcher. */
+			/* The dispatcher cleans all of it. */
 			quiet(&rig);
 			rig_stop(&rig);
 		}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack arena - where stacklets come from and go back to: between workers, between the arenas of
- * two nodes, from small ones to large ones and back, and to the kernel; with several threads at
- * once
+ * stack arena - where stacklets are allocated and freed: between workers, between the arenas of two
+ * nodes, from small ones to large ones and back, and to the kernel; with several threads at once
  */
 #include <check.h>
 #include <pthread.h>
@@ -16,13 +15,13 @@
 
 #define PAGE 4096u
 
-START_TEST(one_worker_frees_what_another_allocates_for_ever)
+START_TEST(one_worker_frees_what_another_allocates_forever)
 {
 	struct stack_cache other;
 
 	room_begin(1u << 20);
 	stack_cache_init(&other, &room_arena);
-	/* More than the arena holds: what other frees has to come back to room_cache. */
+	/* More than the arena holds: memory that `other` frees must return to room_cache. */
 	for (int i = 0; i < 100000; i++) {
 		struct fk_stack *stack = stack_new(&room_cache);
 
@@ -73,7 +72,7 @@ START_TEST(full_arena_takes_from_the_next_one)
 	ck_assert_ptr_null(stack_new(&other));
 	for (int i = 0; i < 16; i++)
 		stack_free(&room_cache, stacks[i]);
-	/* Each is back where it is from, whoever freed it. */
+	/* Each stacklet is back in its arena, whichever worker freed it. */
 	for (int i = 0; i < 8; i++) {
 		stacks[i] = stack_new(&other);
 		ck_assert_ptr_nonnull(stacks[i]);
@@ -85,13 +84,13 @@ START_TEST(full_arena_takes_from_the_next_one)
 }
 END_TEST
 
-START_TEST(stacklet_of_another_arena_goes_home)
+START_TEST(stacklet_returns_to_its_arena)
 {
 	struct stack_cache other;
 	struct fk_stack *stack;
 
 	begin_two(&other);
-	/* A stack that was stolen, so its thief frees it: no memory changes its node. */
+	/* The thief frees a stolen stack: no memory changes its node. */
 	for (int i = 0; i < 1000; i++) {
 		stack = stack_new(&room_cache);
 		ck_assert((char *)stack < two[0].end);
@@ -104,8 +103,8 @@ START_TEST(stacklet_of_another_arena_goes_home)
 }
 END_TEST
 
-/* What was freed and is large waits for stack_arena_clean(), and is not lost in between. */
-START_TEST(large_ones_are_cleaned_or_taken_again)
+/* Freed large blocks wait for stack_arena_clean(), and are available in between. */
+START_TEST(large_blocks_are_cleaned_or_reused)
 {
 	struct fk_stack *stack, *top;
 
@@ -133,7 +132,7 @@ START_TEST(large_ones_are_cleaned_or_taken_again)
 }
 END_TEST
 
-START_TEST(pages_of_large_ones_go_back)
+START_TEST(pages_of_large_blocks_are_released)
 {
 	int fd = room_begin_sparse(8u << 20);
 	struct fk_stack *stack, *top;
@@ -146,14 +145,14 @@ START_TEST(pages_of_large_ones_go_back)
 	ck_assert_uint_ge(room_pages(fd), 1500000);
 	while (stack_arena_clean(&room_arena))
 		;
-	/* Of the first stacklet, which the worker keeps. */
+	/* The page of the first stacklet, which the worker keeps. */
 	ck_assert_uint_eq(room_pages(fd), PAGE);
 	room_end_sparse(fd);
 }
 END_TEST
 
-/* Who cleans is never away for long; and what was begun can be taken all the while. */
-START_TEST(pages_go_back_piece_by_piece)
+/* Each call of the cleaner is short, and a block can be taken while it is partly cleaned. */
+START_TEST(pages_are_released_piece_by_piece)
 {
 	const uint64_t size = 32u << 20;
 	int fd = room_begin_sparse(2 * size);
@@ -187,8 +186,8 @@ START_TEST(pages_go_back_piece_by_piece)
 }
 END_TEST
 
-/* It is neither waited for nor lost: first it is had again, then it is cleaned. */
-START_TEST(pages_that_a_former_pool_left_are_had_again_and_go_back)
+/* The block is neither waited for nor lost: first it is reused, then it is cleaned. */
+START_TEST(pages_of_a_former_pool_are_reused_and_released)
 {
 	const uint64_t size = 8u << 20;
 	const uint64_t left[] = { 0, 1, STACK_MIN, 100001, (3u << 20) + 3 * STACK_MIN, size };
@@ -203,7 +202,7 @@ START_TEST(pages_that_a_former_pool_left_are_had_again_and_go_back)
 		stack = stack_new(&room_cache);
 		ck_assert_ptr_nonnull(stack);
 		ck_assert_uint_le(room_pages(fd), (left[i] ? left[i] : 1) + STACK_MIN - 1);
-		/* As much of it as ever. */
+		/* Takes all of it again. */
 		top = stack_push(&room_cache, stack, stack_first(stack), size / 2 - 2048);
 		ck_assert_ptr_nonnull(top);
 		stack_pop(&room_cache, top);
@@ -211,7 +210,7 @@ START_TEST(pages_that_a_former_pool_left_are_had_again_and_go_back)
 		while (stack_arena_clean(&room_arena))
 			;
 		ck_assert_uint_eq(atomic_load(&room_arena.dirty), 0);
-		/* What stands alone and is too small for that. */
+		/* Blocks without a free neighbour that are too small to be cleaned. */
 		ck_assert_uint_le(room_pages(fd), 2 * STACK_KEEP);
 		stack_free(&room_cache, stack);
 		room_end_sparse(fd);
@@ -219,8 +218,8 @@ START_TEST(pages_that_a_former_pool_left_are_had_again_and_go_back)
 }
 END_TEST
 
-/* Thousands of small ones, freed in any order, are one that is large, and is cleaned. */
-START_TEST(pages_of_many_small_ones_go_back)
+/* Thousands of small blocks, freed in any order, become a large one, which is cleaned. */
+START_TEST(pages_of_many_small_blocks_are_released)
 {
 	enum { N = 4096 };
 	int fd = room_begin_sparse((uint64_t)2 * N * STACK_MIN);
@@ -233,21 +232,22 @@ START_TEST(pages_of_many_small_ones_go_back)
 		stack_free(&room_cache, stacks[i * 1237 % N]);
 	while (stack_arena_clean(&room_arena))
 		;
-	/* What the worker keeps, 64 of them, and what has no other half for that. */
+	/* 64 blocks that the worker keeps, and blocks whose buddies are not free because of
+	 * that. */
 	ck_assert_uint_le(room_pages(fd), STACK_KEEP + 64 * STACK_KEEP);
-	/* Somebody asks for too much: the worker keeps nothing, and all is one. */
+	/* A request for too much memory empties the worker's cache, and all blocks merge. */
 	ck_assert_ptr_null(stack_push(&room_cache, stacks[0] = stack_new(&room_cache), NULL,
 				      (size_t)4 * N * STACK_MIN));
 	stack_free(&room_cache, stacks[0]);
 	while (stack_arena_clean(&room_arena))
 		;
-	/* But for what stands between that stack and the first block of more than STACK_KEEP. */
+	/* Except for the part between that stack and the first block larger than STACK_KEEP. */
 	ck_assert_uint_le(room_pages(fd), 2 * STACK_KEEP);
 	room_end_sparse(fd);
 }
 END_TEST
 
-START_TEST(small_ones_are_had_where_a_large_one_was_and_the_other_way_round)
+START_TEST(small_and_large_blocks_reuse_each_others_memory)
 {
 	enum { N = 1024 };
 	static struct fk_stack *stacks[N];
@@ -257,7 +257,8 @@ START_TEST(small_ones_are_had_where_a_large_one_was_and_the_other_way_round)
 	room_begin((uint64_t)N * STACK_MIN);
 	stack_cache_init(&other, &room_arena);
 	for (uint32_t round = 0; round < 20; round++) {
-		/* Half of the arena; there is no room for more of them, beside their first ones. */
+		/* Half of the arena; there is no room for another, because of their first
+		 * stacklets. */
 		large = room_stack(&room_cache, N / 2 * STACK_MIN);
 		ck_assert_ptr_nonnull(large);
 		ck_assert_ptr_null(room_stack(&room_cache, N / 2 * STACK_MIN));
@@ -269,7 +270,7 @@ START_TEST(small_ones_are_had_where_a_large_one_was_and_the_other_way_round)
 		}
 		ck_assert_ptr_null(stack_new(&room_cache));
 		ck_assert_uint_eq(atomic_load(&room_arena.left), 0);
-		/* Two workers keep some of them, anywhere. */
+		/* Two workers keep some of them, at any address. */
 		for (uint32_t i = 0; i < N; i++)
 			stack_free(i % 3 ? &room_cache : &other, stacks[i * 37 % N]);
 		ck_assert_uint_eq(room_cache.n[0], STACK_KEEP / STACK_MIN);
@@ -281,7 +282,7 @@ START_TEST(small_ones_are_had_where_a_large_one_was_and_the_other_way_round)
 }
 END_TEST
 
-START_TEST(memory_that_was_used_is_taken_before_fresh_one)
+START_TEST(used_memory_is_taken_before_fresh_memory)
 {
 	struct fk_stack *stack;
 	char *next;
@@ -325,11 +326,11 @@ END_TEST
 #define PLACES	16u
 
 static struct stack_cache caches[RUNNERS];
-static struct fk_stack *_Atomic places[PLACES]; /* stacks that any of them may free */
+static struct fk_stack *_Atomic places[PLACES]; /* stacks that any thread may free */
 static _Atomic uint32_t running;
 static _Atomic uint32_t refusals;
 
-/* A stacklet is one's own, from its first byte to its last. */
+/* Writes and checks a stacklet that the thread owns, from its first byte to its last. */
 static void own(struct fk_stack *stacklet)
 {
 	uint64_t *first = (uint64_t *)(void *)stack_first(stacklet);
@@ -393,7 +394,8 @@ START_TEST(workers_and_cleaner_share_the_arena)
 		pthread_join(threads[i], NULL);
 	for (uint32_t i = 0; i < PLACES; i++)
 		stack_free(&room_cache, atomic_exchange(&places[i], NULL));
-	/* Refused, and so all is in one piece: half of it is to be had, and all of it is clean. */
+	/* Refused, and therefore all blocks have merged: half of the arena is available and
+	 * clean. */
 	ck_assert_ptr_null(room_stack(&room_cache, 32u << 20));
 	stack = room_stack(&room_cache, 16u << 20);
 	ck_assert_ptr_nonnull(stack);
@@ -407,7 +409,7 @@ START_TEST(workers_and_cleaner_share_the_arena)
 }
 END_TEST
 
-/* A dirty block of this size is in its list. */
+/* Returns true if a dirty block of this size is in its list. */
 static bool arena_lists(struct stack_arena *of, uint64_t bytes)
 {
 	uint32_t order = 0;
@@ -430,19 +432,19 @@ static void *taker(void *arg)
 
 		if (!stack)
 			atomic_fetch_add(&refusals, 1);
-		else /* so that there is something to clean, for a while */
+		else /* so that the cleaner has work for some time */
 			for (char *at = stack_first(stack->spare); at < stack->spare->end;
 			     at += STACK_MIN)
 				*at = 1;
 		stack_free(mine, stack);
-		/* Until the cleaner has it, or has had it. */
+		/* Until the cleaner takes it, or has taken it. */
 		while (i % 2 && arena_lists(&room_arena, 2u << 20))
 			sched_yield();
 	}
 	return NULL;
 }
 
-/* P1: the only block that is large enough is always out to be cleaned, and always had. */
+/* P1: the only block that is large enough is always being cleaned, and always allocated. */
 START_TEST(block_being_cleaned_is_not_refused)
 {
 	int fd = room_begin_sparse(4u << 20);

@@ -67,7 +67,7 @@ START_TEST(frame_larger_than_double_gets_a_stacklet_that_holds_it)
 }
 END_TEST
 
-START_TEST(boundary_does_not_allocate_again_and_again)
+START_TEST(frames_at_a_boundary_do_not_allocate_repeatedly)
 {
 	struct fk_stack *stack, *top;
 	uint64_t allocated;
@@ -87,7 +87,7 @@ START_TEST(boundary_does_not_allocate_again_and_again)
 }
 END_TEST
 
-START_TEST(full_arena_gives_null_and_loses_nothing)
+START_TEST(full_arena_returns_null_and_loses_nothing)
 {
 	struct fk_stack *stacks[16];
 
@@ -109,7 +109,7 @@ START_TEST(full_arena_gives_null_and_loses_nothing)
 }
 END_TEST
 
-/* Frames as slow_path.c puts them on a stack. */
+/* Frames, as slow_path.c puts them on a stack. */
 #define FRAMES 200000u
 #define HEAD   (sizeof(struct fk_stack) + FK_SLACK)
 
@@ -170,7 +170,7 @@ static void pile_look(struct pile *pile)
 		pile->worst = 100 * (bytes - constant) / (pile->held + HEAD);
 }
 
-/* max: of a frame. drift: of 100 steps, how many push, on the way up. */
+/* max: of a frame. drift: how many of 100 steps push, on the way up. */
 static uint64_t pile_walk(uint64_t seed, uint64_t max, uint64_t drift, uint64_t limit)
 {
 	struct pile pile = { .n = 0 };
@@ -216,13 +216,13 @@ START_TEST(stack_is_larger_than_its_frames_by_a_constant_factor)
 			}
 	printf("at most %llu.%02llu bytes for a byte\n", (unsigned long long)worst / 100,
 	       (unsigned long long)worst % 100);
-	/* The bound is one that is come near to: half of the 8 that it allows. */
+	/* The bound is tight within a factor of 2: half of the 8 that it allows is reached. */
 	ck_assert_uint_ge(worst, 400);
 	room_end();
 }
 END_TEST
 
-/* The worst there is: each stacklet holds one frame that is just too large for the one before. */
+/* The worst case: each stacklet holds one frame that is just too large for the previous one. */
 START_TEST(bound_holds_for_frames_that_just_do_not_fit)
 {
 	struct pile pile = { .n = 0 };
@@ -246,7 +246,7 @@ START_TEST(bound_holds_for_frames_that_just_do_not_fit)
 }
 END_TEST
 
-/* The arena is nearly full; twice is not to be had, but what is left is enough. */
+/* The arena is nearly full: twice the size is not available, but the rest is enough. */
 START_TEST(deep_stack_uses_what_is_left_in_smaller_pieces)
 {
 	struct fk_stack *stack, *top, *next;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * permission: which task is refused to which tenant and client, and for which reason
- */
+/* permission: which task is refused to which tenant and client, and for which reason */
 #include "daemon/core/task_permission.h"
 
 #include <errno.h>
@@ -33,7 +31,7 @@ static int refuse(uint32_t tenant, uint64_t task, bool refused)
 	return permission_set(&permission, &modules, tenant, task, refused);
 }
 
-/* These are refused to this tenant, and no other to any. */
+/* Checks that exactly these tasks are refused to this tenant, and none to any other. */
 static void refused_are(uint32_t tenant, uint32_t from, uint32_t to)
 {
 	uint32_t wrong = 0;
@@ -45,7 +43,7 @@ static void refused_are(uint32_t tenant, uint32_t from, uint32_t to)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-START_TEST(each_task_is_refused_to_each_tenant_by_itself)
+START_TEST(each_task_is_refused_to_each_tenant_separately)
 {
 	static const uint32_t tasks[] = { 0, 1, 63, 64, 127, LIMIT_TASKS - 1 };
 	static const uint32_t tenants[] = { 0, 1, LIMIT_TENANTS - 1 };
@@ -62,7 +60,7 @@ START_TEST(each_task_is_refused_to_each_tenant_by_itself)
 }
 END_TEST
 
-START_TEST(every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were)
+START_TEST(refusal_of_all_tasks_keeps_the_state_of_single_ones)
 {
 	setup(LIMIT_TASKS);
 	ck_assert_int_eq(refuse(5, HASH(70), true), 0);
@@ -73,7 +71,7 @@ START_TEST(every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were
 }
 END_TEST
 
-START_TEST(permission_goes_before_quarantine_and_stays)
+START_TEST(missing_permission_is_reported_before_quarantine_and_stays)
 {
 	const _Atomic uint64_t denied[PERMISSION_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
 
@@ -90,7 +88,7 @@ START_TEST(permission_goes_before_quarantine_and_stays)
 }
 END_TEST
 
-/* The tasks that a client with these rules may call. */
+/* Checks which tasks a client with these rules may call. */
 static void calls(const uint64_t *rules, const char *const *names)
 {
 	_Atomic uint64_t denied[PERMISSION_WORDS];
@@ -110,14 +108,14 @@ static void calls(const uint64_t *rules, const char *const *names)
 	ck_assert(!names || !*names);
 }
 
-/* As the manager tells it. */
+/* Sends the rules as the manager does. */
 static void rules_are(const struct options_list *tasks)
 {
 	for (uint32_t i = 0; tasks && i < tasks->n; i++)
 		ck_assert_int_eq(permission_rule(&permission, i, tasks->entries[i].task), 0);
 }
 
-START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
+START_TEST(client_may_call_tasks_of_any_of_its_rules_and_all_without_rules)
 {
 	static const char *const all[] = { "fib:fib", "sort:f64", "sort:i64", "uts:uts", NULL };
 	static const char *const none[] = { NULL };
@@ -158,8 +156,8 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 	calls(last, sorts);
 	calls(of_no_entry, none);
 	ck_assert_int_eq(set("allow-tasks", ""), 0);
-	/* Another list, by which the same bits mean others. */
-	ck_assert_int_eq(set("allow-tasks", "1:fib:fib,1:nobody:knows,1:*:*i64"), 0);
+	/* Another list, in which the same bits mean other rules. */
+	ck_assert_int_eq(set("allow-tasks", "1:fib:fib,1:no:such,1:*:*i64"), 0);
 	rules_are(o.allow_tasks);
 	calls((uint64_t[PROTO_RULES]){ 1 << 0 }, all_fib);
 	calls((uint64_t[PROTO_RULES]){ 1 << 0 | 1 << 2 }, two);
@@ -193,7 +191,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-START_TEST(workers_look_while_it_changes)
+START_TEST(permissions_change_while_workers_read_them)
 {
 	pthread_t thread;
 	uint64_t wrong = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring of events, by hand and with a worker that is faster than its reader; and a pool that is
- * traced again and again while it works.
+ * A ring of events, step by step and with a worker that is faster than its reader; and a pool that
+ * is traced repeatedly while it works.
  */
 #include "shm/trace.h"
 
@@ -28,7 +28,7 @@ static void make(void)
 	ck_assert_ptr_ne(ring, MAP_FAILED);
 }
 
-/* The k-th event: each field says which one it is. */
+/* Returns the k-th event; each field contains k. */
 static struct trace_event event(uint64_t k)
 {
 	return (struct trace_event){
@@ -86,7 +86,7 @@ START_TEST(late_reader_gets_the_newest_events_and_the_number_of_lost_ones)
 
 	make();
 	put(0, TRACE_EVENTS + 9);
-	/* The one that would be written next is not there any more. */
+	/* The slot that would be written next is no longer valid. */
 	ck_assert_uint_eq(trace_take(ring, &at, events, TRACE_EVENTS, &lost), TRACE_EVENTS - 1);
 	see(10, TRACE_EVENTS - 1);
 	ck_assert_uint_eq(lost, 0);
@@ -104,7 +104,7 @@ START_TEST(event_that_may_be_half_written_is_lost)
 
 	make();
 	put(0, TRACE_EVENTS);
-	/* Event TRACE_EVENTS, whose writer has come so far. */
+	/* Event TRACE_EVENTS, whose writer has written this much. */
 	atomic_store(&ring->slots[0][1], UINT64_MAX);
 	ck_assert_uint_eq(trace_take(ring, &at, events, TRACE_EVENTS, &lost), TRACE_EVENTS - 1);
 	see(1, TRACE_EVENTS - 1);
@@ -112,7 +112,7 @@ START_TEST(event_that_may_be_half_written_is_lost)
 }
 END_TEST
 
-START_TEST(a_head_that_no_worker_has_written_leads_nowhere)
+START_TEST(head_that_no_worker_has_written_yields_no_events)
 {
 	const uint64_t heads[] = { 5, UINT64_MAX, UINT64_MAX / 2, 0, 1 };
 	uint64_t at = 100, lost = 0;
@@ -137,7 +137,7 @@ static void *write_many(void *arg)
 	return NULL;
 }
 
-START_TEST(a_reader_beside_a_writer_has_whole_events_and_counts_the_others)
+START_TEST(concurrent_reader_gets_whole_events_and_counts_lost_ones)
 {
 	uint64_t at = 0, next = 0, lost = 0;
 	pthread_t writer;
@@ -193,7 +193,7 @@ static uint64_t count(const struct trace *trace, uint32_t kind)
 	return n;
 }
 
-START_TEST(a_traced_pool_tells_of_its_jobs)
+START_TEST(traced_pool_reports_its_jobs)
 {
 	const struct trace *trace;
 	_cleanup_close_ int fd = -1;
@@ -210,7 +210,7 @@ START_TEST(a_traced_pool_tells_of_its_jobs)
 	ck_assert_uint_eq(count(trace, TRACE_ROOT), 20);
 	ck_assert_uint_eq(count(trace, TRACE_TASK), 20);
 	ck_assert_uint_eq(count(trace, TRACE_JOB_END), 20);
-	/* Its pages are gone, and jobs that follow are not written. */
+	/* Its pages are gone, and later jobs are not written. */
 	trace_end(rig.pool);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
 	ck_assert_uint_eq(count(trace, TRACE_ROOT), 0);
@@ -218,7 +218,7 @@ START_TEST(a_traced_pool_tells_of_its_jobs)
 }
 END_TEST
 
-START_TEST(a_segment_that_does_not_fit_is_refused_and_nobody_traces)
+START_TEST(segment_of_wrong_size_is_refused_and_tracing_stays_off)
 {
 	_cleanup_close_ int larger = -1, fd = -1;
 
@@ -237,8 +237,8 @@ START_TEST(a_segment_that_does_not_fit_is_refused_and_nobody_traces)
 }
 END_TEST
 
-/* Every fork is a strand: there is always somebody who is about to write. */
-START_TEST(one_trace_after_another_begins_and_ends_under_workers_that_write)
+/* Every fork is a strand: some worker is always about to write. */
+START_TEST(traces_begin_and_end_while_workers_write)
 {
 	struct trace *place = NULL;
 

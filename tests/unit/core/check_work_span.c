@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work and span, exactly: the clock of these profiles is a number that the tasks themselves
- * advance, so what comes out is known in closed form, or computed from the same steps by another
- * rule.
+ * Work and span, exactly: the tasks themselves advance the clock of these profiles. So each result
+ * is known in closed form, or computed from the same steps by another rule.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -12,12 +11,12 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 
-#define FORK   3   /* ns that a fork is charged with */
-#define BURDEN 100 /* and a steal */
+#define FORK   3   /* ns charged for a fork */
+#define BURDEN 100 /* ns charged for a steal */
 
 static struct rig rig;
 static uint64_t now;
-static uint64_t off; /* of that the worker had no CPU */
+static uint64_t off; /* ns of these without a CPU */
 
 static uint64_t read_now(void)
 {
@@ -90,7 +89,7 @@ FK_NO_LEAF(flat)
 }
 FK_END(flat)
 
-/* Each leaf is longer than the one before; what stands between them is part of the span. */
+/* Each leaf is longer than the previous one; the steps between them are part of the span. */
 FK_TASK(int64_t, stairs, (int64_t, n), int64_t x; int64_t i;)
 FK_NO_LEAF(stairs)
 {
@@ -136,7 +135,7 @@ FK_BODY(balanced)
 }
 FK_END(balanced)
 
-/* A called child with a scope of its own, beside a child of its parent's that is outstanding. */
+/* A called child with its own scope, while a child of its parent is outstanding. */
 FK_TASK(int64_t, inner, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(inner)
 {
@@ -280,7 +279,7 @@ static void stop(void)
 		ck_assert_uint_eq(FIGURE(forks), (uint64_t)(n_forks));                             \
 	} while (0)
 
-START_TEST(a_lone_leaf_is_its_own_span)
+START_TEST(span_of_a_single_leaf_is_its_work)
 {
 	start();
 	CHECK_PROFILE("leaf", 17, 17, 17, 17, 0);
@@ -291,7 +290,7 @@ START_TEST(a_lone_leaf_is_its_own_span)
 }
 END_TEST
 
-START_TEST(a_chain_of_calls_has_no_parallelism)
+START_TEST(chain_of_calls_has_no_parallelism)
 {
 	start();
 	for (uint64_t n = 0; n <= 1000; n += 250) {
@@ -302,7 +301,7 @@ START_TEST(a_chain_of_calls_has_no_parallelism)
 }
 END_TEST
 
-START_TEST(a_chain_of_forks_has_none_and_bears_every_burden)
+START_TEST(chain_of_forks_has_no_parallelism_and_every_burden)
 {
 	start();
 	for (uint64_t n = 0; n <= 1000; n += 250) {
@@ -317,7 +316,7 @@ START_TEST(a_chain_of_forks_has_none_and_bears_every_burden)
 }
 END_TEST
 
-START_TEST(the_span_of_a_flat_loop_is_its_forks_and_one_leaf)
+START_TEST(span_of_a_flat_loop_is_its_forks_and_one_leaf)
 {
 	start();
 	for (uint64_t n = 1; n <= 1000; n *= 10) {
@@ -330,7 +329,7 @@ START_TEST(the_span_of_a_flat_loop_is_its_forks_and_one_leaf)
 }
 END_TEST
 
-START_TEST(the_longest_child_need_not_be_the_first)
+START_TEST(span_follows_the_longest_child)
 {
 	start();
 	for (uint64_t n = 1; n <= 100; n *= 10)
@@ -341,7 +340,7 @@ START_TEST(the_longest_child_need_not_be_the_first)
 }
 END_TEST
 
-START_TEST(fib_has_the_span_of_its_longest_branch)
+START_TEST(span_of_fib_is_its_longest_branch)
 {
 	uint64_t f[24] = { 0, 1 };
 
@@ -356,13 +355,13 @@ START_TEST(fib_has_the_span_of_its_longest_branch)
 }
 END_TEST
 
-START_TEST(a_balanced_tree_has_the_parallelism_of_its_leaves)
+START_TEST(parallelism_of_a_balanced_tree_is_that_of_its_leaves)
 {
 	start();
 	for (uint64_t d = 0; d <= 12; d += 3) {
 		uint64_t leaves = UINT64_C(1) << d;
 
-		/* The second fork of each level is behind the first one's. */
+		/* The second fork of each level follows the first one. */
 		CHECK_PROFILE("balanced", (int64_t)d, 64 * leaves + 2 * FORK * (leaves - 1),
 			      64 + 2 * FORK * d, 64 + 2 * (FORK + BURDEN) * d, 2 * (leaves - 1));
 	}
@@ -370,13 +369,13 @@ START_TEST(a_balanced_tree_has_the_parallelism_of_its_leaves)
 }
 END_TEST
 
-START_TEST(a_called_child_is_a_part_of_its_parents_strand)
+START_TEST(called_child_is_part_of_its_parents_strand)
 {
 	/* inner: 4, two forks of 50, 6. */
 	const uint64_t work = 4 + 2 * FORK + 100 + 6, span = 4 + 2 * FORK + 50 + 6;
 
 	start();
-	/* Shorter than the called one and what follows it; and longer. */
+	/* Shorter than the called child and its continuation; and longer. */
 	CHECK_PROFILE("outer", 10, FORK + 10 + work + 8, FORK + span + 8,
 		      FORK + BURDEN + span + 2 * BURDEN + 8, 3);
 	CHECK_PROFILE("outer", 1000, FORK + 1000 + work + 8, FORK + 1000, FORK + BURDEN + 1000, 3);
@@ -384,7 +383,7 @@ START_TEST(a_called_child_is_a_part_of_its_parents_strand)
 }
 END_TEST
 
-START_TEST(scopes_behind_one_another_add_up)
+START_TEST(consecutive_scopes_add_up)
 {
 	start();
 	CHECK_PROFILE("scopes", 10000, 30 + 2 * FORK, 30 + 2 * FORK, 30 + 2 * (FORK + BURDEN), 2);
@@ -392,7 +391,7 @@ START_TEST(scopes_behind_one_another_add_up)
 }
 END_TEST
 
-START_TEST(a_failed_job_has_no_profile_and_leaves_the_next_one_alone)
+START_TEST(failed_job_has_no_profile_and_does_not_affect_the_next)
 {
 	int64_t n = 10;
 
@@ -408,8 +407,7 @@ START_TEST(a_failed_job_has_no_profile_and_leaves_the_next_one_alone)
 }
 END_TEST
 
-/* What a tree costs: the end of each of its children, counted from its own beginning, is kept until
- * the join. */
+/* Cost of a tree: the end of each child, counted from its own beginning, is kept until the join. */
 struct cost {
 	uint64_t work, span, burdened, forks;
 };
@@ -454,7 +452,7 @@ static struct cost cost_of_tree(uint64_t seed, int64_t depth)
 	return c;
 }
 
-START_TEST(random_trees_cost_what_their_steps_say)
+START_TEST(costs_of_random_trees_follow_from_their_steps)
 {
 	uint64_t forks = 0;
 
@@ -479,7 +477,7 @@ START_TEST(random_trees_cost_what_their_steps_say)
 }
 END_TEST
 
-/* What else a machine does, in some intervals of some jobs. */
+/* Other activity of the machine, in some intervals of some jobs. */
 static uint64_t disturbed;
 
 FK_TASK(int64_t, noisy, (int64_t, n), int64_t x; int64_t i;)
@@ -529,7 +527,7 @@ static void prepare_preempted(struct pool *pool)
 	ck_assert_ptr_nonnull(pool->mode.profile);
 }
 
-START_TEST(time_without_a_cpu_is_no_part_of_an_interval)
+START_TEST(time_without_a_cpu_is_not_counted)
 {
 	rig_prepare = prepare_preempted;
 	rig_start(&rig, 1, &fk_module, true);
@@ -564,7 +562,7 @@ START_TEST(each_interval_of_a_repeated_job_counts_with_its_least_time)
 }
 END_TEST
 
-START_TEST(a_job_that_does_not_repeat_itself_stands_for_itself)
+START_TEST(job_that_differs_from_its_repeats_counts_alone)
 {
 	int64_t n = 10;
 
@@ -572,7 +570,7 @@ START_TEST(a_job_that_does_not_repeat_itself_stands_for_itself)
 	rig_start(&rig, 1, &fk_module, true);
 	CHECK_PROFILE("flat", n, (1000 + FORK) * 10, 1000 + FORK * 10, 1000 + (FORK + BURDEN) * 10,
 		      10);
-	/* This one was taken for the same until its end. */
+	/* This job was taken for a repeat until its end. */
 	rig_call(&rig, "profile:balanced", 3);
 	ck_assert_uint_eq(FIGURE(jobs), 1);
 	CHECK_PROFILE("leaf", 17, 17, 17, 17, 0);
@@ -587,7 +585,7 @@ START_TEST(costs_of_the_machine_are_measured)
 	struct profile_clock clock = profile_processor_clock();
 	struct profile_costs costs = profile_measure(clock, 0);
 
-	/* That there are any; how large, is the machine's business. */
+	/* Checks only that costs exist; their size depends on the machine. */
 	ck_assert(clock.ns_per_tick > 0);
 	ck_assert(costs.read > 0 && costs.read_error > 0 && costs.fork > 0 && costs.burden > 0);
 	ck_assert(costs.adapt && costs.repeat);
