@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -662,59 +663,248 @@ private:
 namespace detail
 {
 
-/* The jobs of a range that are valid. All are of one client. */
-template <class I> fk_client *handles_of(I first, I last, std::vector<fk_job> &handles)
+inline constexpr std::size_t none = SIZE_MAX;
+
+/* The jobs of several futures. Futures that are not valid() have none. */
+class jobs
 {
-	fk_client *owner = nullptr;
+public:
+	void add(const job &future)
+	{
+		const std::size_t index = n_++;
 
-	for (; first != last; ++first) {
-		const job &each = *first;
-
-		if (!each.valid())
-			continue;
-		if (owner && owner != each.owner())
+		if (!future.valid())
+			return;
+		if (client_ && client_ != future.owner())
 			throw error(EINVAL, "futures of several clients");
-		owner = each.owner();
-		handles.push_back(each.handle());
+		client_ = future.owner();
+		handles_.push_back(future.handle());
+		indices_.push_back(index);
 	}
-	return owner;
+	bool empty() const noexcept
+	{
+		return handles_.empty();
+	}
+	/* Returns false on a timeout. */
+	bool wait_all(std::chrono::nanoseconds timeout) const
+	{
+		return empty() || ended(fk_wait_all(client_, handles_.data(), handles_.size(),
+						    timeout_ns(timeout)));
+	}
+	/* Returns the index of a future whose job has ended, or none: on a timeout, or if there are
+	 * no jobs. */
+	std::size_t wait_any(std::chrono::nanoseconds timeout) const
+	{
+		std::size_t i = 0;
+
+		if (empty() || !ended(fk_wait_any(client_, handles_.data(), handles_.size(),
+						  timeout_ns(timeout), &i)))
+			return none;
+		return indices_[i];
+	}
+
+private:
+	static bool ended(int err)
+	{
+		if (err == -ETIMEDOUT)
+			return false;
+		check(err, "wait");
+		return true;
+	}
+	fk_client *client_ = nullptr;
+	std::size_t n_ = 0;
+	std::vector<fk_job> handles_;
+	std::vector<std::size_t> indices_;
+};
+
+template <class I> jobs jobs_of(I first, I last)
+{
+	jobs all;
+
+	for (; first != last; ++first)
+		all.add(*first);
+	return all;
+}
+template <class F> jobs jobs_of(const std::vector<F> &futures)
+{
+	return jobs_of(futures.begin(), futures.end());
+}
+template <class... F> jobs jobs_of(const std::tuple<F...> &futures)
+{
+	jobs all;
+
+	std::apply([&](const F &...each) { (all.add(each), ...); }, futures);
+	return all;
+}
+
+/* Several futures as one. Futures: a std::vector or a std::tuple. */
+template <class Futures> class several
+{
+public:
+	several() = default;
+	explicit several(Futures &&futures)
+		: jobs_(jobs_of(futures)), futures_(std::move(futures)), valid_(true)
+	{
+	}
+	several(several &&other) noexcept
+		: jobs_(std::move(other.jobs_)), futures_(std::move(other.futures_)),
+		  valid_(std::exchange(other.valid_, false))
+	{
+	}
+	several &operator=(several &&other) noexcept
+	{
+		std::swap(jobs_, other.jobs_);
+		std::swap(futures_, other.futures_);
+		std::swap(valid_, other.valid_);
+		return *this;
+	}
+	/* False after get(). */
+	bool valid() const noexcept
+	{
+		return valid_;
+	}
+
+protected:
+	Futures take() noexcept
+	{
+		valid_ = false;
+		return std::move(futures_);
+	}
+	jobs jobs_;
+
+private:
+	Futures futures_;
+	bool valid_ = false;
+};
+
+/* The future of when_all(). */
+template <class Futures> class every : public several<Futures>
+{
+public:
+	using several<Futures>::several;
+
+	/* Returns false if a job has not ended within this time. */
+	bool wait(std::chrono::nanoseconds timeout = forever) const
+	{
+		return this->jobs_.wait_all(timeout);
+	}
+	bool ready() const
+	{
+		return wait(std::chrono::nanoseconds(0));
+	}
+	/* Waits until all jobs have ended, and gives the futures back. */
+	Futures get()
+	{
+		(void)wait();
+		return this->take();
+	}
+};
+
+/* The argument of when_all() or when_any() as a std::vector or a std::tuple. */
+template <class F> std::vector<F> gather(std::vector<F> &&futures)
+{
+	return std::move(futures);
+}
+template <class I, class F = typename std::iterator_traits<I>::value_type>
+std::vector<F> gather(I first, I last)
+{
+	return { std::make_move_iterator(first), std::make_move_iterator(last) };
+}
+template <class... F, class = std::enable_if_t<(std::is_base_of_v<job, std::decay_t<F>> && ...)>>
+std::tuple<std::decay_t<F>...> gather(F &&...futures)
+{
+	static_assert(!(std::is_lvalue_reference_v<F> || ...),
+		      "futures are moved: std::move(future)");
+	return { std::move(futures)... };
 }
 
 } // namespace detail
 
-/* Waits until all futures of a range have ended, however they did. False: the time is over. */
-template <class I> bool when_all(I first, I last, std::chrono::nanoseconds timeout = forever)
-{
-	std::vector<fk_job> handles;
-	fk_client *owner = detail::handles_of(first, last, handles);
-	const int err =
-		owner ? fk_wait_all(owner, handles.data(), handles.size(), timeout_ns(timeout)) : 0;
+/* The result of when_any(), as in the Concurrency TS. */
+template <class Futures> struct when_any_result {
+	std::size_t index; /* of a future whose job has ended; SIZE_MAX if no future is valid */
+	Futures futures;   /* all futures, in their order */
+};
 
-	if (err == -ETIMEDOUT)
-		return false;
-	detail::check(err, "when_all");
-	return true;
+template <class F> class future<std::vector<F>> : public detail::every<std::vector<F>>
+{
+	using detail::every<std::vector<F>>::every;
+};
+
+template <class... F> class future<std::tuple<F...>> : public detail::every<std::tuple<F...>>
+{
+	using detail::every<std::tuple<F...>>::every;
+};
+
+template <class Futures> class future<when_any_result<Futures>> : public detail::several<Futures>
+{
+public:
+	using detail::several<Futures>::several;
+
+	/* Returns false if no job has ended within this time. */
+	bool wait(std::chrono::nanoseconds timeout = forever) const
+	{
+		return this->jobs_.empty() || this->jobs_.wait_any(timeout) != detail::none;
+	}
+	bool ready() const
+	{
+		return wait(std::chrono::nanoseconds(0));
+	}
+	/* Waits until a job has ended, and gives the futures back. */
+	when_any_result<Futures> get()
+	{
+		const std::size_t index = this->jobs_.wait_any(forever);
+
+		return { index, this->take() };
+	}
+};
+
+/*
+ * Joins futures to one, which is ready when all of their jobs have ended. The futures are those of
+ * a std::vector, of a range (first, last), or the arguments; they are moved from:
+ *	when_all(std::move(vector)).get()	a std::vector of futures
+ *	when_all(first, last).get()		a std::vector of futures
+ *	when_all(submit(), submit()).get()	a std::tuple of futures
+ * No job starts a thread, and none of these functions waits: get(), wait() and ready() of the
+ * new future do. A job that has failed throws from get() of its own future.
+ * All futures are of one client; otherwise this throws std::errc::invalid_argument.
+ */
+template <class... A> auto when_all(A &&...futures)
+{
+	auto all = detail::gather(std::forward<A>(futures)...);
+
+	return future<decltype(all)>(std::move(all));
 }
 
 /*
- * Waits until one of the futures of a range has ended, and returns it. last: the time is over, or
- * none of them is valid (as after their get()).
+ * Joins futures to one, which is ready when one of their jobs has ended. The arguments are those of
+ * when_all(). get() returns a when_any_result, so that the caller can continue with the others.
  */
-template <class I> I when_any(I first, I last, std::chrono::nanoseconds timeout = forever)
+template <class... A> auto when_any(A &&...futures)
 {
-	std::vector<fk_job> handles;
-	fk_client *owner = detail::handles_of(first, last, handles);
-	std::size_t index = 0;
-	const int err = owner ? fk_wait_any(owner, handles.data(), handles.size(),
-					    timeout_ns(timeout), &index)
-			      : -ETIMEDOUT;
+	auto all = detail::gather(std::forward<A>(futures)...);
 
-	if (err == -ETIMEDOUT)
-		return last;
-	detail::check(err, "when_any");
-	while (static_cast<const job &>(*first).handle() != handles[index])
-		++first;
-	return first;
+	return future<when_any_result<decltype(all)>>(std::move(all));
+}
+
+/*
+ * Waits until all jobs of a range of futures have ended, without moving the futures. Returns false
+ * on a timeout.
+ */
+template <class I> bool wait_all(I first, I last, std::chrono::nanoseconds timeout = forever)
+{
+	return detail::jobs_of(first, last).wait_all(timeout);
+}
+
+/*
+ * Waits until one job of a range of futures has ended, without moving the futures. Returns its
+ * future, or last: on a timeout, or if none of the futures is valid (as after their get()).
+ */
+template <class I> I wait_any(I first, I last, std::chrono::nanoseconds timeout = forever)
+{
+	const std::size_t index = detail::jobs_of(first, last).wait_any(timeout);
+
+	return index == detail::none ? last : std::next(first, index);
 }
 
 } // namespace forkd

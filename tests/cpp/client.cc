@@ -46,6 +46,15 @@ template <class F> static bool ends_as(int outcome, std::errc want, F call)
 	return false;
 }
 
+static std::int64_t fib_of(int n)
+{
+	std::int64_t a = 0, b = 1;
+
+	while (n-- > 0)
+		a = std::exchange(b, a + b);
+	return a;
+}
+
 static void numbers_in_and_out(forkd::client &client)
 {
 	const forkd::task fib = client.find("fib:fib");
@@ -56,13 +65,10 @@ static void numbers_in_and_out(forkd::client &client)
 	MUST(client.call<std::int64_t>("fib:fib", 30) == 832040);
 	for (short i = 0; i < 100; i++)
 		all.push_back(client.submit<long>(fib, i % 20));
-	MUST(forkd::when_all(all.begin(), all.end()));
+	MUST(forkd::wait_all(all.begin(), all.end()));
 	for (int i = 0; i < 100; i++) {
-		static const int first[] = { 0,	 1,  1,	  2,   3,   5,	 8,   13,   21,	  34,
-					     55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181 };
-
 		MUST(all[i].valid() && all[i].ready() && all[i].outcome() == FK_DONE);
-		MUST(all[i].get() == first[i % 20]);
+		MUST(all[i].get() == fib_of(i % 20));
 		MUST(!all[i].valid());
 	}
 	/* An integer is a number. A call that names no result gets none. */
@@ -209,7 +215,7 @@ static void options(forkd::client &client)
 	now.wait_room = false;
 	MUST(throws(std::errc::resource_unavailable_try_again,
 		    [&] { moved.submit<std::int64_t>(now, "fib:fib", 1); }));
-	now.connection_weight = 50;
+	now.weight = 50;
 	now.idempotent = true;
 	now.strict = true;
 	now.place = FK_PLACE_WORKER;
@@ -220,24 +226,80 @@ static void options(forkd::client &client)
 		    [&] { client.submit<std::int64_t>(now, "fib:fib", 1); }));
 }
 
-static void any_and_all(forkd::client &client)
+static void waits_for_ranges(forkd::client &client)
 {
 	std::vector<forkd::future<std::int64_t>> all;
 
-	MUST(forkd::when_all(all.begin(), all.end()));
-	MUST(forkd::when_any(all.begin(), all.end()) == all.end());
+	MUST(forkd::wait_all(all.begin(), all.end()));
+	MUST(forkd::wait_any(all.begin(), all.end()) == all.end());
 	for (int i = 0; i < 200; i++)
 		all.push_back(client.submit<std::int64_t>("fib:fib", i == 150 ? 1 : 90));
-	auto first = forkd::when_any(all.begin(), all.end());
+	auto first = forkd::wait_any(all.begin(), all.end());
 	MUST(first - all.begin() == 150 && first->get() == 1);
-	MUST(forkd::when_any(all.begin(), all.end(), std::chrono::milliseconds(1)) == all.end());
-	MUST(!forkd::when_all(all.begin(), all.end(), std::chrono::milliseconds(1)));
+	MUST(forkd::wait_any(all.begin(), all.end(), std::chrono::milliseconds(1)) == all.end());
+	MUST(!forkd::wait_all(all.begin(), all.end(), std::chrono::milliseconds(1)));
 	for (auto &each : all)
 		if (each.valid())
 			each.cancel();
-	MUST(forkd::when_all(all.begin(), all.end()));
-	for (auto i = all.begin(); (i = forkd::when_any(i, all.end())) != all.end();)
+	MUST(forkd::wait_all(all.begin(), all.end()));
+	for (auto i = all.begin(); (i = forkd::wait_any(i, all.end())) != all.end();)
 		MUST(ends_as(FK_CANCELLED, std::errc::operation_canceled, [&] { i->get(); }));
+}
+
+static void joined_futures(forkd::client &client)
+{
+	using number = forkd::future<std::int64_t>;
+	std::vector<number> many;
+
+	static_assert(!std::is_copy_constructible_v<forkd::future<std::vector<number>>>);
+	/* A vector. A job that has failed throws from its own future alone. */
+	for (int i = 0; i < 1000; i++)
+		many.push_back(client.submit<std::int64_t>("fib:fib", i % 20));
+	many.push_back(client.submit<std::int64_t>("nqueens:nqueens", 99));
+	forkd::future<std::vector<number>> all = forkd::when_all(std::move(many)), moved;
+	moved = std::move(all);
+	MUST(!all.valid() && moved.valid() && many.empty());
+	MUST(moved.wait());
+	MUST(moved.ready());
+	many = moved.get();
+	MUST(!moved.valid() && many.size() == 1001);
+	for (int i = 0; i < 1000; i++)
+		MUST(many[i].ready() && many[i].get() == fib_of(i % 20));
+	MUST(ends_as(FK_FAILED, std::errc::result_out_of_range, [&] { many[1000].get(); }));
+
+	/* The futures of these results are not valid any more. */
+	many[7] = client.submit<std::int64_t>("fib:fib", 12);
+	auto [index, rest] = forkd::when_any(std::move(many)).get();
+	MUST(index == 7 && rest.size() == 1001 && rest[index].get() == 144);
+	MUST(forkd::when_any(rest.begin(), rest.end()).get().index == SIZE_MAX);
+	MUST(forkd::when_all(std::vector<number>()).get().empty());
+
+	/* Futures of several types. */
+	auto [n, area, nothing] =
+		forkd::when_all(client.submit<std::int64_t>("fib:fib", 10),
+				client.submit<double>("integrate:integrate", 2, 1e-3),
+				client.submit("sort:i64", client.alloc<std::int64_t>(0)))
+			.get();
+	MUST(n.ready() && area.ready() && nothing.ready());
+	MUST(n.get() == 55 && area.get() > 5.9);
+	nothing.get();
+
+	/* The first of them, and a wait for the other. A failure is an end, too. */
+	auto first = forkd::when_any(client.submit<std::int64_t>("fib:fib", 90),
+				     client.submit<std::int64_t>("nqueens:nqueens", 99))
+			     .get();
+	MUST(first.index == 1);
+	MUST(ends_as(FK_FAILED, std::errc::result_out_of_range,
+		     [&] { std::get<1>(first.futures).get(); }));
+	const auto late = forkd::when_any(std::move(std::get<0>(first.futures)));
+	MUST(!late.wait(std::chrono::milliseconds(1)) && !late.ready());
+	const auto never = forkd::when_all(client.submit<std::int64_t>("fib:fib", 90));
+	MUST(!never.wait(std::chrono::milliseconds(1)) && !never.ready());
+
+	forkd::client other;
+	MUST(throws(std::errc::invalid_argument, [&] {
+		forkd::when_all(client.submit("fib:fib", 1), other.submit("fib:fib", 1));
+	}));
 }
 
 /* Of a program that takes no result before it has submitted everything: there are 256 records. */
@@ -249,15 +311,11 @@ static void more_than_records(forkd::client &client, int n)
 		all.push_back(client.submit<std::int64_t>("fib:fib", i % 20));
 	/* Those that have ended are not in the way of a call. */
 	MUST(client.call<std::int64_t>("fib:fib", 10) == 55);
-	MUST(forkd::when_all(all.begin(), all.end()));
-	MUST(forkd::when_any(all.begin(), all.end()) == all.begin());
+	MUST(forkd::wait_all(all.begin(), all.end()));
+	MUST(forkd::wait_any(all.begin(), all.end()) == all.begin());
 	for (int i = n; i-- > 0;) {
-		std::int64_t a = 0, b = 1;
-
-		for (int k = 0; k < i % 20; k++)
-			a = std::exchange(b, a + b);
 		MUST(all[i].outcome() == FK_DONE);
-		MUST(all[i].get() == a && !all[i].valid());
+		MUST(all[i].get() == fib_of(i % 20) && !all[i].valid());
 	}
 }
 
@@ -301,7 +359,8 @@ int main()
 		misfits(client);
 		ends_of_jobs(client);
 		options(client);
-		any_and_all(client);
+		waits_for_ranges(client);
+		joined_futures(client);
 		more_than_records(client);
 		event_loop(client);
 	} catch (const std::exception &e) {
