@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * blocking_section.c - sections of fibers in which calls may block
- *
- * Around a call that blocks, the fiber leaves its worker and continues on a blocking thread. The
- * worker has its core at once for other work. So there is one worker on each core as before, and
- * the protocols of the workers (shm/wake.h, lazy_policy.h) are not involved. At the end of the
- * section the fiber goes back, through the inbox of a worker, as one that has waited.
+ *Around a call that blocks, the fiber leaves its worker and continues on a blocking thread. The
+ *worker's core is free for other work at once. So there is one worker on each core as before, and
+ *the protocols of the workers (shm/wake.h, lazy_policy.h) are not involved. At the end of the
+ *section the fiber returns through the inbox of a worker, like a fiber that has waited.
  *
  * 	worker			begin --(registers, switch)--> loop: queue --> next
  * 	blocking thread	   take from the queue, switch --> section --> end --(switch)--> loop
  * 	worker			   <-- inbox ------------------------------------------------'
  *
- * A blocking thread is made when a section begins and none is free, up to the option blocking-max;
- * then the fiber waits in the queue, parked as any other. The threads stay until the pool ends: an
- * idle one costs its kernel stack and two pages. They may run on all CPUs of the pool, alongside
+ * A blocking thread is made when a section begins and none is idle, up to the option blocking-max.
+ * Then the fiber waits in the queue, parked like any other. The threads stay until the pool ends:
+ * an idle one costs its kernel stack and two pages. They may run on all CPUs of the pool, alongside
  * its workers: a section is for calls that sleep.
  *
  * Threads: fk_rt_fiber_block_begin(), fk_rt_fiber_block_end(): fibers. fiber_block(): the loop of a
@@ -22,20 +21,20 @@
  *
  * INVARIANTS
  *   I1. As I1 of fiber.c: the loop of the worker puts a fiber into the queue after the fiber has
- *       left its stack, and the loop of the blocking thread puts it into an inbox after it has left
- *       it again. The lock of the queue, and that of the inbox, order what it did before.
- *   I2. While the fiber is in the section, head.blocking is set, head.worker is the one that it
- *       came from, and nothing of the worker is touched: worker_self() and fiber_self() are NULL.
- *       The fiber is live in its scope, so neither the job nor the pool ends.
+ *       left its stack. The loop of the blocking thread puts it into an inbox after it has left it
+ *       again. The locks of the queue and of the inbox order its earlier actions.
+ *   I2. While the fiber is in the section, head.blocking is set, head.worker is its last worker,
+ *       and nothing of the worker is accessed: worker_self() and fiber_self() are NULL. The fiber
+ *       is live in its scope, so neither the job nor the pool ends.
  *   I3. A fiber is in the queue only if there is a blocking thread, which takes it when the
- *       sections before it have ended: one is made before, under the lock, and none ends before the
- *       pool does.
- *   I4. No fiber of a job that is over stays in the queue: the worker that adds it checks the
- *       verdict with the lock held; a thread that cancels has stored the verdict before it takes
+ *       sections before it have ended. The thread is made first, under the lock, and ends only with
+ *       the pool.
+ *   I4. No fiber of a job that has an outcome stays in the queue. The worker that adds it checks
+ *       the verdict with the lock held; a thread that cancels stores the verdict before it takes
  *       the lock.
  *
  * LOCKS
- *   That of the queue; no other is taken with it held.
+ *   That of the queue; innermost.
  */
 #include "daemon/fiber/blocking_section.h"
 
@@ -81,8 +80,8 @@ struct fiber *blocking_fiber(void)
 
 /* ------------------------------------------------------------------------ the threads */
 
-/* Functions with locals in memory are not inlined into what runs below a section: pthread_exit()
- * unwinds it there, and AddressSanitizer would report them. */
+/* Functions with locals in memory are not inlined into code below a section: pthread_exit() unwinds
+ * it there, and AddressSanitizer would report them. */
 
 /* CPU time of the thread, ns. */
 static __attribute__((noinline)) uint64_t blocking_thread_cpu(void)
@@ -101,7 +100,7 @@ static __attribute__((noinline)) void blocking_thread_begin(struct blocking_thre
 
 	pthread_setname_np(pthread_self(), "forkd-block");
 	(void)topology_bind_any(t->pool->topology);
-	/* No signal of the process ends a call here. */
+	/* No signal of the process interrupts a call here. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCONT);
 	sigaddset(&set, WORKER_SIGNAL);
@@ -112,7 +111,7 @@ static __attribute__((noinline)) void blocking_thread_begin(struct blocking_thre
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* The first fiber of the queue; NULL: the pool ends. */
+/* Takes the first fiber of the queue; NULL: the pool ends. */
 static struct fiber *blocking_thread_take(struct blocking_threads *threads)
 {
 	struct fiber *f;
@@ -130,7 +129,7 @@ static struct fiber *blocking_thread_take(struct blocking_threads *threads)
 	return f;
 }
 
-/* Runs the section of a fiber, up to its end. */
+/* Runs the section of a fiber until its end. */
 static void blocking_thread_run(struct blocking_thread *t, struct fiber *f)
 {
 	struct pool *pool = t->pool;
@@ -168,7 +167,7 @@ static void *blocking_thread_main(void *arg)
 	return NULL;
 }
 
-/* Lock held. Returns 0, or -EAGAIN: no memory or thread for it. */
+/* Lock held. Returns 0, or -EAGAIN: no memory or thread. */
 static int blocking_thread_new(struct pool *pool)
 {
 	struct blocking_threads *threads = &pool->fibers->blocking;
@@ -224,7 +223,7 @@ void blocking_threads_fini(struct pool *pool)
 
 /* ------------------------------------------------------------------------ on the worker */
 
-/* Lock held: there is a thread for one fiber more (I3). */
+/* Lock held: ensures that there is a thread for one more fiber (I3). */
 static int blocking_threads_need(struct worker *w)
 {
 	struct blocking_threads *threads = &w->pool->fibers->blocking;
@@ -257,7 +256,7 @@ struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 	if (threads->n_queued > threads->n_idle)
 		COUNT(w, fiber_block_waits);
 	pthread_cond_signal(&threads->some);
-	/* It may run, and end, from here on. */
+	/* From here on the fiber may run, and end. */
 	pthread_mutex_unlock(&threads->lock);
 	return NULL;
 }
@@ -283,7 +282,7 @@ void fiber_blocks_cancel(struct pool *pool, uint32_t row)
 	}
 }
 
-/* ------------------------------------------------------------------------ what fibers call */
+/* ------------------------------------------------------------------------ called by fibers */
 
 int fk_rt_fiber_block_begin(void)
 {
@@ -296,7 +295,7 @@ int fk_rt_fiber_block_begin(void)
 	fk_enter(&f->head.worker->engine.fk, 0);
 	f->after = FIBER_BLOCKS;
 	switch_to(&f->context, &f->head.worker->engine.loop);
-	/* On a blocking thread; or on the worker, if it was refused. */
+	/* On a blocking thread; or on the worker, if there is no section. */
 	if (f->head.blocking)
 		return 0;
 	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.frame);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call_frame.c - fibers call tasks of frames
+ * call_frame.c - fibers call tasks that have frames
  *
- * The fiber leaves its stack; the task runs from the loop, as a job's first one does, with a call
- * frame in the fiber's record as its parent. When the task has ended, by a C return or because the
- * loop resumes the call frame, on whatever worker, the fiber continues there.
+ * The fiber leaves its stack. The task runs from the loop, like a job's first task, with a call
+ * frame in the fiber's record as its parent. The task ends by a C return, or the loop resumes the
+ * call frame, on any worker. The fiber continues there.
  */
 #include "daemon/fiber/call_frame.h"
 
@@ -67,7 +67,7 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 	if (fiber_is_over(f))
 		return -ECANCELED;
 	/* The result is written while another fiber may be on this stack. The arguments are read
-	 * before that. */
+	 * before. */
 	if (fiber_on_shared_stack(f, result, size)) {
 		place = fiber_memory_get(&f->head.worker->pool->fibers->blocks,
 					 f->head.worker->index, size);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.c - the fibers of a job that is over wait no more
+ * cancel.c - ends the waits of fibers whose job has an outcome
  *
  * INVARIANTS
- *   I1. A scope is cancelled once, for its job is over for good. It lives meanwhile (scope.c, I1).
+ *   I1. A scope is cancelled once, because a job's outcome is final. It stays alive until that is
+ *       done (scope.c, I1).
  *   I2. A fiber is in the list of a shard before it checks its job's verdict and then parks. A
  *       thread that cancels has stored the verdict before it reads the list. Both take the shard's
- *       lock in between: one sees the other. The thread moves FIBER_CANCELS of them at a time to
- *       another list, so that resumed fibers get the lock in between. If those were fewer, the list
- *       was empty, and a fiber that comes later sees the verdict.
+ *       lock in between: one sees the other. The thread moves FIBER_CANCELS fibers at a time to
+ *       another list, so that resumed fibers get the lock in between. If it moved fewer, the list
+ *       was empty, and a later fiber sees the verdict.
  */
 #include "daemon/fiber/cancel.h"
 
@@ -20,9 +21,9 @@
 #include "daemon/fiber/io.h"
 #include "daemon/fiber/ready.h"
 
-#define FIBER_CANCELS 64u /* that are cancelled with the lock held */
+#define FIBER_CANCELS 64u /* that are cancelled in one lock period */
 
-/* Cancels some of those that wait. False: these were all. */
+/* Cancels some of the waiting fibers. False: there are no more. */
 static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 {
 	uint32_t n = 0;
@@ -41,7 +42,7 @@ static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 	return n == FIBER_CANCELS;
 }
 
-/* A scope of this job that is not cancelled yet, or NULL. Lock held. */
+/* Returns a scope of this job that is not cancelled yet, or NULL. Lock held. */
 static struct scope *scope_to_cancel(struct fiber_bucket *bucket, uint32_t row)
 {
 	struct scope *scope;
@@ -58,7 +59,7 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 	struct scope *scope;
 
 	pthread_mutex_lock(&bucket->lock);
-	/* The row may be another job's by now: that has no verdict. */
+	/* The row may belong to another job by now, which has no verdict. */
 	while ((scope = scope_to_cancel(bucket, row)) && abort_get(pool, row).outcome) {
 		scope->cancelled = scope->cancelling = true;
 		pthread_mutex_unlock(&bucket->lock);

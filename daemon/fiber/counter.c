@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counter.c - counters of authors
+ * counter.c - counters that authors use
  *
  * INVARIANTS
- *   I1. A counter has ended when a wait for it may return: the thread that has counted touches it
- *       no more after it has released its lock.
+ *   I1. A counter may end when a wait for it may return: the thread that counts does not access it
+ *       after it has released its lock.
  */
 #include "daemon/fiber/counter.h"
 
@@ -18,7 +18,7 @@ _Static_assert(FK_COUNTER_WORD_(7) == (UINT64_C(1) << FIBER_COUNTER_GENERATION |
 	       "a counter's first word");
 _Static_assert(FK_COUNTER_MAX == FIBER_COUNTER_MAX, "a counter's limit");
 
-/* Counts down, and resumes the fibers that have waited for it. w: see fiber_ready(). */
+/* Counts down, and resumes fibers that waited for the new value. w: see fiber_ready(). */
 static enum fiber_counter_result fiber_count_down(struct worker *w, struct fk_counter *counter,
 						  uint32_t n)
 {
@@ -26,7 +26,7 @@ static enum fiber_counter_result fiber_count_down(struct worker *w, struct fk_co
 	enum fiber_counter_result result = fiber_counter_down(fiber_counter_of(counter), n, &woken);
 	struct fiber_park *park;
 
-	/* The counter may be gone. */
+	/* The counter may no longer exist. */
 	while ((park = fiber_counter_next(&woken)))
 		fiber_ready(w, container_of(park, struct fiber, park));
 	return result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* counter.h - counters of authors, by wait_counter.h */
+/* counter.h - counters that authors use, by wait_counter.h */
 #pragma once
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #define FIBER_COUNTS_FIBERS UINT64_C(0) /* fk_kind: FK_COUNTER */
 #define FIBER_COUNTS_ANY    UINT64_C(1) /* FK_COUNTER_OF() */
 
-/* Authors' counters live once. */
+/* Authors' counters have one generation. */
 static inline struct fiber_counter_ref fiber_counter_of(struct fk_counter *counter)
 {
 	return (struct fiber_counter_ref){ (struct fiber_counter *)(void *)counter, 1 };
@@ -31,7 +31,7 @@ static inline int fiber_counter_error(enum fiber_counter_result result)
 	__builtin_unreachable();
 }
 
-/* A fiber is spawned with this counter. Returns 0; -EINVAL if it is none for fibers, -ERANGE. */
+/* A fiber is spawned with this counter. Returns 0; -EINVAL if it does not count fibers; -ERANGE. */
 int fiber_counter_begin(struct fk_counter *counter);
-/* It has ended, or was not spawned. */
+/* The fiber has ended, or was not spawned. */
 void fiber_counter_end(struct worker *worker, struct fk_counter *counter);

@@ -2,8 +2,8 @@
 /*
  * create.c - the record of a fiber, and its stack
  *
- * The record is at the high end of the fiber's own stack. A fiber that shares a stack has its
- * record in a block, and gets the stack when it begins.
+ * The record is at the high end of the fiber's own stack. A fiber on a shared stack has its record
+ * in a block, and gets the stack when it begins.
  */
 #include "daemon/fiber/create.h"
 
@@ -22,12 +22,12 @@
 #include "daemon/fiber/self.h"
 #include "shm/board.h"
 
-#define FIBER_MEASURE 64u /* fibers that end, for each whose stack is measured */
+#define FIBER_MEASURE 64u /* one of this many ended fibers has its stack measured */
 
 _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
 	       "kinds");
 
-/* A section that the fiber has left open ends. */
+/* Ends a section that the fiber has left open. */
 static void fiber_close(struct fiber *f)
 {
 	if (f->head.blocking)
@@ -128,7 +128,8 @@ int fiber_new(struct worker *w, struct scope *scope, const struct fiber_plan *pl
 	return 0;
 }
 
-/* Records how much of a stack was used: of one in FIBER_MEASURE, for it takes a system call. */
+/* Records how much of a stack was used: one stack in FIBER_MEASURE, because it takes a system
+ * call. */
 static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 {
 	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;

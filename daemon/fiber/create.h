@@ -11,7 +11,7 @@ struct fiber_stack;
 struct fk_task;
 struct worker;
 
-/* What a fiber is made of. */
+/* The parameters of a fiber. */
 struct fiber_plan {
 	const struct fk_task *task; /* of its fiber frame */
 	void (*fn)(void *arg);
@@ -19,15 +19,15 @@ struct fiber_plan {
 	const char *name;
 	uint32_t kind; /* FK_STACK_... */
 	size_t stack;  /* bytes */
-	size_t room;   /* bytes for others at the high end of its stack */
+	size_t room;   /* bytes reserved at the high end of its stack */
 };
 
-/* A fiber of the worker's job, in no list yet. Returns 0 or a negative errno. */
+/* Makes a fiber of the worker's job, in no list yet. Returns 0 or a negative errno. */
 int fiber_new(struct worker *worker, struct scope *scope, const struct fiber_plan *plan,
 	      struct fiber **ret_fiber);
 
-/* The fiber is in no list: its stack goes back. */
+/* Frees a fiber that is in no list, with its stack. */
 void fiber_free(struct worker *worker, struct fiber *fiber);
 
-/* The fiber, which is on no stack, begins on the lowest size bytes of this one. */
+/* Prepares a fiber that is on no stack to begin on the lowest size bytes of this one. */
 void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack, size_t size);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber.c - a fiber's life: switched to, leaves its stack, ends
+ * fiber.c - how fibers are switched to, leave their stacks and end
  *
- * A fiber is in deques, chains and inboxes as a frame, its fiber frame: of a task whose resume
- * function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set aside
- * and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the code for
- * frames. It has no parent: the loop does not unwind it.
+ * In deques, chains and inboxes a fiber is represented by its fiber frame. The resume function of
+ * its task switches to the fiber's stack. FK_MOVED is in its site, as in a suspended frame without
+ * a stack. So the code for frames steals, sends, suspends, charges and counts fibers. The frame has
+ * no parent: the loop does not unwind it.
  *
  * Threads: workers: fiber_resume() from the loop, fk_rt_*() from fibers.
  *
  * WHERE A FIBER RUNS
- *   On top of the worker's loop. It stores what is to be done with it, and switches to the loop's
- *   context, within fiber_resume(), where that is done. The worker's own stack of frames is empty
- *   while a fiber runs. `current` is the fiber frame while the fiber's own code runs, and 0 while
- *   the runtime's does and while contexts are switched: so a signal publishes what the fiber has
- *   spawned (strand_publish_from_signal() finds no frame above the base). Otherwise fiber_resume()
- *   and a fiber that spawns check for steal requests, as frames do.
+ *   On top of the worker's loop. A fiber stores what the loop must do with it, and switches to the
+ *   loop's context, within fiber_resume(), which does it. The worker's own stack of frames is empty
+ *   while a fiber runs. `current` is the fiber frame while the fiber's own code runs. It is 0 while
+ *   runtime code runs and during switches. So a signal publishes what the fiber has spawned
+ *   (strand_publish_from_signal() finds no frame above the base). In addition fiber_resume() and a
+ *   fiber that spawns check for steal requests, as frames do.
  *
  * 	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
  * 	 ^              |  <-------------switch-----------------'
@@ -23,12 +23,12 @@
  * 	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
  *
  * INVARIANTS
- *   I1. No other thread sees a fiber as runnable before it has left its stack. It is put into a
- *       deque or an inbox by the worker that has made it, before it ran; by fiber_left(), on the
- *       loop's stack, when all that the fiber needs is in its context; or by the waker that has won
- *       its park (park_word.h, I3), which has found that fiber_left() was there. A thread that
- *       finds it in the deque has acquired what was stored before it was put there.
- *   I2. Its stack is given back by fiber_left() alone, for the same reason.
+ *   I1. No other thread sees a fiber as runnable before it has left its stack. One of these puts it
+ *       into a deque or an inbox: the worker that made it, before it runs; fiber_left(), on the
+ *       loop's stack, when the fiber's state is in its context; or the waker that has won its park
+ *       (park_word.h, I3), after fiber_left(). A thread that finds it in the deque has acquired all
+ *       stores made before that.
+ *   I2. Only fiber_left() gives its stack back, for the same reason.
  *   I3. worker_self() and head.worker are read again after each fiber_leave(), by a function that
  *       is not inlined: no thread-local address is kept across it.
  *   I4. Entries of fibers are ancestors of no frame: engine.job_base is above each of them.
@@ -60,13 +60,13 @@
 #include "daemon/fiber/timer_heap.h"
 #include "daemon/host/topology.h"
 
-/* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
+/* Bytes of address space for stacks, if available: 1,671,168 of the smallest with guards. */
 #define FIBER_SPACE	   (UINT64_C(32) << 30)
 #define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
 #define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
-#define FIBER_KEEP	   (UINT64_C(16) << 20) /* of free ones, on each node */
+#define FIBER_KEEP	   (UINT64_C(16) << 20) /* bytes of free stacks, on each node */
 
-/* Memory for stacks, records and copies, and what workers have for fibers that share stacks. */
+/* Reserves memory for stacks, records and copies, and the workers' shared stacks. */
 static int fibers_reserve(struct pool *pool)
 {
 	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
@@ -85,7 +85,7 @@ static int fibers_reserve(struct pool *pool)
 		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
 		options.space /= 2;
 	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
-	/* A failure was logged by arena_layout.c: then the first user's node is taken. */
+	/* arena_layout.c has logged a failure: then pages are on the node that first uses them. */
 	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
 		size_t size;
 		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);
@@ -124,12 +124,12 @@ void fibers_fini(struct pool *pool)
 	}
 }
 
-/* ------------------------------------------------------------------------ it runs */
+/* ------------------------------------------------------------------------ running */
 
 /*
- * In the loop: the fiber goes to the newest end, and the oldest entry continues, as if the worker
- * had stolen it from itself: so all of them take turns. Returns that entry. Fibers of its shared
- * stack are in the inbox, which has each second turn.
+ * In the loop: puts the fiber at the newest end and resumes the oldest entry, as if the worker had
+ * stolen it from itself, so that all entries take turns. Returns that entry. Fibers of the shared
+ * stack are in the inbox, which has every second turn.
  */
 static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 {
@@ -149,10 +149,10 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 		fiber_ready(w, f);
 		if (oldest)
 			strand_adopt(w, oldest);
-		/* Else the loop takes what goes first, or the mail. */
+		/* Otherwise the loop takes a root job or mail. */
 		return oldest;
 	}
-	/* It may be gone then. */
+	/* The fiber may end after fiber_ready(). */
 	shared = f->shared;
 	fiber_ready(w, f);
 	if (w->roots.root_first || (!shared && inbox_any(&w->inbox) && (w->fiber.turn ^= 1)))
@@ -162,7 +162,7 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	do
 		status = deque_steal_share(&w->engine.frames, DEQUE_ONE, &word, 1, &n);
 	while (status == DEQUE_RACE);
-	/* Thieves have taken them; the loop finds other work. */
+	/* Thieves have taken all entries; the loop finds other work. */
 	if (status == DEQUE_EMPTY)
 		return NULL;
 	oldest = (struct fk_frame *)(uintptr_t)word;
@@ -180,7 +180,7 @@ static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 	struct scope *scope = f->scope;
 	struct fk_counter *counter = f->counter;
 
-	/* The root's stack is the scope's, too. */
+	/* The root's stack also holds the scope. */
 	if (f != scope->root)
 		fiber_free(w, f);
 	if (counter)
@@ -188,7 +188,7 @@ static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 	return scope_leave(w, scope);
 }
 
-/* The fiber has left its stack. Returns what to run next. */
+/* The fiber has left its stack. Returns the frame to run next. */
 static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
 	if (unlikely(!fiber_stack_intact(f->head.stack)))
@@ -204,7 +204,7 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 		return fiber_yield(w, f);
 	case FIBER_PARKS:
 		COUNT(w, fiber_parks);
-		/* NULL: it may run elsewhere by now. */
+		/* NULL: it may already run on another worker. */
 		return fiber_park_left(&f->park) ? &f->head.frame : NULL;
 	case FIBER_CALLS:
 		return fiber_call(w, f);
@@ -230,7 +230,7 @@ static bool fiber_safepoint(struct worker *w, struct fiber *f, bool sent)
 		strand_publish(w);
 		return true;
 	}
-	/* One that was sent here has waited for its turn in the inbox. */
+	/* A fiber that was sent here has already waited in the inbox. */
 	if (!strand_safepoint(w, &f->head.frame, !sent))
 		return false;
 	strand_publish(w);
@@ -246,7 +246,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *fram
 	struct fk_frame *next;
 
 	w->roots.mail = NULL;
-	/* One that could not leave continues at once. */
+	/* A fiber that could not leave its stack continues at once. */
 	if (!f->refused &&
 	    ((f->shared && !shared_stack_take(w, f)) || !fiber_safepoint(w, f, sent)))
 		return NULL;
@@ -258,7 +258,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *fram
 	}
 	COUNT(w, fiber_switches);
 	w->fiber.self = &f->head;
-	/* fiber_main() begins with it; others do it themselves. */
+	/* fiber_main() starts with it set; other code sets it itself. */
 	fk_enter(fk, (uintptr_t)frame);
 	switch_to(&w->engine.loop, &f->context);
 	w->fiber.self = NULL;
@@ -270,7 +270,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *fram
 
 const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL, sizeof(struct fk_frame) };
 
-/* ------------------------------------------------------------------------ what fibers call */
+/* ------------------------------------------------------------------------ called by fibers */
 
 int fk_rt_fiber_yield(void)
 {
@@ -279,7 +279,7 @@ int fk_rt_fiber_yield(void)
 
 	if (!f)
 		return -EPERM;
-	/* Also if the job is over: this one may wait for what another fiber ends. */
+	/* Also if the job has an outcome: this fiber may wait for one that must end first. */
 	left = fiber_leave(f, FIBER_YIELDS);
 	if (fiber_is_over(f))
 		return -ECANCELED;

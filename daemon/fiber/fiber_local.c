@@ -2,8 +2,8 @@
 /*
  * fiber_local.c - fiber-local data
  *
- * A key gets its index at its first use, for the life of the pool: modules stay loaded. Functions
- * to be called at a fiber's end are in one table.
+ * A key gets its index at its first use, for the life of the pool, because modules stay loaded. The
+ * functions called at a fiber's end are in one table.
  */
 #include "daemon/fiber/fiber_local.h"
 
@@ -21,7 +21,7 @@ static pthread_mutex_t fiber_keys_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t fiber_n_keys;
 static void (*_Atomic fiber_ends[FK_LOCALS])(void *value);
 
-/* The key's index + 1; 0: there are too many keys. */
+/* Returns the key's index + 1; 0: there are too many keys. */
 static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 {
 	uint32_t index;
@@ -29,7 +29,8 @@ static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 	pthread_mutex_lock(&fiber_keys_lock);
 	index = load_relaxed(key);
 	if (!index && fiber_n_keys < FK_LOCALS) {
-		/* Relaxed: a fiber that has a value of it has seen the key, or has the lock. */
+		/* Relaxed: a fiber that has a value of the key has seen the key, or has the
+		 * lock. */
 		store_relaxed(&fiber_ends[fiber_n_keys], end);
 		index = ++fiber_n_keys;
 		/* ORDER fiber/key [B6]: release, the key comes with its end function. Pairs with
@@ -60,7 +61,7 @@ void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 	return &f->locals[index - 1];
 }
 
-/* One pass over all. Returns true if it has called an end function. */
+/* One pass over all values. Returns true if it has called an end function. */
 static bool fiber_locals_pass(struct fiber *f)
 {
 	bool any = false;

@@ -4,5 +4,5 @@
 
 struct fiber;
 
-/* In the fiber, which ends: its local data goes. */
+/* In a fiber that ends: ends its local data. */
 void fiber_locals_end(struct fiber *fiber);

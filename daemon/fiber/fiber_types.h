@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_types.h - a fiber, its scope, and what a pool has for them
+ * fiber_types.h - a fiber, its scope, and the pool's data for them
  */
 #pragma once
 
@@ -38,7 +38,7 @@ enum fiber_after {
 	FIBER_ENDS,
 };
 
-/* The fibers of a scope that wait, of those workers whose index modulo FIBER_SHARDS is this. */
+/* Waiting fibers of a scope, from workers whose index modulo FIBER_SHARDS is this. */
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
 	struct list_link parked;
@@ -47,27 +47,27 @@ struct fiber_shard {
 
 struct scope {
 	struct fk_frame *owner;
-	struct fiber *root;	    /* on whose stack this is */
+	struct fiber *root;	    /* this scope is on its stack */
 	struct list_link link;	    /* in its bucket */
 	bool cancelled, cancelling; /* see cancel.c, I1; scope.c, I1 */
-	_Atomic uint64_t held;	    /* its fibers that only wait for others to end */
-	_Atomic uint64_t stuck_ns;  /* since when all do; 0: not all */
-	/* Of the waits that the dispatcher has ended last: how deep, 0 for none; when; and for how
-	 * long, ns, it has ended waits of that depth. */
+	_Atomic uint64_t held;	    /* fibers that only wait for others to end */
+	_Atomic uint64_t stuck_ns;  /* time since all do; 0: not all */
+	/* Last waits that the dispatcher has ended: their depth, 0: none; when; and for how long it
+	 * has ended waits of that depth, ns. */
 	uint64_t depth, ended_ns, same_depth_ns;
-	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
+	_Alignas(64) _Atomic uint64_t live; /* fibers that have not ended */
 	struct fiber_shard shards[FIBER_SHARDS];
 };
 
 /* A stack that fibers share: shared_stack.h. */
 struct shared_stack {
-	/* the holder writes; others read where fibers are to be sent */
+	/* the holder writes; threads that send fibers read */
 	_Alignas(CACHE_LINE) _Atomic uint32_t holder; /* a worker's index */
-	/* constant once there are fibers of it */
-	uint32_t home; /* the same */
+	/* constant once it has fibers */
+	uint32_t home; /* a worker's index */
 	struct fiber_stack *stack;
 	/* the holder's */
-	struct fiber *resident; /* whose bytes are there, or NULL */
+	struct fiber *resident; /* fiber whose bytes are on the stack, or NULL */
 };
 
 struct shared_stacks {
@@ -78,26 +78,26 @@ struct shared_stacks {
 
 /* A fiber's part of a shared stack. */
 struct fiber_copy {
-	struct shared_stack *shared; /* NULL: it has not begun */
-	char *bytes;		     /* room for what it has on the stack */
+	struct shared_stack *shared; /* NULL: the fiber has not begun */
+	char *bytes;		     /* room for its part of the stack */
 	uint32_t room;		     /* bytes */
 };
 
-/* Of a fiber that waits for a time, or may. */
+/* Timer of a fiber that waits for a time. */
 struct fiber_timer {
 	struct vheap_node node;
 	uint64_t generation; /* of the park that it ends */
 	struct fiber_times *times;
-	struct fiber_timer *next; /* that is due as well */
+	struct fiber_timer *next; /* next timer that is due */
 };
 
-/* What a fiber reads, writes, accepts or polls. */
+/* An I/O operation of a fiber. */
 struct fiber_io {
 	struct poller_op op;
 	uint64_t generation; /* of its park */
 };
 
-/* What a fiber waits with: wakers find that here, and not on its stack. */
+/* State of a waiting fiber. Wakers find it here, not on the fiber's stack. */
 struct fiber_waits {
 	struct fiber_timer timer;
 	union {
@@ -106,7 +106,7 @@ struct fiber_waits {
 	};
 };
 
-/* The task that a fiber has called. */
+/* The task that a fiber calls. */
 struct fiber_calls {
 	struct fk_frame frame;
 	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
@@ -115,32 +115,32 @@ struct fiber_calls {
 	const void *args;
 };
 
-/* At the high end of its stack, or, if it shares one, in a block. */
+/* Record at the high end of the fiber's stack, or in a block if it uses a shared stack. */
 struct fiber {
 	struct fiber_head head;
 	struct switch_context context;
 	struct fiber_park park;
 	uint8_t after; /* enum fiber_after */
-	bool shared;   /* its stack */
-	bool refused;  /* it could not leave that: no memory for a copy */
-	bool does_io;  /* what it waits for, if it does, is waits.io */
+	bool shared;   /* it uses a shared stack */
+	bool refused;  /* could not leave its stack: no memory for a copy */
+	bool does_io;  /* waits for waits.io, if it waits */
 	uint16_t shard;
 	uint64_t depth; /* spawns from its scope's root to it */
 	struct scope *scope;
 	struct fk_counter *counter; /* counted down at its end, or NULL */
 	void (*fn)(void *arg);
 	void *arg;
-	struct fiber_copy copy; /* if it shares one */
+	struct fiber_copy copy; /* with a shared stack */
 	struct list_link link;	/* while it is parked, in its shard */
 	union {			/* one at a time */
 		struct fiber_waits waits;
 		struct fiber_calls calls;
 	};
-	void **locals;	/* FK_LOCALS of them, once it has one */
-	int no_section; /* why a section has not begun */
+	void **locals;	/* FK_LOCALS values; NULL: none was used */
+	int no_section; /* why a section could not begin */
 	struct fiber_tries {
-		uint8_t failed : 4; /* tries to skip after the last, which has failed */
-		uint8_t skip : 4;   /* of these, still to be skipped */
+		uint8_t failed : 4; /* number of tries to skip after the last failure */
+		uint8_t skip : 4;   /* of these, number left */
 	} tries[4];		    /* of each kind of I/O */
 };
 
@@ -149,27 +149,27 @@ static inline struct fiber *fiber_of(struct fk_frame *frame)
 	return container_of(frame, struct fiber, head.frame);
 }
 
-/* The scopes of jobs whose row modulo FIBER_BUCKETS is this. */
+/* Scopes of jobs whose row modulo FIBER_BUCKETS is this. */
 struct fiber_bucket {
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t cancelled; /* of a scope */
+	pthread_cond_t cancelled; /* a scope has been cancelled */
 	struct list_link scopes;
 };
 
-/* The fibers that wait for a time, of those workers whose index modulo FIBER_SHARDS is this. */
+/* Timers of fibers, from workers whose index modulo FIBER_SHARDS is this. */
 struct fiber_times {
 	_Alignas(64) pthread_mutex_t lock;
 	struct vheap heap; /* of timers, v: CLOCK_MONOTONIC, ns */
 	uint32_t room;	   /* in the heap */
 	uint64_t n_set;
-	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
+	_Atomic uint64_t first_ns; /* v of the first timer; 0: none */
 };
 
 /* Blocking threads, and the fibers that wait for one: blocking_section.c. */
 struct blocking_threads {
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t some;	/* fibers in the queue, or the end */
-	struct list_link queue; /* that wait for a thread */
+	pthread_cond_t some;	/* a fiber is in the queue, or the pool ends */
+	struct list_link queue; /* fibers that wait for a thread */
 	uint32_t n_queued;
 	uint32_t n_idle; /* threads without a fiber */
 	uint32_t n, max;
@@ -177,7 +177,7 @@ struct blocking_threads {
 	struct blocking_thread *first;
 };
 
-/* Of a pool. All zero: there are none. */
+/* The fibers of a pool. All zero: none. */
 struct fibers {
 	struct fiber_stacks stacks;
 	struct fiber_memory blocks;
@@ -185,8 +185,8 @@ struct fibers {
 	struct fiber_bucket buckets[FIBER_BUCKETS];
 	struct fiber_times times[FIBER_SHARDS];
 	struct poller poller;
-	int poller_error; /* 0, or why there is none */
+	int poller_error; /* 0, or why there is no poller */
 	struct blocking_threads blocking;
-	_Atomic uint64_t look_ns; /* when fibers_look() is to look; 0: not at all */
-	int error;		  /* why there can be none; 0: there can */
+	_Atomic uint64_t look_ns; /* time of the next fibers_look(); 0: none */
+	int error;		  /* why there can be no fibers; 0: there can */
 };

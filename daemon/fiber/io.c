@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io.c - fibers read, write, accept and poll, and hold no worker meanwhile
+ * io.c - fibers read, write, accept and poll without blocking a worker
  *
- * A fiber tries an operation by a call that does not wait. If it would have to wait, the operation
- * is left to the poller (io_poller.h), and the fiber parks until it is done. A descriptor for which
- * the kernel does not wait because it is O_NONBLOCK is polled, and tried again. The ring tries
- * first, too, and a call is among the most expensive things here. So the more tries of a fiber have
- * failed in a row, the more of its next tries of the same kind are skipped, 7 of 8 at most.
+ * A fiber first tries an operation by a call that does not wait. If it would have to wait, the
+ * poller (io_poller.h) gets the operation, and the fiber parks until it is done. If the kernel does
+ * not wait because the descriptor is O_NONBLOCK, the descriptor is polled, and the call is tried
+ * again. The ring also tries first, and a system call is expensive here. So the more tries of a
+ * fiber have failed in a row, the more of its next tries of the same kind are skipped, at most 7 of
+ * 8.
  *
  * Threads: fibers: fk_rt_fiber_io(). fiber_io_end(): a thread that ends a job, and the dispatcher
  * for a deadline. fiber_io_done(): the poller's thread.
  *
  * 	fiber	begin park (held); op --> poller; into the list of its shard; timer; leave
  * 	poller	op has completed, and so has its cancel, if there is one: wake
- * 	cancel, deadline	--> fiber_io_end(): the poller cancels op, and nothing else
+ * 	cancel, deadline	--> fiber_io_end(): the poller cancels op
  *
  * INVARIANTS
  *   I1. While an operation is under way the kernel has the fiber's buffer, so only its completion
  *       wakes the fiber: the park is held, and a thread that ends it early has the poller cancel
  *       it.
- *   I2. The operation and the timer are in struct fiber, not on the fiber's stack: other threads
- *       write there, whatever becomes of the stack of a fiber that waits.
- *   I3. A thread that ends an operation early finds its fiber in the list of its shard, or by its
- *       timer in a heap, under the lock under which the fiber takes it out before it continues.
- *       Both come after the operation was left to the poller (io_poller.c, I1).
+ *   I2. The operation and the timer are in struct fiber, not on the fiber's stack, because other
+ *       threads write there while the fiber waits.
+ *   I3. A thread that ends an operation early finds the fiber in the list of its shard, or by its
+ *       timer in a heap. The fiber removes itself under the same lock before it continues. It was
+ *       added after the poller got the operation (io_poller.c, I1).
  *   I4. No end is missed: a fiber is in the list before it checks its job's verdict (cancel.c, I2),
  *       and ends its own operation if there is one.
- *   I5. Nothing here blocks the worker: no call is made that waits, whatever the descriptor is.
+ *   I5. The worker never blocks here: no call waits, whatever the descriptor is.
  */
 #include "daemon/fiber/io.h"
 
@@ -48,9 +49,9 @@
 #include "shm/board.h"
 
 #define FIBER_IO_MAX  ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
-#define FIBER_IO_SKIP 7u				  /* tries that are skipped in a row */
+#define FIBER_IO_SKIP 7u				  /* maximum of successive skipped tries */
 
-/* ------------------------------------------------------------------------ at once */
+/* ------------------------------------------------------------------------ without waiting */
 
 static int64_t fiber_io_poll(int fd, uint32_t events)
 {
@@ -68,7 +69,7 @@ static int64_t fiber_io_poll(int fd, uint32_t events)
 	}
 }
 
-/* Without waiting: -EAGAIN or -EOPNOTSUPP if that cannot be. Not inlined: fiber.c, I3. */
+/* Without waiting: -EAGAIN or -EOPNOTSUPP if that is impossible. Not inlined: fiber.c, I3. */
 static int64_t __attribute__((noinline))
 fiber_io_try(enum fk_io what, int fd, void *data, size_t size)
 {
@@ -98,7 +99,7 @@ static bool fiber_io_is_late(uint64_t until_ns)
 	return until_ns != FK_NEVER && until_ns <= clock_ns();
 }
 
-/* A try has failed. */
+/* Records a failed try. */
 static void fiber_io_learn(struct fiber_tries *tries)
 {
 	tries->failed = min(2u * tries->failed + 1, FIBER_IO_SKIP);
@@ -113,7 +114,7 @@ static bool fiber_io_skips(struct fiber_tries *tries, uint64_t until_ns)
 	return true;
 }
 
-/* ------------------------------------------------------------------------ later */
+/* ------------------------------------------------------------------------ by the poller */
 
 /* On the poller's thread. */
 static void fiber_io_done(void *arg, struct poller_op *first)
@@ -136,7 +137,7 @@ void fiber_io_end(struct pool *pool, struct fiber *f, int error)
 	poller_end(&pool->fibers->poller, &f->waits.io.op, error);
 }
 
-/* Leaves it to the poller, and parks. Returns the result. */
+/* Passes an operation to the poller, and parks. Returns the result. */
 static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, void *data,
 			     uint32_t size, uint64_t until_ns)
 {
@@ -180,7 +181,7 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 
 static const struct {
 	enum poller_what what;
-	uint32_t events; /* when it can be tried again */
+	uint32_t events; /* to wait for before the next try */
 } fiber_io_ways[] = {
 	[FK_IO_READ] = { POLLER_READ, POLLIN },
 	[FK_IO_WRITE] = { POLLER_WRITE, POLLOUT },
@@ -214,7 +215,7 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 				fiber_io_learn(tries);
 		}
 		r = fiber_io_wait(f, fiber_io_ways[what].what, fd, data, (uint32_t)size, until_ns);
-		/* A try needs no memory. */
+		/* Trying needs no memory. */
 		if (r == -ENOMEM && skip)
 			continue;
 		if (r == -EAGAIN)

@@ -2,57 +2,58 @@
 /*
  * io_poller.c - waits for the input and output of all fibers of a pool
  *
- * The ring belongs to the poller's thread: it alone submits, and takes completions. Other threads
- * leave notes in a list, and wake the thread if it sleeps. A note is an operation that is to begin,
- * or the same one that is to end early: its address, with the lowest bit set for the latter.
+ * The ring belongs to the poller's thread, which alone submits operations and takes completions.
+ * Other threads put notes into a list, and wake the thread if it sleeps. A note is an operation
+ * that is to begin, or one that is to end early: its address, with the lowest bit set for the
+ * latter.
  *
  * 	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
- * 	poller		take all notes --> ring; announce sleep, fence, look again; sleep
+ * 	poller		take all notes --> ring; announce sleep, fence, check again; sleep
  * 			<-- completions: result, count down; those at 0 --> done()
  *
  * HOW THE THREAD SLEEPS
  *   The ring's memory is mapped, so a stray write of a task can change it. io_uring_enter(2) must
- *   therefore never wait: if completions have overflowed the ring and its indices say otherwise,
- *   the kernel looks for them for ever, and no signal ends that, SIGKILL included. The thread
- *   sleeps in futex_waitv(2) instead, which reads only the words that it compares:
+ *   therefore never wait: if completions have overflowed the ring and its indices are wrong, the
+ *   kernel searches for them forever, and no signal ends that, SIGKILL included. The thread sleeps
+ *   in futex_waitv(2) instead, which reads only the words that it compares:
  *
  * 	word		other threads change it, and wake the thread (shm/wake.h)
  * 	tail of the completions, flags of the ring
  * 			the kernel changes them when an operation completes, on this thread. For
  * 			that it interrupts the sleep, which begins again, and compares again: no
- * 			completion is lost between the look and the sleep.
+ * 			completion between the check and the sleep is lost.
  *
  *   Operations that a thread of the kernel completes, such as a read from a disk, change the tail
  *   without an interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is
  *   always under way in the ring, and its completion interrupts.
  *
  * INVARIANTS
- *   I1. notes is the newest note, which leads to the older ones by next. The thread takes all at
- *       once, so none is taken out of the middle, and submits them in the order in which they were
- *       left. A thread that ends an operation knows it by something that came after poller_begin():
- *       so its end is submitted after it, and the kernel finds it.
- *   I2. state is { why:24, asked:1, notes:2 }: how many of the operation's notes have not
- *       completed, and why it is to end, if that was asked. A thread that asks counts up from 1,
- *       never from 0, and once; the poller alone counts down. So an operation is done once, and
- *       only done() touches it when its notes have come down to 0.
- *   I3. No note is forgotten: a thread that leaves one makes a full fence and reads the word; the
+ *   I1. notes is the newest note, which is linked to the older ones by next. The thread takes all
+ *       at once, so none is taken out of the middle, and submits them in order. A thread that ends
+ *       an operation learns of it by data published after poller_begin(). So its end is submitted
+ *       later, and the kernel finds the operation.
+ *   I2. state is { why:24, asked:1, notes:2 }: the number of the operation's notes that have not
+ *       completed, and the error if an early end was requested. A requesting thread increments from
+ *       1, never from 0, and only once; the poller alone decrements. So an operation is done once,
+ *       and only done() accesses it when its notes have reached 0.
+ *   I3. No note is forgotten: a thread that adds one makes a full fence and reads the word; the
  *       poller announces its sleep, makes a full fence, and reads the list (shm/wake.h, W1, W5). If
- *       it is on its way into the kernel then, the futex has another value than it was given.
+ *       the poller is just entering the kernel then, the futex value has changed.
  *   I4. Data that was read is not lost: an operation that has completed keeps its result, even if
- *       its end was asked for.
- *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
- *       registered with itself, and the ring has the eventfd.
- *   I6. No end is lost: its note counts as completed when it has found the operation, or that has
+ *       its end was requested.
+ *   I5. No descriptor of the ring stays open where tasks could close it: the thread registers the
+ *       ring with itself, and the ring has the eventfd.
+ *   I6. No end is lost: its note completes when it has found the operation, or the operation has
  *       completed before. Until then it is among the notes without room, so the thread does not
  *       sleep.
- *   I7. The ring's memory is compared with values that only this thread writes or that the kernel
- *       keeps (poller_is_sound()), each time before completions are taken. If they differ, a task
- *       has written there: the pool ends, and no job is blamed. The kernel itself bounds what it
- *       takes from that memory: at most the submissions that the ring has room for.
+ *   I7. Before completions are taken, the ring's memory is compared with values that only this
+ *       thread writes or that the kernel keeps (poller_is_sound()). If they differ, a task has
+ *       written there: the pool ends, and no job is blamed. The kernel itself limits what it takes
+ *       from that memory: at most the submissions that the ring has room for.
  *
  * SANDBOX
- *   The ring is made before the pool is sandboxed (sandbox.c), since tasks may make none. It is
- *   restricted to what is used here, and where the kernel can do so to this thread: a task that
+ *   The ring is made before the pool is sandboxed (sandbox.c), because tasks may make none. It is
+ *   restricted to the operations used here, and if the kernel can, to this thread. So a task that
  *   writes to the ring's memory can only make it read, write, accept and poll.
  */
 #include "daemon/fiber/io_poller.h"
@@ -81,18 +82,18 @@
 
 #define POLLER_SQES    1024u
 #define POLLER_CQES    4096u
-#define POLLER_THREADS 4u	    /* of the kernel's, for files on disks */
-#define POLLER_STACK   (256u << 10) /* a sanitizer needs some */
+#define POLLER_THREADS 4u	    /* of the kernel, for files on disks */
+#define POLLER_STACK   (256u << 10) /* a sanitizer needs more */
 
-#define POLLER_AHEAD 8u /* completions, of which the operation is fetched */
+#define POLLER_AHEAD 8u /* completions ahead whose operation is prefetched */
 
-#define POLLER_NOTES 3u /* state: how many */
+#define POLLER_NOTES 3u /* state: number of notes */
 #define POLLER_ASKED 4u
 #define POLLER_WHY   8 /* shift */
 
-#define POLLER_ENDS  ((uintptr_t)1) /* of a note */
+#define POLLER_ENDS  ((uintptr_t)1) /* flag of a note */
 #define POLLER_NEWS  UINT64_C(2)    /* user_data of the read of the eventfd */
-#define POLLER_EVENT 0		    /* the eventfd among the ring's own files */
+#define POLLER_EVENT 0		    /* index of the eventfd in the ring's file table */
 
 /* ------------------------------------------------------------------------ notes */
 
@@ -112,7 +113,7 @@ static void poller_wake(struct poller *p)
 
 	wake_published();
 	value = wake_load(&p->word);
-	/* Relaxed: I3; the thread that changes it wakes. */
+	/* Relaxed: I3; the thread that changes it wakes the poller. */
 	if (wake_rests(value) && atomic_compare_exchange_strong_explicit(
 					 &p->word, &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
 					 memory_order_relaxed, memory_order_relaxed))
@@ -126,7 +127,7 @@ static void poller_push(struct poller *p, uintptr_t note)
 
 	do {
 		*poller_next(note) = newest;
-		/* ORDER poller/note [N1]: release, the operation as it is filled in. Pairs with
+		/* ORDER poller/note [N1]: release, the filled-in operation. Pairs with
 		 * poller_take(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&p->notes, &newest, note, memory_order_release, memory_order_relaxed));
@@ -135,14 +136,14 @@ static void poller_push(struct poller *p, uintptr_t note)
 
 void poller_begin(struct poller *p, struct poller_op *op)
 {
-	/* Relaxed: no other thread has it yet. */
+	/* Relaxed: no other thread knows it yet. */
 	store_relaxed(&op->state, 1);
 	poller_push(p, (uintptr_t)op);
 }
 
 void poller_end(struct poller *p, struct poller_op *op, int error)
 {
-	/* Relaxed throughout: the word has all there is to know, and the list orders the rest. */
+	/* Relaxed throughout: the word is complete in itself, and the list orders the rest. */
 	uint32_t state = load_relaxed(&op->state), next;
 
 	do {
@@ -154,15 +155,16 @@ void poller_end(struct poller *p, struct poller_op *op, int error)
 	poller_push(p, (uintptr_t)op | POLLER_ENDS);
 }
 
-/* All that were left, the oldest first. */
+/* Takes all notes, the oldest first. */
 static uintptr_t poller_take(struct poller *p)
 {
 	uintptr_t note, older, list = 0;
 
-	/* Relaxed: a hint; poller_turn() looks again. */
+	/* Relaxed: a hint; poller_turn() checks again. */
 	if (!load_relaxed(&p->notes))
 		return 0;
-	/* ORDER poller/note [N1]: acquire, what the notes say. Pairs with poller_push(). */
+	/* ORDER poller/note [N1]: acquire, the operations of the notes. Pairs with
+	 * poller_push(). */
 	note = atomic_exchange_explicit(&p->notes, 0, memory_order_acquire);
 	for (; note; note = older) {
 		older = *poller_next(note);
@@ -174,14 +176,14 @@ static uintptr_t poller_take(struct poller *p)
 
 /* ------------------------------------------------------------------------ submissions */
 
-/* NULL: there is no room now. */
+/* Returns NULL if there is no room now. */
 static struct io_uring_sqe *poller_sqe(struct poller *p)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
 
 	if (!sqe && io_uring_submit(&p->ring) >= 0)
 		sqe = io_uring_get_sqe(&p->ring);
-	/* liburing writes the table of entries once; a task may have written there since. */
+	/* liburing writes the index array once; a task may have overwritten it since. */
 	if (sqe)
 		p->ring.sq.array[sqe - p->ring.sq.sqes] = (uint32_t)(sqe - p->ring.sq.sqes);
 	return sqe;
@@ -206,7 +208,7 @@ static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op
 	__builtin_unreachable();
 }
 
-/* Submits the notes; those without room stay. */
+/* Submits the notes; those without room stay for later. */
 static void poller_submit(struct poller *p)
 {
 	uintptr_t note = p->later ? p->later : poller_take(p);
@@ -222,13 +224,13 @@ static void poller_submit(struct poller *p)
 		else
 			poller_describe(sqe, op);
 		sqe->user_data = note;
-		/* Read before the operation can be done. */
+		/* Read before the operation can complete. */
 		note = *poller_next(note);
 	}
 	p->later = note;
 }
 
-/* The ring reads the eventfd. False: there is no room now. */
+/* Starts a read of the eventfd. False: there is no room now. */
 static bool poller_arm(struct poller *p)
 {
 	struct io_uring_sqe *sqe;
@@ -264,20 +266,20 @@ static bool poller_count(struct poller_op *op, bool ends, int32_t result)
 	return true;
 }
 
-/* The kernel has the operation still. */
+/* The kernel still has the operation. */
 static bool poller_is_out(struct poller_op *op)
 {
 	/* Relaxed: the thread alone counts down. */
 	return (load_relaxed(&op->state) & POLLER_NOTES) > 1;
 }
 
-/* How many have completed that were not taken yet. */
+/* Number of completions that were not taken yet. */
 static uint32_t poller_ready(const struct poller *p)
 {
 	return io_uring_smp_load_acquire(p->ring.cq.ktail) - p->head;
 }
 
-/* Set by the kernel: completions wait outside of the ring, which was full before. */
+/* The kernel sets the flag when completions wait outside of the ring because it was full. */
 static uint32_t poller_flags(const struct poller *p)
 {
 	return io_uring_smp_load_acquire(p->ring.sq.kflags);
@@ -288,22 +290,21 @@ static const struct io_uring_cqe *poller_cqe(const struct poller *p, uint32_t at
 	return &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
 }
 
-/* Prefetches the operation of a later completion, or of an old one: other CPUs had it. */
+/* Prefetches the operation of a later completion, or of an old one: other CPUs wrote it last. */
 static void poller_fetch(const struct poller *p, uint32_t at)
 {
 	__builtin_prefetch(poller_op_of(poller_cqe(p, at)->user_data), 1);
 }
 
 /*
- * False: something else than this thread and the kernel has written to the ring's memory (I7).
- * all: the kernel has just taken all submissions, and has put into the ring what there was room
- * for.
+ * False: the ring's memory was written by neither this thread nor the kernel (I7). all: the kernel
+ * has just taken all submissions, and has filled the ring as far as there was room.
  */
 static bool poller_is_sound(const struct poller *p, bool all)
 {
 	const struct io_uring_sq *sq = &p->ring.sq;
 	const struct io_uring_cq *cq = &p->ring.cq;
-	/* In this order: with the flag the completions are seen that have filled the ring. */
+	/* In this order: if the flag is seen, the completions that filled the ring are too. */
 	uint32_t flags = poller_flags(p);
 	uint32_t ready = poller_ready(p);
 
@@ -314,8 +315,8 @@ static bool poller_is_sound(const struct poller *p, bool all)
 	       !(flags & ~IORING_SQ_CQ_OVERFLOW) && !(flags && all && !ready);
 }
 
-/* Takes what has completed. Returns how many. An end that has not found its operation, since the
- * kernel is just about to try that once more, is submitted again (I6). */
+/* Takes completions. Returns their number. An end that has not found its operation, because the
+ * kernel is just trying that again, is submitted again (I6). */
 static uint32_t poller_reap(struct poller *p)
 {
 	uintptr_t first = 0, *end = &first;
@@ -349,11 +350,11 @@ static uint32_t poller_reap(struct poller *p)
 
 static bool poller_stops(struct poller *p)
 {
-	/* Relaxed: the thread is woken after it was set. */
+	/* Relaxed: the thread is woken after the store. */
 	return load_relaxed(&p->stop);
 }
 
-/* Until there is a note, or something has completed. Returns 0 or a negative errno. */
+/* Sleeps until there is a note or a completion. Returns 0 or a negative errno. */
 static int poller_sleep(struct poller *p)
 {
 	uint32_t value = wake_prepare(&p->word);
@@ -371,7 +372,7 @@ static int poller_sleep(struct poller *p)
 		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
 		p->timed = r == -ENOSYS || r == -EPERM;
 	}
-	/* As bell.c does without futex_waitv(2). Completions wait as long. */
+	/* As bell.c does without futex_waitv(2). Completions wait up to that long, too. */
 	if (rests && p->timed) {
 		(void)futex_wait(&p->word, value, clock_ns() + BELL_TIMED_SLEEP);
 		r = 0;
@@ -397,9 +398,9 @@ static void poller_turn(struct poller *p)
 		log_error("io_uring: memory of the ring was overwritten: the pool ends");
 		abort();
 	}
-	/* Relaxed: its own. */
+	/* Relaxed: only this thread writes. */
 	store_relaxed(turns, load_relaxed(turns) + 1);
-	/* The kernel has no memory now, or too much has completed: again, later. */
+	/* The kernel has no memory now, or too many completions wait: try again later. */
 	if (!poller_reap(p) && (r < 0 || !all))
 		(void)nanosleep(&rest, NULL);
 }
@@ -421,7 +422,7 @@ static int poller_make(struct poller *p)
 	return io_uring_queue_init_params(POLLER_SQES, &p->ring, &params);
 }
 
-/* The eventfd, which the ring keeps. Returns 0 or a negative errno. */
+/* Adds the eventfd, which the ring keeps. Returns 0 or a negative errno. */
 static int poller_add_event(struct poller *p)
 {
 	_cleanup_close_ int event = eventfd(0, EFD_CLOEXEC);
@@ -430,13 +431,13 @@ static int poller_add_event(struct poller *p)
 	return r < 0 ? r : io_uring_register_files(&p->ring, &event, 1);
 }
 
-/* What liburing 2.3 declares and does not have. */
+/* For functions that liburing 2.3 declares and does not define. */
 static int poller_register(struct poller *p, unsigned int what, const void *arg, uint32_t n)
 {
 	return syscall(SYS_io_uring_register, p->ring.ring_fd, what, arg, n) < 0 ? -errno : 0;
 }
 
-/* I5, and what is to be done for tasks alone. Returns 0 or a negative errno. */
+/* I5, and restrictions for the sake of tasks. Returns 0 or a negative errno. */
 static int poller_restrict(struct poller *p)
 {
 	/* Only the bounded workers (files on disks) are limited. After about 128 fruitless wakeups,
@@ -469,8 +470,7 @@ static int poller_restrict(struct poller *p)
 /* begun: 1, or a negative errno. */
 static void poller_say(struct poller *p, int begun)
 {
-	/* ORDER poller/begun [N2]: release, the ring as it is made. Pairs with
-	 * poller_start(). */
+	/* ORDER poller/begun [N2]: release, the finished ring. Pairs with poller_start(). */
 	atomic_store_explicit(&p->begun, (uint32_t)begun, memory_order_release);
 	futex_wake(&p->begun, INT32_MAX);
 }
@@ -493,7 +493,7 @@ static void *poller_main(void *arg)
 	if (r == 0)
 		r = poller_restrict(p);
 	if (r >= 0) {
-		/* It is registered. */
+		/* The registration keeps the ring open. */
 		close(p->ring.ring_fd);
 		p->ring.ring_fd = -1;
 		poller_say(p, 1);
@@ -520,7 +520,7 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	int r;
 
 	p->way = *way;
-	/* No signal of the process is for this thread; nor SIGPIPE of its writes. */
+	/* This thread handles no signals of the process, nor SIGPIPE of its writes. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -530,7 +530,7 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		return r;
-	/* ORDER poller/begun [N2]: acquire, the ring as it is made. Pairs with poller_say(). */
+	/* ORDER poller/begun [N2]: acquire, the finished ring. Pairs with poller_say(). */
 	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
 		(void)futex_wait(&p->begun, 0, 0);
 	p->started = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* parked.c - lists of the fibers that wait */
+/* parked.c - lists of waiting fibers */
 #include "daemon/fiber/parked.h"
 
 #include "common/list.h"

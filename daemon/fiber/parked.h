@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* parked.h - lists of the fibers that wait */
+/* parked.h - lists of waiting fibers */
 #pragma once
 
 #include <stdbool.h>
@@ -9,6 +9,6 @@ struct fiber;
 /* Puts the fiber into a list of its worker's shard: the cancelled or the parked ones. */
 void fiber_enlist(struct fiber *fiber, bool cancelled);
 
-/* The fiber waits, and fibers_cancel() finds it, from begin to end. */
+/* From begin to end the fiber waits, and fibers_cancel() finds it. */
 void fiber_wait_begin(struct fiber *fiber);
 void fiber_wait_end(struct fiber *fiber);

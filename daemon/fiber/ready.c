@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ready.c - runnable fibers get to a worker
+ * ready.c - passes runnable fibers to workers
  *
- * A fiber that was woken goes into the deque of the worker that has woken it, if that runs a fiber
- * or no frame. Otherwise it goes into the inbox of a worker: code of frames owns the newest entry
- * of the deque, and other threads have no deque.
+ * A woken fiber goes into the deque of the worker that has woken it, if that worker runs a fiber or
+ * no frame. Otherwise it goes into the inbox of a worker: code of frames owns the newest entry of
+ * the deque, and other threads have no deque.
  */
 #include "daemon/fiber/ready.h"
 
@@ -18,13 +18,13 @@
 
 struct worker *shared_stack_holder(const struct worker *w, const struct shared_stack *shared)
 {
-	/* ORDER shared_stack/holder [B7]: acquire, the shared stack as the holder before has left
-	 * it. Pairs with shared_stack_take(). */
+	/* ORDER shared_stack/holder [B7]: acquire, the shared stack as the last holder has left it.
+	 * Pairs with shared_stack_take(). */
 	return &w->pool->workers[atomic_load_explicit(&shared->holder, memory_order_acquire)];
 }
 
-/* The worker that gets a fiber which no worker has woken: the holder of its shared stack, if it has
- * one; else the worker that it was on, unless that is busy and another is not. */
+/* Returns the worker for a fiber that no worker has woken: the holder of its shared stack, if it
+ * has one; otherwise its last worker, unless that one is busy and another is not. */
 static struct worker *fiber_host(struct fiber *f)
 {
 	struct pool *pool = f->head.worker->pool;
@@ -82,7 +82,7 @@ void fiber_ready(struct worker *w, struct fiber *f)
 	}
 	to = fiber_host(f);
 	fiber_send(to, f);
-	/* A worker looks into its own inbox anyway. */
+	/* A worker checks its own inbox anyway. */
 	if (to != w)
 		fiber_rouse(to);
 }

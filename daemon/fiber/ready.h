@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ready.h - runnable fibers get to a worker */
+/* ready.h - passes runnable fibers to workers */
 #pragma once
 
 #include <stdbool.h>
@@ -8,23 +8,25 @@
 #include "daemon/fiber/fiber_types.h"
 #include "shm/limits.h"
 
-/* The worker, which runs a fiber or the loop, but no frame, puts it into its deque. */
+/* The worker, which runs a fiber or the loop, but no frame, puts the fiber into its deque. */
 void fiber_put(struct worker *worker, struct fiber *fiber);
 
-/* The worker that runs the shared stack's fibers now. w: any worker of its pool. */
+/* Returns the worker that now runs the shared stack's fibers. w: any worker of its pool. */
 struct worker *shared_stack_holder(const struct worker *w, const struct shared_stack *shared);
 
-/* The caller has won the wake of a parked fiber. w: the worker that the caller is, or NULL. */
+/* Makes a parked fiber runnable, whose wake the caller has won. w: the calling worker, or NULL. */
 void fiber_ready(struct worker *w, struct fiber *fiber);
 
 /* True if any worker may run this runnable fiber. */
 bool fiber_goes_anywhere(const struct fk_frame *frame);
 
-/* Puts a runnable fiber into a worker's inbox; has the worker look there. */
+/* fiber_send() puts a runnable fiber into a worker's inbox; fiber_rouse() makes the worker check
+ * it. */
 void fiber_send(struct worker *to, struct fiber *fiber);
 void fiber_rouse(struct worker *to);
 
-/* The same for many that no worker has woken: each, then all. A batch is all zero at first. */
+/* The same for many fibers that no worker has woken: one call for each, then one for all. A batch
+ * is initially all zero. */
 struct fiber_batch {
 	uint64_t workers[LIMIT_WORKERS / 64];
 };

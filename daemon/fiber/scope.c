@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scope.c - scopes of fibers: how they begin, and how they end
+ * scope.c - how scopes of fibers begin and end
  *
- * The root fiber of a scope is run by a frame, the owner, which is set aside until the scope's last
- * fiber has ended: so a job has no fibers any more when its tasks have ended, and job.c needs to
- * know nothing of fibers. Live scopes are in lists by their job's row, their fibers that wait in
- * lists of the scope (parked.c): there cancel.c finds them.
+ * A frame, the owner, runs the root fiber of a scope. It is suspended until the scope's last fiber
+ * has ended. So a job has no fibers when its tasks have ended, and job.c does not depend on fibers.
+ * Live scopes are in lists by their job's row; their waiting fibers are in lists of the scope
+ * (parked.c), where cancel.c finds them.
  *
  * INVARIANTS
  *   I1. A scope is in the list of its row's bucket from before its first fiber runs until all have
  *       ended. A thread that cancels finds it there with the lock of the bucket held, and sets
- *       `cancelling` before it releases that: a worker that would take the scope out of the list
- *       waits then. So it lives meanwhile. The scope is on its root's stack, which is given back
+ *       `cancelling` before it releases the lock. A worker that would remove the scope waits until
+ *       it is cleared. So the scope stays alive. It is on its root's stack, which is given back
  *       after that.
- *   I2. live counts the fibers that have not ended; one that lives counts the next up. The fiber
- *       that counts it down to 0 sees what all of them did (ORDER fiber/scope [B5]), and has the
- *       owner.
+ *   I2. live counts the fibers that have not ended; only a live fiber increments it for another.
+ *       The fiber that decrements it to 0 sees the work of all of them (ORDER fiber/scope [B5]),
+ *       and resumes the owner.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
@@ -64,12 +64,12 @@ struct fk_frame *scope_leave(struct worker *w, struct scope *scope)
 	struct fk_frame *owner = scope->owner;
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, owner->job);
 
-	/* ORDER fiber/scope [B5]: release, what the fiber did comes before; acquire, the last sees
-	 * what all did. Pairs with itself. */
+	/* ORDER fiber/scope [B5]: release, the fiber's work comes before; acquire, the last one
+	 * sees the work of all. Pairs with itself. */
 	if (atomic_fetch_sub_explicit(&scope->live, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	pthread_mutex_lock(&bucket->lock);
-	while (scope->cancelling) /* soon over: no fiber waits any more */
+	while (scope->cancelling) /* short: no fiber waits any more */
 		pthread_cond_wait(&bucket->cancelled, &bucket->lock);
 	list_remove(&scope->link);
 	pthread_mutex_unlock(&bucket->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scope.h - a root fiber, and what it and those have spawned */
+/* scope.h - a root fiber, and all fibers that it and they have spawned */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 struct fiber_plan;
 
-/* The list of a job's scopes. */
+/* Returns the bucket of a job's scopes. */
 static inline struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
 	return &pool->fibers->buckets[row % FIBER_BUCKETS];
@@ -20,7 +20,7 @@ static inline struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 int scope_new(struct worker *worker, struct fk_frame *owner, const struct fiber_plan *plan,
 	      struct scope **ret_scope);
 
-/* A fiber of the scope has ended. Returns what runs next: the owner frame, if it was the last. */
+/* A fiber of the scope has ended. Returns the owner frame if it was the last one, or NULL. */
 struct fk_frame *scope_leave(struct worker *worker, struct scope *scope);
 
 /* True if the job of this row has fibers that have not ended. Any thread of the pool. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* self.c - the calling fiber, and what its job holds */
+/* self.c - the calling fiber, and the memory that its job holds */
 #include "daemon/fiber/self.h"
 
 #include "common/relaxed.h"
@@ -39,7 +39,7 @@ void fiber_release(struct worker *w, uint32_t job, uint64_t bytes)
 	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
-/* Not inlined: the stack is as deep each time that a function leaves by it. */
+/* Not inlined: the stack depth must be the same at each call from one function. */
 __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
 {
 	struct worker *w = f->head.worker;
@@ -58,7 +58,7 @@ bool fiber_rest(struct fiber *f)
 	do {
 		if (fiber_leave(f, FIBER_PARKS))
 			return true;
-		/* If not, a waker is about to deliver. */
+		/* If stay fails, a waker is about to deliver. */
 	} while (!fiber_park_stay(&f->park));
 	return fiber_park_reason(&f->park) != FIBER_STAYED;
 }

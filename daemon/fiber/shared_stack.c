@@ -3,12 +3,12 @@
  * shared_stack.c - stacks that many fibers share
  *
  * SANITIZERS
- *   Each fiber is a context to them, though many are at one address. To ThreadSanitizer each is a
- *   thread that hands over to the loop, which copies, and hands over to the next: all in order.
- *   AddressSanitizer has marks around the variables of the previous fiber: they are removed when
- *   the next one's bytes come in, and that one's marks do not come back, so an overflow within a
- *   frame is not found after its fiber has waited. Valgrind gets the bytes below a stack pointer
- *   marked as undefined.
+ *   They see each fiber as a context, though many are at one address. For ThreadSanitizer each is a
+ *   thread that synchronizes with the loop, which copies, and then synchronizes with the next one.
+ *   AddressSanitizer's redzones of the previous fiber are removed when the next one's bytes are
+ *   copied in, but that one's redzones are not restored. So an overflow within a frame is not found
+ *   after its fiber has waited. For valgrind the bytes below a stack pointer are marked as
+ *   undefined.
  */
 #include "daemon/fiber/shared_stack.h"
 
@@ -36,9 +36,9 @@
 #define VALGRIND_MAKE_MEM_UNDEFINED(p, n) ((void)(p), (void)(n))
 #endif
 
-/* Bytes below the sp of a context that are in use, too. */
+/* Bytes in use below the sp of a context. */
 #ifdef SWITCH_UCONTEXT
-#define SHARED_STACK_BELOW 1024u /* what switch_swap() and what it calls have there */
+#define SHARED_STACK_BELOW 1024u /* frames of switch_swap() and its callees */
 #else
 #define SHARED_STACK_BELOW 0u
 #endif
@@ -68,7 +68,7 @@ int shared_stacks_ready(struct worker *w)
 
 /* ------------------------------------------------------------------------ the holder */
 
-/* The worker that is to hold a shared stack of w's. */
+/* Returns the worker that should hold a shared stack of w's. */
 static struct worker *shared_stack_host(struct worker *w, const struct shared_stack *shared)
 {
 	struct pool *pool = w->pool;
@@ -92,12 +92,12 @@ bool shared_stack_take(struct worker *w, struct fiber *f)
 	to = holder == w ? shared_stack_host(w, shared) : holder;
 	if (to == w)
 		return true;
-	/* Its holder may move one that has begun out at the same time. */
+	/* If the fiber has begun, its holder may copy it out at the same time. */
 	if (!f->copy.shared)
 		f->copy.shared = shared;
 	if (holder == w)
-		/* ORDER shared_stack/holder [B7]: release, the shared stack and its fibers as they
-		 * are. Pairs with shared_stack_holder(). */
+		/* ORDER shared_stack/holder [B7]: release, the shared stack and the state of its
+		 * fibers. Pairs with shared_stack_holder(). */
 		atomic_store_explicit(&shared->holder, to->index, memory_order_release);
 	fiber_send(to, f);
 	fiber_rouse(to);
@@ -116,7 +116,7 @@ void shared_stacks_wait(struct worker *w)
 
 /* ------------------------------------------------------------------------ the resident */
 
-/* What is in use of the stack of a fiber that has left it: from the result on, to its end. */
+/* Returns the start of the used part of the stack of a fiber that has left it, up to its end. */
 static char *shared_stack_used(const struct fiber *f, uint32_t *ret_used)
 {
 	const struct fiber_stack *stack = f->copy.shared->stack;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slab.c - memory for records of fibers, and copies of their stacks */
+/* slab.c - memory for records of fibers and copies of their stacks */
 #include "daemon/fiber/slab.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "common/list.h"
 
 #define FIBER_MEMORY_STEP   64u
-#define FIBER_MEMORY_SMALL  4096u /* bytes up to which there is a size for every step */
+#define FIBER_MEMORY_SMALL  4096u /* bytes up to which each step has a size */
 #define FIBER_MEMORY_SLAB   FIBER_MEMORY_MAX
 #define FIBER_MEMORY_LEAST  (UINT64_C(64) << 20) /* bytes of address space */
 #define FIBER_MEMORY_SMALLS (FIBER_MEMORY_SMALL / FIBER_MEMORY_STEP)
@@ -28,7 +28,7 @@ static size_t fiber_memory_class_size(uint32_t class)
 	return (size_t)(FIBER_MEMORY_SMALL / 8) * (9 + above % 8) << above / 8;
 }
 
-/* FIBER_MEMORY_SIZES if it is too large. */
+/* Returns FIBER_MEMORY_SIZES if size is too large. */
 static uint32_t fiber_memory_class(size_t size)
 {
 	uint32_t class = FIBER_MEMORY_SMALLS;
@@ -54,7 +54,7 @@ static char *fiber_slab_base(const struct fiber_memory *blocks, const struct fib
 	return blocks->base + (uint64_t)(slab - blocks->slabs) * FIBER_MEMORY_SLAB;
 }
 
-/* A slab for a shard, whose lock is held. NULL: there is no more address space. */
+/* Returns a slab for a shard, whose lock is held. NULL: there is no address space left. */
 static struct fiber_slab *fiber_slab_new(struct fiber_memory *blocks, uint32_t shard,
 					 uint32_t class)
 {
@@ -72,10 +72,10 @@ static struct fiber_slab *fiber_slab_new(struct fiber_memory *blocks, uint32_t s
 	return slab;
 }
 
-/* It has no used block, and is in no list. Not under a lock. */
+/* Frees a slab without used blocks that is in no list. Not under a lock. */
 static void fiber_slab_free(struct fiber_memory *blocks, struct fiber_slab *slab)
 {
-	/* If that fails, the next shard has them. */
+	/* If that fails, the next shard gets the pages. */
 	(void)madvise(fiber_slab_base(blocks, slab), FIBER_MEMORY_SLAB, MADV_DONTNEED);
 	pthread_mutex_lock(&blocks->lock);
 	list_add_first(&blocks->free, &slab->link);
@@ -88,7 +88,7 @@ static bool fiber_slab_is_full(const struct fiber_slab *slab)
 	       (slab->made + 1) * fiber_memory_class_size(slab->class) > FIBER_MEMORY_SLAB;
 }
 
-/* Locked: one that has room. */
+/* Locked: takes a block of a slab that has room. */
 static void *fiber_slab_take(struct fiber_memory *blocks, struct fiber_slab *slab)
 {
 	void *block = slab->free;
@@ -138,14 +138,14 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 	if (!block)
 		return;
 	slab = &blocks->slabs[(uint64_t)((char *)block - blocks->base) / FIBER_MEMORY_SLAB];
-	/* Constant while a block of it is used. */
+	/* Constant while one of its blocks is used. */
 	shard = &blocks->shards[slab->shard];
 	pthread_mutex_lock(&shard->lock);
 	if (fiber_slab_is_full(slab))
 		list_add_first(&shard->room[slab->class], &slab->link);
 	memcpy(block, &slab->free, sizeof(slab->free));
 	slab->free = block;
-	/* I2: it is not alone in its list. */
+	/* I2: another slab of the list has room. */
 	if (!--slab->used && slab->link.prev != slab->link.next) {
 		list_remove(&slab->link);
 		gone = true;
@@ -157,7 +157,7 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 
 /* ------------------------------------------------------------------------ begin and end */
 
-/* Sparse memory, or NULL. */
+/* Maps sparse memory; NULL: none. */
 static void *fiber_memory_map(uint64_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -177,7 +177,7 @@ int fiber_memory_init(struct fiber_memory *blocks, uint64_t space)
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
 		pthread_mutex_init(&blocks->shards[i].lock, NULL);
 	if (blocks->base && blocks->slabs) {
-		/* A first touch takes one small page. EINVAL: the kernel has no huge ones. */
+		/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
 		(void)madvise(blocks->base, blocks->n * FIBER_MEMORY_SLAB, MADV_NOHUGEPAGE);
 		return 0;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spawn.c - fibers begin: those that a fiber spawns, and the root of a scope
+ * spawn.c - begins fibers: those that a fiber spawns, and the root of a scope
  *
- * A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker. It
+ * A frame that runs a fiber (FK_FIBER_TASK) is suspended, like one that moves to another worker. It
  * continues when the last fiber of the scope has ended.
  */
 #include <errno.h>
@@ -54,7 +54,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 		return r;
 	}
 	f->depth = self->depth + 1;
-	/* Relaxed: the caller is one of them. */
+	/* Relaxed: the caller is counted, so live is above 0. */
 	add_relaxed(&self->scope->live, 1);
 	fiber_put(w, f);
 	asked = !load_relaxed(&w->engine.fk.limit);
@@ -91,7 +91,7 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 	strand_set_aside(w, frame);
 	if (!strand_own_stack(w))
 		worker_fail(w, -ENOMEM);
-	/* The owner frame's ancestors are none of what its fibers call. */
+	/* The owner frame's ancestors are not ancestors of tasks that its fibers call. */
 	w->engine.job_base = w->engine.fk.bottom;
 	return &scope->root->head.frame;
 }

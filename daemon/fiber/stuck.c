@@ -2,25 +2,25 @@
 /*
  * stuck.c - fibers that wait for each other's end
  *
- * A wait that is cut short continues until the others have ended, because they may use the waiting
- * fiber's stack. Fibers that wait for each other's end would do so for ever. A fiber that begins
- * such a wait has the dispatcher look, and the dispatcher looks again until there is no such wait.
- * A scope is stuck if all of its fibers are in such waits. Then some of these waits end with
- * -ECANCELED: of the fibers whose counter is not on their own stack those that are deepest in the
- * tree of spawns.
+ * A cancelled wait continues until the other fibers have ended, because they may use the waiting
+ * fiber's stack. Fibers that wait for each other's end would deadlock. A fiber that begins such a
+ * wait makes the dispatcher check its scope, repeatedly while there is such a wait. A scope is
+ * stuck if all of its fibers are in such waits. Then some of these waits end with -ECANCELED: those
+ * of the fibers that are deepest in the tree of spawns, among the fibers whose counter is not on
+ * their own stack.
  *
- * No remaining fiber uses a stack that goes, if what is on the stack of a fiber, a counter too, is
- * used by that fiber and its descendants alone: forkd-fibers(7) demands it. Descendants are deeper,
- * so fibers of equal depth use nothing of each other. And no fiber is deeper than those whose waits
- * end: the deepest of all would wait for a counter on its own stack. That counts a fiber that has
- * not ended, and which the owner or a descendant has spawned: a deeper one. So each stuck scope has
- * such a fiber. Then the others' waits end as usual, or the next look finds those that are the
- * deepest now. A look compares two: no such wait began or ended between them, and none during the
- * second.
+ * That is safe: no remaining fiber uses the stack of a fiber that continues. Data on the stack of a
+ * fiber, counters included, may be used by that fiber and its descendants alone: forkd-fibers(7)
+ * demands it. Descendants are deeper, so fibers of equal depth use nothing of each other. And no
+ * fiber is deeper than those whose waits end: the deepest of all would wait for a counter on its
+ * own stack. That counts a fiber that has not ended and that the owner of the stack or a descendant
+ * has spawned: a deeper one. So each stuck scope has such a fiber. Afterwards the others' waits end
+ * as usual, or the next check finds the fibers that are deepest then. A check compares two
+ * observations: no such wait began or ended between them, and none during the second.
  *
  * A body that waits again each time keeps its scope stuck: after hang-timeout the pool ends, with
  * this job to blame. If the job has several scopes, one may wait for fibers of another: it counts
- * as stuck after hang-timeout.
+ * as stuck only after hang-timeout.
  */
 #include "daemon/fiber/stuck.h"
 
@@ -40,11 +40,11 @@
 #include "daemon/core/wakeup.h"
 #include "shm/ledger.h"
 
-#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-timeout, if there is none */
-#define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* while fibers only wait for others to end */
-#define FIBER_REST  16u			 /* times as long as a look took, before the next */
+#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* used if hang-timeout is 0 */
+#define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* between checks */
+#define FIBER_REST  16u			 /* pause, in multiples of the duration of a check */
 
-/* Relaxed throughout: the dispatcher looks more than once. */
+/* Relaxed throughout: the dispatcher checks repeatedly. */
 static void fiber_held_count(struct scope *scope, uint64_t n)
 {
 	add_relaxed(&scope->held, n);
@@ -69,15 +69,15 @@ void fiber_held_end(struct fiber *f)
 	fiber_wait_end(f);
 }
 
-/* Its counter is not on its own stack. */
+/* True if the fiber's counter is not on its own stack. */
 static bool fiber_waits_elsewhere(const struct fiber *f)
 {
 	return f->shared || (uintptr_t)f->waits.node.counter - (uintptr_t)f->head.stack->low >=
 				    f->head.stack->size;
 }
 
-/* Returns the number of fibers of a scope that only wait for others to end, 0 if one of them runs;
- * *ret_depth: of those that wait elsewhere the depth of the deepest + 1, 0: there is none. */
+/* Returns the number of fibers of a scope that only wait for others to end, 0 if one of them runs.
+ * Sets *ret_depth to 1 + the largest depth of those with a counter elsewhere, 0: none. */
 static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 {
 	bool runs = false;
@@ -101,7 +101,7 @@ static uint64_t scope_survey(struct scope *scope, uint64_t *ret_depth)
 	return runs ? 0 : n;
 }
 
-/* Ends the waits of this depth whose counters are elsewhere. */
+/* Ends the waits at this depth whose counters are elsewhere. */
 static void scope_end_waits(struct scope *scope, uint64_t depth)
 {
 	struct fiber *f;
@@ -121,7 +121,7 @@ static void scope_end_waits(struct scope *scope, uint64_t depth)
 	}
 }
 
-/* ns that it must be stuck for: 0 if only its own fibers can end its waits. */
+/* Returns how long the scope must be stuck, ns: 0 if only its own fibers can end its waits. */
 static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *bucket,
 			       const struct scope *scope)
 {
@@ -136,23 +136,23 @@ static uint64_t scope_patience(struct pool *pool, const struct fiber_bucket *buc
 	return limit ? limit : FIBER_STUCK;
 }
 
-/* Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
- * wait for others have ended by then. If it does not fall for hang-timeout, a body waits again each
- * time, and would do so for ever. */
+/* Waits at this depth are about to be ended. The depth decreases each time, because fibers that did
+ * not wait for others have ended by then. If it does not for hang-timeout, a body waits again each
+ * time, and would do so forever. */
 static bool scope_hangs(struct pool *pool, struct scope *scope, uint64_t depth, uint64_t now)
 {
 	if (!scope->depth || depth < scope->depth) {
 		scope->depth = depth;
 		scope->same_depth_ns = 0;
 	} else {
-		/* Looks that come late do not count for more. */
+		/* A delayed check must not count for more. */
 		scope->same_depth_ns += min(now - scope->ended_ns, 4 * FIBER_LOOK);
 	}
 	scope->ended_ns = now;
 	return pool->hooks->hang_is_reached(pool, &scope->same_depth_ns);
 }
 
-/* Bucket locked. True: it is to be looked at again. */
+/* Bucket locked. Checks a scope. True: it must be checked again. */
 static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, struct scope *scope,
 		       uint64_t now)
 {
@@ -170,7 +170,7 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 		store_relaxed(&scope->stuck_ns, now);
 		return true;
 	}
-	/* One that runs has begun or ended such a wait, or is about to. */
+	/* A fiber that runs has begun or ended such a wait, or will. */
 	if (now - since < scope_patience(pool, bucket, scope) ||
 	    scope_survey(scope, &depth) != held || !depth ||
 	    load_relaxed(&scope->stuck_ns) != since)
@@ -195,7 +195,7 @@ uint64_t fibers_look(struct pool *pool)
 
 	if (!at || (now = clock_ns()) < at)
 		return at;
-	/* Before the look: a fiber that begins a wait behind it finds 0. */
+	/* Before the checks: a fiber that begins a wait afterwards finds 0. */
 	store_relaxed(look_ns, 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		struct fiber_bucket *bucket = &pool->fibers->buckets[i];

@@ -7,10 +7,10 @@
 struct fiber;
 struct pool;
 
-/* The fiber, whose job is over, waits for others' ends, from begin to end. */
+/* From begin to end the fiber, whose job has an outcome, waits for others to end. */
 void fiber_held_begin(struct fiber *fiber);
 void fiber_held_end(struct fiber *fiber);
 
-/* Ends waits of fibers whose jobs are over and that wait for each other's end. The dispatcher.
- * Returns when to come back, 0: there is no need. */
+/* Ends waits of fibers whose jobs have an outcome and that wait for each other's end. The
+ * dispatcher. Returns the time of the next call, 0: none needed. */
 uint64_t fibers_look(struct pool *pool);

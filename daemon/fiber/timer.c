@@ -2,10 +2,10 @@
 /*
  * timer.c - fibers wait for a time
  *
- * The dispatcher checks the heaps (timer_heap.c) each time that it comes by, and sleeps no longer
- * than until the first timer (fibers_check()): so no thread and no timer of the kernel's is added.
- * A fiber is not resumed before its time, unless something else wakes it. How much later it is
- * resumed depends on the dispatcher, which slows down under load.
+ * The dispatcher checks the heaps (timer_heap.c) in each pass, and sleeps no longer than until the
+ * first timer (fibers_check()). So neither a thread nor a kernel timer is needed. A fiber is not
+ * resumed before its time, unless something else wakes it. The delay depends on the dispatcher,
+ * which slows down under load.
  */
 #include "daemon/fiber/timer.h"
 
@@ -21,9 +21,9 @@
 #include "daemon/fiber/self.h"
 #include "daemon/fiber/timer_heap.h"
 
-#define FIBER_DUE 64u /* that are taken between two locks */
+#define FIBER_DUE 64u /* maximum number of timers taken in one lock period */
 
-/* Takes some that are due out of a heap. Returns those whose fibers the caller resumes. */
+/* Takes some due timers out of a heap. Returns those whose fibers the caller must resume. */
 static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times *times,
 					   uint64_t now)
 {
@@ -41,7 +41,7 @@ static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times
 			fiber_io_end(pool, f, -ETIMEDOUT);
 			continue;
 		}
-		/* No other thread resumes it then: its timer stays as it is. */
+		/* No other thread resumes it then, so its timer stays valid. */
 		if (fiber_park_wake(&f->park, timer->generation, FIBER_DEADLINE) == FIBER_RUN) {
 			*end = timer;
 			end = &timer->next;
@@ -60,7 +60,8 @@ uint64_t fibers_check(struct pool *pool)
 		struct fiber_times *times = &pool->fibers->times[i];
 		uint64_t first;
 
-		/* Relaxed: timer_heap.c, I2. Later timers are not due: now is constant. */
+		/* Relaxed: timer_heap.c, I2. Timers set later are not due, because now is
+		 * constant. */
 		while ((first = load_relaxed(&times->first_ns))) {
 			struct fiber_timer *timer;
 
@@ -80,7 +81,7 @@ uint64_t fibers_check(struct pool *pool)
 	return next;
 }
 
-/* Parks until then. Returns 0, or the error, -ECANCELED if the job was over first. */
+/* Parks until a time. Returns 0, or the error: -ECANCELED if the job got an outcome first. */
 static int fiber_sleep(struct fiber *f, uint64_t at_ns)
 {
 	uint64_t generation = fiber_park_begin(&f->park, false);

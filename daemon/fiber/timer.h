@@ -6,5 +6,5 @@
 
 struct pool;
 
-/* Resumes fibers whose time has come. Returns when the next look is due, 0: never. */
+/* Resumes fibers whose time has come. Returns the time of the next check, 0: none. */
 uint64_t fibers_check(struct pool *pool);

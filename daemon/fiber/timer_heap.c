@@ -2,10 +2,10 @@
 /*
  * timer_heap.c - the timers of fibers that wait for a time
  *
- * A fiber that waits until some time has its timer in a heap, by that time. A heap, because most of
- * these timers never fire, as that of a wait that has its counter in time: to set one and to clear
- * it costs a few steps in memory, and a call of the kernel only for one that becomes the first. One
- * heap for each FIBER_SHARDS-th worker, so that workers do not wait for each other's locks.
+ * A fiber that waits until some time has its timer in a heap, by that time. Most of these timers
+ * never expire, such as those of waits whose counter is in time. So setting and clearing a timer
+ * must be cheap: a few steps in memory, and a system call only for a timer that becomes the first.
+ * Each FIBER_SHARDS-th worker has its own heap, so that workers do not contend for locks.
  *
  * 	fiber		set --> [heap] ------------------------------> clear, continues
  * 	dispatcher		   '-- due: out of it, wake (deadline) --^
@@ -13,9 +13,9 @@
  * INVARIANTS
  *   I1. A timer is in a heap from when it is set until its fiber has cleared it, or the dispatcher
  *       has taken it out, which wakes its fiber under the lock of that heap. So no other thread
- *       touches it once its fiber has cleared it, or has been woken by it and is resumed.
+ *       accesses it once its fiber has cleared it, or was woken by it and is resumed.
  *   I2. A fiber whose timer becomes the first of its heap wakes the dispatcher; any other timer is
- *       later than its next look. The timer is published before the dispatcher's word is read, and
+ *       later than the next check. The timer is published before the dispatcher's word is read, and
  *       the dispatcher reads the heaps after it has announced its sleep (shm/wake.h).
  */
 #include "daemon/fiber/timer_heap.h"
@@ -29,7 +29,7 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/wakeup.h"
 
-#define FIBER_TIMERS 64u /* that a heap has room for at first */
+#define FIBER_TIMERS 64u /* initial capacity of a heap */
 
 void fiber_times_init(struct fibers *all)
 {
@@ -52,7 +52,7 @@ void fiber_times_set_first(struct fiber_times *times)
 		      times->heap.n ? max(times->heap.nodes[0]->v, UINT64_C(1)) : 0);
 }
 
-/* Lock held: makes room for one more. */
+/* Lock held: makes room for one more timer. */
 static int fiber_times_grow(struct fiber_times *times)
 {
 	uint32_t room = times->room ? 2 * times->room : FIBER_TIMERS;

@@ -2,16 +2,16 @@
 /*
  * wait.c - fibers wait for counters
  *
- * A wait is announced on the fiber's park word (park_word.h); then the fiber's node goes into the
- * counter's list (wait_counter.h), and its link into the list that a cancel reads (parked.c); then
- * it leaves its stack. All three are in the fiber's record, not on its stack, of which no byte is
- * needed until the fiber is resumed. The waker that wins the park word resumes it (ready.c).
+ * A wait is announced on the fiber's park word (park_word.h). Then the fiber's node goes into the
+ * counter's list (wait_counter.h), and its link into the list that a cancel reads (parked.c). Then
+ * it leaves its stack. All three are in the fiber's record, so the stack is not accessed until the
+ * fiber is resumed. The waker that wins the park word resumes it (ready.c).
  *
  * INVARIANTS
- *   I1. A fiber itself takes its link and its node out of their lists before its wait returns: the
- *       link, under its shard's lock; the node, under the counter's, unless the thread that counted
- *       has. So no other thread has a pointer to them once the fiber is resumed, and its next wait
- *       has them again.
+ *   I1. A fiber itself removes its link and its node from their lists before its wait returns: the
+ *       link under its shard's lock; the node under the counter's, unless the thread that counted
+ *       has removed it. So no other thread has a pointer to them once the fiber is resumed, and its
+ *       next wait can reuse them.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@
 #include "daemon/fiber/stuck.h"
 #include "daemon/fiber/timer_heap.h"
 
-/* The fiber has begun a park, and need not wait, or cannot. */
+/* The fiber has begun a park, but need not or cannot wait. */
 static int fiber_stay(struct fiber *f, int r)
 {
 	if (!fiber_park_stay(&f->park))
@@ -31,9 +31,8 @@ static int fiber_stay(struct fiber *f, int r)
 	return r;
 }
 
-/* Parks until the counter is at value or below, or until a time; FK_NEVER: without one. held:
- * whatever becomes of the job. Returns 0, or the error, -ETIMEDOUT, -ENOMEM or, if it was over,
- * -ECANCELED. */
+/* Parks until the counter is at most value, or until a time; FK_NEVER: no deadline. held: even if
+ * the job ends. Returns 0, or the error, -ETIMEDOUT, -ENOMEM or, if the job ended, -ECANCELED. */
 static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value,
 		      uint64_t until_ns, bool held)
 {
@@ -87,7 +86,7 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 	if (counter->fk_kind > FIBER_COUNTS_ANY ||
 	    fiber_on_shared_stack(f, counter, sizeof(*counter)))
 		return -EINVAL;
-	/* Mostly it is there already. */
+	/* The counter has usually reached the value already. */
 	result = fiber_counter_look(ref, value);
 	if (result != FIBER_COUNTER_OK) {
 		r = fiber_counter_error(result);

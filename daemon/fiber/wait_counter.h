@@ -1,75 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_counter.h - a counter that fibers wait on until it has come down to a value
+ * wait_counter.h - a counter that fibers wait on until it has reached a value
  *
- * One word, and a list of waiters. A fiber that ends counts it down; each waiter gives the value
- * down to which it waits. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame
- * that has such a word; wait-for-counter is the one way to wait for others in Ramesh and
- * Chowdhury's M:N runtime.
+ * One word, and a list of waiters. A fiber that ends decrements it; each waiter names the value
+ * that it waits for. Waiting is a park (daemon/fiber/park_word.h) of a fiber, or of a frame that
+ * has such a word. Wait-for-counter is the only way to wait for others in Ramesh and Chowdhury's
+ * M:N runtime.
  *
- * Threads: fiber_counter_hook(), fiber_counter_unhook(): the waiter. The rest: any worker. A fiber
- * that ends is counted down by the loop, after the switch: its waiter may free its stack.
+ * Threads: fiber_counter_hook(), fiber_counter_unhook(): the waiter. The rest: any worker. The loop
+ * counts down for a fiber that ends, after the switch, because its waiter may free its stack.
  *
  * THE WORD
  *   { generation:13, level:25, value:25, lock:1 }. level is 1 more than the highest value that is
- *   waited for, 0 without waiters. So one CAS counts down as long as no waiter is to be woken. A
- *   thread that wakes, hooks or unhooks holds the lock, which is a bit of the word: as long as it
- *   is set the rest of the word stays, and the holder's last store changes both. The list is in the
- *   order of the values waited for, the highest first, so those to be woken are its head. The lock
- *   is held for a few steps for each that is woken, and for each with a higher value that a new
- *   waiter passes.
- *   The generation is odd while the counter lives, and each user has it in a struct
- *   fiber_counter_ref; memory of zeros is a counter that was freed.
+ *   waited for, 0 without waiters. So one CAS counts down as long as no waiter must be woken. A
+ *   thread that wakes, hooks or unhooks holds the lock, which is a bit of the word. While it is set
+ *   the rest of the word does not change; the holder's last store changes both. The list is ordered
+ *   by the values waited for, the highest first, so the waiters to wake are at its head. The lock
+ *   is held for a few steps for each woken waiter, and for each with a higher value that a new
+ *   waiter passes. The generation is odd while the counter lives, and each user has it in a struct
+ *   fiber_counter_ref. Zeroed memory is a freed counter.
  *
  * THE NODE
- *   A waiter's place in the list. It is the waiter's memory, and must keep its address and its
- *   bytes as long as it is parked: its own stack will do, or its descriptor, but not a shared stack
- *   that it is copied out of. The same holds for a counter.
- *   hooked: it is in the list. The thread that takes it off stores 0 last.
+ *   A waiter's place in the list, in the waiter's memory. Its address and bytes must not change
+ *   while the waiter is parked: its own stack or its descriptor will do, but not a shared stack
+ *   that it is copied out of. The same holds for a counter. hooked: it is in the list. The thread
+ *   that removes it stores 0 last.
  *
- * 	waiter  hook --(parks)--> woken by the counter: its node is off, it touches neither
- * 				  by another one, or it stayed: unhook, before its memory goes
- * 	down    lock; for each that is to be woken: take off; claim: won: onto its own list;
+ * 	waiter  hook --(parks)--> woken by the counter: its node is off, it accesses neither
+ * 				  woken otherwise, or stayed: unhook, before its memory is freed
+ * 	down    lock; for each waiter to wake: remove; claim: won: to a private list;
  * 		lost: hooked = 0; unlock with the new value; fiber_counter_next(): deliver each
  *
  * INVARIANTS
- *   I1. No waiter sleeps through it. A node goes into the list only with the lock taken by a CAS on
- *       a word whose value is above what it waits for, and the unlock stores its level. So the
- *       thread that brings the value down that far comes later, sees the level, and takes the node
- *       off.
- *   I2. A thread that sees the value sees what those did that brought it there. Each down releases;
- *       changes of the word are read-modify-writes, or the store that unlocks, whose lock has
- *       acquired. A waiter sees the value (acquire), or is claimed after the lock.
- *   I3. The new value comes with the last touch of the counter by the thread that counts down: the
- *       CAS, or the store that unlocks. What it wakes it delivers afterwards, off a list of nodes
- *       that are not in the counter any more. Before that step its own share is still in the value.
- *       So: a counter whose value is 0, if each down has its share in it (that is what it is for),
- *       is touched by no down any more; and a waiter that was woken, or has seen 0 in a word that
- *       is not locked, may free it and its memory at once.
- *   I4. A node is touched by the holder of the lock while hooked is 1, and after a claim that has
- *       won until its deliver (park_word.h, I4: the waiter does not run before). If the claim is
- *       lost, hooked = 0 is the last touch. So: a waiter that was woken by the counter, or has seen
- *       hooked at 0 (acquire), owns its node; and one that was woken by something else leaves only
+ *   I1. No wake is lost. A node goes into the list only with the lock taken by a CAS on a word
+ *       whose value is above the one it waits for, and the unlock stores its level. So the thread
+ *       that brings the value down that far comes later, sees the level, and removes the node.
+ *   I2. A thread that sees the value sees the work of the threads that brought it there. Each down
+ *       releases; changes of the word are read-modify-writes, or the store that unlocks, whose lock
+ *       has acquired. A waiter sees the value (acquire), or is claimed after the lock.
+ *   I3. The thread that counts down stores the new value with its last access to the counter: the
+ *       CAS, or the store that unlocks. It delivers to woken waiters afterwards, from a list of
+ *       nodes that are not in the counter any more. Before that its own share is still in the
+ *       value. So if each down has its share in the value, a counter with value 0 is accessed by no
+ *       down. A waiter that was woken, or has seen 0 in an unlocked word, may free it at once.
+ *   I4. A node is accessed by the holder of the lock while hooked is 1, and after a successful
+ *       claim until its deliver (park_word.h, I4: the waiter does not run before). After a lost
+ *       claim, hooked = 0 is the last access. So a waiter that was woken by the counter, or has
+ *       seen hooked at 0 (acquire), owns its node. A waiter that was woken otherwise leaves only
  *       after that, by fiber_counter_unhook().
- *   I5. A waiter that was woken by the counter does not touch the counter. One that was woken by
- *       something else and finds hooked at 1 takes the lock.
+ *   I5. A waiter that was woken by the counter does not access the counter. A waiter that was woken
+ *       otherwise and finds hooked at 1 takes the lock.
  *
  * WHEN IT MAY BE FREED, AND MISTAKES
- *   Its memory may go when its value was seen, or waited for, as 0 (I3), and there is no other
- *   waiter. Others that wait held, and without a deadline, may have been woken by the same step:
- *   they do not touch it (I5). If another one may leave by a deadline or a cancellation, the memory
- *   must stay a counter until that has left (I5); fiber_counter_fini() is enough for the others
- *   then.
- *   Each mistake is a result for its caller, with which a task can be failed, as long as the memory
- *   is a counter, freed or not; the runtime must have counters in memory that stays. None of them
- *   stops a worker or touches what is not a counter.
- * 	wait, count or free after free		FIBER_COUNTER_STALE, by the generation, which comes
- * 						again after 4096 uses of that memory
+ *   Its memory may be freed when its value was seen as 0, or a wait for 0 has returned (I3), and
+ *   there is no other waiter. Other waiters that are held, and without a deadline, may have been
+ *   woken by the same step: they do not access it (I5). If another waiter may leave by a deadline
+ *   or a cancellation, the memory must stay a counter until it has left (I5); for that
+ *   fiber_counter_fini() is enough. Each mistake is a result for its caller, which can fail the
+ *   task, as long as the memory is a counter, freed or not: the runtime must keep counters in
+ *   permanent memory. No mistake stops a worker or accesses other memory.
+ * 	wait, count or free after free		FIBER_COUNTER_STALE, by the generation, which
+ * 						repeats after 4096 uses of that memory
  * 	free while others wait			they are woken, and FIBER_COUNTER_STALE is their
  * 						node's outcome
- * 	wait once more after it was reached	FIBER_COUNTER_REACHED at once: that is allowed
- * 	two fibers wait for one counter		both are woken: that is allowed
- * 	wait with a node that is hooked		FIBER_COUNTER_TWICE, the first wait goes on
+ * 	wait again after it was reached		FIBER_COUNTER_REACHED at once: allowed
+ * 	two fibers wait for one counter		both are woken: allowed
+ * 	wait with a node that is hooked		FIBER_COUNTER_TWICE, the first wait continues
  * 	count below 0, or above the maximum	FIBER_COUNTER_RANGE, the value stays
  *   A fiber that waits for its own count waits until its deadline, or is cancelled.
  *
@@ -96,7 +92,7 @@
 
 enum fiber_counter_result {
 	FIBER_COUNTER_OK,      /* counted; hooked */
-	FIBER_COUNTER_REACHED, /* the value is not above what was waited for */
+	FIBER_COUNTER_REACHED, /* the value is not above the one waited for */
 	FIBER_COUNTER_STALE,   /* this counter was freed */
 	FIBER_COUNTER_TWICE,   /* the node is in a list */
 	FIBER_COUNTER_RANGE,   /* below 0, or above FIBER_COUNTER_MAX */
@@ -109,7 +105,7 @@ struct fiber_counter {
 	struct fiber_counter_node *first; /* of the holder of the lock */
 };
 
-/* A counter in one of its lives. */
+/* A counter in one of its generations. */
 struct fiber_counter_ref {
 	struct fiber_counter *counter;
 	uint32_t generation;
@@ -117,10 +113,10 @@ struct fiber_counter_ref {
 
 /* All zero before its first use. */
 struct fiber_counter_node {
-	/* of the holder of the counter's lock, while hooked; then of the claimer of the waiter */
+	/* the holder of the counter's lock, while hooked; then the claimer of the waiter */
 	struct fiber_counter_node *next;
-	struct fiber_counter_node **link;  /* what points to it */
-	enum fiber_counter_result outcome; /* if the counter has woken it: REACHED or STALE */
+	struct fiber_counter_node **link;  /* the pointer to this node */
+	enum fiber_counter_result outcome; /* if woken by the counter: REACHED or STALE */
 	/* constant while hooked */
 	uint32_t level;
 	struct fiber_counter *counter;
@@ -151,7 +147,7 @@ static inline uint64_t fiber_counter_word(uint32_t generation, uint32_t level, u
 	       (uint64_t)level << FIBER_COUNTER_LEVEL | (uint64_t)value << FIBER_COUNTER_VALUE;
 }
 
-/* A worker has the lock: soon over. */
+/* Another worker has the lock, briefly. */
 static inline void fiber_counter_pause(uint32_t *spins)
 {
 	if (++*spins % 64)
@@ -160,15 +156,14 @@ static inline void fiber_counter_pause(uint32_t *spins)
 		thrd_yield();
 }
 
-/* Waits until it is not locked, unless it is of another generation. Returns the word; what that
- * says is acquired. */
+/* Waits until the word is not locked, unless its generation differs. Returns the word, acquired. */
 static inline uint64_t fiber_counter_settled(struct fiber_counter *counter, uint32_t generation)
 {
 	uint32_t spins = 0;
 
 	for (;;) {
-		/* ORDER counter/down [F3]: acquire, the value comes with what was done to bring it
-		 * there. Pairs with fiber_counter_down() and fiber_counter_unlock(). */
+		/* ORDER counter/down [F3]: acquire, the work that brought the value there. Pairs
+		 * with fiber_counter_down() and fiber_counter_unlock(). */
 		uint64_t word = atomic_load_explicit(&counter->word, memory_order_acquire);
 
 		if (!(word & FIBER_COUNTER_LOCK) || fiber_counter_generation(word) != generation)
@@ -177,32 +172,32 @@ static inline uint64_t fiber_counter_settled(struct fiber_counter *counter, uint
 	}
 }
 
-/* Takes the lock if the word is this one, which is not locked. */
+/* Takes the lock if the word is this one, which must be unlocked. */
 static inline bool fiber_counter_try(struct fiber_counter *counter, uint64_t word)
 {
 	/* ORDER counter/lock [F4]: acquire, the list as the last holder left it.
-	 * ORDER counter/down [F3]: acquire, and what all have done that counted down (I2). Pairs
-	 * with fiber_counter_unlock() and fiber_counter_down(). */
+	 * ORDER counter/down [F3]: acquire, and the work of all that counted down (I2). Pairs with
+	 * fiber_counter_unlock() and fiber_counter_down(). */
 	return atomic_compare_exchange_weak_explicit(&counter->word, &word,
 						     word | FIBER_COUNTER_LOCK,
 						     memory_order_acquire, memory_order_relaxed);
 }
 
-/* The holder's last touch of the counter. */
+/* The holder's last access to the counter. */
 static inline void fiber_counter_unlock(struct fiber_counter *counter, uint32_t generation,
 					uint32_t value)
 {
 	uint32_t level = counter->first ? counter->first->level : 0;
 
 	/* ORDER counter/lock [F4]: release, the list.
-	 * ORDER counter/down [F3]: release, what this one did, and with its acquire what others
-	 * did. Pairs with fiber_counter_try() and fiber_counter_settled(). */
+	 * ORDER counter/down [F3]: release, this thread's work and, with its acquire, that of
+	 * others. Pairs with fiber_counter_try() and fiber_counter_settled(). */
 	atomic_store_explicit(&counter->word, fiber_counter_word(generation, level, value),
 			      memory_order_release);
 }
 
-/* Holder: takes off those that wait for this value or a higher one. Returns those that it has won,
- * the one that has waited longest for the highest value first. */
+/* Holder: removes waiters for this value or a higher one. Returns those that it has claimed; the
+ * first one waits for the highest value, and has waited longest for it. */
 static inline struct fiber_counter_node *
 fiber_counter_take(struct fiber_counter *counter, uint32_t value, enum fiber_counter_result outcome)
 {
@@ -216,10 +211,10 @@ fiber_counter_take(struct fiber_counter *counter, uint32_t value, enum fiber_cou
 			node->outcome = outcome;
 			node->next = woken;
 			woken = node;
-			/* Relaxed: its waiter does not run before it is delivered. */
+			/* Relaxed: its waiter does not run before deliver. */
 			store_relaxed(&node->hooked, 0);
 		} else {
-			/* ORDER counter/off [F5]: release, the last touch of the node. Pairs with
+			/* ORDER counter/off [F5]: release, the last access to the node. Pairs with
 			 * fiber_counter_unhook(). Proof: I4. */
 			atomic_store_explicit(&node->hooked, 0, memory_order_release);
 		}
@@ -227,19 +222,19 @@ fiber_counter_take(struct fiber_counter *counter, uint32_t value, enum fiber_cou
 	return woken;
 }
 
-/* ------------------------------------------------------------------------ its life */
+/* ------------------------------------------------------------------------ life of a counter */
 
-/* Fresh memory becomes a counter. value: up to FIBER_COUNTER_MAX. */
+/* Makes a counter of fresh memory. value: up to FIBER_COUNTER_MAX. */
 static inline struct fiber_counter_ref fiber_counter_init(struct fiber_counter *counter,
 							  uint32_t value)
 {
 	counter->first = NULL;
-	/* Relaxed: the generation is handed on by something that releases. */
+	/* Relaxed: an operation that releases passes the generation on. */
 	store_relaxed(&counter->word, fiber_counter_word(1, 0, value));
 	return (struct fiber_counter_ref){ counter, 1 };
 }
 
-/* One that was freed lives again, in its next generation; late ones may still look at it. */
+/* Reuses a freed counter, in its next generation; late threads may still read it. */
 static inline struct fiber_counter_ref fiber_counter_renew(struct fiber_counter *counter,
 							   uint32_t value)
 {
@@ -260,8 +255,8 @@ static inline struct fiber_counter_ref fiber_counter_renew(struct fiber_counter 
 }
 
 /*
- * Frees a counter: FIBER_COUNTER_OK, or STALE if that was done. Those that wait are woken, with the
- * outcome STALE: *ret_woken is for fiber_counter_next().
+ * Frees a counter: FIBER_COUNTER_OK, or STALE if it was freed before. Waiters are woken, with the
+ * outcome STALE: pass *ret_woken to fiber_counter_next().
  */
 static inline enum fiber_counter_result fiber_counter_fini(struct fiber_counter_ref ref,
 							   struct fiber_counter_node **ret_woken)
@@ -281,7 +276,7 @@ static inline enum fiber_counter_result fiber_counter_fini(struct fiber_counter_
 
 /* ------------------------------------------------------------------------ counting */
 
-/* n more are to come; before they can end. FIBER_COUNTER_OK, STALE or RANGE. */
+/* Adds n, before they can end. FIBER_COUNTER_OK, STALE or RANGE. */
 static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_ref ref, uint32_t n)
 {
 	for (;;) {
@@ -291,8 +286,8 @@ static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_re
 			return FIBER_COUNTER_STALE;
 		if (n > FIBER_COUNTER_MAX - fiber_counter_value(word))
 			return FIBER_COUNTER_RANGE;
-		/* Relaxed, and in the chain of read-modify-writes (I2): it passes on what others
-		 * have released. What hands it on to be counted down releases it. */
+		/* Relaxed, but in the chain of read-modify-writes (I2): it passes on what others
+		 * have released. The caller passes the count on by an operation that releases. */
 		if (atomic_compare_exchange_weak_explicit(
 			    &ref.counter->word, &word, word + ((uint64_t)n << FIBER_COUNTER_VALUE),
 			    memory_order_relaxed, memory_order_relaxed))
@@ -301,8 +296,8 @@ static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_re
 }
 
 /*
- * n of them have ended: FIBER_COUNTER_OK, STALE or RANGE. If OK, *ret_woken is for
- * fiber_counter_next(); the counter may be gone.
+ * Subtracts n that have ended: FIBER_COUNTER_OK, STALE or RANGE. If OK, pass *ret_woken to
+ * fiber_counter_next(); the counter may no longer exist.
  */
 static inline enum fiber_counter_result fiber_counter_down(struct fiber_counter_ref ref, uint32_t n,
 							   struct fiber_counter_node **ret_woken)
@@ -325,9 +320,9 @@ static inline enum fiber_counter_result fiber_counter_down(struct fiber_counter_
 			return FIBER_COUNTER_OK;
 		}
 		next = word - ((uint64_t)n << FIBER_COUNTER_VALUE);
-		/* ORDER counter/down [F3]: release, what has ended comes before, with this value or
-		 * a lower one. Pairs with fiber_counter_settled() and fiber_counter_try(). Proof:
-		 * I2. */
+		/* ORDER counter/down [F3]: release, the work that has ended comes before this value
+		 * or a lower one. Pairs with fiber_counter_settled() and fiber_counter_try().
+		 * Proof: I2. */
 		if (atomic_compare_exchange_weak_explicit(&counter->word, &word, next,
 							  memory_order_release,
 							  memory_order_relaxed)) {
@@ -338,8 +333,8 @@ static inline enum fiber_counter_result fiber_counter_down(struct fiber_counter_
 }
 
 /*
- * Delivers to those that were woken, up to the first one that the caller makes runnable, which it
- * returns; NULL after the last one. *woken: of fiber_counter_down() or fiber_counter_fini().
+ * Delivers to woken waiters, up to the first one that the caller must make runnable, which it
+ * returns; NULL after the last one. *woken: set by fiber_counter_down() or fiber_counter_fini().
  */
 static inline struct fiber_park *fiber_counter_next(struct fiber_counter_node **woken)
 {
@@ -347,7 +342,7 @@ static inline struct fiber_park *fiber_counter_next(struct fiber_counter_node **
 		struct fiber_park *park = (*woken)->park;
 
 		*woken = (*woken)->next;
-		/* The node is the waiter's again. */
+		/* From here on the waiter owns the node. */
 		if (fiber_park_deliver(park))
 			return park;
 	}
@@ -356,7 +351,7 @@ static inline struct fiber_park *fiber_counter_next(struct fiber_counter_node **
 
 /* ------------------------------------------------------------------------ waiting */
 
-/* Has it come down to this value? FIBER_COUNTER_OK if it has not, REACHED or STALE. */
+/* FIBER_COUNTER_OK if the counter is above this value, REACHED or STALE. */
 static inline enum fiber_counter_result fiber_counter_look(struct fiber_counter_ref ref,
 							   uint32_t value)
 {
@@ -368,9 +363,9 @@ static inline enum fiber_counter_result fiber_counter_look(struct fiber_counter_
 }
 
 /*
- * The waiter, which has begun a park of this generation: it is to be woken when the counter has
- * come down to this value. FIBER_COUNTER_OK: it is hooked. REACHED, STALE or TWICE: it is not, and
- * need not park.
+ * The waiter, which has begun a park of this generation: adds its node, to be woken when the
+ * counter has reached this value. FIBER_COUNTER_OK: it is hooked. REACHED, STALE or TWICE: it is
+ * not, and need not park.
  */
 static inline enum fiber_counter_result
 fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_counter_node *node,
@@ -379,7 +374,7 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 	struct fiber_counter *counter = ref.counter;
 	struct fiber_counter_node **link = &counter->first;
 
-	/* Relaxed: its own, if it is not hooked. */
+	/* Relaxed: the waiter owns it, if it is not hooked. */
 	if (load_relaxed(&node->hooked))
 		return FIBER_COUNTER_TWICE;
 	for (;;) {
@@ -402,7 +397,7 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 		if (node->next)
 			node->next->link = &node->next;
 		*link = node;
-		/* Relaxed: its waiter reads it, or the holder of the lock. */
+		/* Relaxed: read by its waiter, or by the holder of the lock. */
 		store_relaxed(&node->hooked, 1);
 		fiber_counter_unlock(counter, ref.generation, fiber_counter_value(word));
 		return FIBER_COUNTER_OK;
@@ -410,15 +405,15 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 }
 
 /*
- * The waiter, once it runs again, if something other than the counter has ended its park: takes its
- * node off. After it the node is its own, and may be freed.
+ * The waiter, when it runs again, if its park was not ended by the counter: removes its node. Then
+ * the waiter owns the node, and may free it.
  */
 static inline void fiber_counter_unhook(struct fiber_counter_node *node)
 {
 	struct fiber_counter *counter = node->counter;
 	uint32_t spins = 0;
 
-	/* ORDER counter/off [F5]: acquire, the thread that has taken it off is done. Pairs with
+	/* ORDER counter/off [F5]: acquire, the thread that has removed the node is done. Pairs with
 	 * fiber_counter_take(). */
 	while (atomic_load_explicit(&node->hooked, memory_order_acquire)) {
 		/* Relaxed: the CAS orders. */
