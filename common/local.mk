@@ -37,6 +37,8 @@ liboptions_la_SOURCES = \
 	common/options.h \
 	common/options_args.c \
 	common/options_args.h \
+	common/options_dir.c \
+	common/options_dir.h \
 	common/options_file.c \
 	common/options_file.h \
 	common/options_print.c \

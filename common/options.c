@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * options.def becomes a table (option_table.h), whose rows tell how a value is read and written
- * (option_value.h). Three sources, the later over the earlier: the defaults, which stand in the
- * table as text and are read as all else is, forkd.conf (options_file.h), the command line
- * (options_args.h). This file has what all of them do with an option.
+ * (option_value.h). Options have three sources, of which the later overrides the earlier: the
+ * defaults, which are text in the table, forkd.conf with its directory (options_file.h,
+ * options_dir.h), and the command line (options_args.h). This file has the code that they share.
  *
  * Threads: forkd's main(), before there are threads; later the manager and the dispatcher, for
  * forkctl set, each with options of its own.

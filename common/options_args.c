@@ -17,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/option_table.h"
 #include "common/option_value.h"
+#include "common/options_dir.h"
 #include "common/options_file.h"
 
 /* What getopt_long() returns for the first of them; each has its own, or getopt takes an
@@ -139,11 +140,11 @@ int options_args_parse(struct options *o, int argc, char *argv[], enum options_a
 		r = options_file_open(&file, name, ret_error);
 		if (r < 0 && (config || r != -ENOENT))
 			goto fail;
-		if (file) {
-			r = options_file_read(&made, file, name, ret_error);
-			if (r < 0)
-				goto fail;
-		}
+		r = file ? options_file_read(&made, file, name, ret_error) : 0;
+		if (r == 0)
+			r = options_dir_read(&made, name, ret_error);
+		if (r < 0)
+			goto fail;
 	}
 
 	r = args_getopt(&made, argc, argv, &action, &config, ret_error);

@@ -5,10 +5,11 @@
 #include "common/options.h"
 
 /*
- * All of it: defaults, then the file, then the command line, each over the one before, then the
- * rules that concern several options. o is uninitialised before and to be passed to options_fini()
- * after success; on failure nothing needs to be freed. A missing file is an error only where
- * --config names it. Not thread-safe (getopt).
+ * Sets all options: to their defaults, then from the file, the files of its directory
+ * (options_dir.h) and the command line. Each overrides the one before. Then applies the rules that
+ * concern several options. o is uninitialised before, and the caller passes it to options_fini()
+ * after success; on failure nothing needs to be freed. A missing file is an error only if --config
+ * names it. Not thread-safe (getopt).
  * With --help, --version and --pool no file is read.
  */
 int options_args_parse(struct options *o, int argc, char *argv[], enum options_action *ret_action,

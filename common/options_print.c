@@ -137,7 +137,9 @@ void options_print_man(FILE *out, bool flags)
 
 void options_print_sample(FILE *out)
 {
-	fputs("# forkd.conf(5): every option of forkd, at its default.\n\n[forkd]\n", out);
+	fputs("# forkd.conf(5): every option of forkd, at its default.\n"
+	      "# forkd reads the files forkd.conf.d/*.conf after this one.\n\n[forkd]\n",
+	      out);
 	for (size_t i = 0; i < OPTION_ROWS; i++)
 		if (option_rows[i].help)
 			fprintf(out, "\n# %s\n# %s = %s\n", option_rows[i].help,

@@ -135,7 +135,7 @@ $(COMPLETION_FILES):
 	$(AM_V_GEN)sed -e '/^@TABLES@$$/{r contrib/completion/tables.out' -e 'd;}' $(srcdir)/$@.in >$@
 
 install-data-local: contrib/forkd.conf
-	$(MKDIR_P) '$(DESTDIR)$(forkdconfdir)'
+	$(MKDIR_P) '$(DESTDIR)$(forkdconfdir)/forkd.conf.d'
 	test -e '$(DESTDIR)$(forkdconfdir)/forkd.conf' || \
 		$(INSTALL_DATA) contrib/forkd.conf '$(DESTDIR)$(forkdconfdir)/forkd.conf'
 	$(MKDIR_P) '$(DESTDIR)$(bashcompletiondir)'
@@ -144,3 +144,4 @@ uninstall-local:
 	rm -f '$(DESTDIR)$(bashcompletiondir)/forkd'
 	if cmp -s contrib/forkd.conf '$(DESTDIR)$(forkdconfdir)/forkd.conf'; then \
 		rm -f '$(DESTDIR)$(forkdconfdir)/forkd.conf'; fi
+	rmdir '$(DESTDIR)$(forkdconfdir)/forkd.conf.d' 2>/dev/null || :

@@ -18,9 +18,10 @@
 /* The forkd.conf. */
 static struct fuzz_input conf;
 
-/* The linker puts these in the place of options_file_open() and fclose(): --wrap. libFuzzer has
- * files to close, too. */
+/* The linker puts these in the place of options_file_open(), options_dir_read() and fclose():
+ * --wrap. libFuzzer has files to close, too. */
 int __wrap_options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error);
+int __wrap_options_dir_read(struct options *o, const char *name, struct options_error *ret_error);
 int __real_fclose(FILE *file);
 int __wrap_fclose(FILE *file);
 
@@ -29,6 +30,14 @@ int __wrap_options_file_open(FILE **ret_file, const char *name, struct options_e
 	(void)name;
 	(void)ret_error;
 	*ret_file = fuzz_file_open(conf.at, (size_t)(conf.end - conf.at));
+	return 0;
+}
+
+int __wrap_options_dir_read(struct options *o, const char *name, struct options_error *ret_error)
+{
+	(void)o;
+	(void)name;
+	(void)ret_error;
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 FUZZERS = pool args conf forkctl greet module record ring signature
 
 # What a target puts in the place of others.
-FUZZ_WRAP_args = -Wl,--wrap=options_file_open,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
+FUZZ_WRAP_args = -Wl,--wrap=options_file_open,--wrap=options_dir_read,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
 FUZZ_WRAP_conf = -Wl,--wrap=getpwnam,--wrap=getgrnam
 FUZZ_CMP = __sanitizer_cov_trace_cmp
 FUZZ_CONST_CMP = __sanitizer_cov_trace_const_cmp

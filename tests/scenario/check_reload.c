@@ -58,6 +58,34 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 }
 END_TEST
 
+START_TEST(reload_reads_the_directory_of_the_file)
+{
+	char directory[256], path[300];
+	FILE *f;
+
+	prepare();
+	start("spin = 10us\n");
+	(void)snprintf(directory, sizeof(directory), "%s/forkd.conf.d", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/a.conf", directory);
+	ck_assert_int_eq(mkdir(directory, 0755), 0);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs("spin = 40us\n", f), 0);
+	ck_assert_int_eq(fflush(f), 0);
+	reload(0, "changed: spin");
+	daemon_set(&d, "spin", "30us", "spin = 30us (was 40us)\n");
+	ck_assert_int_ge(fputs("wokers = 3\n", f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "forkd.conf.d/a.conf:2: unknown option \"wokers\"", "workers"));
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
+	reload(0, "changed: spin");
+	daemon_set(&d, "spin", "30us", "spin = 30us (was 10us)\n");
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 {
 	char conf[256];

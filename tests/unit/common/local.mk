@@ -10,5 +10,6 @@ PROGRAM_TESTS += \
 	tests/unit/common/check_option_value \
 	tests/unit/common/check_options \
 	tests/unit/common/check_options_args \
+	tests/unit/common/check_options_dir \
 	tests/unit/common/check_options_file \
 	tests/unit/common/check_options_print
