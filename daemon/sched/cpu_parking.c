@@ -24,7 +24,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-#define PARK_CPUS 8192u /* numbers below it: as the option cpus */
+#define PARK_CPUS 8192u /* as for the option cpus */
 
 struct park_set {
 	unsigned long bits[PARK_CPUS / (8 * sizeof(unsigned long))];
@@ -46,15 +46,15 @@ static uint32_t park_count(const struct park_set *set)
 	return (uint32_t)CPU_COUNT_S(sizeof(*set), (const cpu_set_t *)set->bits);
 }
 
-/* Where a thread may run: of CPUs that are online. */
+/* Reads the CPUs that a thread may use; only CPUs that are online. */
 static bool park_read(pthread_t thread, struct park_set *ret)
 {
 	return pthread_getaffinity_np(thread, sizeof(*ret), (cpu_set_t *)ret->bits) == 0;
 }
 
-/* Sees to it that a worker is pinned to its CPU, which may be used. False if that is not so after
- * all: CPUs change meanwhile. If the kernel pins no thread, workers run as they are. By its
- * pthread_t, not by the number on the board, which a task can change. */
+/* Ensures that a worker is pinned to its CPU, which was usable. False: the CPU cannot be used any
+ * more. If the kernel cannot pin threads, workers run unpinned. Uses pthread_t, because a task can
+ * change the thread id on the board. */
 static bool park_pin(struct worker *w, uint32_t cpu)
 {
 	struct park_set set;
@@ -77,7 +77,7 @@ static void park_allow(struct worker *w, const struct park_set *set)
 	(void)pthread_setaffinity_np(w->thread, sizeof(*set), (const cpu_set_t *)set->bits);
 }
 
-/* True if the CPU is one of the worker's group, and no worker was moved there. */
+/* True if the CPU belongs to the worker's group and no worker was moved there. */
 static bool park_has_room(struct pool *pool, const struct worker *w, uint32_t cpu)
 {
 	bool ours = false;
@@ -99,7 +99,7 @@ bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 
 	if (!pool->park->works || worker_is_parked(w))
 		return false;
-	/* Relaxed: a hint. On its own CPU it goes on when the calling thread sleeps. */
+	/* Relaxed: a hint. On its own CPU the worker continues when the calling thread sleeps. */
 	if (park_cpu(pool, worker) == cpu)
 		return load_relaxed(&w->requests.away);
 	return park_has_room(pool, w, cpu);
@@ -114,13 +114,13 @@ void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 	memset(&set, 0, sizeof(set));
 	park_add(&set, cpu);
 	park_allow(w, &set);
-	/* Relaxed: it goes back at the end of its job, or park_look() pins it. */
+	/* Relaxed: the worker returns at the end of its job, or park_look() pins it. */
 	store_relaxed(&w->requests.away, home ? 0 : cpu + 1);
 }
 
 void park_return(struct worker *w)
 {
-	/* Relaxed: before it sleeps the worker looks behind a full fence (starved/away [A2]). */
+	/* Relaxed: before it sleeps the worker reads it after a full fence (starved/away [A2]). */
 	if (likely(!load_relaxed(&w->requests.away)))
 		return;
 	store_relaxed(&w->requests.away, 0);
@@ -134,7 +134,7 @@ void park_loosen(struct pool *pool, uint32_t worker)
 	const uint32_t *members = topology_members(pool->topology, w->group, &n);
 	struct park_set allowed, group, free;
 
-	/* One that is loosened already is the kernel's. */
+	/* The kernel places a worker that is not pinned. */
 	if (!park_read(pthread_self(), &allowed) || !park_read(w->thread, &group) ||
 	    park_count(&group) != 1)
 		return;
@@ -151,15 +151,15 @@ void park_loosen(struct pool *pool, uint32_t worker)
 	}
 	if (park_count(&group) < 2)
 		return;
-	/* The kernel moves a thread at once if its CPU is none of the set, and else when it
-	 * balances: it knows what else runs on the CPUs of workers that are busy. */
+	/* The kernel moves a thread at once if its CPU is not in the set. Otherwise it moves the
+	 * thread when it balances: it knows the load on the CPUs of running workers. */
 	if (park_count(&free))
 		park_allow(w, &free);
 	park_allow(w, &group);
 }
 
-/* The workers that stay, a bit each: those on the first CPUs that can be used. Where none of theirs
- * can, as many of them as there are CPUs: the kernel has moved them there. */
+/* Selects the workers that stay online, one bit each: those on the first usable CPUs. If no CPU of
+ * a worker is usable, as many workers as there are CPUs: the kernel has moved them there. */
 static void park_pick(struct pool *pool, const uint64_t *usable, uint32_t n_cpus, uint32_t most,
 		      uint64_t *ret_stay)
 {
@@ -183,12 +183,12 @@ static void park_pick(struct pool *pool, const uint64_t *usable, uint32_t n_cpus
 		ret_stay[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* A worker that rests is woken: it sees for itself. */
+/* Sets a worker's state, and wakes it if it sleeps, so that it reads the state. */
 static void park_tell(struct pool *pool, uint32_t worker, bool parked)
 {
 	struct worker *w = &pool->workers[worker];
 
-	/* fair_queue.c knows it as long as the worker does, and longer. */
+	/* fair_queue.c is changed first when the worker goes offline, and last when it returns. */
 	if (parked)
 		fair_park(pool->fair, worker, true);
 	/* Relaxed: worker_wake() has the fence. */
@@ -264,17 +264,17 @@ static bool park_all_asleep(struct pool *pool)
 	return true;
 }
 
-/* I2: true if no worker is awake, and one that wakes calls. */
+/* I2: true if no worker is awake, and the first that wakes will call the dispatcher. */
 static bool park_may_rest(struct pool *pool)
 {
-	/* Relaxed: only the dispatcher changes what is not PARK_CALL. */
+	/* Relaxed: other threads only change PARK_CALL. */
 	uint32_t wants = load_relaxed(&pool->park->wants);
 
 	if (wants == PARK_CALLED)
 		return false;
 	if (wants == PARK_NOTHING)
 		store_relaxed(&pool->park->wants, PARK_CALL);
-	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the group
+	/* ORDER park/wants [I2]: full, between the store of wants and the reads of the group
 	 * states. Pairs with worker_call(). */
 	fence_full();
 	return park_all_asleep(pool);

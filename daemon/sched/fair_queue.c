@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fair_queue.c - which job goes first
+ * fair_queue.c - which job runs next
  *
- * The job that is furthest behind in virtual time goes first, in three levels: the tenant with the
- * smallest v, of its connections the one with the smallest v (virtual_time.c), of its jobs the one
- * whose virtual end is the earliest (job_queues.c). So two connections of one uid share what the
- * uid gets as two uids share the pool. A job that only one worker may start, or one of a group,
- * waits in a queue of that place. A worker that takes a job chooses by the same virtual times
- * between what waits for its own places and what any worker may start, so a flood of such jobs goes
- * before no other.
+ * The job with the least virtual time runs next, in three levels: the tenant with the smallest v,
+ * of its connections the one with the smallest v (virtual_time.c), of its jobs the one with the
+ * earliest virtual end (job_queues.c). So two connections of one uid share that uid's part, as two
+ * uids share the pool. A job that only one worker, or one group, may start waits in a queue of that
+ * place. A worker that takes a job chooses by the same virtual times between jobs for its own
+ * places and jobs that any worker may start. So a flood of such jobs overtakes no other job.
  *
  * 	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; which clients have rows
  * 				      -> virtual_time.c	v, floors, active clients; heaps (vheap.h)
- * 					 preemption.c	which running job makes way, and when
+ * 				 preemption.c	which running job yields, and when
  *
- * Threads: see fair_queue.h. On the way of every job are fair_prepare(), an exchange on its
- * worker's account, and fair_charge(): one fetch-add to the line of the board where the job's end
- * is counted with three more. A client that is alone and does not flood pays one more in
- * fair_direct(). All else is done with the lock, once for a batch of up to 64 jobs: queueing,
- * picking and charging cost 30 ns a job in such a batch, 50 ns where each comes alone, on a machine
- * that forks in 2 ns.
+ * Threads: see fair_queue.h. Each job costs fair_prepare(), an exchange on its worker's account,
+ * and fair_charge(): one fetch-add to a line of the board that the job's end updates anyway. A
+ * client that is alone and does not flood pays one more in fair_direct(). All other work is done
+ * under the lock, once for a batch of up to 64 jobs: queueing, picking and charging cost 30 ns for
+ * each job in such a batch, 50 ns for single jobs, on a machine with forks of 2 ns.
  *
  * INVARIANTS
- *   I1. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
- *       that always have something queued differ by the estimates of a batch for each worker, and
- *       by what those jobs were longer than estimated; that is paid for before the next is picked.
- *   I2. Heaps follow the queues: whatever makes a client's queue (non-)empty goes through
- *       fair_link(), fair_unlink() or fair_cut_client(), which tell virtual_time.c. Those with rows
- *       for a place are found by looking at all active clients.
- *   I3. Weights are clamped where they come in, so that no division is by 0 and no weight shuts
- *       others out; a job's weight counts among the jobs of its connection only.
+ *   I1. Bounded lag: fair_pick() takes jobs of the client with the smallest v as long as that stays
+ *       the smallest. Two clients that always have queued jobs differ by the estimates of a batch
+ *       for each worker, and by the error of these estimates, which is charged before the next
+ *       pick.
+ *   I2. Heaps follow the queues: a client's queue becomes empty or non-empty only in fair_link(),
+ *       fair_unlink() or fair_cut_client(), which notify virtual_time.c. Clients with rows for a
+ *       place are found by a scan of all active clients.
+ *   I3. Weights are clamped on input, so no division is by 0 and no weight starves others. A job's
+ *       weight counts only among the jobs of its connection.
  *
- * If a peer dies: a client: its queued rows are cut out and end (intake_release()). The pool: the
- * ledger has the rows, and virtual time starts again with the next pool.
+ * If a client dies: its queued rows are removed and end (intake_release()). If the pool dies: the
+ * ledger has the rows, and virtual time starts again in the next pool.
  */
 #include "daemon/sched/fair_queue.h"
 
@@ -45,10 +44,10 @@
 #include "daemon/sched/job_queues.h"
 #include "daemon/sched/virtual_time.h"
 
-/* Accounts are settled no more often than this, and than a tenth of what it costs. */
+/* Accounts are settled at most this often, and in at most a tenth of the time. */
 #define FAIR_SETTLE	 (20 * NSEC_PER_USEC)
 #define FAIR_SETTLE_EACH 200u
-/* And CPU clocks read no more often than this for each of them: it takes 1 us at most. */
+/* CPU clocks are read at most once in this time for each account: reading takes up to 1 us. */
 #define FAIR_READ_EACH (50 * NSEC_PER_USEC)
 
 int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
@@ -112,7 +111,7 @@ void fair_park(struct fair *fair, uint32_t worker, bool parked)
 	fair_unlock(fair);
 }
 
-/* The only active client with nothing queued may go past the queues. */
+/* The only active client, if it has nothing queued, may bypass the queues. */
 static void fair_set_direct(struct fair *fair)
 {
 	bool alone = fair->n_active == 1 && !fair_is_held(fair) && !fair_queued(fair) &&
@@ -123,7 +122,7 @@ static void fair_set_direct(struct fair *fair)
 
 void fair_hold(struct fair *fair, bool held)
 {
-	/* Relaxed: a look without the lock is a hint (fair_queue.h). */
+	/* Relaxed: a read without the lock is a hint (fair_queue.h). */
 	store_relaxed(&fair->held, held);
 	fair_set_direct(fair);
 }
@@ -133,7 +132,7 @@ void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 	struct fair_tenant *tenant = &fair->tenants[slot];
 
 	fair_lock(fair);
-	if (!tenant->node.weight) { /* it is new */
+	if (!tenant->node.weight) { /* new */
 		vtime_add_tenant(fair, tenant);
 		tenant->node.weight = vtime_clamp(weight);
 	} else if (tenant->node.weight != vtime_clamp(weight)) {
@@ -184,7 +183,7 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 {
 	struct board_client *board = &fair->board[row / fair->jobs_max];
 
-	/* Relaxed: sums, of which only the growth counts. */
+	/* Relaxed: sums, of which only the growth is used. */
 	add_relaxed(&board->cpu_ns, ns);
 	if (!last)
 		add_relaxed(&fair->rows[row].used, ns);
@@ -202,8 +201,8 @@ void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns)
 	add_relaxed(&fair->tenants[tenant].wasted, ns);
 }
 
-/* What can be stolen of this client goes before the first of the queued ones: it is further behind
- * than that by more than a quantum, and has nothing queued. */
+/* True if the client's stealable work should run before queued jobs: it has nothing queued, and is
+ * behind the first queued job by more than a quantum. */
 static bool fair_goes_before(const struct fair *fair, const struct fair_client *client)
 {
 	const struct fair_tenant *tenant =
@@ -218,16 +217,16 @@ static bool fair_goes_before(const struct fair *fair, const struct fair_client *
 		       (int64_t)vtime_of(FAIR_QUANTUM, a->weight);
 }
 
-/* Lock held: the CPU clock of a worker's thread. Of two readings the one that shows less counts: it
- * is the later one, or the thread had no CPU before it. */
+/* Lock held: returns the CPU clock of a worker's thread. Of two clocks the smaller value is used:
+ * it was read later, or the thread had no CPU before the reading. */
 static uint64_t fair_cpu(struct fair *fair, uint32_t worker, uint64_t now)
 {
 	struct fair_clock *clock = &fair->clocks[worker];
 	uint64_t stale = max(ACCOUNT_STALE, fair->n_accounts * FAIR_READ_EACH), cpu;
 
 	if (fair->cpu && (int64_t)(now - clock->read_at) >= (int64_t)stale) {
-		/* In this order: the kernel takes a thread off its CPU at the end of a system call,
-		 * and the other clock may run on until this thread is back. */
+		/* In this order: the kernel may preempt this thread at the end of a system call,
+		 * and the other clock may continue until it returns. */
 		clock->read_at = clock_ns();
 		cpu = fair->cpu(fair->cpu_context, worker);
 		clock->off = clock->read_at - cpu;
@@ -251,7 +250,7 @@ void fair_settle(struct fair *fair, uint64_t now)
 		if (row != ACCOUNT_NOBODY)
 			fair_charge(fair, row, ns, false);
 	}
-	/* Relaxed: for display, as what was charged. */
+	/* Relaxed: for display, like the charges. */
 	if (fair->settled_shown)
 		store_relaxed(fair->settled_shown, now);
 	vtime_settle(fair);
@@ -266,7 +265,7 @@ void fair_settle_sometimes(struct fair *fair, uint64_t now)
 	uint64_t wait =
 		max(FAIR_SETTLE, (uint64_t)(fair->n_active + fair->n_accounts) * FAIR_SETTLE_EACH);
 
-	/* Its clock may have been read before another settled. */
+	/* The caller's clock may have been read before another thread settled. */
 	if ((int64_t)(now - fair->settled_at) >= (int64_t)wait)
 		fair_settle(fair, now);
 }
@@ -301,7 +300,8 @@ bool fair_direct(struct fair *fair, uint32_t slot, uint32_t n)
 {
 	struct fair_client *client = &fair->clients[slot];
 
-	/* All relaxed: if another client comes at this moment, one more batch goes before it. */
+	/* Relaxed throughout: if another client becomes active right now, one more batch overtakes
+	 * it. */
 	if (load_relaxed(&fair->direct) != slot + 1 || fair_queued(fair) ||
 	    n > load_relaxed(&client->batch))
 		return false;
@@ -364,20 +364,20 @@ uint32_t fair_cut_client(struct fair *fair, uint32_t slot, uint32_t *ret_rows, u
 	return n;
 }
 
-/* Of two rows of queues, does a go first? Among those of one connection the one that came first. */
+/* Returns true if row a is to run before row b. Rows of one connection run in order of arrival. */
 static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 {
 	const struct fair_client *x = &fair->clients[a / fair->jobs_max];
 	const struct fair_client *y = &fair->clients[b / fair->jobs_max];
 	const struct vheap_node *p, *q;
 
-	/* A tenant's own warp is of what any worker may start. */
+	/* A tenant's warp belongs to its jobs that any worker may start. */
 	if (vtime_part(x, y, &p, &q))
 		return vheap_leads(vtime_lead(p, x->node.warp, q, y->node.warp), p, q);
 	return vtime_ahead(fairq_row_start(fair, a), fairq_row_start(fair, b)) < 0;
 }
 
-/* The row that goes first of those that wait for a place, or best. */
+/* Returns the row to run next among best and those that wait for a place. */
 static uint32_t fair_first_placed(struct fair *fair, uint32_t place, uint32_t best)
 {
 	for (uint32_t i = 0; fair_waits(fair, place) && i < fair->n_active; i++) {

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_queues.c - the queues that rows wait in
+ * job_queues.c - the queues of waiting rows
  *
- * A connection's rows that any worker may start wait in a queue for each class of weight, those for
- * a place in one for each place. Within a queue they are in the order in which they came. The next
- * job of a connection is the first of a class: the one whose virtual end is the earliest, in the
- * virtual time of generalized processor sharing (Parekh and Gallager, 1993), since jobs come once
- * each: it goes by CPU time over the sum of the weights of all jobs that are there, and a job's end
- * is its start plus the mean job's time over its weight.
+ * A connection's rows that any worker may start wait in one queue for each class of weight; rows
+ * for a place in one for each place. A queue is in order of arrival. The next job of a connection
+ * is the first of the class with the earliest virtual end. The virtual time is that of generalized
+ * processor sharing (Parekh and Gallager, 1993): it advances by CPU time over the sum of the
+ * weights of all present jobs. A job's end is its start plus the mean job's time over its weight.
  *
  * Threads: see job_queues.h.
  *
  * INVARIANTS
- *   I1. rows[] is only linked: each row is in one queue or none, which the ledger guarantees (a row
+ *   I1. rows[] is only linked: each row is in at most one queue, which the ledger guarantees (a row
  *       is accepted while it is FREE or FINISHING, and queued by the thread that accepted it). So
- *       there is room for all there can be, and nothing is allocated. in and the links change with
- *       the lock held, so one thread takes a row out, be it to start it or to end it.
+ *       there is always room, and nothing is allocated. in and the links change with the lock held,
+ *       so one thread removes a row, either to start it or to end it.
  *   I2. Counts follow the links: queued and placed of a client and of all, waits of each place;
- *       classes has a bit for each queue that is not empty. A row's weight and place do not change
- *       while it is linked.
+ *       classes has a bit for each non-empty queue. A row's weight and place do not change while it
+ *       is linked.
  */
 #include "common/relaxed.h"
 #include "daemon/sched/job_queues.h"
@@ -28,7 +27,7 @@ static uint32_t fairq_class(struct fair *fair, uint32_t row)
 	return 31u - (uint32_t)__builtin_clz(fairq_row_weight(fair, row));
 }
 
-/* The queue that a row is in, or belongs in. */
+/* The queue of a row, whether it is linked or not. */
 static struct fair_queue *fairq_of(struct fair *fair, uint32_t row)
 {
 	uint32_t client = row / fair->jobs_max, place = fair->rows[row].place;
@@ -91,7 +90,8 @@ bool fairq_unlink(struct fair *fair, uint32_t row)
 	return !--client->queued;
 }
 
-/* The class whose first job has the earliest virtual end. The client has queued rows. */
+/* Returns the class whose first job has the earliest virtual end. The client must have queued
+ * rows. */
 static uint32_t fairq_first_class(struct fair *fair, const struct fair_client *client)
 {
 	uint32_t best = FAIR_CLASSES;

@@ -16,11 +16,11 @@
 #include "shm/ledger.h"
 #include "shm/stopwatch.h"
 
-/* Without a job for so long, a worker reads its CPU clock before it runs the next one. */
+/* A worker that had no job for this long reads its CPU clock before it runs the next one. */
 #define INTAKE_AWAY ((int64_t)(20 * NSEC_PER_USEC))
 
-/* Returns the part of a time without a CPU, ns since the last call, in which the thread slept: the
- * part that its voluntary switches are of all its context switches. */
+/* Returns the part of off, the ns without CPU since the last call, in which the thread slept: the
+ * share of voluntary switches among its context switches. */
 static uint64_t intake_slept(struct worker *w, uint64_t off)
 {
 	uint64_t slept, lost;
@@ -35,27 +35,28 @@ static uint64_t intake_slept(struct worker *w, uint64_t off)
 	return slept ? off / (slept + lost) * slept : 0;
 }
 
-/* The worker was without a job for a while. It may have slept or waited for a CPU, which must not
- * be taken off the time of its next job. */
+/* True if the worker had no job for a while. It may have slept or waited for a CPU, which must not
+ * be deducted from its next job. */
 static bool intake_was_away(struct worker *w, uint64_t now)
 {
 	return account_row(&w->job.account) == ACCOUNT_NOBODY &&
 	       (int64_t)(now - w->job.account.closed_at) >= INTAKE_AWAY;
 }
 
-/* Reads the CPU clock of the worker's thread, and returns it. Not inlined: few jobs come here. */
+/* Reads the CPU clock of the worker's thread, and returns it. Not inlined: needed for few jobs. */
 __attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
 {
 	uint32_t row = account_row(&w->job.account);
 	struct timespec used = { 0 };
 	uint64_t cpu, off, slept;
 
-	/* The clock that stands still without a CPU first: what comes in between does not count. */
+	/* First the clock that stops without a CPU: a delay between the two readings then does not
+	 * count. */
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
 	cpu = clock_of_timespec(&used);
 	off = account_set_cpu(&w->job.account, cpu, clock_ns());
 	slept = intake_slept(w, off);
-	/* What is shorter than the time between two readings may have been another job's. */
+	/* A shorter time than between two readings may belong to another job. */
 	if (row != ACCOUNT_NOBODY && slept >= ACCOUNT_STALE)
 		fair_charge_sleep(w->pool->fair, row, slept);
 	return cpu;
@@ -76,8 +77,8 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 		fair_charge(w->pool->fair, left, ns, last);
 	w->job.since = now;
 	stopwatch_set(&running->busy, row != ACCOUNT_NOBODY, now);
-	/* ORDER account/shown [P1]: release, what was charged for the job before. A client that has
-	 * heard of its job's end sees that of the worker that has ended it. */
+	/* ORDER account/shown [P1]: release, the charges for the last job. A client that learns of
+	 * its job's end sees the charge by the worker that has ended it. */
 	atomic_store_explicit(&running->job, row, memory_order_release);
 	if (row == ACCOUNT_NOBODY) {
 		w->job.account.closed_at = now;
@@ -90,10 +91,10 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 void worker_mark_job(struct worker *w, uint32_t job)
 {
 	w->job.row = job;
-	/* Relaxed: a number. */
+	/* Relaxed: publishes no other data. */
 	stack_bill(&w->engine.cache, job == WORKER_NO_JOB ? NULL : &w->pool->rows.stack_bytes[job],
 		   load_relaxed(&w->pool->settings.stack_max));
-	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
+	/* ORDER verdict/runs [V3]: release, jobs suspended below are counted before. Pairs with
 	 * abort_put(). */
 	atomic_store_explicit(&w->job.ledger->job, job, memory_order_release);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* job_switch.h - a worker continues with another job, or with none: which job is charged */
+/* job_switch.h - a worker changes to another job, or to none: which job is charged */
 #pragma once
 
 #include <stdbool.h>
@@ -7,12 +7,12 @@
 
 struct worker;
 
-/* Owner: continues with another job, or with none. Charges the one that it leaves, and shows the
- * other one on the board. last: the one that it leaves has ended. now: CLOCK_MONOTONIC, ns. */
+/* Owner: changes to another job, or to none. Charges the old job, and shows the new one on the
+ * board. last: the old job has ended. now: CLOCK_MONOTONIC, ns. */
 void intake_account(struct worker *worker, uint32_t row, bool last, uint64_t now);
 
-/* Marks which job the worker runs, here and in the ledger, for blame. */
+/* Stores the job that the worker runs, here and in the ledger, for crash reports. */
 void worker_mark_job(struct worker *worker, uint32_t job);
 
-/* Both, from now on. */
+/* Does both. */
 void worker_set_job(struct worker *worker, uint32_t job);

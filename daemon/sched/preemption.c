@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * preemption.c - which running job makes way for one that waits, and when that will be
+ * preemption.c - which running job yields to a waiting one, and when
  *
- * A job that runs and one that waits, queued or set aside, are compared where they part: by the
- * virtual time of their tenants, their connections, or themselves. A short job goes before a long
- * one of others as long as it is not ahead by a warp (virtual_time.c, I6); one that is not known to
- * be long is taken for short. Among long ones a change gains nothing, and costs: the waiting one
- * waits until the other is ahead by a quarter of what the shorter of the two takes
- * (fair_patience()). The same numbers say when that will be, and until then no thread need look.
+ * A running job and a waiting one, queued or suspended, are compared at the level where they
+ * differ: by the virtual time of their tenants, their connections, or themselves. A short job runs
+ * before a long one of others unless it is ahead by a warp (virtual_time.c, I6); jobs of unknown
+ * length count as short. Between long jobs a switch costs time and gains nothing. So the waiting
+ * job waits until the other is ahead by a quarter of the shorter one's time (fair_patience()). The
+ * same numbers give the time of that, and no thread needs to check before.
  *
  * Threads: see fair_queue.h: with the lock held.
  *
  * INVARIANTS
- *   I1. As long as each worker runs what it runs, nothing that waits claims a worker, or has its
- *       turn, before fair_claims_in() or fair_turn_in() says: a virtual time grows by the CPU time
- *       that is used, and no faster than by all workers that are at it now; and a job loses its
- *       warp when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit for a
- *       job that waits, where jobs that were given to workers end (virtual_time.c): that is an end,
- *       at which a worker comes by itself.
- *   I2. Patience is for FAIR_TURN_LONG at most, so a job whose turn it would be waits no longer
- *       than the others take for that.
- *   I3. A caller that asks about all workers, or all that is set aside, has them counted once
- *       (fair_count()): each answer costs the same, however many workers there are.
+ *   I1. While each worker keeps its job, no waiting job claims a worker, or has its turn, before
+ *       the time that fair_claims_in() or fair_turn_in() returns. A virtual time grows with the CPU
+ *       time that is used, at most by all workers that now use it; and a job loses its warp only
+ *       when it has itself used FAIR_SHORT. A waiting job's virtual time may decrease a little when
+ *       jobs that were given to workers end (virtual_time.c): but at such an end the worker checks
+ *       anyway.
+ *   I2. Patience is at most FAIR_TURN_LONG, so a job waits at most that long beyond its turn.
+ *   I3. A caller that asks about all workers, or all suspended jobs, has them counted once
+ *       (fair_count()): each answer costs the same, for any number of workers.
  */
 #include "daemon/sched/fair_queue.h"
 
@@ -30,7 +29,7 @@
 #include "daemon/sched/job_queues.h"
 #include "daemon/sched/virtual_time.h"
 
-/* How far a job is in virtual time: a queued one has used nothing. */
+/* Returns a job's virtual time: a queued one has used nothing. */
 static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 {
 	uint64_t used = load_relaxed(&fair->rows[row].used);
@@ -38,7 +37,7 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 	return fairq_row_start(fair, row) + vtime_of(used, fairq_row_weight(fair, row));
 }
 
-/* What a job has used, or its connection's jobs use on average. */
+/* Returns the CPU time that a job has used, or its connection's jobs use on average. */
 static uint64_t fair_size(struct fair *fair, uint32_t row)
 {
 	return max(load_relaxed(&fair->rows[row].used), fair->clients[row / fair->jobs_max].mean);
@@ -49,16 +48,17 @@ static bool fair_is_short(struct fair *fair, uint32_t row)
 	return fair_size(fair, row) < FAIR_SHORT;
 }
 
-/* How far a job is ahead of another, at the level where they part, and the weight that the other
- * has there. */
+/* Returns how far a job is ahead of another, at the level where they differ, and the other's weight
+ * there. */
 static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
 {
-	/* Not made active: a row that was set aside may be a dead one's (virtual_time.c, I1). */
+	/* Not activated: a suspended row may belong to a client that has gone (virtual_time.c,
+	 * I1). */
 	const struct fair_client *a = &fair->clients[row / fair->jobs_max];
 	const struct fair_client *b = &fair->clients[other / fair->jobs_max];
 	const struct vheap_node *p, *q;
 
-	/* A tenant that has left has no weight: a row that was set aside may be one's. */
+	/* A tenant that has left, which a suspended row may belong to, has no weight. */
 	if (vtime_part(a, b, &p, &q)) {
 		*ret_weight = max(q->weight, 1u);
 		return vtime_lead(p, fair_is_short(fair, row), q, fair_is_short(fair, other));
@@ -67,8 +67,8 @@ static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64
 	return vtime_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
 }
 
-/* How far a job may be ahead of another, which waits and is long too: ns; 0 if one of them is not,
- * as far as one knows. */
+/* Returns how far a job may be ahead of another, which waits and is long too, ns; 0 if one of them
+ * is short, as far as known. */
 static uint64_t fair_patience(struct fair *fair, uint32_t row, uint32_t other)
 {
 	uint64_t shorter = min(fair_size(fair, row), fair_size(fair, other));
@@ -76,8 +76,8 @@ static uint64_t fair_patience(struct fair *fair, uint32_t row, uint32_t other)
 	return shorter < FAIR_SHORT ? 0 : min(shorter / 4, FAIR_TURN_LONG);
 }
 
-/* How far a job may be ahead of a queued one, before that one claims its worker: one that is long
- * does not end a short one's turn. 0: by FAIR_QUANTUM, see fair_claims(). */
+/* Returns how far a job may be ahead of a queued one before that one claims its worker: a long one
+ * does not end a short one's turn. 0: FAIR_QUANTUM, see fair_claims(). */
 static int64_t fair_claim_lead(struct fair *fair, uint32_t row, uint32_t first, uint64_t weight)
 {
 	if (fair_is_short(fair, first))
@@ -85,8 +85,8 @@ static int64_t fair_claim_lead(struct fair *fair, uint32_t row, uint32_t first, 
 	return (int64_t)vtime_of(max(FAIR_TURN, fair_patience(fair, row, first)), weight);
 }
 
-/* How far a job may be ahead of one that was set aside, before that one has its turn. A short job
- * that goes before giants is ahead of them soon, but not for long. */
+/* Returns how far a job may be ahead of a suspended one before that one has its turn. A short job
+ * that preempts huge ones is soon ahead of them, but not for long. */
 static int64_t fair_turn_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t weight)
 {
 	return (int64_t)vtime_of(max(FAIR_TURN, fair_patience(fair, row, other)), weight);
@@ -115,7 +115,8 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 	if (first == ACCOUNT_NOBODY || row == ACCOUNT_NOBODY)
 		return first != ACCOUNT_NOBODY;
 	ahead = fair_lead(fair, row, first, &weight);
-	/* Among equals the one that waits; but no job is set aside for nothing, at each fork. */
+	/* At equal times the waiting one is preferred; but do not suspend a job at each fork
+	 * without need. */
 	if (ahead < 0)
 		return false;
 	lead = fair_claim_lead(fair, row, first, weight);
@@ -154,14 +155,14 @@ void fair_count(struct fair *fair)
 	}
 }
 
-/* On how many workers. */
+/* Returns the number of workers. */
 static uint32_t fair_counted(const struct fair *fair, const struct fair_runs *runs)
 {
 	return runs->counted == fair->counted ? runs->n : 0;
 }
 
-/* In how many ns a running job gets so much further in virtual time, at the level where it and
- * another part: what all workers that run jobs of this node do now. */
+/* Returns in how many ns a running job advances by v in virtual time, at the level where it and
+ * another differ, at the rate of all workers that now run jobs of this node. */
 static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t other, int64_t v)
 {
 	const struct fair_client *client = &fair->clients[row / fair->jobs_max];
@@ -177,9 +178,9 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 		weight = node->weight;
 		runs = client->tenant == waits->tenant ? &client->runs : &client->tenant->runs;
 	}
-	/* v is of FAIR_ONE for each ns and a weight of 1. */
+	/* v is in units of FAIR_ONE per ns at weight 1. */
 	in = (uint64_t)v / FAIR_ONE * weight + (uint64_t)v % FAIR_ONE * weight / FAIR_ONE;
-	/* Or it has lost its warp by then. */
+	/* It may lose its warp before that. */
 	if (node && fair_is_short(fair, row))
 		in = min(in, FAIR_SHORT - used);
 	/* Its worker's account may not be open yet. */

@@ -3,27 +3,28 @@
  * slice_timer.c - a worker's own timer
  *
  * INVARIANTS
- *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
- *       of fair held. A busy worker with a preempt request looks at its next fork
- *       (strand_safepoint()). One that comes to none for SLICE_TIMER_AGAIN rings again, until it
- *       has looked; it finds that it still has the request, and wakes the dispatcher if jobs are
- *       queued, in a ring or on a root deque, for others to look. If nothing waits any more it
- *       rings no more, until it is set again. One that is not busy looks for work, in which it
- *       finds whatever waits, or sleeps, and nothing is set aside there.
- *   I2. So nothing that waits is forgotten. A thread that wants the worker to look writes that
- *       first, with the lock held, and then sets the alarm. If it finds one that rings earlier it
- *       leaves it alone; that one has not rung, so the look that follows it finds what was written.
- *       If the alarm rings meanwhile, the same look does. The owner may put it off because it has
- *       just looked: what is written after that look sets the alarm again.
- *   I3. `at` says when it rings, or a time that has passed, whose ring is on its way; or 0. It is
- *       written before the timer is set, and the timer is stopped, by the owner alone, before it is
- *       0. So a handler that comes in between, which makes it 0 or sets both, never leaves a time
- *       without a timer behind it. It may leave a timer without a time, which rings for nothing;
- *       and where two threads cross, it may ring as late as the later of the two wanted.
- *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake no
- *       thread (shm/wake.h, W9). So an alarm is set again, to ring within FAIR_TURN_LONG, or
- *       slice_timer_over() is called when `at` is 0. Between two of them, in slice_timer_ring(),
- *       others find 0, too: they wake the dispatcher for nothing, or it does not doze.
+ *   I1. After the alarm the worker checks all jobs that it may have to yield to, with the lock of
+ *       fair held. A busy worker with a preempt request does so at its next fork
+ *       (strand_safepoint()). If it reaches no fork for SLICE_TIMER_AGAIN, the timer expires again,
+ *       until the worker has checked. Then the handler finds the pending request and, if jobs are
+ *       queued, in a ring or on a root deque, wakes the dispatcher, so that other workers check. If
+ *       no job waits any more, the timer stays stopped until it is set again. A worker that is not
+ *       busy searches for work, and finds any waiting job, or sleeps, and then it has no suspended
+ *       jobs.
+ *   I2. So no waiting job is forgotten. A thread that needs the worker to check writes the reason
+ *       first, with the lock held, and then sets the alarm. An earlier alarm is kept: it has not
+ *       expired, so the check that follows it sees the reason. If the alarm expires in between, the
+ *       same check does. The owner may postpone the alarm because it has just checked: a reason
+ *       written after that check sets the alarm again.
+ *   I3. `at` is the time of the alarm, or a past time whose signal is on its way; or 0. It is
+ *       written before the timer is set. The owner alone stops the timer, before it sets `at` to 0.
+ *       So a handler in between, which clears or sets both, never leaves a time without a timer. It
+ *       may leave a timer without a time, which expires without effect. If two threads set the
+ *       alarm at once, it may expire at the later of the two times.
+ *   I4. With an alarm set, the dispatcher may doze: clients put jobs into rings and wake no thread
+ *       (shm/wake.h, W9). So an alarm is set again, to expire within FAIR_TURN_LONG, or
+ *       slice_timer_over() is called when `at` is 0. In between, in slice_timer_ring(), other
+ *       threads see 0, too: they wake the dispatcher without need, or it does not doze.
  */
 #include "daemon/sched/slice_timer.h"
 
@@ -84,8 +85,8 @@ void slice_timer_begin(struct worker *w)
 	};
 	bool timed = timer_create(CLOCK_MONOTONIC, &event, &a->timer) == 0;
 
-	/* Relaxed, wherever it is read: with the lock held, or on this thread; slice_timers_check()
-	 * looks again. */
+	/* Relaxed at all reads: with the lock held, or on this thread; slice_timers_check() checks
+	 * again. */
 	pthread_mutex_lock(&a->lock);
 	a->made = timed;
 	store_relaxed(&a->timed, timed);
@@ -123,7 +124,7 @@ void slice_timer_set(struct worker *w, uint64_t at)
 	store_relaxed(&a->at, at);
 	if (load_relaxed(&a->timed) && timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) == 0)
 		return;
-	/* One that cannot be set is none from now on: the dispatcher sees that. */
+	/* If it cannot be set, it is not used from now on: the dispatcher takes over. */
 	store_relaxed(&a->timed, false);
 	pool_wake_dispatcher(w->pool);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_timer.h - a worker's own timer: when it rings, the worker checks which job is to run
+ * slice_timer.h - a worker's own timer, which makes it check which job is to run
  *
- * Jobs that have begun take turns after milliseconds, and no other thread need come for that: the
- * timer sends WORKER_SIGNAL to the worker's own thread, whose handler makes a preempt request
- * (dispatcher.h), so that it looks at its next fork. A signal to a thread that runs is no context
- * switch. Where the kernel gives no timer, or does not set it, the dispatcher comes and makes the
- * request (slice_timers_check()). A worker that looks sees the rings, too. So as long as an alarm
- * is set the dispatcher dozes (shm/wake.h, W9), and the next one of a client's long jobs wakes no
- * thread.
+ * Jobs that have begun alternate after milliseconds, without another thread. The timer sends
+ * WORKER_SIGNAL to the worker's own thread, whose handler makes a preempt request (dispatcher.h),
+ * so that the worker checks at its next fork. A signal to a running thread is no context switch. If
+ * the kernel provides no timer, or cannot set it, the dispatcher makes the request
+ * (slice_timers_check()). A worker that checks reads the rings, too. So while an alarm is set the
+ * dispatcher dozes (shm/wake.h, W9), and a client's next long job wakes no thread.
  *
  * Threads: slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the
  * worker; the last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
- * slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c says why none is lost.
+ * slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c proves that no alarm is
+ * lost.
  */
 #pragma once
 
@@ -28,23 +28,23 @@ struct worker;
 void slice_timer_init(struct worker *worker);
 void slice_timer_fini(struct worker *worker);
 
-/* The worker's thread has begun, or is about to end. */
+/* Called when the worker's thread begins, or is about to end. */
 void slice_timer_begin(struct worker *worker);
 void slice_timer_end(struct worker *worker);
 
-/* It rings at this time, or earlier. After what it is to look at was written with the lock of fair
- * held, or by the worker itself. now: the clock. */
+/* Sets the alarm to this time, or keeps an earlier one. Call it after writing the reason with the
+ * lock of fair held, or on the worker itself. now: the clock. */
 void slice_timer_by(struct worker *worker, uint64_t at, uint64_t now);
 
-/* Owner: it rings at this time, and not before; 0: not at all. With the lock of fair held, in which
- * it has looked at all that there is to look at. */
+/* Owner: sets the alarm to this time, even if later; 0: stops it. With the lock of fair held, under
+ * which it has checked everything. */
 void slice_timer_at(struct worker *worker, uint64_t at);
 
 /* Sets the timer to this time. Owner, or with the lock held. */
 void slice_timer_set(struct worker *worker, uint64_t at);
 
-/* A worker's alarm has become none (slice_timer.c, I4). */
+/* A worker's alarm was stopped (slice_timer.c, I4). */
 void slice_timer_over(struct pool *pool);
 
-/* One is set, by a timer: its worker looks at all rings soon, or wakes the dispatcher. */
+/* True if a worker has a working alarm: it will check all rings soon, or wake the dispatcher. */
 bool slice_timers_set(struct pool *pool);

@@ -4,50 +4,51 @@
  *
  * Each tenant and each connection has a virtual time v: the CPU time it has used, divided by its
  * weight: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) in a hierarchy. Workers add
- * what a job used to board->cpu_ns of its client, at its end, when they leave it for another, and
- * when another thread settles their accounts (cpu_account.h). vtime_settle() turns what was added
- * since the last time into virtual time. In between, v counts an estimate for each job given to a
- * worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken back in
- * proportion. Time in which a task slept, in a system call or for a lock, counts like CPU time: its
- * worker was there for no other job. Time in which the worker waited for a CPU does not
- * (cpu_account.h). A client with short jobs goes before one with long ones as if its v were less by
- * a warp: borrowed virtual time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
+ * a job's CPU time to board->cpu_ns of its client at its end, when they change to another job, and
+ * when another thread settles their accounts (cpu_account.h). vtime_settle() converts the amount
+ * added since its last call into virtual time. In between, v includes an estimate for each job
+ * given to a worker: the mean of that client's jobs, at most FAIR_BATCH. As jobs end it is taken
+ * back in proportion. Time in which a task slept, in a system call or for a lock, counts like CPU
+ * time, because its worker was not available. Time in which the worker waited for a CPU does not
+ * (cpu_account.h). A client with short jobs precedes one with long ones as if its v were less by a
+ * warp: borrowed virtual time (Duda and Cheriton, SOSP 1999). v itself counts all time used.
  *
  * Threads: see virtual_time.h.
  *
  * INVARIANTS
- *   I1. A client is active while it has rows queued or given to workers, as far as vtime_settle()
- *       has seen; a tenant while one of its clients is. active[] has each active client once, at
- *       client->active - 1; a slot that is taken again or left is not among them.
- *   I2. No credit for sleeping: one that becomes active starts at its own v or at the level's
- *       floor, whichever is the later; the floor is the smallest v of the active ones, or where
- *       none is, the largest that one had; it never goes back. So none is ahead of an active one by
- *       what it did not use while it was not there, and none pays for what it used while alone:
- *       when another comes, the floor has followed it. A new connection starts no earlier than at
- *       its tenant's clock, the weighted mean of the active ones' v: else the floor would stay at
- *       the newcomers' own v where they come and go, and one that stays would never be first again.
- *   I3. In a heap are the tenants and clients with queued rows that any worker may start, and no
- *       others, in the order of their v when it was last changed; every change sifts.
- *   I4. All v stay within 2^63 of the floor, so that they can be compared. Those that are not
- *       active are lifted along with it, whenever it has grown by VTIME_LIFT (vtime_raise()). One
- *       that is active and uses little would hold it: a strand alone, of a uid of weight 10000, is
- *       2^63 behind one of weight 1 that has 63 workers, in four hours. So no active one is more
- *       than a lag behind the one that is furthest ahead: it is lifted, and the floor with it at
- *       the next look (vtime_pull()). And what is charged between two looks takes no v further than
- *       VTIME_FAR beyond the floor (vtime_charge()).
- *   I5. The lag is what FAIR_CREDIT of all workers is to the lightest active one, or to one of
- *       weight 100 if all are heavier. So one that could not use its share, as a strand alone
- *       cannot, has for what it missed the whole pool for FAIR_CREDIT at most, or where there is
- *       one w times lighter for w times as long; then all go on by their weights. And one that had
- *       all workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
- *   I6. A warp changes when one is served, not how much: it is FAIR_WARP or 0, the same for all,
- *       and v is charged without it. Two that have it, or have it not, compare as if there were
- *       none. One whose jobs are short, or were cut into short ones, gets ahead of one with long
- *       jobs by FAIR_WARP and a job's time at most, once, and stays there while both want more; one
- *       that sleeps until the others are where it is may do so again, and has used no more than
- *       they (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a job in
- *       particular when the job has used as much (preemption.c). A tenant's is that of its client
- *       that goes first, and the same is true of tenants.
+ *   I1. A client is active while it has rows queued or given to workers, as last seen by
+ *       vtime_settle(); a tenant while one of its clients is. active[] has each active client once,
+ *       at client->active - 1; a slot that was reused or freed is not among them.
+ *   I2. No credit for sleeping. A member that becomes active starts at its own v or at the level's
+ *       floor, whichever is later. The floor is the smallest v of the active ones, or, without any,
+ *       the largest that one had; it never decreases. So no member gains by what it did not use
+ *       while it was inactive, and none pays for what it used while alone: when another arrives,
+ *       the floor has followed it. A new connection starts no earlier than at its tenant's clock,
+ *       the weighted mean of the active ones' v. Otherwise, with connections that come and go, the
+ *       floor would stay at the newcomers' own v, and a permanent connection would never be first
+ *       again.
+ *   I3. A heap contains exactly the tenants and clients with queued rows that any worker may start,
+ *       in the order of their v when it last changed; every change sifts.
+ *   I4. All v stay within 2^63 of the floor, so that they can be compared. Inactive members are
+ *       raised along with it whenever it has grown by VTIME_LIFT (vtime_raise()). An active member
+ *       that uses little would hold it back: a single strand of a uid of weight 10000 falls 2^63
+ *       behind a uid of weight 1 with 63 workers in four hours. So no active member is more than a
+ *       lag behind the one that is furthest ahead: it is raised, and the floor with it at the next
+ *       call (vtime_pull()). And charges between two calls take no v further than VTIME_FAR beyond
+ *       the floor (vtime_charge()).
+ *   I5. The lag is FAIR_CREDIT of all workers for the lightest active member, or for weight 100 if
+ *       all are heavier. So a member that could not use its share, such as a single strand, later
+ *       gets the whole pool for at most FAIR_CREDIT, or, if one is w times lighter, for w times as
+ *       long; then all continue by their weights. And a member that had all workers in leaves that
+ *       no request interrupts pays in full for up to FAIR_CREDIT of it.
+ *   I6. A warp changes when a member is served, not how much: it is FAIR_WARP or 0, the same for
+ *       all, and v is charged without it. Two members that both have it, or both have not, compare
+ *       as if there were none. A member whose jobs are short, or were cut into short ones, gets
+ *       ahead of one with long jobs by at most FAIR_WARP and a job's time, once, while both have
+ *       work. A member that sleeps until the others have caught up may do so again, and has used no
+ *       more than they (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a single
+ *       job when the job has used as much (preemption.c). A tenant's warp is that of its first
+ *       client, and the same holds for tenants.
  */
 #include "daemon/sched/virtual_time.h"
 
@@ -55,8 +56,8 @@
 
 #include "common/relaxed.h"
 
-/* How far a floor goes, until those that are not active follow it; and how far a v goes beyond the
- * floor: see I4. */
+/* Growth of a floor after which inactive members follow it, and the largest distance of a v from
+ * the floor: I4. */
 #define VTIME_LIFT (INT64_C(1) << 60)
 #define VTIME_FAR  (INT64_C(1) << 62)
 
@@ -65,7 +66,7 @@ static uint64_t vtime_later(uint64_t a, uint64_t b)
 	return vtime_ahead(a, b) > 0 ? a : b;
 }
 
-/* Adds to a v of this level, as far as it may go (I4). */
+/* Adds to a v of this level, within the limit of I4. */
 static void vtime_charge(const struct fair_level *level, uint64_t *v, uint64_t step)
 {
 	int64_t room = VTIME_FAR - vtime_ahead(*v, level->floor);
@@ -89,7 +90,7 @@ static void vtime_sift(struct fair *fair, struct fair_client *client)
 	vtime_sift_tenant(fair, client->tenant);
 }
 
-/* What one expects of the client's next job, from its mean. */
+/* Updates the estimates for the client's next job from its mean. */
 static void vtime_expect(struct fair_client *client)
 {
 	uint64_t n;
@@ -102,7 +103,7 @@ static void vtime_expect(struct fair_client *client)
 	store_relaxed(&client->batch, (uint32_t)min(max(n, UINT64_C(1)), FAIR_BATCH_JOBS));
 }
 
-/* Jobs given to workers and not ended, as far as it was seen. */
+/* Number of jobs given to workers and not ended, as last seen. */
 static uint32_t vtime_given(struct fair_client *client)
 {
 	uint32_t direct = load_relaxed(&client->direct);
@@ -112,7 +113,7 @@ static uint32_t vtime_given(struct fair_client *client)
 	return n > 0 ? (uint32_t)n : 0;
 }
 
-/* What grew since it was seen last; the manager clears it for a new client. */
+/* Returns the growth since the last call; the manager resets the counter for a new client. */
 static uint64_t vtime_grown(_Atomic uint64_t *counter, uint64_t *seen)
 {
 	uint64_t value = load_relaxed(counter);
@@ -122,20 +123,20 @@ static uint64_t vtime_grown(_Atomic uint64_t *counter, uint64_t *seen)
 	return grown;
 }
 
-/* What workers have added to a sum; it is 0 then. */
+/* Takes what workers have added to a sum, and resets it to 0. */
 static uint64_t vtime_take(_Atomic uint64_t *sum)
 {
-	/* Relaxed: a sum. Most of the time there is none. */
+	/* Relaxed: a sum, which is usually 0. */
 	return load_relaxed(sum) ? atomic_exchange_explicit(sum, 0, memory_order_relaxed) : 0;
 }
 
-/* The given part of a whole that n shares make up. */
+/* Returns the part of a whole for some of n shares. */
 static uint64_t vtime_share(uint64_t whole, uint64_t shares, uint64_t n)
 {
 	return shares >= n ? whole : whole / n * shares;
 }
 
-/* Takes back what was charged in advance for n of the jobs given. */
+/* Takes back the advance charge for n of the jobs given. */
 static void vtime_unahead(struct fair_client *client, uint64_t n)
 {
 	uint32_t given = vtime_given(client);
@@ -160,7 +161,7 @@ static void vtime_learn(struct fair_client *client, uint64_t ns, uint64_t jobs)
 	vtime_expect(client);
 }
 
-/* The same of an active tenant, for what was no job. */
+/* The same for an active tenant, for time spent on words that were not jobs. */
 static void vtime_settle_waste(struct fair *fair, struct fair_tenant *tenant)
 {
 	uint64_t ns = vtime_take(&tenant->wasted);
@@ -171,7 +172,7 @@ static void vtime_settle_waste(struct fair *fair, struct fair_tenant *tenant)
 	vheap_moved(&fair->heap, &tenant->node);
 }
 
-/* Virtual time of a client and its tenant, from what workers have charged. */
+/* Updates the virtual time of a client and its tenant by the charges of workers. */
 static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 {
 	struct fair_tenant *tenant = client->tenant;
@@ -179,8 +180,8 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	uint64_t ns =
 		vtime_grown(&client->board->cpu_ns, &client->cpu_ns) + vtime_take(&client->slept);
 	uint64_t now = load_relaxed(&client->now);
-	/* Those that went past the queues have weights too; none is known, and the usual one is
-	 * taken. */
+	/* Jobs that bypassed the queues have weights too, which are unknown; the default is
+	 * used. */
 	uint64_t weights = client->weights +
 			   max(client->weights_given, (uint64_t)vtime_given(client) * FAIR_WEIGHT);
 	uint64_t cut;
@@ -202,7 +203,8 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	store_relaxed(&client->board->vtime_ns, client->node.v / (FAIR_ONE / FAIR_WEIGHT));
 }
 
-/* One that is not active: it cannot fall so far behind that it would seem to be ahead (I4). */
+/* Raises an inactive member, which otherwise could fall so far behind that it would seem ahead
+ * (I4). */
 static void vtime_lift(const struct fair_level *level, struct vheap_node *node)
 {
 	node->v = vtime_later(node->v, level->floor);
@@ -219,7 +221,7 @@ static void vtime_see(struct fair_level *level, const struct vheap_node *node)
 	level->found = true;
 }
 
-/* Sets the floor; true if all that are not active have to be lifted. */
+/* Raises the floor; true if all inactive members must be raised. */
 static bool vtime_raise(struct fair_level *level)
 {
 	if (level->found)
@@ -251,7 +253,7 @@ static void vtime_raise_tenants(struct fair *fair)
 			vtime_lift(&fair->level, &fair->tenants[i].node);
 }
 
-/* An active one, after all have been seen. */
+/* Raises an active member to the lag, after all have been seen. */
 static bool vtime_pull(const struct fair *fair, const struct fair_level *level,
 		       struct vheap_node *node)
 {
@@ -269,7 +271,7 @@ void vtime_activate(struct fair *fair, struct fair_client *client)
 
 	if (client->active)
 		return;
-	/* What it was charged after it had become inactive. */
+	/* Includes charges made after it had become inactive. */
 	vtime_settle_client(fair, client);
 	if (!tenant->level.n_active++) {
 		fair->level.n_active++;
@@ -314,11 +316,11 @@ void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
 {
 	uint32_t old = tenant->node.weight;
 
-	/* What was used so far goes by the old weight. */
+	/* Earlier use is charged by the old weight. */
 	vtime_settle(fair);
 	tenant->node.weight = weight;
-	/* What was charged in advance will be taken back by the new one: else a tenant that becomes
-	 * heavy, and light again, gets back more than it was charged with. */
+	/* The advance charge will be taken back by the new weight, so convert it: otherwise a
+	 * tenant that becomes heavy, and light again, gets back more than it was charged. */
 	for (uint32_t i = 0; i < fair->clients_max; i++) {
 		struct fair_client *client = &fair->clients[i];
 

@@ -12,7 +12,7 @@
 #include "shm/board.h"
 #include "shm/wake.h"
 
-/* The rest of a wake: the worker was taken out of the group state, or is in a timed sleep. */
+/* Second part of a wake: the worker was removed from the group state, or is in a timed sleep. */
 static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
 {
 	struct worker *w = &pool->workers[index];
@@ -27,7 +27,7 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 		COUNT(waker, wakes_far);
 }
 
-/* Settles the wake debt, by the wake of this thief. */
+/* Settles the wake debt by waking this thief. */
 static void worker_settle(struct worker *w, uint32_t thief)
 {
 	if (thief != LAZY_NOBODY)
@@ -45,7 +45,7 @@ void worker_pass(struct worker *w)
 	worker_settle(w, lazy_pass(&w->pool->idle.lazy, w->index));
 }
 
-/* Sees to it that a worker of this group looks. False: all are busy. After a full fence. */
+/* Ensures that a worker of this group searches. False: all are busy. After a full fence. */
 static bool worker_wake_in(struct pool *pool, struct lazy_group *group, uint32_t place,
 			   struct worker *waker)
 {
@@ -65,7 +65,7 @@ static bool worker_wake_in(struct pool *pool, struct lazy_group *group, uint32_t
 static bool worker_wake_any(struct pool *pool)
 {
 	struct lazy *l = &pool->idle.lazy;
-	/* Relaxed: only spreads them. */
+	/* Relaxed: only distributes the wakes. */
 	uint32_t turn = add_relaxed(&pool->idle.turn, 1);
 
 	for (uint32_t c = 0; c < l->n_groups; c++)
@@ -83,8 +83,8 @@ bool worker_wake_one(struct pool *pool, struct worker *waker)
 	struct lazy_group *own;
 	bool found;
 
-	/* ORDER lazy/timed [L6]: full, what there is to do comes before the look at the group
-	 * states. Pairs with the fences of workers that leave. */
+	/* ORDER lazy/timed [L6]: full, the work comes before the reads of the group states. Pairs
+	 * with the fences of workers that leave. */
 	wake_published();
 	if (!waker)
 		return worker_wake_any(pool);

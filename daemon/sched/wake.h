@@ -14,26 +14,26 @@ static inline struct lazy_group *worker_group(struct worker *worker)
 	return lazy_group_of(&worker->pool->idle.lazy, worker->index);
 }
 
-/* Wakes a thief where a group needs one, the own group first. */
+/* Wakes a thief in a group in need, its own group first. */
 void worker_serve(struct worker *worker);
 
-/* Slept, and has stolen: others of its group may come for what is left there. */
+/* The worker slept and has stolen: wakes others of its group for the work that is left there. */
 void worker_spread(struct worker *worker);
 
-/* Was woken, and passes on what it may have been woken for. Owner. */
+/* The worker was woken: passes on its wake debt. Owner. */
 void worker_pass(struct worker *worker);
 
 /*
- * Sees to it that a worker looks: wakes one that sleeps, the nearest, unless one looks already.
+ * Ensures that a worker searches: wakes the nearest sleeping one, unless one already searches.
  * waker: the calling worker, whose wake debt this settles; NULL on other threads. False: all are
  * busy.
  */
 bool worker_wake_one(struct pool *pool, struct worker *waker);
 
-/* Wakes one that sleeps, though others look: they may get no CPU. False: none sleeps. Not on a
+/* Wakes a sleeping worker even if others search, which may get no CPU. False: none sleeps. Not on a
  * worker. */
 bool worker_wake_more(struct pool *pool);
 
-/* Wakes this very worker if it sleeps. What it is to find was published before; it looks at its own
- * root deque before each sleep. waker: as above. */
+/* Wakes this worker if it sleeps. The work that it should find must be published before; it checks
+ * its own root deque before each sleep. waker: as above. */
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);
