@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine alone: daemon/core, engine and fiber, without sched, jobs, pool and manager. Two
- * workers take the root tasks of an array, and steal from each other.
+ * workers take the root tasks of an array and steal from each other.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ struct job_root {
 	const struct fk_task *task;
 	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
 	int64_t arg, result;
-	int64_t order; /* in which it has ended, from 1 */
+	int64_t order; /* position among the ended roots, from 1 */
 	struct verdict verdict;
 };
 
@@ -62,7 +62,7 @@ static void set_job(struct worker *w, uint32_t row)
 	atomic_store_explicit(&w->job.ledger->job, row, memory_order_release);
 }
 
-/* The safepoint: a root that is not taken goes before the one that runs. */
+/* The safepoint: a root that has not started preempts the running one. */
 static bool preempt(struct worker *w)
 {
 	(void)w;
@@ -87,7 +87,8 @@ static struct pool pool = {
 	.n_workers = WORKERS,
 	.workers = workers,
 	.n_groups = 1,
-	/* No fiber yields, and no root waits in a deque, blocks or hangs: others are not called. */
+	/* Other hooks are not called: no fiber yields, and no root waits in a deque, blocks or
+	 * hangs. */
 	.hooks = &(const struct pool_hooks){ .wake = wake,
 					     .set_job = set_job,
 					     .preempt = preempt,
@@ -118,7 +119,7 @@ static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame
 
 static const struct fk_task root_task = { .name = "(root)", .resume = root_resume };
 
-/* Returns the frame of the next root, as one that was set aside, on the worker's empty stack. */
+/* Puts the frame of the next root, as a suspended one, on the worker's empty stack. Returns it. */
 static struct fk_frame *next_root(struct worker *w)
 {
 	uint32_t row = n_taken < n_roots ? n_taken++ : ROOTS;
@@ -217,7 +218,7 @@ FK_NO_LEAF(is_stolen)
 }
 FK_END(is_stolen)
 
-/* While the other worker is busy, another root goes first from the next fork on. */
+/* While the other worker is busy, another root preempts this one at the next fork. */
 FK_TASK(int64_t, is_preempted, (int64_t, n), int64_t x;)
 FK_NO_LEAF(is_preempted)
 {
@@ -256,7 +257,7 @@ START_TEST(continuation_of_a_fork_is_stolen)
 }
 END_TEST
 
-START_TEST(another_root_goes_first_at_a_safepoint)
+START_TEST(another_root_preempts_at_a_safepoint)
 {
 	roots[0] = ROOT(held, 1);
 	roots[1] = ROOT(is_preempted, 15);

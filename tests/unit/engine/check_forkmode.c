@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The modes of forkctl check: what follows a fork runs before the child, and workers are asked for
- * attention at random. And that of benchmarks in which nobody steals. Tasks without a mistake give
- * what they always give, and the counters say that the modes do what they are for.
+ * The modes of forkctl check: continuations run before the child, and workers get requests at
+ * random. And the mode of benchmarks in which no worker steals. Correct tasks give the same results
+ * as ever, and the counters show that the modes have their effect.
  */
 #include <check.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static struct rig rig;
 
-/* Notes when it runs. */
+/* Returns the time at which it runs. */
 static _Atomic int64_t turn;
 
 FK_TASK(int64_t, child, (int64_t, n))
@@ -26,7 +26,7 @@ FK_NO_LEAF(child)
 }
 FK_END(child)
 
-/* The sum of when its children ran, and 1000 times when it came to its join. */
+/* The sum of the times at which its children ran, and 1000 times that of its join. */
 FK_TASK(int64_t, order, (int64_t, n), int64_t x[8]; int64_t i; int64_t mine;)
 FK_NO_LEAF(order)
 {
@@ -75,11 +75,11 @@ static void start(void (*prepare)(struct pool *pool), uint32_t workers)
 	rig_start(&rig, workers, &fk_module, prepare == late);
 }
 
-START_TEST(late_children_run_behind_what_follows_their_fork)
+START_TEST(late_children_run_after_the_continuation_of_their_fork)
 {
 	start(late, 1);
 	atomic_store(&turn, 0);
-	/* None has run at the join; then the newest runs first. */
+	/* No child has run at the join; then the newest runs first. */
 	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 3210);
 	ck_assert_uint_eq(rig_counter(&rig, moved), 4);
 	rig_stop(&rig);
@@ -98,20 +98,20 @@ START_TEST(results_are_right_with_late_children)
 		for (int i = 0; i < 3; i++)
 			ck_assert_int_eq(rig_call(&rig, "mode:fib", 16), 987);
 		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
-		/* Each inner node of fib forks once, and all were stolen, by oneself or by another
-		 * who takes its own child back as well. */
+		/* Each inner node of fib forks once, and each fork is stolen, by its own worker or
+		 * another one. */
 		ck_assert_uint_ge(rig_counter(&rig, steals), 3 * 1596);
 		rig_stop(&rig);
 	}
 }
 END_TEST
 
-START_TEST(no_more_children_wait_than_there_is_room_for)
+START_TEST(late_children_are_limited_by_the_room_for_them)
 {
 	start(late, 1);
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 5 * WORKER_DELAYED), 5 * WORKER_DELAYED);
 	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED);
-	/* And the room is there again. */
+	/* The room is free again. */
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 10), 10);
 	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED + 10);
 	ck_assert_uint_eq(rig.pool->workers[0].engine.n_delayed, 0);
@@ -147,7 +147,7 @@ START_TEST(results_are_right_with_the_schedule_fuzzer)
 		ck_assert_ptr_nonnull(shake);
 		for (int i = 0; i < 10; i++)
 			ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
-		/* By chance, but not to be missed in 40,000 forks. */
+		/* Random, but certain to happen in 40,000 forks. */
 		ck_assert_uint_gt(rig_counter(&rig, unnested), 100);
 		ck_assert_uint_gt(rig_counter(&rig, attentions), 100);
 		ck_assert_uint_gt(rig_counter(&rig, steals), 100);
@@ -164,7 +164,7 @@ START_TEST(kept_forks_are_not_stolen)
 	start(kept, 4);
 	for (int i = 0; i < 20; i++)
 		ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
-	/* Not even a look. */
+	/* No steal was even tried. */
 	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
 	ck_assert_uint_eq(rig_counter(&rig, steal_attempts), 0);
 	rig_stop(&rig);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc - memory of task authors on the segmented stacks, and how much of it all a job takes
+ * alloc - memory of task authors on the segmented stacks, and the total of a job
  *
- * Tasks that allocate on the stack (FK_ALLOC), fill what they got with a pattern of their own, and
- * look at it again after children, thieves and other allocations have been there: sizes on both
- * sides of stacklet boundaries, in every order that is allowed, freed by hand or by the end of the
- * task. What is not allowed fails its job, and the log says why.
+ * Tasks allocate on the stack (FK_ALLOC), fill each block with its own pattern, and check it again
+ * after children, thieves and other allocations. Sizes are on both sides of stacklet boundaries, in
+ * every allowed order, freed explicitly or by the end of the task. A forbidden call fails its job,
+ * and the log has the reason.
  *
  * THE BOUND
  *   Blumofe and Leiserson (1999), and for segmented stacks Williams and Elliott (libfork, 2024): P
  *   workers take at most P times the memory of one, up to a constant.
- *   tests/unit/core/check_stacklet.c has the constant; here the memory that a deep job took from
- *   the arena is counted on 1, 2, 4 and 8 workers.
+ *   tests/unit/core/check_stacklet.c has the constant. Here the memory that a deep job took from
+ *   the
+ *   arena is counted on 1, 2, 4 and 8 workers.
  */
 #define CHECK_TIMEOUT 200
 
@@ -32,7 +33,7 @@
 static struct rig rig;
 static _Atomic uint64_t bad;
 
-/* On both sides of a stacklet of 4096, 8192 ..., and what nobody asks for. */
+/* On both sides of a stacklet of 4096, 8192 ..., and rare sizes. */
 static const uint32_t sizes[] = { 0,	1,    15,   16,	  17,	100,  1000,  3400,  3450,
 				  3500, 3900, 3968, 4000, 4096, 5000, 8192,  10000, 16384,
 				  7500, 7600, 7700, 1,	  0,	3,    40000, 65536, 1 };
@@ -59,7 +60,7 @@ static void look(const unsigned char *memory, int64_t seed)
 		}
 }
 
-/* Two blocks in each frame of a tree, one of which ends with its task. */
+/* Two blocks in each frame of a tree; the end of the task frees one of them. */
 FK_TASK(int64_t, tree, (int64_t, n, int64_t, seed), unsigned char *a; unsigned char *b; int64_t x;
 	int64_t y;)
 {
@@ -81,7 +82,7 @@ FK_BODY(tree)
 		FK_RETURN(0);
 	fill(self->b, self->seed + 1);
 	if (self->n > 6) {
-		/* Again, with both of them there. */
+		/* Again, while both blocks exist. */
 		self->y += self->x;
 		FK_FORK(x, tree, 3, self->seed * 5 + 2);
 		FK_JOIN();
@@ -120,7 +121,7 @@ FK_BODY(fine_tree)
 }
 FK_END(fine_tree)
 
-/* Up and down at one place, over every boundary. */
+/* Allocates and frees at one depth, across every boundary. */
 #define HELD 64
 
 FK_TASK(int64_t, pile, (int64_t, rounds), unsigned char *held[HELD]; int64_t i; int64_t n;
@@ -155,7 +156,7 @@ FK_NO_LEAF(pile)
 }
 FK_END(pile)
 
-/* So much that nobody has it. */
+/* Allocates more than exists. */
 FK_TASK(int64_t, greedy, (int64_t, size), char *memory; int64_t x;)
 FK_NO_LEAF(greedy)
 {
@@ -167,7 +168,7 @@ FK_NO_LEAF(greedy)
 }
 FK_END(greedy)
 
-/* Asks for nothing that is there, and goes on. */
+/* Frees NULL, and continues. */
 FK_TASK(int64_t, frees_null, (int64_t, n), char *memory; int64_t x; int64_t y;)
 FK_NO_LEAF(frees_null)
 {
@@ -179,7 +180,7 @@ FK_NO_LEAF(frees_null)
 }
 FK_END(frees_null)
 
-/* Never ends, and holds more and more. */
+/* Never ends, and allocates more and more. */
 FK_TASK(int64_t, hoards, (int64_t, n), unsigned char *memory; int64_t x; int64_t y;)
 FK_NO_LEAF(hoards)
 {
@@ -241,7 +242,7 @@ FK_END(frees_amid_forks)
 static _Atomic int32_t unwound;
 
 FK_DECLARE(int64_t, joins_nothing, (int64_t, n), int64_t x;)
-/* Its body is over when it is found out. */
+/* The error is found after its body has ended. */
 FK_UNWIND(joins_nothing)
 {
 	atomic_fetch_add(&unwound, 1);
@@ -255,7 +256,7 @@ FK_NO_LEAF(joins_nothing)
 }
 FK_END(joins_nothing)
 
-/* A spine of frames with something to steal at each. */
+/* A spine of frames with a continuation to steal at each. */
 FK_TASK(int64_t, spine, (int64_t, n), int64_t x; int64_t y;)
 {
 	if (n == 0)
@@ -270,7 +271,7 @@ FK_BODY(spine)
 }
 FK_END(spine)
 
-/* Each of its children is as deep as the others, so that every worker may have one. */
+/* All its children are equally deep, so that every worker can have one. */
 FK_TASK(int64_t, ribs, (int64_t, n), int64_t x[16]; int64_t i; int64_t sum;)
 FK_NO_LEAF(ribs)
 {
@@ -311,8 +312,8 @@ static void submit_two(uint32_t job, const char *task, int64_t n, int64_t seed)
 	rig_submit(&rig, job, task, args, sizeof(args));
 }
 
-/* After the largest blocks a worker may keep more than its first two stacklets: as spares, which
- * the next job takes. Nothing else. */
+/* After the largest blocks a worker may keep more than its first two stacklets, as spares for the
+ * next job, but nothing else. */
 static void stop(void)
 {
 	while (atomic_load(&rig.pool->idle.lazy.active))
@@ -325,7 +326,7 @@ static void stop(void)
 	rig_stop(&rig);
 }
 
-START_TEST(blocks_keep_what_is_in_them)
+START_TEST(blocks_keep_their_contents)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2)
 		for (int forced = 0; forced < 2; forced++) {
@@ -345,7 +346,7 @@ START_TEST(blocks_keep_what_is_in_them)
 }
 END_TEST
 
-START_TEST(blocks_keep_what_is_in_them_in_a_storm)
+START_TEST(blocks_keep_their_contents_in_a_storm)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++) {
 		pthread_t storm;
@@ -363,7 +364,7 @@ START_TEST(blocks_keep_what_is_in_them_in_a_storm)
 }
 END_TEST
 
-START_TEST(blocks_go_in_reverse_order)
+START_TEST(blocks_are_freed_in_reverse_order)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2)
 		for (int forced = 0; forced < 2; forced++) {
@@ -375,7 +376,7 @@ START_TEST(blocks_go_in_reverse_order)
 }
 END_TEST
 
-START_TEST(too_large_a_block_fails_the_job)
+START_TEST(block_that_is_too_large_fails_the_job)
 {
 	static const int64_t none[] = { INT64_C(1) << 32,
 					INT64_C(1) << 39,
@@ -412,7 +413,7 @@ START_TEST(free_of_null_does_nothing)
 }
 END_TEST
 
-START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
+START_TEST(hoarder_fails_or_is_cancelled_and_releases_all)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2)
 		for (int forced = 0; forced < 2; forced++) {
@@ -429,7 +430,7 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 				       job_outcome(&rig.jobs[2]) == JOB_PENDING)
 					sched_yield();
 				rig_cancel(&rig, 2);
-				/* Or it was faster. */
+				/* The job may have failed before the cancel. */
 				ck_assert_uint_ne(rig_wait(&rig, 2), JOB_DONE);
 				submit_two(3, "t:tree", 6, i);
 				ck_assert_uint_eq(rig_wait(&rig, 3), JOB_DONE);
@@ -444,7 +445,7 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 }
 END_TEST
 
-/* In a process of its own, for what it logs: the job fails, and the worker goes on. */
+/* Runs in a child, whose log is read: the job fails, and the worker continues. */
 static void misuse(const char *task, bool forced)
 {
 	int64_t arg = 1;
@@ -461,7 +462,7 @@ static void misuse(const char *task, bool forced)
 	rig_stop(&rig);
 }
 
-/* The job has to fail with this message. */
+/* Checks that the job fails with this message. */
 static void must_fail(const char *task, bool forced, const char *message)
 {
 	char text[4096] = "";
@@ -496,14 +497,14 @@ START_TEST(misuse_is_reported)
 	must_fail("t:out_of_order", false, "FK_FREE of what is not its newest");
 	must_fail("t:out_of_order", true, "FK_FREE of what is not its newest");
 	must_fail("t:frees_twice", false, "FK_FREE of what is not its newest");
-	/* A fork that was not stolen has ended: here each is. */
+	/* A fork that was not stolen has ended; here each fork is stolen. */
 	must_fail("t:amid_forks", true, "FK_ALLOC where a fork is outstanding");
 	must_fail("t:frees_amid_forks", true, "where a fork is outstanding");
 	must_fail("t:joins_nothing", true, "returned with forks that it has not joined");
 }
 END_TEST
 
-/* Bytes that were ever taken from the arenas. */
+/* Returns the bytes that were ever taken from the arenas. */
 static uint64_t footprint(void)
 {
 	uint64_t bytes = 0;
@@ -518,7 +519,7 @@ static uint64_t footprint(void)
 	return bytes;
 }
 
-/* What ThreadSanitizer looks at is the same at each depth. */
+/* A smaller depth covers the same code for ThreadSanitizer. */
 #ifdef FK_SANITIZE_THREAD
 #define DEPTH INT64_C(4000)
 #else
@@ -545,17 +546,17 @@ START_TEST(p_workers_take_p_times_the_memory_of_one)
 		/* One rib at a time, not sixteen. */
 		ck_assert_uint_ge(one, (uint64_t)depth * 72);
 		ck_assert_uint_le(one, (uint64_t)depth * 72 * 5);
-		/* One worker may have ended without the spare that another has, which is as large
-		 * as all below; and there are small stacks, of frames that wait. */
+		/* A worker may lack the spare that another worker has, which is as large as all
+		 * stacklets below it. There are also small stacks, of waiting frames. */
 		ck_assert_uint_le(bytes, workers * (2 * one + 65536));
 		rig_stop(&rig);
 	}
 }
 END_TEST
 
-/* Until the pages have gone, whoever has something for it wakes it at once. Nobody gets to clean
- * here, so it looks after them again and again. */
-START_TEST(freed_memory_keeps_the_dispatcher_from_nothing)
+/* While the dispatcher releases pages, any request wakes it at once. Here it has no chance to
+ * release all, so it tries again and again. */
+START_TEST(freed_memory_does_not_delay_the_dispatcher)
 {
 	struct stack_arena *arena;
 	uint64_t switches = 0;
@@ -565,7 +566,7 @@ START_TEST(freed_memory_keeps_the_dispatcher_from_nothing)
 	pthread_mutex_lock(&arena->cleaner);
 	(void)rig_call(&rig, "t:ribs", 20000);
 	ck_assert(stack_arena_dirty(arena));
-	/* Two ticks of it, seen by the wake word's changes. */
+	/* Two ticks of the dispatcher, seen by changes of its wake word. */
 	for (uint32_t seen = 0, last = 0; switches < 4; last = seen) {
 		seen = wake_load(&rig.pool->board->dispatcher);
 		switches += wake_state(seen) == WAKE_SLEEPING && seen != last;

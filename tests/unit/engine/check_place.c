@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * place - tasks that ask to go on on another worker, or on another NUMA node
+ * place - tasks that migrate to another worker or another NUMA node
  *
- * Tasks that go from worker to worker and look where they are (worker_self()) before they do
- * anything else: alone, below nested forks and calls, thousands at once, to workers that sleep,
- * that are busy, and to the one they are on; on machines that hwloc makes up. A wake-up that is
- * lost is a test that hangs: no other may take what was sent to a worker.
+ * Tasks migrate from worker to worker and check their place (worker_self()) first: alone, below
+ * nested forks and calls, thousands at once. They go to workers that sleep, to busy ones, and to
+ * the current one, on synthetic machines of hwloc. A lost wake-up makes a test hang, because no
+ * other worker may take a frame that was sent to a worker.
  */
 #define CHECK_TIMEOUT 200
 
@@ -46,7 +46,7 @@ static uint32_t worker_of_seed(int64_t seed)
 	       rig.pool->n_workers;
 }
 
-/* To each worker in turn, n times. */
+/* Migrates to each worker in turn, n times. */
 FK_TASK(int64_t, tour, (int64_t, n), int64_t i;)
 FK_NO_LEAF(tour)
 {
@@ -58,7 +58,7 @@ FK_NO_LEAF(tour)
 }
 FK_END(tour)
 
-/* To where it is. */
+/* Migrates to the current worker. */
 FK_TASK(int64_t, stay, (int64_t, n), int64_t i;)
 FK_NO_LEAF(stay)
 {
@@ -84,7 +84,7 @@ FK_NO_LEAF(no_node)
 }
 FK_END(no_node)
 
-/* A tree whose tasks go somewhere else between any two steps. */
+/* A tree whose tasks migrate between any two steps. */
 FK_DECLARE(int64_t, trip, (int64_t, n, int64_t, seed), int64_t x; int64_t y;)
 
 FK_FINE_TASK(int64_t, fine_trip, (int64_t, n, int64_t, seed), int64_t x; int64_t y;)
@@ -140,8 +140,8 @@ FK_NO_LEAF(trips_of)
 }
 FK_END(trips_of)
 
-/* Two children of one parent that change places: the first comes back to where the parent waits for
- * nobody but the second, which has left. */
+/* Two children of one parent that change places: the first one returns to the parent's worker,
+ * while the parent waits only for the second, which has left. */
 FK_TASK(int64_t, there_and_back, (int64_t, there, int64_t, n), int64_t i;)
 FK_NO_LEAF(there_and_back)
 {
@@ -168,7 +168,7 @@ FK_NO_LEAF(swap)
 }
 FK_END(swap)
 
-/* Each node in turn. */
+/* Migrates to each node in turn. */
 FK_TASK(int64_t, nodes, (int64_t, n), int64_t i;)
 FK_NO_LEAF(nodes)
 {
@@ -180,7 +180,7 @@ FK_NO_LEAF(nodes)
 }
 FK_END(nodes)
 
-/* Goes about for ever, and below itself. */
+/* Migrates forever, and so do its descendants. */
 FK_TASK(int64_t, restless, (int64_t, seed), int64_t x; int64_t y;)
 FK_NO_LEAF(restless)
 {
@@ -209,7 +209,7 @@ FK_NO_LEAF(goes_and_fails)
 }
 FK_END(goes_and_fails)
 
-/* Keeps its worker until a frame is on the way to it, and lets it get a preempt request then. */
+/* Keeps its worker until a frame has been sent to it, and then lets it get a preempt request. */
 FK_TASK(int64_t, hosts, (int64_t, n))
 {
 	struct worker *w = worker_self();
@@ -233,7 +233,7 @@ FK_NO_LEAF(hosts_one)
 }
 FK_END(hosts_one)
 
-/* Goes there, and looks whether the preempt request is there still. */
+/* Migrates there, and checks that the preempt request is still pending. */
 FK_TASK(int64_t, visits, (int64_t, there), )
 FK_NO_LEAF(visits)
 {
@@ -276,7 +276,7 @@ static void submit(uint32_t job, const char *task, int64_t n)
 	rig_submit(&rig, job, task, &n, sizeof(n));
 }
 
-START_TEST(task_is_where_it_asked_to_be)
+START_TEST(task_runs_where_it_migrated_to)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++) {
@@ -297,7 +297,7 @@ START_TEST(job_on_the_right_worker_stays)
 }
 END_TEST
 
-START_TEST(place_that_is_none_fails_the_job)
+START_TEST(invalid_place_fails_the_job)
 {
 	static const int64_t places[] = { 2, 3, 1000, UINT32_MAX };
 
@@ -314,7 +314,7 @@ START_TEST(place_that_is_none_fails_the_job)
 }
 END_TEST
 
-START_TEST(busy_worker_takes_who_comes)
+START_TEST(busy_worker_accepts_a_migrating_task)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++) {
 		start(workers, false);
@@ -332,7 +332,7 @@ START_TEST(busy_worker_takes_who_comes)
 }
 END_TEST
 
-/* The request is to look whose turn it is, which a frame that arrives does not do. */
+/* The request means "check which job has the best claim", which an arriving frame does not do. */
 START_TEST(worker_that_arrives_keeps_the_preempt_request)
 {
 	start(2, false);
@@ -341,7 +341,7 @@ START_TEST(worker_that_arrives_keeps_the_preempt_request)
 		submit(1, "t:hosts_one", 0);
 		while (atomic_load(&host) == UINT32_MAX)
 			sched_yield();
-		/* It is there when it comes, for its first fork. */
+		/* The request is pending when it arrives, and is served at its first fork. */
 		ck_assert_int_eq(rig_call(&rig, "t:visits", atomic_load(&host)), 1);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	}
@@ -375,7 +375,7 @@ START_TEST(children_that_change_places_join)
 }
 END_TEST
 
-START_TEST(trees_travel)
+START_TEST(trees_migrate)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++) {
@@ -388,7 +388,7 @@ START_TEST(trees_travel)
 }
 END_TEST
 
-START_TEST(trees_travel_in_a_storm)
+START_TEST(trees_migrate_in_a_storm)
 {
 	for (uint32_t workers = 2; workers <= 4; workers++) {
 		pthread_t storm;
@@ -403,7 +403,7 @@ START_TEST(trees_travel_in_a_storm)
 }
 END_TEST
 
-START_TEST(thousands_travel_at_once)
+START_TEST(thousands_of_tasks_migrate_at_once)
 {
 	for (int busy = 0; busy < 2; busy++) {
 		start(4, false);
@@ -422,7 +422,7 @@ START_TEST(thousands_travel_at_once)
 }
 END_TEST
 
-START_TEST(nodes_of_other_machines)
+START_TEST(tasks_migrate_between_nodes_of_synthetic_machines)
 {
 	static const struct {
 		const char *machine;
@@ -453,7 +453,7 @@ START_TEST(nodes_of_other_machines)
 }
 END_TEST
 
-START_TEST(travellers_are_cancelled)
+START_TEST(migrating_tasks_are_cancelled)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++) {
@@ -477,8 +477,8 @@ START_TEST(travellers_are_cancelled)
 }
 END_TEST
 
-/* Jobs that fail on a worker whose deque holds frames of others, whose children have left. */
-START_TEST(failure_takes_nobody_elses_frames)
+/* Jobs that fail on a worker whose deque has frames of other jobs, whose children have left. */
+START_TEST(failure_unwinds_only_frames_of_its_own_job)
 {
 	for (uint32_t workers = 2; workers <= 4; workers++) {
 		start(workers, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that never end on their own, more of them than workers: each goes on, and each can be
- * cancelled, whether it runs or was set aside. And what is moved in the deque, by itself.
+ * Endless jobs, more of them than workers: each makes progress, and each can be cancelled, running
+ * or suspended. And reordering of the deque, alone.
  */
 #include <check.h>
 #include <errno.h>
@@ -62,23 +62,23 @@ FK_NO_LEAF(spine)
 FK_END(spine)
 
 static _Atomic bool above_runs, above_goes;
-static _Atomic uint32_t n_queued, n_before; /* jobs of `queued`, and those before the cancelled */
+static _Atomic uint32_t n_queued, n_before; /* jobs of `queued`; begun before the cancel */
 static bool took;
-static _Atomic uint32_t n_holding; /* workers that jobs of `holds` have */
+static _Atomic uint32_t n_holding; /* workers that run jobs of `holds` */
 static _Atomic bool let_go[2];
 
-/* Set aside, it is the newest entry, and its parent is another. */
-FK_TASK(int64_t, beside, (int64_t, n), int64_t x; int64_t y;)
-FK_NO_LEAF(beside)
+/* Suspended, it is the newest entry, and its parent is another frame. */
+FK_TASK(int64_t, next_to, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(next_to)
 {
 	FK_FORK(x, endless, self->n);
 	FK_FORK(y, leaf, self->n);
 	FK_JOIN();
 	FK_RETURN(self->x + self->y);
 }
-FK_END(beside)
+FK_END(next_to)
 
-/* To be cancelled below another job. */
+/* Is cancelled while suspended below another job. */
 FK_DECLARE(int64_t, below, (int64_t, n), int64_t x;)
 
 FK_UNWIND(below)
@@ -98,8 +98,8 @@ FK_NO_LEAF(below)
 }
 FK_END(below)
 
-/* Takes jobs, one in hand and the others, if they are a batch, onto its worker's root deque, and
- * comes to a fork without a preempt request. */
+/* Takes jobs (one, and the others if they are a batch) onto its worker's root deque, and forks
+ * without a preempt request. */
 FK_TASK(int64_t, above, (int64_t, n), int64_t x;)
 FK_NO_LEAF(above)
 {
@@ -142,8 +142,8 @@ FK_EXPORT(holds, 0, "keeps its worker")
 FK_EXPORT(below, 0, "forks for ever, and counts when it is unwound")
 FK_EXPORT(above, 0, "takes jobs and does not start them")
 FK_EXPORT(queued, 0, "counts itself")
-FK_EXPORT(endless, 0, "forks for ever")
-FK_EXPORT(beside, 0, "a fork that forks for ever")
+FK_EXPORT(endless, 0, "forks forever")
+FK_EXPORT(next_to, 0, "a fork that forks forever")
 FK_EXPORT(spine, 0, "forks for ever, far below")
 FK_MODULE(t, "test tasks")
 
@@ -159,7 +159,7 @@ static void submit(uint32_t job, const char *task, int64_t n)
 	rig_submit(&rig, job, task, &n, sizeof(n));
 }
 
-/* All of these go on from where they are. */
+/* Checks that all of these make progress. */
 static void all_go_on(uint32_t from, uint32_t to)
 {
 	int64_t seen[JOBS];
@@ -181,11 +181,11 @@ static void take_turns(const char *task, uint32_t workers, bool forced)
 			sched_yield();
 	for (uint32_t round = 0; round < 5; round++)
 		all_go_on(0, JOBS);
-	/* Jobs that end go before and between them. */
+	/* Other jobs run and end before and between them. */
 	submit(JOBS, "t:fib", 15);
 	ck_assert_uint_eq(rig_wait(&rig, JOBS), JOB_DONE);
 	ck_assert_int_eq(*(int64_t *)rig.jobs[JOBS].result, 610);
-	/* One by one, and the others go on. */
+	/* Cancels them one by one; the others make progress. */
 	for (uint32_t i = 0; i < JOBS; i++) {
 		rig_cancel(&rig, i);
 		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
@@ -197,7 +197,7 @@ static void take_turns(const char *task, uint32_t workers, bool forced)
 	rig_stop(&rig);
 }
 
-START_TEST(endless_jobs_take_turns)
+START_TEST(endless_jobs_alternate)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++)
@@ -205,7 +205,7 @@ START_TEST(endless_jobs_take_turns)
 }
 END_TEST
 
-START_TEST(deep_jobs_take_turns)
+START_TEST(deep_jobs_alternate)
 {
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++)
@@ -215,7 +215,7 @@ END_TEST
 
 #define TURNS 20
 
-/* Two jobs take turns on one worker. Returns how often the dispatcher came meanwhile. */
+/* Two jobs alternate on one worker. Returns the number of dispatcher passes during that. */
 static uint64_t rounds_of_turns(void)
 {
 	uint64_t rounds, turns;
@@ -236,7 +236,7 @@ static uint64_t rounds_of_turns(void)
 	return rounds;
 }
 
-START_TEST(no_other_thread_comes_for_turns)
+START_TEST(timers_alternate_jobs_without_the_dispatcher)
 {
 	uint64_t rounds = rounds_of_turns();
 
@@ -246,17 +246,17 @@ START_TEST(no_other_thread_comes_for_turns)
 }
 END_TEST
 
-START_TEST(the_dispatcher_comes_for_turns_where_there_are_no_timers)
+START_TEST(dispatcher_alternates_jobs_if_there_are_no_timers)
 {
 	struct rlimit before, none;
 	uint64_t rounds;
 
-	/* A timer is a signal that may wait. */
+	/* A timer counts as a pending signal. */
 	ck_assert_int_eq(getrlimit(RLIMIT_SIGPENDING, &before), 0);
 	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
 	ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &none), 0);
 	rounds = rounds_of_turns();
-	/* libcheck has one, too. */
+	/* libcheck needs a timer, too. */
 	ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &before), 0);
 	ck_assert_uint_eq(rig_counter(&rig, alarms), 0);
 	ck_assert_uint_ge(rounds, TURNS);
@@ -264,8 +264,8 @@ START_TEST(the_dispatcher_comes_for_turns_where_there_are_no_timers)
 }
 END_TEST
 
-/* Its worker comes to no fork, and the other one, which was held as well, takes what waits. */
-START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
+/* Its worker never forks; the other worker, which was held as well, takes the waiting job. */
+START_TEST(suspended_job_below_a_leaf_resumes_on_another_worker)
 {
 	for (int deep = 0; deep < 2; deep++) {
 		atomic_store(&n_holding, 0);
@@ -275,7 +275,7 @@ START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
 		submit(JOBS, "t:holds", 0);
 		while (atomic_load(&n_holding) != 1)
 			sched_yield();
-		submit(0, deep ? "t:spine" : "t:beside", 0);
+		submit(0, deep ? "t:spine" : "t:next_to", 0);
 		all_go_on(0, 1);
 		submit(JOBS + 1, "t:holds", 1);
 		while (atomic_load(&n_holding) != 2)
@@ -293,8 +293,8 @@ START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
 }
 END_TEST
 
-/* The newest first: nobody of those below has a turn before it. */
-START_TEST(any_of_them_is_cancelled_first)
+/* The newest first: no job below it runs before it has ended. */
+START_TEST(jobs_are_cancelled_in_any_order)
 {
 	static const uint32_t order[JOBS] = { 3, 0, 5, 1, 4, 2 };
 
@@ -318,7 +318,7 @@ START_TEST(any_of_them_is_cancelled_first)
 }
 END_TEST
 
-/* How many of the jobs that were taken ran before the cancelled one had wound down: n_before. True
+/* Sets n_before: how many of the taken jobs ran before the cancelled one had unwound. Returns true
  * if `above` took them, and not the dispatcher. */
 static bool take_and_cancel(void)
 {
@@ -346,7 +346,7 @@ static bool take_and_cancel(void)
 	return took;
 }
 
-/* The dispatcher may send a preempt request in between, and then they have a better claim. */
+/* The dispatcher may send a preempt request in between; then the taken jobs have a better claim. */
 START_TEST(cancelled_job_ends_before_those_that_were_taken)
 {
 	uint32_t first = 0;
@@ -360,13 +360,14 @@ START_TEST(cancelled_job_ends_before_those_that_were_taken)
 }
 END_TEST
 
-/* Letters are jobs, capitals frames that were set aside; the first n are public, stolen of them
- * taken; failed ones are to end. Brings the job of this letter up, and looks at what is where. */
+/* Letters are jobs, capitals suspended frames. The first `public` entries are published, `stolen`
+ * of them stolen; the failed jobs end. Brings up the job of this letter, and checks the deque and
+ * the list of suspended jobs. */
 static void bring_up_with(const char *failed, const char *before, uint32_t public, uint32_t stolen,
 			  char job, const char *after, const char *asides)
 {
 	static _Atomic uint64_t verdicts[256];
-	static struct options options; /* without a limit of hangs */
+	static struct options options; /* without a hang timeout */
 	static struct board board;
 	struct pool *pool = pool_new();
 	size_t n = strlen(before);
@@ -392,7 +393,7 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	w.engine.fk.bottom = entries + n;
 	for (uint32_t i = 0; i < n; i++) {
 		frames[i].job = (uint32_t)(before[i] | 0x20);
-		/* Where it stood, to see the order by. */
+		/* Its old index, to check the order. */
 		frames[i].top = (char *)(uintptr_t)i;
 		fk_set_site(&frames[i], FK_PARTED | (before[i] & 0x20 ? 0 : FK_MOVED));
 		atomic_store(&entries[i].word, (uintptr_t)&frames[i]);
@@ -435,7 +436,7 @@ static void bring_up(const char *before, uint32_t public, uint32_t stolen, char 
 	bring_up_with("", before, public, stolen, job, after, asides);
 }
 
-START_TEST(all_that_have_failed_come_up_at_once)
+START_TEST(all_failed_jobs_are_brought_up_at_once)
 {
 	bring_up_with("b", "aaAbbBccC", 0, 0, 'b', "aaAccCbbB", "acb");
 	bring_up_with("ac", "aaAbbBccCdD", 8, 0, 'a', "bbBdDaaAccC", "bdac");
@@ -444,7 +445,7 @@ START_TEST(all_that_have_failed_come_up_at_once)
 }
 END_TEST
 
-START_TEST(entries_of_one_job_come_up_in_their_order)
+START_TEST(entries_of_a_job_are_brought_up_in_order)
 {
 	bring_up("aaAbbBccC", 0, 0, 'a', "bbBccCaaA", "bca");
 	bring_up("aaAbbBccC", 8, 0, 'b', "aaAccCbbB", "acb");
@@ -457,8 +458,8 @@ START_TEST(entries_of_one_job_come_up_in_their_order)
 }
 END_TEST
 
-/* Before there are workers: the job of row 0 was set aside below that of row 1, stolen, and has
- * ended. Nobody waits, and the dispatcher need not come back for it. */
+/* Before the workers start: the job of row 0 was suspended below that of row 1, stolen, and has
+ * ended. No job waits, and the dispatcher need not handle it again. */
 static void forget_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
@@ -472,7 +473,7 @@ static void forget_by_hand(struct pool *pool)
 	w->job.row = WORKER_NO_JOB;
 }
 
-START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)
+START_TEST(suspended_job_that_ended_elsewhere_is_forgotten)
 {
 	rig_prepare = forget_by_hand;
 	start(1, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of all cases on top of daemon/engine/slow_path.c, row by row, each told by its
- * counters.
+ * The table of all cases at the top of daemon/engine/slow_path.c, row by row, each identified by
+ * its counters.
  */
 #include <check.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ START_TEST(nested_children_touch_nothing_but_the_fast_path) /* rows 1, 2, 12 */
 }
 END_TEST
 
-START_TEST(frames_of_sixty_forks_stand_on_the_first_stacklet)
+START_TEST(frames_of_sixty_forks_fit_on_the_first_stacklet)
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:forked", 60), 60);
@@ -34,7 +34,7 @@ START_TEST(frames_of_sixty_forks_stand_on_the_first_stacklet)
 }
 END_TEST
 
-START_TEST(resumed_parents_of_called_children_go_on) /* rows 6, 10, 11 */
+START_TEST(resumed_parents_of_called_children_continue) /* rows 6, 10, 11 */
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:called", 200000), 200000);
@@ -95,7 +95,7 @@ START_TEST(last_child_resumes_the_parent_that_waits) /* rows 5, 15 */
 }
 END_TEST
 
-START_TEST(waiting_job_goes_first_and_the_giant_goes_on) /* moved */
+START_TEST(waiting_job_preempts_the_giant_which_then_resumes) /* moved */
 {
 	int64_t n = 5;
 
@@ -119,8 +119,7 @@ START_TEST(waiting_job_goes_first_and_the_giant_goes_on) /* moved */
 }
 END_TEST
 
-/* The continuation is the only thing that ends the leaf, so each of these hangs if it stays hidden.
- */
+/* Only the continuation ends the leaf, so each of these tests hangs if it stays private. */
 START_TEST(work_behind_a_long_leaf_is_taken) /* row 3 */
 {
 	for (uint32_t workers = 2; workers <= 4; workers += 2) {
@@ -143,7 +142,7 @@ END_TEST
 
 static _Atomic uint32_t storm;
 
-/* Signals to all workers, as many as go, and now and then a request. */
+/* Sends as many signals as possible to all workers, and sometimes a request. */
 static void *send_signals(void *arg)
 {
 	struct pool *pool = rig.pool;
@@ -181,7 +180,7 @@ START_TEST(signals_at_any_moment_do_no_harm)
 }
 END_TEST
 
-START_TEST(first_error_code_is_the_jobs)
+START_TEST(job_fails_with_the_first_error_code)
 {
 	int64_t n = 12;
 
@@ -239,13 +238,13 @@ START_TEST(many_jobs_at_once_have_one_outcome_each)
 }
 END_TEST
 
-/* A request is served once, also where nothing forks; all that follows is fast again. */
+/* A request is served once, even if there are no forks; afterwards all code is fast again. */
 START_TEST(worker_that_only_calls_serves_a_request_once)
 {
 	rig_start(&rig, 1, &fk_module, false);
 	for (uint64_t i = 1; i <= 10; i++) {
 		ck_assert_int_eq(rig_call(&rig, "t:caller", 12), 4096);
-		/* The dispatcher may have asked, too. */
+		/* The dispatcher may have sent requests, too. */
 		ck_assert_uint_ge(rig_counter(&rig, unnested), i);
 		ck_assert_uint_le(rig_counter(&rig, unnested), rig_counter(&rig, attentions));
 	}
@@ -253,7 +252,7 @@ START_TEST(worker_that_only_calls_serves_a_request_once)
 }
 END_TEST
 
-/* What was made public stays so while the newest entry comes and goes. */
+/* Published entries stay published while the newest entry is pushed and popped. */
 START_TEST(public_entries_stay_public)
 {
 	static const char *const tasks[] = { "t:above_forks", "t:above_calls" };
@@ -270,7 +269,7 @@ START_TEST(public_entries_stay_public)
 }
 END_TEST
 
-START_TEST(a_request_stands_until_the_first_fork_after_some_calls)
+START_TEST(request_is_pending_until_the_first_fork_after_calls)
 {
 	atomic_store(&hidden, 0);
 	rig_start(&rig, 1, &fk_module, false);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strand, with a deque that is full: forks deeper than it has places are calls, and no entry is
- * ever written behind its end
+ * strand, with a full deque: forks deeper than its capacity become calls, and no entry is ever
+ * written after its end
  *
- * One worker, whose deque is replaced by a small one with a guard behind it before its thread is
- * there. Nobody else looks at it: there is no other worker.
+ * One worker, whose deque is replaced by a small one with a guard page after it before its thread
+ * starts. There is no other worker that reads it.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -26,8 +26,8 @@ static struct rig rig;
 static _Alignas(64) struct fk_entry entries[PLACES + GUARDS];
 static _Atomic uint32_t stop;
 
-/* As forked, a fork at each level with entries that stay private, but with attention raised again
- * and again, so that some of them are published. */
+/* As forked: a fork at each level, whose entries stay private, but with requests again and again,
+ * so that some of them are published. */
 FK_TASK(int64_t, loud, (int64_t, n), int64_t x;)
 {
 	if (n == 0)
@@ -42,7 +42,7 @@ FK_BODY(loud)
 }
 FK_END(loud)
 
-/* Down to its depth, and there it forks until it is told to stop. */
+/* Descends to its depth, and forks there until it is told to stop. */
 FK_TASK(int64_t, diver, (int64_t, n), int64_t x;)
 {
 }
@@ -83,7 +83,7 @@ static void start(bool force_steals)
 	rig_start(&rig, 1, &fk_module, force_steals);
 }
 
-/* places_used: forks came as far as the last place that they may have. */
+/* places_used: forks must have reached the last place. */
 static void stop_and_look(bool places_used)
 {
 	rig_stop(&rig);
@@ -157,7 +157,7 @@ START_TEST(signals_with_a_full_deque_lose_no_frame)
 }
 END_TEST
 
-START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
+START_TEST(preempting_job_has_room_above_the_suspended_frame)
 {
 	bool served = false, full = false;
 
@@ -173,7 +173,7 @@ START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 			sched_yield();
 		before = rig_counter(&rig, attentions);
 		rig_submit(&rig, 0, "t:fib", &nine, sizeof(nine));
-		/* Served at the first request; or at none, as long as there is no place. */
+		/* Served at the first request, or never as long as there is no room. */
 		while (job_outcome(&rig.jobs[0]) == JOB_PENDING &&
 		       rig_counter(&rig, attentions) < before + 50)
 			sched_yield();
@@ -187,7 +187,7 @@ START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 		ck_assert_uint_eq(rig_wait(&rig, 10), JOB_DONE);
 		ck_assert_int_eq(*(int64_t *)rig.jobs[10].result, n);
 	}
-	/* Both sides of the bound were there. */
+	/* Both sides of the bound occurred. */
 	ck_assert(served && full);
 	ck_assert_uint_gt(rig_counter(&rig, moved), 0);
 	stop_and_look(true);

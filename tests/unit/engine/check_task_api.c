@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_api: what task.h promises that the compiler catches is caught by gcc and by clang, and the
- * message names what is wrong. tests/support/mistakes.def has the mistakes, one test each.
+ * task_api: gcc and clang refuse the mistakes that task.h promises to detect, and the message names
+ * the mistake. tests/support/mistakes.def has the mistakes, one test each.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@
 	"int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e, int64_t, f, int64_t, g, "     \
 	"int64_t, h"
 #define USE_EIGHT "(void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; "
-/* A task of this name, and one whose signature has 84 letters and those of a name. */
+/* A task of this name, and one whose signature has 84 letters plus the name. */
 #define NAMED(name)                                                                                \
 	"FK_TASK(int64_t, " name ", (int64_t, n))\n{ FK_LEAF(n); }\nFK_NO_BODY(" name ")\n"        \
 	"FK_END(" name ")\nFK_EXPORT(" name ", 0, \"A task\")"
@@ -37,7 +37,7 @@
 	       "FK_LEAF(twenty_letters_in_it + twenty_letters_in_me + " name ");")                 \
 	"FK_EXPORT_RESULTS(t, (int64_t, twenty_letters_in_us), 0, \"A task\")"
 
-/* gcc and clang show a message of task.h as it is. */
+/* gcc and clang print a message of task.h unchanged. */
 #define BOTH(message) message, message
 #define NO_ARGUMENT                                                                                \
 	BOTH("FK_EXPORT(t): an argument is no int64_t, double, struct fk_str, fk_buf or "          \
@@ -53,8 +53,7 @@
 /* For a task that the text neither exports nor forks. */
 #define UNUSED(task) "\nextern const void *use; const void *use = &" #task "__task;"
 
-/* As in the guide, and as quietly as it can be: without optimization or warnings, with headers of
- * the system. */
+/* As in the guide, and with the fewest warnings: no optimization, headers of the system. */
 static const char *const flags[] = { "-O2 -Wall -Wextra -I", "-O0 -isystem" };
 
 static void check_mistake(const char *header, const char *wrong, const char *right, const char *gcc,
@@ -81,7 +80,7 @@ static void check_mistake(const char *header, const char *wrong, const char *rig
 #include "tests/support/mistakes.def"
 #undef MISTAKE
 
-START_TEST(the_guide_shows_the_messages_of_each_mistake)
+START_TEST(guide_shows_the_messages_of_each_mistake)
 {
 	static const char *const messages[] = {
 #define MISTAKE(name, header, wrong, right, ...) __VA_ARGS__,
@@ -111,7 +110,7 @@ static void check_taken(const char *header, const char *text)
 	check_mistake(header, "#error nothing", text, "nothing", "nothing");
 }
 
-START_TEST(a_task_that_is_right_compiles_without_a_word)
+START_TEST(correct_task_compiles_without_a_message)
 {
 	check_taken("task.h", FIB "FK_FORK(x, fib, self->n - 1);"
 				  "FK_CALL(y, fib, self->n - 2);"
@@ -128,7 +127,7 @@ START_TEST(loops_and_conditions_around_forks_are_fine)
 }
 END_TEST
 
-START_TEST(a_fiber_that_is_right_compiles_without_a_word)
+START_TEST(correct_fiber_compiles_without_a_message)
 {
 	check_taken("fiber.h", FIB_DONE
 		    "static void part(void *arg) { (void)arg; }" FIBER
@@ -142,9 +141,9 @@ START_TEST(a_fiber_that_is_right_compiles_without_a_word)
 }
 END_TEST
 
-/* Of locals whose address is not taken. As the guides compile, with each level of optimization that
- * gcc needs for it; clang needs none. */
-START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
+/* Of locals whose address is not taken. Compiled as in the guides, with each optimization level
+ * that gcc needs for it; clang needs none. */
+START_TEST(compiler_warns_of_a_local_used_across_a_fork)
 {
 	static const char *const of_gcc[] = { "-O3 -Wall -I", "-O1 -Wall -isystem" };
 	static const char *const of_clang[] = { "-O3 -Wall -I", "-O0 -isystem" };
@@ -186,8 +185,8 @@ START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
 }
 END_TEST
 
-/* Where a compiler inlines it into a body, it guesses that loops there hardly ever run. */
-START_TEST(the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold)
+/* A compiler that inlines it into a body assumes that loops there rarely run. */
+START_TEST(first_block_of_a_task_is_a_function_that_is_not_cold)
 {
 	const char *top = getenv("top_srcdir");
 	char command[8192];

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind - jobs that end before they are done: cancelled, failed, out of stack
+ * unwind - jobs that end early: cancelled, failed, out of stack
  *
- * Tasks that never end by themselves, in every shape a job can have when it is told to: deep, by
- * forks, calls and both; wide; flat; on several workers; set aside; queued. Each is cancelled, or
- * one of its tasks fails, on one, two and four workers, with and without every fork treated as
- * stolen, and under a storm of signals.
+ * Endless tasks, in every shape that a job can have when it is cancelled: deep, by forks, calls and
+ * both; wide; flat; on several workers; suspended; queued. Each is cancelled, or one of its tasks
+ * fails, on one, two and four workers, with and without every fork treated as stolen, and under a
+ * storm of signals.
  *
- * WHAT MUST BE TRUE
- *   One outcome each, the first one; nobody is busy afterwards; no job holds stack memory
- *   (tests/support/quiet.h). What FK_UNWIND blocks give back is counted: every frame that began has
- *   ended by itself or was given back, never both and never twice (AddressSanitizer looks at the
- *   memory).
+ * INVARIANTS
+ *   Each job has one outcome, the first one. Afterwards no worker is busy, and no job holds stack
+ *   memory (tests/support/quiet.h). Every frame that began has either ended or run its FK_UNWIND
+ *   block, never both and never twice. AddressSanitizer checks the memory.
  */
 #define CHECK_TIMEOUT 200
 
@@ -54,8 +53,8 @@ static void stop(void)
 	rig_stop(&rig);
 }
 
-/* Starts a job that never ends, cancels it twice once so many tasks were reached, and then runs
- * another in its place. */
+/* Starts an endless job and cancels it twice once this many tasks were reached. Then runs another
+ * job in its record. */
 static void cancel_one(const char *task, int64_t n, uint64_t when)
 {
 	uint64_t failed = rig_counter(&rig, jobs_failed), before = atomic_load(&tasks_reached);
@@ -73,7 +72,7 @@ static void cancel_one(const char *task, int64_t n, uint64_t when)
 	ck_assert_int_eq(*(int64_t *)rig.jobs[1].result, 144);
 }
 
-/* What ThreadSanitizer looks at is the same with fewer. */
+/* Fewer frames cover the same code for ThreadSanitizer. */
 #ifdef FK_SANITIZE_THREAD
 #define MILLION 100000
 #else
@@ -174,7 +173,7 @@ START_TEST(job_on_several_workers_is_cancelled)
 }
 END_TEST
 
-START_TEST(job_that_was_set_aside_is_cancelled)
+START_TEST(suspended_job_is_cancelled)
 {
 	static const char *const shapes[] = { "t:flat", "t:by_forks", "t:by_both" };
 
@@ -213,7 +212,7 @@ START_TEST(job_that_preempted_another_is_cancelled)
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_CANCELLED);
 		ck_assert_uint_eq(rig_wait(&rig, 3), JOB_CANCELLED);
 		atomic_store(&tasks_opened, 1);
-		/* What it set aside is as it was. */
+		/* The job that it suspended is intact. */
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 		ck_assert_int_eq(*(int64_t *)rig.jobs[1].result, 7);
 	}
@@ -254,7 +253,7 @@ START_TEST(cancel_of_another_generation_does_nothing)
 }
 END_TEST
 
-/* Cancels a job when so many of its frames hold memory. */
+/* Cancels a job when this many of its frames hold memory. */
 static void cancel_owners(const char *task, uint64_t when)
 {
 	uint64_t before = atomic_load(&begun);
@@ -304,9 +303,9 @@ START_TEST(memory_of_frames_is_released_once_in_a_storm)
 }
 END_TEST
 
-START_TEST(frame_of_the_slow_path_gives_back)
+START_TEST(frame_of_the_slow_path_releases_its_memory)
 {
-	/* More levels than are public, so that the job goes in one piece. */
+	/* More levels than are published, so that the job moves in one piece. */
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
 		submit(1, "t:asks_above", 30);
@@ -319,7 +318,7 @@ START_TEST(frame_of_the_slow_path_gives_back)
 }
 END_TEST
 
-START_TEST(frame_that_never_began_gives_nothing_back)
+START_TEST(frame_that_never_began_releases_nothing)
 {
 	for (int forced = 0; forced < 2; forced++) {
 		start(1, forced);
@@ -372,7 +371,7 @@ START_TEST(job_beyond_its_stack_fails_alone)
 			for (uint32_t i = 0; i < 3; i++) {
 				submit(1, "t:called", 1000000);
 				submit(2, "t:called", 1000);
-				/* Forks that are all stolen have a stack each. */
+				/* If all forks are stolen, each has its own stack. */
 				submit(3, forced ? "t:called" : "t:forked", 1000000);
 				submit(4, "t:fib", 12);
 				ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deadline - jobs that end when their time is over, and not before
+ * deadline - jobs end when their deadline has passed, and not before
  *
- * The heap of jobs with a deadline, driven alone; and jobs whose deadline is over before they
- * start, over while they run, and far away, one by one and by the thousand. Nothing here measures
- * time: a job that never ends by itself ends as EXPIRED, or the test hangs.
+ * The heap of jobs with a deadline, alone; and jobs whose deadline passes before they start, while
+ * they run, or much later, single ones and thousands. Nothing here measures time: an endless job
+ * ends as EXPIRED, or the test hangs.
  */
 #define CHECK_TIMEOUT 120
 
@@ -47,7 +47,7 @@ static uint32_t listed(void)
 	return n;
 }
 
-/* No job is left in the list. */
+/* Checks that no job is left in the list. */
 static void stop(void)
 {
 	quiet(&rig);
@@ -61,7 +61,7 @@ static void submit(uint32_t job, const char *task, int64_t n, uint64_t deadline)
 	rig_submit(&rig, job, task, &n, sizeof(n));
 }
 
-/* Rows of jobs that there are not: the dispatcher forgets them when it looks. All are far away. */
+/* Rows without a job: the dispatcher forgets them when it looks. All deadlines are far away. */
 static void add(uint32_t row, uint64_t at)
 {
 	(void)deadline_add(rig.pool, row, 1, at);
@@ -86,7 +86,7 @@ START_TEST(heap_knows_where_each_job_is)
 			deadline_remove(rig.pool, row);
 			n--;
 		} else {
-			add(row, at + (random >> 10) % 1000); /* in its own place */
+			add(row, at + (random >> 10) % 1000); /* at its index */
 		}
 		ck_assert_uint_eq(listed(), n);
 		if (i % 500)
@@ -102,20 +102,20 @@ START_TEST(heap_knows_where_each_job_is)
 }
 END_TEST
 
-START_TEST(heap_says_when_the_next_one_is)
+START_TEST(heap_returns_the_next_deadline)
 {
 	uint64_t at = clock_ns() + FAR;
 
 	start(1, false);
 	ck_assert_uint_eq(deadlines_check(rig.pool), 0);
-	/* The earliest one has the dispatcher woken, and no other. */
+	/* Only the earliest deadline wakes the dispatcher. */
 	ck_assert(deadline_add(rig.pool, 5, 1, at + 20));
 	ck_assert(deadline_add(rig.pool, 6, 1, at + 10));
 	ck_assert(!deadline_add(rig.pool, 7, 1, at + 30));
 	ck_assert_uint_eq(deadlines_check(rig.pool), at + 10);
 	ck_assert(!deadline_is_over(rig.pool, 6, 1, at + 9));
 	ck_assert(deadline_is_over(rig.pool, 6, 1, at + 10));
-	ck_assert(!deadline_is_over(rig.pool, 6, 2, at + 10)); /* that one has none */
+	ck_assert(!deadline_is_over(rig.pool, 6, 2, at + 10)); /* that generation has no deadline */
 	ck_assert(!deadline_is_over(rig.pool, 8, 1, at + 10));
 	deadline_remove(rig.pool, 6);
 	ck_assert_uint_eq(deadlines_check(rig.pool), at + 20);
@@ -127,8 +127,8 @@ START_TEST(heap_says_when_the_next_one_is)
 }
 END_TEST
 
-/* One that is not there, or is another generation, is looked at once. */
-START_TEST(heap_forgets_what_has_ended)
+/* A row without a job, or with another generation, is looked at once. */
+START_TEST(heap_forgets_ended_jobs)
 {
 	start(1, false);
 	deadline_watch(rig.pool, 9, 5);
@@ -138,7 +138,7 @@ START_TEST(heap_forgets_what_has_ended)
 }
 END_TEST
 
-/* It ended in the meantime, and the record is another job by now. */
+/* The job ended in the meantime, and the record holds another job now. */
 START_TEST(heap_keeps_a_later_jobs_deadline)
 {
 	uint64_t at = clock_ns() + FAR;
@@ -147,7 +147,7 @@ START_TEST(heap_keeps_a_later_jobs_deadline)
 	ck_assert(deadline_add(rig.pool, 5, 3, at));
 	deadline_watch(rig.pool, 5, 2);
 	ck_assert(deadline_is_over(rig.pool, 5, 3, at));
-	/* They wrap. */
+	/* Generations wrap. */
 	deadline_remove(rig.pool, 5);
 	ck_assert(deadline_add(rig.pool, 5, 1, at));
 	deadline_watch(rig.pool, 5, JOB_GEN_MASK);
@@ -169,8 +169,8 @@ static void many_at_once(struct pool *pool)
 	ck_assert_uint_eq(next, 1);
 }
 
-/* However many are due, a look at them has an end, and the next one follows at once. */
-START_TEST(heap_is_looked_at_some_at_a_time)
+/* However many jobs are due, a pass over them is bounded, and the next one follows at once. */
+START_TEST(pass_over_the_heap_is_bounded)
 {
 	rig_prepare = many_at_once;
 	start(1, false);
@@ -180,8 +180,8 @@ START_TEST(heap_is_looked_at_some_at_a_time)
 }
 END_TEST
 
-/* The only worker is in a leaf, and looks at nothing; nor has it taken them off the ring. */
-START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
+/* The only worker runs a leaf and has not even taken the jobs off the ring. */
+START_TEST(queued_job_expires_at_its_deadline_and_not_later)
 {
 	start(1, false);
 	for (uint32_t round = 0; round < 5; round++) {
@@ -195,7 +195,7 @@ START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
 			       i == 2  ? 1
 			       : i % 2 ? 0
 				       : clock_ns() + (i % 8) * NSEC_PER_MSEC);
-		/* The worker holds still. */
+		/* The worker still runs the leaf. */
 		for (uint32_t i = 2; i < 300; i += 2)
 			ck_assert_uint_eq(rig_wait(&rig, i), JOB_EXPIRED);
 		for (uint32_t i = 3; i < 300; i += 2) {
@@ -214,7 +214,7 @@ START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
 }
 END_TEST
 
-/* The same, of a client that is gone. */
+/* The same for jobs of a client that has left. */
 START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 {
 	start(1, false);
@@ -243,18 +243,19 @@ static void expect_cancelled(struct pool *pool, uint32_t job)
 	ck_assert_uint_eq(job_outcome(&rig.jobs[job]), JOB_CANCELLED);
 }
 
-/* Before there are workers: this thread is the channel's, the dispatcher and a worker in turn. */
+/* Before the workers start: this thread acts as the channel's thread, the dispatcher and a
+ * worker. */
 static void cancel_by_hand(struct pool *pool)
 {
 	struct fair *fair = pool->fair;
 	uint32_t rows[FAIR_BATCH_JOBS];
 
-	/* On its way in: the mark is there before the job is taken off its ring. */
+	/* On its way in: the mark is set before the job is taken off its ring. */
 	submit(1, "t:flat", 0, 0);
 	job_cancel(pool, 1, rig.generation[1]);
 	intake_collect(pool, 0);
 	expect_cancelled(pool, 1);
-	/* In a worker's hand, which does not start it, and gives it back. */
+	/* Taken by a worker, which does not start the job, and returns it. */
 	submit(2, "t:flat", 0, 0);
 	intake_collect(pool, 0);
 	fair_lock(fair);
@@ -266,7 +267,7 @@ static void cancel_by_hand(struct pool *pool)
 	fair_return(fair, rows, 1, clock_ns());
 	fair_unlock(fair);
 	for (uint64_t from = clock_ns(); clock_ns() < from + NSEC_PER_MSEC;)
-		; /* the next look is not due at once */
+		; /* the next pass is not due at once */
 	expect_cancelled(pool, 2);
 	/* In a queue: at once. */
 	submit(3, "t:flat", 0, 0);
@@ -276,7 +277,7 @@ static void cancel_by_hand(struct pool *pool)
 	ck_assert_uint_eq(fair_queued(fair), 0);
 }
 
-START_TEST(cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue)
+START_TEST(cancel_finds_a_job_in_a_ring_at_a_worker_and_in_a_queue)
 {
 	rig_prepare = cancel_by_hand;
 	start(1, false);
@@ -286,8 +287,8 @@ START_TEST(cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue)
 }
 END_TEST
 
-/* Wherever a job is: on its way, queued, picked, running, or done. */
-START_TEST(cancel_that_comes_at_any_moment_is_not_lost)
+/* In any state of the job: on its way, queued, picked, running, or done. */
+START_TEST(cancel_at_any_moment_is_not_lost)
 {
 	uint32_t random = 1;
 
@@ -341,8 +342,8 @@ START_TEST(running_job_with_a_far_deadline_is_done)
 }
 END_TEST
 
-/* Fewer jobs than workers: one that was set aside waits until a worker is free. */
-START_TEST(only_who_is_late_expires)
+/* Fewer jobs than workers: a suspended job waits until a worker is free. */
+START_TEST(only_jobs_past_their_deadline_expire)
 {
 	start(4, false);
 	for (uint32_t i = 0; i < 20; i++) {
@@ -360,7 +361,7 @@ START_TEST(only_who_is_late_expires)
 }
 END_TEST
 
-START_TEST(late_in_the_queue_expires_and_never_runs)
+START_TEST(job_that_expires_in_the_queue_never_runs)
 {
 	start(1, false);
 	submit(1, "t:held", 7, 0);
@@ -375,8 +376,8 @@ START_TEST(late_in_the_queue_expires_and_never_runs)
 }
 END_TEST
 
-/* The leaf does not see it; the job has its outcome when the leaf has ended. */
-START_TEST(result_after_the_deadline_is_none)
+/* The leaf does not notice the deadline; the job has its outcome when the leaf has ended. */
+START_TEST(result_after_the_deadline_is_discarded)
 {
 	start(2, false);
 	for (uint32_t i = 0; i < 10; i++) {
@@ -384,7 +385,7 @@ START_TEST(result_after_the_deadline_is_none)
 
 		atomic_store(&tasks_opened, 0);
 		submit(1, "t:held", 7, clock_ns() + 2 * NSEC_PER_MSEC);
-		/* Or it was late before it began. */
+		/* It may have expired before it began. */
 		while (job_outcome(&rig.jobs[1]) == JOB_PENDING &&
 		       !(atomic_load(&tasks_reached) > before && abort_get(rig.pool, 1).outcome))
 			sched_yield();
@@ -418,7 +419,7 @@ START_TEST(thousands_of_short_jobs_with_deadlines)
 			expired += outcome == JOB_EXPIRED;
 		}
 	}
-	/* i = 0 is late at once. */
+	/* i = 0 expires at once. */
 	ck_assert_uint_ge(expired, 6);
 	ck_assert_uint_eq(done + expired, 6 * RIG_JOBS);
 	ck_assert_uint_eq(rig_counter(&rig, jobs_done), done);

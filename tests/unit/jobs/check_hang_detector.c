@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hang: when a worker has held out for how long, by tables of what looks have found.
+ * hang: the time that a worker has ignored the end of its job, by tables of observations.
  * tests/scenario/check_hanging.c does it with a real forkd.
  */
 #include "daemon/jobs/hang_detector.h"
@@ -20,7 +20,7 @@
 static struct hang_watch watch;
 static struct hang_look look;
 
-/* A worker that runs job 7, which is to end. */
+/* A worker that runs job 7, which has been cancelled. */
 static void setup(void)
 {
 	memset(&watch, 0, sizeof(watch));
@@ -28,7 +28,7 @@ static void setup(void)
 	ck_assert_uint_eq(hang_judge(&watch, &look, INTERVAL), 0);
 }
 
-/* The next look, so much later, in which the thread had so much of the CPU. */
+/* The next observation, after ms, of which the thread had a CPU for cpu_ms. */
 static uint64_t later(uint64_t ms, uint64_t cpu_ms)
 {
 	look.now += ms * MS;
@@ -38,13 +38,13 @@ static uint64_t later(uint64_t ms, uint64_t cpu_ms)
 
 #define NEVER UINT64_MAX
 
-/* It was asked at the last look. */
+/* A request was sent at the last observation. */
 struct step {
 	uint64_t answered; /* ms later, or NEVER */
-	uint64_t slept;	   /* so often since */
+	uint64_t slept;	   /* number of sleeps since */
 	uint64_t stops;	   /* of the process since */
-	uint64_t ms, cpu;  /* of the next look, as later() has it */
-	uint64_t held;	   /* ms that have counted then */
+	uint64_t ms, cpu;  /* arguments of later() for the next observation */
+	uint64_t held;	   /* ms counted by then */
 };
 
 static void take(const struct step *steps, size_t n)
@@ -65,7 +65,7 @@ START_TEST(cpu_time_of_a_thread_counts)
 {
 	ck_assert_uint_eq(later(10, 10), 10 * MS);
 	ck_assert_uint_eq(later(10, 9), 19 * MS);
-	/* However late the look comes. */
+	/* However late the observation is. */
 	ck_assert_uint_eq(later(5000, 5), 24 * MS);
 }
 END_TEST
@@ -78,13 +78,13 @@ START_TEST(without_a_CPU_nothing_counts)
 }
 END_TEST
 
-START_TEST(sleep_counts_once_it_has_said_so_twice)
+START_TEST(sleep_counts_after_two_answers)
 {
 	static const struct step steps[] = {
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
 		{ .answered = 1, .slept = 1, .ms = 10, .held = 10 },
 		{ .answered = 5, .slept = 3, .ms = 10, .cpu = 2, .held = 20 },
-		/* It has answered, but has not slept since: it waits for a CPU. */
+		/* The thread has answered but not slept since: it waits for a CPU. */
 		{ .answered = 0, .slept = 0, .ms = 10, .held = 20 },
 	};
 
@@ -97,9 +97,9 @@ START_TEST(late_or_missing_answer_counts_as_waiting_for_a_CPU)
 	static const struct step steps[] = {
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
 		{ .answered = 6, .slept = 1, .ms = 10, .cpu = 1, .held = 1 },
-		/* The answer of before is older. */
+		/* The last answer is older. */
 		{ .answered = NEVER, .slept = 1, .ms = 10, .held = 1 },
-		/* Nor does the next one say anything: what is it to be compared with? */
+		/* The next answer proves nothing either: there is none to compare it with. */
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 1 },
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 11 },
 	};
@@ -108,7 +108,7 @@ START_TEST(late_or_missing_answer_counts_as_waiting_for_a_CPU)
 }
 END_TEST
 
-START_TEST(a_look_that_comes_late_counts_no_more_sleep_than_one_in_time)
+START_TEST(late_observation_counts_no_more_sleep_than_one_in_time)
 {
 	static const struct step steps[] = {
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
@@ -120,17 +120,17 @@ START_TEST(a_look_that_comes_late_counts_no_more_sleep_than_one_in_time)
 }
 END_TEST
 
-START_TEST(a_process_that_was_stopped_did_not_sleep)
+START_TEST(stopped_process_did_not_sleep)
 {
 	const struct step slept = { .answered = 0, .slept = 1, .ms = 10, .held = 0 };
-	/* Each stop looks like a sleep to the kernel. */
+	/* Each stop counts as a sleep for the kernel. */
 	const struct step stopped = { .answered = 0, .slept = 1, .stops = 1, .ms = 10, .held = 0 };
 	const struct step counts = { .answered = 0, .slept = 1, .ms = 10, .held = 10 };
 
 	take(&slept, 1);
 	for (int i = 0; i < 100; i++)
 		take(&stopped, 1);
-	/* The stop may have come between the answer and the look before this one. */
+	/* The stop may have happened between the answer and the previous observation. */
 	take(&slept, 1);
 	take(&counts, 1);
 }
@@ -145,7 +145,7 @@ START_TEST(progress_restarts_the_hang_limit)
 }
 END_TEST
 
-START_TEST(another_job_starts_anew)
+START_TEST(another_job_restarts_the_hang_limit)
 {
 	ck_assert_uint_eq(later(10, 10), 10 * MS);
 	look.doomed = 8;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intake: from the queues into the workers' hands, in a whole pool: which worker a job goes to,
- * which jobs it goes before, and what becomes of those that do not start. check_ring_drain.c has
- * the rings, check_time_slice.c the threads that come for what waits.
+ * intake: from the queues to the workers, in a whole pool: which worker gets a job, which jobs it
+ * precedes, and what happens to jobs that do not start. check_ring_drain.c has the rings,
+ * check_time_slice.c the threads that serve waiting jobs.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -15,7 +15,7 @@
 #include "daemon/pool/work_search.h"
 #include "tests/support/intake_rig.h"
 
-START_TEST(a_queued_job_past_its_deadline_expires_and_does_not_run)
+START_TEST(queued_job_past_its_deadline_expires_and_does_not_run)
 {
 	struct job *late, *early;
 
@@ -34,8 +34,8 @@ START_TEST(a_queued_job_past_its_deadline_expires_and_does_not_run)
 }
 END_TEST
 
-/* The job that ends it stands behind it in the same batch: no other worker can come to it. */
-START_TEST(a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it)
+/* The job that ends it is after it in the same batch, so no other worker can reach that job. */
+START_TEST(later_job_of_a_batch_is_taken_back_and_runs_first)
 {
 	start(1);
 	fill(0, "intake:await", 1);
@@ -48,7 +48,7 @@ START_TEST(a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it)
 END_TEST
 
 /* Its worker never looks; the idle one takes half of the batch in one step, then the rest. */
-START_TEST(jobs_behind_one_that_keeps_its_worker_go_to_another)
+START_TEST(later_jobs_of_a_batch_run_on_another_worker)
 {
 	start(2);
 	fill(0, "intake:hold", 1);
@@ -62,7 +62,7 @@ START_TEST(jobs_behind_one_that_keeps_its_worker_go_to_another)
 }
 END_TEST
 
-/* The CPU time that both workers have had. */
+/* Returns the CPU time of both workers. */
 static uint64_t both_had(void)
 {
 	return hang_cpu(&rig.pool->workers[0]) + hang_cpu(&rig.pool->workers[1]);
@@ -80,7 +80,7 @@ START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 	while (account_row(&rig.pool->workers[0].job.account) == ACCOUNT_NOBODY &&
 	       account_row(&rig.pool->workers[1].job.account) == ACCOUNT_NOBODY)
 		sched_yield();
-	/* One of them searches in between, and sleeps. */
+	/* One worker searches in between, and sleeps. */
 	had = both_had();
 	while (both_had() < had + 10 * NSEC_PER_MSEC)
 		sched_yield();
@@ -91,13 +91,13 @@ START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 }
 END_TEST
 
-/* Before there are workers: this thread is the only one, busy, and no other looks. */
+/* Before the workers start: this thread is the only worker, busy, and no other worker searches. */
 static void take_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
 	uint32_t row = LAST;
 
-	/* A lone one is for no other worker. */
+	/* A single job wakes no other worker. */
 	words(0, 0);
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));
@@ -107,7 +107,7 @@ static void take_by_hand(struct pool *pool)
 	ck_assert(!dispatcher_was_woken(pool));
 	job_drop(pool, row, JOB_CANCELLED, 0);
 
-	/* Of more, the dispatcher is told. */
+	/* For more jobs the dispatcher is woken. */
 	words(1, 3);
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));
@@ -115,7 +115,7 @@ static void take_by_hand(struct pool *pool)
 	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
 
-	/* The worker runs that one: those behind it are taken back, and go before it. */
+	/* The worker runs that job: the later ones of the batch are taken back, and run first. */
 	let_dispatcher_sleep(pool);
 	w->job.row = row;
 	ck_assert(intake_preempt(w));
@@ -123,7 +123,7 @@ static void take_by_hand(struct pool *pool)
 	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
 
-	/* More of them, for which it makes way. */
+	/* More jobs, to which the running one yields. */
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t taken, n;
 
@@ -140,7 +140,7 @@ static void take_by_hand(struct pool *pool)
 	job_drop(pool, 1, JOB_CANCELLED, 0);
 	job_drop(pool, row, JOB_CANCELLED, 0);
 	w->job.row = WORKER_NO_JOB;
-	/* Each counts where it alone stores. */
+	/* Each thread counts in the counters that it alone writes. */
 	ck_assert_uint_eq(w->counters->drained, 4);
 	ck_assert_uint_eq(w->counters->dropped, 0);
 	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].drained, 3);
@@ -158,8 +158,8 @@ START_TEST(surplus_jobs_taken_by_a_worker_are_run)
 }
 END_TEST
 
-/* Before there are workers: this thread is worker 0 and looks for work, while worker 1 runs a job
- * that goes before all that is queued, and has nothing public. */
+/* Before the workers start: this thread is worker 0 and searches for work. Worker 1 runs a job that
+ * precedes all queued ones, and has published nothing. */
 static void search_by_hand(struct pool *pool)
 {
 	struct worker *thief = &pool->workers[0], *victim = &pool->workers[1];
@@ -173,7 +173,7 @@ static void search_by_hand(struct pool *pool)
 		ck_assert_int_eq(worker_find(thief, &row), WORKER_ROOT);
 		ck_assert_uint_eq(row, i);
 		job_drop(pool, row, JOB_CANCELLED, 0);
-		/* Once in its time, and not once in each search. */
+		/* Once per interval, not once per search. */
 		ck_assert_uint_eq(thief->counters->asks, 1 + i / 2);
 		ck_assert_int_eq(!atomic_load(&victim->engine.fk.limit), i != 1);
 		worker_take_request(victim);
@@ -189,14 +189,14 @@ START_TEST(worker_with_a_queued_job_requests_the_work_that_goes_before_it)
 }
 END_TEST
 
-/* Before there are workers: a client that leaves a full queue. */
+/* Before the workers start: a client that leaves a full queue. */
 static void leave_by_hand(struct pool *pool)
 {
 	words(0, 2 * INTAKE_CUT);
 	intake_collect(pool, 0);
 	ck_assert_uint_eq(fair_queued(pool->fair), 2 * INTAKE_CUT + 1);
 	clients_gone(pool, 0, 1);
-	/* Some at a time, and at once again as long as there may be more. */
+	/* A bounded number at a time, and again at once as long as there may be more. */
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
 	ck_assert_uint_eq(fair_queued(pool->fair), INTAKE_CUT + 1);
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
@@ -212,8 +212,8 @@ START_TEST(jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause)
 }
 END_TEST
 
-/* What a worker has in hand, or has set aside, is not forgotten by a pool that drains. */
-START_TEST(a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
+/* A draining pool waits for jobs that a worker has taken or suspended. */
+START_TEST(draining_pool_is_not_empty_before_the_last_job_has_ended)
 {
 	start(2);
 	fill(0, "intake:hold", LAST);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record: what a task sees of its job's record: the copies of its arguments, where they lie, and
- * that they are on the job's account as long as they are there
+ * record: a task's view of its job's record: the copies of its arguments and their addresses. The
+ * copies are on the job's account as long as they exist.
  */
 #include <check.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "tests/support/tasks.h"
 
 #define N_REFS 3u
-#define GAP    64u /* bytes of the heap around each of what is referred to, at least */
+#define GAP    64u /* minimum distance in bytes between referenced data in the heap */
 
 static struct rig rig;
 static struct job_ref refs[N_REFS]; /* text, data, more */
@@ -52,8 +52,8 @@ static void look_at(struct fk_buf buf, uint32_t i)
 		}
 }
 
-/* Looks at the copies, and at the account of job 0; then inverts the last, and may fail. Its frame
- * goes from one worker to another where forks are stolen. */
+/* Checks the copies, and the account of job 0; then inverts the last buffer, and may fail. Its
+ * frame changes workers if forks are stolen. */
 FK_TASK(int64_t, looks,
 	(struct fk_str, text, struct fk_buf, data, struct fk_iobuf, more, int64_t, n), int64_t held;
 	int64_t x;)
@@ -87,13 +87,13 @@ static void fill_heap(void)
 		rig.heap[at] = (char)pattern(at);
 }
 
-/* Where the three of this size each stand. */
+/* Sets the references, each of this size. */
 static void refer(uint64_t size)
 {
 	uint64_t at = GAP;
 
 	for (uint32_t i = 0; i < N_REFS; i++) {
-		/* A text may stand anywhere. */
+		/* A text needs no alignment. */
 		refs[i] = (struct job_ref){ .offset = i ? at : at + 5, .size = size };
 		at = align_up(at + size + GAP, 8);
 	}
@@ -111,7 +111,7 @@ static void submit(uint32_t job, int64_t fails)
 	rig_submit(&rig, job, "t:looks", &args, sizeof(args));
 }
 
-/* Only what the last reference is to has changed, or nothing. */
+/* Checks that only the data of the last reference has changed, or nothing. */
 static void look_at_heap(bool inverted)
 {
 	uint64_t from = refs[2].offset, to = from + refs[2].size, bad = 0;
@@ -129,7 +129,7 @@ static const uint64_t sizes[] = { 0,	1,     15,    16,    17,    240,   320,	  3
 				  336,	337,   500,   1000,  1024,  1365,  1366,  4095,	 4096,
 				  4097, 20000, 21845, 21846, 65535, 65536, 65537, 300000 };
 
-START_TEST(copies_of_every_size_are_right_and_on_the_account_while_they_are_there)
+START_TEST(copies_of_every_size_are_correct_and_charged_while_they_exist)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 4)
 		for (int forced = 0; forced < 2; forced++) {
@@ -145,7 +145,7 @@ START_TEST(copies_of_every_size_are_right_and_on_the_account_while_they_are_ther
 				ck_assert_uint_eq(atomic_load(&wrong), 0);
 				look_at_heap(true);
 				memcpy(&held, rig.jobs[0].result, sizeof(held));
-				/* In between it depends on what stands around them. */
+				/* In between it depends on their neighbours. */
 				if (all > INPUT_ROOM)
 					ck_assert_int_ge(held, (int64_t)all);
 				else if (all < INPUT_ROOM - N_REFS * 64)
@@ -175,8 +175,8 @@ START_TEST(changes_of_a_failed_task_are_not_written_back)
 }
 END_TEST
 
-/* Whichever of the three it is, and however large the others are. */
-START_TEST(a_bad_reference_fails_the_job_before_anything_is_held)
+/* Any of the three, whatever the size of the others. */
+START_TEST(invalid_reference_fails_the_job_before_anything_is_allocated)
 {
 	static const struct job_ref bad[] = {
 		{ 0, UINT64_MAX }, { UINT64_MAX, 1 },	  { UINT64_MAX - 7, 16 }, { 8, 1 << 20 },
@@ -195,7 +195,7 @@ START_TEST(a_bad_reference_fails_the_job_before_anything_is_held)
 			submit(0, 0);
 			rig_fails(&rig, 0, -EFAULT);
 		}
-	/* Numbers stand at multiples of 8. */
+	/* Numbers must be at multiples of 8. */
 	refer(16);
 	refs[1].offset += 4;
 	submit(0, 0);
@@ -207,7 +207,7 @@ START_TEST(a_bad_reference_fails_the_job_before_anything_is_held)
 }
 END_TEST
 
-START_TEST(copies_that_a_job_may_not_have_fail_it_alone)
+START_TEST(copies_beyond_the_limit_fail_only_their_job)
 {
 	rig_start(&rig, 2, &fk_module, false);
 	atomic_store(&rig.pool->settings.stack_max, 128 << 10);
@@ -231,7 +231,7 @@ START_TEST(copies_that_a_job_may_not_have_fail_it_alone)
 		quiet(&rig);
 	}
 	ck_assert_uint_eq(atomic_load(&wrong), 0);
-	/* That is not what its record looks like. */
+	/* This is not an error of its record. */
 	ck_assert_uint_eq(rig_counter(&rig, refused), 0);
 	rig_stop(&rig);
 }
@@ -246,7 +246,7 @@ static uint64_t power_of_two(uint64_t bytes)
 	return power;
 }
 
-START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
+START_TEST(blocks_are_charged_by_their_size_class_and_merge_again)
 {
 	_Atomic uint64_t account = 0;
 	uint64_t seed = 7, left;
@@ -290,7 +290,7 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 		ck_assert_uint_eq(atomic_load(&account), 0);
 		ck_assert_int_eq(room_cache.bytes, 0);
 	}
-	/* But for what the worker keeps: as much as of stacklets. */
+	/* Except for the blocks that the worker keeps, as many as it keeps stacklets. */
 	ck_assert_uint_ge(atomic_load(&room_arena.left), left - 6 * STACK_KEEP);
 	room_end();
 }

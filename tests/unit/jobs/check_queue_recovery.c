@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * requeue: what a new pool makes of jobs that the last one had QUEUED, and of the chains whose
- * words it was at work on (daemon/jobs/queue_recovery.h, I1)
+ * requeue: how a new pool handles jobs that were QUEUED in the last pool, and chains that the last
+ * pool was reading (daemon/jobs/queue_recovery.h, I1)
  *
- * The last pool's death is made by hand: rows in the ledger, words in the rings of a second tenant,
- * which the pool of the rig hears of as a new pool does, the client first and its rings after.
+ * The test simulates the last pool's death: rows in the ledger, and words in the rings of a second
+ * tenant. The pool of the rig receives them as a new pool does, the client first and its rings
+ * later.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +30,7 @@
 #define TENANT 1u
 #define GEN    5u /* of the client's slot */
 #define JOBS   64u
-#define OLD    7u /* generation of the jobs that the last pool knew */
+#define OLD    7u /* generation of jobs known to the last pool */
 
 static struct rig rig;
 static int tenant_fd, client_fd;
@@ -88,7 +89,7 @@ static void start(void)
 	jobs = (struct job *)(void *)(segment + 1);
 }
 
-/* A record that was submitted; next: the chain's next one, or UINT32_MAX. */
+/* Fills a submitted record; next: the chain's next one, or UINT32_MAX. */
 static void fill_with(uint32_t index, const char *task, uint32_t generation, uint32_t next)
 {
 	struct job *job = &jobs[index];
@@ -145,7 +146,7 @@ static int add(uint32_t slot, uint32_t generation)
 static void add_client(void)
 {
 	ck_assert_int_eq(add(CLIENT, GEN), 0);
-	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
+	/* One address for both ends: ThreadSanitizer compares addresses, not memory. */
 	jobs = rig.pool->clients.entries[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
 }
@@ -159,7 +160,7 @@ static void add_tenant(void)
 	pool_wake_dispatcher(rig.pool);
 }
 
-/* Round trips of another tenant, in which a fair pool of one worker would have run all there is. */
+/* Round trips of another tenant, during which a fair pool of one worker runs all other jobs. */
 static void let_others_run(void)
 {
 	for (int i = 0; i < 20; i++) {
@@ -169,7 +170,7 @@ static void let_others_run(void)
 	atomic_fetch_sub(&ran, 20);
 }
 
-/* All that is in rings and queues has ended. */
+/* Waits until all jobs in rings and queues have ended. */
 static void await_all(void)
 {
 	struct ledger_ring *side = &rig.pool->arena->rings[TENANT][0];
@@ -197,10 +198,10 @@ static uint64_t refused(void)
 }
 
 /*
- * The client's part of it: what has ended is released, and its record filled for another job that
- * is not submitted yet. Returns how many.
+ * The client's part: releases ended jobs, and fills their records for jobs that are not submitted
+ * yet. Returns their number.
  */
-static uint32_t fill_anew(uint32_t n)
+static uint32_t fill_again(uint32_t n)
 {
 	uint32_t filled = 0;
 
@@ -215,7 +216,7 @@ static uint32_t fill_anew(uint32_t n)
 
 #define N 6u /* of a chain */
 
-/* The pool died in the walk of a chain, with so many of it accepted. */
+/* The pool died while it read a chain, of which it had accepted this many jobs. */
 static void die_after(uint32_t accepted)
 {
 	start();
@@ -224,20 +225,20 @@ static void die_after(uint32_t accepted)
 	for (uint32_t i = 0; i < accepted; i++)
 		queued(i);
 	word(0);
-	/* And behind it one that it never looked at. */
+	/* After it, one that the pool never read. */
 	fill(N, OLD, UINT32_MAX);
 	word(N);
 	add_client();
 	let_others_run();
-	ck_assert_uint_eq(fill_anew(N), 0);
+	ck_assert_uint_eq(fill_again(N), 0);
 	add_tenant();
 	await_all();
 	for (uint32_t i = 0; i <= N; i++)
 		ended(i, OLD);
 	ck_assert_uint_eq(atomic_load(&ran), N + 1);
 	ck_assert_uint_eq(refused(), 0);
-	/* They are records as ever. */
-	ck_assert_uint_eq(fill_anew(N + 1), N + 1);
+	/* The records are usable again. */
+	ck_assert_uint_eq(fill_again(N + 1), N + 1);
 	for (uint32_t i = 0; i <= N; i++)
 		word(i);
 	wake_published();
@@ -249,7 +250,7 @@ static void die_after(uint32_t accepted)
 	stop();
 }
 
-START_TEST(the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain)
+START_TEST(rest_of_a_chain_is_read_before_its_records_are_reused)
 {
 	for (uint32_t accepted = 0; accepted <= N; accepted++)
 		die_after(accepted);
@@ -281,9 +282,8 @@ static bool hears(int manager)
 }
 
 /*
- * Its rings are never looked at then, but each job that was accepted gets its outcome, and after
- * that the manager is told: whether the pool hears of the client first, or has failed to map the
- * rings before.
+ * Its rings are never read, but each accepted job gets its outcome, and then the manager is
+ * notified. The pool receives the client first, or has failed to map the rings before.
  */
 static void without_rings(bool client_first)
 {
@@ -311,8 +311,8 @@ static void without_rings(bool client_first)
 	ended(0, OLD);
 	ended(1, OLD);
 
-	/* The manager ends it. As long as it is there, no word in the rings may be looked at; and
-	 * no other client comes. */
+	/* The manager ends the client. Until then no word of the rings may be read, and no other
+	 * client is accepted. */
 	word(2);
 	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), -EBADMSG);
 	ck_assert_int_eq(add(CLIENT + 1, GEN), -EBADMSG);
@@ -320,7 +320,7 @@ static void without_rings(bool client_first)
 	rig_hear(pair[0], PROTO_POOL_RELEASED, CLIENT, GEN, "");
 	ck_assert(!hears(pair[0]));
 
-	/* Its last client is gone: the next one gets them, if they can be had then. */
+	/* Its last client has left: the next one gets the rings if they can be mapped now. */
 	add_tenant();
 	ck_assert_int_eq(add(CLIENT, GEN + 1), 0);
 	jobs = rig.pool->clients.entries[CLIENT].jobs;
@@ -335,20 +335,20 @@ static void without_rings(bool client_first)
 	close(pair[1]);
 }
 
-START_TEST(queued_jobs_run_without_their_rings_before_the_client_is_told)
+START_TEST(queued_jobs_end_without_their_rings_before_the_client_is_refused)
 {
 	without_rings(true);
 }
 END_TEST
 
-START_TEST(so_it_is_if_the_rings_could_not_be_had_before)
+START_TEST(queued_jobs_end_if_mapping_the_rings_failed_before)
 {
 	without_rings(false);
 }
 END_TEST
 
-/* A hostile client: chains that go round, or out of the table, or are another client's. */
-START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
+/* A hostile client: chains that are circular, leave the table, or belong to another client. */
+START_TEST(endless_chain_is_followed_for_one_step_per_row)
 {
 	start();
 	for (uint32_t i = 0; i < 4; i++) {
@@ -366,7 +366,7 @@ START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
 	for (uint32_t i = 0; i < 5; i++)
 		ended(i, OLD);
 	ck_assert_uint_eq(atomic_load(&ran), 5);
-	/* And the pool is well. */
+	/* The pool still works. */
 	rig_submit(&rig, 0, "requeue:count", NULL, 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	stop();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * drain: what is taken off the rings, in a whole pool: chains, and each tenant's share.
- */
+/* drain: taking words off the rings, in a whole pool: chains, and each tenant's share. */
 #include "common/util.h"
 #include "daemon/jobs/ring_drain.h"
 #include "daemon/jobs/job_batches.h"
@@ -14,12 +12,12 @@ static uint64_t refused(void)
 	return rig_counter(&rig, refused);
 }
 
-START_TEST(a_chain_of_all_records_is_one_word_and_each_runs_once)
+START_TEST(chain_of_all_records_runs_each_once)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers);
 		for (uint32_t round = 1; round <= 20; round++) {
-			/* Against their order in the table; weights of all kinds. */
+			/* In reverse order of the table; weights of all kinds. */
 			for (uint32_t i = 0; i < RIG_JOBS; i++)
 				atomic_store(&fill(i, "intake:count", i ? i - 1 : LAST)->weight,
 					     i * i * i);
@@ -35,10 +33,10 @@ START_TEST(a_chain_of_all_records_is_one_word_and_each_runs_once)
 }
 END_TEST
 
-START_TEST(a_walk_goes_on_where_it_was_left)
+START_TEST(drain_resumes_where_the_last_one_stopped)
 {
 	start(1);
-	/* The first words use up some of the steps of a drain, so the chain takes two. */
+	/* The first words use some of the steps of a drain, so the chain needs two drains. */
 	atomic_store(&flag, 0);
 	submit(0, "intake:hold", 0);
 	while (!rig_counter(&rig, roots))
@@ -48,7 +46,7 @@ START_TEST(a_walk_goes_on_where_it_was_left)
 	}
 	chain(100, RIG_JOBS, "intake:count", 0);
 	publish(100, 0);
-	/* A second time, as a client that is up to no good: each is refused, and nothing else. */
+	/* A second time, as a hostile client: each job is refused, and nothing else happens. */
 	publish(100, 0);
 	atomic_store(&flag, 1);
 	rig_all_done(&rig, 0, RIG_JOBS);
@@ -60,7 +58,7 @@ START_TEST(a_walk_goes_on_where_it_was_left)
 }
 END_TEST
 
-START_TEST(a_chain_that_is_a_ring_ends)
+START_TEST(circular_chain_ends)
 {
 	start(1);
 	fill(0, "intake:count", 1);
@@ -72,14 +70,14 @@ START_TEST(a_chain_that_is_a_ring_ends)
 	submit(4, "intake:count", 0);
 	rig_all_done(&rig, 0, 5);
 	ck_assert_uint_eq(atomic_load(&ran), 5);
-	/* As many steps as there are records, each. */
+	/* Each chain is followed for as many steps as there are records. */
 	ck_assert_uint_eq(refused(), RIG_JOBS - 3 + RIG_JOBS - 1);
 	ck_assert_uint_eq(rig_counter(&rig, garbage), 2);
 	rig_stop(&rig);
 }
 END_TEST
 
-START_TEST(a_chain_that_leads_nowhere_ends_there)
+START_TEST(chain_with_an_invalid_next_ends_there)
 {
 	static const uint32_t nowhere[] = { RIG_JOBS, RIG_JOBS + 1, 0x7fffffff, UINT32_MAX - 1 };
 
@@ -105,7 +103,7 @@ START_TEST(chains_that_share_records_run_each_once)
 		publish(0, 0);
 		publish(50, 1);
 		rig_all_done(&rig, 0, 100);
-		/* Both words are off the rings. */
+		/* Both words have been taken off the rings. */
 		while (intake_pending(rig.pool))
 			sched_yield();
 	}
@@ -119,7 +117,7 @@ static uint32_t passed(struct ledger_ring *side)
 	return (uint32_t)atomic_load(&side->head);
 }
 
-/* Before there are workers: this thread drains, as the dispatcher would. */
+/* Before the workers start: this thread drains, as the dispatcher does. */
 static void drain_by_hand(struct pool *pool)
 {
 	struct ledger_ring *sides[2] = { &pool->arena->rings[0][0], &pool->arena->rings[0][1] };
@@ -144,7 +142,7 @@ static void drain_by_hand(struct pool *pool)
 	wasted = atomic_load(&pool->fair->tenants[0].wasted);
 	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * DRAIN_STEP_NS);
 
-	/* Looking at all slots counts, too. */
+	/* Looking at all slots counts as steps, too. */
 	ring_set_astray(&tenant->rings[0]);
 	tenant_mark(tenant, 0);
 	intake_collect(pool, drains);
@@ -153,7 +151,7 @@ static void drain_by_hand(struct pool *pool)
 	ck_assert(!drain_rings_pending(pool));
 }
 
-START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
+START_TEST(tenant_gets_a_share_of_a_drain_and_malformed_words_count)
 {
 	rig_prepare = drain_by_hand;
 	start(2);
@@ -164,7 +162,7 @@ START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
 }
 END_TEST
 
-/* A chain of three shares, and a job behind it in the same ring. */
+/* A chain of three shares, and a job after it in the same ring. */
 static void drain_chain_by_hand(struct pool *pool)
 {
 	struct tenant_segment *tenant = pool->clients.tenants[0].segment;
@@ -183,7 +181,7 @@ static void drain_chain_by_hand(struct pool *pool)
 	ck_assert(!drain_rings_pending(pool));
 }
 
-START_TEST(a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
+START_TEST(job_after_a_long_chain_of_its_uid_is_in_the_same_drain)
 {
 	rig_prepare = drain_chain_by_hand;
 	start(2);

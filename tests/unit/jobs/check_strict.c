@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strict: jobs that only one worker may start, or only those of one node, in a whole pool. Where
- * they run, and which goes first; check_fair_queue.c has the choice alone.
+ * strict: jobs that only one worker may start, or only workers of one node, in a whole pool: where
+ * they run, and which runs first. check_fair_queue.c has the choice alone.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -11,7 +11,8 @@
 #include "daemon/sched/virtual_time.h"
 #include "tests/support/intake_rig.h"
 
-/* Where a strict job runs, and how many of the flood had run when the other client's job began. */
+/* Place of a strict job, and the number of flood jobs that had run when the other client's job
+ * began. */
 static _Atomic uint32_t on_worker, on_group;
 static _Atomic uint64_t before_other;
 
@@ -45,8 +46,9 @@ FK_EXPORT(strict, 0, "Counts where it ran")
 FK_EXPORT(near, 0, "Counts in which group it ran")
 FK_EXPORT(other, 0, "Notes how many have run")
 
-/* Each on its worker, whichever thread takes them off the rings; sleepers are woken. */
-START_TEST(strict_jobs_run_where_they_are_to)
+/* Each job runs on its worker, whichever thread takes it off the ring; sleeping workers are
+ * woken. */
+START_TEST(strict_jobs_run_on_their_worker)
 {
 	start(4);
 	for (uint32_t round = 0; round < 40; round++) {
@@ -57,7 +59,7 @@ START_TEST(strict_jobs_run_where_they_are_to)
 		rig_all_done(&rig, 0, 100);
 		ck_assert_uint_eq(atomic_load(&ran), 100);
 	}
-	/* Nowhere. */
+	/* An invalid worker. */
 	submit_placed(0, "intake:strict", STRICT(4), 0);
 	rig_fails(&rig, 0, -EINVAL);
 	ck_assert_uint_eq(fair_placed(rig.pool->fair), 0);
@@ -65,7 +67,7 @@ START_TEST(strict_jobs_run_where_they_are_to)
 }
 END_TEST
 
-/* In any worker of the group that its node is, whichever thread takes them off the rings. */
+/* On any worker of the node's group, whichever thread takes the job off the ring. */
 START_TEST(strict_jobs_of_a_node_run_on_its_workers)
 {
 	atomic_store(&ran, 0);
@@ -79,15 +81,15 @@ START_TEST(strict_jobs_of_a_node_run_on_its_workers)
 		rig_all_done(&rig, 0, 100);
 		ck_assert_uint_eq(atomic_load(&ran), 100);
 	}
-	/* A node that is not there. */
+	/* An invalid node. */
 	submit_placed(0, "intake:near", job_place(JOB_PLACE_NODE, 2, 1), 0);
 	rig_fails(&rig, 0, -EINVAL);
 	rig_stop(&rig);
 }
 END_TEST
 
-/* True once the first client has been charged for more than what is taken back at a job's end. It
- * stays that far ahead then: all that the worker does is the first client's. */
+/* Returns true once the first client has been charged for more than a job's end refunds. It stays
+ * ahead by that then, because the worker runs only the first client's jobs. */
 static bool is_ahead_of(const struct other *o)
 {
 	struct fair *fair = rig.pool->fair;
@@ -102,9 +104,10 @@ static bool is_ahead_of(const struct other *o)
 	return ahead;
 }
 
-/* One worker in a leaf while a flood for it comes, and then another client's job. That one starts
- * where the leaf's client is by then, and goes first as soon as the leaf has used more. */
-START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
+/* One worker runs a leaf while a flood of jobs for it arrives, and then another client's job. That
+ * job starts at the virtual time of the leaf's client. It runs first as soon as the leaf has used
+ * more. */
+START_TEST(flood_of_strict_jobs_does_not_delay_other_clients)
 {
 	for (int same_uid = 0; same_uid < 2; same_uid++)
 		for (int strict = 0; strict < 2; strict++) {
@@ -118,7 +121,7 @@ START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 				sched_yield();
 			chain(1, 900, "intake:strict", STRICT(0));
 			publish(1, 0);
-			/* By the dispatcher: the worker does not come to it. */
+			/* The dispatcher does this: the worker never gets there. */
 			while (fair_placed(rig.pool->fair) < 899)
 				sched_yield();
 			other_submit(&o, 0, "intake:other", strict ? STRICT(0) : 0);
@@ -137,8 +140,8 @@ START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 }
 END_TEST
 
-/* It runs without end, and has had more than the other client: it makes way at a fork. */
-START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
+/* It is endless, and has used more than the other client: it yields at a fork. */
+START_TEST(strict_job_preempts_a_giant_on_its_worker)
 {
 	struct other o;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vacate: tenants that leave a pool while its workers look for work, and those that get their slots
+ * vacate: tenants that leave a pool while its workers search for work, and tenants that reuse their
+ * slots
  *
- * This thread is the channel's, and does the manager's part of it.
+ * This thread acts as the channel's thread and does the manager's part.
  */
 #include "daemon/jobs/tenant_unmap.h"
 #include "shm/ledger.h"
@@ -26,7 +27,7 @@ static struct tenant_entry *tenant(void)
 	return &rig.pool->clients.tenants[TENANT];
 }
 
-/* A client of a new tenant; its generations go on where those of the slot's last one ended. */
+/* Adds a client of a new tenant. Its generations continue after those of the slot's last tenant. */
 static struct other come(void)
 {
 	struct other o = other_client(false);
@@ -52,7 +53,7 @@ static void tenant_leaves(struct other *o)
 		atomic_store(&side(i)->head, 0);
 }
 
-/* The next tenant has this address, and is served; then all is over. */
+/* The next tenant has this address, and is served; then all of it ends. */
 static void serve_the_next_at(const struct tenant_segment *old)
 {
 	struct other o = come();
@@ -67,7 +68,7 @@ static void serve_the_next_at(const struct tenant_segment *old)
 	rig_stop(&rig);
 }
 
-START_TEST(one_tenant_after_another_has_the_slot_while_workers_look)
+START_TEST(slot_is_reused_while_workers_search)
 {
 	enum { ROUNDS = 200, JOBS = 3 };
 
@@ -119,7 +120,7 @@ START_TEST(chains_of_an_unmapped_tenant_are_forgotten)
 	start(1);
 	o = come();
 	client_leaves(&o);
-	/* The last drain had come as far as record 2 of a chain whose word was this. */
+	/* The last drain had reached record 2 of a chain with this word. */
 	tenant()->chains[0] = (struct ring_chain){
 		.payload = ring_payload(o.slot, 1, 0),
 		.next = 3,
@@ -146,7 +147,7 @@ START_TEST(chains_of_an_unmapped_tenant_are_forgotten)
 }
 END_TEST
 
-/* In the place of mremap(): what was there is gone, and then there is no memory for it. */
+/* Replaces mremap(): the old mapping is gone, and then there is no memory for the new one. */
 static bool is_short;
 
 void *__real_mremap(void *old, size_t old_size, size_t size, int flags, void *new);
@@ -190,7 +191,7 @@ static void *vacate(void *arg)
 	return NULL;
 }
 
-START_TEST(a_consumer_that_is_at_work_is_waited_for)
+START_TEST(unmap_waits_for_the_active_consumer)
 {
 	pthread_t thread;
 	struct other o;

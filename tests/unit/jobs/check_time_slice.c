@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intake_turn: which thread comes, and when, while all workers are busy and jobs wait, in a whole
- * pool. check_slice_timer.c has the alarms themselves.
+ * intake_turn: which thread serves waiting jobs, and when, while all workers are busy, in a whole
+ * pool. check_slice_timer.c tests the timers.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -17,14 +17,14 @@
 #define LONG_JOB (100 * NSEC_PER_MSEC)
 #define LATER	 (3600 * NSEC_PER_SEC)
 
-/* Before there are workers: this thread is the first one, and runs row 0, a long job, as its
+/* Before the workers start: this thread is the first worker, and runs row 0, which is long, as its
  * client's jobs are. */
 static struct worker *run_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
 	uint32_t row = LAST;
 
-	slice_timer_begin(w); /* this thread's: it takes the signal for nothing */
+	slice_timer_begin(w); /* this thread's timer; its signal has no effect here */
 	pool->fair->clients[0].mean = LONG_JOB;
 	words(0, 0);
 	ck_assert(intake_drain(w, &row));
@@ -61,7 +61,7 @@ static void leave_waiting_by_hand(struct pool *pool)
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
 	intake_collect(pool, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
-	/* or the worker is at an end. */
+	/* or the worker's job has ended. */
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
 	end_by_hand(w);
@@ -76,7 +76,7 @@ START_TEST(job_that_can_wait_wakes_no_worker)
 }
 END_TEST
 
-/* A queued job claims the worker by now. */
+/* A queued job now has a better claim than the running one. */
 static void claim_by_hand(struct pool *pool)
 {
 	struct worker *w = run_by_hand(pool);
@@ -94,30 +94,30 @@ static void claim_by_hand(struct pool *pool)
 	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	intake_tell(w, 0);
 	ck_assert(!dispatcher_was_woken(pool));
-	/* Of one with a preempt request it is not known when it will look: it is not rung for again
-	 * and again. */
+	/* The worker has a preempt request, and it is not known when it will serve it. Its timer
+	 * does not expire again and again. */
 	preempt_request(w);
 	slice_timer_at(w, 0);
 	now = clock_ns();
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	ck_assert_uint_ge(atomic_load(&w->slice_timer.at), now + FAIR_TURN_LONG);
-	/* But if it has taken the request and not looked, the request says nothing. */
+	/* If it has taken the request without a decision, the request proves nothing. */
 	worker_take_request(w);
 	slice_timer_at(w, 0);
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	ck_assert_uint_le(atomic_load(&w->slice_timer.at), clock_ns() + FAIR_QUANTUM);
 	ck_assert(preempt_take_request(w));
-	/* For a short one the dispatcher is to come, as there may be many. */
+	/* For a short job the dispatcher is responsible, as there may be many. */
 	fair->clients[0].mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
-	/* The worker has an alarm for it: an earlier look may have let the dispatcher sleep. */
+	/* The worker sets its timer: an earlier pass may have let the dispatcher sleep. */
 	slice_timer_at(w, 0);
 	ck_assert_uint_eq(intake_turn(w, NULL, 0, 0), 0);
 	ck_assert_uint_ne(atomic_load(&w->slice_timer.at), 0);
 	end_by_hand(w);
 }
 
-START_TEST(a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now)
+START_TEST(timer_is_set_for_a_worker_that_must_yield_to_a_long_job)
 {
 	rig_prepare = claim_by_hand;
 	start(1);
@@ -126,14 +126,14 @@ START_TEST(a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now)
 }
 END_TEST
 
-/* The worker makes way for one of two, and starts that itself. */
-static void make_way_by_hand(struct pool *pool)
+/* The job yields to one of two, which the worker starts itself. */
+static void yield_by_hand(struct pool *pool)
 {
 	struct worker *w = run_by_hand(pool);
 
 	words(1, 2);
 	let_dispatcher_sleep(pool);
-	pool->fair->clients[0].estimate = FAIR_BATCH; /* of which one is a batch */
+	pool->fair->clients[0].estimate = FAIR_BATCH; /* so that one job is a batch */
 	atomic_store(&pool->fair->rows[0].used, LATER);
 	ck_assert(intake_preempt(w));
 	ck_assert(worker_roots_pending(pool));
@@ -146,7 +146,7 @@ static void make_way_by_hand(struct pool *pool)
 
 START_TEST(yield_to_a_queued_job_wakes_no_worker)
 {
-	rig_prepare = make_way_by_hand;
+	rig_prepare = yield_by_hand;
 	start(1);
 	rig_all_done(&rig, 1, 3);
 	rig_stop(&rig);
@@ -158,8 +158,8 @@ static uint32_t dispatcher_state(void)
 	return wake_state(wake_load(&rig.pool->board->dispatcher));
 }
 
-/* Two jobs take turns on the only worker: the dispatcher dozes. The third one ends them. */
-START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
+/* Two jobs alternate on the only worker: the dispatcher dozes. The third job ends them. */
+START_TEST(job_submitted_without_a_wake_is_found_while_the_dispatcher_dozes)
 {
 	for (uint32_t round = 0; round < 20; round++) {
 		start(1);
@@ -168,7 +168,7 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 		}
 		while (rig_counter(&rig, roots) < 2)
 			sched_yield();
-		/* An alarm that rings at this moment is none. */
+		/* A timer that expires at this moment does not count. */
 		while (dispatcher_state() != WAKE_DOZING) {
 			pool_wake_dispatcher(rig.pool);
 			sched_yield();
@@ -176,8 +176,8 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 		fill(2, "intake:set", LAST);
 		leave(2, 0);
 		rig_all_done(&rig, 0, 3);
-#ifndef FK_SANITIZE_THREAD /* which keeps the last ring from a worker that sleeps */
-		/* No alarm is set any more. */
+#ifndef FK_SANITIZE_THREAD /* which delays the last signal to a sleeping worker */
+		/* No timer is set any more. */
 		while (dispatcher_state() != WAKE_SLEEPING)
 			sched_yield();
 #endif
