@@ -133,7 +133,9 @@ struct proto_ask {
 
 struct proto_told {
 	struct proto_head head;
-	uint64_t n; /* PROTO_JOBS: so many there are; those that fit are in the file */
+	/* PROTO_JOBS: number of jobs, of which the file has PROTO_MAX_TOLD at most;
+	 * PROTO_CANCEL_FOR: number of jobs that had no outcome yet */
+	uint64_t n;
 };
 
 /* A job that the pool has. */

@@ -103,7 +103,7 @@ int forkctl_control(const char *socket, const char *command, uint32_t type, cons
 	return FORKCTL_OK;
 }
 
-int forkctl_cancel_for(const char *socket, const struct proto_ask *ask)
+int forkctl_cancel_for(const char *socket, const struct proto_ask *ask, uint64_t *ret_n)
 {
 	struct proto_ask request = *ask;
 	union proto_message answer;
@@ -112,9 +112,11 @@ int forkctl_cancel_for(const char *socket, const struct proto_ask *ask)
 	request.head = (struct proto_head){ PROTO_MAGIC, PROTO_CANCEL_FOR };
 	r = control_exchange(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
 			     &answer, &fd);
-	if (!r)
-		(void)safe_close(fd);
-	return r;
+	if (r)
+		return r;
+	(void)safe_close(fd);
+	*ret_n = answer.told.n;
+	return FORKCTL_OK;
 }
 
 int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file)

@@ -15,8 +15,11 @@
 int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
 		    const char *value, struct proto_set *ret_answer);
 
-/* Asks for the end of a job, or of all of a client: client to generation of ask. The same. */
-int forkctl_cancel_for(const char *socket, const struct proto_ask *ask);
+/*
+ * Ends a job of a client, or all of its jobs: ask from client to generation. *ret_n: the number of
+ * these that had not ended. Prints errors. Returns 0 or an exit code.
+ */
+int forkctl_cancel_for(const char *socket, const struct proto_ask *ask, uint64_t *ret_n);
 
 /* Asks PROTO_CONFIG or PROTO_JOBS: opens what comes with the answer. The same. */
 int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs.c - forkctl jobs and cancel: what forkd has to do, and that it is not to
+ * jobs.c - forkctl jobs: the jobs that the pool has
  *
- * The manager lists the jobs, for no client can read the pool's ledger. The clients of jobs, and
- * the workers that run one at the moment, are on the board.
- *
- * A job is CLIENT.JOB: the number of the connection, and the handle that its program has (fk_job).
- * So a cancel never hits the next job of the same record.
+ * The manager lists them, because no client can read the pool's ledger. Their clients, and the
+ * workers that run them at the moment, are on the board.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -20,7 +17,6 @@
 #include "client/forkctl/board_rows.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/number.h"
 #include "common/util.h"
 
 static const struct out_column jobs_columns[] = {
@@ -105,57 +101,4 @@ int forkctl_jobs(const char *socket, int argc, char *argv[])
 	if (n > json_array_size(rows))
 		printf("and %" PRIu64 " more\n", n - json_array_size(rows));
 	return FORKCTL_OK;
-}
-
-/* ------------------------------------------------------------------------ cancel */
-
-/* CLIENT or CLIENT.JOB. Returns 0 or an exit code. */
-static int parse_job(const char *text, struct proto_ask *ask)
-{
-	uint64_t client, job = UINT64_MAX;
-	const char *rest;
-	int bad = number_parse(text, 10, &client, &rest) < 0 || client >= LIMIT_CLIENTS;
-
-	if (!bad && *rest == '.')
-		bad = number_parse(rest + 1, 10, &job, &rest) < 0 || job >> 40 || !(job >> 16);
-	if (bad || *rest)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "cancel: %.64s is no CLIENT.JOB and no CLIENT: `forkctl jobs` "
-				    "and `forkctl clients` list them",
-				    text);
-	ask->client = (uint32_t)client;
-	ask->job = job == UINT64_MAX ? PROTO_EVERY_JOB : (uint32_t)(job & 0xffff);
-	ask->generation = job == UINT64_MAX ? 0 : (uint32_t)(job >> 16);
-	return 0;
-}
-
-int forkctl_cancel_jobs(const char *socket, int argc, char *argv[])
-{
-	const struct board_client *c;
-	struct proto_ask ask = { 0 };
-	fk_client *client;
-	int err;
-
-	if (argc != 2)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "cancel takes a CLIENT.JOB, or a CLIENT for all of its jobs");
-	err = parse_job(argv[1], &ask);
-	if (err)
-		return err;
-	/* The client that has this number now; if it leaves, no other client is meant. */
-	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
-	if (err)
-		return err;
-	c = &client->board->clients[ask.client];
-	if (!LOAD(c->pid) || LOAD(c->left_ns)) {
-		(void)fk_close(client);
-		return forkctl_fail(FORKCTL_FAILED,
-				    "cancel: there is no client %" PRIu32
-				    ": `forkctl clients` lists them",
-				    ask.client);
-	}
-	ask.client_generation = LOAD(c->generation);
-	err = forkctl_cancel_for(socket, &ask);
-	(void)fk_close(client);
-	return err;
 }

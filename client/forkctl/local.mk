@@ -8,6 +8,7 @@ libforkctl_la_SOURCES += \
 	client/forkctl/board_rows.h \
 	client/forkctl/call.c \
 	client/forkctl/call_limits.c \
+	client/forkctl/cancel.c \
 	client/forkctl/case.c \
 	client/forkctl/case.h \
 	client/forkctl/child_command.c \

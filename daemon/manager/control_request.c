@@ -205,19 +205,25 @@ static uint32_t ask_pending(const struct job *job)
 	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
 }
 
-/* I1. Returns 0 or -ENOMEM. */
-static int ask_note(struct conn *of, const struct proto_ask *ask)
+/* I1. *ret_n: the jobs without an outcome that the request ends. Returns 0 or -ENOMEM. */
+static int ask_note(struct conn *of, const struct proto_ask *ask, uint64_t *ret_n)
 {
 	const struct job *jobs = segments_jobs(&of->segment);
+	uint64_t n = 0;
 
 	if (!of->unwanted)
 		of->unwanted = calloc(of->segment.n_jobs, sizeof(*of->unwanted));
 	if (!of->unwanted)
 		return -ENOMEM;
-	if (ask->job != PROTO_EVERY_JOB)
+	if (ask->job != PROTO_EVERY_JOB) {
 		of->unwanted[ask->job] = ask->generation;
-	for (uint32_t i = 0; jobs && ask->job == PROTO_EVERY_JOB && i < of->segment.n_jobs; i++)
+		n = jobs && ask_pending(&jobs[ask->job]) == ask->generation;
+	}
+	for (uint32_t i = 0; jobs && ask->job == PROTO_EVERY_JOB && i < of->segment.n_jobs; i++) {
 		of->unwanted[i] = ask_pending(&jobs[i]);
+		n += of->unwanted[i] != 0;
+	}
+	*ret_n = n;
 	return 0;
 }
 
@@ -234,12 +240,14 @@ void conn_tell_unwanted(struct conn *s)
 
 static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *ask)
 {
+	uint64_t n;
+
 	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
 	if (!pool_process_is_free(s->table->pool)) {
 		conn_refuse(s, admission_pool_busy("cancel"));
 		return;
 	}
-	if (ask_note(of, ask) < 0) {
+	if (ask_note(of, ask, &n) < 0) {
 		conn_refuse(s, admission_failed(-ENOMEM));
 		return;
 	}
@@ -247,7 +255,7 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 	if (s->uid != of->uid)
 		log_notice("jobs of client %u (pid %u, uid %u) cancelled by pid %u, uid %u",
 			   of->slot, of->pid, of->uid, s->pid, s->uid);
-	ask_tell(s, 0, -1);
+	ask_tell(s, n, -1);
 }
 
 void conn_ask(struct conn *s, const struct proto_ask *ask)

@@ -11,6 +11,7 @@ SCRIPT_TESTS += \
 	tests/cli/check-forkctl-check \
 	tests/cli/check-forkctl-json \
 	tests/cli/check-guides \
+	tests/cli/check-lists \
 	tests/cli/check-manuals \
 	tests/cli/check-metrics \
 	tests/cli/check-numa \

@@ -21,10 +21,11 @@
 
 static struct daemon d;
 static volatile uint8_t *gate_open;
+static uint64_t answer_n; /* the number in the last answer */
 
-/* Asks this, of so many bytes; *ret_fd: what came with the answer, or NULL. Returns the code of the
- * error, 0 for an answer, 1 for the end of the connection. No assertion of libcheck's: it also runs
- * in children. */
+/* Sends a request of this size; *ret_fd: the descriptor of the answer, or NULL. Returns the code of
+ * the error, 0 for an answer, 1 for the end of the connection. No assertion of libcheck's: it also
+ * runs in children. */
 static int ask(const struct proto_ask *question, uint32_t size, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -40,6 +41,7 @@ static int ask(const struct proto_ask *question, uint32_t size, int *ret_fd)
 	if (answer.head.type == PROTO_ERROR)
 		return answer.error.code;
 	DAEMON_MUST(answer.head.type == PROTO_TOLD && n_fds == (ret_fd != NULL));
+	answer_n = answer.told.n;
 	if (ret_fd)
 		*ret_fd = fds[0];
 	return 0;
@@ -106,6 +108,7 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 	jobs_queue(a, 0, jobs, ONE);
 	other = jobs_submit(b, "fib:fib", 0, 10, 0);
 	ck_assert_int_eq(cancel(a, PROTO_EVERY_JOB, 0), 0);
+	ck_assert_uint_eq(answer_n, ONE + 1);
 	/* They have not waited for the gate. */
 	for (uint32_t i = 0; i < ONE; i++)
 		ck_assert_int_eq(jobs_outcome(a, jobs[i], NULL), FK_CANCELLED);
@@ -131,10 +134,12 @@ START_TEST(cancel_ends_one_job_and_not_the_next_of_its_record)
 	gate = jobs_hold_one(&d, c, 0, &gate_open);
 	jobs_queue(c, 0, jobs, ONE);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
+	ck_assert_uint_eq(answer_n, 1);
 	jobs_drop(c, jobs[3], "CANCELLED");
 	next = jobs_submit(c, "fib:fib", 0, 10, 0);
 	ck_assert_uint_eq(next & 0xffff, jobs[3] & 0xffff);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
+	ck_assert_uint_eq(answer_n, 0);
 	/* What the pool was told before has come to it when this has. */
 	ck_assert_int_eq(cancel_job(c, jobs[4]), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[4], NULL), FK_CANCELLED);
@@ -154,6 +159,7 @@ START_TEST(cancel_of_an_unknown_job_or_client_is_refused)
 	left = daemon_open(&d);
 	question = cancel_of(left, PROTO_EVERY_JOB, 0);
 	ck_assert_int_eq(cancel(left, PROTO_EVERY_JOB, 0), 0);
+	ck_assert_uint_eq(answer_n, 0);
 	(void)fk_close(left);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	ck_assert_int_eq(ask(&question, sizeof(question), NULL), -ENOENT);
