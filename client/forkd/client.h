@@ -71,8 +71,9 @@ struct fk_open_options {
 };
 
 /*
- * Memory in the client's shared heap, from fk_alloc(), or a part of such memory. It starts at a
- * multiple of 8 bytes, so that tasks can have numbers in it. { NULL, 0 } is an empty one.
+ * Memory for a buf or an iobuf. Memory of the client's shared heap, from fk_alloc(), or a part of
+ * it that starts at a multiple of 8 bytes, is used without a copy. All other memory has to be
+ * copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
  */
 struct fk_buffer {
 	void *data;
@@ -96,7 +97,7 @@ union fk_value {
 	int64_t i64;
 	double f64;
 	const char *str;      /* NUL-terminated; copied */
-	struct fk_buffer buf; /* buf and iobuf; not copied */
+	struct fk_buffer buf; /* buf and iobuf; copied with FK_COPY_BUFFERS only */
 };
 
 /* Types of arguments and results in fk_call_typed() and fk_submit_typed(). */
@@ -109,6 +110,8 @@ union fk_value {
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
 #define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait instead of -EAGAIN */
 #define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
+/* Buffers that cannot be used without a copy are copied to the heap: fk_submit_values(). */
+#define FK_COPY_BUFFERS 8u
 
 /* Where a job is to start: with FK_STRICT an order, otherwise a wish, which of a batch counts for
  * the first request alone. What it forks goes wherever there is a worker free. */
@@ -124,7 +127,7 @@ struct fk_request {
 	size_t size;		      /* bytes at args, or how many values */
 	uint64_t timeout_ns;	      /* from now on; then it ends as FK_EXPIRED. 0: never */
 	fk_group group;		      /* 0: none */
-	uint32_t flags;		      /* FK_IDEMPOTENT, FK_STRICT */
+	uint32_t flags;		      /* FK_IDEMPOTENT, FK_STRICT, FK_COPY_BUFFERS */
 	uint32_t weight;	      /* its share of CPU time beside other jobs; 0: the usual */
 	uint32_t place;		      /* FK_PLACE_* */
 	uint32_t place_index;	      /* 0 with FK_PLACE_ANY */
@@ -228,9 +231,17 @@ int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t s
 /*
  * Submits a job with one value per argument, packed by the library. Strings are copied to the heap
  * and freed with the job. The rest is as in fk_submit().
- * Returns what fk_submit() does, or -EINVAL (n is not the signature's, or a string is NULL),
- * -EFAULT (a buffer outside the heap, or not at a multiple of 8 bytes), -ENOMEM (the heap has no
- * room for the strings).
+ * flags: as in fk_submit(), and FK_COPY_BUFFERS: the library copies each buffer that is outside the
+ * heap, or does not start at a multiple of 8 bytes, to the heap. The copies and the strings of a
+ * job need one block of the heap, in which each copy starts at a multiple of 64 bytes. The caller
+ * may change or free a buf that was copied when this function has returned. The contents of an
+ * iobuf are copied back by fk_result() if the job is FK_DONE; otherwise the caller's buffer does
+ * not change. It must stay valid until the job is released.
+ * Returns what fk_submit() does, or
+ *	-EINVAL  n is not the signature's, or a string is NULL
+ *	-EFAULT  a buffer is outside the heap, or not at a multiple of 8 bytes; with
+ *	         FK_COPY_BUFFERS: it is partly in the heap, or NULL with a size that is not 0
+ *	-ENOMEM  the heap has no room for the strings and copies, or there is no memory
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
@@ -268,8 +279,8 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
  *	-EAGAIN  fewer than n records have no job in flight, or every ring is full; with FK_STRICT,
  *	         every ring of the first request's place
  *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
- *	         there is no such worker or node, FK_STRICT without a place, unknown flags, or what
- *	         is reserved is not 0
+ *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
+ *	         without values, unknown flags, or what is reserved is not 0
  *	-ENOENT  a task is gone from where it was found (fk_submit())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM  as fk_submit_values()
@@ -374,7 +385,9 @@ int fk_event_fd(fk_client *client, int *ret_fd);
 int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
 
 /*
- * Copies the result of a job: packed in the order of the signature, 8 bytes an i64 or f64.
+ * Copies the result of a job: packed in the order of the signature, 8 bytes an i64 or f64. Then
+ * copies the iobufs that FK_COPY_BUFFERS has copied back to the caller's buffers, in the order of
+ * the arguments. Each call that returns 0 does both.
  * result, size: at least fk_task_result_size() bytes.
  * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or what
  * became of it:
@@ -396,13 +409,13 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size);
 int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
 
 /*
- * Gives a job's record and its strings back. Returns 0, -EBUSY (not ended), -ESTALE (released
+ * Gives a job's record, strings and copies back. Returns 0, -EBUSY (not ended), -ESTALE (released
  * already).
  */
 int fk_release(fk_client *client, fk_job job);
 
 /*
- * Gives the records of n jobs and their strings back.
+ * Gives the records of n jobs, their strings and copies back.
  * Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one was released already:
  * the others are now).
  */
@@ -444,8 +457,9 @@ int fk_group_free(fk_client *client, fk_group group);
  * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
  * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
  * none, or it does not matter. Of a structure or an array only the size is compared.
- * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room,
- * as FK_WAIT_ROOM does.
+ * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
+ * does, and copies buffers, as FK_COPY_BUFFERS does: with FK_BUFFER(array, sizeof(array)) a buffer
+ * may be any memory. An iobuf has its new contents when the call returns 0.
  * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with types as in
  * fk_submit_typed() and in bits 48 to 51 FK_I64 or FK_F64 for one result of this type, or 0 for
  * results of any type. size: bytes of the result.

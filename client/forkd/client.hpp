@@ -17,8 +17,10 @@
  * TYPES
  *   Of a signature i64 takes any integer and gives std::int64_t, f64 takes any number and gives
  *   double, str takes std::string, std::string_view and const char *, buf and iobuf take a
- *   forkd::buffer, a forkd::span of a part of one, or an fk_buffer. What does not fit the task's
- *   signature throws, before anything is submitted. Several results are a std::tuple.
+ *   forkd::buffer, a forkd::span of a part of one, and a forkd::span or fk_buffer of other memory.
+ *   call() copies other memory, and so does submit() with job_options::copy_buffers. What does not
+ *   fit the task's signature throws, before anything is submitted. Several results are a
+ *   std::tuple.
  */
 #ifndef FORKD_CLIENT_HPP
 #define FORKD_CLIENT_HPP
@@ -380,6 +382,7 @@ struct job_options {
 	bool strict = false;
 	std::uint32_t place = FK_PLACE_ANY;
 	std::uint32_t place_index = 0;
+	bool copy_buffers = false; /* FK_COPY_BUFFERS; call() always copies */
 };
 
 /* ------------------------------------------------------------------------ futures */
@@ -590,7 +593,10 @@ public:
 	/* Submits and waits. */
 	template <class... R, class... A> auto call(const std::string &name, const A &...args)
 	{
-		return submit_with<R...>(job_options(), find(name), args...).get();
+		job_options options;
+
+		options.copy_buffers = true;
+		return submit_with<R...>(options, find(name), args...).get();
 	}
 	/* n elements in the shared heap, whose values are not defined. */
 	template <class T> buffer<T> alloc(std::size_t n)
@@ -645,8 +651,9 @@ private:
 		/* One that is over already is not one that never ends. */
 		request.timeout_ns = options.timeout.count() < 0 ? 1 : timeout_ns(options.timeout);
 		request.group = options.group;
-		request.flags =
-			(options.idempotent ? FK_IDEMPOTENT : 0) | (options.strict ? FK_STRICT : 0);
+		request.flags = (options.idempotent ? FK_IDEMPOTENT : 0) |
+				(options.strict ? FK_STRICT : 0) |
+				(options.copy_buffers ? FK_COPY_BUFFERS : 0);
 		request.weight = options.weight;
 		request.place = options.place;
 		request.place_index = options.place_index;

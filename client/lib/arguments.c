@@ -3,41 +3,26 @@
  * arguments.c - arguments by a signature: values in, packed bytes out
  *
  * INVARIANTS
- *   I1. All buffers are checked first: they lie within the heap and start where the pool takes them
- *       (ARGUMENTS_ALIGN), whose tasks read numbers there.
- *   I2. All strings of one job stand in one block of the heap, each with a NUL behind it that its
- *       size does not count. On failure no block is left.
+ *   I1. All buffers are checked first. One that is used where it is lies within the heap and starts
+ *       where the pool takes it (ARGUMENTS_ALIGN), because tasks read numbers there.
+ *   I2. All strings of one job, and all copies of its buffers, are in one block of the heap. A
+ *       string has a NUL behind it that its size does not count. On failure no block is left.
+ *   I3. The address that a copy is written back to is kept in private memory (struct args_copies).
+ *       Tasks can write to the block. So they cannot choose where the library writes.
  */
 #include "client/lib/client.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/util.h"
 
 #define ARGUMENTS_ALIGN 8u /* bytes: daemon/jobs/job_input.c refuses buffers that start elsewhere */
 
 _Static_assert(sizeof(struct fk_ref) == sizeof(struct job_ref), "one reference, two names");
-
-/* All strings with their NULs. Returns 0, -EINVAL (NULL), -ENOMEM (more than there can be). */
-static int strings_size(const struct heap *heap, const struct signature *signature,
-			const union fk_value *values, size_t *ret_size)
-{
-	size_t size = 0;
-
-	for (uint32_t i = 0; i < signature->n_args; i++) {
-		if (signature->args[i].type != SIGNATURE_STR)
-			continue;
-		if (!values[i].str)
-			return -EINVAL;
-		size += strlen(values[i].str) + 1;
-		if (size > heap->size)
-			return -ENOMEM;
-	}
-	*ret_size = size;
-	return 0;
-}
 
 int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref)
 {
@@ -55,42 +40,97 @@ int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 	return 0;
 }
 
-int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
-	      size_t n, uint8_t *args, void **ret_strings)
+/* Strings, and buffers that are copied, with their places in the block. */
+struct args_plan {
+	uint64_t size; /* bytes of the block */
+	uint32_t n;
+	uint32_t n_back;
+	struct args_part {
+		const void *data;
+		uint64_t length; /* bytes that are copied */
+		uint64_t place;	 /* bytes from the start of the block */
+		struct fk_ref ref;
+		uint32_t offset; /* of ref among the arguments */
+		int back;	 /* an iobuf: it is copied back */
+	} parts[SIGNATURE_MAX_ARGS];
+};
+
+/* Copies that are written back to the caller's buffers, in private memory (I3). */
+struct args_copies {
+	void *block; /* of the heap */
+	uint32_t n;
+	struct {
+		void *to;
+		const void *from; /* in the block */
+		size_t size;	  /* bytes */
+	} copies[];
+};
+
+/* Gives a part its place in the block. Returns 0, or -ENOMEM: the heap is too small. */
+static int plan_add(const struct heap *heap, struct args_plan *plan, struct args_part part,
+		    uint32_t align)
 {
-	void *strings = NULL;
-	size_t size;
-	char *next;
-	int err;
+	part.place = align_up(plan->size, align);
+	if (part.place > heap->size || part.length > heap->size - part.place)
+		return -ENOMEM;
+	plan->size = part.place + part.length;
+	plan->n_back += part.back != 0;
+	plan->parts[plan->n++] = part;
+	return 0;
+}
 
-	if (n != signature->n_args)
+static int plan_string(const struct heap *heap, struct args_plan *plan, uint32_t offset,
+		       const char *text)
+{
+	struct args_part part = { .data = text, .offset = offset };
+
+	if (!text)
 		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++) {
+	part.ref.size = strlen(text);
+	part.length = part.ref.size + 1;
+	return plan_add(heap, plan, part, 1);
+}
+
+/* Are some bytes of a buffer in the heap, and others not? */
+static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
+{
+	uintptr_t start = (uintptr_t)buffer.data, base = (uintptr_t)heap->base;
+
+	if (start < base)
+		return buffer.size > base - start;
+	return start - base < heap->size && !heap_contains(heap, buffer.data, buffer.size);
+}
+
+static int plan_buffer(const struct heap *heap, struct args_plan *plan, uint32_t offset, int back,
+		       struct fk_buffer buffer)
+{
+	struct args_part part = {
+		.data = buffer.data,
+		.length = buffer.size,
+		.ref.size = buffer.size,
+		.offset = offset,
+		.back = back,
+	};
+
+	if (!buffer.data || is_partly_in(heap, buffer))
+		return -EFAULT;
+	return plan_add(heap, plan, part, HEAP_ALIGN);
+}
+
+/* Packs the arguments that are not in the block, and plans the block. copy: FK_COPY_BUFFERS. */
+static int plan_all(const struct heap *heap, const struct signature *signature,
+		    const union fk_value *values, int copy, uint8_t *args, struct args_plan *plan)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < signature->n_args && !err; i++) {
+		uint32_t offset = signature->args[i].offset;
 		uint8_t type = signature->args[i].type;
+		uint8_t *to = args + offset;
+		struct fk_buffer buffer;
 		struct fk_ref ref;
 
-		if (type != SIGNATURE_BUF && type != SIGNATURE_IOBUF)
-			continue;
-		err = args_buffer(heap, values[i].buf, &ref);
-		if (err)
-			return err;
-		memcpy(args + signature->args[i].offset, &ref, sizeof(ref));
-	}
-	err = strings_size(heap, signature, values, &size);
-	if (err)
-		return err;
-	if (size) {
-		err = heap_alloc(heap, size, &strings);
-		if (err)
-			return err;
-	}
-	next = strings;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct signature_item *item = &signature->args[i];
-		uint8_t *to = args + item->offset;
-		struct fk_ref ref;
-
-		switch ((enum signature_type)item->type) {
+		switch ((enum signature_type)type) {
 		case SIGNATURE_I64:
 			memcpy(to, &values[i].i64, sizeof(values[i].i64));
 			break;
@@ -98,19 +138,107 @@ int args_pack(struct heap *heap, const struct signature *signature, const union 
 			memcpy(to, &values[i].f64, sizeof(values[i].f64));
 			break;
 		case SIGNATURE_STR:
-			ref.offset = (uint64_t)(next - heap->base);
-			ref.size = strlen(values[i].str);
-			memcpy(next, values[i].str, ref.size + 1);
-			memcpy(to, &ref, sizeof(ref));
-			next += ref.size + 1;
+			err = plan_string(heap, plan, offset, values[i].str);
 			break;
 		case SIGNATURE_BUF:
 		case SIGNATURE_IOBUF:
-			break; /* above */
+			buffer = values[i].buf;
+			if (copy && !buffer.size)
+				buffer.data = NULL;
+			err = args_buffer(heap, buffer, &ref);
+			if (!err)
+				memcpy(to, &ref, sizeof(ref));
+			else if (copy)
+				err = plan_buffer(heap, plan, offset, type == SIGNATURE_IOBUF,
+						  buffer);
+			break;
 		}
 	}
-	*ret_strings = strings;
+	return err;
+}
+
+/* Copies the parts into the block. copies: NULL if none is copied back. */
+static void plan_carry_out(const struct heap *heap, struct args_plan *plan, char *block,
+			   uint8_t *args, struct args_copies *copies)
+{
+	for (uint32_t i = 0; i < plan->n; i++) {
+		struct args_part *part = &plan->parts[i];
+		char *at = block + part->place;
+
+		memcpy(at, part->data, part->length);
+		part->ref.offset = (uint64_t)(at - heap->base);
+		memcpy(args + part->offset, &part->ref, sizeof(part->ref));
+		if (!part->back)
+			continue;
+		copies->copies[copies->n].to = (void *)(uintptr_t)part->data;
+		copies->copies[copies->n].from = at;
+		copies->copies[copies->n++].size = part->length;
+	}
+}
+
+int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
+	      size_t n, int copy, uint8_t *args, void **ret_memory)
+{
+	_cleanup_free_ struct args_copies *copies = NULL;
+	struct args_plan plan;
+	void *block = NULL;
+	int err;
+
+	if (n != signature->n_args)
+		return -EINVAL;
+	/* The parts are written one by one. */
+	plan.size = plan.n = plan.n_back = 0;
+	err = plan_all(heap, signature, values, copy, args, &plan);
+	if (err)
+		return err;
+	if (plan.n_back) {
+		copies = malloc(sizeof(*copies) + plan.n_back * sizeof(copies->copies[0]));
+		if (!copies)
+			return -ENOMEM;
+	}
+	if (plan.size) {
+		err = heap_alloc(heap, plan.size, &block);
+		if (err)
+			return err;
+	}
+	if (copies)
+		*copies = (struct args_copies){ .block = block };
+	plan_carry_out(heap, &plan, block, args, copies);
+	*ret_memory = copies ? (void *)steal_ptr(copies) : block;
 	return 0;
+}
+
+/* The copies of a job that are written back, or NULL if it has none: its memory is a block then. */
+static struct args_copies *args_copies(const struct heap *heap, void *memory)
+{
+	return !memory || heap_contains(heap, memory, 0) ? NULL : memory;
+}
+
+void args_copy_back(const struct heap *heap, void *memory)
+{
+	const struct args_copies *copies = args_copies(heap, memory);
+
+	for (uint32_t i = 0; copies && i < copies->n; i++)
+		memcpy(copies->copies[i].to, copies->copies[i].from, copies->copies[i].size);
+}
+
+void args_free(struct heap *heap, void *memory)
+{
+	struct args_copies *copies = args_copies(heap, memory);
+
+	if (!memory)
+		return;
+	(void)heap_free(heap, copies ? copies->block : memory);
+	free(copies);
+}
+
+void *args_keep(struct heap *heap, void *memory)
+{
+	struct args_copies *copies = args_copies(heap, memory);
+
+	if (!copies)
+		args_free(heap, memory);
+	return copies;
 }
 
 /* FK_I64, ... for the type of an argument or a result. */

@@ -70,7 +70,8 @@ static int batch_check(struct fk_client *client, const struct fk_request *r,
 {
 	const struct signature *signature;
 
-	if (!r->task || r->flags & ~(FK_IDEMPOTENT | FK_STRICT) || r->reserved[0] || r->reserved[1])
+	if (!r->task || r->flags & ~(FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS) ||
+	    (r->flags & FK_COPY_BUFFERS && !r->values) || r->reserved[0] || r->reserved[1])
 		return -EINVAL;
 	signature = &r->task->signature;
 	if (r->size != (r->values ? signature->n_args : signature->args_size) ||
@@ -99,11 +100,11 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	uint32_t group = r->group ? group_number(client, r->group) : 0;
 	uint32_t place = batch_place(r);
 	uint64_t deadline = 0;
-	void *strings = NULL;
+	void *memory = NULL;
 
 	if (r->values) {
 		int err = args_pack(&client->heap, &r->task->signature, r->values, r->size,
-				    job->args, &strings);
+				    r->flags & FK_COPY_BUFFERS, job->args, &memory);
 
 		if (err)
 			return err;
@@ -112,7 +113,7 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	}
 	if (r->timeout_ns)
 		deadline = r->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + r->timeout_ns;
-	*ret_job = submit_fill(client, index, r->task, r->flags, strings, now);
+	*ret_job = submit_fill(client, index, r->task, r->flags, memory, now);
 	/* Those of a free record are 0 (submit.c, I2). */
 	if (next | deadline | r->weight | group | place) {
 		store_relaxed(&job->next, next);
@@ -125,17 +126,14 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	return 0;
 }
 
-/* The first n records are what they were, and their strings free. */
+/* The first n records are what they were, and their memory free. */
 static void batch_undo(struct fk_client *client, uint32_t first, uint32_t n)
 {
 	uint32_t index = first;
 
 	for (uint32_t i = 0; i < n; i++) {
 		/* Relaxed: this thread's own. */
-		void *strings = load_relaxed(&client->slots[index].strings);
-
-		if (strings)
-			(void)heap_free(&client->heap, strings);
+		args_free(&client->heap, load_relaxed(&client->slots[index].memory));
 		submit_undo(client, index);
 		index = batch_next(client, index);
 	}

@@ -102,6 +102,8 @@ static fk_client *client_free(fk_client *client)
 		return NULL;
 	events_fini(client);
 	spill_fini(client);
+	for (uint32_t i = 0; client->slots && i < client->n_jobs; i++)
+		args_free(&client->heap, load_relaxed(&client->slots[i].memory));
 	task = load_relaxed(&client->tasks);
 	while (task) {
 		struct fk_client_task *next = task->next;

@@ -69,12 +69,24 @@ void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
- * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. Sets *ret_strings to a block
- * that holds the copied strings, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM:
- * fk_submit_values().
+ * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. copy: buffers that cannot be
+ * used where they are are copied (FK_COPY_BUFFERS). Sets *ret_memory to the memory of the copied
+ * strings and buffers, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM: fk_submit_values().
  */
 int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
-	      size_t n, uint8_t *args, void **ret_strings);
+	      size_t n, int copy, uint8_t *args, void **ret_memory);
+
+/* arguments.c: copies the iobufs of a job that is DONE back. memory: of args_pack(), or NULL. */
+void args_copy_back(const struct heap *heap, void *memory);
+
+/* arguments.c: frees what args_pack() took; NULL is fine. */
+void args_free(struct heap *heap, void *memory);
+
+/*
+ * arguments.c: for a job that loses its record. Returns the part of its memory that fk_result()
+ * needs, or NULL, and frees the rest. NULL is fine.
+ */
+void *args_keep(struct heap *heap, void *memory);
 
 /* The types of a call (fk_call_typed()): the bits of the result begin here, those of the arguments
  * are below. */

@@ -58,6 +58,7 @@ struct client_end {
 	uint32_t result_size; /* bytes */
 	uint64_t wait_ns;     /* from submission to start */
 	uint64_t run_ns;      /* from start to end */
+	void *memory;	      /* args_pack() of the job, or NULL */
 };
 
 /* What the library keeps for each group. */

@@ -69,7 +69,8 @@ static const struct {
 	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
 	{ EINVAL, "an argument does not fit the task's signature or the call" },
 	{ EFAULT,
-	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it" },
+	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it: take it "
+	  "from fk_alloc(), or have it copied (FK_COPY_BUFFERS)" },
 	{ ENOMEM,
 	  "out of memory, or the client's heap is full, or the job's stack limit was reached" },
 	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },

@@ -49,6 +49,7 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 		/* One that never started has neither: error_outcome(). */
 		.wait_ns = started > submitted ? started - submitted : 0,
 		.run_ns = started >= submitted && ended > started ? ended - started : 0,
+		.memory = load_relaxed(&slot->memory),
 	};
 	if (result)
 		wait_copy(result, job, ret_end->result_size);

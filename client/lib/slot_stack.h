@@ -20,7 +20,7 @@ struct client_slot {
 	_Atomic uint32_t options;     /* CLIENT_OPTIONS | number, or 0 */
 	_Atomic uint64_t generation;  /* of the job that has it, or will have it next, 48 bits;
 				       * CLIENT_UNUSED before the first: submit_first() */
-	_Atomic(void *) strings;      /* block of the heap, or NULL */
+	_Atomic(void *) memory;	      /* args_pack(), or NULL; NULL in the stack */
 	_Atomic uint64_t submitted_ns;
 };
 

@@ -23,6 +23,9 @@
  *       latter no outcome.
  *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
  *       the group does not need them.
+ *   I6. Copies of buffers that fk_result() copies back move along; strings and other copies are
+ *       freed. A reader that has them from the record has them from the tree as well (I3): they are
+ *       freed by fk_release(), which no call for the same job may overlap.
  *
  * If a peer dies: no peer sees the tree. Daemon: spilled results stay readable.
  */
@@ -81,6 +84,7 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 	struct client_end end;
 	uint8_t result[LIMIT_RESULT];
 	fk_job job = generation << 16 | index;
+	void *memory;
 
 	/* Memory that was never touched stays so. */
 	if (generation == CLIENT_UNUSED || (watch && job_watch(&client->jobs[index])) ||
@@ -96,11 +100,12 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 		free(spilled);
 		return -ENOMEM;
 	}
-	if (!submit_release(client, slot, job)) {
+	if (!submit_end(client, slot, job, &memory)) {
 		(void)tdelete(spilled, &client->spilled, spill_compare);
 		free(spilled);
 		return 0;
 	}
+	spilled->end.memory = args_keep(&client->heap, memory);
 	events_move(client, job, &spilled->entry);
 	return 1;
 }
@@ -175,11 +180,21 @@ int spill_release(struct fk_client *client, fk_job job)
 	pthread_mutex_unlock(&client->events.lock);
 	if (!spilled)
 		return -ESTALE;
+	args_free(&client->heap, spilled->end.memory);
 	free(spilled);
 	return 0;
 }
 
+static void spill_free(void *node)
+{
+	struct spilled *spilled = node;
+
+	/* Private memory: the block goes with the heap. */
+	free(spilled->end.memory);
+	free(spilled);
+}
+
 void spill_fini(struct fk_client *client)
 {
-	tdestroy(client->spilled, free);
+	tdestroy(client->spilled, spill_free);
 }

@@ -13,6 +13,8 @@
  *   I2. The records of the free list have 0 in next, deadline, weight, group and place. A thread
  *       that sets one marks the slot (CLIENT_OPTIONS). The release of a marked one clears them,
  *       and cancel too (cancel.c, I4).
+ *   I3. The slots of the free list have no memory: a slot's memory is freed by the thread that
+ *       ends its handle, or moved along by the one that spills it.
  */
 #include "client/lib/submit.h"
 
@@ -50,12 +52,12 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	store_relaxed(&job->state, job_state((uint32_t)load_relaxed(&slot->generation), JOB_IDLE));
 	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, job);
-	store_relaxed(&slot->strings, NULL);
+	store_relaxed(&slot->memory, NULL);
 }
 
-/* strings: freed with the job; on failure they stay the caller's. */
+/* memory: freed with the job; on failure it stays the caller's. */
 static int submit(struct fk_client *client, const fk_task *task, const void *args, size_t size,
-		  void *strings, unsigned int flags, fk_job *ret_job)
+		  void *memory, unsigned int flags, fk_job *ret_job)
 {
 	fk_job handle;
 	int index;
@@ -79,7 +81,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	if (size)
 		memcpy(client->jobs[index].args, args, size);
 	FK_CRASH(submit_args);
-	handle = submit_fill(client, (uint32_t)index, task, flags, strings, clock_ns());
+	handle = submit_fill(client, (uint32_t)index, task, flags, memory, clock_ns());
 	FK_CRASH(submit_filled);
 	err = publish_record(client, (uint32_t)index, 0, flags & FK_WAIT_ROOM);
 	if (unlikely(err)) {
@@ -108,17 +110,19 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 		     unsigned int flags, fk_job *ret_job)
 {
 	uint8_t args[LIMIT_ARGS];
-	void *strings;
+	void *memory;
 	int err = client_check(client);
 
 	if (err)
 		return err;
-	err = args_pack(&client->heap, &task->signature, values, n, args, &strings);
+	err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS, args,
+			&memory);
 	if (err)
 		return err;
-	err = submit(client, task, args, task->signature.args_size, strings, flags, ret_job);
-	if (err && strings)
-		(void)heap_free(&client->heap, strings);
+	err = submit(client, task, args, task->signature.args_size, memory,
+		     flags & ~FK_COPY_BUFFERS, ret_job);
+	if (err)
+		args_free(&client->heap, memory);
 	return err;
 }
 
@@ -162,7 +166,8 @@ int fk_call_typed(fk_client *client, const char *name, uint64_t types, const uni
 	err = args_check(task, types, result != NULL, size);
 	if (err)
 		return err;
-	err = fk_submit_values(client, task, values, task->signature.n_args, FK_WAIT_ROOM, &job);
+	err = fk_submit_values(client, task, values, task->signature.n_args,
+			       FK_WAIT_ROOM | FK_COPY_BUFFERS, &job);
 	if (err)
 		return error_of_task(err, name);
 	err = fk_wait(client, job, FK_FOREVER);

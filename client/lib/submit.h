@@ -36,7 +36,7 @@ uint64_t submit_first(struct fk_client *client, uint32_t index);
  * PENDING. Returns its handle.
  */
 static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const fk_task *task,
-				 unsigned int flags, void *strings, uint64_t now_ns)
+				 unsigned int flags, void *memory, uint64_t now_ns)
 {
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
@@ -49,7 +49,7 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	fence_release();
 	/* Relaxed, all of them: ring_push() releases. */
 	store_relaxed(&slot->result_size, (uint16_t)task->signature.results_size);
-	store_relaxed(&slot->strings, strings);
+	store_relaxed(&slot->memory, memory);
 	store_relaxed(&slot->submitted_ns, now_ns);
 	store_relaxed(&job->task, task->index);
 	store_relaxed(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0);
@@ -69,13 +69,14 @@ static inline uint64_t submit_next(uint64_t generation)
 }
 
 /*
- * Ends a handle whose job may be released. True if its slot is the caller's then, to give back;
- * false: another release was first, or the job was spilled.
+ * Ends a handle whose job may be released. True if its slot is the caller's then, to give back, and
+ * *ret_memory (args_pack(), or NULL); false: another release was first, or the job was spilled.
  */
-static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
+static inline int submit_end(struct fk_client *client, struct client_slot *slot, fk_job job,
+			     void **ret_memory)
 {
 	uint64_t generation = job >> 16;
-	void *strings;
+	void *memory;
 
 	/* Relaxed: records_give() publishes the slot. The CAS lets one of two releases win (I1). */
 	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
@@ -83,11 +84,24 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 						     memory_order_relaxed))
 		return 0;
 	FK_CRASH(submit_released);
-	strings = load_relaxed(&slot->strings);
-	if (strings)
-		(void)heap_free(&client->heap, strings);
+	memory = load_relaxed(&slot->memory);
+	if (memory)
+		store_relaxed(&slot->memory, NULL);
 	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, client_job(client, job));
+	*ret_memory = memory;
+	return 1;
+}
+
+/* The same, and frees the memory. */
+static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
+{
+	void *memory;
+
+	if (!submit_end(client, slot, job, &memory))
+		return 0;
+	if (memory)
+		args_free(&client->heap, memory);
 	return 1;
 }
 
@@ -102,7 +116,7 @@ static inline void submit_published(struct fk_client *client)
 }
 
 /*
- * Takes back what was filled and never published: the generation is used again. The string block is
- * the caller's.
+ * Takes back what was filled and never published: the generation is used again. The memory is the
+ * caller's.
  */
 void submit_undo(struct fk_client *client, uint32_t index);

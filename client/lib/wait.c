@@ -194,6 +194,7 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 				 end.result_size, size);
 	if (end.result_size)
 		memcpy(result, copy, end.result_size);
+	args_copy_back(&client->heap, end.memory);
 	return 0;
 }
 

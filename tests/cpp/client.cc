@@ -99,10 +99,20 @@ static void buffers(forkd::client &client)
 		client.call<std::int64_t, double, double, double, double>("array:stats_f64", reals);
 	MUST(std::get<0>(stats) == 4 && std::get<2>(stats) == 40 && std::get<3>(stats) == 25);
 	/* Memory that is not the heap's. */
-	std::int64_t elsewhere[2] = {};
-	MUST(throws(std::errc::bad_address, [&] {
-		client.call<std::int64_t>("array:sum_i64", forkd::span<std::int64_t>(elsewhere, 2));
-	}));
+	std::int64_t elsewhere[3] = { 5, 4, -3 };
+	const forkd::span<std::int64_t> all(elsewhere, 3);
+	MUST(client.call<std::int64_t>("array:sum_i64", all) == 6);
+	client.call("sort:i64", all);
+	MUST(elsewhere[0] == -3 && elsewhere[2] == 5);
+	MUST(throws(std::errc::bad_address, [&] { client.submit("sort:i64", all); }));
+	forkd::job_options copies;
+	copies.copy_buffers = true;
+	elsewhere[0] = 6;
+	auto sorted = client.submit(copies, "sort:i64", all);
+	elsewhere[0] = 7;
+	MUST(sorted.wait() && elsewhere[0] == 7);
+	sorted.get();
+	MUST(elsewhere[0] == 4 && elsewhere[1] == 5 && elsewhere[2] == 6);
 	MUST(throws(std::errc::not_enough_memory, [&] { client.alloc<double>(SIZE_MAX / 8); }));
 }
 

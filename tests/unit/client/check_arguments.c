@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/lib/client.h"
+#include "common/util.h"
 #include "tests/support/check_unit.h"
 
 #define SIZE 65536u
@@ -33,7 +34,7 @@ START_TEST(every_type_stands_at_its_offset)
 	ck_assert_int_eq(heap_alloc(&heap, 100, &data), 0);
 	values[3].buf = (struct fk_buffer){ data, 100 };
 	values[4].buf = (struct fk_buffer){ (char *)data + 8, 10 };
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 5, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 5, 0, args, &strings), 0);
 	memcpy(&i, args, 8);
 	ck_assert_int_eq(i, -7);
 	memcpy(&ref, args + 8, 16);
@@ -60,7 +61,7 @@ START_TEST(strings_share_a_block_that_one_free_gives_back)
 	void *strings;
 
 	prepare("a:str, b:str, c:str ->", SIZE);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 0, args, &strings), 0);
 	memcpy(refs, args, sizeof(refs));
 	ck_assert_uint_eq(refs[1].offset, refs[0].offset + 4);
 	ck_assert_uint_eq(refs[1].size, 0);
@@ -79,14 +80,14 @@ START_TEST(bad_values_are_refused_and_leave_nothing)
 	void *strings = &strings;
 
 	prepare("a:str, b:buf ->", SIZE);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 1, args, &strings), -EINVAL);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, args, &strings), -EINVAL);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 1, 0, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 0, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EFAULT);
 	values[1].buf = (struct fk_buffer){ elsewhere, 8 };
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EFAULT);
 	values[1].buf = (struct fk_buffer){ memory + 64, 8 };
 	values[0].str = NULL;
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EINVAL);
 	ck_assert_ptr_eq(strings, &strings);
 	ck_assert_uint_eq(heap_used(&heap), 0);
 	heap_fini(&heap);
@@ -106,7 +107,7 @@ START_TEST(a_buffer_starts_at_a_multiple_of_eight)
 		int err = i % 8 ? -EFAULT : 0;
 
 		values[1].buf = buffer;
-		ck_assert_int_eq(args_pack(&heap, &signature, values, 2, args, &strings), err);
+		ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), err);
 		if (err)
 			ck_assert_uint_eq(heap_used(&heap), 0);
 		else
@@ -127,18 +128,18 @@ START_TEST(an_empty_buffer_may_be_nowhere)
 	void *strings;
 
 	prepare("b:buf ->", SIZE - 64);
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
 	memcpy(&ref, args, sizeof(ref));
 	ck_assert_uint_eq(ref.size, 0);
 	/* Where the pool takes it. */
 	ck_assert_uint_eq(ref.offset % 8, 0);
 	ck_assert_uint_le(ref.offset, heap.size);
 	value.buf.size = 1;
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -EFAULT);
 	value.buf = (struct fk_buffer){ memory + SIZE - 64, 0 };
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
 	value.buf = (struct fk_buffer){ memory + SIZE - 56, 0 };
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -EFAULT);
 	heap_fini(&heap);
 }
 END_TEST
@@ -151,10 +152,174 @@ START_TEST(a_string_that_does_not_fit_is_no_memory)
 
 	prepare("a:str ->", 640);
 	memset(text, 'x', sizeof(text) - 1);
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -ENOMEM);
 	text[639] = '\0';
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), 0);
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -ENOMEM);
+	heap_fini(&heap);
+}
+END_TEST
+
+static void fill(char *data, size_t size, char first)
+{
+	for (size_t i = 0; i < size; i++)
+		data[i] = (char)(first + (char)i);
+}
+
+static char *resolve(const struct fk_ref *ref)
+{
+	return heap.base + ref->offset;
+}
+
+START_TEST(copies_share_a_block_with_the_strings)
+{
+	char in[100], io[7], in_before[100], io_before[7];
+	union fk_value values[3] = { { .str = "text" },
+				     { .buf = { in, 100 } },
+				     { .buf = { io, 7 } } };
+	struct fk_ref refs[3];
+	void *copied;
+
+	prepare("a:str, b:buf, c:iobuf ->", SIZE);
+	fill(in, sizeof(in), 'a');
+	fill(io, sizeof(io), 'A');
+	memcpy(in_before, in, sizeof(in));
+	memcpy(io_before, io, sizeof(io));
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 1, args, &copied), 0);
+	memcpy(refs, args, sizeof(refs));
+	ck_assert_str_eq(resolve(&refs[0]), "text");
+	ck_assert_uint_eq(refs[1].size, 100);
+	ck_assert_uint_eq(refs[1].offset % 64, 0);
+	ck_assert_int_eq(memcmp(resolve(&refs[1]), in, 100), 0);
+	ck_assert_uint_eq(refs[2].size, 7);
+	ck_assert_uint_eq(refs[2].offset % 64, 0);
+	ck_assert_int_eq(memcmp(resolve(&refs[2]), io, 7), 0);
+	/* 5, to 64, 100, to 192, 7. */
+	ck_assert_uint_eq(heap_used(&heap), 256);
+
+	/* A task writes to all of the block, and the caller gets the iobuf. */
+	memset(resolve(&refs[0]), 'x', 199);
+	ck_assert_int_eq(memcmp(io, io_before, 7), 0);
+	args_copy_back(&heap, copied);
+	ck_assert_int_eq(memcmp(io, "xxxxxxx", 7), 0);
+	ck_assert_int_eq(memcmp(in, in_before, 100), 0);
+	args_free(&heap, copied);
+	ck_assert_uint_eq(heap_used(&heap), 0);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(memory_without_iobufs_does_not_outlive_its_record)
+{
+	char outside[16] = "abc";
+	union fk_value values[2] = { { .str = "text" }, { .buf = { outside, 16 } } };
+	void *copied;
+
+	prepare("a:str, b:buf ->", SIZE);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 1, args, &copied), 0);
+	ck_assert_uint_eq(heap_used(&heap), 128);
+	ck_assert_ptr_null(args_keep(&heap, copied));
+	ck_assert_uint_eq(heap_used(&heap), 0);
+	ck_assert_ptr_null(args_keep(&heap, NULL));
+	args_free(&heap, NULL);
+	args_copy_back(&heap, NULL);
+
+	ck_assert_int_eq(signature_parse("a:str, b:iobuf ->", &signature, NULL), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 1, args, &copied), 0);
+	ck_assert_ptr_eq(args_keep(&heap, copied), copied);
+	ck_assert_uint_eq(heap_used(&heap), 128);
+	args_copy_back(&heap, copied);
+	ck_assert_str_eq(outside, "abc");
+	args_free(&heap, copied);
+	ck_assert_uint_eq(heap_used(&heap), 0);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(buffers_in_the_heap_are_copied_only_where_they_are_not_aligned)
+{
+	union fk_value value = { .buf = { memory + 128, 8 } };
+	struct fk_ref ref;
+	void *copied = &value;
+	void *data;
+
+	prepare("b:iobuf ->", SIZE);
+	ck_assert_int_eq(heap_alloc(&heap, 256, &data), 0);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 1, args, &copied), 0);
+	ck_assert_ptr_null(copied);
+	memcpy(&ref, args, sizeof(ref));
+	ck_assert_uint_eq(ref.offset, 128);
+
+	value.buf.data = memory + 129;
+	fill(memory + 129, 8, '1');
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 1, args, &copied), 0);
+	memcpy(&ref, args, sizeof(ref));
+	ck_assert_uint_eq(ref.offset, 256);
+	ck_assert_int_eq(memcmp(resolve(&ref), "12345678", 8), 0);
+	resolve(&ref)[7] = '9';
+	args_copy_back(&heap, copied);
+	ck_assert_int_eq(memcmp(memory + 129, "12345679", 8), 0);
+	args_free(&heap, copied);
+	ck_assert_uint_eq(heap_used(&heap), 256);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(buffers_that_cannot_be_copied_are_refused_and_leave_nothing)
+{
+	/* The heap is in the middle. */
+	static _Alignas(64) char all[3 * 1024];
+	char small[8];
+	const struct {
+		struct fk_buffer buffer;
+		int err;
+	} bad[] = {
+		{ { NULL, 1 }, -EFAULT },
+		{ { all + 1023, 2 }, -EFAULT },
+		{ { all, sizeof(all) }, -EFAULT },
+		{ { all + 2047, 2 }, -EFAULT },
+		{ { all + 1024, SIZE_MAX }, -EFAULT },
+		{ { all + 2048, SIZE_MAX }, -ENOMEM },
+		{ { all, SIZE_MAX }, -EFAULT },
+		{ { all + 2048, 1024 }, -ENOMEM },
+	};
+	union fk_value values[3] = { { .buf = { small, 8 } }, { .str = "text" } };
+	void *copied = &values;
+
+	prepare("a:iobuf, b:str, c:iobuf ->", SIZE);
+	heap_fini(&heap);
+	ck_assert_int_eq(heap_init(&heap, all + 1024, 1024), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		values[2].buf = bad[i].buffer;
+		ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 1, args, &copied),
+				 bad[i].err);
+		ck_assert_uint_eq(heap_used(&heap), 0);
+		ck_assert_ptr_eq(copied, &values);
+	}
+	/* The neighbours of the heap are not of it. */
+	values[2].buf = (struct fk_buffer){ all + 1000, 24 };
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 1, args, &copied), 0);
+	args_free(&heap, copied);
+	values[2].buf = (struct fk_buffer){ all + 2048, 24 };
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 1, args, &copied), 0);
+	args_free(&heap, copied);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(an_empty_buffer_outside_the_heap_needs_no_copy)
+{
+	char outside[8];
+	union fk_value value = { .buf = { outside, 0 } };
+	struct fk_ref ref;
+	void *copied = &value;
+
+	prepare("b:iobuf ->", SIZE);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 1, args, &copied), 0);
+	ck_assert_ptr_null(copied);
+	memcpy(&ref, args, sizeof(ref));
+	ck_assert_uint_eq(ref.size, 0);
+	ck_assert_uint_eq(ref.offset, 0);
 	heap_fini(&heap);
 }
 END_TEST

@@ -107,6 +107,45 @@ START_TEST(with_all_rings_full_nothing_is_submitted)
 }
 END_TEST
 
+START_TEST(each_request_says_whether_its_buffers_are_copied)
+{
+	static char bytes[JOBS];
+	union fk_value values[JOBS];
+	void *in_heap;
+
+	start(2, 0);
+	ck_assert_int_eq(fk_alloc(client, 8, &in_heap), 0);
+	memset(in_heap, 0, 8);
+	for (uint32_t i = 0; i < JOBS; i++) {
+		values[i].buf = i == 5 ? FK_BUFFER(in_heap, 1) : FK_BUFFER(&bytes[i], 1);
+		bytes[i] = (char)i;
+		requests[i] = (struct fk_request){
+			.task = must_find(client, "test:inc"),
+			.values = &values[i],
+			.size = 1,
+			.flags = i == 5 ? 0 : FK_COPY_BUFFERS,
+		};
+	}
+	/* One of them is not copied: the others' copies are freed. */
+	requests[JOBS - 1].flags = 0;
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -EFAULT);
+	ck_assert_uint_eq(heap_used(&client->heap), 64);
+	requests[JOBS - 1].flags = FK_COPY_BUFFERS;
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 64 * JOBS);
+	run_all();
+	for (uint32_t i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(bytes[i], (char)i);
+		ck_assert_int_eq(fk_result(client, jobs[i], NULL, 0), 0);
+		ck_assert_int_eq(bytes[i], (char)(i == 5 ? 5 : i + 1));
+	}
+	ck_assert_int_eq(*(char *)in_heap, 1);
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	ck_assert_int_eq(fk_free(client, in_heap), 0);
+	stop();
+}
+END_TEST
+
 START_TEST(one_bad_request_is_the_end_of_the_batch)
 {
 	static const struct {
@@ -115,7 +154,8 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 	} bad[] = {
 		{ { .size = 8 }, -EINVAL },
 		{ { .flags = FK_WAIT_ROOM }, -EINVAL },
-		{ { .flags = 8 }, -EINVAL },
+		{ { .flags = UINT32_C(1) << 31 }, -EINVAL },
+		{ { .flags = FK_COPY_BUFFERS, .size = 16 }, -EINVAL },
 		{ { .flags = FK_STRICT }, -EINVAL },
 		{ { .place_index = 1 }, -EINVAL },
 		{ { .place = FK_PLACE_WORKER, .place_index = 2 }, -EINVAL },

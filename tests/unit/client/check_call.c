@@ -183,6 +183,23 @@ START_TEST(twelve_arguments_are_in_order)
 }
 END_TEST
 
+START_TEST(a_call_copies_a_buffer_that_is_not_in_the_heap)
+{
+	char numbers[3] = { 1, 2, 3 };
+	void *in_heap;
+
+	fake_open(1, 1);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(numbers, sizeof(numbers))), 0);
+	ck_assert_int_eq(memcmp(numbers, "\x2\x3\x4", 3), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	ck_assert_int_eq(fk_alloc(client, 3, &in_heap), 0);
+	memcpy(in_heap, numbers, 3);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(in_heap, 3)), 0);
+	ck_assert_int_eq(memcmp(in_heap, "\x3\x4\x5", 3), 0);
+	fake_close();
+}
+END_TEST
+
 START_TEST(each_failure_of_a_call_has_a_text)
 {
 	char elsewhere[8];
@@ -192,7 +209,9 @@ START_TEST(each_failure_of_a_call_has_a_text)
 	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no such task"));
-	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(elsewhere, 8)), -EFAULT);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), 0, &job,
+				    FK_BUFFER(elsewhere, 8)),
+			 -EFAULT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:inc: a buffer lies outside"));
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: an argument does not fit"));

@@ -271,6 +271,35 @@ START_TEST(strings_do_not_wait_for_the_release)
 }
 END_TEST
 
+/* fk_result() of a spilled job needs them. */
+START_TEST(copies_of_iobufs_wait_for_the_release)
+{
+	static char numbers_of[JOBS][2];
+	const fk_task *task;
+
+	start(1, 0);
+	task = must_find(client, "test:inc");
+	for (uint32_t i = 0; i < JOBS; i++) {
+		numbers_of[i][0] = (char)i;
+		ck_assert_int_eq(fk_submitv(client, task, FK_COPY_BUFFERS, &jobs[i],
+					    FK_BUFFER(numbers_of[i], 2)),
+				 0);
+	}
+	run_all();
+	spill();
+	ck_assert_uint_eq(heap_used(&client->heap), JOBS * 64);
+	for (uint32_t i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(fk_result(client, jobs[i], NULL, 0), 0);
+		ck_assert_int_eq(numbers_of[i][0], (char)(i + 1));
+		ck_assert_int_eq(numbers_of[i][1], 1);
+	}
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 1), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 64);
+	/* fk_close() frees the last. */
+	fake_close();
+}
+END_TEST
+
 /* Its record's 24 bits of a generation have come round twice. */
 START_TEST(a_handle_is_never_given_out_twice)
 {

@@ -61,7 +61,10 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	ck_assert_int_eq(fk_submit(client, task, packed, 8, 0, &job), -EINVAL);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, 4, &job), -EINVAL);
 	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(local, 4)), -EFAULT);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_COPY_BUFFERS, &job), -EINVAL);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), 0, &job,
+				    FK_BUFFER(local, 4)),
+			 -EFAULT);
 	ck_assert_uint_eq(job, 7);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
@@ -72,6 +75,76 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	fake_close();
+}
+END_TEST
+
+START_TEST(buffers_are_copied_in_at_the_submission_and_back_by_the_result)
+{
+	char numbers[4] = { 1, 2, 3, 4 };
+	uint32_t payload;
+	fk_job job;
+
+	fake_open(1, 0);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), FK_COPY_BUFFERS, &job,
+				    FK_BUFFER(numbers, 4)),
+			 0);
+	memset(numbers, 9, sizeof(numbers));
+	ck_assert_int_eq(fk_result(client, job, NULL, 0), -EINPROGRESS);
+	ck_assert_int_eq(fake_take(&payload), 0);
+	fake_run(payload);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(memcmp(numbers, "\x9\x9\x9\x9", 4), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(fk_result(client, job, NULL, 0), 0);
+		ck_assert_int_eq(memcmp(numbers, "\x2\x3\x4\x5", 4), 0);
+		memset(numbers, 9, sizeof(numbers));
+	}
+	ck_assert_uint_eq(heap_used(&client->heap), 64);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	ck_assert_int_eq(memcmp(numbers, "\x9\x9\x9\x9", 4), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	fake_close();
+}
+END_TEST
+
+START_TEST(buffers_of_a_job_that_is_not_done_do_not_change)
+{
+	static const uint32_t outcomes[] = { JOB_FAILED, JOB_CANCELLED, JOB_LOST };
+	char numbers[4] = { 1, 2, 3, 4 };
+	fk_job job;
+
+	fake_open(1, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), FK_COPY_BUFFERS,
+					    &job, FK_BUFFER(numbers, 4)),
+				 0);
+		memset(client->heap.base, 7, 64);
+		fake_finish(job, outcomes[i]);
+		ck_assert_int_lt(fk_result(client, job, NULL, 0), 0);
+		ck_assert_int_eq(memcmp(numbers, "\x1\x2\x3\x4", 4), 0);
+		ck_assert_int_eq(fk_release(client, job), 0);
+		ck_assert_uint_eq(heap_used(&client->heap), 0);
+	}
+	fake_close();
+}
+END_TEST
+
+START_TEST(copies_of_a_job_that_was_not_submitted_are_freed)
+{
+	char numbers[4] = { 1, 2, 3, 4 };
+	const fk_task *task;
+	fk_job job;
+	int err;
+
+	fake_open(1, 0);
+	task = must_find(client, "test:inc");
+	do {
+		err = fk_submitv(client, task, FK_COPY_BUFFERS, &job, FK_BUFFER(numbers, 4));
+	} while (!err);
+	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert_uint_eq(heap_used(&client->heap), UINT64_C(64) * client->n_jobs);
+	/* fk_close() frees the others. */
 	fake_close();
 }
 END_TEST
