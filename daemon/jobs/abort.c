@@ -15,20 +15,20 @@
 #include "shm/job.h"
 #include "shm/ledger.h"
 
-/* Puts an outcome into a word that has none. False: it has one, or is of another job. */
+/* Puts an outcome into a word that has none. False: it has one, or belongs to another job. */
 static bool abort_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
 		      uint32_t outcome)
 {
 	if (!abort_word_put(&pool->rows.aborts[row], word, code, outcome))
 		return false;
 	FK_CRASH(abort_put);
-	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at what workers run.
+	/* ORDER verdict/runs [V3]: full, the verdict comes before the reads of the workers' jobs.
 	 * Pairs with worker_mark_job(). */
 	fence_full();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
 
-		/* Or it may have set the job aside: preempted_claims(). */
+		/* Or the worker may have suspended the job: preempted_claims(). */
 		if (atomic_load_explicit(&w->job.ledger->job, memory_order_acquire) == row ||
 		    preempted_any(&w->roots.preempted_jobs))
 			worker_ask(w);
@@ -48,10 +48,11 @@ bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t ou
 
 	if (abort_generation(word) != generation)
 		return false;
-	/* A client may say so again and again. */
+	/* A client may request this repeatedly. */
 	if (abort_put(pool, row, word, 0, outcome))
 		starved_expect(pool);
-	/* In any case: until now no client waited for a job that had failed. */
+	/* Also without a change: no client waited for the end of a job that had failed, until
+	 * now. */
 	hang_expect(pool);
 	return true;
 }

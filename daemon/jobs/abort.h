@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* abort.h - gives a running job its outcome: a task that fails, a cancel, a deadline */
+/* abort.h - gives a running job its outcome: task failure, cancel or deadline */
 #pragma once
 
 #include <stdbool.h>
@@ -7,9 +7,9 @@
 
 struct pool;
 
-/* The job of this row, which runs here, fails with this code (not 0), unless it has an outcome. */
+/* Fails the job of this row, which runs here, with this code (not 0), unless it has an outcome. */
 void abort_fail(struct pool *pool, uint32_t row, int32_t code);
 
-/* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it
- * was not begun. */
+/* Ends the job of this row and generation with this outcome, if it runs and has none. False: it has
+ * not begun. */
 bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);

@@ -30,7 +30,7 @@ int clients_init(struct pool *pool)
 	struct clients *all = &pool->clients;
 
 	pthread_mutex_init(&all->count_lock, NULL);
-	/* Pages that no tenant and no client needs are never touched. */
+	/* Pages that no tenant or client needs are never touched. */
 	all->chains = calloc((uint64_t)LIMIT_TENANTS * pool->n_workers, sizeof(*all->chains));
 	all->tails = calloc((uint64_t)pool->clients_max * pool->n_workers, sizeof(*all->tails));
 	if (!all->chains || !all->tails)
@@ -55,7 +55,7 @@ void clients_fini(struct pool *pool)
 	free(all->tails);
 }
 
-/* fd: -1 where there was no room for it (daemon/pool/manager_requests.c). */
+/* fd: -1 if no descriptor was available for it (daemon/pool/manager_requests.c). */
 static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
 {
 	void *base;
@@ -105,7 +105,7 @@ void clients_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment
 	atomic_store_explicit(&pool->clients.tenants[slot].segment, segment, memory_order_release);
 }
 
-/* A tenant has one client more or less. The channel's thread and the dispatcher. */
+/* Changes the number of a tenant's clients by n. The channel's thread and the dispatcher. */
 static void clients_count_client(struct pool *pool, uint32_t slot, int n)
 {
 	_Atomic uint64_t *word = &pool->clients.peopled[slot / 64];
@@ -126,7 +126,7 @@ int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, ui
 		       uint32_t n_jobs, int fd)
 {
 	struct client_entry *client = &pool->clients.entries[slot];
-	/* The numbers are the manager's: the client can write those in the segment. */
+	/* These numbers come from the manager; the client can change those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	void *base;
 	uint64_t size;
@@ -155,10 +155,10 @@ void clients_unmap_client(struct pool *pool, uint32_t slot)
 	struct client_entry *client = &pool->clients.entries[slot];
 	void *segment = client->segment;
 
-	/* First: crash_handler.c looks whether what is here is mapped. */
+	/* First: crash_handler.c checks that segments listed here are mapped. */
 	client->segment = NULL;
 	segment_unmap(segment, client->segment_size);
-	/* Of the next one in this slot nothing is known yet, if it goes before it has rings. */
+	/* The slot's next client has no tails or jobs, if it leaves before it has rings. */
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		client->tails[i] = 0;
 	client->n_requeued = client->to_settle = 0;
@@ -177,10 +177,10 @@ void clients_orphan(struct pool *pool, uint32_t slot, int error)
 {
 	struct client_entry *client = &pool->clients.entries[slot];
 
-	/* Relaxed: it is this thread that makes it LIVE and DYING. */
+	/* Relaxed: only this thread makes a client LIVE or DYING. */
 	if (load_relaxed(&client->state) != CLIENT_LIVE)
 		return;
-	/* ORDER client/active [K2]: seq_cst, as in clients_gone(). The number is relaxed: the
+	/* ORDER client/active [K2]: seq_cst, as in clients_gone(). n_leaving is relaxed: the
 	 * dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, error, memory_order_seq_cst))
 		add_relaxed(&pool->clients.n_leaving, 1);
@@ -197,18 +197,18 @@ void clients_tell_orphans(struct pool *pool, struct client_entry *client)
 	if (!atomic_load_explicit(&client->stranded, memory_order_seq_cst) ||
 	    atomic_load_explicit(&client->active, memory_order_seq_cst))
 		return;
-	/* Relaxed: either this thread or clients_gone() gets the word, and nothing else goes with
-	 * it; the number is the dispatcher's own from here on. */
+	/* Relaxed: only one of this thread and clients_gone() takes the word, and it publishes no
+	 * other data; n_leaving belongs to the dispatcher from here on. */
 	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
-	if (!error) /* it is gone meanwhile */
+	if (!error) /* the client has gone since */
 		return;
 	sub_relaxed(&pool->clients.n_leaving, 1);
 	(void)snprintf(text, sizeof(text), "its rings cannot be mapped: %s", strerror(-error));
 	channel_send(pool, PROTO_POOL_ATTACHED, slot, client->generation, text);
 }
 
-/* Behind the last position that has a word now: the tail, as far as that can be. It is only what
- * clients say, and no more than RING_SLOTS are full. */
+/* Returns the position after the last word now in a ring: the tail, limited to RING_SLOTS from the
+ * head, because clients can write any tail. */
 static uint64_t clients_reach(struct ledger_ring *side, struct ring *ring)
 {
 	/* Relaxed: a dead client has published before. */
@@ -242,7 +242,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	/* Relaxed: the dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed))
 		add_relaxed(&pool->clients.n_leaving, 1);
-	/* What runs winds down. A row that starts after this sees the state. */
+	/* Running jobs unwind. A row that starts later sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		uint32_t at = slot * pool->jobs_max + i;
 		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with job_run(). */
@@ -262,13 +262,13 @@ static bool clients_passed(struct pool *pool, struct client_entry *client)
 
 	for (uint32_t i = 0; tenant && i < pool->n_workers; i++) {
 		struct ledger_ring *ring = &pool->arena->rings[client->tenant][i];
-		/* ORDER ledger/head [L1]: acquire, pairs with drain_ring(): what stood
-		 * below the head has been counted in active. */
+		/* ORDER ledger/head [L1]: acquire, pairs with drain_ring(): words before the head
+		 * have been counted in active. */
 		uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
 		/* Relaxed: only whether there is a word. */
 		uint64_t slot = load_relaxed(&tenant->rings[i].slots[head % RING_SLOTS]);
 
-		/* An empty slot at the head ends the matter. */
+		/* If the slot at the head is empty, the ring holds no word of the client. */
 		if (head < client->tails[i] && slot & RING_FULL_BIT)
 			return false;
 	}
@@ -291,7 +291,7 @@ void clients_release(struct pool *pool, struct client_entry *client)
 	FK_CRASH(client_unmapped);
 	sub_relaxed(&pool->clients.n_leaving, 1);
 	clients_count_client(pool, client->tenant, -1);
-	/* ORDER client/live [K1]: release, the fields are used no more. Pairs with
+	/* ORDER client/live [K1]: release, the fields are not used any more. Pairs with
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
 	FK_CRASH(client_released);

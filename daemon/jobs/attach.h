@@ -9,36 +9,37 @@ struct pool;
 struct client_entry;
 struct tenant_segment;
 
-/* Before any other call: 0 or -ENOMEM. And unmaps everything, after all threads have ended. */
+/* clients_init(): before any other call; returns 0 or -ENOMEM. clients_fini(): unmaps everything,
+ * after all threads have ended. */
 int clients_init(struct pool *pool);
 void clients_fini(struct pool *pool);
 
-/* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; workers see it
+/* Maps a tenant's segment (fd borrowed), so that the caller can repair its rings; workers see it
  * after clients_show_tenant(). Returns 0 or a negative errno. */
 int clients_map_tenant(struct pool *pool, uint32_t tenant, int fd,
 		       struct tenant_segment **ret_segment);
 void clients_show_tenant(struct pool *pool, uint32_t tenant, struct tenant_segment *segment);
 
-/* The same of a client. */
+/* The same for a client. */
 int clients_map_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
 		       uint32_t n_jobs, int fd);
 void clients_show_client(struct pool *pool, uint32_t client);
 
-/* Undoes clients_map_client(), of a client that was not shown. */
+/* Undoes clients_map_client() for a client that was not shown. */
 void clients_unmap_client(struct pool *pool, uint32_t client);
 
-/* A live client's tenant could not be mapped, for this reason (I4). */
+/* A live client's tenant could not be mapped: records the error (I4). */
 void clients_orphan(struct pool *pool, uint32_t client, int error);
 
-/* Tells the manager of a live client that is stranded, if it has no job left. The dispatcher. */
+/* Reports a stranded live client to the manager, if it has no job left. The dispatcher. */
 void clients_tell_orphans(struct pool *pool, struct client_entry *client);
 
-/* The client's connection is gone. It is released when its last job has ended. */
+/* The client's connection has ended. The client is released when its last job has ended. */
 void clients_gone(struct pool *pool, uint32_t client, uint32_t generation);
 
-/* True if the client is dying, nothing refers to it any more, and no ring can still hold a word of
- * it. The dispatcher. */
+/* True if the client is dying, nothing refers to it, and no ring can still hold one of its words.
+ * The dispatcher. */
 bool clients_is_over(struct pool *pool, struct client_entry *client);
 
-/* Unmaps that one, and tells the manager. */
+/* Unmaps such a client, and notifies the manager. */
 void clients_release(struct pool *pool, struct client_entry *client);

@@ -11,7 +11,7 @@
 #include "daemon/core/wakeup.h"
 #include "shm/job.h"
 
-#define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until one that is in hand is looked at again */
+#define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until a job that is in hand is checked again */
 
 int deadlines_init(struct deadlines *all, uint64_t rows)
 {
@@ -30,8 +30,8 @@ void deadlines_fini(struct deadlines *all)
 	pthread_mutex_destroy(&all->lock);
 }
 
-/* Relaxed: changed with the lock held. Without it the thread looks that has the row in hand; what
- * deadline_watch() adds for another thread, the dispatcher removes. */
+/* Relaxed: changed with the lock held. The thread that has the row in hand reads it without; if
+ * another thread has called deadline_watch(), the dispatcher removes the entry. */
 static uint32_t deadline_where(struct deadlines *all, uint32_t row)
 {
 	return load_relaxed(&all->where[row]);
@@ -43,7 +43,7 @@ static void deadline_put(struct deadlines *all, uint32_t at, struct deadline job
 	store_relaxed(&all->where[job.row], at + 1);
 }
 
-/* Lock held: puts a job where it belongs, from a place that is free. */
+/* Lock held: puts a job where it belongs, starting from a free place. */
 static void deadline_sift(struct deadlines *all, uint32_t at, struct deadline job)
 {
 	for (; at && job.look_ns < all->heap[(at - 1) / 2].look_ns; at = (at - 1) / 2)
@@ -67,8 +67,8 @@ static void deadline_drop(struct deadlines *all, uint32_t row)
 	uint32_t at = deadline_where(all, row) - 1;
 	struct deadline last = all->heap[--all->n];
 
-	/* ORDER deadline/forgotten [D9]: release, the verdict for which it is not needed any more
-	 * comes before. Pairs with deadline_is_over(). */
+	/* ORDER deadline/forgotten [D9]: release, the verdict that makes it unnecessary comes
+	 * before. Pairs with deadline_is_over(). */
 	atomic_store_explicit(&all->where[row], 0, memory_order_release);
 	if (at != all->n)
 		deadline_sift(all, at, last);
@@ -105,7 +105,7 @@ void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
 	where = deadline_where(all, row);
 	if (where && all->heap[where - 1].generation == generation)
 		job.at_ns = all->heap[where - 1].at_ns;
-	/* It may have ended meanwhile, and another one have its row. */
+	/* The job may have ended, and another one may have its row. */
 	later = where && job_is_later(all->heap[where - 1].generation, generation);
 	if (!later)
 		(void)deadline_set(all, job);
@@ -132,8 +132,8 @@ bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint
 	uint32_t where;
 	bool over;
 
-	/* ORDER deadline/forgotten [D9]: acquire, a thread that finds none sees the verdict by
-	 * which it has gone. Pairs with deadline_drop(). */
+	/* ORDER deadline/forgotten [D9]: acquire, a thread that finds none sees the verdict for
+	 * which it was removed. Pairs with deadline_drop(). */
 	if (!atomic_load_explicit(&all->where[row], memory_order_acquire))
 		return false;
 	pthread_mutex_lock(&all->lock);

@@ -31,21 +31,21 @@
 #include "shm/ledger.h"
 #include "shm/wake.h"
 
-#define HANG_LOOKS    256u /* in hang-timeout */
+#define HANG_LOOKS    256u /* checks in hang-timeout */
 #define HANG_OFTEN    (20 * NSEC_PER_MSEC)
 #define HANG_SELDOM   (50 * NSEC_PER_MSEC)
-#define HANG_LOOKS_ON 8u /* after the last that found something */
+#define HANG_LOOKS_ON 8u /* checks after the last one that found something */
 
-/* How often this process was stopped and went on: a handler gets no argument. */
+/* Number of times that this process was stopped and continued: a handler gets no argument. */
 static _Atomic uint32_t hang_stops;
 
-/* /proc/self/status: a pool that is sandboxed may open no file. */
+/* /proc/self/status, opened in advance: a sandboxed pool may open no file. */
 static int hang_status = -1;
 static struct stat hang_status_file; /* a task can put another file in its place */
 
 /* ------------------------------------------------------------------------ the decision */
 
-/* Was it asleep from the last look on, with a CPU for it? */
+/* True if the thread slept since the last check, with a CPU available for it. */
 static bool hang_slept(const struct hang_watch *watch, const struct hang_look *look,
 		       uint64_t interval)
 {
@@ -74,12 +74,12 @@ uint64_t hang_judge(struct hang_watch *watch, const struct hang_look *look, uint
 	return next.held;
 }
 
-/* ------------------------------------------------------------------------ the look */
+/* ------------------------------------------------------------------------ the check */
 
 static void hang_continued(int signo)
 {
 	(void)signo;
-	/* Relaxed: a count. */
+	/* Relaxed: a counter. */
 	add_relaxed(&hang_stops, 1);
 }
 
@@ -93,7 +93,7 @@ void hangs_begin(void)
 	(void)fstat(hang_status, &hang_status_file);
 }
 
-/* The process that traces this one; 0: none does, or it is not known. */
+/* Returns the process that traces this one; 0: none, or unknown. */
 static int hang_tracer(void)
 {
 	static const char name[] = "\nTracerPid:";
@@ -140,7 +140,7 @@ void hang_answer(struct worker *w)
 {
 	struct rusage usage;
 
-	/* Relaxed: a time, and nothing behind it. */
+	/* Relaxed: a time; publishes no other data. */
 	if (!load_relaxed(&w->requests.hang_asked) || getrusage(RUSAGE_THREAD, &usage) < 0)
 		return;
 	store_relaxed(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw);
@@ -148,17 +148,17 @@ void hang_answer(struct worker *w)
 	atomic_store_explicit(&w->hang_answer.at, clock_ns(), memory_order_release);
 }
 
-/* True if a client waits for its end: a job that fails may take its time until then. */
+/* True if a client waits for the job's end: until then a job that fails may take any time. */
 static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
 	if (outcome != JOB_FAILED)
 		return outcome;
-	/* Relaxed: a look follows each change. */
+	/* Relaxed: a check follows each change. */
 	return job_is_cancelled(pool, row, generation) ||
 	       load_relaxed(&clients_of(pool, row)->state) != CLIENT_LIVE;
 }
 
-/* The job of this row, if it runs and is to end; 0 if it is not. */
+/* Returns the job of this row as a number, if it runs and is to end; otherwise 0. */
 static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);
@@ -171,10 +171,10 @@ static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 
 uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 {
-	/* Relaxed: it is looked at again, and has to be the same each time. */
+	/* Relaxed: it is read at each check, and must be the same each time. */
 	uint32_t row = load_relaxed(&w->job.ledger->job);
 
-	/* The number stands where a wild task can write. */
+	/* A wild write of a task may have changed the number. */
 	return row / pool->jobs_max < pool->clients_max ? hang_doomed_row(pool, row) : 0;
 }
 
@@ -202,7 +202,7 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 		return look;
 	look.beat = hang_beat(w);
 	look.cpu = hang_cpu(w);
-	/* Relaxed: the dispatcher's own, and a count. */
+	/* Relaxed: the dispatcher's own word, and a counter. */
 	look.asked = load_relaxed(&w->requests.hang_asked);
 	look.stops = load_relaxed(&hang_stops);
 	/* ORDER hang/answer [H2]: acquire, pairs with hang_answer(). */
@@ -218,7 +218,7 @@ static void hang_ask(struct worker *w)
 	(void)pthread_kill(w->thread, WORKER_SIGNAL);
 }
 
-/* True if the worker runs a job that is to end. */
+/* Checks a worker. True if it runs a job that is to end. */
 static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64_t interval)
 {
 	struct hang_watch *watch = &pool->hangs->watches[index];
@@ -230,19 +230,19 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	if (hang_is_reached(pool, &watch->held))
 		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
 			   held);
-	/* A worker that runs most of the time need not be asked. */
+	/* A worker that had the CPU most of the time need not be asked. */
 	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
 		hang_ask(w);
-	/* Relaxed: what it has answered for another job does not count. */
+	/* Relaxed: an answer for another job does not count. */
 	if (!again)
 		store_relaxed(&w->requests.hang_asked, 0);
 	return look.doomed;
 }
 
-/* ------------------------------------------------------------------------ that no worker has */
+/* ------------------------------------------------------------------------ jobs without a worker */
 
-/* How often workers have run or slept so far; 0: one is awake. Relaxed: statistics, and words that
- * are looked at again. */
+/* Returns a number that changes when a worker runs or sleeps again; 0: a worker is awake. Relaxed:
+ * statistics, and words that are read again. */
 static uint64_t hang_rests(struct pool *pool)
 {
 	uint64_t n = 1;
@@ -258,8 +258,8 @@ static uint64_t hang_rests(struct pool *pool)
 	return n;
 }
 
-/* One job that runs and is to end; 0: there is none. Only clients that have jobs are looked at:
- * unused rows take no memory yet. */
+/* Returns a running job that is to end; 0: none. Only clients that have jobs are checked, because
+ * unused rows have no memory yet. */
 static uint64_t hang_find(struct pool *pool)
 {
 	uint64_t doomed = 0;
@@ -279,7 +279,7 @@ static uint64_t hang_find(struct pool *pool)
 	return doomed;
 }
 
-/* True if there is a job that runs and is to end. */
+/* Checks for a job without a worker. True if there is a running job that is to end. */
 static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t interval)
 {
 	struct hang_orphan *orphan = &pool->hangs->orphan, last = *orphan;
@@ -303,23 +303,23 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 	return true;
 }
 
-/* ------------------------------------------------------------------------ when to look */
+/* ------------------------------------------------------------------------ when to check */
 
 void hang_expect(struct pool *pool)
 {
-	/* Relaxed: the thread that has set it sees to the rest. */
+	/* Relaxed: the thread that has set it does the rest. */
 	if (!pool_hang_timeout(pool) || load_relaxed(&pool->hangs->news))
 		return;
-	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
+	/* ORDER hang/news [H1]: seq_cst, before the read of watching. Pairs with hangs_rest(). */
 	atomic_store_explicit(&pool->hangs->news, true, memory_order_seq_cst);
 	if (!atomic_load_explicit(&pool->hangs->watching, memory_order_seq_cst))
 		pool_wake_dispatcher(pool);
 }
 
-/* Nothing was found for a while: looks no more, unless there is news. */
+/* Stops checking after several checks without a finding, unless there is news. True if stopped. */
 static bool hangs_rest(struct hangs *h)
 {
-	/* ORDER hang/news [H1]: seq_cst, before the look at news. Pairs with hang_expect(). */
+	/* ORDER hang/news [H1]: seq_cst, before the read of news. Pairs with hang_expect(). */
 	atomic_store_explicit(&h->watching, false, memory_order_seq_cst);
 	if (!atomic_load_explicit(&h->news, memory_order_seq_cst))
 		return true;
@@ -327,16 +327,16 @@ static bool hangs_rest(struct hangs *h)
 	return false;
 }
 
-/* One look at all workers. Returns whether it is to look again. */
+/* Checks all workers once. Returns whether to check again. */
 static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 {
 	struct hangs *h = pool->hangs;
 
 	/* Relaxed: hangs_rest() has the order. */
 	store_relaxed(&h->watching, true);
-	/* ORDER hang/news [H1]: acquire, what the news are of was written before. Pairs with
-	 * hang_expect(). A thread that finds news there adds none: one of the next looks sees
-	 * it. */
+	/* ORDER hang/news [H1]: acquire, the reason of the news was written before. Pairs with
+	 * hang_expect(). A thread that finds news already set adds none: one of the next checks
+	 * sees its reason. */
 	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
 		h->looks = HANG_LOOKS_ON;
 	h->looks--;

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job.c - a job as the pool runs it
+ * job.c - runs a job in the pool
  *
- * The root frame of a job: it stands at the bottom of a stack, holds what was taken out of the
- * job's record (job_input.h) and the result, and is the parent that the exported task is called by.
- * When the task returns, by C or through fk_rt_finish(), the job gets its outcome.
+ * The root frame of a job is at the bottom of a stack. It holds the data taken from the job's
+ * record (job_input.h) and the result, and is the parent of the exported task. When the task
+ * returns, by C or through fk_rt_finish(), the job gets its outcome.
  *
- * Threads: job_run() and the root's resume: workers. The outcome is given in job_end.c;
- * job_cancel.c has cancellation and deadlines.
+ * Threads: job_run() and the root's resume: workers. job_end.c gives the outcome; job_cancel.c has
+ * cancellation and deadlines.
  *
  * INVARIANTS
- *   I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
- *       between the last two. From RUNNING it goes to COPYING first where copies of buffers are to
- *       be written back (shm/ledger.h, I6). A job that is cancelled, late, or whose client is gone
- *       while it waits in a queue goes QUEUED -> FINISHING: the thread that took it out of the
- *       queue ends it (job_drop()).
- *   I2. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
- *       the row is looked at. Not QUEUED yet: the thread that accepts it looks at the mark
- *       afterwards (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a
- *       queue or in a root deque: the dispatcher looks again (deadline_watch()); by then it is in a
- *       queue, which it comes back to if its worker does not start it (intake_recall()), or
- *       RUNNING. RUNNING: the verdict has it, or job_run() finds mark, deadline or client when it
- *       looks after abort_begin(). The wish of a client outlives the pool, in the record
- *       (shm/job.h, I5): the thread that accepts the job or finds it QUEUED makes it the mark
- *       (drain_admit()).
+ *     I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged
+ *         between the last two. If copies of buffers must be written back, it goes from RUNNING to
+ *         COPYING first (shm/ledger.h, I6). A job that is cancelled, exceeds its deadline, or loses
+ *         its client while it waits in a queue goes QUEUED -> FINISHING: the thread that removed it
+ *         from the queue ends it (job_drop()).
+ *     I2. A request to end a job is not lost, wherever the job is. The request is written first,
+ *         then the row is read. Not QUEUED yet: the thread that accepts it reads the mark
+ *         afterwards (drain_admit()). In a queue: it is removed. In hand, on its way to or from a
+ *         queue or in a root deque: the dispatcher checks again (deadline_watch()). By then the job
+ *         is in a queue, to which it returns if its worker does not start it (intake_recall()), or
+ *         RUNNING. RUNNING: the request is in the verdict, or job_run() finds mark, deadline or
+ *         client when it checks after abort_begin(). A client's request survives the pool, in the
+ *         record (shm/job.h, I5): the thread that accepts the job or finds it QUEUED copies it to
+ *         the mark (drain_admit()).
  *
- * If a peer dies: the client: its segment stays mapped while active > 0; the result is written to
- * memory that no process reads. The pool: the manager finds the row in one of the states above.
+ *   If the client dies: its segment stays mapped while active > 0; the result is written to memory
+ *   that no process reads. If the pool dies: the manager finds the row in one of the states above.
  */
 #include "daemon/jobs/job.h"
 
@@ -58,28 +58,29 @@ static struct fk_frame *job_resume(struct fk_worker *fk, struct fk_frame *frame)
 
 static const struct fk_task job_task = { "(root)", job_resume, NULL, NULL, sizeof(struct root) };
 
-/* Before any code of the task runs: for blame. */
+/* Called before any code of the task runs, for crash reports. */
 static void job_name_task(struct pool *pool, uint32_t at, uint32_t task)
 {
 	struct ledger_row row = ledger_row(pool->arena, at);
 
 	row.task = task + 1;
-	/* Relaxed: the state is as it was. */
+	/* Relaxed: the state is unchanged. */
 	store_relaxed(&arena_rows(pool->arena)[at], ledger_pack(row));
 }
 
-/* Copies of buffers become the client's. The job ends as DONE: no verdict comes to it any more. */
+/* Writes copies of buffers back to the client. The job ends as DONE: it gets no verdict any
+ * more. */
 static void job_write_back(struct worker *w, struct root *root)
 {
 	job_set_row(root->pool, root->row, LEDGER_COPYING, 0, w->index);
-	/* What a pool has written when it is killed is what stands before that place in the program
-	 * (and the manager waits for its end): so the compiler alone is to be told. */
+	/* If the pool is killed, it has written all that precedes this point in the program (and
+	 * the manager waits for its end): so a compiler fence is enough. */
 	fence_signal();
 	input_write_back(&root->record);
 	FK_CRASH(job_copied);
 }
 
-/* The task has returned: the result goes into the record. */
+/* The task has returned: stores the result in the record. */
 static void job_done(struct worker *w, struct root *root)
 {
 	struct verdict verdict = abort_get(root->pool, root->row);
@@ -91,8 +92,8 @@ static void job_done(struct worker *w, struct root *root)
 	if (!verdict.outcome) {
 		if (input_has_changes(&root->record))
 			job_write_back(w, root);
-		/* ORDER job/reuse [J2]: release, this job was published before its result stands
-		 * there. Pairs with client_end_in_table(). */
+		/* ORDER job/reuse [J2]: release, this job was published before its result is
+		 * stored. Pairs with client_end_in_table(). */
 		fence_release();
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
@@ -105,7 +106,7 @@ static struct fk_frame *job_resume(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct root *root = (struct root *)frame;
 
-	/* It stands at the bottom of the worker's stack, which is empty now. */
+	/* The root is at the bottom of the worker's stack, which is otherwise empty. */
 	fk->sp = (char *)root;
 	job_done(worker_of(fk), root);
 	return NULL;
@@ -132,7 +133,7 @@ void job_run(struct worker *w, uint32_t row)
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = load_relaxed(&root->job->drained_ns);
-	/* Right after another one: when that had ended, and its waiters were woken. */
+	/* For a job right after another one: when that had ended, and its waiters were woken. */
 	root->started_ns = w->roots.next_ns ? w->roots.next_ns : clock_ns();
 	w->roots.next_ns = 0;
 	if (root->drained_ns > root->started_ns)
@@ -147,8 +148,8 @@ void job_run(struct worker *w, uint32_t row)
 	root->fk.top = (char *)(root + 1);
 	store_relaxed(&root->fk.joins, 0);
 	job_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
-	/* The board comes after the ledger. If the pool dies, the manager finds RUNNING what a
-	 * client has seen run. */
+	/* The board is written after the ledger. If the pool dies, the manager finds RUNNING each
+	 * job that a client has seen run. */
 	board_show_task(pool->board, row, UINT32_MAX);
 	intake_account(w, row, false, root->started_ns);
 	COUNT(w, roots);
@@ -158,16 +159,16 @@ void job_run(struct worker *w, uint32_t row)
 
 	abort_begin(pool, row, root->generation);
 	FK_CRASH(job_begun);
-	/* A client that is gone wants no answer any more.
-	 * ORDER verdict/cancel [V1]: seq_cst, after abort_begin(): clients_gone() stores the
-	 * state before it looks at the rows. */
+	/* A client that has gone needs no result.
+	 * ORDER verdict/cancel [V1]: seq_cst, after abort_begin(): clients_gone() stores the state
+	 * before it reads the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
 	    job_is_unwanted(root->job, root->generation) ||
 	    job_is_cancelled(pool, row, root->generation)) {
 		job_end(w, root, JOB_CANCELLED, 0);
 		return;
 	}
-	/* Or the dispatcher has seen to it since the verdict began, and forgotten it. */
+	/* Or the dispatcher has handled the deadline since abort_begin(), and removed it. */
 	over = deadline_is_over(pool, row, root->generation, root->started_ns);
 	verdict = abort_get(pool, row);
 	if (over || verdict.outcome) {
@@ -178,7 +179,7 @@ void job_run(struct worker *w, uint32_t row)
 		  ? -EINVAL
 		  : input_load(&root->record, &pool->modules, &pool->permission, client, root->job,
 			       &w->engine.cache, &root->fk.top);
-	/* That there is no memory for it now is not the record's fault. */
+	/* A lack of memory is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
 		add_relaxed(&pool->board->clients[job_slot(root)].refused, 1);
 		COUNT(w, refused);
@@ -192,7 +193,7 @@ void job_run(struct worker *w, uint32_t row)
 	job_name_task(pool, row, root->record.index);
 	board_show_task(pool->board, row, root->record.index);
 	trace_task(w, job_slot(root), row, root->started_ns - root->drained_ns);
-	/* With nothing below there is no frame that would want to be told. */
+	/* If the deque is empty, no frame below needs FK_UNWIND. */
 	if (w->engine.fk.bottom == w->engine.frames.entries)
 		w->engine.fk.unwinds = 0;
 	w->engine.base = &root->fk;
@@ -201,12 +202,12 @@ void job_run(struct worker *w, uint32_t row)
 	w->engine.fk.child = export->task;
 	if (pool->mode.profile)
 		profile_begin(pool->mode.profile, &root->fk);
-	/* In a long leaf of its own, what waits below is to be had by others:
+	/* While the root task is a long leaf, thieves can take the entries below:
 	 * strand_publish_from_signal(). */
 	fk_enter(&w->engine.fk, (uintptr_t)&root->fk);
 	export->enter(&w->engine.fk, w->engine.fk.sp, root->record.result, root->record.args);
 	fk_enter(&w->engine.fk, 0);
 	w->engine.fk.sp = (char *)root;
-	/* Here the strand was never left: the same worker, the same stack. */
+	/* Reached only if the strand was never left: the same worker, the same stack. */
 	job_done(w, root);
 }

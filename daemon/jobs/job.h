@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* job.h - a job as the pool runs it: from QUEUED to its one outcome */
+/* job.h - runs a job in the pool: from QUEUED to its one outcome */
 #pragma once
 
 #include <stdint.h>
 
 struct worker;
 
-/* Starts the queued job of this row on the worker, and ends it unless its strand was left. */
+/* Starts the queued job of this row on the worker. Ends it, unless its strand was left. */
 void job_run(struct worker *worker, uint32_t row);

@@ -34,7 +34,7 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 {
 	if (!n)
 		return;
-	/* Entries are written from position 0 on: nothing public is left there. */
+	/* Entries are written from position 0 on, so no public ones may be left there. */
 	deque_reclaim(&w->roots.deque);
 	deque_reset(&w->roots.deque);
 	deque_push_all(&w->roots.deque, w->roots.deque.entries, rows, n);
@@ -42,7 +42,7 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	worker_mark_roots(w);
 }
 
-/* Lock held: takes the batch that goes first. Returns how many. */
+/* Lock held: takes the batch to run next. Returns its size. */
 static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 {
 	uint32_t rows[WORKER_ROOTS];
@@ -55,9 +55,9 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 }
 
 /*
- * I1: the worker had rows in hand, and has put some where others are to find them; left: there is
- * more than what it starts itself. A worker that looked in between has not seen it. One that is not
- * busy does the rest when it turns busy (work_search.c). row: what it runs then.
+ * I1: the worker had rows in hand and has published some. left: there are more than it starts
+ * itself. A worker that searched in between has not seen them. If this worker is not busy, it does
+ * the rest when it becomes busy (work_search.c). row: the job that it runs then.
  */
 static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 {
@@ -66,12 +66,12 @@ static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 
 	left |= fair_queued(pool->fair);
 	alone = left && busy && !worker_wake_one(pool, w);
-	/* It knows the workers of a place. */
+	/* intake_tell() knows the workers of a place. */
 	if (alone || fair_placed(pool->fair))
 		intake_tell(w, row);
 }
 
-/* The same, after the worker took a list off the rings. */
+/* The same, after the worker took rows off the rings. */
 static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bool left,
 				 uint32_t row)
 {
@@ -183,9 +183,9 @@ bool intake_preempt(struct worker *w)
 	fair_unlock(fair);
 	if (n)
 		w->roots.preempted = w->job.row;
-	/* One with a place is alone, and not for the deque, where others would take it. One that
-	 * this worker starts next goes there when the others were told: no other worker is
-	 * needed. */
+	/* A row with a place is alone, and must not be in the deque, where others would take it. A
+	 * single row that this worker starts next is put there after the others were notified,
+	 * because no other worker is needed for it. */
 	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
 		w->roots.placed_job = (uint32_t)rows[0] + 1;
 	else if (n > 1)

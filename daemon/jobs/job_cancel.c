@@ -12,7 +12,7 @@
 #include "shm/job.h"
 #include "shm/ledger.h"
 
-#define DEADLINE_TURNS 4u /* rounds of DEADLINE_SOME at most in a call */
+#define DEADLINE_TURNS 4u /* maximum number of rounds of DEADLINE_SOME in a call */
 
 /* Ends a job that waits in a queue. False: it is in hand. */
 static bool job_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
@@ -23,7 +23,7 @@ static bool job_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint
 
 	fair_lock(fair);
 	now = ledger_row(pool->arena, row);
-	/* What is in a queue stays QUEUED as long as the lock is held. */
+	/* A queued row stays QUEUED while the lock is held. */
 	cut = now.generation == generation && now.state == LEDGER_QUEUED && fair_cut(fair, row);
 	fair_unlock(fair);
 	if (cut)
@@ -32,9 +32,9 @@ static bool job_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint
 }
 
 /*
- * This generation of the row's job is late, or cancelled: ends it if it waits in a queue, and sees
- * to it that it winds down if it runs. False: it is in hand, and the caller comes again. The
- * dispatcher.
+ * The job of this row and generation has exceeded its deadline, or was cancelled: ends it if it
+ * waits in a queue, or makes it unwind if it runs. False: it is in hand, and the caller must try
+ * again. The dispatcher.
  */
 static bool job_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 {
@@ -50,8 +50,8 @@ static bool job_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 
 void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	/* Relaxed: a row that is passed here and is of the generation before has the job in a ring
-	 * still, or will never have it: the mark waits for that generation. */
+	/* Relaxed: a row of an earlier generation still has the job in a ring, or will never have
+	 * it: the mark waits for that generation. */
 	struct ledger_row now = ledger_row(pool->arena, row);
 	bool queued = now.state == LEDGER_QUEUED || now.state == LEDGER_RUNNING;
 	bool later = job_is_later(generation, now.generation), over = false;
@@ -61,8 +61,8 @@ void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	cancel_mark(&pool->rows.cancels[row], generation);
 	FK_CRASH(job_cancelling);
 	(void)abort_set(pool, row, generation, JOB_CANCELLED);
-	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which
-	 * makes the row QUEUED, and drain_admit(), which looks at the mark: one sees the other. */
+	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which makes
+	 * the row QUEUED, and drain_admit(), which reads the mark: one sees the other. */
 	now = ledger_unpack(
 		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_seq_cst));
 	if (now.generation != generation) {
@@ -73,7 +73,8 @@ void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	} else {
 		over = now.state != LEDGER_RUNNING;
 	}
-	/* It ended before the mark was there: no later job of this row is to find it. */
+	/* It ended before the mark was set: remove the mark, so that no later job of this row finds
+	 * it. */
 	if (over)
 		atomic_compare_exchange_strong_explicit(&pool->rows.cancels[row], &generation, 0,
 							memory_order_relaxed, memory_order_relaxed);
@@ -86,7 +87,8 @@ uint64_t deadlines_check(struct pool *pool)
 	uint64_t now = clock_ns();
 	uint32_t n = DEADLINE_SOME;
 
-	/* What is due after that waits for the next call, at once: others keep coming in. */
+	/* More due jobs wait for the next call, which follows at once; new ones may arrive in
+	 * between. */
 	for (uint32_t i = 0; i < DEADLINE_TURNS && n == DEADLINE_SOME; i++) {
 		n = deadlines_due(all, now, jobs);
 		for (uint32_t k = 0; k < n; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* job_cancel.h - a job ends before its task returns: cancelled, or past its deadline */
+/* job_cancel.h - ends jobs before their task returns: cancelled, or deadline exceeded */
 #pragma once
 
 #include <stdbool.h>
@@ -8,10 +8,10 @@
 struct pool;
 
 /*
- * The client wants this generation of the row's job to end: CANCELLED, if it has no outcome yet.
- * One that comes before its job was drained waits for it. The channel's thread.
+ * Cancels this generation of the row's job, if it has no outcome yet. If the job was not drained
+ * yet, the mark waits for it. The channel's thread.
  */
 void job_cancel(struct pool *pool, uint32_t row, uint32_t generation);
 
-/* Ends the jobs that are over. Returns when the next look is due, 0 if there is none to come. */
+/* Ends jobs whose deadline has passed. Returns when to call again, 0: no deadline is left. */
 uint64_t deadlines_check(struct pool *pool);

@@ -22,20 +22,20 @@
 #include "shm/limits.h"
 #include "shm/watch.h"
 
-/* What a job ends with. */
+/* Result of a job: its row, generation, outcome, code and times. */
 struct job_end {
 	uint32_t row;
 	uint32_t generation;
 	uint32_t outcome;
 	int32_t code;
-	uint32_t worker; /* that ran it, UINT32_MAX if none did */
+	uint32_t worker; /* the worker that ran it; UINT32_MAX: none */
 	uint64_t drained_ns;
 	uint64_t started_ns;
 	uint64_t ended_ns;
 };
 
-/* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
- * was accepted in the meantime (drain_accept()). */
+/* FINISHING -> FREE, unless the client has seen the outcome and submitted the record again, and
+ * drain_accept() has accepted that. */
 static void job_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 {
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[at];
@@ -54,7 +54,7 @@ bool job_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 	return cancel_is_marked(&pool->rows.cancels[row], generation);
 }
 
-/* What its tenant is told of a job that ends; its row is FINISHING. */
+/* Updates the statistics of the tenant of a job that ends; its row is FINISHING. */
 static void job_count_time(struct pool *pool, uint32_t tenant, const struct job_end *end)
 {
 	if (end->worker == UINT32_MAX)
@@ -66,7 +66,7 @@ static void job_count_time(struct pool *pool, uint32_t tenant, const struct job_
 			    times_id(end->row, end->generation));
 }
 
-/* Gives the job its outcome; the row is in the caller's hand. True if it has woken waiters. */
+/* Gives the job its outcome; the caller holds the row. True if it has woken waiters. */
 static bool job_end_row(struct pool *pool, const struct job_end *end)
 {
 	struct client_entry *client = clients_of(pool, end->row);
@@ -123,7 +123,7 @@ static bool job_end_row(struct pool *pool, const struct job_end *end)
 	return woke;
 }
 
-/* A job ends here that began with the task that its row names, if it came to one. */
+/* Counts a job that ends on this worker for the task that its row names, if it began one. */
 static void job_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 {
 	uint32_t task = ledger_row(w->pool->arena, row).task;
@@ -158,7 +158,7 @@ void job_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code
 		COUNT(w, jobs_done);
 	else
 		COUNT(w, jobs_failed);
-	/* A wake takes as long as there are waiters: that is not the next job's time. */
+	/* Waking takes longer with more waiters: do not charge that to the next job. */
 	if (job_end_row(root->pool, &end))
 		w->job.since = clock_ns();
 	worker_mark_job(w, WORKER_NO_JOB);

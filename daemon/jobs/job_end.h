@@ -28,13 +28,13 @@ struct root {
 	struct record record; /* from its input_load() on */
 };
 
-/* The slot of its client. */
+/* The slot of the root's client. */
 static inline uint32_t job_slot(const struct root *root)
 {
 	return clients_slot(&root->pool->clients, root->client);
 }
 
-/* Writes the state of a row that the caller has in hand. */
+/* Writes the state of a row that the caller holds. */
 static inline void job_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
 			       uint32_t worker)
 {
@@ -43,21 +43,22 @@ static inline void job_set_row(struct pool *pool, uint32_t at, uint32_t state, u
 	row.state = state;
 	row.outcome = outcome;
 	row.worker = worker;
-	/* ORDER ledger/row [L2]: release, what led to the state comes before it. While the pool
-	 * lives others look at it only to find out what else to look at; the manager reads it
-	 * after. */
+	/* ORDER ledger/row [L2]: release, the actions that led to the state come before it. While
+	 * the pool lives other threads only use it to decide what to check next; the manager reads
+	 * it after the pool's end. */
 	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_release);
 }
 
 /*
- * Gives a job that was started its outcome: the root is gone after it, and the worker runs none. A
- * job has run for 0 ns if and only if its task was not begun: its code is the pool's then.
+ * Gives a job that was started its outcome. Then the root no longer exists, and the worker has no
+ * job. A job's run time is 0 ns if and only if its task did not begin: then its code is the pool's.
  */
 void job_end(struct worker *worker, struct root *root, uint32_t outcome, int32_t code);
 
-/* Ends a job that was not started, with this outcome; its row is in the caller's hand, and counts
- * as given in fair_queue.c. Any thread. */
+/* Ends a job that was not started, with this outcome; the caller holds its row, which counts as
+ * given in fair_queue.c. Any thread. */
 void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code);
 
-/* This generation of the row's job is wanted to end. After it was made QUEUED. */
+/* True if the end of this generation of the row's job was requested. Call after the row was made
+ * QUEUED. */
 bool job_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation);

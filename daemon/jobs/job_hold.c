@@ -11,8 +11,8 @@ void shutdown_begin(struct pool *pool)
 	struct fair *fair = pool->fair;
 
 	fair_lock(fair);
-	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel_drain()), and
-	 * the dispatcher looks at this word behind its acquire. */
+	/* ORDER pool/stop [Q2]: relaxed, the store of pool->stop releases (channel_drain()), and
+	 * the dispatcher reads this word after it has acquired that. */
 	store_relaxed(&pool->shutdown.on, ++pool->shutdown.n);
 	fair_hold(fair, true);
 	fair_unlock(fair);

@@ -4,7 +4,7 @@
 
 struct pool;
 
-/* No job is started from now on. */
+/* From now on no job is started. */
 void shutdown_begin(struct pool *pool);
 
 /* Jobs are started again. After shutdown_begin(). */

@@ -9,10 +9,10 @@
 #include "common/util.h"
 #include "shm/ref.h"
 
-#define INPUT_ALIGN 16u /* of a copy, as malloc() has it */
+#define INPUT_ALIGN 16u /* of a copy, like malloc() */
 #define INPUT_SMALL (INPUT_ROOM - INPUT_ALIGN)
 
-/* AddressSanitizer knows what malloc() gives, and is told of copies: behind each is a fence. */
+/* AddressSanitizer does not know these copies: a redzone follows each. */
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
 #define INPUT_FENCE	  16u
@@ -29,13 +29,13 @@ static const struct signature_item *input_item(const struct record *record, uint
 	return &record->task->signature.args[i];
 }
 
-/* A reference among the arguments, of whichever type: a struct job_ref until it is resolved. */
+/* Returns a reference argument of any type: a struct job_ref until it is resolved. */
 static struct fk_iobuf *input_buf(struct record *record, uint32_t i)
 {
 	return (struct fk_iobuf *)((char *)record->args + input_item(record, i)->offset);
 }
 
-/* A string always is: it ends with a NUL, which the client could write over. */
+/* A string always is: it must end with a NUL, which the client could overwrite. */
 static bool input_is_copied(const struct record *record, uint32_t i)
 {
 	uint8_t type = input_item(record, i)->type;
@@ -45,13 +45,13 @@ static bool input_is_copied(const struct record *record, uint32_t i)
 		!(record->task->export->flags & FK_EXPORT_CHANGING_BUFFERS));
 }
 
-/* Bytes of the copy of so many; a string has its NUL behind it. */
+/* Bytes of a copy of size bytes; a string has its NUL in addition. */
 static uint64_t input_length(const struct record *record, uint32_t i, uint64_t size)
 {
 	return size + (input_item(record, i)->type == SIGNATURE_STR);
 }
 
-/* Bytes from there to the next one; an empty buffer is somewhere, too. */
+/* Bytes from a copy to the next one; an empty buffer needs a place, too. */
 static uint64_t input_space(const struct record *record, uint32_t i, uint64_t size)
 {
 	uint64_t length = input_length(record, i, size);
@@ -59,7 +59,7 @@ static uint64_t input_space(const struct record *record, uint32_t i, uint64_t si
 	return align_up(max(length, UINT64_C(1)), INPUT_ALIGN) + INPUT_FENCE;
 }
 
-/* Which task it is, and its packed arguments. */
+/* Determines the task, and copies its packed arguments. */
 static int input_check(struct record *record, const struct modules *modules,
 		       const struct permission *permit, const struct client_entry *client,
 		       struct job *job)
@@ -74,8 +74,8 @@ static int input_check(struct record *record, const struct modules *modules,
 		return -ENOENT;
 	record->index = index;
 	record->task = &modules->tasks[index];
-	/* ORDER module/callable [M1]: acquire, the entry is complete, and so are the rules
-	 * for its callers. Pairs with modules_enter(). */
+	/* ORDER module/callable [M1]: acquire, the entry and the rules for its callers are
+	 * complete. Pairs with modules_enter(). */
 	state = atomic_load_explicit(&record->task->state, memory_order_acquire);
 	if (state == MODULE_NONE)
 		return -ENOENT;
@@ -90,7 +90,7 @@ static int input_check(struct record *record, const struct modules *modules,
 	return 0;
 }
 
-/* Makes addresses of references. *ret_size: bytes of all copies. */
+/* Converts references to addresses. *ret_size: bytes of all copies. */
 static int input_resolve(struct record *record, const struct client_entry *client,
 			 uint64_t *ret_size)
 {
@@ -110,7 +110,7 @@ static int input_resolve(struct record *record, const struct client_entry *clien
 		if (!data)
 			return -EFAULT;
 		*buf = (struct fk_iobuf){ .data = data, .size = ref.size };
-		/* Twelve of LIMIT_HEAP at most. */
+		/* No overflow: at most twelve times LIMIT_HEAP. */
 		if (input_is_copied(record, i))
 			size += input_space(record, i, ref.size);
 	}
@@ -172,7 +172,7 @@ static bool input_is_written_back(const struct record *record, uint32_t i)
 
 bool input_has_changes(const struct record *record)
 {
-	/* Most have no copies at all. */
+	/* Most jobs have no copies. */
 	for (uint32_t i = 0; record->size && i < record->task->signature.n_args; i++)
 		if (input_is_written_back(record, i))
 			return true;

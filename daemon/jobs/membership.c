@@ -51,7 +51,7 @@ void intake_fini(struct pool *pool)
 	fair_fini(pool->fair);
 }
 
-/* Maps a tenant's rings, in order, for all to see. */
+/* Maps a tenant's rings, repairs them, and shows them to workers. */
 static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 {
 	struct tenant_segment *segment;
@@ -77,8 +77,8 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 		return -EINVAL;
 	tenant = &pool->clients.tenants[slot];
 	fair_add_tenant(pool->fair, slot, weight);
-	/* The manager says it before each client. Not again as long as there is one that was told
-	 * the contrary, or will be (clients.h, I4). */
+	/* The manager sends this before each client. Not again while a client lives that got, or
+	 * will get, the error (clients.h, I4). */
 	if (tenant->told && (!tenant->error || clients_is_peopled(pool, slot)))
 		return tenant->error;
 	tenant->told = true;
@@ -94,14 +94,14 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	return tenant->error;
 }
 
-/* What the client may not call is known here, and shown to it. */
+/* Computes the tasks that the client may not call, and shows them to it. */
 static void intake_deny(struct pool *pool, struct client_entry *client, const uint64_t *rules)
 {
 	uint64_t denied[PERMISSION_WORDS];
 
 	permission_deny(&pool->permission, &pool->modules, rules, denied);
-	/* Relaxed: of one that comes the manager hears after that, and then the client; of others
-	 * see permission_check(). */
+	/* Relaxed: a new client is reported to the manager after this, and then connects; for
+	 * others see permission_check(). */
 	for (uint32_t i = 0; i < PERMISSION_WORDS; i++) {
 		store_relaxed(&client->denied[i], denied[i]);
 		store_relaxed(&client->segment->denied[i], denied[i]);
@@ -115,7 +115,7 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 	if (slot >= pool->clients_max)
 		return;
 	client = &pool->clients.entries[slot];
-	/* Relaxed: this thread makes clients live, and ends them. */
+	/* Relaxed: only this thread makes clients live or dying. */
 	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
 		intake_deny(pool, client, rules);
 }
@@ -129,20 +129,21 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	if (slot >= pool->clients_max || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
 	t = &pool->clients.tenants[tenant];
-	/* ORDER client/live [K1]: acquire, the slot's last client is done with the fields. Pairs
-	 * with clients_release(). */
+	/* ORDER client/live [K1]: acquire, the slot's last client does not use the fields any more.
+	 * Pairs with clients_release(). */
 	if (atomic_load_explicit(&pool->clients.entries[slot].state, memory_order_acquire) !=
 	    CLIENT_NONE)
 		return -EBUSY;
-	/* A new pool may hear of the client first, and of its tenant after. */
+	/* A new pool may get the client first, and its tenant afterwards. */
 	fair_add_tenant(pool->fair, tenant, newcomer->weight);
 	r = clients_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
 	intake_deny(pool, &pool->clients.entries[slot], newcomer->rules);
-	/* Relaxed: this thread sets it. */
+	/* Relaxed: only this thread writes it. */
 	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
-	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
+	/* None of its words can be accepted yet: rows that are QUEUED now are from an earlier
+	 * pool. */
 	requeue_find(pool, slot);
 	if (t->error && !pool->clients.entries[slot].n_requeued) {
 		fair_remove_client(pool->fair, slot);
@@ -151,7 +152,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	}
 	clients_show_client(pool, slot);
 	FK_CRASH(client_shown);
-	/* Else when the tenant comes. */
+	/* Otherwise when the tenant is added. */
 	if (t->told) {
 		requeue_push(pool, slot);
 		intake_wake_places(pool, NULL);
@@ -161,7 +162,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	return 0;
 }
 
-/* Some of what a dead client has in the queues ends. Returns how many jobs. */
+/* Ends some queued jobs of a dead client. Returns their number. */
 static uint32_t intake_cut(struct pool *pool, uint32_t client)
 {
 	struct fair *fair = pool->fair;

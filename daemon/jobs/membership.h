@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* membership.h - tenants and clients come to the pool and leave it */
+/* membership.h - adds tenants and clients to the pool, and removes them */
 #pragma once
 
 #include <stdint.h>
@@ -10,21 +10,21 @@ struct pool;
 
 #define INTAKE_CUT 64u /* jobs of a dead client that are ended at a time */
 
-/* What is left of clients that are gone. */
+/* What clients that have gone still have. */
 enum intake_left {
 	INTAKE_NONE,
-	INTAKE_SOME, /* jobs that run, or words in rings */
-	INTAKE_MORE, /* jobs that are to be ended, at the next call */
+	INTAKE_SOME, /* running jobs, or words in rings */
+	INTAKE_MORE, /* queued jobs, to be ended at the next call */
 };
 
 /*
- * Before any other call, once arena, board and workers are there; and after all threads have ended.
- * Returns 0 or -ENOMEM, and intake_fini() is to be called in both cases.
+ * intake_init(): before any other call, when arena, board and workers exist; returns 0 or -ENOMEM.
+ * intake_fini(): in both cases, after all threads have ended.
  */
 int intake_init(struct pool *pool);
 void intake_fini(struct pool *pool);
 
-/* A client that comes, as the manager says. */
+/* A new client, as the manager describes it. */
 struct intake_newcomer {
 	uint32_t slot;
 	uint32_t generation;
@@ -34,17 +34,16 @@ struct intake_newcomer {
 	uint64_t rules[PROTO_RULES]; /* of the option allow-tasks: permission_deny() */
 };
 
-/* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client
- * also that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. A
- * tenant that is there gets this weight. */
+/* Map a tenant's or client's segment (fd borrowed). Return 0 or a negative errno. For a client that
+ * may be its tenant's error, if it has nothing QUEUED; otherwise that error is reported later. A
+ * tenant that exists gets this weight. */
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
 int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
 
-/* A live client may call other tasks from now on: permission_deny(). Of any other nothing
- * changes. */
+/* Changes the tasks that a live client may call: permission_deny(). Ignored for other clients. */
 void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
 		      const uint64_t *rules);
 
-/* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
- * of stranded ones. */
+/* Ends jobs of dying clients, and unmaps clients that nothing refers to any more. Reports stranded
+ * ones to the manager. */
 enum intake_left intake_release(struct pool *pool);

@@ -33,7 +33,7 @@ bool intake_is_empty(struct pool *pool)
 	for (uint32_t i = 0; i < pool->clients_max; i++)
 		if (load_relaxed(&pool->clients.entries[i].active))
 			return false;
-	/* A consumer that has left a ring since has set its bit before, if it left something. */
+	/* A consumer that has left a ring since then has set its bit before, if it left words. */
 	return !drain_rings_pending(pool);
 }
 

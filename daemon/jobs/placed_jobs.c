@@ -10,8 +10,8 @@
 #include "shm/board.h"
 #include "shm/wake.h"
 
-/* Wakes a worker of the group for a job; if all are busy, the dispatcher sees to it. If all are
- * parked, wakes one that does not run such a job yet. */
+/* Wakes a worker of the group for a job. If all are busy, the dispatcher handles it. If all are
+ * offline, wakes one that does not run such a job yet. */
 static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *waker)
 {
 	uint32_t found = pool->n_workers, parked = pool->n_workers, n;

@@ -5,5 +5,6 @@
 struct pool;
 struct worker;
 
-/* Wakes each worker that sleeps and has a job queued for its place. After the jobs were queued. */
+/* Wakes each sleeping worker that has a job queued for its place. Call after the jobs were
+ * queued. */
 void intake_wake_places(struct pool *pool, struct worker *waker);

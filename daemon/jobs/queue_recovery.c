@@ -27,8 +27,8 @@ void requeue_find(struct pool *pool, uint32_t slot)
 		add_relaxed(&c->active, 1);
 		drain_admit(&drain, &c->jobs[i], first + i, row.generation);
 	}
-	/* Those that ran are the last pool's. Relaxed: for display, and no other thread has them
-	 * yet. */
+	/* Jobs that were running belong to the last pool. Relaxed: for display, and no other thread
+	 * uses them yet. */
 	store_relaxed(&board->accepted, (uint32_t)load_relaxed(&board->jobs) + drain.n);
 	c->requeued = drain.first;
 	c->n_requeued = c->to_settle = drain.n;

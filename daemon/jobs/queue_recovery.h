@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue_recovery.h - what the last pool had QUEUED, and the chains that it was at work on
+ * queue_recovery.h - recovers jobs that the last pool had QUEUED, and chains that it was walking
  *
  * Threads: intake_add_*(): the channel's thread.
  *
  * INVARIANTS
- *   I1. No job of a chain can end before the word of its ring stands for the rest of the chain, or
- *       is off the ring: once it has ended its record may be another job's, with another next, and
- *       be half filled. Within a pool that is so because what a drain takes is queued after it. Of
- *       what the last pool had QUEUED nothing is queued in this one before the words at the heads
- *       of its tenant's rings were put on by what is QUEUED of their chains: requeue_place_ring().
- *       Only those: a pool that dies is at work on the head's word, those behind it are whole.
- *   I2. If the rings cannot be mapped, no thread looks at them while a client of that time is
- *       there, and what is QUEUED runs (clients.h, I4).
+ *     I1. No job of a chain can end before its ring's word refers to the rest of the chain, or is
+ *         off the ring: once it has ended its record may belong to another job, with another next,
+ *         and be partly written. Within a pool that holds because a drain queues its jobs
+ *         afterwards. Jobs that the last pool had QUEUED are queued in this one only after the
+ *         words at the heads of their tenant's rings were moved past the QUEUED jobs of their
+ *         chains: requeue_place_ring(). Only those words: a dying pool works on the head's word,
+ *         and later words are intact.
+ *     I2. If the rings cannot be mapped, no thread reads them while a client of that time exists,
+ *         and QUEUED jobs run (clients.h, I4).
  *
- * If a peer dies: the pool: the next one does it again, from the same ledger.
+ *   If the pool dies: the next one does the same again, from the same ledger.
  */
 #pragma once
 
@@ -25,18 +26,18 @@
 
 struct pool;
 
-/* Finds the rows of a client that the last pool had QUEUED, and admits them; while none of its
- * words can be accepted. */
+/* Finds the rows of a client that the last pool had QUEUED, and admits them; called while none of
+ * its words can be accepted. */
 void requeue_find(struct pool *pool, uint32_t client);
 
 /*
- * The word at the head of a ring, before anything that was QUEUED when the last pool died can run:
- * it goes on along its chain past the jobs that are QUEUED, and stands for the rest or leaves the
- * ring. Chains that are rings, or lead into each other, end all the same: an honest client has each
- * of its QUEUED rows in one chain at most, so there are no more steps than such rows.
+ * Moves the word at the head of a ring along its chain past the QUEUED jobs. Then it refers to the
+ * rest, or leaves the ring. Must be called before any job that was QUEUED when the last pool died
+ * can run. Cyclic or merging chains end all the same: an honest client has each of its QUEUED rows
+ * in at most one chain, so there are at most that many steps.
  */
 void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 			struct ledger_ring *side);
 
-/* Queues what requeue_find() found: the rings are in order, or will never be looked at. */
+/* Queues the rows of requeue_find(): the rings are repaired, or will never be read. */
 void requeue_push(struct pool *pool, uint32_t client);

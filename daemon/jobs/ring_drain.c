@@ -20,7 +20,7 @@
 #include "daemon/core/worker.h"
 #include "shm/ledger.h"
 
-/* The words of a tenant's summary that stand for rings: clients can set others. */
+/* Returns the bits of a tenant's summary that belong to rings: clients can set others. */
 static uint64_t drain_summary(struct pool *pool, struct tenant_segment *tenant, uint32_t word)
 {
 	uint32_t rings = min(pool->n_workers - 64 * word, 64u);
@@ -52,15 +52,15 @@ bool drain_rings_pending(struct pool *pool)
 	return false;
 }
 
-/* All tenants that have clients, as of now. */
+/* Returns all tenants that have clients now. */
 static void drain_all_tenants(struct pool *pool, uint64_t ret_bits[CLIENTS_WORDS])
 {
 	for (uint32_t k = 0; k < CLIENTS_WORDS; k++)
 		ret_bits[k] = clients_tenants(pool, k);
 }
 
-/* The one of them that comes after this one, in turn, and takes it out; LIMIT_TENANTS if there is
- * none left. */
+/* Removes and returns the next of these tenants after slot, cyclically; LIMIT_TENANTS if none is
+ * left. */
 static uint32_t drain_next_tenant(uint64_t bits[CLIENTS_WORDS], uint32_t slot)
 {
 	uint32_t from = (slot + 1) % LIMIT_TENANTS;
@@ -100,8 +100,8 @@ bool drain_is_empty(struct pool *pool)
 		return false;
 	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
 		for (uint32_t i = 0; clients_segment(pool, t) && i < pool->n_workers; i++)
-			/* ORDER ring/consumer [R3]: acquire: a consumer that has let go has counted
-			 * what it took. Pairs with ledger_ring_leave(). */
+			/* ORDER ring/consumer [R3]: acquire: a consumer that has left has counted
+			 * its rows. Pairs with ledger_ring_leave(). */
 			if (atomic_load_explicit(&pool->arena->rings[t][i].consumer,
 						 memory_order_acquire))
 				return false;
@@ -136,7 +136,7 @@ static void drain_link(struct drain *drain, uint32_t row, uint32_t weight, uint3
 	drain->last = row;
 }
 
-/* Where a job may be started, by its record's place (shm/job.h): FAIR_*. */
+/* Returns where a job may be started, by its record's place (shm/job.h): FAIR_*. */
 static uint32_t drain_place(struct pool *pool, uint32_t place)
 {
 	uint32_t index = job_place_index(place), kind = job_place_kind(place);
@@ -163,8 +163,8 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
 
 	if (deadline)
 		drain->earlier |= deadline_add(pool, row, generation, deadline);
-	/* The pool that had the message may have died with it. Relaxed: the row is in hand, and
-	 * deadline_watch() has a lock. */
+	/* The pool that got the cancel message may have died. Relaxed: this thread holds the row,
+	 * and deadline_watch() has a lock. */
 	if (unlikely(job_is_unwanted(job, generation)))
 		store_relaxed(&pool->rows.cancels[row], generation);
 	if (job_is_cancelled(pool, row, generation))
@@ -172,8 +172,8 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
 	drain_link(drain, row, load_relaxed(&job->weight), drain_place(pool, place));
 }
 
-/* Takes a job off a ring: its row is QUEUED after it, or it is refused. The walk holds a use of the
- * client. Returns true if the row was accepted. */
+/* Takes a job off a ring: makes its row QUEUED, or refuses it. The walk holds a use of the client.
+ * Returns true if the row was accepted. */
 static bool drain_accept(struct drain *drain, struct client_entry *client, uint32_t index,
 			 uint64_t now)
 {
@@ -191,12 +191,12 @@ static bool drain_accept(struct drain *drain, struct client_entry *client, uint3
 		.flags = flags & JOB_IDEMPOTENT ? LEDGER_FLAG_IDEMPOTENT : 0,
 	};
 
-	/* Once more if the row was freed at the same moment (job_free_row()). Two rings may hold
-	 * the same record at once: the one of the two words that comes second finds it QUEUED. */
+	/* Tries again if the row was freed in the meantime (job_free_row()). Two rings may hold the
+	 * same record: the second of the two words finds it QUEUED. */
 	do {
 		struct ledger_row old = ledger_unpack(expected);
-		/* A row that is FINISHING for another generation: the client has seen that outcome,
-		 * while the worker that gave it has not come to freeing the row yet. */
+		/* A row may be FINISHING for another generation: the client has seen that outcome,
+		 * but the worker has not freed the row yet. */
 		bool free = old.state == LEDGER_FREE || old.state == LEDGER_FINISHING;
 
 		if (!free || old.generation == generation) {
@@ -205,8 +205,8 @@ static bool drain_accept(struct drain *drain, struct client_entry *client, uint3
 			COUNT(drain, refused);
 			return false;
 		}
-		/* ORDER cancel/accept [V2]: seq_cst, before the look at the mark of a cancel in
-		 * drain_admit(). Pairs with job_cancel(). */
+		/* ORDER cancel/accept [V2]: seq_cst, before drain_admit() reads the cancel mark.
+		 * Pairs with job_cancel(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		word, &expected, ledger_pack(row_new), memory_order_seq_cst, memory_order_relaxed));
 	store_relaxed(&job->drained_ns, now);
@@ -214,8 +214,8 @@ static bool drain_accept(struct drain *drain, struct client_entry *client, uint3
 	return true;
 }
 
-/* Walks the chain of one word, or goes on with it. Adds to *accepted. False: it was not over. The
- * rows are counted in active when the walk ends: until then none is where it could be ended. */
+/* Walks, or continues to walk, the chain of one word. Adds to *accepted. False: the walk is not
+ * finished. Rows are counted in active when the walk ends: until then none can be ended. */
 static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *chain,
 		       uint32_t payload, uint64_t now, uint32_t *accepted)
 {
@@ -224,7 +224,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 	bool more = false;
 	uint32_t n = 0;
 
-	/* Only its writer loses by a word that has changed since. */
+	/* If a word has changed since, only its writer is harmed. */
 	if (!chain->next || chain->payload != payload)
 		*chain = (struct ring_chain){ .payload = payload,
 					      .next = ring_payload_job(payload) + 1,
@@ -242,7 +242,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 			chain->next = 0;
 			break;
 		}
-		/* Before the job can end, and its record be filled anew (job.h, I2). */
+		/* Read before the job can end and its record be reused (job.h, I2). */
 		chain->next = load_relaxed(&client->jobs[index].next);
 		chain->left--;
 		drain_step(drain, 1);
@@ -255,7 +255,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 	/* Relaxed: for display. None of them has ended yet. */
 	if (n)
 		add_relaxed(&drain->pool->board->clients[slot].accepted, n);
-	/* One row takes the walk's own use over. */
+	/* One row takes over the walk's own use. */
 	if (n > 1)
 		add_relaxed(&client->active, n - 1);
 	else if (client && !n)
@@ -263,7 +263,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 	return !chain->next;
 }
 
-/* Takes what is in one ring, as far as this drain may. */
+/* Takes words from one ring, within the limits of this drain. */
 static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_segment *tenant,
 		       uint32_t index)
 {
@@ -278,7 +278,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 		return;
 	tenant_clear(tenant, index);
 	head = load_relaxed(&side->head);
-	/* Whatever is found counts: a client may write words faster than they are read. */
+	/* Every word counts: a client may write words faster than they are read. */
 	while (!drain_spent(drain)) {
 		enum ring_status status = ring_peek(ring, head, &payload);
 		uint32_t steps = drain->steps;
@@ -303,8 +303,8 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 			now = clock_ns();
 		if (status == RING_OK &&
 		    !drain_walk(drain, tenant_slot, chain, payload, now, &accepted)) {
-			/* What was taken may come back and be other jobs, before a pool that knows
-			 * the chain by this word only begins to walk it. */
+			/* The records that were taken may be reused before the next pool, which
+			 * knows the chain only by this word, walks it. */
 			chain->payload = (payload & ~0xffffu) | ((chain->next - 1) & 0xffffu);
 			ring_repoint(ring, head, chain->payload);
 			FK_CRASH(intake_repointed);
@@ -334,7 +334,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	ledger_ring_leave(side);
 }
 
-/* Takes what is in a tenant's rings: of those whose bit is set, beginning with ring first. */
+/* Takes words from a tenant's marked rings, beginning with ring first. */
 static void drain_tenant(struct drain *drain, uint32_t slot, uint32_t first)
 {
 	struct tenant_segment *tenant = clients_segment(drain->pool, slot);
@@ -346,7 +346,7 @@ static void drain_tenant(struct drain *drain, uint32_t slot, uint32_t first)
 		uint32_t k = (first / 64 + i) % words;
 		uint64_t bits = drain_summary(drain->pool, tenant, k);
 
-		/* The word of the first ring comes twice. */
+		/* The word of the first ring is processed twice. */
 		bits &= i == 0 ? from : i == words ? ~from : UINT64_MAX;
 		for (; bits && !drain_spent(drain); bits &= bits - 1)
 			drain_ring(drain, slot, tenant, 64 * k + (uint32_t)__builtin_ctzll(bits));

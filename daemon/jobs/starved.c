@@ -26,7 +26,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* A pool of many workers is looked at less often: each look reads each clock. */
+/* With many workers the checks are less frequent: each check reads each clock. */
 #define STARVED_WORKERS 64u
 
 static bool starved_rests(const struct worker *w)
@@ -37,11 +37,11 @@ static bool starved_rests(const struct worker *w)
 /*
  * False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict
  * no file can be opened. A task can change the thread's number on the board; then workers are woken
- * in vain, or a starved one is not found.
+ * without need, or a starved one is not found.
  */
 static bool starved_is_runnable(const struct worker *w)
 {
-	/* Relaxed: written before the worker's first look. */
+	/* Relaxed: written before the worker's first search. */
 	uint32_t tid = load_relaxed(&w->board->tid);
 	_cleanup_close_ int fd = -1;
 	char path[48], text[64];
@@ -57,13 +57,13 @@ static bool starved_is_runnable(const struct worker *w)
 	return !state || !strncmp(state, ") R", 3);
 }
 
-/* True if jobs wait, or a thief may take something from this worker. A hint. */
+/* True if jobs wait, or a thief could take work from this worker. A hint. */
 static bool starved_has_more(struct pool *pool, struct worker *w)
 {
 	return worker_jobs_pending(pool) || deque_size(&w->engine.frames) || inbox_any(&w->inbox);
 }
 
-/* One look at all workers. Returns whether one of them is awake. */
+/* Checks all workers once. Returns whether one of them is awake. */
 static bool starved_look(struct pool *pool)
 {
 	_Atomic uint64_t *count = &pool->board->counters[BOARD_POOL].starved;
@@ -86,7 +86,7 @@ static bool starved_look(struct pool *pool)
 	return awake;
 }
 
-/* True if its thread has CPU time within STARVED_MOMENT; at once, if it runs now. */
+/* True if its thread gets CPU time within STARVED_MOMENT; at once, if it is running. */
 static bool starved_runs(const struct worker *w)
 {
 	uint64_t cpu = hang_cpu(w), until = clock_ns() + STARVED_MOMENT;
@@ -112,8 +112,9 @@ static void starved_hurry(struct pool *pool)
 		    !starved_is_runnable(w))
 			continue;
 		park_fetch(pool, i, (uint32_t)cpu);
-		/* ORDER starved/away [A2]: full, the worker is away before the look at its job.
-		 * Pairs with worker_wait(): if that has not seen it, the job is over here. */
+		/* ORDER starved/away [A2]: full, the worker is marked as moved before its job is
+		 * read. Pairs with worker_wait(): if that has not seen the mark, this thread sees
+		 * that the job has ended. */
 		fence_full();
 		if (!hang_doomed(pool, w))
 			park_return(w);
@@ -126,14 +127,14 @@ static void starved_hurry(struct pool *pool)
 void starved_expect(struct pool *pool)
 {
 	/* Relaxed: pool_wake_dispatcher() has a full fence. A client that ends with thousands of
-	 * jobs is news once. */
+	 * jobs is handled once. */
 	if (atomic_exchange_explicit(&pool->starved->news, true, memory_order_relaxed))
 		return;
 	pool_wake_dispatcher(pool);
 	starved_hurry(pool);
 }
 
-/* Hurries, if it is time to. Returns when to come back; UINT64_MAX: not for this. */
+/* Calls starved_hurry() if it is time. Returns when to call again; UINT64_MAX: no need. */
 static uint64_t starved_hurry_again(struct pool *pool, uint64_t now)
 {
 	struct starved *s = pool->starved;

@@ -22,7 +22,8 @@
 
 static const struct timespec unmap_pause = { .tv_nsec = 50000 };
 
-/* For threads that have the address. None writes to it: that takes a role. */
+/* Maps zeros for threads that still have the address. They do not write: that takes a consumer
+ * role. */
 static int unmap_blank(const struct tenant_entry *tenant)
 {
 	if (mmap(tenant->base, tenant->size, PROT_READ,
@@ -31,7 +32,7 @@ static int unmap_blank(const struct tenant_entry *tenant)
 	return 0;
 }
 
-/* A shortage may be over in a moment, and this is not called again before the next tenant. */
+/* Retries, because a shortage may be brief, and this is not called again before the next tenant. */
 static int unmap_blank_patiently(const struct tenant_entry *tenant)
 {
 	int r = unmap_blank(tenant);
@@ -78,8 +79,8 @@ void unmap_tenant(struct pool *pool, uint32_t slot)
 		FK_CRASH(tenant_closed);
 		r = unmap_blank_patiently(tenant);
 		if (r < 0)
-			/* It is one mapping more than there was for a moment. What the manager has
-			 * punched reads as zeros, too. */
+			/* The new mapping is one more than before, briefly. Memory that the manager
+			 * has punched reads as zeros, too. */
 			log_warning("tenant %u has left and stays mapped: %s", slot, strerror(-r));
 	}
 	fair_remove_tenant(pool->fair, slot);
@@ -104,7 +105,7 @@ int unmap_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 		return -EBADMSG;
 	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED) {
 		r = -errno;
-		/* It may have unmapped what was there before it failed. */
+		/* mremap() may have unmapped the old mapping before it failed. */
 		(void)unmap_blank(tenant);
 		return r;
 	}

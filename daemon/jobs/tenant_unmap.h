@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tenant_unmap.h - a tenant leaves the pool, and its slot is another's
+ * tenant_unmap.h - removes a tenant from the pool, and reuses its slot
  *
  * Threads: the channel's thread.
  *
- * THE TROUBLE WITH IT
- *   A worker that looks for work reads a tenant's segment without counting itself: it has the
- *   address from before the tenant left, and may come to read there at any time later. So the
- *   address never goes away: as long as the slot is empty there are zeros, in which nothing is to
- *   be found, and the slot's next segment, which is of the same size, is mapped at the same place.
+ * STALE ADDRESSES
+ *   A worker that searches for work reads a tenant's segment without counting itself. It has the
+ *   address from before the tenant left, and may read there at any later time. So the address
+ *   always stays mapped. While the slot is empty, zeros are mapped there, in which no work is
+ *   found. The slot's next segment, which has the same size, is mapped at the same place.
  *
  * 	mapped --unmap_tenant()--> zeros, rings closed --unmap_settle(), unmap_open()--> mapped
  *
  * INVARIANTS
- *   I1. A thread that takes something from a ring holds its consumer role, and the roles of a
- *       tenant that has left are held by LEDGER_NO_TENANT, until the slot's next tenant is mapped:
- *       no thread moves a head of a tenant that is not there, or walks a chain of it.
- *   I2. What was known of the chains of one tenant is forgotten before another has the rings: their
- *       words may be the same.
- *   I3. All clients of a tenant that leaves were released; the manager tells of no more.
+ *     I1. A thread that takes words from a ring holds its consumer role. LEDGER_NO_TENANT holds the
+ *         roles of a tenant that has left until the slot's next tenant is mapped. So no thread
+ *         moves a head of a tenant that has left, or walks a chain of it.
+ *     I2. State about the chains of one tenant is cleared before another has the rings, because
+ *         their words may be the same.
+ *     I3. All clients of a tenant that leaves were released; the manager adds no more.
  *
- * If a peer dies: the pool: the next one is not told of the tenant, and has all roles free
- * (job_recovery.c).
+ *   If the pool dies: the next one does not get the tenant, and has all roles free
+ *   (job_recovery.c).
  */
 #pragma once
 
@@ -29,12 +29,12 @@
 
 struct pool;
 
-/* Lets go of a tenant without clients, and tells the manager. */
+/* Removes a tenant without clients, and notifies the manager. */
 void unmap_tenant(struct pool *pool, uint32_t tenant);
 
-/* Puts what was just mapped for a tenant, *base, to where the slot's former tenants were, if there
- * were any. size: of both. Returns 0 or a negative errno, and *base is still mapped then. */
+/* Moves the new mapping of a tenant, *base, to the place of the slot's former tenants, if there
+ * were any. size: of both. Returns 0 or a negative errno; then *base is still mapped. */
 int unmap_settle(struct pool *pool, uint32_t tenant, void **base, uint64_t size);
 
-/* The new tenant's rings are in order: their roles are free. */
+/* The new tenant's rings are repaired: frees their roles. */
 void unmap_open(struct pool *pool, uint32_t tenant);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * time_slice.c - which worker looks, and when, while all are busy and jobs wait
+ * time_slice.c - which worker checks for waiting jobs, and when, while all are busy
  *
- * Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far ahead
- * that they make way (preemption.c). The earliest time of that is known; the worker itself looks
+ * Jobs wait in the queues, or suspended in a worker's deque, until running jobs are so far ahead
+ * that they must yield (preemption.c). The earliest time of that is known; the worker itself checks
  * then, and no thread before (slice_timer.h).
  *
  * Threads: workers, and the dispatcher before it rests: see job_batches.h.
  *
  * INVARIANTS
- *   I1. With all workers busy a thread comes for what is queued: the dispatcher, or a worker whose
- *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
- *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (slice_timer.c, I1):
- *       it takes a job, or sets an alarm again, or wakes the dispatcher, which for what it leaves
- *       does intake_tell(). One that has a preempt request and has not looked does so at its next
- *       fork; so the alarm is another's, or rings in FAIR_TURN_LONG. A worker that ends what it
- *       runs goes on to what it has set aside, or looks for jobs, and so it does at each end.
- *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
- *       FAIR_TURN_LONG at most: if a worker has gone on meanwhile to one that is further ahead than
- *       those that the alarm was set for.
- *   I3. For what is set aside its own worker has an alarm as long as there is any:
- *       preempted_start() and preempted_bring_up() set one, and each look sets the next.
- *   I4. Where something stands in a ring or in a root deque, or waits for a place, or a short job
- *       is to go first before INTAKE_SOON, or a worker runs nothing, the dispatcher does it, tick
- *       by tick (dispatcher.h): there may be a flood of such jobs, which would wake it each time.
+ *   I1. If all workers are busy, a thread comes for queued jobs: the dispatcher, or a worker whose
+ *       alarm expires. The alarm is set, with the lock of fair held, for the earliest time when a
+ *       worker must yield, or in FAIR_TURN_LONG. After each alarm the worker checks (slice_timer.c,
+ *       I1): it takes a job, sets the next alarm, or wakes the dispatcher, which calls
+ *       intake_tell() for the remaining jobs. A worker that has a preempt request and has not
+ *       checked does so at its next fork; so the alarm is another worker's, or expires in
+ *       FAIR_TURN_LONG. A worker that ends its job resumes a suspended one, or searches for jobs.
+ *   I2. So a job that precedes a running one is started at that one's next fork. The delay is at
+ *       most FAIR_TURN_LONG: if a worker has changed to a job that is further ahead than those that
+ *       the alarm was set for.
+ *   I3. Each worker has an alarm while it has suspended jobs: preempted_start() and
+ *       preempted_bring_up() set one, and each check sets the next.
+ *   I4. The dispatcher checks, tick by tick (dispatcher.h), if jobs are in a ring or a root deque,
+ *       or wait for a place, or a short job is to run before INTAKE_SOON, or a worker has no job.
+ *       There may be a flood of such jobs, which would wake it each time.
  */
 #include "daemon/jobs/job_batches.h"
 
@@ -41,11 +41,11 @@
 #include "daemon/core/worker.h"
 #include "shm/wake.h"
 
-/* A claim of a short job that comes before that is not worth a timer. */
+/* A short job's claim before this time is not worth a timer. */
 #define INTAKE_SOON NSEC_PER_MSEC
 
-/* Lock held: in how many ns a worker has to look by itself, with what runs there. False: the caller
- * has to see to it now. */
+/* Lock held: sets *ret_in to the ns until a worker must check, with the job that it runs. False:
+ * the caller must act now. */
 static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t *ret_in)
 {
 	struct fair *fair = w->pool->fair;
@@ -53,7 +53,7 @@ static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t
 
 	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
 		return false;
-	/* The worker has taken the preempt request, and has not looked since. */
+	/* The worker has taken the preempt request, and has not checked since. */
 	if (in < INTAKE_SOON && !self && preempt_is_requested(w) && worker_is_asked(w))
 		in = FAIR_TURN_LONG;
 	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);
@@ -95,16 +95,16 @@ bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t ro
 
 void intake_tell(struct worker *w, uint32_t row)
 {
-	/* What there is was queued, or left, before the look at the word: wake.h, W8. */
+	/* Jobs were queued, or left, before the word is read: wake.h, W8. */
 	wake_published();
 	if (wake_rests(wake_load(&w->pool->board->dispatcher)) &&
 	    !intake_is_watched(w->pool, w, row))
 		pool_wake_dispatcher(w->pool);
 }
 
-/* Lock held: when a worker that goes on with its job has to look again, CLOCK_MONOTONIC, ns; 0: at
- * no time. However soon a claim comes, the worker has an alarm for it: the dispatcher may sleep
- * (I1). What was set aside has its turn after not_before. */
+/* Lock held: returns when a worker that continues its job must check again, CLOCK_MONOTONIC, ns; 0:
+ * never. However soon a claim comes, the worker has an alarm for it, because the dispatcher may
+ * sleep (I1). Suspended jobs have their turn after not_before. */
 static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t n,
 			       uint64_t not_before, uint64_t now)
 {
