@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sections of fibers that may block, on the workers of a pool in this process: the worker goes on
- * with other work, the fiber comes back, and cancels, limits and errors are as they are said to be.
- * Told by results and counters: what waits for a thread that is blocked ends no test.
+ * Sections of fibers that may block, on the workers of a pool in this process. The worker continues
+ * with other work, and the fiber returns; cancels, limits and errors behave as documented. Tests
+ * check results and counters: a wait for a thread that is blocked would hang the test.
  */
 #define CHECK_TIMEOUT 120
 
@@ -20,11 +20,11 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_rig.h"
 
-static int gate[2];		 /* a pipe: who reads from it in a section stays there */
-static _Atomic uint32_t inside;	 /* fibers in sections, noted by themselves */
-static _Atomic uint32_t most;	 /* of these at once */
-static _Atomic uint32_t refused; /* sections that did not begin because the job was over */
-static _Atomic uint64_t burnt;	 /* ns of CPU time in a section */
+static int gate[2];		 /* a pipe: a fiber that reads from it in a section stays blocked */
+static _Atomic uint32_t inside;	 /* fibers in sections, counted by themselves */
+static _Atomic uint32_t most;	 /* maximum of inside */
+static _Atomic uint32_t refused; /* sections that did not begin because the job had ended */
+static _Atomic uint64_t burnt;	 /* ns of CPU time used in a section */
 static _Atomic bool short_of_threads;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
@@ -41,7 +41,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 
 /* ------------------------------------------------------------------------ tasks */
 
-/* tests/cli/check-backtrace stops here. */
+/* tests/cli/check-backtrace has a breakpoint here. */
 static __attribute__((noinline)) void enter(void)
 {
 	uint32_t now = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&most);
@@ -82,7 +82,7 @@ static void passes_gate(void *arg)
 		atomic_fetch_add((_Atomic int64_t *)arg, 1);
 }
 
-/* What lets it go on is a fiber of the same job, which has to have a worker for that. */
+/* Another fiber of the same job releases it, and needs a worker for that. */
 FK_FIBER_TASK(int64_t, handed, (int64_t, n))
 {
 	_Atomic int64_t passed = 0;
@@ -173,7 +173,7 @@ static int64_t errors(void)
 	FAILS(line, 0);
 	FAILS(fk_fiber_block_end(), -EPERM);
 	FAILS(fk_fiber_yield(), 0);
-	/* Who is in a section counts for who waits outside. */
+	/* A fiber in a section counts for a fiber that waits outside. */
 	FAILS(fk_fiber_spawn(adds_in_section, &told, &all), 0);
 	FAILS(fk_counter_wait(&told, 0), 0);
 	FAILS(fk_counter_wait(&all, 0), 0);
@@ -202,7 +202,7 @@ FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 static void ends_data(void *value)
 {
-	/* In the fiber, and on a worker again. */
+	/* In the fiber, on a worker again. */
 	if (value && fk_fiber_yield() != -EPERM)
 		atomic_fetch_add(&ended, 1);
 }
@@ -303,7 +303,7 @@ FK_NO_LEAF(both)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(both)
-FK_EXPORT(both, 0, "The same beside frames")
+FK_EXPORT(both, 0, "The same with frames")
 
 FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 {
@@ -315,7 +315,7 @@ FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 	atomic_store(&short_of_threads, false);
 	FAILS(fk_fiber_block_begin(), 0);
 	FAILS(fk_fiber_block_end(), 0);
-	/* There is one, for which others wait. */
+	/* There is one thread, for which the others wait. */
 	atomic_store(&short_of_threads, true);
 	for (int64_t i = 0; i < n; i++)
 		(void)fk_fiber_spawn(passes_gate, (void *)(uintptr_t)&passed, &all);
@@ -347,13 +347,13 @@ FK_FIBER_TASK(int64_t, burns, (int64_t, n))
 	atomic_store(&burnt, now - began);
 	return fk_fiber_block_end();
 }
-FK_EXPORT(burns, 0, "Uses so much CPU time in a section")
+FK_EXPORT(burns, 0, "Uses this much CPU time in a section")
 
 FK_MODULE(t, "What check_blocking_section runs")
 
 /* ------------------------------------------------------------------------ tests */
 
-static uint32_t limit; /* of threads, if it is not 0 */
+static uint32_t limit; /* of threads; 0: unlimited */
 
 static void prepare(struct pool *pool)
 {
@@ -361,7 +361,7 @@ static void prepare(struct pool *pool)
 		pool->fibers->blocking.max = limit;
 }
 
-/* threads: at most; 0: as many as there are. */
+/* threads: maximum; 0: unlimited. */
 static void start_with(uint32_t threads, uint32_t workers, bool forced)
 {
 	atomic_store(&inside, 0);
@@ -380,7 +380,7 @@ static void await(_Atomic uint32_t *number, uint32_t n)
 		sched_yield();
 }
 
-START_TEST(the_worker_goes_on_with_fibers)
+START_TEST(worker_runs_fibers_while_one_is_in_a_section)
 {
 	start_with(0, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:handed", 20), 20);
@@ -391,7 +391,7 @@ START_TEST(the_worker_goes_on_with_fibers)
 }
 END_TEST
 
-START_TEST(the_worker_goes_on_with_other_jobs)
+START_TEST(worker_runs_other_jobs_while_a_fiber_is_in_a_section)
 {
 	start_with(0, 1, false);
 	submit(1, "t:gated", 3);
@@ -403,7 +403,7 @@ START_TEST(the_worker_goes_on_with_other_jobs)
 }
 END_TEST
 
-START_TEST(beyond_the_limit_they_wait_for_a_thread)
+START_TEST(sections_beyond_the_limit_wait_for_a_thread)
 {
 	start_with(2, 1, false);
 	submit(1, "t:gated", 20);
@@ -422,7 +422,7 @@ START_TEST(beyond_the_limit_they_wait_for_a_thread)
 }
 END_TEST
 
-START_TEST(a_cancel_reaches_those_that_wait_for_a_thread)
+START_TEST(cancel_ends_waits_for_a_thread)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_with(1, workers, false);
@@ -435,7 +435,7 @@ START_TEST(a_cancel_reaches_those_that_wait_for_a_thread)
 		await(&inside, 1);
 		rig_cancel(&rig, 1);
 		await(&refused, 9);
-		/* The one in the section stays, and so do those of others that wait. */
+		/* The fiber in the section stays, and so do those that wait for it. */
 		ck_assert_uint_eq(atomic_load(&inside), 1);
 		open_gate(1);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
@@ -474,21 +474,21 @@ START_TEST(cancelled_fiber_that_was_in_a_section_is_refused)
 }
 END_TEST
 
-START_TEST(a_section_sees_that_the_job_is_over)
+START_TEST(section_sees_that_the_job_was_cancelled)
 {
 	start_with(0, 1, false);
 	submit(1, "t:until_over", 1);
 	await(&inside, 1);
 	see_cancelled(1);
 	ck_assert_uint_eq(atomic_load(&cut), 1);
-	/* The next one finds the thread free. */
+	/* The next job finds the thread free. */
 	ck_assert_int_eq(rig_call(&rig, "t:handed", 1), 1);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), 1);
 	stop();
 }
 END_TEST
 
-START_TEST(a_deadline_is_noticed_at_the_end_of_a_section)
+START_TEST(deadline_is_noticed_at_the_end_of_a_section)
 {
 	start_with(0, 1, false);
 	see_expired("t:until_over", 1);
@@ -496,8 +496,8 @@ START_TEST(a_deadline_is_noticed_at_the_end_of_a_section)
 }
 END_TEST
 
-/* Whatever it is at: about to begin, in the queue, in the section, about to end. */
-START_TEST(a_cancel_at_any_moment_ends_the_job)
+/* In any state: about to begin, in the queue, in the section, about to end. */
+START_TEST(cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_with(3, workers, false);
@@ -509,7 +509,7 @@ START_TEST(a_cancel_at_any_moment_ends_the_job)
 }
 END_TEST
 
-START_TEST(errors_are_told_inside_and_outside)
+START_TEST(errors_are_returned_inside_and_outside)
 {
 	start_with(0, 1, false);
 	atomic_store(&errors_line, -1);
@@ -532,7 +532,7 @@ START_TEST(fiber_that_ends_in_a_section_returns_first)
 }
 END_TEST
 
-START_TEST(fibers_go_back_and_forth_as_often_as_they_like)
+START_TEST(fibers_enter_and_leave_sections_repeatedly)
 {
 	for (uint32_t i = 0; i < 6; i++) {
 		start_with(i % 2 ? 3 : 0, 1u << i / 2, i % 2);
@@ -559,7 +559,7 @@ START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 }
 END_TEST
 
-START_TEST(without_threads_it_is_told_so_and_one_is_enough)
+START_TEST(section_without_threads_fails_and_one_thread_is_enough)
 {
 	start_with(0, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:scarce", 10), 0);

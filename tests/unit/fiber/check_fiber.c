@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fibers on the workers of a pool in this process: what authors call does what forkd/fiber.h says,
- * on one worker and on several, told by results and counters.
+ * Fibers on the workers of a pool in this process: each function does what forkd/fiber.h says, on
+ * one worker and on several. Tests check results and counters.
  */
 #define CHECK_TIMEOUT 120
 
@@ -33,7 +33,7 @@
 #include "tests/support/fiber_tasks_waits.h"
 
 #ifdef FK_SANITIZE_THREAD
-#define TIMES 2u /* for each fiber its runtime maps memory */
+#define TIMES 2u /* the sanitizer maps memory for each fiber */
 #else
 #define TIMES 10u
 #endif
@@ -42,7 +42,7 @@ FK_MODULE(t, "What check_fiber runs")
 
 /* ------------------------------------------------------------------------ trees and steals */
 
-START_TEST(a_tree_of_fibers_has_its_result)
+START_TEST(tree_of_fibers_has_its_result)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start(workers, false);
@@ -56,7 +56,7 @@ START_TEST(a_tree_of_fibers_has_its_result)
 }
 END_TEST
 
-START_TEST(a_tree_is_right_where_every_fork_is_stolen)
+START_TEST(tree_is_correct_if_every_fork_is_stolen)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, true);
@@ -67,7 +67,7 @@ START_TEST(a_tree_is_right_where_every_fork_is_stolen)
 }
 END_TEST
 
-START_TEST(a_tree_is_right_with_the_schedule_fuzzer)
+START_TEST(tree_is_correct_with_the_schedule_fuzzer)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = shake;
@@ -96,18 +96,18 @@ START_TEST(results_are_right_with_late_children)
 			ck_assert_int_eq(rig_call(&rig, "t:nested", 20), 20);
 			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
 		}
-		/* Frames that had begun, kept back behind what follows their fork. */
+		/* Frames that had begun were delayed until after the continuation of their fork. */
 		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
 		stop();
 	}
 }
 END_TEST
 
-START_TEST(on_one_worker_all_wait_and_none_moves)
+START_TEST(fibers_on_one_worker_wait_and_never_migrate)
 {
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
-	/* 88 inner ones wait for their two, which run then; a leaf waits for nothing. */
+	/* 88 inner fibers wait for their two children, which run then; leaves do not wait. */
 	ck_assert_uint_eq(rig_counter(&rig, fiber_parks), 88);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_switches), 177 + 88);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_moves), 0);
@@ -116,9 +116,9 @@ START_TEST(on_one_worker_all_wait_and_none_moves)
 }
 END_TEST
 
-/* The fiber that opens the gate was spawned by one that waits for it in a loop: it has to be
- * stolen, from the deque of a worker that comes to nothing. */
-START_TEST(fibers_behind_a_long_one_are_stolen)
+/* The fiber that opens the gate was spawned by one that waits for it in a loop. It must be stolen
+ * from the deque of a worker that makes no runtime call. */
+START_TEST(fibers_below_a_spinning_one_are_stolen)
 {
 	for (uint32_t workers = 2; workers <= 4; workers += 2) {
 		start(workers, false);
@@ -134,10 +134,10 @@ START_TEST(fibers_behind_a_long_one_are_stolen)
 }
 END_TEST
 
-START_TEST(a_stolen_fiber_moves_and_goes_on)
+START_TEST(stolen_fiber_migrates_and_continues)
 {
 	start(2, false);
-	/* Until two have been in one place at the same time. */
+	/* Until two of them have run at the same time. */
 	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(rig_call(&rig, "t:meet", 8), 8);
 	ck_assert_uint_gt(rig_counter(&rig, fiber_moves), 0);
@@ -160,14 +160,14 @@ END_TEST
 START_TEST(yielding_fiber_runs_after_all_others)
 {
 	start(1, false);
-	/* Each of 5 fibers notes its turn 4 times: 5 different ones in each round. */
+	/* Each of 5 fibers records its turn 4 times: 5 different ones in each round. */
 	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
 	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 15);
 	stop();
 }
 END_TEST
 
-START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
+START_TEST(queued_job_preempts_fibers_that_only_yield)
 {
 	start(1, false);
 	submit(1, "t:yields", 0);
@@ -180,7 +180,7 @@ START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
 }
 END_TEST
 
-START_TEST(waits_end_at_the_value_that_they_are_for)
+START_TEST(waits_end_at_the_value_they_wait_for)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -213,17 +213,17 @@ START_TEST(frames_count_for_fibers_that_wait)
 }
 END_TEST
 
-START_TEST(errors_are_told_and_nothing_happens)
+START_TEST(errors_are_returned_without_an_effect)
 {
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:errors", 0), 0);
-	/* The task itself is no fiber. */
+	/* The task itself is not a fiber. */
 	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
 	stop();
 }
 END_TEST
 
-START_TEST(each_fiber_has_its_own_data_which_ends_with_it)
+START_TEST(each_fiber_has_local_data_that_ends_with_it)
 {
 	start(2, false);
 	atomic_store(&ended, 0);
@@ -233,12 +233,12 @@ START_TEST(each_fiber_has_its_own_data_which_ends_with_it)
 }
 END_TEST
 
-START_TEST(data_that_is_set_at_the_end_ends_as_well)
+START_TEST(data_set_by_an_end_function_is_ended_as_well)
 {
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 1), 1);
 	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 3), 3);
-	/* One that always sets itself anew. */
+	/* An end function that always sets its value again. */
 	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 9), FK_LOCAL_PASSES);
 	stop();
 }
@@ -254,12 +254,12 @@ START_TEST(resumed_fiber_is_in_no_list)
 }
 END_TEST
 
-START_TEST(a_fiber_of_its_own_size_uses_it)
+START_TEST(fiber_with_a_stack_size_can_use_all_of_it)
 {
 	start(1, false);
 	for (int i = 0; i < 70; i++)
 		ck_assert_int_eq(rig_call(&rig, "t:large", 500000), 500000);
-	/* One of them was measured. */
+	/* One stack was measured. */
 	ck_assert_uint_ge(rig_counter(&rig, fiber_stack_high_bytes), 500000);
 	ck_assert_uint_le(rig_counter(&rig, fiber_stack_high_bytes), FIBER_STACK_MAX);
 	stop();
@@ -279,7 +279,7 @@ START_TEST(frames_run_fibers_and_fibers_run_frames)
 }
 END_TEST
 
-START_TEST(continuations_of_frames_come_in_turn_where_fibers_yield)
+START_TEST(continuations_of_frames_run_in_turn_with_yielding_fibers)
 {
 	for (uint32_t i = 0; i < 6; i++) {
 		bool forced = i % 2;
@@ -311,7 +311,7 @@ START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 }
 END_TEST
 
-START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
+START_TEST(fibers_and_frames_are_nested_deeply)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -321,7 +321,7 @@ START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
 }
 END_TEST
 
-/* As where each guard costs the system a mapping, and there are too many. */
+/* As if each guard cost a mapping, and there were too many mappings. */
 static void without_guards(struct pool *pool)
 {
 	struct fiber_stacks_options options = {
@@ -332,7 +332,7 @@ static void without_guards(struct pool *pool)
 	ck_assert_int_eq(fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options), 0);
 }
 
-START_TEST(guards_that_run_out_are_told_and_slabs_are_to_be_had)
+START_TEST(exhausted_guards_are_an_error_and_slabs_are_available)
 {
 	rig_prepare = without_guards;
 	start(2, false);
@@ -343,7 +343,7 @@ START_TEST(guards_that_run_out_are_told_and_slabs_are_to_be_had)
 }
 END_TEST
 
-START_TEST(a_fiber_that_writes_below_a_slab_ends_the_pool)
+START_TEST(write_below_a_slab_ends_the_pool)
 {
 	char path[64];
 	int ready[2], go[2], fd, status;
@@ -387,7 +387,7 @@ static void without_stacks(struct pool *pool)
 	pool->fibers->error = -ENOTSUP;
 }
 
-START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
+START_TEST(without_fibers_only_fiber_tasks_fail)
 {
 	rig_prepare = without_stacks;
 	start(1, false);
@@ -423,7 +423,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ ends before the end */
 
-START_TEST(a_cancel_reaches_fibers_that_wait)
+START_TEST(cancel_ends_waits_of_fibers)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		for (int i = 0; i < 10; i++) {
@@ -431,7 +431,7 @@ START_TEST(a_cancel_reaches_fibers_that_wait)
 			submit(1, "t:forever", 50);
 			await_waiting(51);
 			see_cancelled(1);
-			/* All have been told, and have come to their end. */
+			/* All waits returned -ECANCELED, and all fibers have ended. */
 			ck_assert_uint_eq(atomic_load(&cut), 51);
 			stop();
 		}
@@ -439,8 +439,8 @@ START_TEST(a_cancel_reaches_fibers_that_wait)
 }
 END_TEST
 
-/* While they are spawned, begin, wait, wake each other: it takes a millisecond or so. */
-START_TEST(a_cancel_at_any_moment_ends_the_job)
+/* While fibers are spawned, begin, wait and wake each other: it takes about a millisecond. */
+START_TEST(cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -452,7 +452,7 @@ START_TEST(a_cancel_at_any_moment_ends_the_job)
 }
 END_TEST
 
-START_TEST(a_deadline_reaches_fibers_that_wait)
+START_TEST(deadline_ends_waits_of_fibers)
 {
 	start(2, false);
 	see_expired("t:forever", 50);
@@ -495,7 +495,7 @@ START_TEST(fibers_that_have_not_begun_do_not_begin)
 }
 END_TEST
 
-START_TEST(frames_and_families_wind_down_together)
+START_TEST(frames_and_families_unwind_together)
 {
 	for (uint32_t i = 0; i < 6; i++) {
 		start(1u << i / 2, i % 2);
@@ -507,7 +507,7 @@ START_TEST(frames_and_families_wind_down_together)
 }
 END_TEST
 
-START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
+START_TEST(unwinding_frame_does_not_affect_fibers_of_others)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -519,7 +519,7 @@ START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
 }
 END_TEST
 
-START_TEST(a_wait_that_begins_after_the_end_is_none)
+START_TEST(wait_that_begins_after_the_cancel_returns_at_once)
 {
 	start(1, false);
 	submit(1, "t:waits_when_opened", 1);
@@ -532,9 +532,9 @@ START_TEST(a_wait_that_begins_after_the_end_is_none)
 }
 END_TEST
 
-/* A wait that is cut short is not over before those have ended that have pointers to the stack of
- * who waits. */
-START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
+/* A cancelled wait does not return before the fibers have ended that have pointers to the waiter's
+ * stack. */
+START_TEST(cancelled_wait_outlasts_the_fibers_of_its_counter)
 {
 	start(2, false);
 	submit(1, "t:outlasts", 1);
@@ -543,7 +543,7 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 	rig_cancel(&rig, 1);
 	while (!abort_get(rig.pool, 1).outcome)
 		sched_yield();
-	/* It was told, and waits again. The child does not, but runs until this. */
+	/* The fiber was cancelled and waits again. Its child does not wait, but runs until here. */
 	await_waiting(2);
 	ck_assert_uint_eq(atomic_load(&cut), 0);
 	atomic_store(&tasks_opened, 1);
@@ -553,11 +553,12 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 }
 END_TEST
 
-START_TEST(stacks_count_for_what_a_job_may_hold)
+START_TEST(stacks_count_against_the_limit_of_a_job)
 {
 	start(1, false);
 	atomic_store(&rig.pool->settings.stack_max, 4 << 20);
-	/* So many fibers of 64 KiB, and no more: it is told so, and goes on without. */
+	/* 62 fibers of 64 KiB fit: the task gets an error for the next one, and continues without
+	 * it. */
 	ck_assert_int_eq(rig_call(&rig, "t:greedy", 100), 62);
 	atomic_store(&rig.pool->settings.stack_max, 16 << 10);
 	see_failed("t:tree", 3, -ENOMEM);
@@ -565,7 +566,7 @@ START_TEST(stacks_count_for_what_a_job_may_hold)
 }
 END_TEST
 
-START_TEST(fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends)
+START_TEST(cancel_with_partial_waits_is_no_deadlock)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -577,8 +578,8 @@ START_TEST(fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends)
 }
 END_TEST
 
-/* As by a thread that has put the verdict of the row's former job, and was stopped then. */
-START_TEST(a_cancel_that_comes_late_is_not_the_next_jobs)
+/* As if a thread had stored the outcome of the row's former job, and was stopped then. */
+START_TEST(late_cancel_does_not_end_the_next_job)
 {
 	start(2, false);
 	submit(1, "t:gated", 5);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Very many fibers that wait at once, on slabs and on shared stacks: what each of them costs, all
- * woken at once, and all cancelled at once. FIBERS says how many; make soak-million has a million.
- * The figures are lines of the log.
+ * Very many parked fibers, on slabs and on shared stacks: the cost of each, all woken at once, and
+ * all cancelled at once. FIBERS is their number; make soak-million has a million. The figures go to
+ * the log.
  */
 #define CHECK_TIMEOUT 600
 
@@ -18,8 +18,8 @@
 #include "tests/support/fiber_rig.h"
 
 #define FIBERS	     100000
-#define FIBER_SMALL  16384u /* bytes of stack that is asked for */
-#define FIBER_SHARED 1200u  /* bytes at most that one costs, with all that it needs to be parked */
+#define FIBER_SMALL  16384u /* bytes of stack requested */
+#define FIBER_SHARED 1200u  /* maximum bytes of a parked fiber, with all its parts */
 #define FIBER_SLAB   4700u
 
 static struct fk_counter gate;
@@ -52,10 +52,10 @@ FK_FIBER_TASK(int64_t, crowd, (int64_t, n))
 	(void)fk_counter_wait(&running, 0);
 	return n;
 }
-FK_EXPORT(crowd, 0, "So many fibers that wait for one counter")
+FK_EXPORT(crowd, 0, "Runs n fibers that wait for one counter")
 FK_MODULE(m, "What check_fiber_million runs")
 
-/* Bytes of this process that are memory: of the whole pool. */
+/* Returns the resident bytes of this process, which include the whole pool. */
 static uint64_t resident(void)
 {
 	char line[256];
@@ -87,7 +87,7 @@ static void park_all(uint32_t of, int64_t n)
 	submit(1, "m:crowd", n);
 	while (!atomic_load(&all_wait))
 		sched_yield();
-	/* The root, too. */
+	/* And the root. */
 	await_waiting((uint64_t)n + 1);
 }
 
@@ -96,7 +96,7 @@ static double ms(uint64_t from, uint64_t to)
 	return (double)(to - from) / 1e6;
 }
 
-/* Parks n fibers, looks at what they cost, and wakes them, or has them cancelled. */
+/* Parks n fibers, checks their cost, and wakes or cancels them. */
 static void park_and_wake(uint32_t of, const char *name, uint64_t most, bool cancelled)
 {
 	uint64_t before, there, began, parked, over;
@@ -120,7 +120,7 @@ static void park_and_wake(uint32_t of, const char *name, uint64_t most, bool can
 	       (double)(there - before) / (double)n, ms(began, atomic_load(&spawned_ns)),
 	       ms(began, parked), cancelled ? "cancelled" : "woken", ms(parked, over));
 	(void)fflush(stdout);
-#ifndef FK_SANITIZE /* which has its own for each */
+#ifndef FK_SANITIZE /* which needs more memory for each fiber */
 	ck_assert_uint_le((there - before) / (uint64_t)n, most);
 #else
 	(void)most;
@@ -134,19 +134,19 @@ START_TEST(fibers_on_slabs_cost_a_page_each)
 }
 END_TEST
 
-START_TEST(fibers_on_shared_stacks_cost_what_they_have_there)
+START_TEST(fibers_on_shared_stacks_cost_what_they_use)
 {
 	park_and_wake(FK_STACK_SHARED, "shared", FIBER_SHARED, false);
 }
 END_TEST
 
-START_TEST(guarded_ones_wait_as_well)
+START_TEST(fibers_on_guarded_stacks_wait_as_well)
 {
 	park_and_wake(FK_STACK_GUARDED, "guarded", FIBER_SLAB, false);
 }
 END_TEST
 
-START_TEST(all_are_cancelled_at_once)
+START_TEST(all_fibers_are_cancelled_at_once)
 {
 	park_and_wake(FK_STACK_SLAB, "slabs", FIBER_SLAB, true);
 	park_and_wake(FK_STACK_SHARED, "shared", FIBER_SHARED, true);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fibers of each kind of stack, and above all those that share theirs: what they have there is as
- * it was after each wait, at the same address; they stay with their worker, and go on elsewhere
- * where that is parked; what cannot stand there is refused. The tasks are those of check_fiber.c,
- * with a kind that the test chooses, and some of its own.
+ * Fibers of each kind of stack, mainly shared stacks: their contents are the same after each wait,
+ * at the same address. They stay on their worker, and migrate if that worker goes offline. Calls
+ * that a shared stack forbids are refused. The tasks are those of check_fiber.c, with a kind that
+ * the test chooses, and some others.
  */
 #define CHECK_TIMEOUT 120
 
@@ -16,7 +16,7 @@
 
 #include <forkd/fiber.h>
 
-static _Atomic uint32_t kind; /* of what tasks spawn */
+static _Atomic uint32_t kind; /* of stack, for the fibers that tasks spawn */
 
 #undef fk_fiber_spawn
 #define fk_fiber_spawn(fn, arg, counter)                                                           \
@@ -37,7 +37,7 @@ static _Atomic uint32_t kind; /* of what tasks spawn */
 
 FK_MODULE(t, "What check_fiber_shared runs")
 
-/* of: the kind of the stacks of what its tasks spawn. */
+/* of: the kind of stack for the fibers that tasks spawn. */
 static void start_on(uint32_t of, uint32_t workers, bool forced)
 {
 	atomic_store(&kind, of);
@@ -46,7 +46,7 @@ static void start_on(uint32_t of, uint32_t workers, bool forced)
 
 /* ------------------------------------------------------------------------ as with any stack */
 
-START_TEST(fibers_do_the_same_on_slabs)
+START_TEST(fibers_have_the_same_results_on_slabs)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start_on(FK_STACK_SLAB, workers, false);
@@ -64,7 +64,7 @@ static void do_all(void)
 	ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
 	ck_assert_int_eq(rig_call(&rig, "t:barriers", 200), 800);
 	ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
-	/* Two of its tree's fibers share their stacks: they spawn none with a counter there. */
+	/* Two of its tree's fibers have shared stacks: they spawn none with a counter there. */
 	ck_assert_int_eq(rig_call(&rig, "t:busy", 20), 10 * 21 + 7 + 6);
 	ck_assert_int_eq(rig_call(&rig, "t:own", 50), 0);
 	atomic_store(&tasks_opened, 0);
@@ -74,7 +74,7 @@ static void do_all(void)
 	ck_assert_int_eq(rig_call(&rig, "t:orphans", 30), 30);
 }
 
-START_TEST(fibers_do_the_same_on_shared_stacks)
+START_TEST(fibers_have_the_same_results_on_shared_stacks)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start_on(FK_STACK_SHARED, workers, false);
@@ -88,7 +88,7 @@ START_TEST(fibers_do_the_same_on_shared_stacks)
 }
 END_TEST
 
-START_TEST(fibers_do_the_same_where_every_fork_is_stolen)
+START_TEST(fibers_have_the_same_results_if_every_fork_is_stolen)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, true);
@@ -98,7 +98,7 @@ START_TEST(fibers_do_the_same_where_every_fork_is_stolen)
 }
 END_TEST
 
-START_TEST(fibers_do_the_same_with_the_schedule_fuzzer)
+START_TEST(fibers_have_the_same_results_with_the_schedule_fuzzer)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = shake;
@@ -116,7 +116,7 @@ static void make_deques_short(struct pool *pool)
 		pool->workers[i].engine.fk.end = pool->workers[i].engine.fk.bottom + 10;
 }
 
-START_TEST(fibers_do_the_same_where_deques_are_full)
+START_TEST(fibers_have_the_same_results_with_full_deques)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = make_deques_short;
@@ -147,7 +147,7 @@ END_TEST
 /* ------------------------------------------------------------------------ what is on the stack */
 
 struct keeper {
-	struct fk_counter *round; /* counted down by each in each round */
+	struct fk_counter *round; /* each fiber counts it down in each round */
 	uint32_t n_rounds;
 	uint32_t who;
 	_Atomic uint32_t wrong;
@@ -156,7 +156,7 @@ struct keeper {
 
 #define KEEPER_MOST 2000u
 
-/* Fills as much of its stack as it likes, waits in the midst of that, and finds it as it was. */
+/* Fills part of its stack, waits, and checks that the contents are the same. */
 static __attribute__((noinline)) void keeps(struct keeper *self, uint32_t round, uint32_t depth)
 {
 	uint32_t size = 1 + (self->who * 37 + round * 11 + depth) % KEEPER_MOST;
@@ -196,7 +196,7 @@ static void keeper(void *arg)
 
 #define KEEPERS 40u
 
-/* Returns what was not as it should be, and 1000 for each fiber that went to another worker. */
+/* Returns the number of errors, plus 1000 for each fiber that migrated to another worker. */
 FK_FIBER_TASK(int64_t, keepers, (int64_t, rounds))
 {
 	struct keeper *all = calloc(KEEPERS, sizeof(*all));
@@ -264,7 +264,7 @@ START_TEST(fiber_alone_on_its_stack_is_never_copied)
 }
 END_TEST
 
-/* What calls it has left its stack to others when this ends. */
+/* The stack of its caller has other users when this fiber ends. */
 FK_FIBER_TASK(int64_t, says_late, (int64_t, n))
 {
 	for (int i = 0; i < 20; i++)
@@ -287,7 +287,7 @@ static void misuses(void *arg)
 	said[3] = fk_fiber_spawn_on(nothing, NULL, &here, FK_STACK_GUARDED, FK_FIBER_STACK);
 	said[4] = fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SHARED, FIBER_SHARED_STACK + 1);
 	said[5] = fk_fiber_spawn(nothing, arg, NULL);
-	/* The result stands on its stack; others are on that meanwhile. */
+	/* The result is stored on its stack, which other fibers use in the meantime. */
 	for (int64_t i = 0, n = atomic_fetch_add(&callers, 1); i < 20; i++)
 		if (FK_FIBER_CALL(&x, says_late, 100 * i + n) != 0 || x != 100 * i + n)
 			said[6]--;
@@ -351,7 +351,7 @@ static void runs_relay(void *arg)
 	}
 }
 
-/* Three with their own stacks and three that share one do nothing but yield until it is their
+/* Three fibers with their own stacks and three on a shared stack only yield until it is their
  * turn. */
 FK_FIBER_TASK(int64_t, relay, (int64_t, n))
 {
@@ -369,12 +369,12 @@ FK_FIBER_TASK(int64_t, relay, (int64_t, n))
 }
 FK_EXPORT(relay, 0, "Fibers of both kinds take turns")
 
-START_TEST(both_kinds_take_turns)
+START_TEST(fibers_on_both_kinds_of_stacks_alternate)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:relay", 3000), 3000);
-		/* Some rounds for each turn at most, not until a timer rings. */
+		/* A few rounds for each turn at most, not until a timer expires. */
 		if (workers == 1)
 			ck_assert_uint_le(rig_counter(&rig, fiber_yields), 3000 * 24);
 		stop();
@@ -382,7 +382,7 @@ START_TEST(both_kinds_take_turns)
 }
 END_TEST
 
-START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
+START_TEST(queued_job_preempts_fibers_that_only_yield)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	submit(1, "t:yields", 0);
@@ -394,7 +394,7 @@ START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ parked workers */
+/* ------------------------------------------------------------------------ offline workers */
 
 static void choose(uint64_t usable)
 {
@@ -404,8 +404,8 @@ static void choose(uint64_t usable)
 }
 
 static struct fk_counter gate;
-static _Atomic uint32_t went_on[4]; /* on each worker */
-static _Atomic uint32_t came_to;    /* the worker of one that waits */
+static _Atomic uint32_t went_on[4]; /* fibers that resumed, per worker */
+static _Atomic uint32_t came_to;    /* the worker of a parked fiber */
 
 static void waits_at_gate(void *arg)
 {
@@ -436,7 +436,7 @@ FK_FIBER_TASK(int64_t, at_gate, (int64_t, n))
 }
 FK_EXPORT(at_gate, 0, "Fibers that wait until the test lets them go")
 
-/* So many fibers wait, some of each worker. */
+/* n fibers park, some on each worker. */
 static void submit_waiting(uint32_t job, int64_t n)
 {
 	gate = FK_COUNTER_OF(1);
@@ -464,7 +464,7 @@ static uint32_t holder_of(uint32_t shared)
 	return atomic_load(&rig.pool->fibers->shared_stacks.shared_stacks[shared].holder);
 }
 
-START_TEST(fibers_of_a_parked_worker_migrate_and_return)
+START_TEST(fibers_of_an_offline_worker_migrate_and_return)
 {
 	uint32_t gone = 0, back = 0;
 
@@ -482,11 +482,11 @@ START_TEST(fibers_of_a_parked_worker_migrate_and_return)
 		open_gate();
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 		ck_assert_uint_eq(atomic_load(&tasks_reached), 200);
-		/* Not where they had begun, if that was on the other one. */
+		/* Fibers that had begun on the other worker have migrated. */
 		ck_assert_uint_eq(went_on[stays], 200);
 		went = holder_of(goes) == stays;
 		gone += went;
-		/* And when the other one is back. */
+		/* And after the other worker is back. */
 		choose(3);
 		submit_waiting(1, 200);
 		open_gate();
@@ -500,7 +500,7 @@ START_TEST(fibers_of_a_parked_worker_migrate_and_return)
 }
 END_TEST
 
-/* Workers are parked and come back all the time. */
+/* Workers go offline and return all the time. */
 static _Atomic bool flicker_over;
 
 static void *flicker(void *arg)
@@ -517,7 +517,7 @@ static void *flicker(void *arg)
 	return arg;
 }
 
-START_TEST(workers_are_parked_at_any_moment)
+START_TEST(workers_go_offline_at_any_moment)
 {
 	pthread_t thread;
 
@@ -538,7 +538,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ ends before the end */
 
-START_TEST(a_cancel_reaches_fibers_that_wait)
+START_TEST(cancel_ends_waits_of_fibers)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, false);
@@ -556,7 +556,7 @@ START_TEST(a_cancel_reaches_fibers_that_wait)
 }
 END_TEST
 
-START_TEST(a_cancel_at_any_moment_ends_the_job)
+START_TEST(cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, false);
@@ -583,8 +583,8 @@ static __attribute__((noinline)) void waits_if_it_can(void *arg)
 		atomic_fetch_add(&no_memory, 1);
 }
 
-/* With so much on its stack that of 180 no more than 40 have memory to wait with, even if all
- * others have ended and left their records: 512 * 200 / 2560. */
+/* With this much on its stack, at most 40 of 180 fibers have memory to wait, even if all others
+ * have ended and left their records: 512 * 200 / 2560. */
 static void waits_deep_if_it_can(void *arg)
 {
 	char some[2560];
@@ -603,7 +603,7 @@ static int64_t spawn_and_wait(void (*run)(void *), int64_t n)
 	atomic_store(&came_to_gate, 0);
 	while (begun < n && fk_fiber_spawn(run, NULL, &all) == 0)
 		begun++;
-	/* Those that could wait are at the gate. */
+	/* Fibers that could wait are at the gate. */
 	while (atomic_load(&came_to_gate) < begun)
 		(void)fk_fiber_yield();
 	(void)fk_counter_add(&gate, -1);
@@ -627,7 +627,7 @@ START_TEST(wait_without_memory_returns_an_error)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&no_memory, 0);
-	/* Enough for all records, and the stacks of some. */
+	/* Enough for all records, and for some of the stacks. */
 	atomic_store(&rig.pool->settings.stack_max, 64 * 1024 + 512 * 200);
 	ck_assert_int_eq(rig_call(&rig, "t:short_and_deep", 180), 180);
 	ck_assert_uint_ge(atomic_load(&no_memory), 180 - 40);
@@ -648,7 +648,7 @@ static __attribute__((noinline)) void waits_deep(struct fk_counter *begun)
 	__asm__ volatile("" : : "r"(much) : "memory");
 }
 
-/* With 20000 bytes on its stack. */
+/* Yields with 20000 bytes on its stack. */
 static __attribute__((noinline)) int32_t yields_deep(void)
 {
 	char some[20000];
@@ -666,7 +666,7 @@ static void waits_with_less(void *arg)
 	atomic_store(&shrunk, yields_deep());
 }
 
-/* One that waits has much on its stack; others have all else that the job may have. */
+/* A parked fiber has much on its stack; others use the rest of the job's limit. */
 FK_FIBER_TASK(int64_t, shrinks, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER, begun = FK_COUNTER_OF(1);
@@ -721,7 +721,7 @@ START_TEST(fiber_without_memory_gets_the_cancellation_of_its_job)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&last_yield, 1);
-	/* The task's own stack, what its frame has, and a record, but no copy. */
+	/* The task's own stack, its frame and a record, but no copy. */
 	atomic_store(&rig.pool->settings.stack_max, FK_FIBER_STACK + 20 * 1024);
 	submit(1, "t:yields_in_vain", 0);
 	await_reached();
@@ -731,7 +731,7 @@ START_TEST(fiber_without_memory_gets_the_cancellation_of_its_job)
 }
 END_TEST
 
-/* One that cannot leave its stack goes on, whoever asks its worker for something. */
+/* A fiber that cannot leave its stack continues, whatever requests its worker gets. */
 START_TEST(fiber_that_cannot_leave_a_shared_stack_does_not_yield)
 {
 	pthread_t storm;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fibers that read, write, accept and poll, on the workers of a pool in this process: what is there
- * costs no wait, what is not holds no worker, and every wait ends: with its data, at its time, or
- * with its job. Told by results and counters. Each test runs with the ring as this kernel has it,
- * and as an older one would.
+ * Fibers that read, write, accept and poll, on the workers of a pool in this process. Available
+ * data costs no wait, missing data blocks no worker. Every wait ends with its data, at its
+ * deadline, or with its job. Tests check results and counters. Each test runs with the ring of this
+ * kernel, and with that of an older kernel.
  */
 #define CHECK_TIMEOUT  120
 #define CHECK_SETUP    ignore_sigpipe
@@ -33,18 +33,18 @@
 
 #define HOUR (3600 * NSEC_PER_SEC)
 #ifdef FK_SANITIZE_THREAD
-#define MANY 4000 /* it has no more fibers than 8128 */
+#define MANY 4000 /* TSan supports at most 8128 fibers */
 #else
 #define MANY 10000
 #endif
-#define SPARE 64 /* descriptors that a test needs beside */
+#define SPARE 64 /* additional descriptors that a test needs */
 
 static int a[2], b[2]; /* pipes, or pairs of sockets */
 static int ends[MANY][2];
 
 /* ------------------------------------------------------------------------ tasks */
 
-/* What can be done at once: through a, of which the other end is here as well. */
+/* Operations that need no wait: through a, whose other end is here as well. */
 FK_FIBER_TASK(int64_t, at_once, (int64_t, n))
 {
 	char text[8] = "";
@@ -56,20 +56,20 @@ FK_FIBER_TASK(int64_t, at_once, (int64_t, n))
 	FAILS(fk_fiber_read(a[0], text, 2, FK_NEVER), 2);
 	FAILS(fk_fiber_read(a[0], text + 2, 6, 0), 3);
 	FAILS(strcmp(text, "forkd"), 0);
-	/* Nothing there, and no time to wait. */
+	/* No data, and a timeout of 0. */
 	FAILS(fk_fiber_read(a[0], text, 1, 0), -ETIMEDOUT);
 	FAILS(fk_fiber_read(a[0], text, 1, clock_ns()), -ETIMEDOUT);
 	FAILS(fk_fiber_poll(a[0], POLLIN, 0), -ETIMEDOUT);
 	FAILS(fk_fiber_read(a[0], text, 0, FK_NEVER), 0);
 	FAILS(fk_fiber_write(a[1], text, 0, FK_NEVER), 0);
-	/* What is no descriptor, or not the right end of one, or no memory. */
+	/* Invalid descriptors, the wrong end of a pair, invalid memory. */
 	FAILS(fk_fiber_read(-1, text, 1, FK_NEVER), -EBADF);
 	FAILS(fk_fiber_write(INT32_MAX, text, 1, FK_NEVER), -EBADF);
 	FAILS(fk_fiber_poll(-1, POLLIN, FK_NEVER), -EBADF);
 	FAILS(fk_fiber_poll(INT32_MAX, POLLIN, FK_NEVER), -EBADF);
 	FAILS(fk_fiber_write(a[1], "x", 1, FK_NEVER), 1);
 	FAILS(fk_fiber_read(a[0], (void *)8, 1, FK_NEVER), -EFAULT);
-	/* An end that is gone. */
+	/* A closed end. */
 	(void)close(a[1]);
 	FAILS(fk_fiber_read(a[0], text, 8, FK_NEVER), n);
 	FAILS(fk_fiber_read(a[0], text, 8, FK_NEVER), 0);
@@ -97,14 +97,14 @@ static void reads_later(void *arg)
 	(void)arg;
 	while (!rig_counter(&rig, fiber_io_waiting))
 		(void)fk_fiber_yield();
-	/* A pair of sockets is not for writers as long as half of it is full. */
+	/* A socket is not writable as long as half of its buffer is full. */
 	while (poll(&pollfd, 1, 0) == 1)
 		if (read(a[0], text, sizeof(text)) <= 0)
 			return;
 	atomic_fetch_add(&ended, 1);
 }
 
-/* What has to be waited for. */
+/* Operations that must wait. */
 FK_FIBER_TASK(int64_t, waits, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -133,7 +133,7 @@ FK_FIBER_TASK(int64_t, waits, (int64_t, n))
 }
 FK_EXPORT(waits, 0, "The line of what is not as it should be, or 0")
 
-/* Reads n bytes from a, of which each is there or comes, and writes as many to b. */
+/* Reads n bytes from a, each now or later, and writes as many to b. */
 FK_FIBER_TASK(int64_t, copies, (int64_t, n))
 {
 	char byte = 0;
@@ -147,7 +147,7 @@ FK_FIBER_TASK(int64_t, copies, (int64_t, n))
 }
 FK_EXPORT(copies, 0, "The line of what is not as it should be, or 0")
 
-/* What is polled for is there then. */
+/* Polled data is available afterwards. */
 FK_FIBER_TASK(int64_t, polls, (int64_t, n))
 {
 	char byte;
@@ -171,7 +171,7 @@ static void meets(void *arg)
 		fence_pause();
 }
 
-/* Two that have their data at the same time, and each needs the other one to go on. */
+/* Two fibers that have their data at the same time, and each waits for the other. */
 FK_FIBER_TASK(int64_t, meeting, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -192,7 +192,7 @@ static void reads_one(void *arg)
 		atomic_fetch_add(&ended, 1);
 }
 
-/* Calls tasks that fork nothing until another fiber of its worker has read something. */
+/* Calls tasks without forks until another fiber of its worker has read data. */
 FK_FIBER_TASK(int64_t, calls, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -225,7 +225,7 @@ FK_FIBER_TASK(int64_t, files, (int64_t, fd))
 }
 FK_EXPORT(files, 0, "The line of what is not as it should be, or 0")
 
-/* A connection for each number, which is what comes through it. */
+/* A connection for each number, which is sent through it. */
 static void serves(void *arg)
 {
 	_Atomic int64_t *sum = arg;
@@ -249,7 +249,7 @@ FK_FIBER_TASK(int64_t, served, (int64_t, n))
 	for (int64_t i = 0; i < n; i++)
 		(void)fk_fiber_spawn(serves, (void *)(uintptr_t)&sum, &all);
 	(void)fk_counter_wait(&all, 0);
-	/* Nobody comes any more. */
+	/* No client connects any more. */
 	FAILS(fk_fiber_accept(a[0], clock_ns() + NSEC_PER_MSEC), -ETIMEDOUT);
 	return sum;
 }
@@ -271,7 +271,7 @@ static void reads_all(void *arg)
 	}
 }
 
-/* A fiber for each pipe; a sum over what they have read, each number weighed by its pipe. */
+/* A fiber for each pipe. Returns the sum of all numbers that were read, weighted by pipe. */
 FK_FIBER_TASK(int64_t, readers, (int64_t, n))
 {
 	struct reader *readers = calloc((size_t)n, sizeof(*readers));
@@ -293,7 +293,7 @@ FK_FIBER_TASK(int64_t, readers, (int64_t, n))
 }
 FK_EXPORT(readers, 0, "What was read through n pipes")
 
-/* A frame waits for what comes through a pipe. */
+/* A frame waits for data of a pipe. */
 FK_FIBER_TASK(int64_t, one_number, (int64_t, i))
 {
 	int64_t x = 0;
@@ -346,7 +346,7 @@ static void waits_in_vain(void *arg)
 	if (r != -ECANCELED)
 		return;
 	atomic_fetch_add(&cut, 1);
-	/* And at once, although it could be done. */
+	/* And at once, although the write would succeed. */
 	if (fk_fiber_write(b[1], text, 1, FK_NEVER) == -ECANCELED)
 		atomic_fetch_add(&ended, 1);
 }
@@ -369,7 +369,7 @@ static void takes_one(void *arg)
 		atomic_fetch_add(&ended, 1);
 }
 
-/* Twice as many fibers as n wait for a byte each, half of them from each of two pipes. */
+/* Twice as many fibers as n wait for a byte each, half of them at each of two pipes. */
 FK_FIBER_TASK(int64_t, herds, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -405,7 +405,7 @@ FK_FIBER_TASK(int64_t, moments, (int64_t, n))
 }
 FK_EXPORT(moments, 0, "Fibers that wait a moment for what does not come")
 
-/* What comes at the time until which it is waited for: it is there, now or at the next call. */
+/* Data that arrives at the deadline of the wait is read now or at the next call. */
 FK_FIBER_TASK(int64_t, at_that_time, (int64_t, n))
 {
 	int64_t got = 0;
@@ -468,13 +468,13 @@ FK_MODULE(t, "What check_io runs")
 
 /* ------------------------------------------------------------------------ tests */
 
-/* What is written to an end that is gone is an error, and no signal. */
+/* A write to a closed end is an error, and no signal. */
 static void ignore_sigpipe(void)
 {
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* So many fibers wait, and nobody runs. */
+/* Waits until n fibers wait and no worker is busy. */
 static void await_io(uint64_t n)
 {
 	while (rig_counter(&rig, fiber_io_waiting) != n || atomic_load(&rig.pool->idle.lazy.active))
@@ -539,7 +539,7 @@ START_TEST(missing_data_is_waited_for)
 }
 END_TEST
 
-/* The task waits, and so many bytes come, all at once. It has noted this many then. */
+/* The task waits, and n bytes arrive at once. The task must have noted this many then. */
 static void comes(int n, uint32_t noted)
 {
 	const char bytes[32] = { 0 };
@@ -551,7 +551,8 @@ static void comes(int n, uint32_t noted)
 		sched_yield();
 }
 
-/* Reads that had to wait save later ones their try, 1, 3 and 7 of them; a write has its own. */
+/* Each read that had to wait saves later reads their try: 1, 3 and 7 of them. Writes are counted
+ * separately. */
 START_TEST(fiber_that_waits_each_time_does_not_try_each_time)
 {
 	EACH_WAY(workers)
@@ -565,7 +566,7 @@ START_TEST(fiber_that_waits_each_time_does_not_try_each_time)
 		comes(1 + 7, 14);
 		comes(1 + 7, 22);
 		ck_assert_uint_ge(rig_counter(&rig, fiber_ios), 22);
-		/* The first try after that is not in vain, nor are those that follow. */
+		/* The first try after that succeeds, and so do the following ones. */
 		comes(1 + 7 + 13, 43);
 		ck_assert_int_eq(result(1), 0);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_ios),
@@ -578,7 +579,7 @@ START_TEST(fiber_that_waits_each_time_does_not_try_each_time)
 }
 END_TEST
 
-START_TEST(a_poll_in_vain_says_nothing_of_the_read_after_it)
+START_TEST(fruitless_poll_does_not_affect_the_next_read)
 {
 	EACH_WAY(workers)
 	{
@@ -595,7 +596,7 @@ START_TEST(a_poll_in_vain_says_nothing_of_the_read_after_it)
 }
 END_TEST
 
-/* Both were sent to one worker, if that is where they were. */
+/* Both fibers were sent to one worker, if they had waited there. */
 START_TEST(computing_fiber_does_not_delay_the_data_of_others)
 {
 	make(a, false);
@@ -691,7 +692,7 @@ START_TEST(connections_are_accepted_and_served)
 }
 END_TEST
 
-/* So many pairs as there may be, MANY at most. */
+/* Opens as many pairs as possible, at most MANY. */
 static int64_t make_many(bool sockets)
 {
 	struct rlimit limit = { 2 * MANY + SPARE, 2 * MANY + SPARE };
@@ -708,7 +709,7 @@ static int64_t make_many(bool sockets)
 	return n;
 }
 
-START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
+START_TEST(ten_thousand_readers_block_no_worker)
 {
 	int64_t n = make_many(false);
 
@@ -722,7 +723,7 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 		await_io((uint64_t)n);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_ios), (uint64_t)n);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_io_calls), (uint64_t)n);
-		/* Beside them others have their turn. */
+		/* Other jobs run at the same time. */
 		ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
 		moved = rig_counter(&rig, moved);
 		for (int64_t x = 1; x <= 3; x++) {
@@ -733,12 +734,12 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 			while (rig_counter(&rig, fiber_ios) != (uint64_t)(n * (x + 1)))
 				sched_yield();
 		}
-		/* None of them makes way for those that have their bytes as well. */
+		/* No fiber is preempted by others that have their data. */
 		ck_assert_uint_eq(rig_counter(&rig, moved), moved);
 		for (int64_t i = 0; i < n; i++)
 			(void)close(ends[i][1]);
 		ck_assert_int_eq(result(1), sum);
-		/* The poller has had more than one of them at a time. */
+		/* The poller has handled more than one of them per pass. */
 		ck_assert_uint_lt(rig_counter(&rig, poller_turns), (uint64_t)n * 5);
 		stop();
 		for (int64_t i = 0; i < n; i++) {
@@ -749,7 +750,7 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 }
 END_TEST
 
-START_TEST(a_frame_waits_by_calling_a_fiber)
+START_TEST(frame_waits_by_calling_a_fiber)
 {
 	EACH_WAY(workers)
 	{
@@ -768,8 +769,8 @@ START_TEST(a_frame_waits_by_calling_a_fiber)
 }
 END_TEST
 
-/* Each byte wakes all that wait for one, and is one's: however often that happens to the others,
- * none of them comes to hold what others need. */
+/* Each byte wakes all readers of the pipe, and one of them gets it. However often the others are
+ * woken in vain, none of them holds a resource that others need. */
 START_TEST(many_read_from_the_same_pipes)
 {
 	enum { READERS = 200 };
@@ -784,7 +785,7 @@ START_TEST(many_read_from_the_same_pipes)
 		submit(1, "t:herds", READERS);
 		await_io(2 * READERS);
 		for (int i = 0; i < 2 * READERS; i++) {
-			/* First those of one pipe, all but a few; then those of the other. */
+			/* First most readers of one pipe; then those of the other. */
 			int to = i < READERS - 20 || i >= 2 * READERS - 20 ? a[1] : b[1];
 
 			ck_assert_int_eq(write(to, "x", 1), 1);
@@ -800,7 +801,7 @@ START_TEST(many_read_from_the_same_pipes)
 }
 END_TEST
 
-START_TEST(a_wait_ends_at_its_time)
+START_TEST(wait_ends_at_its_deadline)
 {
 	EACH_WAY(workers)
 	{
@@ -814,8 +815,8 @@ START_TEST(a_wait_ends_at_its_time)
 }
 END_TEST
 
-/* Nothing that was read is lost, and nothing comes twice. */
-START_TEST(data_and_a_time_at_once_are_one_of_the_two)
+/* No byte that was read is lost, and none is read twice. */
+START_TEST(data_at_the_deadline_is_read_once_or_times_out)
 {
 	EACH_WAY(workers)
 	{
@@ -823,7 +824,7 @@ START_TEST(data_and_a_time_at_once_are_one_of_the_two)
 		char text[64];
 
 		make(a, way);
-		/* The task may have read its last byte while there is no room for another. */
+		/* The task may have read its last byte while the pipe is full. */
 		(void)fcntl(a[1], F_SETFL, O_NONBLOCK);
 		start(workers, false);
 		submit(1, "t:at_that_time", 1000);
@@ -848,7 +849,7 @@ START_TEST(data_and_a_time_at_once_are_one_of_the_two)
 }
 END_TEST
 
-START_TEST(a_cancel_reaches_those_that_wait)
+START_TEST(cancel_ends_waits_for_io)
 {
 	EACH_WAY(workers)
 	{
@@ -869,7 +870,7 @@ START_TEST(a_cancel_reaches_those_that_wait)
 }
 END_TEST
 
-START_TEST(a_cancel_at_any_moment_leaves_nothing)
+START_TEST(cancel_at_any_moment_leaves_nothing)
 {
 	EACH_WAY(workers)
 	{
@@ -886,7 +887,7 @@ START_TEST(a_cancel_at_any_moment_leaves_nothing)
 }
 END_TEST
 
-START_TEST(a_deadline_of_the_job_reaches_those_that_wait)
+START_TEST(deadline_of_the_job_ends_waits_for_io)
 {
 	EACH_WAY(workers)
 	{
@@ -912,7 +913,7 @@ START_TEST(close_of_a_descriptor_does_not_end_the_wait)
 		start(workers, false);
 		submit(1, "t:frames", 1);
 		await_io(1);
-		/* What has begun later has ended: the kernel has the descriptor. */
+		/* An operation that began later has ended, so the kernel has the descriptor. */
 		ck_assert_int_eq(rig_call(&rig, "t:moments", 1), 0);
 		(void)close(ends[0][0]);
 		ck_assert_int_eq(write(ends[0][1], &x, sizeof(x)), sizeof(x));
@@ -924,7 +925,7 @@ START_TEST(close_of_a_descriptor_does_not_end_the_wait)
 }
 END_TEST
 
-START_TEST(without_memory_it_is_told_so)
+START_TEST(wait_without_memory_is_an_error)
 {
 	make(a, false);
 	start(1, false);
@@ -938,7 +939,7 @@ static void take_ring(struct pool *pool)
 	pool->fibers->poller_error = -EPERM;
 }
 
-START_TEST(without_a_ring_what_is_there_can_be_had)
+START_TEST(available_data_is_read_without_a_ring)
 {
 	make(a, false);
 	rig_prepare = take_ring;

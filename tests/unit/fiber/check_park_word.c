@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_park: the word step by step, and with threads that are fibers. tests/model/fiber.c has the
- * interleavings.
+ * fiber_park: the word step by step, and with threads that act as fibers. tests/model/fiber.c has
+ * the interleavings.
  */
 #include "daemon/fiber/park_word.h"
 
@@ -19,7 +19,7 @@ static void make(void)
 	fiber_park_init(&park);
 }
 
-START_TEST(a_new_fiber_is_to_run_and_nobody_can_wake_it)
+START_TEST(new_fiber_is_runnable_and_cannot_be_woken)
 {
 	make();
 	ck_assert(fiber_park_is_out(&park));
@@ -58,7 +58,7 @@ START_TEST(parked_fiber_is_made_runnable_by_its_waker)
 }
 END_TEST
 
-START_TEST(a_claim_makes_nobody_runnable_before_it_is_delivered)
+START_TEST(claimed_fiber_is_not_runnable_before_delivery)
 {
 	uint64_t generation;
 
@@ -75,7 +75,7 @@ START_TEST(a_claim_makes_nobody_runnable_before_it_is_delivered)
 		ck_assert(fiber_park_is_out(&park));
 		ck_assert_int_eq(fiber_park_reason(&park), FIBER_IO);
 	}
-	/* And if it is delivered first, the loop does it. */
+	/* If the claim is delivered first, the loop makes the fiber runnable. */
 	generation = fiber_park_begin(&park, false);
 	ck_assert(fiber_park_claim(&park, generation, FIBER_IO));
 	ck_assert(!fiber_park_deliver(&park));
@@ -83,7 +83,7 @@ START_TEST(a_claim_makes_nobody_runnable_before_it_is_delivered)
 }
 END_TEST
 
-START_TEST(of_many_wakers_the_first_wins_and_the_others_are_told)
+START_TEST(first_of_many_wakers_wins_and_the_others_lose)
 {
 	for (int first = FIBER_COUNTER; first <= FIBER_CANCEL; first++) {
 		uint64_t generation;
@@ -107,7 +107,7 @@ START_TEST(of_many_wakers_the_first_wins_and_the_others_are_told)
 }
 END_TEST
 
-START_TEST(a_late_waker_of_an_earlier_park_loses)
+START_TEST(late_waker_of_an_earlier_park_loses)
 {
 	uint64_t last = 0;
 
@@ -135,13 +135,13 @@ START_TEST(fiber_that_stays_is_not_woken)
 	ck_assert(fiber_park_is_out(&park));
 	ck_assert_int_eq(fiber_park_reason(&park), FIBER_STAYED);
 	ck_assert_int_eq(fiber_park_wake(&park, generation, FIBER_DEADLINE), FIBER_LOST);
-	/* Somebody has woken it: it is out all the same, and knows who. */
+	/* The fiber was woken: it is out all the same, and knows the reason. */
 	generation = fiber_park_begin(&park, false);
 	ck_assert_int_eq(fiber_park_wake(&park, generation, FIBER_DEADLINE), FIBER_WON);
 	ck_assert(fiber_park_stay(&park));
 	ck_assert(fiber_park_is_out(&park));
 	ck_assert_int_eq(fiber_park_reason(&park), FIBER_DEADLINE);
-	/* Somebody still writes what it waits for. */
+	/* A waker has claimed the fiber and still writes its result. */
 	generation = fiber_park_begin(&park, false);
 	ck_assert(fiber_park_claim(&park, generation, FIBER_IO));
 	ck_assert(!fiber_park_stay(&park));
@@ -150,7 +150,7 @@ START_TEST(fiber_that_stays_is_not_woken)
 }
 END_TEST
 
-START_TEST(a_cancelled_fiber_does_not_park_but_where_it_is_held)
+START_TEST(cancelled_fiber_parks_only_if_held)
 {
 	uint64_t generation;
 
@@ -172,7 +172,7 @@ START_TEST(a_cancelled_fiber_does_not_park_but_where_it_is_held)
 }
 END_TEST
 
-START_TEST(a_held_fiber_that_is_cancelled_knows_it_at_its_next_park)
+START_TEST(held_fiber_sees_a_cancel_at_its_next_park)
 {
 	uint64_t generation;
 
@@ -191,18 +191,18 @@ END_TEST
 #define PARKS  3000u
 #define CANCEL 2900u /* from here on they are cancelled, and wait held */
 
-/* A thread is a fiber: its loop waits for the semaphore, which stands for the queue. */
+/* A thread is a fiber: its loop waits for the semaphore, which represents the queue. */
 struct fiber {
 	struct fiber_park park;
-	_Atomic uint64_t armed; /* the generation for the wakers, also when it is late */
+	_Atomic uint64_t armed; /* the generation for the wakers, also if it is outdated */
 	sem_t runnable;
-	uint64_t io; /* plain: who has claimed writes, the fiber reads */
+	uint64_t io; /* not atomic: the claiming waker writes it, the fiber reads it */
 	uint64_t ended[FIBER_CANCEL + 1];
 };
 
 static struct fiber fibers[FIBERS];
 static _Atomic uint32_t running;
-static uint64_t won[FIBER_CANCEL + 1]; /* each by its own thread */
+static uint64_t won[FIBER_CANCEL + 1]; /* each entry by its own thread */
 
 static void make_runnable(struct fiber *fiber)
 {
@@ -224,7 +224,7 @@ static void *fiber_main(void *arg)
 			generation = fiber_park_begin(&fiber->park, held);
 		}
 		fiber->io = 0;
-		/* Relaxed would do for the word; what was written above is released here. */
+		/* Relaxed would suffice for the word; release publishes the data above. */
 		atomic_store_explicit(&fiber->armed, generation, memory_order_release);
 		if (fiber_park_left(&fiber->park))
 			make_runnable(fiber);
@@ -281,7 +281,7 @@ static void *poller_main(void *arg)
 	return NULL;
 }
 
-/* Cancels each once, when it has parked so many times. */
+/* Cancels each fiber once, after it has parked this often. */
 static void *canceller_main(void *arg)
 {
 	bool done[FIBERS] = { false };
@@ -303,7 +303,7 @@ static void *canceller_main(void *arg)
 	return NULL;
 }
 
-START_TEST(each_park_ends_once_whoever_comes_first)
+START_TEST(each_park_ends_once_whichever_waker_is_first)
 {
 	void *(*const mains[])(void *) = { timer_main, poller_main, canceller_main };
 	pthread_t threads[FIBERS], wakers[3];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fibers that wait for a time, on the workers of a pool in this process: none goes on too early,
- * each goes on, and nothing is left of waits that ended otherwise. Told by results and counters.
+ * Fibers that sleep or wait with a deadline, on the workers of a pool in this process. None resumes
+ * too early, each resumes, and nothing is left of waits that ended otherwise. Tests check results
+ * and counters.
  */
 #define CHECK_TIMEOUT 120
 
@@ -43,7 +44,7 @@ static void sleeps_an_hour(void *arg)
 		atomic_fetch_add(&cut, 1);
 }
 
-/* Who comes later has to be earlier: each becomes the first. */
+/* Each later fiber has an earlier time and becomes the first. */
 FK_FIBER_TASK(int64_t, earlier, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
@@ -56,12 +57,12 @@ FK_FIBER_TASK(int64_t, earlier, (int64_t, n))
 	FAILS(fk_counter_wait(&all, 0), -ECANCELED);
 	return 0;
 }
-FK_EXPORT(earlier, 0, "Sleeps a moment beside those that sleep long, and fails")
+FK_EXPORT(earlier, 0, "Sleeps briefly while others sleep long, and fails")
 
 static void naps_a_little(void *arg)
 {
-	/* Neighbours in the order in which they are spawned are not in that of their times. From
-	 * now on: a time that has come when it is slept until would need no timer. */
+	/* Neighbours in spawn order are not neighbours in time. Times count from now: a time that
+	 * has already passed would need no timer. */
 	uint64_t from = clock_ns(), ns = 20 * NSEC_PER_MSEC;
 
 	ns += (uint64_t)(uintptr_t)&ns * 2654435761 % (20 * NSEC_PER_MSEC);
@@ -85,14 +86,14 @@ FK_FIBER_TASK(int64_t, timed, (int64_t, n))
 {
 	struct fk_counter numbers = FK_COUNTER_OF(2), none = { .fk_kind = 1 };
 
-	/* At once: it has come down so far, or the time has passed. */
+	/* At once: the counter has reached the value, or the time has passed. */
 	FAILS(fk_counter_wait_until(&numbers, 2, 0), 0);
 	FAILS(fk_counter_wait_until(&numbers, 2, FK_NEVER), 0);
 	FAILS(fk_counter_wait_until(&numbers, 1, 0), -ETIMEDOUT);
 	FAILS(fk_counter_wait_until(&none, 0, 0), -EINVAL);
 	FAILS(fk_counter_wait_until(&none, 0, clock_ns() + HOUR), -EINVAL);
-	/* After a while, and nothing is left of it. If the time has come before the wait begins,
-	 * there is none. */
+	/* Later, and nothing is left of the wait. If the time has passed before the wait begins,
+	 * there is no wait. */
 	for (int64_t waits = 0; waits < n;) {
 		uint64_t until = clock_ns() + NSEC_PER_MSEC,
 			 before = rig_counter(&rig, fiber_parks);
@@ -136,7 +137,7 @@ static void waits_until_that_time(void *arg)
 		atomic_fetch_add(&cut, 1);
 }
 
-/* The counter comes down at the time until which it is waited for. */
+/* The counter reaches the value at the deadline of the wait. */
 FK_FIBER_TASK(int64_t, race, (int64_t, n))
 {
 	struct race *race = calloc(1, sizeof(*race));
@@ -227,7 +228,7 @@ START_TEST(sleeping_fiber_resumes_not_too_early)
 }
 END_TEST
 
-START_TEST(an_earlier_one_does_not_wait_for_later_ones)
+START_TEST(earlier_sleeper_does_not_wait_for_later_ones)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -237,7 +238,7 @@ START_TEST(an_earlier_one_does_not_wait_for_later_ones)
 }
 END_TEST
 
-START_TEST(thousands_sleep_at_once_and_hold_no_worker)
+START_TEST(thousands_of_sleepers_block_no_worker)
 {
 	start(2, false);
 	ck_assert_int_eq(rig_call(&rig, "t:many", 5000), 5000);
@@ -247,7 +248,7 @@ START_TEST(thousands_sleep_at_once_and_hold_no_worker)
 }
 END_TEST
 
-START_TEST(a_wait_for_a_counter_ends_at_its_time)
+START_TEST(wait_for_a_counter_ends_at_its_deadline)
 {
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:timed", 10), 0);
@@ -260,7 +261,7 @@ START_TEST(a_wait_for_a_counter_ends_at_its_time)
 }
 END_TEST
 
-START_TEST(a_counter_and_a_time_at_once_are_one_of_the_two)
+START_TEST(counter_reached_at_the_deadline_succeeds_or_times_out)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -270,7 +271,7 @@ START_TEST(a_counter_and_a_time_at_once_are_one_of_the_two)
 }
 END_TEST
 
-START_TEST(a_cancel_reaches_sleepers)
+START_TEST(cancel_ends_sleeps)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		for (int i = 0; i < 5; i++) {
@@ -285,8 +286,8 @@ START_TEST(a_cancel_reaches_sleepers)
 }
 END_TEST
 
-/* While they are set, woken, cleared. */
-START_TEST(a_cancel_at_any_moment_leaves_nothing)
+/* While timers are set, expire, or are cleared. */
+START_TEST(cancel_at_any_moment_leaves_nothing)
 {
 	static const char *const tasks[] = { "t:race", "t:many", "t:naps" };
 
@@ -300,7 +301,7 @@ START_TEST(a_cancel_at_any_moment_leaves_nothing)
 }
 END_TEST
 
-START_TEST(a_deadline_of_the_job_reaches_sleepers)
+START_TEST(deadline_of_the_job_ends_sleeps)
 {
 	start(2, false);
 	see_expired("t:forever", 50);
@@ -308,7 +309,7 @@ START_TEST(a_deadline_of_the_job_reaches_sleepers)
 }
 END_TEST
 
-START_TEST(without_memory_it_is_told_so)
+START_TEST(sleep_without_memory_is_an_error)
 {
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_memory", 0), 0);

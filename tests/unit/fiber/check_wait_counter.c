@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fiber_counter: counting, waiting and freeing step by step, what is wrong, and with threads that
- * are fibers. tests/model/fiber.c has the interleavings.
+ * fiber_counter: counting, waiting and freeing step by step, errors, and with threads that act as
+ * fibers. tests/model/fiber.c has the interleavings.
  */
 #include "daemon/fiber/wait_counter.h"
 
@@ -30,7 +30,7 @@ static struct fiber_counter_ref make(uint32_t value)
 	return fiber_counter_init(&counter, value);
 }
 
-/* Fiber i parks until the counter has come down to this value. */
+/* Fiber i parks until the counter has reached this value. */
 static void waits(struct fiber_counter_ref ref, uint32_t i, uint32_t value)
 {
 	uint64_t generation = fiber_park_begin(&parks[i], false);
@@ -40,7 +40,7 @@ static void waits(struct fiber_counter_ref ref, uint32_t i, uint32_t value)
 	ck_assert(!fiber_park_left(&parks[i]));
 }
 
-/* Those that are made runnable now: a bit each. The first of them is *ret_first. */
+/* Returns the fibers that are runnable now, one bit each. Sets *ret_first to the first. */
 static uint32_t runnable(struct fiber_counter_node *woken, uint32_t *ret_first)
 {
 	uint32_t bits = 0;
@@ -58,7 +58,7 @@ static uint32_t runnable(struct fiber_counter_node *woken, uint32_t *ret_first)
 	return bits;
 }
 
-/* Counts down by n, and says who is made runnable by it. */
+/* Counts down by n. Returns the fibers made runnable by it. */
 static uint32_t down(struct fiber_counter_ref ref, uint32_t n)
 {
 	struct fiber_counter_node *woken;
@@ -67,7 +67,7 @@ static uint32_t down(struct fiber_counter_ref ref, uint32_t n)
 	return runnable(woken, NULL);
 }
 
-START_TEST(a_counter_that_has_come_down_is_not_waited_for)
+START_TEST(wait_for_a_value_already_reached_returns_at_once)
 {
 	struct fiber_counter_ref ref = make(2);
 	uint64_t generation = fiber_park_begin(&parks[0], false);
@@ -84,7 +84,7 @@ START_TEST(a_counter_that_has_come_down_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(each_is_woken_by_the_step_that_comes_down_to_its_value)
+START_TEST(each_fiber_is_woken_by_the_step_that_reaches_its_value)
 {
 	static const uint32_t values[WAITERS] = { 3, 0, 5, 3, 1, 0, 5, 2 };
 	struct fiber_counter_ref ref = make(7);
@@ -101,7 +101,7 @@ START_TEST(each_is_woken_by_the_step_that_comes_down_to_its_value)
 }
 END_TEST
 
-START_TEST(of_those_that_wait_for_one_value_the_first_is_woken_first)
+START_TEST(fibers_waiting_for_one_value_are_woken_in_order)
 {
 	struct fiber_counter_ref ref = make(1);
 	struct fiber_counter_node *woken;
@@ -137,7 +137,7 @@ START_TEST(no_fiber_is_runnable_before_the_counter_is_delivered)
 	waits(ref, 1, 0);
 	ck_assert_int_eq(fiber_counter_down(ref, 1, &woken), FIBER_COUNTER_OK);
 	ck_assert(!fiber_park_is_out(&parks[0]) && !fiber_park_is_out(&parks[1]));
-	/* The last touch of it was made. */
+	/* The counter is not accessed any more. */
 	memset(&counter, 0xff, sizeof(counter));
 	ck_assert_uint_eq(runnable(woken, NULL), 3);
 }
@@ -156,7 +156,7 @@ START_TEST(fiber_woken_otherwise_removes_its_node)
 		for (uint32_t i = 0; i < 2; i++) {
 			ck_assert_int_eq(fiber_park_cancel(&parks[leaves[i]]), FIBER_RUN);
 			fiber_counter_unhook(&nodes[leaves[i]]);
-			/* It is gone. */
+			/* The node is gone. */
 			memset(&nodes[leaves[i]], 0xff, sizeof(nodes[0]));
 		}
 		ck_assert_uint_eq(down(ref, 2), 1u << leaves[2]);
@@ -180,7 +180,7 @@ START_TEST(leaving_fiber_does_not_touch_fibers_woken_before)
 }
 END_TEST
 
-START_TEST(a_node_whose_waiter_was_lost_is_off_as_well)
+START_TEST(node_of_a_lost_waiter_is_unhooked_as_well)
 {
 	struct fiber_counter_ref ref = make(1);
 
@@ -188,7 +188,7 @@ START_TEST(a_node_whose_waiter_was_lost_is_off_as_well)
 	waits(ref, 1, 0);
 	ck_assert_int_eq(fiber_park_cancel(&parks[0]), FIBER_RUN);
 	ck_assert_uint_eq(down(ref, 1), 2);
-	/* It does not touch the counter any more. */
+	/* The node does not access the counter any more. */
 	memset(&counter, 0xff, sizeof(counter));
 	fiber_counter_unhook(&nodes[0]);
 	ck_assert_uint_eq(atomic_load(&nodes[0].hooked), 0);
@@ -196,7 +196,7 @@ START_TEST(a_node_whose_waiter_was_lost_is_off_as_well)
 }
 END_TEST
 
-START_TEST(to_wait_once_more_after_it_was_reached_returns_at_once)
+START_TEST(second_wait_after_the_value_was_reached_returns_at_once)
 {
 	struct fiber_counter_ref ref = make(1);
 	uint64_t generation;
@@ -209,7 +209,7 @@ START_TEST(to_wait_once_more_after_it_was_reached_returns_at_once)
 }
 END_TEST
 
-START_TEST(a_node_that_is_hooked_waits_for_nothing_else)
+START_TEST(hooked_node_cannot_wait_for_another_counter)
 {
 	struct fiber_counter other;
 	struct fiber_counter_ref ref = make(1), second = fiber_counter_init(&other, 1);
@@ -223,7 +223,7 @@ START_TEST(a_node_that_is_hooked_waits_for_nothing_else)
 }
 END_TEST
 
-START_TEST(a_counter_that_was_freed_says_so)
+START_TEST(use_of_a_freed_counter_is_an_error)
 {
 	struct fiber_counter_ref ref = make(3), next, zero = { &counter, 1 };
 	struct fiber_counter_node *woken, *const none = &nodes[7];
@@ -241,7 +241,7 @@ START_TEST(a_counter_that_was_freed_says_so)
 		ck_assert_int_eq(fiber_counter_hook(ref, 0, &nodes[0], &parks[0], generation),
 				 FIBER_COUNTER_STALE);
 		ck_assert_ptr_eq(woken, none);
-		/* Of this life it is, of the next it is not. */
+		/* The reference is valid for this life of the counter, not for the next. */
 		next = fiber_counter_renew(&counter, 1);
 		ck_assert_uint_ne(next.generation, ref.generation);
 		ck_assert_int_eq(fiber_counter_look(ref, 9), FIBER_COUNTER_STALE);
@@ -253,7 +253,7 @@ START_TEST(a_counter_that_was_freed_says_so)
 }
 END_TEST
 
-START_TEST(generations_go_round_and_zero_is_none)
+START_TEST(generations_wrap_and_skip_zero)
 {
 	struct fiber_counter_ref ref = make(0);
 	struct fiber_counter_node *woken;
@@ -288,7 +288,7 @@ START_TEST(waiters_of_a_freed_counter_are_woken_with_an_error)
 }
 END_TEST
 
-START_TEST(a_count_out_of_range_is_refused_and_nothing_changes)
+START_TEST(count_out_of_range_is_refused_and_changes_nothing)
 {
 	struct fiber_counter_ref ref = make(1);
 	struct fiber_counter_node *woken = &nodes[7];
@@ -300,7 +300,7 @@ START_TEST(a_count_out_of_range_is_refused_and_nothing_changes)
 	ck_assert_int_eq(fiber_counter_down(ref, UINT32_MAX, &woken), FIBER_COUNTER_RANGE);
 	ck_assert_int_eq(fiber_counter_up(ref, FIBER_COUNTER_MAX - 1), FIBER_COUNTER_OK);
 	ck_assert_int_eq(fiber_counter_up(ref, 1), FIBER_COUNTER_RANGE);
-	/* The highest value, and the highest that can be waited for. */
+	/* The highest value of a counter, and the highest to wait for. */
 	waits(ref, 0, FIBER_COUNTER_MAX - 1);
 	waits(ref, 1, 0);
 	ck_assert_uint_eq(down(ref, 1), 1);
@@ -316,14 +316,14 @@ END_TEST
 #define ROUNDS	1000u
 #define MOST	4u /* children of a round */
 
-/* A thread is a fiber: its loop waits for the semaphore, which stands for the queue. */
+/* A thread is a fiber: its loop waits for the semaphore, which represents the queue. */
 struct fiber {
 	struct fiber_park park; /* first: make_runnable() */
-	_Atomic uint64_t armed; /* the generation for the timer, also when it is late */
+	_Atomic uint64_t armed; /* the generation for the timer, also if it is outdated */
 	sem_t runnable;
 };
 
-/* What a child has to do, on a worker. */
+/* The work of a child, on a worker. */
 struct child {
 	struct fiber_counter_ref ref;
 	uint64_t *result;
@@ -373,7 +373,7 @@ static void *worker_main(void *arg)
 	}
 }
 
-/* Its deadlines are over at once; and it does not know which of them are not wanted any more. */
+/* Its deadlines expire at once, including those that are no longer wanted. */
 static void *timer_main(void *arg)
 {
 	(void)arg;
@@ -391,7 +391,7 @@ static void *timer_main(void *arg)
 	return NULL;
 }
 
-/* Its node is on this stack. True: the counter has come down to 0. */
+/* Its node is on this stack. Returns true if the counter has reached 0. */
 static bool wait_for(struct fiber *fiber, struct fiber_counter_ref ref, bool deadline)
 {
 	struct fiber_counter_node node = { 0 };
@@ -429,7 +429,7 @@ static void no_deadline(struct fiber *fiber)
 	atomic_store_explicit(&fiber->armed, 0, memory_order_relaxed);
 }
 
-/* The counter, and the results, are on this stack: they are gone with it. */
+/* The counter and the results are on this stack and end with it. */
 static void join_children(struct fiber *fiber, uint32_t round)
 {
 	uint64_t results[MOST] = { 0 };
@@ -461,7 +461,7 @@ static void *joins(void *arg)
 	return NULL;
 }
 
-/* Runs all fibers, beside a timer and n workers. */
+/* Runs all fibers, with a timer and n workers. */
 static void run(void *(*fiber_main)(void *), uint32_t n)
 {
 	pthread_t threads[FIBERS], workers[WORKERS], timer;
@@ -494,7 +494,7 @@ static void run(void *(*fiber_main)(void *), uint32_t n)
 	}
 }
 
-START_TEST(a_fiber_joins_its_children_and_its_stack_is_gone)
+START_TEST(fiber_joins_its_children_and_its_stack_is_released)
 {
 	run(joins, WORKERS);
 	ck_assert_uint_eq(queued, 0);
@@ -507,7 +507,7 @@ static void *counts_down(void *arg)
 	return NULL;
 }
 
-START_TEST(nothing_is_counted_while_somebody_has_the_lock)
+START_TEST(nothing_is_counted_while_the_lock_is_held)
 {
 	for (uint32_t i = 0; i < 20; i++) {
 		struct fiber_counter_ref ref = make(2);
@@ -529,10 +529,10 @@ START_TEST(nothing_is_counted_while_somebody_has_the_lock)
 }
 END_TEST
 
-/* Each round has a counter of its own, in memory that stays: fibers leave by deadlines. */
+/* Each round has its own counter, in memory that stays valid: fibers leave by deadlines. */
 static struct fiber_counter gates[ROUNDS];
 static struct fiber_counter_ref gate_refs[ROUNDS];
-static uint64_t passed[FIBERS][ROUNDS]; /* plain: the counter orders them */
+static uint64_t passed[FIBERS][ROUNDS]; /* not atomic: the counter orders them */
 
 static void *meets(void *arg)
 {
@@ -553,7 +553,7 @@ static void *meets(void *arg)
 	return NULL;
 }
 
-START_TEST(fibers_meet_at_a_counter_and_nobody_is_left_behind)
+START_TEST(fibers_meet_at_a_counter_and_all_pass)
 {
 	for (uint32_t i = 0; i < ROUNDS; i++)
 		gate_refs[i] = fiber_counter_init(&gates[i], FIBERS);
