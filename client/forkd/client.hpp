@@ -192,7 +192,7 @@ private:
 };
 
 /* Memory in the shared heap: a task works on it where it is. Made by client::alloc(). */
-template <class T> class buffer : public span<T>
+template <class T> class [[nodiscard]] buffer : public span<T>
 {
 	static_assert(std::is_trivially_copyable_v<T>, "another process reads and writes it");
 	static_assert(alignof(T) <= 64, "the heap aligns to a cache line");
@@ -354,7 +354,7 @@ inline constexpr bool is_result = std::is_same_v<R, double> ||
 } // namespace detail
 
 /* A task, by client::find(); as long as its client. */
-class task
+class [[nodiscard]] task
 {
 public:
 	const fk_task *get() const noexcept
@@ -391,7 +391,7 @@ struct job_options {
  * A job that was submitted, without its result. One that goes before its job has ended cancels the
  * job and waits for its end: it may be at work in a buffer.
  */
-class job
+class [[nodiscard]] job
 {
 public:
 	job() = default;
@@ -418,7 +418,7 @@ public:
 		release();
 	}
 	/* There is a job, and get() has not been called. Only then the others may be. */
-	bool valid() const noexcept
+	[[nodiscard]] bool valid() const noexcept
 	{
 		return job_ != 0;
 	}
@@ -431,8 +431,12 @@ public:
 	{
 		return client_;
 	}
-	/* True if it has ended within that time. */
-	bool wait(std::chrono::nanoseconds timeout = forever) const
+	void wait() const
+	{
+		(void)wait_for(forever);
+	}
+	/* Returns false if the job has not ended within this time. */
+	[[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout) const
 	{
 		const int err = fk_wait(client_, job_, timeout_ns(timeout));
 
@@ -441,19 +445,19 @@ public:
 		detail::check(err, fk_task_name(task_));
 		return true;
 	}
-	bool ready() const
+	[[nodiscard]] bool ready() const
 	{
-		return wait(std::chrono::nanoseconds(0));
+		return wait_for(std::chrono::nanoseconds(0));
 	}
 	/* FK_PENDING, FK_DONE, ... */
-	int outcome() const
+	[[nodiscard]] int outcome() const
 	{
 		const int outcome = fk_outcome(client_, job_, nullptr, nullptr);
 
 		detail::check(outcome, fk_task_name(task_));
 		return outcome;
 	}
-	struct fk_timings timings() const
+	[[nodiscard]] struct fk_timings timings() const
 	{
 		struct fk_timings timings;
 
@@ -476,7 +480,7 @@ protected:
 	{
 		int code = 0, signo = 0, outcome, err;
 
-		(void)wait();
+		wait();
 		outcome = fk_outcome(client_, job_, &code, &signo);
 		err = fk_result(client_, job_, bytes, size);
 		release();
@@ -502,7 +506,7 @@ private:
 };
 
 /* A job and its result: none, an std::int64_t or a double, or a tuple of them. */
-template <class... R> class future : public job
+template <class... R> class [[nodiscard]] future : public job
 {
 	static_assert((detail::is_result<R> && ...), "results are std::int64_t and double");
 
@@ -510,7 +514,7 @@ public:
 	future() = default;
 
 	/* Waits, and gives the result; once. Throws job_error if there is none. */
-	auto get()
+	[[nodiscard]] auto get()
 	{
 		std::array<unsigned char, 64> bytes;
 
@@ -591,7 +595,8 @@ public:
 		return submit_with<R...>(options, find(name), args...);
 	}
 	/* Submits and waits. */
-	template <class... R, class... A> auto call(const std::string &name, const A &...args)
+	template <class... R, class... A>
+	[[nodiscard]] auto call(const std::string &name, const A &...args)
 	{
 		job_options options;
 
@@ -609,7 +614,7 @@ public:
 		return { client_, static_cast<T *>(data), n };
 	}
 	/* fk_event_fd() and fk_dispatch(). */
-	int event_fd()
+	[[nodiscard]] int event_fd()
 	{
 		int fd = -1;
 
@@ -766,7 +771,7 @@ public:
 		return *this;
 	}
 	/* False after get(). */
-	bool valid() const noexcept
+	[[nodiscard]] bool valid() const noexcept
 	{
 		return valid_;
 	}
@@ -790,19 +795,23 @@ template <class Futures> class every : public several<Futures>
 public:
 	using several<Futures>::several;
 
+	void wait() const
+	{
+		(void)wait_for(forever);
+	}
 	/* Returns false if a job has not ended within this time. */
-	bool wait(std::chrono::nanoseconds timeout = forever) const
+	[[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout) const
 	{
 		return this->jobs_.wait_all(timeout);
 	}
-	bool ready() const
+	[[nodiscard]] bool ready() const
 	{
-		return wait(std::chrono::nanoseconds(0));
+		return wait_for(std::chrono::nanoseconds(0));
 	}
 	/* Waits until all jobs have ended, and gives the futures back. */
-	Futures get()
+	[[nodiscard]] Futures get()
 	{
-		(void)wait();
+		wait();
 		return this->take();
 	}
 };
@@ -828,34 +837,40 @@ std::tuple<std::decay_t<F>...> gather(F &&...futures)
 } // namespace detail
 
 /* The result of when_any(), as in the Concurrency TS. */
-template <class Futures> struct when_any_result {
+template <class Futures> struct [[nodiscard]] when_any_result {
 	std::size_t index; /* of a future whose job has ended; SIZE_MAX if no future is valid */
 	Futures futures;   /* all futures, in their order */
 };
 
-template <class F> class future<std::vector<F>> : public detail::every<std::vector<F>>
+template <class F> class [[nodiscard]] future<std::vector<F>> : public detail::every<std::vector<F>>
 {
 	using detail::every<std::vector<F>>::every;
 };
 
-template <class... F> class future<std::tuple<F...>> : public detail::every<std::tuple<F...>>
+template <class... F>
+class [[nodiscard]] future<std::tuple<F...>> : public detail::every<std::tuple<F...>>
 {
 	using detail::every<std::tuple<F...>>::every;
 };
 
-template <class Futures> class future<when_any_result<Futures>> : public detail::several<Futures>
+template <class Futures>
+class [[nodiscard]] future<when_any_result<Futures>> : public detail::several<Futures>
 {
 public:
 	using detail::several<Futures>::several;
 
+	void wait() const
+	{
+		(void)wait_for(forever);
+	}
 	/* Returns false if no job has ended within this time. */
-	bool wait(std::chrono::nanoseconds timeout = forever) const
+	[[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout) const
 	{
 		return this->jobs_.empty() || this->jobs_.wait_any(timeout) != detail::none;
 	}
-	bool ready() const
+	[[nodiscard]] bool ready() const
 	{
-		return wait(std::chrono::nanoseconds(0));
+		return wait_for(std::chrono::nanoseconds(0));
 	}
 	/* Waits until a job has ended, and gives the futures back. */
 	when_any_result<Futures> get()
@@ -898,16 +913,21 @@ template <class... A> auto when_any(A &&...futures)
  * Waits until all jobs of a range of futures have ended, without moving the futures. Returns false
  * on a timeout.
  */
-template <class I> bool wait_all(I first, I last, std::chrono::nanoseconds timeout = forever)
+template <class I> [[nodiscard]] bool wait_all(I first, I last, std::chrono::nanoseconds timeout)
 {
 	return detail::jobs_of(first, last).wait_all(timeout);
+}
+template <class I> void wait_all(I first, I last)
+{
+	(void)wait_all(first, last, forever);
 }
 
 /*
  * Waits until one job of a range of futures has ended, without moving the futures. Returns its
  * future, or last: on a timeout, or if none of the futures is valid (as after their get()).
  */
-template <class I> I wait_any(I first, I last, std::chrono::nanoseconds timeout = forever)
+template <class I>
+[[nodiscard]] I wait_any(I first, I last, std::chrono::nanoseconds timeout = forever)
 {
 	const std::size_t index = detail::jobs_of(first, last).wait_any(timeout);
 
