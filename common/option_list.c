@@ -47,8 +47,22 @@ static int list_look_up(const char *name, bool group, uint32_t *ret, struct opti
 	return 0;
 }
 
-static int list_who(const char *text, struct options_entry *entry, struct option_fault *fault)
+/* One user or group, and each mention replaces the last one. */
+static bool list_is_single(const struct option_row *row)
 {
+	return row->type == OPTION_USERS && row->max;
+}
+
+/* One group: it needs no @. */
+static bool list_is_group(const struct option_row *row)
+{
+	return list_is_single(row) && row->max == 2;
+}
+
+static int list_who(const struct option_row *row, const char *text, struct options_entry *entry,
+		    struct option_fault *fault)
+{
+	bool group = *text == '@' || list_is_group(row);
 	const char *name = text + (*text == '@'), *rest;
 	uint64_t id;
 	int r;
@@ -57,11 +71,11 @@ static int list_who(const char *text, struct options_entry *entry, struct option
 		entry->who = OPTIONS_ANYBODY;
 		return 0;
 	}
-	entry->who = *text == '@' ? OPTIONS_GROUP : OPTIONS_USER;
+	entry->who = group ? OPTIONS_GROUP : OPTIONS_USER;
 	if (!*name || strlen(name) >= OPTION_LIST_NAME)
 		return -EINVAL;
 	if (!isdigit((unsigned char)*name))
-		return list_look_up(name, *text == '@', &entry->id, fault);
+		return list_look_up(name, group, &entry->id, fault);
 	r = number_parse(name, 10, &id, &rest);
 	if (r < 0)
 		return r;
@@ -121,13 +135,7 @@ static int list_parse(const struct option_row *row, char *text, struct options_e
 		r = list_task(value, ret);
 	else
 		r = value ? list_number(row, value, &ret->number) : 0;
-	return r < 0 || bare ? r : list_who(text, ret, fault);
-}
-
-/* One user, and each mention replaces the last one. */
-static bool list_is_single(const struct option_row *row)
-{
-	return row->type == OPTION_USERS && row->max == 1;
+	return r < 0 || bare ? r : list_who(row, text, ret, fault);
 }
 
 static bool list_has(const struct options_list *list, const struct options_entry *entry)
@@ -154,7 +162,7 @@ static int list_append(const struct option_row *row, struct options_list *list, 
 	r = list_parse(row, entry, next, fault);
 	if (r < 0)
 		return r;
-	if (list_is_single(row) && next->who != OPTIONS_USER)
+	if (list_is_single(row) && next->who != (list_is_group(row) ? OPTIONS_GROUP : OPTIONS_USER))
 		return -EINVAL;
 	if (list_has(list, next)) {
 		(void)snprintf(fault->why, sizeof(fault->why),
@@ -220,7 +228,8 @@ void option_list_print(const struct option_row *row, const struct options_entry 
 	if (entry->who == OPTIONS_ANYBODY)
 		fputc('*', out);
 	else
-		fprintf(out, "%s%" PRIu32, entry->who == OPTIONS_GROUP ? "@" : "", entry->id);
+		fprintf(out, "%s%" PRIu32,
+			entry->who == OPTIONS_GROUP && !list_is_group(row) ? "@" : "", entry->id);
 	switch (row->type) {
 	case OPTION_TASKS:
 		fprintf(out, ":%s", entry->task);
@@ -256,7 +265,9 @@ void option_list_print_allowed(const struct option_row *row, FILE *out)
 	switch (row->type) {
 	case OPTION_USERS:
 		if (list_is_single(row))
-			fputs("the name or uid of one user", out);
+			fputs(list_is_group(row) ? "the name or gid of one group"
+						 : "the name or uid of one user",
+			      out);
 		else
 			fprintf(out, "a list such as alice,@staff, of users %s", who);
 		break;
@@ -321,9 +332,9 @@ uint64_t option_list_number(const struct options_list *list, const struct option
 	return most;
 }
 
-bool option_list_has_groups(const struct options_list *list)
+bool option_list_has_groups(const struct option_row *row, const struct options_list *list)
 {
-	for (uint32_t i = 0; list && i < list->n; i++)
+	for (uint32_t i = 0; list && !list_is_single(row) && i < list->n; i++)
 		if (list->entries[i].who == OPTIONS_GROUP)
 			return true;
 	return false;

@@ -48,4 +48,4 @@ uint64_t option_list_number(const struct options_list *list, const struct option
 			    uint64_t unset);
 
 /* True if it has an entry for a group. */
-bool option_list_has_groups(const struct options_list *list);
+bool option_list_has_groups(const struct option_row *row, const struct options_list *list);

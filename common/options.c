@@ -222,7 +222,7 @@ bool options_have_groups(const struct options *o)
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
 
-		if (option_list_has_groups(option_list(row, option_const_field(row, o))))
+		if (option_list_has_groups(row, option_list(row, option_const_field(row, o))))
 			return true;
 	}
 	return false;

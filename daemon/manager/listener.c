@@ -9,7 +9,8 @@
  *       it listens, so that of two that start together one finds the other.
  *   I2. At the end it unlinks the file that it made at the start, by device and inode: never the
  *       socket of a later forkd.
- *   I3. The file has its permissions from the moment it exists.
+ *   I3. The file has its permissions from the moment it exists, and its group before the socket
+ *       listens. Until then connect() fails.
  *   I4. Connections are accepted by this thread, and none by io_uring. A forkd that is killed may
  *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
  *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
@@ -207,8 +208,24 @@ static int listener_bind(int fd, const struct sockaddr_un *address, uint32_t mod
 	return r;
 }
 
+/* Gives the socket's file its group. On failure the file is removed. */
+static int listener_chown(const char *path, uint32_t gid, char *error, size_t size)
+{
+	int r;
+
+	if (gid == LISTENER_NO_GROUP || lchown(path, (uid_t)-1, gid) == 0)
+		return 0;
+	r = -errno;
+	(void)unlink(path);
+	return listener_fail(
+		error, size, r,
+		"socket-group: cannot give %s to group %u: %s: run forkd as root or as "
+		"a member of that group, or set another group",
+		path, gid, strerror(-r));
+}
+
 int listener_open(struct listener *ret_listener, struct store *store, const char *path,
-		  uint32_t mode, char *error, size_t error_size)
+		  uint32_t mode, uint32_t gid, char *error, size_t error_size)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct listener l = LISTENER_INIT;
@@ -221,6 +238,9 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	if (r < 0)
 		return r;
 	if (r > 0) {
+		if (mode != LISTENER_MODE || gid != LISTENER_NO_GROUP)
+			log_warning("socket-mode and socket-group: not used for a socket of "
+				    "systemd: set SocketMode= and SocketGroup= in forkd.socket");
 		proto_take_no_descriptors(l.fd);
 		*ret_listener = l;
 		return 0;
@@ -253,6 +273,9 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 			"cannot listen on %s: %s: run forkd as a user who may write to "
 			"that folder, or choose another place with --socket",
 			path, strerror(-r));
+	r = listener_chown(path, gid, error, error_size);
+	if (r < 0)
+		return r;
 	if (listen(fd, SOMAXCONN) < 0 || lstat(path, &st) < 0) {
 		r = -errno;
 		(void)unlink(path);

@@ -27,16 +27,20 @@ struct listener {
 	struct loop_source source;
 };
 
-#define LISTENER_INIT ((struct listener){ .fd = -1 })
+#define LISTENER_INIT	  ((struct listener){ .fd = -1 })
+#define LISTENER_MODE	  0666u	     /* the default of socket-mode */
+#define LISTENER_NO_GROUP UINT32_MAX /* as chown(2) has it */
 
 /*
  * Takes the socket that systemd passed, of what the store says was passed, or makes one at path.
- * path: borrowed for as long as the listener lives. mode: permissions of the socket file.
+ * path: borrowed for as long as the listener lives. mode: permissions of the socket file. gid: its
+ * group, or LISTENER_NO_GROUP. A socket of systemd keeps what its unit says: a warning is logged if
+ * mode is not LISTENER_MODE, or there is a gid.
  * error: gets one line that says what to do, on failure.
  * Returns 0 or a negative errno; EADDRINUSE if another forkd listens there.
  */
 int listener_open(struct listener *ret_listener, struct store *store, const char *path,
-		  uint32_t mode, char *error, size_t error_size);
+		  uint32_t mode, uint32_t gid, char *error, size_t error_size);
 
 /* Calls accepted() with each connection from now on: a descriptor, the callee's. It returns false
  * if the connection was one too many of its uid (I5). The listener stays where it is. */

@@ -213,10 +213,23 @@ static int manager_choose_user(struct manager *m)
 	return r;
 }
 
+static int manager_listen(struct manager *m)
+{
+	const struct options *o = m->options;
+	char error[512];
+	int r = listener_open(&m->listener, &m->store, o->socket, o->socket_mode,
+			      o->socket_group ? o->socket_group->entries[0].id : LISTENER_NO_GROUP,
+			      error, sizeof(error));
+
+	if (r == 0)
+		return 0;
+	log_error("%s", error);
+	return manager_fail(m, MANAGER_EXIT_LISTEN);
+}
+
 static int manager_init(struct manager *m)
 {
 	struct options_error text;
-	char error[512];
 	uint64_t epoch;
 	uint32_t n_workers;
 	int r;
@@ -235,12 +248,9 @@ static int manager_init(struct manager *m)
 	log_info("%s", text.text);
 	if (manager_choose_user(m) < 0)
 		return manager_fail(m, MANAGER_EXIT_USAGE);
-	r = listener_open(&m->listener, &m->store, m->options->socket, m->options->socket_mode,
-			  error, sizeof(error));
-	if (r < 0) {
-		log_error("%s", error);
-		return manager_fail(m, MANAGER_EXIT_LISTEN);
-	}
+	r = manager_listen(m);
+	if (r < 0)
+		return r;
 	manager_raise_limit();
 	r = manager_count_workers(m, &n_workers);
 	if (r == 0)

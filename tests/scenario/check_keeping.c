@@ -133,9 +133,9 @@ END_TEST
 static enum { NOWHERE, EARLY, LATE } * fails; /* before it knows of the last one, and after */
 
 int __real_listener_open(struct listener *listener, struct store *store, const char *path,
-			 uint32_t mode, char *error, size_t error_size);
+			 uint32_t mode, uint32_t gid, char *error, size_t error_size);
 int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
-			 uint32_t mode, char *error, size_t error_size);
+			 uint32_t mode, uint32_t gid, char *error, size_t error_size);
 int __real_pool_process_init(struct pool_process *pool, struct socket_closer *closer,
 			     struct store *store, const struct options *options,
 			     const struct pool_process_events *events);
@@ -152,12 +152,12 @@ static bool fails_now(int where)
 }
 
 int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
-			 uint32_t mode, char *error, size_t error_size)
+			 uint32_t mode, uint32_t gid, char *error, size_t error_size)
 {
 	(void)snprintf(error, error_size, "no memory");
 	return fails_now(EARLY)
 		     ? -ENOMEM
-		     : __real_listener_open(listener, store, path, mode, error, error_size);
+		     : __real_listener_open(listener, store, path, mode, gid, error, error_size);
 }
 
 int __wrap_pool_process_init(struct pool_process *pool, struct socket_closer *closer,

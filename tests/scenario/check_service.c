@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,6 +56,34 @@ START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
 	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
 	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	service_teardown();
+}
+END_TEST
+
+START_TEST(mode_and_group_of_a_socket_from_the_service_manager_are_left_alone)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), error = dup(STDERR_FILENO);
+	struct stat before, after;
+	char text[4096] = "";
+	pid_t pid;
+	int fd;
+
+	service_setup("");
+	fd = service_listen();
+	ck_assert_int_eq(lstat(service_socket, &before), 0);
+	ck_assert_int_eq(dup2(log, STDERR_FILENO), STDERR_FILENO);
+	pid = service_start(fd, SERVICE_OPTIONS("--socket-mode=0640", "--socket-group=1"));
+	ck_assert_int_eq(dup2(error, STDERR_FILENO), STDERR_FILENO);
+	service_expect("READY=1");
+	ck_assert_int_gt(pread(log, text, sizeof(text) - 1, 0), 0);
+	ck_assert_ptr_nonnull(strstr(text, "set SocketMode= and SocketGroup= in forkd.socket"));
+	ck_assert_int_eq(lstat(service_socket, &after), 0);
+	ck_assert_uint_eq(after.st_mode, before.st_mode);
+	ck_assert_uint_eq(after.st_gid, before.st_gid);
+	(void)close(log);
+	(void)close(error);
+	ck_assert_int_eq(kill(pid, SIGTERM), 0);
+	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
 	service_teardown();
 }
 END_TEST

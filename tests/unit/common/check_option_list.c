@@ -44,6 +44,20 @@ START_TEST(an_entry_is_for_a_user_a_group_or_everybody)
 }
 END_TEST
 
+START_TEST(single_group_needs_no_at_sign_and_the_last_one_counts)
+{
+	is_read_as("socket-group", "root", "\nsocket-group = 0\n");
+	is_read_as("socket-group", "@root", "\nsocket-group = 0\n");
+	is_read_as("socket-group", "4294967294", "\nsocket-group = 4294967294\n");
+	ck_assert_int_eq(set("socket-group", "50"), 0);
+	ck_assert_uint_eq(o.socket_group->n, 1);
+	ck_assert_int_eq(o.socket_group->entries[0].who, OPTIONS_GROUP);
+	ck_assert_uint_eq(o.socket_group->entries[0].id, 50);
+	FAILS(set("socket-group", "1,2"), -EINVAL, "must be the name or gid of one group");
+	FAILS(set("socket-group", "no-such-group"), -ENOENT, "there is no group \"no-such-group\"");
+}
+END_TEST
+
 START_TEST(a_number_alone_is_everybodys_limit)
 {
 	is_read_as("user-clients-max", "5", "\nuser-clients-max = *:5\n");
@@ -167,6 +181,9 @@ START_TEST(groups_are_asked_for_only_where_a_list_has_some)
 		{ "user-shared-memory-max", "50:5", "@50:5" },
 	};
 
+	/* It is no list of peers. */
+	ck_assert_int_eq(set("socket-group", "50"), 0);
+	ck_assert(!options_have_groups(&o));
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		init();
 		ck_assert_int_eq(set(lists[i].name, lists[i].none), 0);

@@ -135,6 +135,9 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "user", "@0", -EINVAL },
 		{ "user", "*", -EINVAL },
 		{ "user", "nobody-of-that-name", -ENOENT },
+		{ "socket-group", "0,1", -EINVAL },
+		{ "socket-group", "*", -EINVAL },
+		{ "socket-group", "no-group-of-that-name", -ENOENT },
 		{ "deny", "@0,@root", -EINVAL, true },
 		{ "deny", "nobody-of-that-name", -ENOENT },
 		{ "deny", "@no-group-of-that-name", -ENOENT },
@@ -256,7 +259,7 @@ static const char *const kinds[][3] = {
 	{ "scheduler", "lazy", "busy" },	   { "cpus", "0-3,8", "" },
 	{ "allow", "1000,@50", "@50,1000" },	   { "user-weights", "1:2,3:4", "1:2" },
 	{ "user-jobs-max", "1:2", "1:3" },	   { "user-shared-memory-max", "1:2M", "" },
-	{ "allow-tasks", "1:a:b,1:c:d", "1:a:b" },
+	{ "allow-tasks", "1:a:b,1:c:d", "1:a:b" }, { "socket-group", "50", "" },
 };
 
 START_TEST(a_copy_says_the_same_and_another_value_does_not)

@@ -3,18 +3,37 @@
 #include "daemon/manager/listener.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/manager/fdstore.h"
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
 #include "tests/support/check_unit.h"
 
 #define MANY 64u /* more than the queue holds in a flood */
 
 static struct loop loop;
+static char folder[32], path[64], error[512];
+static struct store store;
+
+static void begin(void)
+{
+	(void)strcpy(folder, "/tmp/check_listener.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/socket", folder);
+	store = FDSTORE_INIT;
+}
+
+static void end(void)
+{
+	(void)rmdir(folder);
+}
 
 /* One too many of its uid. */
 static bool on_accepted(struct listener *listener, int fd)
@@ -55,15 +74,13 @@ static uint32_t fill(const char *path)
 
 START_TEST(a_listener_that_ends_in_a_flood_has_its_queue_again)
 {
-	char folder[] = "/tmp/check_listener.XXXXXX", path[64], error[256];
-	struct store store = FDSTORE_INIT;
 	struct listener listener;
 	int fd;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	(void)snprintf(path, sizeof(path), "%s/socket", folder);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(listener_open(&listener, &store, path, 0600, error, sizeof(error)), 0);
+	ck_assert_int_eq(listener_open(&listener, &store, path, 0600, LISTENER_NO_GROUP, error,
+				       sizeof(error)),
+			 0);
 	listener_begin(&listener, &loop, on_accepted);
 	fd = dial(path);
 	ck_assert_int_ge(fd, 0);
@@ -76,7 +93,55 @@ START_TEST(a_listener_that_ends_in_a_flood_has_its_queue_again)
 	(void)close(fd);
 	(void)close(listener_leave(&listener));
 	loop_fini(&loop);
-	(void)rmdir(folder);
+}
+END_TEST
+
+/* A group of this process that a new file does not have anyway; its own if there is none. */
+static gid_t other_group(void)
+{
+	gid_t groups[64];
+	int n = getgroups(64, groups);
+
+	if (geteuid() == 0)
+		return 1;
+	for (int i = 0; i < n; i++)
+		if (groups[i] != getegid())
+			return groups[i];
+	return getegid();
+}
+
+START_TEST(socket_file_has_mode_and_group)
+{
+	struct listener listener;
+	struct stat st;
+
+	ck_assert_int_eq(listener_open(&listener, &store, path, 0660, other_group(), error,
+				       sizeof(error)),
+			 0);
+	ck_assert_int_eq(lstat(path, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0660);
+	ck_assert_uint_eq(st.st_gid, other_group());
+	(void)close(listener_leave(&listener));
+	ck_assert_int_eq(lstat(path, &st), -1);
+}
+END_TEST
+
+START_TEST(group_that_is_not_permitted_is_refused_and_no_socket_stays)
+{
+	struct listener listener;
+	struct stat st;
+
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chown(folder, 65534, 65534), 0);
+		ck_assert_int_eq(setgroups(0, NULL), 0);
+		ck_assert_int_eq(setresgid(65534, 65534, 65534), 0);
+		ck_assert_int_eq(setresuid(65534, 65534, 65534), 0);
+	}
+	ck_assert_int_eq(listener_open(&listener, &store, path, 0660, 0, error, sizeof(error)),
+			 -EPERM);
+	ck_assert_ptr_nonnull(strstr(error, "socket-group: cannot give "));
+	ck_assert_ptr_nonnull(strstr(error, " to group 0: Operation not permitted: run forkd as"));
+	ck_assert_int_eq(lstat(path, &st), -1);
 }
 END_TEST
 
