@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool: groups, victims and where memory lies, on machines that are not here. */
+/* pool: groups, victims and placement of memory, on synthetic machines. */
 #include "daemon/core/worker.h"
 #include "daemon/pool/process.h"
 
@@ -22,7 +22,7 @@ FK_MODULE(t, "test tasks")
 
 extern const struct fk_module fk_module;
 
-START_TEST(workers_know_their_group_and_have_pages_of_their_own)
+START_TEST(workers_know_their_group_and_have_their_own_pages)
 {
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 6, &fk_module, false);
 	ck_assert_uint_eq(rig.pool->n_groups, 2);
@@ -53,7 +53,7 @@ START_TEST(groups_share_the_stacklets_memory_in_equal_parts)
 		ck_assert_int_le(labs((arena->end - arena->begin) -
 				      (rig.pool->stacks->end - rig.pool->stacks->begin)),
 				 3 * PAGE);
-		/* Its two workers have a stack each by now. */
+		/* Each of its two workers has a stack by now. */
 		pthread_mutex_lock(&arena->lock);
 		ck_assert_int_ge(arena->next - arena->begin, 2 * STACK_MIN);
 		pthread_mutex_unlock(&arena->lock);
@@ -62,7 +62,7 @@ START_TEST(groups_share_the_stacklets_memory_in_equal_parts)
 }
 END_TEST
 
-START_TEST(one_node_has_one_arena_that_is_all)
+START_TEST(one_node_has_one_arena_of_the_full_size)
 {
 	rig_start_on(&rig, "core:4 pu:1", 4, &fk_module, false);
 	ck_assert_uint_eq(rig.pool->n_groups, 1);
@@ -73,7 +73,7 @@ START_TEST(one_node_has_one_arena_that_is_all)
 }
 END_TEST
 
-START_TEST(victims_are_those_of_the_machine)
+START_TEST(victims_follow_the_machine)
 {
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
 	ck_assert_uint_eq(rig.pool->victims->n, 4);
@@ -92,19 +92,19 @@ static uint64_t arena_bytes(void)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-/* Before there are workers: lays out what a former pool has used, here and there. */
+/* Before the workers start: sets the memory of a former pool. */
 static void lay_out_again(struct pool *pool)
 {
 	struct topology *topology;
 	char error[256], *first, *last;
 	uint64_t before;
 
-	/* Of the first group a page in the middle; of the third one all that there is; of the
-	 * second one nothing. */
+	/* Of the first group a page in the middle; of the third group all pages; of the second
+	 * group none. */
 	first = pool->stacks[0].begin + 1000 * PAGE;
 	last = pool->stacks[2].end - PAGE;
 	*first = *last = 1;
-	/* Neither of these is to be seen by a worker. */
+	/* Workers must see neither of these. */
 	pool->workers[0].job.row = 77;
 	pool->workers[0].engine.frames.entries[5000].word = 99;
 	before = arena_bytes();
@@ -121,11 +121,11 @@ static void lay_out_again(struct pool *pool)
 	ck_assert_int_eq(first[0] + last[0], 2);
 	ck_assert_uint_eq(pool->workers[0].job.row, WORKER_NO_JOB);
 	ck_assert_uint_eq(pool->workers[0].engine.frames.entries[5000].word, 0);
-	/* The page of the deque is gone, and no other has come. */
+	/* The page of the deque was released, and no other page was added. */
 	ck_assert_uint_le(arena_bytes(), before);
 }
 
-START_TEST(memory_of_a_former_pool_is_found_and_given_back_during_work)
+START_TEST(memory_of_a_former_pool_is_released_during_work)
 {
 	uint64_t fresh;
 
@@ -142,7 +142,7 @@ START_TEST(memory_of_a_former_pool_is_found_and_given_back_during_work)
 }
 END_TEST
 
-START_TEST(stacks_that_are_stolen_across_groups_give_right_results)
+START_TEST(stacks_stolen_across_groups_give_correct_results)
 {
 	rig_start_on(&rig, "numa:4 core:1 pu:1", 6, &fk_module, true);
 	for (int i = 0; i < 10; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sleep and a wake look at: the atomic loads of the workers' and the intake's code in each
- * step of tests/support/sleep_steps.h, counted, by workers and tenants. The steps are made on one
- * thread, so the counts are exact, whatever the machine does; what they cost in time is
- * bench_sleep's matter.
+ * What a sleep and a wake read: the atomic loads of the workers' and the intake's code in each step
+ * of tests/support/sleep_steps.h, counted for several numbers of workers and tenants. One thread
+ * makes the steps, so the counts are exact on any machine. bench_sleep measures their time.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -30,7 +29,7 @@ static void sleep_measure(enum sleep_operation operation, struct pool *pool,
 			  void (*prepare)(struct pool *pool), void (*run)(struct pool *pool),
 			  void (*undo)(struct pool *pool))
 {
-	/* Once to settle in; the second time counts. */
+	/* The first time warms up; the second time counts. */
 	for (uint32_t i = 0; i < 2; i++) {
 		if (prepare)
 			prepare(pool);
@@ -48,23 +47,23 @@ static const uint32_t workers[SIZES] = { 8, 32, 64, 128 };
 static const char *const machines[SIZES] = { "numa:2 core:4 pu:1", "numa:2 core:16 pu:1",
 					     "numa:2 core:32 pu:1", "numa:2 core:64 pu:1" };
 
-/* loads[operation] with so many workers and tenants. */
+/* Sets loads[operation] for these numbers of workers and tenants. */
 static void count(uint32_t size, uint32_t tenants, uint64_t ret_loads[SLEEP_OPERATIONS])
 {
 	sleep_run(machines[size], workers[size], tenants);
 	memcpy(ret_loads, counted, sizeof(counted));
 }
 
-/* Words of a bit for each worker. */
+/* Words with a bit for each worker. */
 static uint32_t words(uint32_t size)
 {
 	return (workers[size] + 63) / 64;
 }
 
-/* Two, of the cell that the dispatcher does not begin with. */
+/* Two, of the group with which the dispatcher does not begin. */
 #define OTHER_CELL 2u
 
-START_TEST(a_sleep_and_a_wake_load_the_same_whatever_the_workers_and_tenants)
+START_TEST(loads_of_a_sleep_and_a_wake_do_not_depend_on_workers_and_tenants)
 {
 	static const enum sleep_operation steady[] = { SLEEP_BESIDE, SLEEP_WAKE, SLEEP_WAKE_ANY,
 						       SLEEP_TURN };
@@ -85,16 +84,16 @@ START_TEST(a_sleep_and_a_wake_load_the_same_whatever_the_workers_and_tenants)
 }
 END_TEST
 
-START_TEST(the_last_that_looks_reads_each_tenant_once_and_no_worker)
+START_TEST(last_searcher_reads_each_tenant_once_and_no_worker)
 {
 	uint64_t one[SLEEP_OPERATIONS], now[SLEEP_OPERATIONS];
 
 	for (uint32_t size = 0; size < SIZES; size++) {
 		count(size, 1, one);
-		/* The words of bits alone, of the one tenant and of the root deques. */
+		/* Only the words of bits, of the one tenant and of the root deques. */
 		ck_assert_uint_le(one[SLEEP_LAST], 32 + 2 * words(size));
 		for (uint32_t tenants = 4; tenants <= LIMIT_TENANTS; tenants *= 4) {
-			/* Where its segment is, and its summary. */
+			/* The address of its segment, and its summary. */
 			uint64_t more = (tenants - 1) * (1 + words(size));
 
 			count(size, tenants, now);
@@ -105,7 +104,7 @@ START_TEST(the_last_that_looks_reads_each_tenant_once_and_no_worker)
 }
 END_TEST
 
-START_TEST(a_look_reads_so_many_tenants_and_no_more)
+START_TEST(search_reads_a_bounded_number_of_tenants)
 {
 	uint64_t one[SLEEP_OPERATIONS], now[SLEEP_OPERATIONS];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * park: workers that are told that their CPUs are not to be used, in a whole pool: what they run
- * all the same, what they leave to others, and which ones stay. check_cpus.c has CPUs that really
- * go.
+ * park: workers whose CPUs are withdrawn (offline workers), in a whole pool: what they run all the
+ * same, what they leave to others, and which workers stay. check_cpus.c has CPUs that really go
+ * offline.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #include "tests/support/intake_rig.h"
 #include "tests/support/tasks.h"
 
-static _Atomic uint64_t here, there; /* strands that ran where they were to, or not */
+static _Atomic uint64_t here, there; /* strands that ran on the right worker, or not */
 
 static void count_place(uint32_t worker)
 {
@@ -32,7 +32,7 @@ FK_TASK(fk_void, placed, (), )
 FK_NO_BODY(placed)
 FK_END(placed)
 
-/* To each worker in turn, n times. */
+/* Migrates to each worker in turn, n times. */
 FK_TASK(int64_t, tour, (int64_t, n), int64_t i;)
 FK_NO_LEAF(tour)
 {
@@ -44,7 +44,7 @@ FK_NO_LEAF(tour)
 }
 FK_END(tour)
 
-/* To node 1 and back, n times: of which worker 1 is the only one. */
+/* Migrates to node 1 and back, n times; worker 1 is the only one there. */
 FK_TASK(int64_t, node_tour, (int64_t, n), int64_t i;)
 FK_NO_LEAF(node_tour)
 {
@@ -56,7 +56,7 @@ FK_NO_LEAF(node_tour)
 }
 FK_END(node_tour)
 
-/* Hidden behind a leaf that waits for it. */
+/* Its continuation is private, and its leaf waits for it. */
 FK_TASK(fk_void, hides, (), )
 FK_NO_LEAF(hides)
 {
@@ -84,7 +84,7 @@ FK_EXPORT(tour, 0, "Goes from worker to worker")
 FK_EXPORT(node_tour, 0, "Goes from node to node")
 FK_EXPORT(hides, 0, "Hides work behind a leaf")
 
-/* From now on the CPUs of these workers can be used, a bit each. */
+/* From now on these workers may use their CPUs, one bit each. */
 static void choose(uint64_t usable)
 {
 	const uint64_t bits[LIMIT_WORKERS / 64] = { usable };
@@ -103,7 +103,7 @@ static void until_parked(uint32_t worker)
 		sched_yield();
 }
 
-/* The workers that are not parked, a bit each. */
+/* Returns the workers that are not offline, one bit each. */
 static uint64_t staying(void)
 {
 	uint64_t bits = 0;
@@ -118,7 +118,7 @@ static void submit_to(uint32_t index, const char *task, uint32_t place)
 	submit_placed(index, task, place, index % rig.pool->n_workers);
 }
 
-/* Two that need each other: one waits, on a worker of its own, for what the other sets. */
+/* Two jobs that need each other: one waits on its worker for a flag that the other sets. */
 static void both_run(void)
 {
 	atomic_store(&flag, 0);
@@ -143,7 +143,7 @@ static void occupy(void)
 		sched_yield();
 }
 
-START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
+START_TEST(offline_worker_runs_only_jobs_that_no_other_may_run)
 {
 	start(2);
 	for (uint32_t round = 0; round < 20; round++) {
@@ -154,7 +154,7 @@ START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
 		before = roots_of(1);
 		atomic_store(&here, 0);
 		occupy();
-		/* Many that any worker may start, and none comes for. */
+		/* Many jobs that any worker may start, and no worker takes. */
 		for (uint32_t i = 1; i <= 50; i++)
 			submit_to(i, "intake:count", 0);
 		while (fair_queued(rig.pool->fair) < 50)
@@ -178,7 +178,7 @@ START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
 }
 END_TEST
 
-START_TEST(frames_that_go_to_a_parked_worker_are_run_there)
+START_TEST(frames_that_migrate_to_an_offline_worker_run_there)
 {
 	start(2);
 	choose(1);
@@ -192,7 +192,7 @@ START_TEST(frames_that_go_to_a_parked_worker_are_run_there)
 }
 END_TEST
 
-START_TEST(a_node_whose_workers_are_all_parked_is_served)
+START_TEST(jobs_of_a_node_with_only_offline_workers_run)
 {
 	rig_start_on(&rig, "numa:2 core:1 pu:1", 2, &fk_module, false);
 	choose(1);
@@ -208,7 +208,7 @@ START_TEST(a_node_whose_workers_are_all_parked_is_served)
 }
 END_TEST
 
-START_TEST(jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side)
+START_TEST(jobs_of_a_node_with_only_offline_workers_run_in_parallel)
 {
 	const uint32_t place = job_place(JOB_PLACE_NODE, 1, 1);
 
@@ -230,7 +230,7 @@ START_TEST(jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side)
 }
 END_TEST
 
-START_TEST(work_behind_a_leaf_of_a_parked_worker_is_found)
+START_TEST(continuation_below_a_leaf_of_an_offline_worker_is_stolen)
 {
 	start(2);
 	choose(1);
@@ -244,8 +244,9 @@ START_TEST(work_behind_a_leaf_of_a_parked_worker_is_found)
 }
 END_TEST
 
-/* It goes on with the batch in its hand, though no other worker is free, and takes no more. */
-START_TEST(a_worker_that_is_told_to_park_in_the_midst_of_work_leaves_it_to_others)
+/* The worker finishes the batch that it has taken, though no other worker is free, and takes no
+ * more. */
+START_TEST(busy_worker_that_goes_offline_takes_no_more_jobs)
 {
 	start(2);
 	for (uint32_t round = 0; round < 20; round++) {
@@ -272,11 +273,11 @@ END_TEST
 /* ------------------------------------------------------------------------ no wake-up is lost */
 
 static struct lazy_trace trace;
-static _Atomic uint32_t published; /* jobs, 0 to that */
-static _Atomic uint32_t wanted;	   /* of them */
+static _Atomic uint32_t published; /* jobs 0 to published - 1 */
+static _Atomic uint32_t wanted;	   /* number of them that must run */
 
-/* Worker 1's word says PARKED and the state still says that it looks: a job is published, and a
- * thread that wants to wake a worker for it finds one that looks. */
+/* Worker 1's word is PARKED, and the state still counts it as searching. A job is published, and a
+ * thread that wants to wake a worker for it finds a searching one. */
 static void on_begin(struct lazy_trace *t)
 {
 	struct worker *w = worker_self();
@@ -286,7 +287,7 @@ static void on_begin(struct lazy_trace *t)
 	if (!w || w->index != 1 || !rests_parked(1) || inside ||
 	    atomic_load(&published) == atomic_load(&wanted))
 		return;
-	/* The other one sleeps. */
+	/* The other worker sleeps. */
 	if ((lazy_load(&rig.pool->idle.lazy.groups[0]) & LAZY_SLEEPER) !=
 	    lazy_bit(&rig.pool->idle.lazy, 0))
 		return;
@@ -319,7 +320,7 @@ static bool all_sleep(void)
 	return lazy_asleep(state) == rig.pool->n_workers;
 }
 
-START_TEST(a_job_that_is_left_to_a_worker_that_parks_is_handed_on)
+START_TEST(job_left_to_a_worker_that_goes_offline_is_passed_on)
 {
 	rig_prepare = watch;
 	start(2);
@@ -341,7 +342,7 @@ END_TEST
 
 static _Atomic bool done;
 
-/* Every now and then another part of the workers stays. */
+/* Repeatedly changes the set of workers that stay. */
 static void *flip(void *arg)
 {
 	uint64_t all = (UINT64_C(1) << rig.pool->n_workers) - 1, random = 7;
@@ -386,14 +387,14 @@ static void flips(const char *machine, uint32_t workers, const char *scheduler, 
 	rig_stop(&rig);
 }
 
-START_TEST(nothing_is_lost_while_workers_park_and_come_back)
+START_TEST(no_job_is_lost_while_workers_go_offline_and_return)
 {
 	flips("core:2 pu:1", 2, "lazy", 150);
 	flips("numa:2 core:2 pu:1", 4, "lazy", 150);
 }
 END_TEST
 
-START_TEST(nothing_is_lost_where_workers_never_sleep_but_parked)
+START_TEST(no_job_is_lost_if_workers_sleep_only_offline)
 {
 	flips("numa:2 core:2 pu:1", 4, "busy", 60);
 }
@@ -404,7 +405,7 @@ END_TEST
 int __real_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
 int __wrap_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
 
-/* The kernel's answer when worker 1 is to be pinned: an errno, or 0; and how often it came. */
+/* The kernel's answer when worker 1 is pinned: an errno, or 0; and the number of answers. */
 static _Atomic int refusal;
 static _Atomic uint32_t refused;
 
@@ -423,8 +424,8 @@ static void begin_looking(struct pool *pool)
 	park_begin(pool);
 }
 
-/* Workers of a rig are not pinned: the first look does it. */
-START_TEST(unpinned_worker_parks_only_if_its_cpu_is_gone)
+/* Workers of a rig are not pinned: the first check pins them. */
+START_TEST(unpinned_worker_goes_offline_only_if_its_cpu_is_gone)
 {
 	rig_prepare = begin_looking;
 	atomic_store(&refusal, EPERM);
@@ -443,7 +444,7 @@ START_TEST(unpinned_worker_parks_only_if_its_cpu_is_gone)
 }
 END_TEST
 
-/* How many CPUs worker 0 may use. */
+/* Returns how many CPUs worker 0 may use. */
 static int spread(void)
 {
 	cpu_set_t set;
@@ -452,15 +453,14 @@ static int spread(void)
 	return CPU_COUNT(&set);
 }
 
-START_TEST(a_number_that_a_task_writes_on_the_board_pins_no_other_process)
+START_TEST(tid_overwritten_by_a_task_pins_no_other_process)
 {
 	cpu_set_t all, now;
 	pid_t child;
 
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
 	if (CPU_COUNT(&all) < 2) {
-		check_unit_not_run(a_number_that_a_task_writes_on_the_board_pins_no_other_process,
-				   "one CPU");
+		check_unit_not_run(tid_overwritten_by_a_task_pins_no_other_process, "one CPU");
 		return;
 	}
 	child = fork();
@@ -489,7 +489,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ which ones stay */
 
-START_TEST(one_worker_stays_whatever_is_taken_away)
+START_TEST(at_least_one_worker_stays_online)
 {
 	const uint64_t all[LIMIT_WORKERS / 64] = { 15 }, none[LIMIT_WORKERS / 64] = { 0 };
 
@@ -504,7 +504,7 @@ START_TEST(one_worker_stays_whatever_is_taken_away)
 	ck_assert_uint_eq(staying(), 7);
 	park_choose(rig.pool, all, 4, 9);
 	ck_assert_uint_eq(staying(), 15);
-	/* On CPUs that are none of theirs. */
+	/* On CPUs that belong to no worker. */
 	park_choose(rig.pool, none, 2, 0);
 	ck_assert_uint_eq(staying(), 3);
 	park_choose(rig.pool, none, 9, 0);

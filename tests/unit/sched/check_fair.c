@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair.c - unit: how much each client gets, and which are active. */
+/* check_fair.c - the share of each client, and which clients are active. */
 #include "tests/support/fair_clock.h"
 
-START_TEST(uids_share_by_their_weights_whatever_their_jobs_lengths)
+START_TEST(uids_share_by_weight_for_any_job_lengths)
 {
 	const uint64_t lengths[CLIENTS] = { 3 * US, 170 * US };
 
@@ -15,7 +15,7 @@ START_TEST(uids_share_by_their_weights_whatever_their_jobs_lengths)
 }
 END_TEST
 
-START_TEST(connections_of_a_uid_share_by_their_weights)
+START_TEST(connections_of_a_uid_share_by_weight)
 {
 	const uint64_t lengths[CLIENTS] = { 20 * US, 5 * US, 40 * US };
 
@@ -28,7 +28,7 @@ START_TEST(connections_of_a_uid_share_by_their_weights)
 }
 END_TEST
 
-START_TEST(many_connections_of_one_uid_get_no_more_than_one_of_another)
+START_TEST(many_connections_of_a_uid_get_no_more_than_one_connection)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
 
@@ -44,7 +44,7 @@ START_TEST(many_connections_of_one_uid_get_no_more_than_one_of_another)
 }
 END_TEST
 
-START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
+START_TEST(uid_of_weight_1_is_not_starved_by_one_of_10000)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 
@@ -55,7 +55,7 @@ START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
 	ck_assert_uint_eq(fair.tenants[1].node.weight, FAIR_WEIGHT_MAX);
 	ck_assert_uint_eq(fair.clients[0].node.weight, 1);
 	keep_busy(3, 3 * NSEC_PER_SEC, lengths);
-	/* 300 us are its share; it runs whole jobs. */
+	/* Its share is 300 us; it runs whole jobs. */
 	assert_ratio(cpu(0), 300 * US, 0.5, 2.0);
 }
 END_TEST
@@ -86,7 +86,7 @@ START_TEST(client_alone_past_the_queues_is_not_penalized)
 		ck_assert(fair_direct(&fair, 0, 1));
 		run(row_of(0, i), MS);
 	}
-	/* The other comes in a moment when it has nothing. */
+	/* The other client submits while this one has no job. */
 	submit(1, 1, 0);
 	before = cpu(0);
 	keep_busy(3, 20 * MS, lengths);
@@ -105,7 +105,7 @@ START_TEST(sleeping_gives_no_credit)
 	client(1, 0, 100); /* of the same uid */
 	client(2, 1, 100);
 	keep_busy(7, 10 * MS, lengths);
-	/* 1 and 2 have nothing for a second. */
+	/* Clients 1 and 2 have no jobs for a second. */
 	run_queued(10 * US);
 	keep_busy(1, NSEC_PER_SEC, lengths);
 	for (uint32_t i = 0; i < 3; i++)
@@ -116,7 +116,7 @@ START_TEST(sleeping_gives_no_credit)
 }
 END_TEST
 
-START_TEST(two_that_are_always_busy_are_never_further_apart_than_a_batch)
+START_TEST(two_busy_clients_differ_by_at_most_a_batch)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
@@ -138,8 +138,8 @@ START_TEST(two_that_are_always_busy_are_never_further_apart_than_a_batch)
 }
 END_TEST
 
-/* One connection stays, two of the same uid are new ones for each of their jobs. */
-START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
+/* One connection stays; two of the same uid are new ones for each of their jobs. */
+START_TEST(short_lived_connections_take_no_share_from_a_lasting_one)
 {
 	uint64_t ran[3] = { 0 };
 	bool queued[3] = { false };
@@ -171,8 +171,8 @@ START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
 }
 END_TEST
 
-/* A thread that has read the clock before another settled does not settle again. */
-START_TEST(an_older_clock_settles_nothing)
+/* A thread that has read the clock before another thread settled must not settle again. */
+START_TEST(older_clock_settles_nothing)
 {
 	settle();
 	fair_lock(&fair);
@@ -182,7 +182,7 @@ START_TEST(an_older_clock_settles_nothing)
 }
 END_TEST
 
-START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
+START_TEST(job_weight_takes_no_share_from_other_connections)
 {
 	one_uid(2);
 	for (uint32_t i = 0; i < 4000; i++) {
@@ -196,8 +196,8 @@ START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
 }
 END_TEST
 
-/* As after years of CPU time: more than half of all numbers on. */
-START_TEST(late_or_long_absent_client_is_not_shut_out)
+/* As after years of CPU time: virtual times beyond half of the number range. */
+START_TEST(late_or_long_absent_client_is_not_starved)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
 	const uint64_t far = UINT64_C(1) << 59;
@@ -208,7 +208,7 @@ START_TEST(late_or_long_absent_client_is_not_shut_out)
 	client(0, 0, 100);
 	client(1, 0, 100);
 	client(2, 1, 100);
-	/* 1 and 2 are there, and leave; 0 goes on alone. */
+	/* Clients 1 and 2 run and leave; client 0 continues alone. */
 	keep_busy(7, MS, lengths);
 	run_queued(10 * US);
 	for (uint32_t i = 0; i < 24; i++) {
@@ -230,8 +230,8 @@ START_TEST(late_or_long_absent_client_is_not_shut_out)
 }
 END_TEST
 
-/* As long as one with a large weight, client 1, has a strand that runs and nothing else, the floor
- * goes as slowly as its v. Those of small weights come far beyond it, but not around. */
+/* While client 1, of large weight, has only a running strand, the floor advances as slowly as its
+ * virtual time. The clients of small weights get far beyond the floor, but do not wrap. */
 static void strand_beside_floods(void)
 {
 	const uint64_t lengths[CLIENTS] = { MS, 0, 250 * US };
@@ -240,11 +240,11 @@ static void strand_beside_floods(void)
 	uint64_t before[3];
 
 	ck_assert_uint_eq(pick_one(), strand);
-	/* They always have one queued. */
+	/* They always have one queued job. */
 	submit(0, 1, 0);
 	submit(2, 1, 0);
 	for (uint32_t i = 0; i < 100; i++) {
-		/* On many workers: twice as much for twice the weight. */
+		/* On many workers: twice the time for twice the weight. */
 		submit(0, 1, 0);
 		submit(2, 1, 0);
 		for (uint32_t k = 0; k < 2; k++) {
@@ -264,14 +264,14 @@ static void strand_beside_floods(void)
 		before[i] = cpu(i);
 	keep_busy(5, 2 * NSEC_PER_SEC, lengths);
 	assert_ratio(cpu(2) - before[2], cpu(0) - before[0], 1.9, 2.1);
-	/* All at one look. */
+	/* All charged at one settlement. */
 	fair_charge(&fair, row_of(0, 0), UINT64_C(1) << 50, false);
 	settle();
 	submit(1, 1, 0);
 	ck_assert_uint_eq(pick_one() / JOBS, 1);
 }
 
-START_TEST(client_with_a_strand_of_days_goes_before_floods)
+START_TEST(client_with_a_strand_of_days_runs_before_floods)
 {
 	static const uint32_t weights[] = { 1, FAIR_WEIGHT_MAX, 2 };
 
@@ -288,8 +288,8 @@ START_TEST(client_with_a_strand_of_days_goes_before_floods)
 }
 END_TEST
 
-/* The other one had all workers but one for an hour. What the first missed is made good for a
- * while, and not for an hour. */
+/* The other client had all workers except one for an hour. The first client gets limited credit for
+ * that, not an hour. */
 static void credit_of_a_strand(void)
 {
 	const uint64_t lengths[CLIENTS] = { 20 * MS, 20 * MS };
@@ -312,8 +312,9 @@ static void credit_of_a_strand(void)
 	assert_ratio(cpu(1) - before[1], 2 * credit, 0.95, 1.05);
 }
 
-/* Leaves of a second, on all of 16 workers, beside small jobs: whatever the two weights are. */
-START_TEST(long_leaves_are_paid_for)
+/* Leaves of a second on all of 16 workers, with small jobs at the same time, for several
+ * weights. */
+START_TEST(long_leaves_are_charged)
 {
 	static const uint32_t weights[] = { 1, 100, FAIR_WEIGHT_MAX };
 	const uint64_t lengths[CLIENTS] = { 16 * NSEC_PER_SEC, 10 * MS };
@@ -345,8 +346,8 @@ START_TEST(client_that_could_not_use_its_share_gets_limited_credit)
 }
 END_TEST
 
-/* Each time they have ended before a thread looks. */
-START_TEST(absent_client_is_not_shut_out_by_unobserved_jobs)
+/* Each job has ended before a thread looks. */
+START_TEST(absent_client_is_not_starved_after_unobserved_jobs)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	const uint64_t far = UINT64_C(1) << 48;
@@ -391,7 +392,7 @@ START_TEST(work_outside_jobs_is_charged_to_its_uid)
 }
 END_TEST
 
-START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
+START_TEST(slot_is_reused_before_its_end_was_seen)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
@@ -412,8 +413,8 @@ START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
 }
 END_TEST
 
-/* The slot is taken again while it stands among the active ones. */
-START_TEST(a_new_client_in_an_active_slot_leaves_no_ghost)
+/* The slot is reused while it is among the active ones. */
+START_TEST(new_client_in_an_active_slot_leaves_no_stale_entry)
 {
 	uint32_t rows[2];
 
@@ -432,9 +433,9 @@ START_TEST(a_new_client_in_an_active_slot_leaves_no_ghost)
 }
 END_TEST
 
-/* A uid that makes itself heavy while jobs are given, and light when they end, goes on as it would
- * have; and the other way round. */
-START_TEST(a_weight_that_changes_gives_nothing_back_that_was_not_charged)
+/* A uid whose weight is high while jobs are picked and low when they end gets no advantage; nor the
+ * other way round. */
+START_TEST(weight_change_refunds_only_what_was_charged)
 {
 	static const uint32_t weights[2][2] = { { FAIR_WEIGHT_MAX, 1 }, { 1, FAIR_WEIGHT_MAX } };
 
@@ -454,7 +455,7 @@ START_TEST(a_weight_that_changes_gives_nothing_back_that_was_not_charged)
 		ck_assert_uint_gt(fair.tenants[0].node.v, v);
 		tenant(0, weights[i][1]);
 		ck_assert_uint_eq(fair.tenants[0].node.weight, weights[i][1]);
-		/* Nothing was used. */
+		/* No time was used. */
 		for (uint32_t k = 0; k < n; k++)
 			run(rows[k], 0);
 		settle();
@@ -463,8 +464,8 @@ START_TEST(a_weight_that_changes_gives_nothing_back_that_was_not_charged)
 }
 END_TEST
 
-/* From then on, also for what waits in a queue. */
-START_TEST(a_weight_that_changes_counts_from_then_on)
+/* From then on, also for queued jobs. */
+START_TEST(weight_change_applies_from_then_on)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	uint64_t before;

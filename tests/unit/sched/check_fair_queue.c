@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair_queue.c - unit: order, batches, places: which job comes next; each comes once. */
+/* check_fair_queue.c - order, batches, places: which job is next; each job is picked once. */
 #include "common/util.h"
 #include "tests/support/fair_clock.h"
 
-START_TEST(a_job_waits_behind_one_batch_of_a_flood_and_no_more)
+START_TEST(job_waits_for_at_most_one_batch_of_a_flood)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], flood[2];
 
-	for (uint32_t other = 0; other < 2; other++) { /* another uid's, or the same one's */
+	for (uint32_t other = 0; other < 2; other++) { /* of another uid, or of the same one */
 		uint32_t row;
 
 		tenant(0, 100);
@@ -29,7 +29,7 @@ START_TEST(a_job_waits_behind_one_batch_of_a_flood_and_no_more)
 }
 END_TEST
 
-START_TEST(among_equals_the_one_that_was_chosen_longer_ago_goes_first)
+START_TEST(of_equals_the_least_recently_chosen_runs_first)
 {
 	uint32_t row;
 
@@ -44,7 +44,7 @@ START_TEST(among_equals_the_one_that_was_chosen_longer_ago_goes_first)
 }
 END_TEST
 
-START_TEST(a_batch_is_as_long_as_its_jobs_are_known_to_be)
+START_TEST(batch_size_follows_from_the_known_job_length)
 {
 	static const struct {
 		uint64_t ns;
@@ -72,8 +72,8 @@ START_TEST(a_batch_is_as_long_as_its_jobs_are_known_to_be)
 }
 END_TEST
 
-/* A job that was cut out ended, and took no time. */
-START_TEST(jobs_that_never_started_teach_nothing_of_their_length)
+/* A job that was cut out has ended without using time. */
+START_TEST(jobs_that_never_started_do_not_count_for_the_length)
 {
 	uint32_t batch[FAIR_BATCH_JOBS];
 
@@ -97,7 +97,7 @@ START_TEST(jobs_that_never_started_teach_nothing_of_their_length)
 }
 END_TEST
 
-START_TEST(jobs_of_one_connection_come_in_their_order_and_heavy_ones_before)
+START_TEST(jobs_of_a_connection_run_in_order_and_heavy_ones_first)
 {
 	uint32_t row, light, heavy;
 
@@ -113,14 +113,15 @@ START_TEST(jobs_of_one_connection_come_in_their_order_and_heavy_ones_before)
 }
 END_TEST
 
-START_TEST(light_jobs_are_not_shut_out_by_heavy_ones)
+START_TEST(light_jobs_are_not_starved_by_heavy_ones)
 {
 	uint32_t row, light, heavy = 0;
 
 	one_uid(1);
 	light = submit(0, 1, 10);
-	/* Four of weight 1000 are always there; at ten times the weight a job's end is its start
-	 * and a tenth of its length, so the light one's is passed after so many. */
+	/* Four jobs of weight 1000 are always queued. With ten times the weight, a job's virtual
+	 * end is its start plus a tenth of its length. So the light job is passed only a bounded
+	 * number of times. */
 	submit(0, 4, 1000);
 	while ((row = pick_one()) != light) {
 		run(row, 100 * US);
@@ -131,14 +132,14 @@ START_TEST(light_jobs_are_not_shut_out_by_heavy_ones)
 }
 END_TEST
 
-START_TEST(only_who_is_alone_and_no_flood_goes_past_the_queues)
+START_TEST(only_a_single_client_without_a_flood_bypasses_the_queues)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
 	one_uid(2);
-	ck_assert(!fair_direct(&fair, 0, 1)); /* the first time it is not known */
+	ck_assert(!fair_direct(&fair, 0, 1)); /* unknown the first time */
 	submit(0, 1, 0);
-	ck_assert(!fair_direct(&fair, 0, 1)); /* one is queued */
+	ck_assert(!fair_direct(&fair, 0, 1)); /* one job is queued */
 	ck_assert_uint_eq(pick(rows, 8), 1);
 	ck_assert(fair_direct(&fair, 0, 1));
 	ck_assert(fair_direct(&fair, 0, FAIR_BATCH / FAIR_GUESS));
@@ -147,11 +148,11 @@ START_TEST(only_who_is_alone_and_no_flood_goes_past_the_queues)
 	submit(1, 1, 0);
 	ck_assert_uint_eq(pick(rows, 8), 1);
 	ck_assert(!fair_direct(&fair, 0, 1));
-	ck_assert(!fair_direct(&fair, 1, 1)); /* 0 has jobs that have not ended */
+	ck_assert(!fair_direct(&fair, 1, 1)); /* client 0 has jobs that have not ended */
 }
 END_TEST
 
-START_TEST(rows_that_were_given_back_come_again_in_their_order)
+START_TEST(returned_rows_are_picked_again_in_order)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], again[FAIR_BATCH_JOBS], n;
 	uint64_t v;
@@ -178,7 +179,7 @@ START_TEST(rows_that_were_given_back_come_again_in_their_order)
 }
 END_TEST
 
-START_TEST(jobs_that_are_cut_out_are_picked_no_more)
+START_TEST(jobs_that_are_cut_out_are_not_picked)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], first, other, n = 0, some;
 
@@ -222,7 +223,7 @@ START_TEST(jobs_that_are_cut_out_are_picked_no_more)
 END_TEST
 
 /* A flood for one worker, of client 0, and a job of client 1: for that worker too, and for any. */
-START_TEST(jobs_for_one_worker_go_before_nobody)
+START_TEST(jobs_for_one_worker_have_no_priority)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
@@ -254,7 +255,7 @@ START_TEST(jobs_for_one_worker_go_before_nobody)
 }
 END_TEST
 
-START_TEST(jobs_for_one_worker_are_nobody_elses)
+START_TEST(jobs_for_one_worker_are_picked_by_it_alone)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], mine, groups, any;
 
@@ -267,7 +268,7 @@ START_TEST(jobs_for_one_worker_are_nobody_elses)
 	ck_assert_uint_eq(fair_waits(&fair, FAIR_WORKER(1)), 1);
 	ck_assert_uint_eq(fair_waits(&fair, FAIR_GROUP(1)), 1);
 	ck_assert_uint_eq(fair_waits(&fair, FAIR_WORKER(0)), 0);
-	/* Never together with those that others may take. */
+	/* Never together with jobs that other workers may take. */
 	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS), 3);
 	ck_assert_uint_eq(rows[0], any);
 	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS), 1);
@@ -285,8 +286,8 @@ START_TEST(jobs_for_one_worker_are_nobody_elses)
 }
 END_TEST
 
-/* Whatever happens: each row comes once, and the structures hold together. */
-START_TEST(every_row_comes_once_whatever_happens)
+/* Random operations: each row is picked once, and the structures stay consistent. */
+START_TEST(random_operations_pick_each_row_once)
 {
 	static bool queued[CLIENTS * JOBS];
 	uint32_t rows[FAIR_BATCH_JOBS], n, seed = 4711, left = 0;

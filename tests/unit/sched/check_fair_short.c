@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair_short.c - unit: short jobs beside long ones: how long they wait, and which clients
+/* check_fair_short.c - short jobs while long ones run: how long they wait, and which clients
  * pay. */
 #include "common/util.h"
 #include "tests/support/fair_clock.h"
 
 /*
  * A machine of WORKERS workers in virtual time. Each client has one job at a time, on one worker,
- * which comes to a fork each LEAF; there its worker looks which goes first, sets it aside, and goes
- * on with the newest of those set aside when what it runs has ended. Client 0 has a short job, and
- * a pause after each; the others have long ones, without.
+ * which forks every LEAF. At a fork the worker picks the best job and suspends the running one.
+ * When a job ends, the worker resumes the newest suspended one. Client 0 has short jobs with
+ * pauses; the others have long jobs without pauses.
  */
 #define LEAF  (100 * US)
 #define SHORT MS
 #define LONG  (100 * MS)
-#define NAPS  20000u /* short jobs there may be */
+#define NAPS  20000u /* maximum number of short jobs */
 
 struct machine_worker {
 	uint32_t runs;
@@ -24,9 +24,9 @@ struct machine_worker {
 
 static struct machine_worker workers[WORKERS];
 static uint64_t left[CLIENTS];	/* of its job */
-static uint64_t begun[CLIENTS]; /* when it came, or will */
+static uint64_t begun[CLIENTS]; /* time at which the job was or will be submitted */
 static bool there[CLIENTS];
-static uint64_t waits[NAPS]; /* from a short job's coming to its end, beyond its length */
+static uint64_t waits[NAPS]; /* per short job: time from submission to end, minus its length */
 static uint32_t n_waits;
 
 static void machine_begin(uint32_t n)
@@ -65,11 +65,11 @@ static void machine_end(uint32_t at, uint64_t pause)
 	if (!slot && n_waits < NAPS)
 		waits[n_waits++] = now - begun[slot] - SHORT;
 	there[slot] = false;
-	/* From half of it to one and a half. */
+	/* From half of the pause to one and a half of it. */
 	begun[slot] = slot ? now : now + pause / 2 + n_waits * 7919 * US % (pause + 1);
 }
 
-/* At a fork, or with nothing to run. */
+/* At a fork, or without a job. */
 static void machine_look(uint32_t at)
 {
 	struct machine_worker *w = &workers[at];
@@ -127,7 +127,7 @@ static int later(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* What of a hundred short jobs one waits longer than; half of them, per_cent 50. */
+/* Returns the wait time that per_cent of the short jobs do not exceed. */
 static uint64_t quantile(uint32_t per_cent)
 {
 	ck_assert_uint_gt(n_waits, 500);
@@ -135,7 +135,7 @@ static uint64_t quantile(uint32_t per_cent)
 	return waits[n_waits * per_cent / 100];
 }
 
-/* None of the long ones got more than another; see below. */
+/* Checks that all long jobs got the same; see below. */
 static void assert_equal_shares(uint32_t n)
 {
 	for (uint32_t i = 2; i < n; i++)
@@ -153,14 +153,14 @@ static void short_beside_long(uint32_t n)
 	assert_equal_shares(n);
 }
 
-START_TEST(a_short_job_now_and_then_waits_for_no_turn_of_long_ones)
+START_TEST(rare_short_job_does_not_wait_for_time_slices_of_long_ones)
 {
 	one_uid(8);
 	short_beside_long(8);
 }
 END_TEST
 
-START_TEST(nor_does_it_beside_those_of_other_uids)
+START_TEST(rare_short_job_does_not_wait_for_long_ones_of_other_uids)
 {
 	for (uint32_t i = 0; i < 8; i++) {
 		tenant(i, 100);
@@ -170,8 +170,8 @@ START_TEST(nor_does_it_beside_those_of_other_uids)
 }
 END_TEST
 
-/* A long job that was cut into short ones gets what the others get, as far as they get the same:
- * what was set aside stays on its worker here, as no worker steals. */
+/* A long job that was cut into short ones gets what the others get, within the variation among
+ * them: suspended jobs stay on their worker, as no worker steals here. */
 START_TEST(client_with_only_short_jobs_gets_no_larger_share)
 {
 	uint64_t before[CLIENTS];
@@ -187,7 +187,7 @@ START_TEST(client_with_only_short_jobs_gets_no_larger_share)
 }
 END_TEST
 
-START_TEST(waiting_job_has_its_turn_beside_short_ones)
+START_TEST(queued_long_job_runs_among_short_ones)
 {
 	const uint64_t lengths[CLIENTS] = { [0 ... 6] = 50 * US, [7] = LONG };
 	uint32_t row, waited = 0, most = 0;
@@ -203,7 +203,7 @@ START_TEST(waiting_job_has_its_turn_beside_short_ones)
 		waited = row / JOBS == 7 ? 0 : waited + 1;
 		most = max(most, waited);
 	}
-	/* For LONG of its own each of the others has as much, and a warp besides. */
+	/* For each LONG of its own, each other client has as much, plus a warp. */
 	ck_assert_uint_le(most, 7 * (LONG + 5 * MS + MS) / (50 * US));
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lazy invariant (daemon/core/lazy_policy.h, L1) in every state of recorded traces of real
- * pools: from eight workers on one node to 112 on two, with SMT, on unlike packages and in a ring,
- * both schedulers, random work; and what such a pool does when it is idle, and when it is not.
+ * pools. They have 8 workers on one node to 112 on two, with SMT, on unlike packages and in a ring,
+ * both schedulers, random work. Also the behaviour of such a pool, idle and busy.
  */
 #include <check.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ struct event {
 
 _Static_assert(LIMIT_WORKERS <= 256, "workers fit into an event");
 
-/* What is written down, under the lock that makes it an order. */
+/* The record, under the lock that orders it. */
 static struct {
 	struct lazy_trace trace;
 	pthread_mutex_t lock;
@@ -136,7 +136,7 @@ static const char *replay_step(struct replay *r, const struct event *e)
 	return "an unknown step";
 }
 
-/* The invariant L1, in one state; and the state is what the steps came to. */
+/* Checks invariant L1 in one state, and that the state is the sum of the steps. */
 static const char *replay_check(const struct replay *r, const struct event *e)
 {
 	uint32_t busy[LAZY_GROUPS] = { 0 }, looks[LAZY_GROUPS] = { 0 }, sleeps[LAZY_GROUPS] = { 0 };
@@ -156,14 +156,14 @@ static const char *replay_check(const struct replay *r, const struct event *e)
 	}
 	if (lazy_busy(e->state) != busy[e->group] ||
 	    lazy_asleep(e->state) != sleeps[e->group] + parked[e->group])
-		return "the state is what the steps came to";
+		return "the state is the sum of the steps";
 	for (uint32_t c = 0; c < record.n_groups; c++)
 		if (sleeps[c] && !looks[c] && all_busy && !charged && !(all_busy == 1 && deferred))
 			return "L1: no group is in need without a charge";
 	return NULL;
 }
 
-/* Returns what is wrong in a trace, or NULL. */
+/* Returns the error in a trace, or NULL. */
 static const char *replay(const struct event *events, uint32_t n, const struct replay *start)
 {
 	struct replay r = *start;
@@ -200,7 +200,7 @@ FK_TASK(int64_t, alone, (int64_t, n))
 FK_NO_BODY(alone)
 FK_END(alone)
 
-/* A tree whose leaves wait until so many of them run at once as there are workers. */
+/* A tree whose leaves wait until as many of them run at once as there are workers. */
 static _Atomic uint32_t arrived;
 static uint32_t to_arrive;
 
@@ -240,7 +240,7 @@ static uint32_t sleepers(void)
 	return n;
 }
 
-/* Until the pool has come to rest: all workers sleep. */
+/* Waits until all workers sleep. */
 static void until_all_sleep(void)
 {
 	while (sleepers() < rig.pool->n_workers)
@@ -271,7 +271,7 @@ static void random_work(uint32_t rounds, bool pauses)
 
 static _Atomic bool flips;
 
-/* Other workers park each time, and now and then none. */
+/* Takes other workers offline each time, and sometimes none. */
 static void *flip(void *arg)
 {
 	uint64_t random = 7;
@@ -286,7 +286,7 @@ static void *flip(void *arg)
 	return NULL;
 }
 
-/* machine: as topology_new() takes it. parks: workers do, and come back, all the time. */
+/* machine: as topology_new() takes it. parks: workers go offline and return all the time. */
 static void traced_with(const char *machine, uint32_t workers, uint32_t n_groups,
 			uint32_t scheduler, bool parks)
 {
@@ -332,63 +332,63 @@ static void traced(const char *machine, uint32_t workers, uint32_t n_groups, uin
 	traced_with(machine, workers, n_groups, scheduler, false);
 }
 
-START_TEST(the_invariant_holds_in_one_group)
+START_TEST(invariant_holds_in_one_group)
 {
 	traced("core:8 pu:1", WORKERS, 1, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_in_two_groups)
+START_TEST(invariant_holds_in_two_groups)
 {
 	traced("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_in_four_groups)
+START_TEST(invariant_holds_in_four_groups)
 {
 	traced("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_with_a_group_for_each_worker)
+START_TEST(invariant_holds_with_a_group_for_each_worker)
 {
 	traced("numa:8 core:1 pu:1", WORKERS, 8, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_in_two_groups_of_56)
+START_TEST(invariant_holds_in_two_groups_of_56)
 {
 	traced("numa:2 core:56 pu:1", 112, 2, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_where_a_node_has_two_groups)
+START_TEST(invariant_holds_if_a_node_has_two_groups)
 {
 	traced("numa:1 core:60 pu:1", 60, 2, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_with_smt)
+START_TEST(invariant_holds_with_smt)
 {
 	traced("numa:2 core:2 pu:2", WORKERS, 2, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_on_unlike_packages_and_in_a_ring)
+START_TEST(invariant_holds_on_unlike_packages_and_in_a_ring)
 {
 	traced(machines_xml("asymmetric"), 7, 2, OPTIONS_SCHEDULER_LAZY);
 	traced(machines_xml("ring"), WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
-START_TEST(busy_workers_keep_the_invariant_too)
+START_TEST(invariant_holds_with_the_busy_scheduler)
 {
 	traced("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_BUSY);
 	traced("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_BUSY);
 }
 END_TEST
 
-START_TEST(the_invariant_holds_while_workers_park_and_come_back)
+START_TEST(invariant_holds_while_workers_go_offline_and_return)
 {
 	traced_with("core:4 pu:1", 4, 1, OPTIONS_SCHEDULER_LAZY, true);
 	traced_with("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_LAZY, true);
@@ -396,9 +396,9 @@ START_TEST(the_invariant_holds_while_workers_park_and_come_back)
 }
 END_TEST
 
-START_TEST(a_trace_that_is_wrong_is_found)
+START_TEST(invalid_trace_is_detected)
 {
-	/* Two workers of one group, the others busy all along. */
+	/* Two workers of one group; the others are busy throughout. */
 	const uint64_t busy = LAZY_BUSY;
 	struct event events[] = {
 		{ LAZY_TO_LOOK, 0, 0, busy },	  { LAZY_TO_LOOK, 1, 0, 0 },
@@ -417,7 +417,7 @@ START_TEST(a_trace_that_is_wrong_is_found)
 	events[5] = (struct event){ LAZY_SETTLED, 0, 0, busy + 2 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));
 	events[5] = saved;
-	/* The last looker goes to sleep, and finds no worker active. */
+	/* The last searcher goes to sleep, and finds no worker active. */
 	events[4] = (struct event){ LAZY_TO_SLEEP, 0, 0, 3 };
 	events[5] = (struct event){ LAZY_ASLEEP, 0, 0, 3 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));
@@ -425,7 +425,7 @@ START_TEST(a_trace_that_is_wrong_is_found)
 	events[4] = (struct event){ LAZY_TO_BUSY, 0, 0, busy + 2 };
 	events[5] = (struct event){ LAZY_DEFERRED, 0, 0, busy + 2 };
 	ck_assert_ptr_nonnull(replay(events, 6, &start));
-	/* A step too many in the state. */
+	/* One step too many in the state. */
 	events[4].state += busy;
 	ck_assert_ptr_nonnull(replay(events, 5, &start));
 }
@@ -433,7 +433,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ a pool */
 
-START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
+START_TEST(idle_pool_sleeps_and_runs_every_job)
 {
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
 	for (int64_t i = 0; i < 300; i++) {
@@ -450,7 +450,7 @@ START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
 }
 END_TEST
 
-START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
+START_TEST(each_group_keeps_a_thief_while_one_worker_forks)
 {
 	int64_t arg = 1;
 	uint32_t thieves;
@@ -459,7 +459,7 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 	until_all_sleep();
 	atomic_store(&tasks_opened, 0);
 	rig_submit(&rig, 0, "lazy:until", &arg, sizeof(arg));
-	/* All others but one a group are asleep; those nap. */
+	/* All others except one per group are asleep; those sleep with a timeout. */
 	do {
 		sched_yield();
 		thieves = 0;
@@ -478,8 +478,8 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 }
 END_TEST
 
-/* The first thief takes the root's continuation, and leaves those of the way down to the leaf in
- * which the owner waits: it had been asleep, so it wakes others for them. */
+/* The first thief takes the root's continuation, and leaves those between it and the leaf in which
+ * the owner waits. The thief had been asleep, so it wakes others for them. */
 START_TEST(woken_worker_that_leaves_work_wakes_others)
 {
 	rig_start_on(&rig, "core:8 pu:1", WORKERS, &fk_module, false);
@@ -495,7 +495,7 @@ START_TEST(woken_worker_that_leaves_work_wakes_others)
 }
 END_TEST
 
-START_TEST(a_job_that_never_forks_wakes_nobody)
+START_TEST(job_that_never_forks_wakes_no_worker)
 {
 	int64_t arg = 10;
 
@@ -518,7 +518,7 @@ static bool nobody_sleeps(void)
 	return true;
 }
 
-START_TEST(the_scheduler_is_switched_while_it_runs)
+START_TEST(scheduler_is_switched_while_the_pool_runs)
 {
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
 	for (uint32_t i = 0; i < 5; i++) {
@@ -539,7 +539,7 @@ START_TEST(the_scheduler_is_switched_while_it_runs)
 }
 END_TEST
 
-/* A task has all that there is. */
+/* A task has allocated all memory. */
 static bool no_memory;
 
 char *__real_strdup(const char *text);
@@ -563,7 +563,7 @@ START_TEST(setting_an_option_needs_no_memory)
 }
 END_TEST
 
-START_TEST(only_what_is_marked_is_set_while_it_runs)
+START_TEST(only_marked_options_are_set_while_the_pool_runs)
 {
 	rig_start_on(&rig, NULL, 2, &fk_module, false);
 	ck_assert_int_eq(pool_set(rig.pool, "spin", "7us"), 0);

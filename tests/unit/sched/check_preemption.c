@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* check_preemption.c - unit: jobs that run: which one's turn it is, and which one makes way. */
+/* check_preemption.c - running jobs: which one has the best claim, and which one yields. */
 #include "daemon/sched/virtual_time.h"
 #include "tests/support/fair_clock.h"
 
 /*
- * A job that runs for ever on the one worker there is, of client 0, and a flood of small ones that
- * client slot always has queued. Each tick one looks whether a queued one goes first.
+ * An endless job of client 0 on the only worker, and a flood of small jobs of client `slot`, which
+ * always has queued ones. Each tick checks whether a queued job preempts the giant.
  */
 static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 {
@@ -38,7 +38,7 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 	ck_assert_uint_gt(moved, 100);
 }
 
-START_TEST(a_giant_job_and_a_flood_of_another_connection_share_the_worker)
+START_TEST(giant_job_and_flood_of_another_connection_share_the_worker)
 {
 	one_uid(2);
 	giant_and_flood(1, 50 * US, 200 * MS);
@@ -46,7 +46,7 @@ START_TEST(a_giant_job_and_a_flood_of_another_connection_share_the_worker)
 }
 END_TEST
 
-START_TEST(a_giant_job_and_a_flood_of_another_uid_share_by_weight)
+START_TEST(giant_job_and_flood_of_another_uid_share_by_weight)
 {
 	tenant(0, 400);
 	tenant(1, 100);
@@ -57,14 +57,14 @@ START_TEST(a_giant_job_and_a_flood_of_another_uid_share_by_weight)
 }
 END_TEST
 
-START_TEST(a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection)
+START_TEST(giant_job_is_not_starved_by_small_ones_of_its_connection)
 {
 	uint64_t used;
 
 	one_uid(1);
 	giant_and_flood(0, 50 * US, 400 * MS);
-	/* It is one of about a hundred jobs, but runs for a tick each time, and one small job goes
-	 * before it then: four parts of five are its own. */
+	/* It is one of about a hundred jobs, but runs for a tick each time, followed by one small
+	 * job: four fifths of the time are its own. */
 	used = atomic_load(&fair.rows[row_of(0, 0)].used);
 	assert_ratio(used, 320 * MS, 0.5, 2);
 	assert_ratio(cpu(0) - used, 80 * MS, 0.5, 2);
@@ -83,7 +83,7 @@ static bool claims(uint32_t row)
 	return is;
 }
 
-START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
+START_TEST(new_job_preempts_a_giant_that_was_alone)
 {
 	uint32_t row, giant, left;
 
@@ -95,11 +95,11 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 	now += NSEC_PER_SEC;
 	submit(1, 1, 0);
 	ck_assert(claims(giant));
-	/* Time of both workers is the giant's. */
+	/* The giant is charged for the time of both workers. */
 	ck_assert_uint_ge(cpu(0), 2 * NSEC_PER_SEC - 2 * US);
 	ck_assert_uint_eq(atomic_load(&fair.rows[giant].used), cpu(0));
-	/* The new one had no credit for the second: after its warp and some ms, while the giant
-	 * does not run, it is the giant's turn. */
+	/* The new job had no credit for that second: after its warp and some ms, during which the
+	 * giant does not run, the giant has the better claim. */
 	row = pick_one();
 	(void)account_close(&accounts[0], now, &left);
 	(void)account_close(&accounts[1], now, &left);
@@ -109,7 +109,7 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 }
 END_TEST
 
-START_TEST(a_running_client_that_is_behind_is_said_to_be)
+START_TEST(running_client_that_is_behind_is_reported)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], giant;
 
@@ -118,7 +118,7 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 	(void)pick_one();
 	account_open(&accounts[0], giant, now);
 	ck_assert(!fair_behind(&fair));
-	/* The other one's jobs run on another worker, three times as fast as the giant. */
+	/* The other client's jobs run on another worker, three times as fast as the giant. */
 	for (uint32_t i = 0; i < 100; i++) {
 		submit(1, 2, 0);
 		ck_assert_uint_gt(pick(rows, 1), 0);
@@ -134,7 +134,7 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 }
 END_TEST
 
-/* Lock not held: whose turn it is after the running job has had so many ns more. */
+/* Lock not held. Returns the row with the best claim after the running job has used ns more. */
 static uint32_t turn_after(uint32_t running, uint64_t ns, uint32_t waits)
 {
 	uint32_t row;
@@ -148,7 +148,7 @@ static uint32_t turn_after(uint32_t running, uint64_t ns, uint32_t waits)
 	return row;
 }
 
-START_TEST(a_job_that_has_begun_has_a_turn_before_it_makes_way)
+START_TEST(job_runs_for_a_time_slice_before_it_yields)
 {
 	uint32_t rows[2], giant, last;
 
@@ -158,14 +158,14 @@ START_TEST(a_job_that_has_begun_has_a_turn_before_it_makes_way)
 	ck_assert_uint_eq(pick(rows, 2), 2);
 	ck_assert_uint_eq(turn_after(last, FAIR_TURN / 2, giant), last);
 	ck_assert_uint_eq(turn_after(last, FAIR_TURN, giant), giant);
-	/* And the other way round: they are ahead of each other by turns. */
+	/* And the other way round: they alternate in time slices. */
 	ck_assert_uint_eq(turn_after(giant, FAIR_TURN * 2, last), giant);
 	ck_assert_uint_eq(turn_after(giant, FAIR_TURN, last), last);
 }
 END_TEST
 
-/* Two connections of which one knows that their jobs take so long; the first one's runs on
- * worker 0, the other one's is queued, and none is ahead. Returns the rows. */
+/* Two connections whose jobs have these known lengths. The first one's job runs on worker 0, the
+ * other one's is queued, and neither is ahead. Sets the rows. */
 static void long_jobs(uint64_t first, uint64_t second, uint32_t *ret_runs, uint32_t *ret_waits)
 {
 	uint32_t rows[2];
@@ -184,7 +184,7 @@ static void long_jobs(uint64_t first, uint64_t second, uint32_t *ret_runs, uint3
 	fair.clients[0].node.v = fair.clients[1].node.v;
 }
 
-START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
+START_TEST(long_job_claims_a_worker_after_the_others_time_slice)
 {
 	uint32_t runs, waits, row;
 	uint64_t in;
@@ -192,7 +192,7 @@ START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	now += FAIR_TURN_LONG / 2;
 	ck_assert(!claims(runs));
-	/* No thread need look before that time. */
+	/* No thread need check before that time. */
 	in = fair_claims_in(&fair, 0, runs);
 	ck_assert_uint_ge(in, FAIR_TURN_LONG / 2 - 10 * US);
 	ck_assert_uint_le(in, FAIR_TURN_LONG / 2 + 10 * US);
@@ -201,13 +201,13 @@ START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 	now += 20 * US;
 	ck_assert(claims(runs));
 	ck_assert_uint_eq(fair_claims_in(&fair, 0, runs), 0);
-	/* It is so much earlier if another worker runs it, too. */
+	/* Half the time if another worker runs the job, too. */
 	again();
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	account_open(&accounts[1], runs, now);
 	ck_assert(!claims(runs));
 	ck_assert_uint_le(fair_claims_in(&fair, 0, runs), FAIR_TURN_LONG / 2 + 10 * US);
-	/* Or another job of its connection, and its own worker's account is not open yet. */
+	/* Or another job of its connection, while its own worker's account is not open yet. */
 	again();
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	(void)account_close(&accounts[0], now, &row);
@@ -218,21 +218,21 @@ START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 }
 END_TEST
 
-START_TEST(a_short_job_claims_the_worker_of_a_long_one_at_once)
+START_TEST(short_job_claims_the_worker_of_a_long_one_at_once)
 {
 	uint32_t runs, waits;
 
 	long_jobs(100 * MS, 100 * US, &runs, &waits);
 	now += FAIR_QUANTUM;
 	ck_assert(claims(runs));
-	/* And keeps it, before one that is long: for its warp, and a turn. */
+	/* And it keeps the worker against a long job: for its warp, and a time slice. */
 	again();
 	long_jobs(100 * US, 100 * MS, &runs, &waits);
 	now += 5 * MS + FAIR_TURN / 2;
 	ck_assert(!claims(runs));
 	now += FAIR_TURN / 2;
 	ck_assert(claims(runs));
-	/* One that has used as much as a long one has no warp any more. */
+	/* A job that has used as much as a long one has no warp any more. */
 	again();
 	long_jobs(100 * US, 100 * MS, &runs, &waits);
 	fair_charge(&fair, runs, FAIR_SHORT, false);
@@ -255,7 +255,7 @@ START_TEST(resumed_job_is_not_preempted_by_an_equal)
 END_TEST
 
 /* Three connections, of one uid or of one each: the first two have long jobs, the third one short
- * ones. The first runs; the others wait, and are so far behind or ahead, in ms. */
+ * ones. The first runs; the others wait, and are ahead by this many ms (negative: behind). */
 static void short_behind_long(bool uids, int64_t lead_2, int64_t lead_3, uint32_t *ret_runs)
 {
 	uint32_t rows[3];
@@ -283,12 +283,12 @@ static void short_behind_long(bool uids, int64_t lead_2, int64_t lead_3, uint32_
 	}
 }
 
-START_TEST(a_short_job_waits_behind_no_long_ones)
+START_TEST(short_job_does_not_wait_for_long_ones)
 {
 	uint32_t runs, row;
 
 	for (int uids = 0; uids < 2; uids++) {
-		/* The long one that is queued is behind, but not by a turn. */
+		/* The long queued job is behind, but by less than a time slice. */
 		short_behind_long(uids, -1, 0, &runs);
 		fair_lock(&fair);
 		row = fair_first(&fair, 0);
@@ -308,7 +308,7 @@ START_TEST(a_short_job_waits_behind_no_long_ones)
 }
 END_TEST
 
-START_TEST(a_flood_of_short_jobs_gets_ahead_of_a_long_one_once)
+START_TEST(flood_of_short_jobs_gets_ahead_of_a_long_one_once)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], runs, row;
 	int64_t ahead, least = INT64_MAX, most = INT64_MIN;
@@ -336,20 +336,20 @@ START_TEST(a_flood_of_short_jobs_gets_ahead_of_a_long_one_once)
 			most = max(most, ahead);
 		}
 	}
-	/* By a warp, and then both go on alike. */
+	/* By a warp, and then both advance equally. */
 	ck_assert_int_ge(least, (int64_t)(4 * MS));
 	ck_assert_int_le(most, (int64_t)(6 * MS));
 }
 END_TEST
 
-START_TEST(turns_of_long_jobs_are_long)
+START_TEST(time_slices_of_long_jobs_are_long)
 {
 	uint32_t rows[1], runs, waits;
 	uint64_t in;
 
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	ck_assert_uint_eq(pick_one(), waits);
-	/* What it is charged with in advance does not count. */
+	/* Time charged in advance does not count. */
 	fair.clients[1].node.v = fair.clients[0].node.v;
 	(void)account_close(&accounts[0], now, rows);
 	ck_assert_uint_eq(turn_after(runs, FAIR_TURN_LONG / 2, waits), runs);
@@ -364,8 +364,8 @@ START_TEST(turns_of_long_jobs_are_long)
 }
 END_TEST
 
-/* A job that was set aside was stolen, has ended, and its client is gone. */
-START_TEST(a_dead_row_makes_nobody_active)
+/* A suspended job was stolen, has ended, and its client has left. */
+START_TEST(row_of_a_dead_client_makes_no_client_active)
 {
 	uint32_t rows[2], dead;
 

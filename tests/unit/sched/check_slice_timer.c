@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alarm: a worker's timer: when it rings, when it rings again, and which thread is told when it
- * does not any more. Before there are workers, this thread is one of them, which is busy: the
- * signals come to it, and it takes them for nothing. check_time_slice.c has what alarms are set
- * for.
+ * alarm: a worker's timer: when it expires, when it repeats, and which thread is woken when no
+ * timer is set any more. Before the workers start, this thread acts as a busy worker: it gets the
+ * signals, which have no effect. check_time_slice.c tests the reasons for timers.
  */
 #include "daemon/sched/slice_timer.h"
 
@@ -29,7 +28,7 @@ static void let_dispatcher_doze(struct pool *pool)
 	(void)wake_dozing(&pool->board->dispatcher);
 }
 
-/* For a worker that comes to no fork it rings again, but not if nothing waits any more. */
+/* For a worker that does not fork the timer repeats, unless no job waits any more. */
 static void ring_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
@@ -43,7 +42,7 @@ static void ring_by_hand(struct pool *pool)
 	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 	ck_assert(preempt_take_request(w));
-	/* Nor for one that is not busy: it looks by itself. */
+	/* Nor for a worker that is not busy: it searches anyway. */
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
@@ -76,14 +75,14 @@ static void set_by_hand(struct pool *pool)
 	ck_assert(!slice_timer_is_due(w));
 	slice_timer_at(w, now);
 	ck_assert(slice_timer_is_due(w));
-	/* A time that has passed says nothing of when it rings next. */
+	/* A time that has passed does not tell when the timer expires next. */
 	slice_timer_by(w, now + LATER, now);
 	ck_assert_uint_eq(rings_at(w), now + LATER);
 	slice_timer_end(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 }
 
-START_TEST(others_bring_it_forward_and_the_owner_puts_it_off)
+START_TEST(others_set_the_timer_earlier_and_the_owner_later)
 {
 	by_hand(1, set_by_hand);
 }
@@ -97,7 +96,7 @@ static void ring(int signo)
 	slice_timer_ring(rung);
 }
 
-/* It rings while it is being set, and has nothing to ring for any more. */
+/* The timer expires while it is being set, and no job waits any more. */
 static void cross_by_hand(struct pool *pool)
 {
 	struct sigaction act = { .sa_handler = ring }, old;
@@ -116,7 +115,7 @@ static void cross_by_hand(struct pool *pool)
 			slice_timer_by(w, now, now);
 		while (w->counters->alarms == rings)
 			sched_yield();
-		/* It rings no more, so none is set. */
+		/* The timer does not repeat, so none is set. */
 		ck_assert_uint_eq(rings_at(w), 0);
 		ck_assert(!slice_timers_set(pool));
 	}
@@ -131,7 +130,7 @@ START_TEST(alarm_that_rings_while_it_is_set_is_ignored)
 }
 END_TEST
 
-/* A client has left a job to the alarms, and this worker comes to no fork. */
+/* A client relies on the timers for a job, and this worker does not fork. */
 static void leave_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
@@ -139,7 +138,7 @@ static void leave_by_hand(struct pool *pool)
 
 	slice_timer_begin(w);
 	words(0, 0);
-	/* So the alarm goes on. */
+	/* So the timer repeats. */
 	atomic_store(&w->roots.preempted_jobs.n, 1);
 	let_dispatcher_doze(pool);
 	slice_timer_ring(w);
@@ -156,13 +155,13 @@ static void leave_by_hand(struct pool *pool)
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
-START_TEST(the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look)
+START_TEST(dispatcher_is_woken_for_a_ring_whose_worker_does_not_look)
 {
 	by_hand(1, leave_by_hand);
 }
 END_TEST
 
-/* Two workers: the last alarm that ends wakes a dispatcher that dozes. */
+/* Two workers: the end of the last timer wakes a dozing dispatcher. */
 static void end_by_hand(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0], *other = &pool->workers[1];
@@ -182,7 +181,7 @@ static void end_by_hand(struct pool *pool)
 	ck_assert(!slice_timers_set(pool));
 	ck_assert(dispatcher_was_woken(pool));
 
-	/* The same where it rings for a worker that is not busy. */
+	/* The same if the timer expires for a worker that is not busy. */
 	slice_timer_by(other, now + LATER, now);
 	let_dispatcher_doze(pool);
 	wake_store(&other->board->wake, WAKE_LOOKING);
@@ -190,7 +189,7 @@ static void end_by_hand(struct pool *pool)
 	ck_assert(dispatcher_was_woken(pool));
 	wake_store(&other->board->wake, WAKE_BUSY);
 
-	/* A dispatcher that sleeps without counting on alarms is left alone. */
+	/* A dispatcher that sleeps without relying on timers is not woken. */
 	slice_timer_by(other, now + LATER, now);
 	let_dispatcher_sleep(pool);
 	slice_timer_at(other, 0);
@@ -200,13 +199,13 @@ static void end_by_hand(struct pool *pool)
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
-START_TEST(the_last_one_that_ends_wakes_a_dispatcher_that_dozes)
+START_TEST(end_of_the_last_timer_wakes_a_dozing_dispatcher)
 {
 	by_hand(2, end_by_hand);
 }
 END_TEST
 
-/* What a worker whose timer cannot be set is to look at, the dispatcher comes for. */
+/* The dispatcher serves a worker whose timer cannot be set. */
 static void lose_the_timer(struct pool *pool)
 {
 	struct worker *w = &pool->workers[0];
@@ -219,14 +218,14 @@ static void lose_the_timer(struct pool *pool)
 	slice_timer_by(w, now + LATER, now);
 	ck_assert(dispatcher_was_woken(pool));
 	ck_assert_uint_eq(slice_timers_check(pool), now + LATER);
-	/* It does not doze then. */
+	/* The dispatcher does not doze then. */
 	ck_assert(!slice_timers_set(pool));
 	slice_timer_end(w);
 	ck_assert_uint_eq(slice_timers_check(pool), 0);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
-START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
+START_TEST(dispatcher_serves_a_worker_whose_timer_cannot_be_set)
 {
 	by_hand(1, lose_the_timer);
 }
