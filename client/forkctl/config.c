@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config.c - forkctl config: every option as the running forkd uses it
+ * config.c - forkctl config and get: the options as the running forkd uses them
  *
  * The manager prints them as a forkd.conf, for users that may see it; the help of each comes from
  * common/options.def.
@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/number.h"
 #include "common/option_table.h"
+#include "common/util.h"
 
 /* The values of an option, one for each line that has it. */
 static json_t *values_of(const char *text, const char *name)
@@ -101,6 +102,37 @@ int forkctl_option_value(const char *socket, const char *name, char **ret)
 	if (json_array_size(values))
 		*ret = strdup(json_string_value(json_array_get(values, 0)));
 	return *ret ? 0 : forkctl_fail(FORKCTL_FAILED, "forkd's answer has no %s", name);
+}
+
+static bool config_has(const char *name)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++)
+		if (option_rows[i].help && streq(option_rows[i].name, name))
+			return true;
+	return false;
+}
+
+int forkctl_get(const char *socket, int argc, char *argv[])
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_json_ json_t *values = NULL;
+	const json_t *value;
+	size_t i;
+	int err;
+
+	if (argc != 2)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "get takes the name of one option: `forkctl get scheduler`");
+	if (!config_has(argv[1]))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "there is no option %.64s: `forkctl config` lists them",
+				    argv[1]);
+	err = config_fetch(socket, &text);
+	if (err)
+		return err;
+	values = values_of(text, argv[1]);
+	json_array_foreach(values, i, value) printf("%s\n", json_string_value(value));
+	return FORKCTL_OK;
 }
 
 int forkctl_config(const char *socket, int argc, char *argv[])

@@ -55,6 +55,7 @@ static const struct command commands[] = {
 	  forkctl_call_options },
 	{ "config", "[--json]", "every option, as the running forkd uses it", forkctl_config,
 	  forkctl_look_options },
+	{ "get", "NAME", "Print the value of an option of forkd", forkctl_get, NULL },
 	{ "top", "[OPTION...]",
 	  "what goes on, on the whole screen: workers, tenants, tasks, steals", forkctl_top,
 	  forkctl_top_options },

@@ -18,6 +18,7 @@ int forkctl_counters(const char *socket, int argc, char *argv[]);
 int forkctl_tasks(const char *socket, int argc, char *argv[]);
 int forkctl_call(const char *socket, int argc, char *argv[]);
 int forkctl_session(const char *socket, int argc, char *argv[]);
+int forkctl_get(const char *socket, int argc, char *argv[]);
 int forkctl_set(const char *socket, int argc, char *argv[]);
 int forkctl_reload(const char *socket, int argc, char *argv[]);
 int forkctl_modules(const char *socket, int argc, char *argv[]);
