@@ -29,6 +29,7 @@ struct counters_options {
 	int openmetrics;
 	int http;
 	struct forkctl_limit watch;
+	struct forkctl_limit duration;
 	uint32_t count;
 };
 
@@ -39,11 +40,13 @@ const struct forkctl_option forkctl_counters_options[] = {
 	  offsetof(struct counters_options, openmetrics), 0, 0 },
 	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
 	  FORKCTL_FLAG, offsetof(struct counters_options, http), 0, 0 },
-	{ "-w", "--watch", "SECONDS", "print what they change by per second, again and again; 1",
+	{ "-w", "--watch", "TIME", "print what they change by per second, again and again; 1",
 	  FORKCTL_SECONDS, offsetof(struct counters_options, watch), 1000000,
 	  UINT64_C(86400000000000), "1" },
-	{ "-n", "--count", "N", "end --watch after so many times; never", FORKCTL_NUMBER,
+	{ "-n", "--count", "N", "Stop --watch after N times (default: never)", FORKCTL_NUMBER,
 	  offsetof(struct counters_options, count), 1, UINT32_MAX },
+	{ "", "--duration", "TIME", "Stop --watch after this time (default: never)",
+	  FORKCTL_SECONDS, offsetof(struct counters_options, duration), 1, UINT64_MAX },
 	{ 0 },
 };
 
@@ -171,8 +174,12 @@ static int counters_parse(struct counters_options *o, int argc, char *argv[])
 				    o->json ? "json" : "watch");
 	if (o->http && !o->openmetrics)
 		return forkctl_fail(FORKCTL_USAGE, "--http goes with --openmetrics");
-	if (o->count && !o->watch.text)
-		return forkctl_fail(FORKCTL_USAGE, "--count goes with --watch");
+	if ((o->count || o->duration.text) && !o->watch.text)
+		return forkctl_fail(FORKCTL_USAGE, "--%s requires --watch",
+				    o->count ? "count" : "duration");
+	if (o->count && o->duration.text)
+		return forkctl_fail(FORKCTL_USAGE, "--count and --duration are mutually exclusive");
+	o->count += forkctl_intervals(&o->duration, o->watch.text ? o->watch.ns : 1);
 	return 0;
 }
 

@@ -144,6 +144,13 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 	return 0;
 }
 
+uint32_t forkctl_intervals(const struct forkctl_limit *time, uint64_t interval_ns)
+{
+	uint64_t n = time->ns / interval_ns;
+
+	return time->text ? (uint32_t)max(min(n, (uint64_t)UINT32_MAX), UINT64_C(1)) : 0;
+}
+
 void forkctl_print_options(const struct forkctl_option *options, FILE *out)
 {
 	for (const struct forkctl_option *o = options; o->name; o++) {

@@ -17,7 +17,7 @@ enum forkctl_option_type {
 	FORKCTL_FLAG,	 /* int: 1 if it is given */
 	FORKCTL_NUMBER,	 /* uint32_t, from least to most */
 	FORKCTL_TIME,	 /* struct forkctl_limit, from least to most ns */
-	FORKCTL_SECONDS, /* the same, and a number without a unit is in seconds */
+	FORKCTL_SECONDS, /* the same; a number without a unit is in seconds */
 	FORKCTL_TEXT,	 /* const char *: as it was written, NULL: it was not */
 	FORKCTL_LIST,	 /* struct forkctl_words: one word more each time that it is given */
 };
@@ -51,6 +51,9 @@ struct forkctl_option {
  * all that follows a --. Says what is wrong. Returns 0 or an exit code.
  */
 int forkctl_options(const struct forkctl_option *options, void *values, int *argc, char *argv[]);
+
+/* The number of intervals in a time, at least 1; 0: no time was given. */
+uint32_t forkctl_intervals(const struct forkctl_limit *time, uint64_t interval_ns);
 
 /* One line for each option, for --help. */
 void forkctl_print_options(const struct forkctl_option *options, FILE *out);

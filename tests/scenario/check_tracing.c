@@ -279,15 +279,16 @@ START_TEST(a_command_is_traced_until_it_ends_and_its_status_is_the_traces)
 	ck_assert_ptr_nonnull(strstr(text, "ended: the command has ended"));
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "trace", "-o", file, nothing, NULL),
 			 127);
-	ck_assert_int_eq(
-		daemon_ctl(&d, text, sizeof(text), "trace", "-o", file, "--time", "1ms", NULL), 0);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "trace", "-o", file, "--duration",
+				    "1ms", NULL),
+			 0);
 	validate("t.json", 0, 0, text, sizeof(text));
-	ck_assert_ptr_nonnull(strstr(text, "ended: its time is over"));
+	ck_assert_ptr_nonnull(strstr(text, "ended: its duration has passed"));
 	(void)snprintf(file, sizeof(file), "%s/t", nothing);
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "trace", "-o", file, NULL), 1);
 	ck_assert_ptr_nonnull(strstr(text, "/nothing/t: No such file"));
 	daemon_see_ctl(&d, 1, "cannot write /dev/full: No space left", "trace", "-o", "/dev/full",
-		       "--time", "1ms", NULL);
+		       "--duration", "1ms", NULL);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

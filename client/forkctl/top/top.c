@@ -31,18 +31,21 @@ struct top_options {
 	int once;
 	int reverse;
 	uint32_t count;
+	struct forkctl_limit duration;
 	const char *view;
 	const char *sort;
 	const char *filter;
 };
 
 const struct forkctl_option forkctl_top_options[] = {
-	{ "-i", "--interval", "SECONDS", "from one look to the next; 1", FORKCTL_SECONDS,
+	{ "-i", "--interval", "TIME", "Refresh at this interval (default: 1s)", FORKCTL_SECONDS,
 	  offsetof(struct top_options, interval), TOP_INTERVAL_MIN, TOP_INTERVAL_MAX },
 	{ "-b", "--batch", NULL, "print frames as text, without keys", FORKCTL_FLAG,
 	  offsetof(struct top_options, batch), 0, 0 },
-	{ "-n", "--count", "N", "end --batch after so many frames; never", FORKCTL_NUMBER,
+	{ "-n", "--count", "N", "Stop --batch after N frames (default: never)", FORKCTL_NUMBER,
 	  offsetof(struct top_options, count), 1, UINT32_MAX },
+	{ "", "--duration", "TIME", "Exit after this time (default: never)", FORKCTL_SECONDS,
+	  offsetof(struct top_options, duration), 1, UINT64_MAX },
 	{ "", "--once", NULL, "the same as --batch --count 1", FORKCTL_FLAG,
 	  offsetof(struct top_options, once), 0, 0 },
 	{ "", "--view", "all|workers|tenants|tasks|clients|steals", "what to show; all",
@@ -165,12 +168,13 @@ static bool look_connects(struct look *look, struct top *top)
 	return false;
 }
 
-static int run_screen(struct look *look, struct top *top)
+static int run_screen(struct look *look, struct top *top, uint64_t duration_ns)
 {
 	uint64_t next = clock_ns(), least = TOP_FIRST;
+	uint64_t end = duration_ns < UINT64_MAX - next ? next + duration_ns : UINT64_MAX;
 	int err = top_screen_open();
 
-	while (!err && !top->quit) {
+	while (!err && !top->quit && clock_ns() < end) {
 		uint64_t now = clock_ns(), interval = top->interval_ns;
 
 		if (now >= next && !top->paused) {
@@ -182,7 +186,7 @@ static int run_screen(struct look *look, struct top *top)
 		}
 		(void)top_draw(top, &look->frame, top_screen_begin(), true);
 		top_screen_end();
-		(void)top_key(top, top_screen_key(top->paused ? UINT64_MAX : next));
+		(void)top_key(top, top_screen_key(min(top->paused ? UINT64_MAX : next, end)));
 		if (top->interval_ns != interval)
 			next = min(next, clock_ns() + top->interval_ns);
 	}
@@ -251,7 +255,11 @@ int forkctl_top(const char *socket, int argc, char *argv[])
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "top takes no arguments, not %s", argv[1]);
 	if (o.count && !o.batch)
-		return forkctl_fail(FORKCTL_USAGE, "--count goes with --batch");
+		return forkctl_fail(FORKCTL_USAGE, "--count requires --batch");
+	if (o.duration.text && (o.count || o.once))
+		return forkctl_fail(FORKCTL_USAGE, "--%s and --duration are mutually exclusive",
+				    o.once ? "once" : "count");
+	o.count += forkctl_intervals(&o.duration, o.interval.ns);
 	top_init(&top, o.interval.ns);
 	err = choose(&top, &o);
 	if (!err)
@@ -261,7 +269,7 @@ int forkctl_top(const char *socket, int argc, char *argv[])
 	if (o.batch || o.once)
 		err = run_batch(&look, &top, o.once ? 1 : o.count);
 	else
-		err = run_screen(&look, &top);
+		err = run_screen(&look, &top, o.duration.text ? o.duration.ns : UINT64_MAX);
 	look_fini(&look);
 	return err;
 }

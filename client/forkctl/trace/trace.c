@@ -47,7 +47,7 @@
 
 struct trace_options {
 	const char *output;
-	struct forkctl_limit time;
+	struct forkctl_limit duration;
 };
 
 struct tracer {
@@ -74,8 +74,9 @@ struct tracer {
 const struct forkctl_option forkctl_trace_options[] = {
 	{ "-o", "--output", "FILE", "where it goes; standard output, if that is no terminal",
 	  FORKCTL_TEXT, offsetof(struct trace_options, output), 0, 0 },
-	{ "", "--time", "SECONDS", "how long; until COMMAND ends, or an interrupt", FORKCTL_SECONDS,
-	  offsetof(struct trace_options, time), 1, UINT64_C(86400000000000) },
+	{ "", "--duration", "TIME",
+	  "Trace for this time (default: until COMMAND ends, or an interrupt)", FORKCTL_SECONDS,
+	  offsetof(struct trace_options, duration), 1, UINT64_C(86400000000000) },
 	{ 0 },
 };
 
@@ -220,7 +221,7 @@ static void look(struct tracer *t, bool heard)
 	if (heard)
 		hear(t);
 	if (clock_ns() >= t->until)
-		end(t, false, "its time is over");
+		end(t, false, "its duration has passed");
 	read_signals(t);
 }
 
@@ -229,7 +230,7 @@ static void run(struct tracer *t)
 {
 	if (!t->command)
 		(void)forkctl_fail(0, "tracing %" PRIu32 " workers%s", t->n_rings,
-				   t->options.time.text ? "" : " until an interrupt");
+				   t->options.duration.text ? "" : " until an interrupt");
 	while (!*t->why) {
 		struct pollfd fds[] = {
 			{ .fd = t->signals, .events = POLLIN },
@@ -313,8 +314,8 @@ int forkctl_trace(const char *socket, int argc, char *argv[])
 	if (!err)
 		err = start(&t);
 	if (!err) {
-		if (t.options.time.text)
-			t.until = clock_ns() + t.options.time.ns;
+		if (t.options.duration.text)
+			t.until = clock_ns() + t.options.duration.ns;
 		run(&t);
 		err = finish(&t);
 	}
