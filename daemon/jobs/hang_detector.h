@@ -19,8 +19,9 @@
  *     thread's number of voluntary switches (ru_nvcsw of getrusage(2)). If the thread has gone to
  *     sleep since its last answer, and answers at once, it did nothing but sleep: the time between
  *     two checks counts. A thread that waits for a CPU was preempted, which is no sleep, or answers
- *     late. Each fork, call or join that leaves the fast path, and each resumed frame, is progress
- *     and resets the time.
+ *     late.
+ *   Each fork, call or join that leaves the fast path, and each resumed frame, is progress and
+ *   resets the time.
  *
  * JOBS WITHOUT A WORKER
  *   A stray write can leave a job RUNNING that has no strand, frame or fiber any more. So if no

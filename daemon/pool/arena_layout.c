@@ -43,7 +43,7 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 	if (r < 0)
 		return r;
 	pool->arena = base;
-	/* The ledger and the deques are left in core files: layout_make(). */
+	/* The ledger and the deques stay in core files: layout_make(). */
 	r = layout_withhold(pool->arena, pool->arena_size, false);
 	if (r < 0)
 		return r;
@@ -53,8 +53,8 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 		return -EBADMSG;
 	pool->clients_max = pool->arena->clients_max;
 	pool->jobs_max = pool->arena->jobs_max;
-	/* What a former pool left: recovery_run() has seen to the rest, and no page is touched that
-	 * is not needed. */
+	/* Reset data of an earlier pool: recovery_run() has handled the rest. Pages that are not
+	 * needed are not touched. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	memset(&pool->board->counters[BOARD_POOL], 0, sizeof(pool->board->counters[0]));
 	memset(pool->board->loads, 0, pool->n_workers * sizeof(pool->board->loads[0]));
@@ -86,13 +86,13 @@ void layout_unplace(struct pool *pool)
 	topology_free(pool->topology);
 }
 
-/* How many bytes from at on reach to the last page that there is before `to`. */
+/* Returns the number of bytes from at to the end of the last existing page before `to`. */
 static uint64_t layout_used(struct pool *pool, int arena_fd, char *at, char *to)
 {
 	uint64_t base = (uint64_t)(at - (char *)pool->arena), low = base;
 	uint64_t high = (uint64_t)(to - (char *)pool->arena);
 
-	/* All pages are below high, and the last that is known is below low. */
+	/* All pages are below high, and the last known one is below low. */
 	while (low < high) {
 		uint64_t middle = low + ((high - low) / 2 & ~(LAYOUT_PAGE - 1));
 		off_t page = lseek(arena_fd, (off_t)middle, SEEK_DATA);
@@ -107,14 +107,15 @@ static uint64_t layout_used(struct pool *pool, int arena_fd, char *at, char *to)
 	return low - base;
 }
 
-/* The stacklets' memory, from at to the arena's end, in equal parts for each group, on its node. */
+/* Divides the stacklets' memory, from at to the arena's end, equally among the groups, each on its
+ * node. */
 static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bound)
 {
 	char *end = (char *)pool->arena + pool->arena_size;
 	uint64_t part = (uint64_t)(end - at) / pool->n_groups & ~(LAYOUT_PAGE - 1);
 	int r;
 
-	/* Frames, with what they hold of users' data. */
+	/* Frames contain users' data. */
 	r = layout_withhold(at, (uint64_t)(end - at), true);
 	if (r < 0)
 		return r;
@@ -135,7 +136,7 @@ static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bou
 	return 0;
 }
 
-/* The groups, by group, and for each the order of the others by how near they are. */
+/* Sets up the groups, and for each the order of the others by distance. */
 static void layout_groups(struct pool *pool)
 {
 	uint32_t groups[LIMIT_WORKERS];
@@ -153,8 +154,9 @@ static void layout_groups(struct pool *pool)
 }
 
 /*
- * In whole pages for each worker, so that each can be on its node: first all struct workers, then
- * what each one's deques hold, then the stacklets. Policies are set before anything is touched.
+ * Uses whole pages for each worker, so that each can be on its node: first all struct workers, then
+ * the contents of each one's deques, then the stacklets. Memory policies are set before any page is
+ * touched.
  */
 int layout_make(struct pool *pool, int arena_fd)
 {
@@ -166,13 +168,13 @@ int layout_make(struct pool *pool, int arena_fd)
 	char *at = (char *)pool->arena + offset;
 	int bound = 0, r;
 
-	/* The deques get an eighth of the arena at most. */
+	/* The deques get at most an eighth of the arena. */
 	while (entries > 1024 && n * entries * sizeof(struct fk_entry) > left / 8)
 		entries /= 2;
 	fixed = n * (sizeof(struct worker) + roots + entries * sizeof(struct fk_entry));
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
-	/* What a former pool left there: all of it is to be zero. */
+	/* Remove pages of an earlier pool: all must be zero. */
 	if (madvise(at, fixed, MADV_REMOVE) < 0)
 		return -errno;
 	layout_groups(pool);

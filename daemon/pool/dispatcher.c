@@ -43,16 +43,16 @@
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
-#define DISPATCHER_ROUNDS   16u /* within a tick */
+#define DISPATCHER_ROUNDS   16u /* maximum number in a tick */
 #define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
-#define DISPATCHER_PREEMPTS 2u	/* at a time: one of two is not in a long leaf, or off its CPU */
-#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for workers that look */
-#define DISPATCHER_DOUBT    50u /* ticks without a start after which no word is believed */
+#define DISPATCHER_PREEMPTS 2u	/* at a time: one of two is not in a long leaf and has a CPU */
+#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for searching workers */
+#define DISPATCHER_DOUBT    50u /* ticks without a start after which words are not trusted */
 
-/* What workers have done since the last look with jobs waiting. */
+/* What workers have done since the last check with waiting jobs. */
 struct dispatcher_view {
-	bool drained;			    /* one has taken jobs off the rings */
-	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each that has started a job */
+	bool drained;			    /* a worker has taken jobs off the rings */
+	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each worker that has started a job */
 };
 
 static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)
@@ -79,8 +79,8 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 	d->waited = started ? 1 : d->waited + 1;
 }
 
-/* Summons the next workers that run a job which a queued one goes before; or the next ones, if a
- * ring has to be looked at. One that is not busy takes no harm. */
+/* Sends preempt requests to the next workers whose job must yield to a queued one; or to the next
+ * ones, if a ring must be read. A worker that is not busy is not affected. */
 static void dispatcher_preempt_some(struct pool *pool)
 {
 	struct fair *fair = pool->fair;
@@ -105,8 +105,8 @@ static void dispatcher_preempt_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
-/* Wakes all that run no job, whatever their words and group states say: a task may have written
- * over them. */
+/* Wakes all workers without a job, whatever their words and group states are, because a task may
+ * have overwritten them. */
 static void dispatcher_rouse(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
@@ -117,8 +117,8 @@ static void dispatcher_rouse(struct pool *pool)
 	}
 }
 
-/* Jobs wait, but workers will look by themselves when one of them is to go first; those for which
- * that is now are requested. */
+/* True if jobs wait, but workers will check when one of them must run. Workers that must check now
+ * get preempt requests. */
 static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 {
 	if (left != INTAKE_NONE || load_relaxed(&pool->stop) ||
@@ -128,7 +128,7 @@ static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 	return true;
 }
 
-/* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
+/* Ensures that waiting jobs are started. Returns the ns until it must check again. */
 static uint64_t dispatcher_dispatch(struct pool *pool)
 {
 	struct dispatcher *d = pool->dispatcher;
@@ -140,8 +140,8 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	struct dispatcher_view view;
 	bool fresh;
 
-	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
-	 * for hours is charged (cpu_account.h). */
+	/* The comparison of running jobs is as old as the last settlement; and jobs that run for
+	 * hours must be charged (cpu_account.h). */
 	fair_lock(fair);
 	fair_settle_sometimes(fair, now);
 	fair_unlock(fair);
@@ -151,21 +151,21 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 		intake_wake_places(pool, NULL);
 	if (dispatcher_may_rest(pool, left))
 		return ACCOUNT_SETTLE_MAX;
-	/* What workers do is judged by the tick; in between jobs of the dead are ended. */
+	/* Workers are judged once in a tick; in between only jobs of dead clients are ended. */
 	if (!again && now < d->looked_ns + DISPATCHER_TICK)
 		return again;
 	fresh = now >= d->looked_ns + 2 * DISPATCHER_TICK;
 	dispatcher_look(pool, now, &view);
 	if (waiting && d->waited % DISPATCHER_DOUBT == 0)
 		dispatcher_rouse(pool);
-	/* A worker that looks may find strands of a running job to steal, again and again. */
+	/* A searching worker may repeatedly find strands of a running job to steal. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;
-	/* Those that look have started nothing: they may get no CPU (starved.h). */
+	/* The searching workers have started no job: they may get no CPU (starved.h). */
 	if (waiting && d->waited > DISPATCHER_PATIENCE)
 		(void)worker_wake_more(pool);
-	/* All are busy, or about to look. One that comes after a rest need not come again if what
-	 * there is can wait. */
+	/* All are busy, or about to search. After a pause the dispatcher need not come again if the
+	 * remaining jobs can wait. */
 	if ((fresh || !view.drained) && drain_rings_pending(pool)) {
 		intake_collect(pool, d->collected++);
 		if (dispatcher_may_rest(pool, left))
@@ -178,15 +178,15 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	return again;
 }
 
-/* The earlier of two times, where 0 is never. */
+/* Returns the earlier of two times, where 0 is never. */
 static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
 {
 	return !a || !b ? a | b : min(a, b);
 }
 
 /*
- * Sees to it that freed memory is given back: workers do it before they sleep (idle_trim.h). If
- * none has since the last time, it wakes one, and does a piece itself, too seldom to slow down
+ * Ensures that freed memory is given back: workers do it before they sleep (idle_trim.h). If none
+ * has since the last call, wakes one, and gives a part back itself, rarely enough not to slow down
  * workers.
  */
 static void dispatcher_clean(struct pool *pool)
@@ -208,8 +208,8 @@ static void dispatcher_clean(struct pool *pool)
 	d->clean_at = now + DISPATCHER_CLEAN;
 }
 
-/* The manager wants to know whether the channel's thread and this one do what they are for, and
- * whether what it has said is in force. */
+/* Answers the manager's ping, which tests both this thread and the channel's, and whether earlier
+ * messages have taken effect. */
 static void dispatcher_answer(struct pool *pool)
 {
 	struct proto_pool pong = { .head = { PROTO_MAGIC, PROTO_POOL_PONG } };
@@ -217,15 +217,15 @@ static void dispatcher_answer(struct pool *pool)
 	/* Relaxed: the dispatcher is woken after it is set. */
 	if (!load_relaxed(&pool->pinged))
 		return;
-	/* ORDER pool/pinged [Q4]: acquire, the answer comes after what the channel's thread has
-	 * done. Pairs with channel_dispatch(). */
+	/* ORDER pool/pinged [Q4]: acquire, the answer follows the work of the channel's thread.
+	 * Pairs with channel_dispatch(). */
 	pong.task_hash = atomic_exchange_explicit(&pool->pinged, 0, memory_order_acquire);
 	channel_tell(pool, &pong);
 }
 
-/* Ends jobs that are late, has fibers go on whose time has come, summons workers that have no
- * timer, looks at those that may hang, sees to freed memory and to the CPUs that there are, and
- * says when it has to come back, within so many ns. */
+/* Ends jobs whose deadline has passed, resumes fibers whose time has come, sends requests to
+ * workers without a timer, checks for hanging jobs, freed memory and CPUs. Returns when it must
+ * come back, at most again ns from now. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), slice_timers_check(pool));
@@ -240,14 +240,14 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	now = clock_ns();
 	cpus = park_look(pool, now);
 	next = dispatcher_earlier(next, cpus);
-	/* Workers that all rest need no CPU. */
+	/* If all workers sleep, they need no CPU. */
 	if (cpus)
 		next = dispatcher_earlier(next, starved_check(pool, now));
 	return dispatcher_earlier(next, clock_ns() + again);
 }
 
-/* Each client can wake it, again and again for nothing: it is urgent, and workers would have to
- * make way each time. */
+/* Limits wakeups: any client can wake the dispatcher repeatedly, and each time it would preempt a
+ * worker, because its priority is higher. */
 static void dispatcher_slow_down(struct dispatcher *d)
 {
 	struct timespec rest = { .tv_nsec = DISPATCHER_TICK };
@@ -271,7 +271,7 @@ void dispatcher_attend(struct pool *pool)
 	uint32_t heard = bell_heard(bell), value = wake_load(word);
 	uint64_t again = dispatcher_dispatch(pool);
 
-	/* Relaxed: its own. */
+	/* Relaxed: only this thread writes. */
 	store_relaxed(rounds, load_relaxed(rounds) + 1);
 
 	if (again == ACCOUNT_SETTLE_MAX) {
@@ -279,11 +279,11 @@ void dispatcher_attend(struct pool *pool)
 
 		value = dozes ? wake_dozing(word) : wake_prepare(word);
 		again = dispatcher_dispatch(pool);
-		/* No worker looks at what clients leave to the alarms: wake.h, W9. */
+		/* No worker checks for jobs that clients leave to the alarms: wake.h, W9. */
 		if (dozes && !slice_timers_set(pool))
 			again = 0;
 	}
-	/* It comes without a wake-up. */
+	/* It comes back without being woken. */
 	if (again < ACCOUNT_SETTLE_MAX) {
 		wake_store(word, WAKE_LOOKING);
 		value = wake_load(word);
@@ -294,7 +294,7 @@ void dispatcher_attend(struct pool *pool)
 		dispatcher_slow_down(pool->dispatcher);
 }
 
-/* Of a pool that drains: no work is left, or none that is to be done. */
+/* True if a draining pool has no work left, or none that it must do. */
 static bool dispatcher_is_done(struct pool *pool)
 {
 	return shutdown_declines(&pool->shutdown) ? shutdown_is_over(pool) : intake_is_empty(pool);
@@ -304,8 +304,7 @@ static bool dispatcher_is_done(struct pool *pool)
  * I3). */
 static bool dispatcher_ends(struct pool *pool)
 {
-	/* ORDER pool/stop [Q2]: acquire, whether it shuts down is known then. Pairs with
-	 * channel_drain(). */
+	/* ORDER pool/stop [Q2]: acquire, so that a shutdown is seen. Pairs with channel_drain(). */
 	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_acquire);
 
 	/* Relaxed: pool_stop_workers() has the fence. */
@@ -322,8 +321,8 @@ void *dispatcher_main(void *arg)
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	(void)sem_post(&pool->started);
-	/* As long as it drains, the word says LOOKING: a thread that finds SLEEPING wakes again and
-	 * again until one has woken, and in the end none would. */
+	/* While the pool drains, the word is LOOKING: a thread that finds SLEEPING would wake
+	 * repeatedly until the dispatcher has woken, which at the end never happens. */
 	while (!dispatcher_ends(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);

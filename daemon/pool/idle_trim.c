@@ -11,10 +11,10 @@
 #include "daemon/core/worker.h"
 
 #define TRIM_PAGE    ((uintptr_t)4096)
-#define TRIM_KEPT    (TRIM_PAGE / sizeof(struct fk_entry)) /* entries */
+#define TRIM_KEPT    (TRIM_PAGE / sizeof(struct fk_entry)) /* entries that are kept */
 #define TRIM_ENTRIES 32768				   /* at a time */
 #define TRIM_CSTACK  65536				   /* bytes that are kept, below the loop */
-#define TRIM_PROBE   (2 * TRIM_PAGE) /* of those below: larger than most locals */
+#define TRIM_PROBE   (2 * TRIM_PAGE) /* bytes below those: larger than most locals */
 
 void trim_init(struct worker *w)
 {
@@ -30,7 +30,7 @@ void trim_init(struct worker *w)
 	pthread_attr_destroy(&attr);
 }
 
-/* Has an activation stood here on the C stack? To read it costs no memory if not. */
+/* True if an activation has used this part of the C stack. Reading it allocates no memory. */
 static __attribute__((no_sanitize("address", "thread"))) bool trim_is_used(const char *from,
 									   size_t size)
 {
@@ -42,7 +42,7 @@ static __attribute__((no_sanitize("address", "thread"))) bool trim_is_used(const
 	return any;
 }
 
-/* Activations follow each other, so some have been below what is kept if one was right there. */
+/* Activations are contiguous: if the part just below the kept one is unused, so is the rest. */
 static void trim_cstack(struct worker *w)
 {
 	char *here = __builtin_frame_address(0);
@@ -53,7 +53,7 @@ static void trim_cstack(struct worker *w)
 		(void)madvise(w->engine.cstack, (size_t)(end - w->engine.cstack), MADV_DONTNEED);
 }
 
-/* Those of the deque, from *next on. */
+/* Gives back pages of the deque, from *next on. */
 static bool trim_deque(struct worker *w, struct fk_entry **next)
 {
 	struct fk_entry *kept = w->engine.frames.entries + TRIM_KEPT, *from = *next;
@@ -62,7 +62,7 @@ static bool trim_deque(struct worker *w, struct fk_entry **next)
 	if (from >= w->engine.fk.end || !load_relaxed(&kept[-1].word))
 		return false;
 	*next = w->engine.fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->engine.fk.end;
-	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
+	/* If it fails, the pages stay. A thief that reads there fails its CAS (deque.h, I3). */
 	(void)madvise(from, (size_t)((char *)*next - (char *)from), MADV_REMOVE);
 	if (*next == w->engine.fk.end)
 		store_relaxed(&kept[-1].word, 0);

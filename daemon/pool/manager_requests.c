@@ -51,11 +51,11 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 	if (r < 0)
 		return r;
 	pool_take_settings(pool, &changed);
-	/* While there was no limit no thread has reported jobs that hang. */
+	/* Without a limit no thread has reported jobs that hang. */
 	if (streq(name, "hang-timeout"))
 		hang_expect(pool);
 	log_set_level((enum log_level)options_log_level(&changed));
-	/* Threads that rest do so by these two. */
+	/* Sleeping threads depend on these two. */
 	if (streq(name, "scheduler") || streq(name, "spin"))
 		pool_wake_all(pool);
 	return 0;
@@ -63,7 +63,7 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 
 static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int fd)
 {
-	/* It comes with each of its clients. */
+	/* Sent with each of its clients. */
 	static struct log_limit limit = LOG_LIMIT_INIT;
 	int r = intake_add_tenant(pool, m->tenant, m->weight, fd);
 
@@ -73,20 +73,21 @@ static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int
 	pool_wake_dispatcher(pool);
 }
 
-/* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
+/* A new client gets the slot: removes cancel marks of the last client for jobs that it never
+ * submitted. */
 static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
 {
 	uint64_t first = (uint64_t)client * pool->jobs_max;
 
 	if (client >= pool->clients_max)
 		return;
-	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
+	/* Relaxed: no job of the new client exists yet. Pages without marks are not touched. */
 	for (uint32_t i = 0; i < min(n_jobs, pool->jobs_max); i++)
 		if (load_relaxed(&pool->rows.cancels[first + i]))
 			store_relaxed(&pool->rows.cancels[first + i], 0);
 }
 
-/* Takes *fd. The answer comes last: a client that has it may count what the pool has open. */
+/* Takes *fd. Answers last: a client that has the answer may count the pool's open files. */
 static void channel_on_client(struct pool *pool, const struct proto_pool *m, int *fd)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
@@ -113,8 +114,8 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 	pool_wake_dispatcher(pool);
 }
 
-/* All that a client has submitted and that has not ended; what is still in a ring, too: its mark
- * waits for it (job_cancel()). A client that lies in its records gets at its own jobs alone. */
+/* Cancels all jobs of a client that have not ended, also those still in a ring: their mark waits
+ * (job_cancel()). A client that falsifies its records affects only its own jobs. */
 static void channel_cancel_all(struct pool *pool, struct client_entry *client, uint32_t first)
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
@@ -126,8 +127,8 @@ static void channel_cancel_all(struct pool *pool, struct client_entry *client, u
 	}
 }
 
-/* A client, or a user with that right, wants one of its jobs to end, or all of them. This thread
- * also adds and ends clients, so the client stays what it is. */
+/* Cancels one job of a client, or all, for that client or an authorized user. This thread also adds
+ * and ends clients, so the client does not change here. */
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	uint32_t first = m->client * pool->jobs_max;
@@ -168,8 +169,7 @@ static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
 }
 
-/* The files are there, and no client can call their tasks before PROTO_POOL_ENTER (module.c,
- * J2). */
+/* The files exist. No client can call their tasks before PROTO_POOL_ENTER (module.c, J2). */
 static void channel_on_load(struct pool *pool, const struct proto_pool *m)
 {
 	struct proto_pool answer = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
@@ -188,7 +188,7 @@ static void channel_on_trace(struct pool *pool, int fd)
 	channel_send(pool, PROTO_POOL_TRACED, 0, 0, r < 0 ? strerror(-r) : "");
 }
 
-/* Not if it ends by now: the manager may say so twice. */
+/* Ignored if the pool is already draining or ending: the manager may request it twice. */
 static void channel_drain(struct pool *pool)
 {
 	const uint32_t draining = POOL_DRAINING + pool->n_drains++;
@@ -201,10 +201,10 @@ static void channel_drain(struct pool *pool)
 	pool_wake_dispatcher(pool);
 }
 
-/* The shutdown is revoked, unless the pool ends by now: shutdown.h, I3. */
+/* Revokes the shutdown, unless the pool is already ending: shutdown.h, I3. */
 static void channel_resume(struct pool *pool)
 {
-	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
+	/* Relaxed, both: this thread has set it, or the dispatcher has set the final value. */
 	uint32_t stop = load_relaxed(&pool->stop);
 
 	if (stop < POOL_DRAINING || !shutdown_declines(&pool->shutdown) ||
@@ -216,9 +216,9 @@ static void channel_resume(struct pool *pool)
 	pool_wake_dispatcher(pool);
 }
 
-/* A switch: two messages of one number do not compile. *fd: what came with it; -1: nothing, or
- * this process has no descriptor left, for tasks have them all. A handler that closes it sets
- * -1. */
+/* A switch, so that two messages with the same number do not compile. *fd: the descriptor of the
+ * message; -1: none, or this process has none left, because tasks have them all. A handler that
+ * closes it sets -1. */
 static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 {
 	switch (m->head.type) {
@@ -238,7 +238,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		channel_on_set(pool, m);
 		break;
 	case PROTO_POOL_TASKS:
-		/* A task that no module has any more needs no refusal. */
+		/* A task that no module has any more need not be refused. */
 		(void)permission_set(&pool->permission, &pool->modules, m->tenant, m->task_hash,
 				     m->refused);
 		break;
@@ -268,7 +268,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		park_set_most(pool, m->n_jobs);
 		break;
 	case PROTO_POOL_PING:
-		/* ORDER pool/pinged [Q4]: release, what was said before is in force. The last
+		/* ORDER pool/pinged [Q4]: release, earlier messages have taken effect. The last
 		 * number answers for all before it. Pairs with dispatcher_answer(). */
 		atomic_store_explicit(&pool->pinged, m->task_hash, memory_order_release);
 		pool_wake_dispatcher(pool);
@@ -288,7 +288,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 	}
 }
 
-/* Reads one message, if there is one, and acts on it. False: there are no more to come. */
+/* Reads one message, if there is one, and handles it. False: there are no more to come. */
 static bool channel_read(struct pool *pool)
 {
 	union proto_message m;
@@ -315,8 +315,8 @@ bool channel_serve(struct pool *pool)
 	const struct timespec *pause;
 	sigset_t signal, usual;
 
-	/* It comes only while this thread waits, and ends the wait: from a thread that queued
-	 * something after the look at the queue. */
+	/* The signal is delivered only while this thread waits, and ends the wait: it comes from a
+	 * thread that queued a message after this thread had checked the queue. */
 	sigemptyset(&signal);
 	sigaddset(&signal, CHANNEL_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &signal, &usual);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * module_memory.c - what tasks may allocate themselves
+ * module_memory.c - limits the memory that tasks may allocate themselves
  *
- * Frames, stacks and copies come out of the arena, which has its limits (stacklet.h). What a task
- * gets from malloc(3) does not, and one that never stops would have the kernel end whatever process
- * it likes. So the pool has a limit of private memory that can be written (RLIMIT_DATA, since Linux
- * 4.7 for all mappings of that kind): what is there when it is ready, and module-memory-max.
- * malloc() gives NULL then, and the job fails alone, as long as its task looks. All tasks share the
- * one limit: while one holds it all, others that want some get none.
+ * Frames, stacks and copies come from the arena, which has its own limits (stacklet.h). Memory that
+ * a task gets from malloc(3) does not. A task that allocates forever would make the OOM killer end
+ * any process. So the pool has a limit of private writable memory (RLIMIT_DATA, which covers all
+ * such mappings since Linux 4.7): the memory in use when it is ready, plus module-memory-max. At
+ * the limit malloc() returns NULL, and the job fails alone if its task checks that. All tasks share
+ * the limit: while one task uses all of it, others get none.
  *
- * Threads: the pool's main thread: before there are others, and when all have been made and no job
- * has come.
+ * Threads: the pool's main thread: before there are others, and when all have been started and no
+ * job has arrived.
  *
  * INVARIANTS
- *   I1. Memory that a task has given back is there for any other. malloc() keeps an area for each
- *       of many threads, up to 64 MiB of which stay counted when all of it was freed, and serve
- *       that thread alone. So there are no more areas than that they are a quarter of it all.
- *       Memory that a thread keeps must not lie between pieces that a task gives back: the pool's
- *       threads have allocated theirs before the limit is set and the first job runs.
- *   I2. What forkd itself allocates once tasks run, it can go without, or a job does, or forkctl:
- *       tables of clients and tenants are made before. Shared mappings do not count.
+ *   I1. Memory that a task has freed is available to any other. malloc() keeps an arena for each of
+ *       many threads. Up to 64 MiB of a malloc() arena stay counted when all of it was freed, and
+ *       serve that thread alone. So the number of malloc() arenas is limited to that which can keep
+ *       a quarter of the limit. Memory that a thread keeps must not be between blocks that a task
+ *       frees: the pool's threads have allocated theirs before the limit is set and the first job
+ *       runs.
+ *   I2. If an allocation of forkd itself fails while tasks run, only a job or a request of forkctl
+ *       fails: tables of clients and tenants are allocated before. Shared mappings do not count.
  *
- * WHAT IT CANNOT DO
- *   Shared anonymous memory and memory files of a task do not count either. Where the runtime of a
- *   sanitizer allocates, a limit would end the process: there is none then.
+ * LIMITATIONS
+ *   Shared anonymous memory and memory files of a task do not count either. With a sanitizer there
+ *   is no limit: its runtime allocates, and a limit would end the process.
  */
 #include "daemon/pool/module_memory.h"
 
@@ -37,7 +38,7 @@
 
 #include "common/util.h"
 
-#define MODULE_MEMORY_AREA (UINT64_C(64) << 20) /* what one of malloc()'s may keep (I1) */
+#define MODULE_MEMORY_AREA (UINT64_C(64) << 20) /* that one malloc() arena may keep (I1) */
 
 int module_memory_prepare(uint64_t bytes)
 {
@@ -50,7 +51,7 @@ int module_memory_prepare(uint64_t bytes)
 	return fd;
 }
 
-/* Bytes of private memory that can be written; or a negative errno. */
+/* Returns the bytes of private writable memory, or a negative errno. */
 static int64_t module_memory_used(int fd)
 {
 	int64_t pages;

@@ -3,14 +3,15 @@
  * process.c - the pool process
  *
  * Threads: pool_run() is the process's main thread: it reads the channel and maps segments. The
- * dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
- * for together on kernel 6.1. Workers are threads, pinned.
+ * dispatcher (dispatcher.h) is a separate thread, because a futex and a socket cannot be waited for
+ * together on kernel 6.1. Workers are pinned threads.
  *
  * DESCRIPTORS
- *   While tasks run the process has 0 to 2 and the channel: what it got over that, and modules'
- *   files, are mapped by then and closed. Others that come over it are open while they are mapped.
+ *   While tasks run the process has 0 to 2 and the channel. Files received at the start, and
+ *   modules' files, are mapped and closed by then. Descriptors received later are open only while
+ *   they are mapped.
  *
- * If a peer dies: the manager: the channel ends, and the process exits. The pool: crash_handler.h.
+ * If the manager dies: the channel ends, and the process exits. If the pool dies: crash_handler.h.
  */
 #include "daemon/pool/process.h"
 
@@ -64,8 +65,9 @@
 #include "shm/proto.h"
 #include "shm/wake.h"
 
-/* Below a worker's C stack: a module may be compiled without stack probes, and the frame that
- * overflows is larger than a page then. A frame that steps over it is in another worker's stack. */
+/* Guard below a worker's C stack: a module may be compiled without stack probes, and then the frame
+ * that overflows may be larger than a page. A frame that skips the guard is in another worker's
+ * stack. */
 #define POOL_GUARD (1u << 20)
 
 struct pool_thread {
@@ -109,7 +111,7 @@ void pool_free_rows(struct pool *pool)
 	deadlines_fini(pool->deadlines);
 }
 
-/* Returns when all threads have allocated what they need themselves. */
+/* Returns when all threads have made their own allocations. */
 static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 			      pthread_t *ret_dispatcher)
 {
@@ -121,7 +123,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
 	if (r == 0)
 		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
-	/* Relaxed: no thread that could wait for it has begun; and what is only shown. */
+	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
 	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
 		const struct topology_place *place = topology_place(pool->topology, i);
@@ -166,7 +168,7 @@ static const struct pool_hooks pool_hooks = {
 
 struct pool *pool_new(void)
 {
-	/* Sparse: most of its tables are for more workers than there are. */
+	/* Sparse: most of its tables have room for more workers than there are. */
 	struct pool_whole *whole = mmap(NULL, sizeof(*whole), PROT_READ | PROT_WRITE,
 					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -193,7 +195,7 @@ void pool_delete(struct pool *pool)
 static void pool_free(struct pool *pool)
 {
 	fault_end();
-	fibers_fini(pool); /* its thread counts on the board */
+	fibers_fini(pool); /* its thread uses the board's counters */
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
@@ -221,8 +223,8 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 	return pool_fail_on(pool->channel.fd, what, r);
 }
 
-/* All that can fail before there are threads. fds: board and arena. Returns 0, or an exit status
- * after saying why. */
+/* All steps that can fail before there are threads. fds: board and arena. Returns 0, or an exit
+ * status after reporting the error. */
 static int pool_prepare(struct pool *pool, const int *fds)
 {
 	const struct proto_pool sends_gate = { .head = { PROTO_MAGIC, PROTO_POOL_GATE } };
@@ -258,7 +260,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);
-	/* Threads that modules have are not urgent, nor are workers. */
+	/* Threads of modules, and workers, have normal priority. */
 	low_latency_end();
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
@@ -269,7 +271,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	}
 	low_latency_begin(false); /* allowed to root, so far */
 	low_latency_settle();
-	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
+	/* pthread_exit() loads it at its first call, which fails in a task: the C library would
 	 * abort. */
 	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
 	r = sandbox_pool(options->sandbox, &gate);
@@ -317,7 +319,7 @@ int pool_run(const struct options *options, int channel)
 		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
 	else
 		r = pool_prepare(pool, fds);
-	/* No task is to find one: the board can be written. */
+	/* No task may find these descriptors: the board is writable. */
 	close(fds[0]);
 	close(fds[1]);
 	if (r) {
@@ -347,7 +349,7 @@ int pool_run(const struct options *options, int channel)
 				   .joinable = pool->modules.joinable,
 			   });
 	if (!channel_serve(pool))
-		_exit(EXIT_FAILURE); /* there is no manager any more */
+		_exit(EXIT_FAILURE); /* the manager has gone */
 	pthread_join(dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process.h - the pool process: its start, its life and its end
+ * process.h - the pool process: start, operation and end
  *
  * Threads: main.c calls pool_run(). Its thread reads the channel (manager_channel.h); the
- * dispatcher and the workers are threads of their own.
+ * dispatcher and the workers have their own threads.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 #include "daemon/sched/cpu_parking.h"
 #include "daemon/jobs/starved.h"
 
-/* A pool with the parts that its directories keep to themselves. */
+/* A pool with the private parts of its directories. */
 struct pool_whole {
 	struct pool pool;
 	struct fair fair;
@@ -34,18 +34,17 @@ struct pool_whole {
 	struct dispatcher dispatcher;
 };
 
-/* A pool of zeros, with its parts; NULL if there is no memory. pool_delete() frees it and nothing
- * that it refers to. */
+/* Returns a zeroed pool with its parts; NULL: no memory. pool_delete() frees it, but nothing that
+ * it refers to. */
 struct pool *pool_new(void);
 void pool_delete(struct pool *pool);
 
 /*
- * Runs the pool until the manager says stop or is gone.
- * options: the effective ones. channel: the SEQPACKET socket to the manager.
- * Returns the exit status of the process.
+ * Runs the pool until the manager stops it or has gone. options: the effective ones. channel: the
+ * SEQPACKET socket to the manager. Returns the exit status of the process.
  */
 int pool_run(const struct options *options, int channel);
 
-/* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
+/* Allocates the data of each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);

@@ -2,18 +2,18 @@
 /*
  * schedule_fuzz.c - random preemption of workers, for forkctl check
  *
- * A thread that sends WORKER_SIGNAL to random workers at random moments and asks for their
- * attention, in bursts, so that forks are published, stolen and joined in orders that a quiet
- * machine seldom shows. Beside it each worker leaves the fast path by itself, after some frames or
- * at some fork (worker_limit()), and steals from itself what it then publishes, one time of two
- * (fk_rt_publish()): this takes effect however short a job is. The seed decides what is tried; when
- * it hits is the system's business, so a run cannot be repeated exactly.
+ * A thread that sends WORKER_SIGNAL and requests to random workers at random times, in bursts, so
+ * that forks are published, stolen and joined in orders that are rare on a quiet machine. In
+ * addition, each worker leaves the fast path after some frames or at some fork (worker_limit()),
+ * and steals from itself one of two entries that it then publishes (fk_rt_publish()). This works
+ * even for very short jobs. The seed determines the actions, but not when they take effect, so a
+ * run cannot be repeated exactly.
  *
  * Threads: process.c: the pool's main thread starts and stops it.
  *
  * INVARIANTS
- *   I1. It does to a worker what thieves do (work_search.c, ASKING), only more of it: no result may
- *       depend on it. A signal to a thread that has ended does nothing.
+ *   I1. It does the same to a worker as thieves do (work_search.c, ASKING), only more often: no
+ *       result may depend on it. A signal to a thread that has ended has no effect.
  */
 #include "daemon/pool/schedule_fuzz.h"
 
@@ -31,9 +31,9 @@
 #include "daemon/core/worker_state.h"
 #include "shm/board.h"
 
-#define SCHEDULE_FUZZ_BURST 8u	 /* at a time, at most */
-#define SCHEDULE_FUZZ_PAUSE 60u	 /* us between bursts, at most */
-#define SCHEDULE_FUZZ_IDLE  1000 /* us, as long as no worker is busy */
+#define SCHEDULE_FUZZ_BURST 8u	 /* maximum number at a time */
+#define SCHEDULE_FUZZ_PAUSE 60u	 /* us, maximum pause between bursts */
+#define SCHEDULE_FUZZ_IDLE  1000 /* us, while no worker is busy */
 
 struct shake {
 	struct pool *pool;
@@ -66,7 +66,7 @@ static void *schedule_fuzz_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-shake");
 	low_latency_end();
-	/* Relaxed: a hint, and nothing goes with it. */
+	/* Relaxed: a hint; publishes no other data. */
 	while (!load_relaxed(&shake->stop)) {
 		uint32_t burst = 1 + schedule_fuzz_random(shake, SCHEDULE_FUZZ_BURST);
 		uint32_t pause = schedule_fuzz_random(shake, SCHEDULE_FUZZ_PAUSE);

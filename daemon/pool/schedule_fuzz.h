@@ -7,8 +7,9 @@
 struct pool;
 struct shake;
 
-/* Begins, once the workers' threads run. seed: of what it does. NULL: no memory, or no thread. */
+/* Starts it, when the workers' threads run. seed: of its random numbers. NULL: no memory, or no
+ * thread. */
 struct shake *schedule_fuzz_start(struct pool *pool, uint32_t seed);
 
-/* Ends it. NULL is fine. */
+/* Stops it. NULL is allowed. */
 void schedule_fuzz_stop(struct shake *shake);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_signal.c - the signal of a worker's slice timer: a preempt request to the worker
+ * slice_signal.c - handles the signal of a worker's slice timer: a preempt request to the worker
  *
  * The invariants I1 to I4 are those of daemon/sched/slice_timer.c.
  */
@@ -19,27 +19,29 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* A worker with a preempt request has not come to a fork. */
+/* Repeated if a worker with a preempt request has not reached a fork. */
 #define SLICE_TIMER_AGAIN (2 * NSEC_PER_MSEC)
 
-/* The worker is to look; one that is not busy does. Returns when to look after it again. */
+/* Sends the worker a preempt request; one that is not busy checks anyway. Returns when to check
+ * again. */
 static uint64_t slice_timer_preempt(struct worker *w, uint64_t now)
 {
 	struct fair *fair = w->pool->fair;
-	/* A signal to a victim that comes at the same time rings, too. */
+	/* A signal to a victim that arrives at the same time also calls this. */
 	bool still = preempt_is_requested(w) && now - w->slice_timer.asked >= SLICE_TIMER_AGAIN / 2;
 
 	if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 		return 0;
-	/* Also if it was: it takes the request as it unwinds a job, and does not look. */
+	/* Also if requested before: the worker takes the request while it unwinds a job, and does
+	 * not check. */
 	preempt_request(w);
 	if (!still) {
 		w->slice_timer.asked = now;
 		return now + SLICE_TIMER_AGAIN;
 	}
-	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
-	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): a thread that reads that
-	 * `at` has queued it before (I2). */
+	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the check for waiting
+	 * jobs. Pairs with wake_published(), wake_prepare() and wake_dozing(): a thread that reads
+	 * that `at` has queued its job before (I2). */
 	fence_full();
 	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
@@ -62,7 +64,7 @@ void slice_timer_ring(struct worker *w)
 	COUNT(w, alarms);
 	store_relaxed(&w->slice_timer.at, 0);
 	again = slice_timer_preempt(w, clock_ns());
-	/* Without the lock, which this thread may have. */
+	/* Without the lock, which this thread may hold. */
 	if (again)
 		slice_timer_set(w, again);
 	else

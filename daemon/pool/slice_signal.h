@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_signal.h - what happens when the alarm of a worker rings
+ * slice_signal.h - handles the expiry of a worker's slice timer
  *
  * slice_timer_is_due(), slice_timer_ring(): the worker, in the handler of WORKER_SIGNAL.
  * slice_timers_check(): the dispatcher. daemon/sched/slice_timer.c has the invariants.
@@ -13,12 +13,12 @@
 struct pool;
 struct worker;
 
-/* Owner: its time has come. Of two signals the kernel, or ThreadSanitizer, may deliver one, and
- * that may be another's. */
+/* Owner: true if the alarm's time has come. Of two signals the kernel, or ThreadSanitizer, may
+ * deliver only one, which may have another reason. */
 bool slice_timer_is_due(struct worker *worker);
 
-/* The handler of the signal: a preempt request to its own worker. */
+/* Called by the signal handler: sends a preempt request to its own worker. */
 void slice_timer_ring(struct worker *worker);
 
-/* Rings for workers without timers. Returns when to come back, 0 for never. */
+/* Does the same for workers without timers. Returns when to call again, 0: never. */
 uint64_t slice_timers_check(struct pool *pool);

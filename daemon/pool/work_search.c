@@ -3,15 +3,15 @@
  * work_search.c - how a worker finds work
  *
  * ASKING
- *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim
- *   makes up to D entries public at its next fork. Being asked costs the victim its C stack, so a
- *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
- *   POLICY_ASK_MAX; whether it has found other work since does not count, so a thief that always
- *   finds some asks all the same. A victim that is in a long leaf comes to no fork. If it has not
- *   answered POLICY_SIGNAL_MIN after it was asked, a thief sends it WORKER_SIGNAL, and the handler
- *   makes the work behind the leaf public (strand_publish_from_signal()). While there is none,
- *   signals go out at intervals that double up to POLICY_SIGNAL_MAX: that, and the time until a
- *   thief looks, is how long work stays hidden.
+ *   A thief that finds a busy victim without public entries lowers the victim's limit, and the
+ *   victim publishes up to D entries at its next fork. A request costs the victim its C stack. So a
+ *   thief whose stolen strands were short waits longer between requests (ask_wait), up to
+ *   POLICY_ASK_MAX. Other work that it finds does not count, so a thief that always finds some
+ *   still makes requests. A victim in a long leaf reaches no fork. If it has not answered
+ *   POLICY_SIGNAL_MIN after a request, a thief sends it WORKER_SIGNAL, and the handler publishes
+ *   the entries below the leaf (strand_publish_from_signal()). While there are none, the intervals
+ *   between signals double up to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus
+ *   the time until a thief searches.
  */
 #include "daemon/pool/work_search.h"
 
@@ -51,7 +51,7 @@
 #include "shm/fence.h"
 #include "shm/wake.h"
 
-/* The wake debt of a worker that turned busy, or continued with another job. */
+/* Handles the wake debt of a worker that became busy, or continued with another job. */
 static void worker_take_debt(struct worker *w)
 {
 	struct lazy *l = &w->pool->idle.lazy;
@@ -77,10 +77,10 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 	struct pool *pool = w->pool;
 
 	lazy_turn_busy(&pool->idle.lazy, w->index);
-	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
-	 * others did: pairs with lazy_sleep().
-	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_mark_job() and
-	 * the loop's look at the verdict. Pairs with abort_put(). */
+	/* ORDER lazy/active [L4]: its fence, between the transition and the reads of the others'
+	 * words: pairs with lazy_sleep().
+	 * ORDER verdict/runs [V3]: the same fence, of a thief, between worker_mark_job() and the
+	 * loop's read of the verdict. Pairs with abort_put(). */
 	wake_busy(&w->board->wake);
 	if (lazy_spins(worker_group(w)) || !worker_jobs_pending(pool))
 		worker_take_debt(w);
@@ -100,8 +100,8 @@ static void worker_turn_looking(struct worker *w)
 	lazy_turn_looking(&w->pool->idle.lazy, w->index);
 }
 
-/* Takes the job that is the worker's own, or the oldest of its root deque; or of a victim's, and
- * half of the others with it, for its own is empty then. */
+/* Takes the worker's placed job, or the oldest of its root deque; or half of a victim's root deque,
+ * when its own is empty. */
 static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *ret_row)
 {
 	enum deque_status status;
@@ -131,10 +131,11 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 	return true;
 }
 
-/* Asks a victim for work, from when on it has its time to answer. False: it has been asked. */
+/* Sends a steal request to a victim, which has until signal_at to answer. False: it already has
+ * one. */
 static bool worker_request(struct worker *victim, uint64_t now)
 {
-	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
+	/* Relaxed, all of these: hints; a superfluous or late signal does no harm. */
 	if (worker_is_asked(victim))
 		return false;
 	store_relaxed(&victim->requests.signal_at,
@@ -143,7 +144,7 @@ static bool worker_request(struct worker *victim, uint64_t now)
 	return true;
 }
 
-/* The oldest continuation of a victim, or NULL. */
+/* Steals the oldest continuation of a victim, or returns NULL. */
 static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *victim, uint32_t level,
 					    uint64_t now)
 {
@@ -162,8 +163,8 @@ static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *vic
 	return (struct fk_frame *)(uintptr_t)word;
 }
 
-/* A fiber that was sent to a victim which has run one and the same thing for long; or NULL. Many
- * that are short have run there sooner than others had moved them. */
+/* Steals a fiber that was sent to a victim which has run the same strand for long; or returns NULL.
+ * Many short strands run on the victim sooner than other workers could move the fibers. */
 static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victim, uint64_t now)
 {
 	struct worker_watch *watch = &w->thief.watch;
@@ -175,12 +176,12 @@ static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victi
 	switches = load_relaxed(&victim->counters->fiber_switches);
 	if (watch->victim == victim && watch->switches != switches)
 		watch->victim = NULL;
-	/* One at a time, until it comes to something else, or that was long ago. */
+	/* Watch one victim at a time, until it runs another strand, or the watch is old. */
 	if (!watch->victim || now - watch->since > 4 * POLICY_MAIL)
 		*watch = (struct worker_watch){ victim, switches, now };
 	if (watch->victim != victim || now - watch->since < POLICY_MAIL)
 		return NULL;
-	/* It has waited for its turn, as if it had been sent to this one. */
+	/* The fiber has already waited, as if it had been sent to this worker. */
 	w->roots.mail = inbox_steal(&victim->inbox, fiber_goes_anywhere);
 	return w->roots.mail;
 }
@@ -197,7 +198,8 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 		w->engine.next = worker_steal_mail(w, victim, now);
 	if (!w->engine.next)
 		return false;
-	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
+	/* Not left to strand_adopt(): the time is known here, and worker_turn_busy() has the
+	 * fence. */
 	intake_account(w, w->engine.next->job, false, now);
 	worker_mark_job(w, w->engine.next->job);
 	trace_steal(w, victim);
@@ -231,7 +233,7 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
 
-/* A queued job: one's own, then from the rings, then another worker's. */
+/* Finds a queued job: its own, then from the rings, then another worker's. */
 static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
@@ -255,7 +257,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 	return false;
 }
 
-/* Takes what was sent to this worker in particular. */
+/* Takes a frame that was sent to this worker. */
 static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 {
 	struct fk_frame *frame = inbox_pop(&w->inbox);
@@ -273,7 +275,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 	return true;
 }
 
-/* One look at everything; victims by their table. */
+/* One search of everything; victims by their table. */
 static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_found,
 			uint32_t *ret_row)
 {
@@ -284,7 +286,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 
 	if (worker_take_mail(w, ret_found))
 		return true;
-	/* A running job's turn, if there is something of it to take (fair_queue.c). */
+	/* First a running job, if it has less virtual time and stealable work (fair_queue.c). */
 	bool behind = fair_behind(pool->fair);
 
 	*ret_found = WORKER_ROOT;
@@ -306,7 +308,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 	return behind && worker_look_for_job(w, ret_row);
 }
 
-/* The same for one that is parked: what only this worker may do. */
+/* The same for an offline worker: only work that no other may do. */
 static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
 {
 	if (worker_take_mail(w, ret_found))
@@ -316,10 +318,10 @@ static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, u
 	       intake_take_mine(w, ret_row);
 }
 
-/* The next queued job, for a worker that stays busy. */
+/* Finds the next queued job, for a worker that stays busy. */
 static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 {
-	/* Of the batch, at once: no clock needs to be read again. */
+	/* The next of the batch: the clock need not be read again. */
 	if (worker_take_root(w, w, ret_row))
 		w->roots.next_ns = w->job.since;
 	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
@@ -330,7 +332,7 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 	return true;
 }
 
-/* Learns from how long the strand before this look was. */
+/* Adapts to the length of the strand before this search. */
 static void worker_learn(struct worker *w, uint64_t now)
 {
 	if (!w->thief.stolen_at)
@@ -339,7 +341,7 @@ static void worker_learn(struct worker *w, uint64_t now)
 	w->thief.stolen_at = 0;
 }
 
-/* A search has ended, before the worker slept, or after it. */
+/* A search has ended. rested: the worker slept first. */
 static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 {
 	spin_learn(&w->thief.spin, searched, pool_spin(w->pool));
@@ -349,16 +351,17 @@ static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 		COUNT(w, spins_rewarded);
 }
 
-/* What goes on here, without a search: in the order of their claims. */
+/* Finds work of this worker without a search, in the order of claims. */
 static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
 {
-	/* Where a root goes first they take turns: those that share a stack are sent here each time
-	 * that they yield. */
+	/* When a root job is to run first, it alternates with mail: fibers on a shared stack are
+	 * sent here each time that they yield. */
 	bool late = w->roots.root_first && w->roots.mail_last;
 
 	if (!late && worker_take_mail(w, ret_found))
 		return true;
-	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
+	/* All jobs of the batch for which a frame was suspended, and more until that frame's
+	 * turn. */
 	if (w->roots.root_first) {
 		*ret_found = WORKER_ROOT;
 		w->roots.mail_last = false;
@@ -385,7 +388,7 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 	       strand_own_stack(w) && worker_next_root(w, ret_row);
 }
 
-/* The life of a thief: looks, spins, sleeps, until it has something or the pool stops. */
+/* The main loop of a thief: searches, spins and sleeps until it finds work or the pool stops. */
 static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
@@ -400,7 +403,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 	for (;;) {
 		bool parked = worker_is_parked(w);
 
-		/* A worker needs a stack to run what it takes. */
+		/* A worker needs a stack to run what it finds. */
 		if (strand_own_stack(w) &&
 		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
 				      : worker_look(w, now, &found, ret_row))) {
@@ -424,7 +427,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		}
 		if (now - since > limit && pool_is_lazy(pool)) {
 			rested = true;
-			/* A timed sleep is no reason to spin again for long. */
+			/* After a timed sleep spin only for a short time. */
 			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
 			since = now = clock_ns();

@@ -6,12 +6,12 @@
 
 struct worker;
 
-/* What worker_find() found. */
+/* Result of worker_find(). */
 enum worker_found {
-	WORKER_FRAME, /* worker->next is to be resumed */
-	WORKER_ROOT,  /* a queued job is to be started */
+	WORKER_FRAME, /* resume worker->next */
+	WORKER_ROOT,  /* start a queued job */
 	WORKER_STOP,  /* the pool stops */
 };
 
-/* Blocks until there is something to run. */
+/* Blocks until there is work to run. */
 enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);

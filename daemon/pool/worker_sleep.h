@@ -6,10 +6,10 @@
 
 struct worker;
 
-/* Sleeps; for a limited time if L1 (lazy_policy.h) wants it awake. Returns after something may have
- * changed; false: after a timed sleep. */
+/* Sleeps; for a limited time if L1 (lazy_policy.h) requires it to be awake. Returns when something
+ * may have changed; false: after a timed sleep. */
 bool worker_rest(struct worker *worker);
 
-/* Sleeps while it is parked and there is nothing that only this worker may do. What it leaves
- * behind is handed on before. */
+/* Sleeps while it is offline and there is no work that only this worker may do. Before that it
+ * passes on its other work. */
 void worker_park(struct worker *worker);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_thread.c - the life of a worker's thread: what it runs, one after the other
+ * worker_thread.c - the main loop of a worker's thread
  *
  * A strand begins when the loop starts a job or resumes a frame. It ends when it returns here, or
  * when a function of the engine jumps here (STRAND_JUMP).
@@ -46,7 +46,7 @@
 #include "shm/ledger.h"
 #include "shm/wake.h"
 
-/* Publishes what the owner keeps in plain fields. */
+/* Publishes counters that the owner keeps in plain fields. */
 static void worker_counters(struct worker *w)
 {
 	store_relaxed(&w->counters->forks, w->engine.forks);
@@ -60,8 +60,8 @@ static void worker_run_root(struct worker *w, uint32_t row)
 		w->roots.next_ns = 0;
 		return;
 	}
-	/* What is in the deque waits for a child that has left, or was set aside: no ancestor of
-	 * this one. */
+	/* Entries in the deque wait for a child that has moved, or are suspended: they are no
+	 * ancestors of this job. */
 	w->engine.job_base = w->engine.fk.bottom;
 	preempted_start(w);
 	COUNT(w, strands);
@@ -73,7 +73,7 @@ static void worker_run_root(struct worker *w, uint32_t row)
 void worker_loop(struct worker *worker)
 {
 	bool jumped = STRAND_SET(worker);
-	struct worker *w = worker_self(); /* registers are gone after a jump */
+	struct worker *w = worker_self(); /* registers are lost after a jump */
 
 	if (jumped)
 		trace_strand_end(w);
@@ -127,8 +127,8 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	store_relaxed(&w->engine.fk.limit, worker_limit(w));
 	worker_mark_job(w, WORKER_NO_JOB);
 	spin_init(&w->thief.spin);
-	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
-	 * it looking. */
+	/* A worker starts as busy without work, as in lazy_init(): its first search makes it
+	 * looking. */
 	store_relaxed(&w->board->wake, WAKE_BUSY);
 }
 

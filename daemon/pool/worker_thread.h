@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_thread.h - the life of a worker's thread */
+/* worker_thread.h - the main loop of a worker's thread */
 #pragma once
 
 #include <stdint.h>
@@ -16,11 +16,11 @@ void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
 		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
 		 struct fk_entry *root_entries);
 
-/* Frees what the worker has on the heap, after its thread has ended. */
+/* Frees the worker's heap memory, after its thread has ended. */
 void worker_fini(struct worker *worker);
 
 /* Installs the handler of WORKER_SIGNAL, for the process. */
 void worker_catch_signal(void);
 
-/* The life of a worker's thread: looks for work and runs it until the pool stops. */
+/* The worker's thread: finds work and runs it until the pool stops. */
 void *worker_main(void *worker);
