@@ -2,57 +2,56 @@
 /*
  * module.c - loading modules
  *
- * A module's code runs with forkd's rights, so forkd loads only files that only root and forkd's
- * own user can change: the file and its folder belong to one of them and are not writable by
+ * A module's code runs with forkd's rights. So forkd loads only files that only root and forkd's
+ * own user can change: the file and its directory belong to one of them and are not writable by
  * others.
  *
  * NAMES
  *   A debugger, a profiler and a sanitizer open a module by the name that dlopen() got. So this is
  *   the real path of the file, under two conditions:
- *	- Only root and forkd's user can change what the path names (module_is_settled()). If one of
- *	  them replaces the file between the check and the load, forkd refuses the module: after the
- *	  load it compares the file's device, inode, size and time of change, and the notes of what
- *	  was loaded, one of which is the build-id.
- *	- No object was loaded by this path before: dlopen() would return that one.
- *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself and stays open for
- *   good: dlopen() takes a name that it has seen before for the same object. A debugger can open
- *   this name as long as the process runs; in /proc/self/fd/FD it would find a file of its own.
+ * 	- Only root and forkd's user can change what the path names (module_is_settled()). If one of
+ * 	  them replaces the file between the check and the load, forkd refuses the module: after the
+ * 	  load it compares the file's device, inode, size and time of change, and the notes of the
+ * 	  loaded object, one of which is the build-id.
+ * 	- No object was loaded by this path before: dlopen() would return that one.
+ *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself and stays open
+ *   permanently, because dlopen() takes a name that it has seen before for the same object. A
+ *   debugger can open this name while the process runs; /proc/self/fd/FD would be the debugger's
+ *   own file.
  *
- * FK_MODULE and FK_EXPORT make a table that is right. One that was written by hand, or by another
- * compiler of another language, may be wrong in each field; whatever of it is used later is looked
- * at here, once, and a task that cannot be right is left out. What no loader can see is whether a
- * pointer that is not NULL leads to what it should.
+ * FK_MODULE and FK_EXPORT make a valid table. A table that was written by hand, or by a compiler of
+ * another language, may be invalid in each field. All fields that are used later are checked here,
+ * once, and an invalid task is left out. A loader cannot check whether a non-NULL pointer is valid.
  *
  * PLACES
- *   Clients, and the records of jobs that wait, know a task by its place on the board and its hash.
- *   So that both stay good when there is another pool, with other modules perhaps, each task goes
- *   where the board has it already (shm/board.h, I2): by name and hash, or by name if its signature
- *   is another now. When all of these have their places, each new one takes one that no task ever
- *   had, or else that of one that is gone, at best for long. The board is only asked which of the
- *   free places is best: whatever a task of the last pool may have written there, each task gets
- *   one of its own.
+ *   Clients, and the records of waiting jobs, identify a task by its place on the board and its
+ *   hash. Both must stay valid in the next pool, which may have other modules. So each task goes to
+ *   the place that the board has for it (shm/board.h, I2): by name and hash, or by name if its
+ *   signature has changed. When all of these have their places, each new task takes one that no
+ *   task ever had, or otherwise that of a removed task, preferably one removed long ago. The board
+ *   only rates free places: whatever a task of the last pool wrote there, each task gets a separate
+ *   place.
  *
  * JOINING
- *   modules_join() loads files that came into the folder while the pool runs. It loads no file that
- *   brings another library, or that has constructors: sandbox.c would refuse what they need. The
- *   process that tries a reload finds out which files these are (modules.joinable).
+ *   modules_join() loads files that were added to the directory while the pool runs. It loads no
+ *   file that requires another library, or that has constructors: sandbox.c would refuse what they
+ *   need. The process that tries a reload determines which files these are (modules.joinable).
  *   J1. Workers read an entry of modules.tasks only after they have read MODULE_CALLABLE in its
  *       state. The channel's thread writes the other members before it stores MODULE_CALLABLE, and
- *       never after that. So a worker finds no task, or all of it. Neither the state nor the entry
- *       changes again in this process.
- *   J2. Between modules_join() and modules_enter() the manager sends what the new tasks may not be
- *       called by (task_permission.h): the entries have their names and hashes, and no worker
+ *       never afterwards. So a worker finds no task, or a complete one. Neither the state nor the
+ *       entry changes again in this process.
+ *   J2. Between modules_join() and modules_enter() the manager sends which clients may not call
+ *       the new tasks (task_permission.h): the entries have their names and hashes, and no worker
  *       starts them. The same thread stores these bits before MODULE_CALLABLE, so a worker that may
  *       start the task sees them.
- *   J3. A task is on the board after it is callable: a client that finds it there submits, by way
- *       of a ring, to a worker that reads MODULE_CALLABLE. The new task has a place that no task
- *       ever had, or the one that a task of its name had on the board; no entry of another task
- *       changes.
+ *   J3. A task is on the board after it is callable: a client that finds it there submits, through
+ *       a ring, to a worker that reads MODULE_CALLABLE. The new task has a place that no task ever
+ *       had, or the one that a task of its name had on the board; no entry of another task changes.
  *   J4. If a file cannot be loaded, no entry of modules.tasks is kept and nothing is on the board.
- *       What the loader has mapped by then stays mapped, and nothing refers to it.
+ *       Objects that the loader has mapped by then stay mapped, and nothing refers to them.
  *   J5. The manager may stop waiting for modules_join(). Then the files are known here, their tasks
  *       have places, and none is callable. The next modules_join() need not load these files, and
- *       modules_enter() makes their tasks callable, too, if no file is gone or has changed.
+ *       modules_enter() makes their tasks callable, too, if no file was removed or changed.
  */
 #include "daemon/host/module.h"
 
@@ -81,10 +80,10 @@
 #include "shm/signature.h"
 
 #define MODULE_HASHED 16384u /* blocks of 4 KiB */
-#define MODULE_TRIES  3u     /* more, where something is short */
+#define MODULE_TRIES  3u     /* additional ones, if a resource is short */
 static const struct timespec module_pause = { .tv_nsec = 20 * NSEC_PER_MSEC };
 
-/* Why others could change it, or NULL. */
+/* Returns why others could change the file, or NULL. */
 static const char *module_unsafe(const struct stat *st)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())
@@ -94,8 +93,8 @@ static const char *module_unsafe(const struct stat *st)
 	return NULL;
 }
 
-/* The loader's errno is its own: there are only its words. Pages, memory, descriptors, or a signal
- * while a file system was waited for that lets one in. */
+/* True if the loader lacked pages, memory or descriptors, or was interrupted by a signal on a file
+ * system that allows it. The loader sets no errno: only its message tells. */
 static bool module_ran_short(const char *why)
 {
 	static const char *const words[] = {
@@ -104,14 +103,14 @@ static bool module_ran_short(const char *why)
 	};
 
 	if (strstr(why, "undefined symbol"))
-		return false; /* whatever its name is */
+		return false; /* whatever the symbol's name contains */
 	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strstr(why, words[i]))
 			return true;
 	return false;
 }
 
-/* Bytes that a loaded object has given to what stands at address; 0 if it is no symbol. */
+/* Returns the size of the loaded symbol at address, bytes; 0 if it is no symbol. */
 static uint64_t module_symbol_size(const void *address)
 {
 	const ElfW(Sym) *symbol = NULL;
@@ -122,14 +121,14 @@ static uint64_t module_symbol_size(const void *address)
 	return symbol->st_size;
 }
 
-/* True if only root and forkd's user can change what this path names. It has no links. */
+/* True if only root and forkd's user can change what this path, which has no links, names. */
 static bool module_is_settled(const char *path)
 {
 	for (const char *end = path; (end = strchr(end, '/')); end++) {
 		_cleanup_free_ char *folder = strndup(path, (size_t)max(end - path, 1));
 		struct stat st;
 
-		/* In a sticky folder only the owner of a file can rename it. */
+		/* In a sticky directory only the owner of a file can rename it. */
 		if (!folder || lstat(folder, &st) < 0 ||
 		    (st.st_uid != 0 && st.st_uid != geteuid()) ||
 		    (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX)))
@@ -138,7 +137,7 @@ static bool module_is_settled(const char *path)
 	return true;
 }
 
-/* True if a path names this file, and nothing has changed it since. */
+/* True if a path names this file, unchanged. */
 static bool module_is_at(const char *path, const struct stat *st)
 {
 	struct stat now;
@@ -158,7 +157,7 @@ static bool module_is_loaded(const char *name)
 	return handle;
 }
 
-/* What dl_iterate_phdr() is asked for: the object that has this address. */
+/* Query for dl_iterate_phdr(): the object that has this address. */
 struct module_object {
 	uintptr_t address;
 	struct dl_phdr_info info;
@@ -211,9 +210,8 @@ static bool module_is_of(void *handle, int fd)
 }
 
 /*
- * Loads the file of *fd, whose status *st is, by a name as NAMES says. *fd is taken if it has to
- * stay open. Returns 0 and the handle; or MODULE_LATER or a negative errno, with one line in
- * ret_error.
+ * Loads the file of *fd, whose status is *st, by a name as in NAMES. Takes *fd if it must stay
+ * open. Returns 0 and the handle; or MODULE_LATER or a negative errno, with one line in ret_error.
  */
 static int module_load(const char *path, int *fd, const struct stat *st, void **ret_handle,
 		       char *ret_error, uint64_t size)
@@ -222,10 +220,10 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 	bool by_path = real && module_is_settled(real) && module_is_at(real, st) &&
 		       !module_is_loaded(real);
 	char self[16] = "", link[64];
-	const int file = *fd; /* open also if the loader has taken it */
+	const int file = *fd; /* still open if the loader has taken it */
 	void *handle;
 
-	/* The number that this process has there, which getpid() need not return. */
+	/* The number of this process in that /proc, which getpid() need not return. */
 	if (readlink("/proc/self", self, sizeof(self) - 1) < 0)
 		strcpy(self, "self");
 	snprintf(link, sizeof(link), "/proc/%s/fd/%d", self, *fd);
@@ -248,7 +246,7 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 	return 0;
 }
 
-/* Returns 0 and the module that was loaded, or a negative errno with one line in ret_error. */
+/* Returns 0 and the loaded module's descriptor, or a negative errno with one line in ret_error. */
 static int module_look(void *handle, const struct fk_module **ret_module, char *ret_error,
 		       uint64_t size)
 {
@@ -273,7 +271,7 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 		char *ret_error, uint64_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const int file = fd; /* open also if the loader has taken it */
+	const int file = fd; /* still open if the loader has taken it */
 	const char *unsafe;
 	struct stat st;
 	void *handle;
@@ -302,13 +300,13 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 		dlclose(handle);
 		return r;
 	}
-	/* The handle stays: frames refer to the module's code. */
+	/* The handle stays open: frames refer to the module's code. */
 	symbols_add(*ret_module, basename(path), file);
 	*ret_status = st;
 	return 0;
 }
 
-/* A name as C has them, so that MODULE:TASK can be taken apart, and printed. */
+/* True for a C identifier, so that MODULE:TASK can be split and printed. */
 static bool module_is_name(const char *name)
 {
 	static const char word[] = "0123456789_abcdefghijklmnopqrstuvwxyz"
@@ -317,7 +315,8 @@ static bool module_is_name(const char *name)
 	return name && strcspn(name, "0123456789") > 0 && !name[strspn(name, word)];
 }
 
-/* What is wrong with an entry of the table, and what to do; NULL if nothing. Its name is one. */
+/* Returns what is wrong with an entry of the table, and what to do; NULL: nothing. Its name is
+ * valid. */
 static const char *module_wrong(const struct fk_export *export)
 {
 	const struct fk_task *task = export->task;
@@ -393,7 +392,7 @@ static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
 				   "task %s: its signature \"%s\" is wrong at \"%s\"%s",
 				   export->name, text, at,
 				   r == -E2BIG ? ": too many, or too large" : "");
-	/* Not so where an entry is empty, or two in one. */
+	/* Differs if an entry is empty, or contains two. */
 	if (module_count_items(export->args) == task->signature.n_args &&
 	    module_count_items(export->results) == task->signature.n_results)
 		return 0;
@@ -411,7 +410,7 @@ static bool modules_have(const struct modules *modules, uint32_t place)
 	return place < modules->n_tasks && modules->tasks[place].export;
 }
 
-/* How well a place suits a task; 0: it is taken. */
+/* Rates a place for a task; 0: it is taken. */
 static uint32_t modules_rate(const struct modules *modules, const struct board *board,
 			     uint32_t place, const struct module_task *task)
 {
@@ -419,7 +418,7 @@ static uint32_t modules_rate(const struct modules *modules, const struct board *
 
 	if (modules_have(modules, place))
 		return 0;
-	/* Relaxed: the pool that wrote it is dead, or it is this one. */
+	/* Relaxed: the pool that wrote it is dead, or is this one. */
 	if (place >= load_relaxed(&board->n_tasks))
 		return 3;
 	if (!strncmp(entry->name, task->name, sizeof(entry->name)))
@@ -427,12 +426,12 @@ static uint32_t modules_rate(const struct modules *modules, const struct board *
 	return load_relaxed(&entry->flags) & TASK_GONE ? 2 : 1;
 }
 
-/* Rates: any place will do; no other task ever had it; it is the task's own. */
+/* Rates: any place; no other task ever had it; it is the task's own. */
 #define MODULES_ANY   1u
 #define MODULES_NEW   3u
 #define MODULES_KNOWN 4u
 
-/* The best place for a task, of equal ones the first, and its rate. There is one. */
+/* Returns the best place for a task, the first of equal ones, and its rate. There always is one. */
 static uint32_t modules_place(const struct modules *modules, const struct board *board,
 			      const struct module_task *task, uint32_t *ret_rate)
 {
@@ -450,7 +449,7 @@ static uint32_t modules_place(const struct modules *modules, const struct board 
 	return place;
 }
 
-/* Writes a task's entry on the board, if it is not there as it is. */
+/* Writes a task's entry on the board, if it has changed. */
 static void module_write_entry(struct board *board, uint32_t place, const struct module_task *task)
 {
 	struct board_task *entry = &board->tasks[place];
@@ -461,8 +460,8 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 	strcpy(new.name, task->name);
 	memcpy(new.signature, task->text, sizeof(new.signature));
 	snprintf(new.help, sizeof(new.help), "%s", export->help);
-	/* Relaxed: a new one is counted below; a client that copies one that changes compares the
-	 * hash with what it has copied (client/lib/task.c, I2). */
+	/* Relaxed: a new entry is counted below; a client that copies a changing entry compares the
+	 * hash with its copy (client/lib/task.c, I2). */
 	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
 	    load_relaxed(&entry->hash) != task->hash) {
 		store_relaxed(&entry->flags, TASK_GONE);
@@ -471,30 +470,30 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 		store_relaxed(&entry->hash, task->hash);
 	}
 	/* ORDER board/tasks [B1]: release, the task is callable before a client can see that it is
-	 * not gone. Pairs with board_find_task() and task_check(). */
+	 * not TASK_GONE. Pairs with board_find_task() and task_check(). */
 	atomic_store_explicit(&entry->flags, flags, memory_order_release);
-	/* After a restart of the pool the entries are there already, and clients go on using them.
-	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
+	/* After a restart of the pool the entries exist already, and clients keep using them.
+	 * ORDER board/tasks [B1]: release, the entry is complete before it is counted. Pairs with
 	 * board_find_task(). */
 	if (load_relaxed(&board->n_tasks) <= place)
 		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
 }
 
-/* No task is at this place. Relaxed: no thread reads the entry by it. */
+/* Marks a place as empty. Relaxed: no thread reads the entry because of it. */
 static void module_clear(struct module_task *task)
 {
 	memset(task, 0, offsetof(struct module_task, state));
 	store_relaxed(&task->state, MODULE_GONE);
 }
 
-/* So many places are known, and no task is in those that come. */
+/* Extends the table to n places; new ones are empty. */
 static void modules_reach(struct modules *modules, uint32_t n)
 {
 	while (modules->n_tasks < n)
 		module_clear(&modules->tasks[modules->n_tasks++]);
 }
 
-/* Gives a task its place in the table, if there is one as good as this. */
+/* Gives a task its place in the table, if one is rated at least this. */
 static bool modules_put(struct modules *modules, const struct board *board,
 			const struct module_task *task, uint32_t least)
 {
@@ -512,17 +511,17 @@ void modules_enter(struct modules *modules, struct board *board)
 	for (uint32_t i = 0; i < modules->n_tasks; i++) {
 		struct module_task *task = &modules->tasks[i];
 
-		/* Relaxed: this thread stores it. */
+		/* Relaxed: only this thread stores it. */
 		if (!task->export || load_relaxed(&task->state) == MODULE_CALLABLE)
 			continue;
-		/* ORDER module/callable [M1]: release, the entry is complete, and so are
-		 * the rules for its callers (J1, J2). Pairs with input_check(). */
+		/* ORDER module/callable [M1]: release, the entry and the rules for its callers are
+		 * complete (J1, J2). Pairs with input_check(). */
 		atomic_store_explicit(&task->state, MODULE_CALLABLE, memory_order_release);
 		module_write_entry(board, i, task);
 	}
 }
 
-/* What stands on the board and was not entered is gone. */
+/* Marks tasks on the board that were not entered as gone. */
 static void modules_mark_gone(struct modules *modules, struct board *board)
 {
 	/* Relaxed: the only writer. */
@@ -532,7 +531,7 @@ static void modules_mark_gone(struct modules *modules, struct board *board)
 	for (uint32_t i = 0; i < n; i++)
 		if (!modules_have(modules, i))
 			store_relaxed(&board->tasks[i].flags, TASK_GONE);
-	/* ORDER board/tasks [B1]: release, as above; a task may have written more there. */
+	/* ORDER board/tasks [B1]: release, as above; a task may have written a larger number. */
 	atomic_store_explicit(&board->n_tasks, n, memory_order_release);
 }
 
@@ -611,7 +610,7 @@ static int module_by_name(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* How many tasks the table has. Returns 0 or a negative errno, with one line in ret_error. */
+/* Counts the tasks of the table. Returns 0 or a negative errno, with one line in ret_error. */
 static int module_count(const struct fk_module *module, size_t *ret_n, char *ret_error,
 			uint64_t size)
 {
@@ -663,7 +662,7 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
 				"and _: export it with FK_EXPORT()",
 				i);
 	}
-	/* Compilers leave them in an order of their own. */
+	/* Their order depends on the compiler. */
 	qsort(exports, named, sizeof(*exports), module_by_name);
 	for (size_t i = 0; i < named; i++) {
 		int this = module_add(modules, module, exports[i], error, sizeof(error));
@@ -685,8 +684,8 @@ static int module_filter(const struct dirent *entry)
 	return entry->d_name[0] != '.' && n > 3 && !strcmp(entry->d_name + n - 3, ".so");
 }
 
-/* Tries again while something is short: without the module its tasks fail until the next pool. But
- * not for ever, for one may want more than there will ever be: -EAGAIN then. */
+/* Tries again while a resource is short, because without the module its tasks fail until the next
+ * pool. Only a few times, because a module may need more than is ever available: then -EAGAIN. */
 static int module_open_patiently(const char *path, const struct fk_module **ret_module,
 				 struct stat *ret_status, char *ret_error, uint64_t size)
 {
@@ -699,7 +698,7 @@ static int module_open_patiently(const char *path, const struct fk_module **ret_
 	return r == MODULE_LATER ? -EAGAIN : r;
 }
 
-/* A hash of what a file contains: of its first MODULE_HASHED blocks. */
+/* Returns a hash of a file's first MODULE_HASHED blocks. */
 static uint64_t module_hash(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -716,8 +715,8 @@ static uint64_t module_hash(const char *path)
 	return hash;
 }
 
-/* Which file it is, and what is in it. Not st_ctim: a rename changes it, there and back, as forkctl
- * does with a module that is refused. */
+/* Returns a hash of a file's identity and contents. Not of st_ctim: renaming changes it, and
+ * forkctl renames a refused module and back. */
 static uint64_t module_file(const char *path, const char *name, const struct stat *st)
 {
 	const uint64_t numbers[] = {
@@ -738,7 +737,8 @@ static uint64_t module_file(const char *path, const char *name, const struct sta
 	return signature_hash(name, text);
 }
 
-/* Counts a file in. The sum is the same in any order: what came later is the difference. */
+/* Counts a file in. The sum does not depend on the order, so the difference of two sums shows added
+ * files. */
 static void modules_count(struct modules *modules, uint64_t file, bool joinable)
 {
 	modules->version += file;
@@ -755,7 +755,7 @@ static int module_count_objects(struct dl_phdr_info *info, size_t size, void *co
 	return 1;
 }
 
-/* How many objects this process has loaded so far. */
+/* Returns the number of objects that this process has loaded so far. */
 static uint64_t module_n_objects(void)
 {
 	uint64_t n = 0;
@@ -764,7 +764,8 @@ static uint64_t module_n_objects(void)
 	return n;
 }
 
-/* True if the object of a module has constructors, besides the one that compilers add to all. */
+/* True if the object of a module has constructors, in addition to the one that compilers add to
+ * all. */
 static bool module_has_constructors(const struct fk_module *module)
 {
 	const struct link_map *map = NULL;
@@ -778,7 +779,7 @@ static bool module_has_constructors(const struct fk_module *module)
 	return false;
 }
 
-/* Where a build-id is written, as text. */
+/* Destination of a build-id as text. */
 struct module_id {
 	char *text;
 	size_t size;
@@ -825,7 +826,7 @@ static void module_show_id(const struct fk_module *module, char *text, size_t si
 	}
 }
 
-/* Shows a module on the board, of which so many tasks were entered. */
+/* Shows a module on the board, with the number of its tasks that were entered. */
 static void module_show(struct board *board, const struct fk_module *module, const char *file,
 			uint32_t n_tasks)
 {
@@ -843,12 +844,12 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	module_show_id(module, m->build_id, sizeof(m->build_id));
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	m->loaded_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-	/* ORDER board/modules [B3]: release, the entry is whole before it is counted. Pairs with
+	/* ORDER board/modules [B3]: release, the entry is complete before it is counted. Pairs with
 	 * module_rows(). */
 	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
 }
 
-/* For the log: a path, and what it is a link to; forkctl check makes such ones. */
+/* For the log: writes a path, and the target if it is a link; forkctl check makes such links. */
 static void module_describe(const char *path, char *text, size_t size)
 {
 	_cleanup_free_ char *file = NULL;
@@ -860,7 +861,7 @@ static void module_describe(const char *path, char *text, size_t size)
 		       file ? ")" : "");
 }
 
-/* One file of the folder. Returns false if it is left out. */
+/* Loads one file of the directory. Returns false if it is left out. */
 static bool modules_load_one(struct modules *modules, struct board *board, const char *folder,
 			     const char *name)
 {
@@ -886,7 +887,7 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 			module_describe(path, where, sizeof(where));
 			log_error("module %s: %s", where, error);
 		}
-		/* A table that is broken has no name. */
+		/* A broken table has no name. */
 		if (r == 0 || modules->n_tasks > before)
 			module_show(board, module, name, modules->n_tasks - before);
 	}
@@ -895,7 +896,7 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 	return loaded;
 }
 
-/* The names of all modules of a folder, each of which is the caller's, and so is the list. Returns
+/* Lists the names of all modules of a directory; the caller frees each name and the list. Returns
  * their number, or a negative errno. */
 static int modules_list(const char *folder, struct dirent ***ret_names)
 {
@@ -956,8 +957,7 @@ static bool modules_have_file(const struct modules *modules, uint64_t file)
 	return false;
 }
 
-/* Finds what is new among the files of the folder. Returns 0 or a negative errno, with one line in
- * ret_error. */
+/* Finds new files in the directory. Returns 0 or a negative errno, with one line in ret_error. */
 static int modules_find_new(const struct modules *modules, struct modules_newcomers *new,
 			    const char *folder, uint64_t version, char *ret_error, uint64_t size)
 {
@@ -1035,7 +1035,7 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 			 twice ? "task %s is there already"
 			       : "task %s needs a place of a task that is gone",
 			 name);
-		/* Not those that wait for modules_enter() since an earlier call (J5). */
+		/* Except those of an earlier call, which wait for modules_enter() (J5). */
 		for (uint32_t k = 0; k < modules->n_tasks; k++)
 			for (uint32_t j = 0; j < i; j++)
 				if (modules->tasks[k].export == added->tasks[j].export)

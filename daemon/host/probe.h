@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe.h - places in the program that bpftrace, perf and SystemTap know by name
+ * probe.h - static probes for bpftrace, perf and SystemTap
  *
  * PROBE(name, arguments...) is a nop and a note in the file, of provider forkd, as sys/sdt.h makes
- * them (USDT); without that header it is nothing. Each name stands in one place of the sources, and
- * in forkd(8), section PROBES: tests/source/check-probes compares. None is on the way of a fork, a
+ * them (USDT); without that header it is nothing. Each name is used once in the sources, and listed
+ * in forkd(8), section PROBES: tests/source/check-probes compares. None is on the path of a fork, a
  * join or a submission.
  *
- * Arguments are at hand, in registers or memory: nothing is computed for them while no program
- * looks, except the address of a task's name, once or twice a job.
+ * Arguments are in registers or memory already: nothing is computed for them while no program
+ * traces, except the address of a task's name, once or twice for each job.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <sys/sdt.h>
 #define PROBE(name, ...) STAP_PROBEV(forkd, name, ##__VA_ARGS__)
 #else
-/* Arguments are looked at by the compiler alone. */
+/* The arguments are only compiled. */
 static inline void probe_none(int unused, ...)
 {
 	(void)unused;

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sandbox.c - what the pool may ask of the kernel while it runs tasks
+ * sandbox.c - limits what the pool may request from the kernel while it runs tasks
  *
  * Modules are trusted, but they have bugs, and their input comes from any client. An attacker that
- * takes over a task has the pool, and with it what all of its tenants put there; this file is about
- * all the rest: the manager, other processes, the kernel.
+ * controls a task controls the pool, and so the data of all tenants in it. This file protects all
+ * other things: the manager, other processes, the kernel.
  *
- * 	sandbox =   off		nothing is taken away: for debuggers, profilers and core files
+ * 	sandbox =   off		nothing is removed: for debuggers, profilers and core files
  * 		    normal	what the table denies; files can be opened as forkd's user may
  * 		    strict	only what the table allows: no files at all
  *
  * INVARIANTS
- *   I1. The filter is there before the first worker is made, and in all threads: those that a
- *       module's constructor has started get it too (TSYNC). What runs earlier is forkd's own code
- *       and the constructors of modules; they may open, start and connect what tasks need. The
- *       poller's ring is there as well (io_poller.c): what fibers read, write and accept by it
- *       passes no filter, so it does that and no more. To accept takes a socket that listens, which
- *       a task cannot make.
- *   I2. The first row of the table that fits decides; then normal allows, strict denies.
- *   I3. A call that is denied fails with EPERM, and the job goes on: what comes of it is the
- *       task's. ENOSYS where libc has another way and shall take it.
- *   I4. A pool that root has started has no capability any more, and can get none; only threads of
- *       a module's constructor keep theirs. If its uid is still root's (runas.h), it can write to
- *       most files all the same.
- *   I5. With normal, new executable memory is the manager's decision (gate.h): the pool maps the
- *       code of modules that come while it runs. With strict, and where the kernel or another
- *       filter does not allow a second process to decide, it is denied.
+ *   I1. The filter is set before the first worker is started, for all threads, including those of a
+ *       module's constructor (TSYNC). Only forkd's own code and the constructors of modules run
+ *       earlier; they may open, start and connect what tasks need. The poller's ring exists as well
+ *       (io_poller.c): fibers' reads, writes and accepts by it pass no filter, so it allows only
+ *       these. Accepting requires a listening socket, which a task cannot make.
+ *   I2. The first matching row of the table decides; without one normal allows, strict denies.
+ *   I3. A denied call fails with EPERM, and the job continues: the task must handle it. ENOSYS if
+ *       libc has an alternative and should use it.
+ *   I4. A pool started by root has no capabilities any more, and can get none; only threads of a
+ *       module's constructor keep theirs. If its uid is still root's (runas.h), it can still write
+ *       to most files.
+ *   I5. With normal, the manager decides about new executable memory (gate.h), which the pool needs
+ *       for modules that are added while it runs. With strict, and if the kernel or another filter
+ *       does not let a second process decide, it is denied.
  *
- * COSTS
- *   Calls that are allowed whatever their arguments are cost nothing: the kernel keeps a bitmap of
- *   them and does not run the filter. That is futex(2), and all else that workers call often.
+ * COST
+ *   Calls that are allowed with any arguments cost nothing: the kernel has a bitmap of them and
+ *   does not run the filter. That includes futex(2) and all other calls that workers make
+ *   frequently.
  *
- * WHAT IT CANNOT DO
- *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
- *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which its
- *   dispatcher binds when CPUs come and go (cpu_parking.c), from other processes: what has the same
- *   uid can be bound to another CPU, the manager excepted. With a sanitizer or on valgrind nothing
- *   is done: its runtime opens files, forks to look for leaks, and has pages that can be written
- *   and executed.
+ * LIMITATIONS
+ *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, and so write to
+ *   read-only memory. By their numbers it cannot distinguish the pool's threads, which its
+ *   dispatcher binds when CPUs come and go (cpu_parking.c), from other processes: those of the same
+ *   uid can be bound to another CPU, except the manager. With a sanitizer or on valgrind nothing is
+ *   done: its runtime opens files, forks to detect leaks, and has pages that are writable and
+ *   executable.
  */
 #include "daemon/host/sandbox.h"
 
@@ -67,7 +67,7 @@
 #include "common/util.h"
 #include "common/valgrind.h"
 
-/* Newer than the headers of Debian 12; a kernel before 6.3 answers EINVAL. */
+/* Newer than the headers of Debian 12; kernels before 6.3 return EINVAL. */
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE		 65
 #define PR_MDWE_REFUSE_EXEC_GAIN 1UL
@@ -84,7 +84,7 @@
 
 #ifdef SANDBOX_ARCH
 
-/* Those that not every architecture has. */
+/* Calls that some architectures do not have. */
 #define SANDBOX_NO_CALL UINT32_MAX
 #ifndef SYS_fork
 #define SYS_fork SANDBOX_NO_CALL
@@ -108,14 +108,14 @@
 #define SYS_vfork SANDBOX_NO_CALL
 #endif
 
-/* When a row fits. Arguments are compared as the kernel takes these: their lower 32 bits. */
+/* When a row matches. Arguments are compared as the kernel uses these: their lower 32 bits. */
 enum sandbox_condition {
 	SANDBOX_ALWAYS,
 	SANDBOX_EQUAL,
 	SANDBOX_OTHER,
 	SANDBOX_ANY_BIT,
 	SANDBOX_OWN_PID, /* equal; the value is this process's pid */
-	SANDBOX_MANAGER, /* equal; the manager's */
+	SANDBOX_MANAGER, /* equal; the value is the manager's pid */
 };
 
 struct sandbox_row {
@@ -127,7 +127,7 @@ struct sandbox_row {
 };
 
 #define ALLOW  SECCOMP_RET_ALLOW
-#define GATE   SECCOMP_RET_USER_NOTIF /* DENY where there is no gate: I5 */
+#define GATE   SECCOMP_RET_USER_NOTIF /* DENY without a gate: I5 */
 #define DENY   (SECCOMP_RET_ERRNO | EPERM)
 #define ABSENT (SECCOMP_RET_ERRNO | ENOSYS)
 
@@ -137,7 +137,7 @@ struct sandbox_row {
 #define IF_OWN_PID(argument)	    SANDBOX_OWN_PID, argument, 0
 #define IF_MANAGER(argument)	    SANDBOX_MANAGER, argument, 0
 
-/* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped:
+/* argument: the signal. SIGCONT would make a hanging task look as if it had been stopped:
  * hang_detector.c. */
 #define DENY_STOPS(call, argument)                                                                 \
 	{ call, DENY, IF_EQUAL(argument, SIGSTOP) }, { call, DENY, IF_EQUAL(argument, SIGTSTP) },  \
@@ -148,14 +148,14 @@ struct sandbox_row {
 	}
 
 static const struct sandbox_row sandbox_rows[] = {
-	/* Memory. What shall be executable is mapped before. */
+	/* Memory. Executable memory is mapped before. */
 	{ SYS_mmap, GATE, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_mmap, ALLOW },
 	{ SYS_mprotect, DENY, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_mprotect, ALLOW },
 	{ SYS_pkey_mprotect, DENY, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_shmat, DENY, IF_ANY_BIT(2, SHM_EXEC) },
-	{ SYS_personality, DENY }, /* with one of them, readable is executable */
+	{ SYS_personality, DENY }, /* one personality makes readable memory executable */
 	{ SYS_userfaultfd, DENY },
 	{ SYS_brk, ALLOW },
 	{ SYS_get_mempolicy, ALLOW },
@@ -173,7 +173,7 @@ static const struct sandbox_row sandbox_rows[] = {
 	/* Processes: threads only. */
 	{ SYS_clone, ALLOW, IF_ANY_BIT(0, CLONE_THREAD) },
 	{ SYS_clone, DENY },
-	{ SYS_clone3, ABSENT }, /* its flags cannot be seen; libc takes clone then */
+	{ SYS_clone3, ABSENT }, /* a filter cannot see its flags; libc then uses clone */
 	{ SYS_fork, DENY },
 	{ SYS_vfork, DENY },
 	{ SYS_execve, DENY },
@@ -186,13 +186,13 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_set_robust_list, ALLOW },
 	{ SYS_set_tid_address, ALLOW },
 
-	/* Nothing that stops the pool. A timer of a task's can still do so
-	 * (daemon/manager/pool_watchdog.h, I4). */
+	/* Nothing that stops the pool. A task's timer still can (daemon/manager/pool_watchdog.h,
+	 * I4). */
 	DENY_STOPS(SYS_kill, 1),
 	DENY_STOPS(SYS_tgkill, 2),
 	DENY_STOPS(SYS_rt_sigqueueinfo, 1),
 	DENY_STOPS(SYS_rt_tgsigqueueinfo, 2),
-	/* Others, the manager among them, which has the same uid. */
+	/* Other processes, including the manager, which has the same uid. */
 	{ SYS_kill, ALLOW, IF_OWN_PID(0) },
 	{ SYS_kill, DENY },
 	{ SYS_tgkill, ALLOW, IF_OWN_PID(0) },
@@ -208,14 +208,14 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_sched_setattr, DENY, IF_OTHER(0, 0) },
 	{ SYS_sched_setparam, DENY, IF_OTHER(0, 0) },
 	{ SYS_sched_setscheduler, DENY, IF_OTHER(0, 0) },
-	/* Neither a group of processes nor a user. */
+	/* Neither process groups nor users. */
 	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_PGRP) },
 	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_USER) },
 	{ SYS_setpriority, DENY, IF_OTHER(1, 0) },
 	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_PGRP) },
 	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_USER) },
 	{ SYS_ioprio_set, DENY, IF_OTHER(1, 0) },
-	/* The process at a socket's other end sends the signal, with what it writes there. */
+	/* The process at a socket's other end would send the signal by writing there. */
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN) },
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN_EX) },
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETSIG) },
@@ -232,8 +232,8 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_process_vm_writev, DENY },
 	{ SYS_ptrace, DENY },
 
-	/* What this process is to the kernel: PR_SET_PDEATHSIG, PR_SET_DUMPABLE and the like stay
-	 * as they are, and no task walls its worker in. */
+	/* Attributes of the process, such as PR_SET_PDEATHSIG and PR_SET_DUMPABLE, must not change,
+	 * and no task may restrict its worker. */
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_NAME) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_NAME) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_TIMERSLACK) },
@@ -245,7 +245,7 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_seccomp, DENY },
 	{ SYS_landlock_restrict_self, DENY },
 
-	/* Connections, and whatever else leads out; the channel is there. */
+	/* Connections, and other ways out; the channel exists already. */
 	{ SYS_accept, DENY },
 	{ SYS_accept4, DENY },
 	{ SYS_bind, DENY },
@@ -254,14 +254,14 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_socket, DENY },
 	{ SYS_socketpair, DENY },
 	{ SYS_io_uring_setup, DENY },
-	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCSTI) }, /* types on forkd's terminal */
+	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCSTI) }, /* simulates input on forkd's terminal */
 	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCLINUX) },
 	{ SYS_recvmsg, ALLOW },
 	{ SYS_sendmsg, ALLOW },
 	{ SYS_sendto, ALLOW }, /* the log's socket */
 	{ SYS_shutdown, ALLOW },
 
-	/* The system; most of it wants capabilities, too. */
+	/* The system; most of these also require capabilities. */
 	{ SYS_acct, DENY },
 	{ SYS_add_key, DENY },
 	{ SYS_adjtimex, DENY },
@@ -302,7 +302,7 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_umount2, DENY },
 	{ SYS_vhangup, DENY },
 
-	/* What is open: stdio and the channel, and for a moment a segment that is being mapped. */
+	/* Open files: stdio and the channel, and briefly a segment that is being mapped. */
 	{ SYS_close, ALLOW },
 	{ SYS_fcntl, ALLOW },
 	{ SYS_fstat, ALLOW },
@@ -319,7 +319,7 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_write, ALLOW },
 	{ SYS_writev, ALLOW },
 
-	/* Waiting, signals, time, and what the thread itself is. */
+	/* Waiting, signals, time, and the thread's own attributes. */
 	{ SYS_clock_getres, ALLOW },
 	{ SYS_clock_gettime, ALLOW },
 	{ SYS_clock_nanosleep, ALLOW },
@@ -363,8 +363,8 @@ static const struct sandbox_row sandbox_rows[] = {
 	{ SYS_uname, ALLOW },
 };
 
-#define SANDBOX_ROW_MAX 5 /* instructions of a row */
-#define SANDBOX_EXTRA	8 /* before the first and behind the last one */
+#define SANDBOX_ROW_MAX 5 /* maximum number of instructions of a row */
+#define SANDBOX_EXTRA	8 /* before the first and after the last one */
 
 struct sandbox_program {
 	struct sock_filter code[ARRAY_SIZE(sandbox_rows) * SANDBOX_ROW_MAX + SANDBOX_EXTRA];
@@ -381,14 +381,14 @@ static void sandbox_load(struct sandbox_program *p, uint32_t offset)
 	sandbox_emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
 }
 
-/* Goes over the next n instructions if the comparison with what was loaded fails. */
+/* Skips the next n instructions if the comparison with the loaded value fails. */
 static void sandbox_unless(struct sandbox_program *p, uint16_t comparison, uint32_t value,
 			   uint8_t n)
 {
 	sandbox_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, n));
 }
 
-/* Goes over the next one if the condition does not hold for the argument, which was loaded. */
+/* Skips the next instruction if the loaded argument does not meet the condition. */
 static void sandbox_unless_fits(struct sandbox_program *p, const struct sandbox_row *row)
 {
 	switch (row->condition) {
@@ -417,7 +417,7 @@ static void sandbox_return(struct sandbox_program *p, uint32_t verdict)
 	sandbox_emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
 }
 
-/* Before and after it the number of the call is what was loaded last. */
+/* Before and after it the call's number is the loaded value. */
 static void sandbox_add(struct sandbox_program *p, const struct sandbox_row *row, bool has_gate)
 {
 	const uint32_t lower = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
@@ -437,7 +437,7 @@ static void sandbox_add(struct sandbox_program *p, const struct sandbox_row *row
 	sandbox_load(p, offsetof(struct seccomp_data, nr));
 }
 
-/* Returns 0, the gate's descriptor (which is more), or a negative errno. */
+/* Returns 0, the gate's descriptor (above 0), or a negative errno. */
 static int sandbox_calls(bool strict, bool has_gate)
 {
 	unsigned int flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
@@ -445,14 +445,14 @@ static int sandbox_calls(bool strict, bool has_gate)
 	struct sock_fprog program;
 	long r;
 
-	/* Other architectures' numbers mean other calls. */
+	/* Other architectures use the numbers for other calls. */
 	sandbox_load(&p, offsetof(struct seccomp_data, arch));
 	sandbox_emit(&p,
 		     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SANDBOX_ARCH, 1, 0));
 	sandbox_return(&p, DENY);
 	sandbox_load(&p, offsetof(struct seccomp_data, nr));
 #ifdef __x86_64__
-	sandbox_unless(&p, BPF_JGE, 0x40000000, 1); /* those of x32 */
+	sandbox_unless(&p, BPF_JGE, 0x40000000, 1); /* x32 calls */
 	sandbox_return(&p, DENY);
 #endif
 	for (uint32_t i = 0; i < ARRAY_SIZE(sandbox_rows); i++)
@@ -461,12 +461,13 @@ static int sandbox_calls(bool strict, bool has_gate)
 	program = (struct sock_fprog){ .len = p.n, .filter = p.code };
 	if (has_gate)
 		flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
-	/* All tasks are in one address space: slow loads would keep no tenant from another. */
+	/* All tasks are in one address space: slower loads would not protect tenants from each
+	 * other. */
 	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 	if (has_gate)
 		return r < 0 ? -errno : (int)r;
 	if (r > 0)
-		return -EBUSY; /* a thread that has a filter of its own */
+		return -EBUSY; /* a thread has its own filter */
 	return r < 0 ? -errno : 0;
 }
 
@@ -489,7 +490,7 @@ int sandbox_bound(void)
 	return 0;
 }
 
-/* I4. Of this thread, and of those that it makes from now on. */
+/* I4. For this thread, and those that it starts from now on. */
 static int sandbox_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -504,7 +505,8 @@ static int sandbox_capabilities(void)
 		any |= sets[i].effective | sets[i].permitted | sets[i].inheritable;
 		sets[i] = (struct __user_cap_data_struct){ 0 };
 	}
-	/* A process without any may not be allowed to say so: the filter of the unit. */
+	/* The unit's filter may forbid the call; a process without capabilities need not make
+	 * it. */
 	return any && syscall(SYS_capset, &header, sets) < 0 ? -errno : 0;
 }
 
@@ -515,7 +517,7 @@ void sandbox_hide(uint32_t mode)
 		(void)prctl(PR_SET_DUMPABLE, 0UL);
 #else
 	(void)mode;
-	/* One that looks for leaks traces its own process, also after a change of user. */
+	/* LeakSanitizer traces its own process, also after a change of user. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
 #endif
 }

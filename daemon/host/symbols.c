@@ -20,10 +20,10 @@ struct symbols_range {
 
 struct symbols_object {
 	struct symbols_range all;  /* from its first to its last segment */
-	struct symbols_range code; /* the same of segments that are executed */
-	uintptr_t bias;		   /* its addresses are so much above those of its file */
+	struct symbols_range code; /* the same for executable segments */
+	uintptr_t bias;		   /* difference between its addresses and those of its file */
 	char name[40];
-	const ElfW(Sym) * table; /* in the mapped file; NULL: there is none */
+	const ElfW(Sym) * table; /* in the mapped file; NULL: none */
 	uint64_t n_symbols;
 	const char *strings;
 	uint64_t strings_size;
@@ -74,13 +74,13 @@ static int symbols_measure(struct dl_phdr_info *info, size_t size, void *context
 	return 1;
 }
 
-/* True if n entries of this size begin at offset in a file of size bytes. */
+/* True if n entries of this size fit at offset into a file of size bytes. */
 static bool symbols_fit(uint64_t offset, uint64_t n, uint64_t entry, uint64_t size)
 {
 	return offset <= size && offset % 8 == 0 && n <= (size - offset) / entry;
 }
 
-/* Finds the symbol table: the whole one, or else that of the loader. */
+/* Finds the symbol table: the complete one, otherwise the dynamic one. */
 static void symbols_read(struct symbols_object *object, const char *file, uint64_t size)
 {
 	const ElfW(Ehdr) *head = (const void *)file;
@@ -132,14 +132,14 @@ void symbols_add(const void *address, const char *name, int fd)
 	atomic_store_explicit(&symbols_n, n + 1, memory_order_release);
 }
 
-/* The name of the function at an offset. */
+/* Finds the name of the function at an offset. */
 static void symbols_name(const struct symbols_object *object, uint64_t offset, char *ret_name,
 			 size_t size)
 {
 	for (uint64_t i = 0; i < object->n_symbols; i++) {
 		const ElfW(Sym) *symbol = &object->table[i];
 
-		/* The macros of ElfW() are the same for both classes. */
+		/* ElfW() has no such macro; it is the same for both classes. */
 		if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF ||
 		    offset - symbol->st_value >= symbol->st_size ||
 		    symbol->st_name >= object->strings_size)

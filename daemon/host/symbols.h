@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols.h - the loaded objects, and names of functions in them, for signal handlers
+ * symbols.h - loaded objects and names of their functions, for signal handlers
  *
- * A table of the objects that stay loaded. dladdr(3) is of no use in a handler, as it takes the
- * loader's lock; nor does it know static functions, which most of a module's are. So the file of a
- * module is mapped when the module is loaded, and its .symtab is read in the handler.
+ * A table of the objects that stay loaded. dladdr(3) cannot be used in a handler because it takes
+ * the loader's lock. It does not know static functions either, which most functions of a module
+ * are. So the file of a module is mapped when the module is loaded, and its .symtab is read in the
+ * handler.
  *
  * Threads: symbols_add(): the pool's main thread, which is the channel's. The rest: any thread,
  * signal handlers too.
@@ -17,16 +18,16 @@
 #include "shm/backtrace.h"
 
 #define SYMBOLS_OWN	"forkd" /* the name of the program itself */
-#define SYMBOLS_UNKNOWN "??"	/* of an object that is not in the table */
+#define SYMBOLS_UNKNOWN "??"	/* for objects that are not in the table */
 
 /*
- * Enters the loaded object that has this address; one that is in the table already stays as it is.
- * name: of its file, for reports. fd: its file, which may be closed afterwards; -1: its functions
- * have no names. Objects that the table has no room for have no names either.
+ * Adds the loaded object that contains this address, unless it is in the table. name: of its file,
+ * for reports. fd: its file, which may be closed afterwards; -1: its functions have no names.
+ * Objects beyond the table's capacity have no names either.
  */
 void symbols_add(const void *address, const char *name, int fd);
 
-/* The object and function of an address in code. The address itself, and false, if it is in no
+/* Finds the object and function of a code address. False, with the address itself, if it is in no
  * object of the table. Async-signal-safe. */
 bool symbols_find(uintptr_t address, struct backtrace_place *ret_place);
 

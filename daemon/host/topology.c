@@ -2,41 +2,41 @@
 /*
  * topology.c - which CPU each worker is pinned to, its group, and the distances between workers
  *
- * Threads: the manager at its start, to know how many workers there are, and on which CPUs; each
- * pool at its start, and a manager that goes on with the clients of another, with these CPUs, so
- * that it comes to the same places (except those that are offline by then). After topology_new()
- * nothing changes, and any thread may read and bind itself. No peer has a part in it.
+ * Threads: the manager at its start, to determine the number of workers and their CPUs. Then each
+ * pool at its start, and a manager that takes over clients, with these CPUs, so that the places are
+ * the same (except for CPUs that are offline by then). After topology_new() nothing changes, and
+ * any thread may read it and bind itself.
  *
  * THE ORDER OF PLACES
- *   First the first allowed CPU of each core, in the machine's order, then the second of each, ...;
- *   with a list of CPUs, those of the list in the same order. Workers take places in this order and
- *   begin again at the first when there are more workers than places. So the first workers never
- *   share a core while another is free.
+ *   First the first allowed CPU of each core, in the machine's order, then the second of each, and
+ *   so on; with a list of CPUs, those of the list in the same order. Workers take places in this
+ *   order, and start again at the first if there are more workers than places. So workers share a
+ *   core only when no core is free.
  *
  * GROUPS
- *   A CPU belongs to the smallest NUMA node around it: not to a node of the whole machine (far or
- *   fast memory beside the nodes' own), nor to one that has no CPUs. Of several that are as small
- *   (DRAM and high bandwidth memory of the same cores) it is the first that has memory. The CPUs of
- *   a node without memory are a group all the same, for they are near to each other; their memory
- *   comes from the nearest node that has some. CPUs without any node are one group. Only nodes with
- *   a worker make a group, in the machine's order.
+ *   A CPU belongs to the smallest NUMA node that contains it. Nodes of the whole machine (far or
+ *   fast memory in addition to the nodes' own) and nodes without CPUs do not count. Of several
+ *   equally small ones (DRAM and high bandwidth memory of the same cores) it is the first that has
+ *   memory. The CPUs of a node without memory are a group all the same, because they are near to
+ *   each other; their memory comes from the nearest node that has some. CPUs without any node are
+ *   one group. Only nodes with a worker make a group, in the machine's order.
  *
  * DISTANCE
- *   A level of the machine counts, on the way up from a CPU, if more workers' CPUs lie below it
- *   than below the level before: caches of one core, packages of one node, or cores of which one
- *   CPU is used, do not. In a group the distance is the number of levels up to the common ancestor,
- *   the larger one of the two sides on a machine whose parts are not alike. Groups are sorted by
- *   {what the machine's distance matrix says, levels between the nodes}, each different pair of
- *   which is one step further than the one before, the first a step further than the longest way in
- *   any group. So what the firmware says decides between nodes, not how large its numbers are.
+ *   On the way up from a CPU, a level of the machine counts if it contains more workers' CPUs than
+ *   the level before: caches of one core, packages of one node, or cores of which one CPU is used,
+ *   do not. In a group the distance is the number of levels up to the common ancestor, the larger
+ *   one of the two sides if the machine is not symmetric. Groups are sorted by {machine's distance
+ *   matrix, levels between the nodes}. Each different pair is one step further than the one before,
+ *   the first a step further than the longest distance in any group. So the order of the firmware's
+ *   numbers matters, not their size.
  *
  * INVARIANTS
- *   I1. Every place is in what the first manager may use when it starts: the machine's CPUs, the
- *       cgroup's cpuset and the affinity that forkd was started with. What changes after that is
- *       followed by cpu_parking.c.
- *   I2. At least one place and one worker; at most LIMIT_WORKERS workers on this machine; no place
- *       without one.
- *   I3. Each worker is in one group, and each group has one.
+ *   I1. Every place is in the CPUs that the first manager may use when it starts: the machine's
+ *       CPUs, the cgroup's cpuset and the affinity that forkd was started with. cpu_parking.c
+ *       handles later changes.
+ *   I2. There is at least one place and one worker; at most LIMIT_WORKERS workers on this machine;
+ *       each place has a worker.
+ *   I3. Each worker is in one group, and each group has a worker.
  *   I4. Distances are symmetric and at least 1; any in a group is shorter than any between groups.
  */
 #include "daemon/host/topology.h"
@@ -59,9 +59,9 @@
 #define TOPOLOGY_XML "xml:"
 
 struct topology_group {
-	hwloc_obj_t node;    /* NULL if it has none */
-	hwloc_obj_t source;  /* the node that its memory is from, NULL if there is none */
-	hwloc_obj_t top;     /* the object whose memory that is; the machine if it has none */
+	hwloc_obj_t node;    /* NULL: none */
+	hwloc_obj_t source;  /* the node of its memory, NULL: none */
+	hwloc_obj_t top;     /* the object that has this memory; otherwise the machine */
 	uint32_t *distances; /* to each group */
 	uint32_t *members;
 	uint32_t n_members;
@@ -78,9 +78,9 @@ struct topology {
 	struct topology_group *groups;
 };
 
-/* How far two groups are apart, by what counts first. */
+/* The distance between two groups; the first member is compared first. */
 struct topology_step {
-	uint64_t told;	 /* by the machine, 0 if it tells nothing */
+	uint64_t told;	 /* machine's distance, 0: unknown */
 	uint32_t levels; /* between the nodes */
 };
 
@@ -120,8 +120,9 @@ static int topology_load(struct topology *t, const char *description, unsigned l
 
 	if (hwloc_topology_init(&t->machine) < 0)
 		return -ENOMEM;
-	/* It asks each CPU, on that CPU: where all are busy a pool would wait a tick for each, and
-	 * the kernel tells the same. Where it cannot be left out it is only slow. */
+	/* hwloc's x86 component runs on each CPU: on a busy machine a pool would wait a tick for
+	 * each, and the kernel has the same data. If it cannot be disabled, loading is only
+	 * slow. */
 	(void)hwloc_topology_set_components(t->machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
 					    "x86");
 	(void)hwloc_topology_set_flags(t->machine, flags);
@@ -129,14 +130,14 @@ static int topology_load(struct topology *t, const char *description, unsigned l
 		r = topology_describe(t, description);
 	if (r < 0)
 		return r;
-	/* Its own part of a file is read here. */
+	/* hwloc's own part of a file is read here. */
 	if (hwloc_topology_load(t->machine) < 0)
 		return description ? -EINVAL : -EIO;
 	t->synthetic = !hwloc_topology_is_thissystem(t->machine);
 	return 0;
 }
 
-/* What this process may use (I1). */
+/* Returns the CPUs that this process may use (I1). */
 static hwloc_bitmap_t topology_allowed(struct topology *t)
 {
 	_cleanup_(hwloc_bitmap_freep) hwloc_bitmap_t bound = NULL;
@@ -148,14 +149,14 @@ static hwloc_bitmap_t topology_allowed(struct topology *t)
 	bound = hwloc_bitmap_alloc();
 	if (!bound)
 		return NULL;
-	/* Where the affinity cannot be read, the cpuset alone has to do. */
+	/* If the affinity cannot be read, use the cpuset alone. */
 	if (hwloc_get_cpubind(t->machine, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
 	    hwloc_bitmap_intersects(allowed, bound))
 		hwloc_bitmap_and(allowed, allowed, bound);
 	return steal_ptr(allowed);
 }
 
-/* Those of the list that are there, may they be used or not; all that may be used if none is. */
+/* Sets the CPUs of the list that exist, usable or not; all usable ones if none exists. */
 static int topology_widen(struct topology *t, const struct hwloc_bitmap_s *cpus, hwloc_bitmap_t set)
 {
 	int r;
@@ -174,7 +175,7 @@ static bool topology_has_memory(hwloc_obj_t node)
 	return node->attr->numanode.local_memory > 0;
 }
 
-/* What a memory is attached to. */
+/* Returns the object that memory is attached to. */
 static hwloc_obj_t topology_top(hwloc_obj_t node)
 {
 	while (hwloc_obj_type_is_memory(node->type))
@@ -182,7 +183,7 @@ static hwloc_obj_t topology_top(hwloc_obj_t node)
 	return node;
 }
 
-/* The NUMA node that a CPU belongs to (GROUPS), NULL if there is none. */
+/* Returns the NUMA node of a CPU (GROUPS), NULL: none. */
 static hwloc_obj_t topology_node(const struct topology *t, hwloc_obj_t pu)
 {
 	hwloc_obj_t node = NULL, best = NULL;
@@ -211,7 +212,7 @@ static void topology_add(struct topology *t, hwloc_obj_t pu, hwloc_obj_t core)
 	place->node = node ? node->os_index : TOPOLOGY_NONE;
 }
 
-/* The nth CPU of a core that is in the set, or NULL. */
+/* Returns the nth CPU of a core that is in the set, or NULL. */
 static hwloc_obj_t topology_nth(struct topology *t, hwloc_obj_t core, unsigned int nth,
 				hwloc_const_bitmap_t set)
 {
@@ -228,7 +229,7 @@ static hwloc_obj_t topology_nth(struct topology *t, hwloc_obj_t core, unsigned i
 	return NULL;
 }
 
-/* Fills in the places, in their order. Returns how many cores have one. */
+/* Fills in the places, in order. Returns the number of cores that have one. */
 static uint32_t topology_fill(struct topology *t, hwloc_const_bitmap_t set)
 {
 	int depth = hwloc_get_type_or_below_depth(t->machine, HWLOC_OBJ_CORE);
@@ -253,7 +254,7 @@ static uint32_t topology_fill(struct topology *t, hwloc_const_bitmap_t set)
 	return cores;
 }
 
-/* How many places lie below an object: kept in it. */
+/* Returns the number of places below an object, which is stored in it. */
 static uintptr_t topology_weight(hwloc_obj_t object)
 {
 	return (uintptr_t)object->userdata;
@@ -270,7 +271,7 @@ static void topology_weigh(const struct topology *t, hwloc_obj_t object)
 		topology_weigh(t, child);
 }
 
-/* The levels that count on the way from an object up to another one. */
+/* Counts the relevant levels from an object up to another one. */
 static uint32_t topology_climb(hwloc_obj_t from, hwloc_obj_t to)
 {
 	uint32_t levels = 0;
@@ -296,7 +297,7 @@ static int topology_group(struct topology *t)
 	t->groups = calloc((size_t)n_nodes + 1, sizeof(*t->groups));
 	if (!t->groups)
 		return -ENOMEM;
-	/* The last turn is for the CPUs that have no node. */
+	/* The last iteration is for CPUs without a node. */
 	for (uint32_t i = 0; i <= n_nodes; i++) {
 		hwloc_obj_t node = i < n_nodes
 					 ? hwloc_get_obj_by_type(t->machine, HWLOC_OBJ_NUMANODE, i)
@@ -324,7 +325,7 @@ static int topology_group(struct topology *t)
 	return 0;
 }
 
-/* What the machine says of the way between two nodes: 0 for all if it says nothing. */
+/* Returns the machine's distance between two nodes: always 0 if it has no matrix. */
 static uint64_t topology_told(struct hwloc_distances_s *matrix, hwloc_obj_t a, hwloc_obj_t b)
 {
 	int i, j;
@@ -348,7 +349,7 @@ static int topology_compare_steps(const void *left, const void *right)
 	return (a->levels > b->levels) - (a->levels < b->levels);
 }
 
-/* Sorts them, and takes out what is there twice. Returns how many are left. */
+/* Sorts the steps, and removes duplicates. Returns the remaining number. */
 static uint32_t topology_sort_steps(struct topology_step *steps, uint32_t n)
 {
 	uint32_t left = 0;
@@ -369,7 +370,7 @@ static struct topology_step topology_step(const struct topology *t,
 				       .levels = topology_levels(t, x->top, y->top) };
 }
 
-/* The latencies between the nodes of all groups, NULL if the machine does not tell them all. */
+/* Returns the latencies between the nodes of all groups, NULL if the machine lacks some. */
 static struct hwloc_distances_s *topology_matrix(const struct topology *t)
 {
 	struct hwloc_distances_s *matrix = NULL;
@@ -390,7 +391,7 @@ static struct hwloc_distances_s *topology_matrix(const struct topology *t)
 	return matrix;
 }
 
-/* The longest distance in any group. */
+/* Returns the longest distance in any group. */
 static uint32_t topology_widest(const struct topology *t)
 {
 	uint32_t widest = 1;
@@ -402,7 +403,7 @@ static uint32_t topology_widest(const struct topology *t)
 	return widest;
 }
 
-/* The node that a group's memory comes from: its own, or the nearest that has memory. */
+/* Returns the node of a group's memory: its own, or the nearest that has memory. */
 static hwloc_obj_t topology_source(const struct topology *t, struct hwloc_distances_s *matrix,
 				   const struct topology_group *group)
 {
@@ -427,7 +428,7 @@ static hwloc_obj_t topology_source(const struct topology *t, struct hwloc_distan
 	return source;
 }
 
-/* Fills in what is between groups: distances (DISTANCE), and memory that one lends another. */
+/* Computes distances between groups (DISTANCE), and the source of each group's memory. */
 static int topology_measure(struct topology *t)
 {
 	uint32_t n = t->n_groups, n_steps = 0, widest = topology_widest(t);
@@ -461,7 +462,7 @@ static int topology_measure(struct topology *t)
 	return 0;
 }
 
-/* All that follows from the places. */
+/* Computes everything that depends on the places. */
 static int topology_relate(struct topology *t)
 {
 	int r;
@@ -525,7 +526,7 @@ static int topology_make(const char *description, uint32_t workers,
 		return text_refuse(error, error_size, -EIO,
 				   "hwloc knows none of the CPUs that forkd may use");
 	t->n_workers = workers ? workers : cpus ? t->n_places : cores;
-	/* A machine that is not here is for tests and the scale model: no pool runs on it. */
+	/* A described machine is for tests and the simulation: no pool runs on it. */
 	most = description ? VICTIMS_MAX : LIMIT_WORKERS;
 	if (workers > most)
 		return text_refuse(error, error_size, -EINVAL,
@@ -664,7 +665,7 @@ int topology_bind_group_memory(const struct topology *t, uint32_t group, void *a
 	if (t->synthetic || !size || !source ||
 	    hwloc_get_nbobjs_by_type(t->machine, HWLOC_OBJ_NUMANODE) < 2)
 		return 0;
-	/* Not strict: a preference, so that a full node is no reason to be killed. */
+	/* Not strict: a preference, so that the OOM killer does not act when a node is full. */
 	if (hwloc_set_area_membind(t->machine, addr, size, source->nodeset, HWLOC_MEMBIND_BIND,
 				   HWLOC_MEMBIND_BYNODESET) < 0)
 		return -errno;

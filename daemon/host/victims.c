@@ -10,7 +10,7 @@
 
 #define VICTIMS_WHOLE 4294967296.0 /* 2^32 */
 
-/* What is needed for one worker at a time while the tables are made. */
+/* Temporary data for one worker at a time. */
 struct victims_work {
 	uint32_t *distance; /* to each worker */
 	uint32_t *classes;  /* the different distances, ascending */
@@ -44,7 +44,7 @@ static void victims_work_fini(struct victims_work *work)
 
 DEFINE_CLEANUP(struct victims *, victims_free);
 
-/* Where this distance is among the classes, or where it would be. */
+/* Returns the index of this distance among the classes, or where it would be. */
 static uint32_t victims_class(const struct victims_work *work, uint32_t distance)
 {
 	uint32_t low = 0, high = work->n_classes;
@@ -89,7 +89,7 @@ static void victims_classify(const struct victims *v, uint32_t i, struct victims
 static void victims_sort(struct victims *v, uint32_t i, const struct victims_work *work)
 {
 	uint16_t *order = &v->order[(uint64_t)i * (v->n - 1)];
-	uint32_t *next = work->stack; /* free for now: where the next of each class goes */
+	uint32_t *next = work->stack; /* unused now: next position of each class */
 	uint32_t at = 0;
 
 	for (uint32_t k = 0; k < work->n_classes; k++) {
@@ -104,10 +104,10 @@ static void victims_sort(struct victims *v, uint32_t i, const struct victims_wor
 }
 
 /*
- * Fills worker i's slots. Each slot begins with what its own victim's probability comes to, in
- * slots; as long as one has too little, it is filled up from one that has too much, which then may
- * have too little itself. A slot is settled each time, so this ends; what rounding leaves over at
- * the end is less than 2^-40 of a slot, and goes to the slot's own.
+ * Fills worker i's slots. Each slot begins with its own victim's probability, in units of slots.
+ * While one has too little, it is filled up from one that has too much, which then may have too
+ * little itself. Each step completes a slot, so this ends. The rounding error at the end is less
+ * than 2^-40 of a slot, and goes to the slot's own victim.
  */
 static void victims_fill(struct victims *v, uint32_t i, struct victims_work *work)
 {
@@ -167,7 +167,7 @@ static void victims_set_levels(struct victims *v, uint32_t i, const struct victi
 
 static bool victims_allocate(struct victims *v, struct victims_work *work)
 {
-	/* Never of no bytes at all: a worker that is alone has no victims. */
+	/* Never 0 bytes: a worker that is alone has no victims. */
 	uint64_t n = v->n, pairs = max(n * (n - 1), 1u);
 
 	v->slots = calloc(pairs, sizeof(*v->slots));
