@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* admission: clients are let in or refused by the request, the options, and what there is */
+/* admission: clients are admitted or refused by their request, the options, and the free
+ * resources */
 #define CHECK_SETUP    begin
 #define CHECK_TEARDOWN end
 
@@ -21,7 +22,7 @@ static struct admission_peer peer;
 static struct admission_room room;
 static struct admission_verdict verdict;
 
-/* Everything is there for an ordinary client. */
+/* All resources for an ordinary client are available. */
 static void begin(void)
 {
 	ck_assert_int_eq(options_init(&options), 0);
@@ -39,7 +40,7 @@ static void begin(void)
 		.memory = options.shared_memory_max,
 		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
 	};
-	/* Whatever is not written would be sent. */
+	/* Unwritten bytes would be sent to the client. */
 	memset(&verdict, 'x', sizeof(verdict));
 }
 
@@ -105,7 +106,7 @@ START_TEST(client_gets_the_requested_sizes_within_the_limits)
 }
 END_TEST
 
-START_TEST(another_release_is_told_so_before_anything_else_it_says_is_looked_at)
+START_TEST(client_of_another_release_is_refused_before_its_request_is_read)
 {
 	hello.n_jobs = UINT32_MAX;
 	room.clients = 4;
@@ -118,7 +119,7 @@ START_TEST(another_release_is_told_so_before_anything_else_it_says_is_looked_at)
 }
 END_TEST
 
-START_TEST(whose_end_would_not_be_seen_is_refused)
+START_TEST(client_whose_end_cannot_be_watched_is_refused)
 {
 	static const int shortages[] = { -EMFILE, -ENFILE, -ENOMEM };
 
@@ -133,7 +134,7 @@ START_TEST(whose_end_would_not_be_seen_is_refused)
 }
 END_TEST
 
-START_TEST(the_last_slot_is_given_and_no_more)
+START_TEST(last_slot_is_given_and_no_more)
 {
 	room.clients = 3;
 	greet();
@@ -143,7 +144,7 @@ START_TEST(the_last_slot_is_given_and_no_more)
 }
 END_TEST
 
-START_TEST(the_last_byte_is_given_and_no_more)
+START_TEST(last_byte_is_given_and_no_more)
 {
 	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
 
@@ -160,14 +161,14 @@ START_TEST(the_last_byte_is_given_and_no_more)
 }
 END_TEST
 
-START_TEST(there_is_no_room_for_one_user_more)
+START_TEST(one_user_too_many_is_refused)
 {
 	room.tenants_full = true;
 	refused(-EUSERS, "128 users");
 }
 END_TEST
 
-START_TEST(uid_at_its_limit_is_told_whose_limit_it_is)
+START_TEST(refusal_of_a_uid_at_its_limit_names_the_limit)
 {
 	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
 
@@ -182,13 +183,13 @@ START_TEST(uid_at_its_limit_is_told_whose_limit_it_is)
 	refused(-EDQUOT, "256 more are over user-jobs-max (600)");
 	room.held.clients++;
 	refused(-EDQUOT, "uid 1000 has 3 connections, and may have user-clients-max (3)");
-	/* What all share comes first: it may be the same number. */
+	/* The shared limit is checked first: it may be the same number. */
 	room.clients = 4;
 	refused(-EUSERS, "clients-max (4)");
 }
 END_TEST
 
-START_TEST(indistinguishable_uid_is_treated_as_nobody)
+START_TEST(unmapped_uid_is_treated_as_an_unknown_user)
 {
 	peer.stranger = true;
 	peer.who.uid = 65534;
@@ -206,14 +207,14 @@ static void option(const char *name, const char *value)
 	ck_assert_msg(options_set(&options, name, value, "here", &error) == 0, "%s", error.text);
 }
 
-/* Alice is uid 1000, of the groups 50 and 60; bob is 1001, of none. */
+/* Alice is uid 1000, in the groups 50 and 60; bob is 1001, in no group. */
 static const uint32_t alices_gids[] = { 60, 50 };
 static const struct options_peer alice = { .uid = 1000, .n_gids = 2, .gids = alices_gids };
 static const struct options_peer bob = { .uid = 1001 };
 
 static const struct {
 	const char *allow, *deny;
-	const char *alice; /* what she is told; NULL: she is in */
+	const char *alice; /* the refusal for alice; NULL: she is admitted */
 	const char *bob;
 } lists[] = {
 	{ "", "", NULL, NULL },
@@ -224,7 +225,7 @@ static const struct {
 	{ "", "1000", "deny in forkd.conf has it,", NULL },
 	{ "", "@60", "deny in forkd.conf has a group of it,", NULL },
 	{ "", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
-	/* The more precise one counts, and of two that are as precise the refusal. */
+	/* The more precise entry counts, and of two equally precise ones the refusal. */
 	{ "1000", "*", NULL, "deny in forkd.conf has everybody," },
 	{ "@50", "*", NULL, "deny in forkd.conf has everybody," },
 	{ "1000", "@50", NULL, "neither it nor a group of it" },
@@ -259,7 +260,7 @@ START_TEST(allow_and_deny_decide_about_a_connection)
 }
 END_TEST
 
-START_TEST(denied_user_learns_nothing_of_the_limits)
+START_TEST(denied_user_gets_no_information_about_limits)
 {
 	option("deny", "*");
 	room.clients = 4;
@@ -268,14 +269,14 @@ START_TEST(denied_user_learns_nothing_of_the_limits)
 	meets(&alice, "deny in forkd.conf");
 	peer.stranger = true;
 	refused(-EACCES, "PrivateUsers");
-	/* Settings are root's and forkd's own user's, whatever the lists say. */
+	/* Only root and forkd's own user may change settings, whatever the lists contain. */
 	peer.stranger = false;
 	admission_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 }
 END_TEST
 
-START_TEST(whose_groups_are_not_known_is_refused)
+START_TEST(client_of_unknown_groups_is_refused)
 {
 	peer.groupless = -ENOMEM;
 	refused(-ENOMEM, "which groups you are of: Cannot allocate memory");
@@ -284,7 +285,7 @@ END_TEST
 
 static const struct {
 	const char *tasks;
-	uint64_t alice, bob; /* bits of the entries that count */
+	uint64_t alice, bob; /* bits of the entries that apply */
 } task_lists[] = {
 	{ "", 0, 0 },
 	{ "1000:a:*", 1, 0 },
@@ -311,7 +312,7 @@ START_TEST(tasks_are_those_of_the_most_precise_entries)
 }
 END_TEST
 
-START_TEST(there_is_a_bit_for_the_last_entry)
+START_TEST(last_entry_has_a_bit)
 {
 	char text[32];
 
@@ -338,7 +339,7 @@ START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 	ck_assert_int_eq(verdict.code, 0);
 	ck_assert_uint_eq(verdict.rights.rules[0], 1);
 	ck_assert_uint_eq(verdict.rights.weight, 100);
-	/* Nothing is not all. */
+	/* An empty set is not the same as all. */
 	peer.who = bob;
 	admission_again(&options, &peer, &verdict);
 	said(-EACCES, "deny in forkd.conf has it,");
@@ -351,7 +352,7 @@ START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 }
 END_TEST
 
-START_TEST(the_weight_is_the_best_of_ones_groups)
+START_TEST(weight_is_the_largest_of_the_users_groups)
 {
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 100);
@@ -366,7 +367,7 @@ START_TEST(the_weight_is_the_best_of_ones_groups)
 }
 END_TEST
 
-START_TEST(a_message_is_what_its_type_and_its_size_say)
+START_TEST(message_is_identified_by_type_and_size)
 {
 	union proto_message m = { .hello = hello };
 
@@ -400,7 +401,7 @@ START_TEST(only_root_and_the_owner_may_change_settings)
 	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
 	admission_set(&peer, 1000, PROTO_LIFT, &verdict);
 	said(-EPERM, "may lift one");
-	/* Several commands ask for this. */
+	/* Several commands use this request. */
 	admission_ask(&peer, 1000, PROTO_CONFIG, 0, &verdict);
 	said(-EPERM, "only root and the user that forkd runs as (uid 1000)");
 	ck_assert_ptr_null(strstr(verdict.text, "config:"));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* cgroup: which control groups a process is in, and for how many CPUs their quotas are enough */
+/* cgroup: the control groups of a process, and the number of CPUs that their quotas allow */
 #include "daemon/manager/cgroup.h"
 
 #include "common/util.h"
 #include "tests/support/system_root.h"
 
-START_TEST(a_machine_without_groups_has_no_quota)
+START_TEST(machine_without_groups_has_no_quota)
 {
 	ck_assert_uint_eq(cgroup_cpus(root), 0);
 	put("/proc/self/cgroup", "");
@@ -15,7 +15,7 @@ START_TEST(a_machine_without_groups_has_no_quota)
 }
 END_TEST
 
-START_TEST(a_quota_is_rounded_up_to_whole_cpus)
+START_TEST(quota_is_rounded_up_to_whole_cpus)
 {
 	static const struct {
 		const char *text;
@@ -37,7 +37,7 @@ START_TEST(a_quota_is_rounded_up_to_whole_cpus)
 }
 END_TEST
 
-START_TEST(the_least_quota_of_all_levels_counts)
+START_TEST(smallest_quota_of_all_levels_counts)
 {
 	put("/proc/self/cgroup", "0::/a/b:c/d\n");
 	put("/sys/fs/cgroup/a/b:c/d/cpu.max", "400000 100000\n");
@@ -51,14 +51,14 @@ START_TEST(the_least_quota_of_all_levels_counts)
 	ck_assert_uint_eq(cgroup_cpus(root), 2);
 	put("/sys/fs/cgroup/a/b:c/d/cpu.max", "100000 100000\n");
 	ck_assert_uint_eq(cgroup_cpus(root), 1);
-	/* Outside of what is seen. */
+	/* Outside of the visible hierarchy. */
 	put("/proc/self/cgroup", "0::/../other\n");
 	put("/sys/fs/other/cpu.max", "100000 100000\n");
 	ck_assert_uint_eq(cgroup_cpus(root), 2);
 }
 END_TEST
 
-START_TEST(of_version_1_the_hierarchy_of_the_cpus_counts)
+START_TEST(version_1_uses_the_hierarchy_of_the_cpus)
 {
 	put("/proc/self/cgroup", "9:name=systemd:/x\n4:memory:/x\n3:cpuset:/x\n2:cpu,cpuacct:/x\n"
 				 "1:cpuacct:/y\n0::/x\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* connection_line - the order in which connections that come too fast are greeted */
+/* connection_line - the order in which connections that exceed the rate are greeted */
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@
 #define UID    12345u
 #define NOW    (7 * NSEC_PER_SEC)
 #define WAITS  4u
-#define MISSES 1300u /* ns that its uid has too little for the first of them: more than one look */
+#define MISSES 1300u /* ns missing for its first connection: more than one check */
 
-/* Instead of the clock: each look takes a microsecond. 0: the real one. */
+/* Instead of the clock: each read takes a microsecond. 0: the real clock. */
 static uint64_t now;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);
@@ -31,7 +31,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
 	return 0;
 }
 
-/* Instead of connection.c: the connections that are greeted. */
+/* Replaces connection.c: records the connections that are greeted. */
 static int greeted[WAITS];
 static uint32_t n_greeted;
 
@@ -57,7 +57,7 @@ START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 	table.stranger = UINT32_MAX;
 	for (uint32_t i = 0; i < WAITS; i++)
 		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]), 0);
-	/* This one is of this process, whose uid has no time at all. */
+	/* A connection of this process, whose uid has used up its rate. */
 	table.pace.users[0] = (struct quota_paced){ geteuid(), UINT64_MAX / 2 };
 	ck_assert(conn_accept(&table, pairs[0][0]));
 	ck_assert_uint_eq(table.line.n, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore: what the service manager is told to keep, in its order and up to its limit, also while
- * it does not read. tests/unit/manager/check_fdstore_inherit.c has what it gives back.
+ * fdstore: what is sent to the service manager's store, in which order and up to which limit, also
+ * while the service manager does not read. check_fdstore_inherit.c has what comes back.
  */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end
@@ -19,7 +19,7 @@
 
 static const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 static const char *const none[] = { NULL };
-static _Atomic bool *ended; /* nothing more is waited for */
+static _Atomic bool *ended; /* true when nothing more is waited for */
 
 /* ------------------------------------------------------------------------ while it reads */
 
@@ -36,7 +36,7 @@ START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 	hear_put("c1023", 3);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	hear_put("pool", 1);
-	fdstore_remove(&store, "board"); /* is not there */
+	fdstore_remove(&store, "board"); /* is not in the store */
 	fdstore_remove(&store, "c1023");
 	hear_remove("c1023");
 	fdstore_remove(&store, "c1023");
@@ -45,7 +45,7 @@ START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 }
 END_TEST
 
-START_TEST(a_full_store_refuses_and_says_nothing)
+START_TEST(full_store_refuses_and_sends_nothing)
 {
 	struct fdstore_put put = { .call = on_put };
 
@@ -64,7 +64,7 @@ START_TEST(a_full_store_refuses_and_says_nothing)
 }
 END_TEST
 
-START_TEST(forkds_own_have_their_places_whoever_came_first)
+START_TEST(forkds_own_descriptors_have_reserved_places)
 {
 	static const char *const own[] = { "board", "arena", "roster", "pool" };
 	struct fdstore_put put = { .call = on_put };
@@ -85,7 +85,7 @@ START_TEST(forkds_own_have_their_places_whoever_came_first)
 }
 END_TEST
 
-START_TEST(a_store_that_is_too_small_for_a_client_is_none)
+START_TEST(store_too_small_for_a_client_is_not_used)
 {
 	struct fdstore_put put;
 
@@ -100,7 +100,7 @@ START_TEST(a_store_that_is_too_small_for_a_client_is_none)
 }
 END_TEST
 
-START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
+START_TEST(without_a_store_nothing_is_sent_and_nothing_fails)
 {
 	struct fdstore_put put;
 
@@ -124,7 +124,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ while it does not */
 
-/* Puts until one has to wait. Returns how many did not. */
+/* Puts until one has to wait. Returns how many did not wait. */
 static uint32_t fill(struct fdstore_put *ret_waits, char *ret_name)
 {
 	for (uint32_t i = 0; i < MANY; i++) {
@@ -139,7 +139,7 @@ static uint32_t fill(struct fdstore_put *ret_waits, char *ret_name)
 	ck_abort_msg("the socket is never full");
 }
 
-/* What fill() has put, from one to before another. */
+/* Reads what fill() has put, from `from` up to `to`. */
 static void hear_all(uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++) {
@@ -183,7 +183,7 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 		m = hear();
 		ck_assert_str_eq(m.text, "BARRIER=1");
 		ck_assert_uint_eq(m.n, 1);
-		/* All that it has is closed then; and until then it is waited for. */
+		/* The store closes its descriptors only then; until then it is waited for. */
 		while (daemon_proc_state(getppid()) != 'S')
 			sched_yield();
 		ck_assert(!*ended);
@@ -202,18 +202,18 @@ START_TEST(unread_messages_are_kept_and_sent_in_order)
 	begin("100000");
 	n = fill(&waits, name);
 	ck_assert_uint_gt(n, 3);
-	/* There is room again, but nothing goes before the one that waits. */
+	/* There is room again, but nothing overtakes the waiting message. */
 	hear_all(0, 3);
 	fdstore_name(next, FDSTORE_CLIENT, n + 1);
 	fdstore_name(last, FDSTORE_CLIENT, n + 2);
 	ck_assert_int_eq(put_one(&more, next), 1);
 	ck_assert_int_eq(put_one(&gone, last), 1);
-	/* Behind the messages that wait. */
+	/* After the waiting messages. */
 	fdstore_remove(&store, "c0");
 	fdstore_remove(&store, next);
 	fdstore_forget(&gone);
 	ck_assert_uint_eq(answers, 0);
-	/* next is never put. */
+	/* next is never sent. */
 	pid = fork();
 	if (pid == 0) {
 		hear_all(3, n);
@@ -263,7 +263,7 @@ START_TEST(waiting_messages_have_their_own_descriptors)
 }
 END_TEST
 
-/* As one more would have. */
+/* Returns the number that the next descriptor would have. */
 static int lowest_free(void)
 {
 	int fd = dup(STDERR_FILENO);
@@ -288,7 +288,7 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 	for (uint32_t i = 0; i < MANY; i++) {
 		ck_assert_int_eq(fdstore_put(&store, &put, "c99999", fds, 3), 1);
 		ck_assert_uint_eq(store.n, held + 3);
-		/* Sooner or later: the put has not been forgotten. */
+		/* In both cases: the put must have been removed. */
 		if (i % 2)
 			fdstore_forget(&put);
 		fdstore_remove(&store, "c99999");
@@ -306,7 +306,7 @@ START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 }
 END_TEST
 
-/* There is no memory to wait with, so many times. */
+/* Number of times that there is no memory for waiting. */
 static uint32_t no_memory;
 
 int __real_loop_poll(struct loop *l, struct loop_source *source, int fd, uint32_t events);
@@ -336,7 +336,7 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 	lowest = lowest_free();
 	no_memory = 0;
 	do {
-		/* The first to wait finds memory for neither. */
+		/* The first put that waits finds no memory for either. */
 		fdstore_name(name, FDSTORE_CLIENT, n);
 		no_memory = 2;
 		r = put_one(&first, name);
@@ -346,11 +346,11 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 	ck_assert_uint_eq(store.n, n);
 	ck_assert_ptr_null(first.item);
 	ck_assert_int_eq(lowest_free(), lowest);
-	/* The next for one of them. */
+	/* The next one finds memory for one of them. */
 	no_memory = 1;
 	ck_assert_int_eq(put_one(&waits, name), 1);
 	ck_assert_uint_eq(no_memory, 0);
-	/* And when it is called and must wait on, for none. */
+	/* And when it is called and must wait again, for none. */
 	loop_forget(&loop, &store.outgoing);
 	no_memory = 2;
 	store.outgoing.call(&store.outgoing, 0);
@@ -366,7 +366,7 @@ START_TEST(failed_put_leaves_no_waiting_entry)
 }
 END_TEST
 
-/* How often the kernel is short of something, and how often the store has waited. */
+/* How often the kernel is short of memory, and how often the store has waited. */
 static uint32_t short_of, pauses;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -389,7 +389,7 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 	return __real_nanosleep(wanted, left);
 }
 
-START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
+START_TEST(end_waits_while_the_kernel_is_short_of_memory)
 {
 	struct fdstore_put put;
 
@@ -403,7 +403,7 @@ START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
 }
 END_TEST
 
-START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
+START_TEST(end_sends_waiting_messages_and_waits_until_all_are_closed)
 {
 	const char *removed[MANY] = { NULL };
 	static char names[MANY][FDSTORE_NAME];
@@ -415,7 +415,7 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	begin("100000");
 	n = fill(&waits, name);
 	ck_assert_uint_lt(n, MANY);
-	/* The newest first, and nothing of the one that was never put. */
+	/* The newest first, and none for the entry that was never put. */
 	for (uint32_t i = 0; i < n; i++) {
 		fdstore_name(names[i], FDSTORE_CLIENT, n - 1 - i);
 		removed[i] = names[i];
@@ -428,7 +428,7 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 }
 END_TEST
 
-START_TEST(a_service_manager_that_is_gone_is_an_error)
+START_TEST(ended_service_manager_is_an_error)
 {
 	struct fdstore_put put, waits;
 	char name[FDSTORE_NAME];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore_inherit: what the service manager gives back to the next forkd.
- * tests/unit/manager/check_fdstore.c has what it is told to keep.
+ * fdstore_inherit: the descriptors that the service manager passes to the next forkd.
+ * check_fdstore.c has those that it is sent.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 static int sockets[2], listener;
 static pid_t child;
 
-/* What libcheck has open may have these numbers: each of these tests has a process of its own. */
+/* libcheck may use these descriptor numbers: each of these tests runs in a child. */
 static void alone(void (*run)(void))
 {
 	pid_t pid = fork();
@@ -36,7 +36,7 @@ static void alone(void (*run)(void))
 	END_TEST                                                                                   \
 	static void name##_alone(void)
 
-/* Takes 3 and the numbers behind it for: two of "c1", "board", "pool", a socket of the unit's. */
+/* Takes descriptor 3 and the following ones: two of "c1", "board", "pool", a socket of the unit. */
 static void inherit(const char *names)
 {
 	int fds[5], pair[2];
@@ -53,7 +53,7 @@ static void inherit(const char *names)
 	child = fork();
 	if (child == 0) {
 		(void)close(pair[1]);
-		(void)!read(pair[0], number, 1); /* the end of the test */
+		(void)!read(pair[0], number, 1); /* until the end of the test */
 		_exit(0);
 	}
 	fds[0] = sockets[0];
@@ -93,14 +93,14 @@ TEST_ALONE(returned_descriptors_are_known_by_name_and_kind)
 	fdstore_drop_rest(&store, &closer);
 	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
 	hear_nothing();
-	/* They are in the store, and leave it as any other. */
+	/* They are in the store, and can be removed as any other. */
 	fdstore_remove(&store, "c1");
 	hear_remove("c1");
 	ck_assert_uint_eq(store.n, 2);
 	end();
 }
 
-TEST_ALONE(names_may_come_in_any_order)
+TEST_ALONE(names_are_accepted_in_any_order)
 {
 	inherit("t9:t1:t1:c2:forkd.socket");
 	begin("9");
@@ -118,14 +118,14 @@ TEST_ALONE(names_may_come_in_any_order)
 	end();
 }
 
-/* The last manager died when it had put the next arena and not removed the last one. */
-TEST_ALONE(the_next_arena_is_put_before_the_last_one_is_removed)
+/* The last manager died after it had put the next arena and before it removed the old one. */
+TEST_ALONE(next_arena_is_put_before_the_last_one_is_removed)
 {
 	struct takeover takeover = TAKEOVER_INIT;
 	struct pool_segments pool_segments = { .arena_fd = STDERR_FILENO };
 
 	inherit("t1:arena:arenab:t2:forkd.socket");
-	ck_assert_int_eq(dup2(4, 5), 5); /* one that can be sealed */
+	ck_assert_int_eq(dup2(4, 5), 5); /* a memfd that can be sealed */
 	begin("9");
 	takeover_look(&takeover, &store);
 	ck_assert_int_eq(takeover.arena_fd, 4);
@@ -140,7 +140,7 @@ TEST_ALONE(the_next_arena_is_put_before_the_last_one_is_removed)
 	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_put("arena", 1);
 	hear_remove("arenab");
-	/* Without room for both the last one leaves first. */
+	/* Without room for both, the old one is removed first. */
 	store.max = store.n;
 	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_remove("arena");
@@ -156,7 +156,7 @@ TEST_ALONE(descriptors_beyond_the_size_of_the_store_leave_it)
 
 	inherit("c1:c1:board:pool:forkd.socket");
 	begin("3");
-	/* They can leave it. */
+	/* They can be removed. */
 	ck_assert(!fdstore_is_there(&store));
 	ck_assert_int_eq(fdstore_take(&store, "board", FDSTORE_MEMFD), -1);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
@@ -169,14 +169,14 @@ TEST_ALONE(descriptors_beyond_the_size_of_the_store_leave_it)
 	end();
 }
 
-/* More than there may be: a removal was not heard, and the name was used again. */
-TEST_ALONE(a_name_that_has_too_many_closes_no_others)
+/* Too many: a removal was not received, and the name was used again. */
+TEST_ALONE(too_many_descriptors_of_a_name_close_no_others)
 {
 	inherit("c1:c1:c1:c1:forkd.socket");
 	begin("9");
 	ck_assert_uint_eq(store.n, 4);
 	end();
-	/* It has closed what it had, and nothing else. */
+	/* It has closed its descriptors, and nothing else. */
 	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
 }
 
@@ -194,22 +194,22 @@ TEST_ALONE(unclaimed_descriptors_are_closed_and_leave_the_store)
 	hear_remove("board");
 	hear_remove("pool");
 	hear_nothing();
-	/* Also what stands under a name with what was taken. */
+	/* Also other descriptors of a name of which one was taken. */
 	ck_assert_int_lt(fcntl(3, F_GETFD), 0);
 	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
 	ck_assert_int_lt(fcntl(6, F_GETFD), 0);
-	/* What libcheck has written in 3, and then its end. */
+	/* The bytes that libcheck has written to descriptor 3, and then its end. */
 	while ((r = recv(sockets[1], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
 		;
 	ck_assert_int_eq(r, 0);
 	end();
 }
 
-TEST_ALONE(a_units_socket_is_known_under_any_name)
+TEST_ALONE(socket_of_the_unit_is_known_under_any_name)
 {
 	uint32_t n;
 
-	/* FileDescriptorName= may say what it likes. */
+	/* FileDescriptorName= may be any text. */
 	inherit("c1:unknown:board:pool:pool");
 	begin("9");
 	ck_assert_int_eq(fdstore_take_socket(&store, &n), 4);
@@ -219,7 +219,7 @@ TEST_ALONE(a_units_socket_is_known_under_any_name)
 	end();
 }
 
-TEST_ALONE(without_a_store_nothing_comes_back_but_the_socket)
+TEST_ALONE(without_a_store_only_the_socket_is_passed)
 {
 	uint32_t n;
 

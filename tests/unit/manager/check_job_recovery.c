@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_recovery: the whole table of daemon/manager/job_recovery.c on an arena made by hand, one
- * record for each cell.
+ * job_recovery: the whole table of daemon/manager/job_recovery.c on an artificial arena, one record
+ * for each cell.
  */
 #define CHECK_SETUP    setup
 #define CHECK_TEARDOWN NULL
@@ -25,7 +25,7 @@
 #define GEN	7u
 
 static struct arena *arena;
-static struct job *records[CLIENTS];  /* none of client 1 */
+static struct job *records[CLIENTS];  /* client 1 has none */
 static struct recovery_report report; /* of the last run */
 
 static struct job *find(void *context, uint32_t client, uint32_t *ret_n)
@@ -53,7 +53,7 @@ static void setup(void)
 	free(arena);
 	arena = aligned_alloc(64, size);
 	memset(arena, 0, size);
-	/* Must not be asked. */
+	/* Must not be called. */
 	memset(arena, 0xff, offsetof(struct arena, fault));
 	for (uint32_t w = 0; w < 4; w++)
 		arena->workers[w].job = UINT32_MAX;
@@ -78,7 +78,7 @@ static void put(uint32_t client, uint32_t job, uint32_t state, uint32_t flags, u
 							     .task = job + 1 + 1 });
 }
 
-/* A worker has left word of a fault, in this job. */
+/* A worker has stored a fault report, for this job. */
 static void fault(uint32_t worker, uint32_t client, uint32_t job)
 {
 	arena->fault.worker = worker + 1;
@@ -110,7 +110,7 @@ static void run_gone(void)
 	run_within(&some, SIGSEGV);
 }
 
-/* How many jobs had which fate; what else is in the report is not looked at. */
+/* Checks how many jobs had which fate; the rest of the report is ignored. */
 static void counts(struct recovery_report expected)
 {
 	ck_assert_uint_eq(report.crashed, expected.crashed);
@@ -124,7 +124,7 @@ static void counts(struct recovery_report expected)
 
 #define COUNTS(...) counts((struct recovery_report){ __VA_ARGS__ })
 
-/* What stands in the record, and what in the row. */
+/* Checks the outcome in the record and the state in the row. */
 static void is(uint32_t client, uint32_t job, uint32_t outcome, uint32_t state)
 {
 	struct ledger_row r = ledger_unpack(*row(client, job));
@@ -134,9 +134,9 @@ static void is(uint32_t client, uint32_t job, uint32_t outcome, uint32_t state)
 	ck_assert_uint_eq(r.generation, GEN);
 }
 
-START_TEST(each_cell_of_the_table)
+START_TEST(each_cell_of_the_table_has_its_outcome)
 {
-	/* state x idempotent, none of them blamed; worker 2 faults, running job 10 */
+	/* state x idempotent, none of them to blame; worker 2 faults, running job 10 */
 	put(0, 0, LEDGER_FREE, 0, 0, 0);
 	put(0, 1, LEDGER_FREE, LEDGER_FLAG_IDEMPOTENT, 0, 0);
 	put(0, 2, LEDGER_QUEUED, 0, 0, 0);
@@ -145,7 +145,7 @@ START_TEST(each_cell_of_the_table)
 	put(0, 5, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	put(0, 6, LEDGER_FINISHING, 0, 1, JOB_FAILED);
 	put(0, 7, LEDGER_FINISHING, LEDGER_FLAG_IDEMPOTENT, 1, JOB_DONE);
-	/* set aside on the worker that faulted: not what it was running */
+	/* suspended on the worker that faulted: not the job that it was running */
 	put(0, 8, LEDGER_RUNNING, 0, 2, 0);
 	put(0, 9, LEDGER_FINISHING, 0, 2, JOB_EXPIRED);
 	put(0, 10, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
@@ -189,7 +189,7 @@ START_TEST(each_cell_of_the_table)
 }
 END_TEST
 
-/* The dispatcher has left word of this job, which worker 2 ran. */
+/* The dispatcher has reported this job as hanging; worker 2 ran it. */
 static void hang(uint32_t client, uint32_t job, uint32_t generation)
 {
 	arena->fault.worker = 2 + 1;
@@ -200,12 +200,12 @@ static void hang(uint32_t client, uint32_t job, uint32_t generation)
 	arena->fault.held_ns = 12345;
 }
 
-START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
+START_TEST(hanging_job_is_blamed_like_a_faulting_one)
 {
 	put(0, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	hang(0, 1, GEN);
-	/* It runs another of its tasks. */
+	/* The worker runs another task of this job. */
 	arena->workers[2].job = 0;
 	run(SIGKILL);
 	is(0, 0, JOB_PENDING, LEDGER_QUEUED);
@@ -225,7 +225,7 @@ START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
 END_TEST
 
 /* Its worker ran until the kernel had stopped it. */
-START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
+START_TEST(hanging_job_that_has_ended_blames_no_job)
 {
 	static const struct {
 		uint32_t state, generation, row;
@@ -239,7 +239,7 @@ START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
 		setup();
 		put(0, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT | LEDGER_FLAG_REQUEUED, 1, 0);
 		put(0, 1, cells[i].state, 0, 2, JOB_DONE);
-		/* The next one that its worker runs. */
+		/* The next job of its worker. */
 		put(0, 2, LEDGER_RUNNING, 0, 2, 0);
 		arena->workers[2].job = 2;
 		hang(0, cells[i].row, cells[i].generation);
@@ -248,14 +248,14 @@ START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
 		ck_assert(report.hung);
 		ck_assert_uint_eq(report.crashed, 0);
 		is(0, 2, JOB_LOST, LEDGER_FREE);
-		/* It is known what the pool has died of: no other job is suspected. */
+		/* The cause of death is known: no other job is a suspect. */
 		is(0, 0, JOB_PENDING, LEDGER_QUEUED);
 	}
 }
 END_TEST
 
-/* A client may have taken the memory away that its buffers were to go back to. */
-START_TEST(a_fault_while_buffers_are_written_back_is_that_jobs_own)
+/* A client may have removed the memory to which its buffers are written back. */
+START_TEST(fault_while_buffers_are_written_back_blames_that_job)
 {
 	put(0, 0, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
@@ -268,14 +268,14 @@ START_TEST(a_fault_while_buffers_are_written_back_is_that_jobs_own)
 }
 END_TEST
 
-START_TEST(an_outcome_comes_exactly_once)
+START_TEST(each_job_gets_exactly_one_outcome)
 {
 	put(0, 0, LEDGER_RUNNING, 0, 1, 0);
 	put(0, 1, LEDGER_FINISHING, 0, 1, JOB_DONE);
 	put(0, 2, LEDGER_FINISHING, 0, 1, JOB_DONE);
 	put(0, 3, LEDGER_RUNNING, 0, 1, 0);
-	/* 1: the pool wrote the record and died before the row; 2: and the client has submitted
-	 * the next generation; 3: garbage of a client's */
+	/* 1: the pool wrote the record and died before the row; 2: and the client has submitted the
+	 * next generation; 3: malformed data of a client */
 	records[0][1].state = job_state(GEN, JOB_DONE);
 	records[0][1].code = 5;
 	records[0][2].state = job_state(GEN + 1, JOB_PENDING);
@@ -286,10 +286,10 @@ START_TEST(an_outcome_comes_exactly_once)
 	ck_assert_int_eq(records[0][1].code, 5);
 	ck_assert_uint_eq(records[0][2].state, job_state(GEN + 1, JOB_PENDING));
 	ck_assert_uint_eq(records[0][3].state, 0xffffffff);
-	/* Those that got it here; all of them had begun. */
+	/* Jobs that got their outcome here; all of them had begun. */
 	COUNTS(.lost = 1, .begun = 4);
 
-	/* Once more changes nothing. */
+	/* A second run changes nothing. */
 	records[0][0].state = job_state(GEN + 1, JOB_PENDING);
 	run(SIGKILL);
 	ck_assert_uint_eq(records[0][0].state, job_state(GEN + 1, JOB_PENDING));
@@ -297,12 +297,12 @@ START_TEST(an_outcome_comes_exactly_once)
 }
 END_TEST
 
-/* A group goes down with each outcome that is given here, and with no other. */
+/* A group is decremented for each outcome that is given here, and for no other. */
 START_TEST(groups_are_counted_down)
 {
 	struct group *groups;
 
-	/* Behind the records that there are. */
+	/* After the existing records. */
 	groups = client_segment_groups(records[0], JOBS - 4);
 	memset(groups, 0, 4 * sizeof(*groups));
 	for (uint32_t i = 0; i < 7; i++)
@@ -323,7 +323,7 @@ START_TEST(groups_are_counted_down)
 	ck_assert_uint_eq(group_count(group_load(&groups[0])), 2);
 	ck_assert_uint_eq(group_count(group_load(&groups[1])), 1);
 	ck_assert_uint_eq(group_load(&groups[2]), 0);
-	/* The end of everything. */
+	/* All groups end. */
 	for (uint32_t i = 0; i < 6; i++)
 		(void)recovery_finish(&records[0][i], groups, UINT32_MAX, JOB_CANCELLED, 0, 0);
 	ck_assert_uint_eq(group_count(group_load(&groups[0])), 1);
@@ -331,7 +331,7 @@ START_TEST(groups_are_counted_down)
 }
 END_TEST
 
-/* And the ends of watched jobs are counted, of those that get their outcome here. */
+/* The ends of watched jobs are counted, for jobs that get their outcome here. */
 START_TEST(ends_of_watched_jobs_are_counted)
 {
 	static struct {
@@ -371,8 +371,8 @@ START_TEST(without_blame_an_idempotent_job_runs_again_once)
 }
 END_TEST
 
-/* A read that is under way may still write into its buffers. */
-START_TEST(an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
+/* A running read may still write into its buffers. */
+START_TEST(idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
 {
 	struct recovery_limits some = limits;
 
@@ -390,7 +390,7 @@ START_TEST(an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
 }
 END_TEST
 
-START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
+START_TEST(with_blame_for_another_job_an_idempotent_job_runs_again_any_number_of_times)
 {
 	for (uint32_t i = 0; i < 3; i++) {
 		put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags | LEDGER_FLAG_IDEMPOTENT,
@@ -403,8 +403,8 @@ START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
 }
 END_TEST
 
-/* What else it started may be run by others now, and what it was at itself was no job's code. */
-START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
+/* Other workers may run its other jobs now, and the worker itself ran no job's code. */
+START_TEST(fault_of_a_worker_without_a_running_row_blames_no_job)
 {
 	static const uint32_t names[] = {
 		UINT32_MAX,
@@ -431,20 +431,20 @@ START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
 		is(2, 4, JOB_LOST, LEDGER_FREE);
 		is(2, 6, JOB_PENDING, LEDGER_QUEUED);
 		is(2, 7, JOB_DONE, LEDGER_FREE);
-		/* It may be the culprit: once more, and that is all. */
+		/* This job may be the cause: it runs once more only. */
 		is(2, 2, JOB_PENDING, LEDGER_QUEUED);
 		ck_assert_uint_eq(ledger_unpack(*row(2, 2)).flags & LEDGER_FLAG_REQUEUED,
 				  LEDGER_FLAG_REQUEUED);
 		ck_assert(!report.blamed);
 		COUNTS(.lost = 2, .finished = 1, .requeued = 1, .queued = 1, .begun = 4);
-		/* What is known of it all the same. */
+		/* The known facts are reported all the same. */
 		ck_assert_uint_eq(report.worker, 0);
 		ck_assert_uint_eq(report.address, 0x1234);
 	}
 }
 END_TEST
 
-/* A client writes over its records while its job crashes the pool. */
+/* A client overwrites its records while its job crashes the pool. */
 START_TEST(client_writes_to_its_records_change_neither_blame_nor_progress)
 {
 	put(0, 0, LEDGER_RUNNING, 0, 1, 0);
@@ -463,11 +463,11 @@ START_TEST(client_writes_to_its_records_change_neither_blame_nor_progress)
 }
 END_TEST
 
-START_TEST(queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool)
+START_TEST(queued_jobs_of_a_client_that_left_are_no_progress_of_the_pool)
 {
 	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
 	put(2, 1, LEDGER_QUEUED, 0, 0, 0);
-	/* It had its outcome when its client went. */
+	/* It had its outcome when its client left. */
 	records[2][1].state = job_state(GEN, JOB_CANCELLED);
 	run_gone();
 	is(2, 0, JOB_CANCELLED, LEDGER_FREE);
@@ -476,13 +476,13 @@ START_TEST(queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool)
 }
 END_TEST
 
-START_TEST(garbage_in_the_arena_goes_nowhere)
+START_TEST(malformed_data_in_the_arena_has_no_effect)
 {
 	arena->fault.worker = 200; /* more than there are */
 	arena->fault.signo = 4096;
 	put(0, 0, 9, 0, 77, 0);
 	put(0, 1, LEDGER_FINISHING, 0, 0, 15);
-	put(0, JOBS - 1, LEDGER_RUNNING, 0, 0, 0); /* behind the client's table */
+	put(0, JOBS - 1, LEDGER_RUNNING, 0, 0, 0); /* after the client's table */
 	put(1, 0, LEDGER_RUNNING, 0, 0, 0);	   /* no client */
 	run(SIGABRT);
 	ck_assert(!report.blamed);
@@ -492,7 +492,7 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 	COUNTS(.lost = 1, .finished = 1, .begun = 2);
 	ck_assert_uint_eq(records[0][JOBS - 1].state, job_state(GEN, JOB_PENDING));
 
-	fault(1, 1, 0); /* a client that is not there */
+	fault(1, 1, 0); /* a client that does not exist */
 	run(SIGSEGV);
 }
 END_TEST
@@ -517,7 +517,7 @@ START_TEST(jobs_of_a_gone_client_are_cancelled)
 	is(2, 1, JOB_CANCELLED, LEDGER_FREE);
 	is(2, 2, JOB_CANCELLED, LEDGER_FREE);
 	is(2, 3, JOB_DONE, LEDGER_FREE);
-	/* Gone or not: it is to blame. */
+	/* It is to blame, whether its client has left or not. */
 	is(2, 4, JOB_CRASHED, LEDGER_FREE);
 	is(0, 5, JOB_LOST, LEDGER_FREE);
 	is(2, 5, JOB_CANCELLED, LEDGER_FREE);
@@ -526,7 +526,7 @@ START_TEST(jobs_of_a_gone_client_are_cancelled)
 }
 END_TEST
 
-/* As if client 0 had gone since. */
+/* As if client 0 had left since. */
 START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 {
 	put(0, 0, LEDGER_QUEUED, LEDGER_FLAG_IDEMPOTENT, 0, 0);
@@ -537,7 +537,7 @@ START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 	for (uint32_t i = 0; i < JOBS; i++)
 		records[0][i].generation = GEN;
 	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
-	/* All but the one that has ended: as many as the table has. */
+	/* All except the one that has ended: as many as the table has. */
 	ck_assert_uint_eq(recovery_cancel(arena, &limits, 0, find, NULL), JOBS - 4 - 1);
 	is(0, 0, JOB_CANCELLED, LEDGER_FREE);
 	is(0, 1, JOB_CANCELLED, LEDGER_FREE);

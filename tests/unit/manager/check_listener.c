@@ -59,7 +59,7 @@ static int dial(const char *path)
 	return -1;
 }
 
-/* Connects while the listener does not accept. Returns how many wait in the queue, at most MANY. */
+/* Connects while the listener does not accept. Returns how many are queued, at most MANY. */
 static uint32_t fill(const char *path)
 {
 	int fds[MANY];
@@ -72,7 +72,7 @@ static uint32_t fill(const char *path)
 	return n;
 }
 
-START_TEST(a_listener_that_ends_in_a_flood_has_its_queue_again)
+START_TEST(listener_closed_in_a_flood_restores_its_queue)
 {
 	struct listener listener;
 	int fd;
@@ -96,7 +96,8 @@ START_TEST(a_listener_that_ends_in_a_flood_has_its_queue_again)
 }
 END_TEST
 
-/* A group of this process that a new file does not have anyway; its own if there is none. */
+/* Returns a group of this process that new files do not have anyway; its own group if there is
+ * none. */
 static gid_t other_group(void)
 {
 	gid_t groups[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loop: what the kernel has no memory for is waited for all the same, without spinning
+ * loop: operations for which the kernel has no memory are repeated, without spinning
  *
- * The pauses are counted, and take no time: nanosleep(2) is the test's.
+ * The pauses are counted, and take no time: the test replaces nanosleep(2).
  */
 #include "daemon/manager/loop.h"
 
@@ -34,7 +34,7 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
 	return 0;
 }
 
-/* In the place of liburing's: the kernel has no memory for what is submitted. */
+/* Replaces the function of liburing: the kernel has no memory for submissions. */
 static uint32_t short_of;
 
 int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n);
@@ -49,7 +49,7 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n)
 
 static struct loop loop;
 static struct loop_inject *faults;
-static int ready; /* a descriptor that can be read */
+static int ready; /* a readable descriptor */
 static uint32_t calls, wanted;
 static int last;
 
@@ -84,7 +84,7 @@ static void begin(uint32_t n)
 	wanted = n;
 }
 
-/* Until all have been called, each once, and nothing is left of them. */
+/* Runs until each has been called once, and nothing is left of them. */
 static void run(void)
 {
 	ck_assert_int_eq(loop_run(&loop), 0);
@@ -93,7 +93,7 @@ static void run(void)
 	loop_fini(&loop);
 }
 
-START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
+START_TEST(failed_wait_of_the_kernel_is_repeated_after_a_pause)
 {
 	begin(1);
 	loop_inject_arm(faults, LOOP_INJECT_POLL, -ENOMEM, 1, REFUSALS);
@@ -105,7 +105,7 @@ START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
 }
 END_TEST
 
-START_TEST(a_poll_that_repeats_needs_no_memory_to_begin_again)
+START_TEST(repeated_poll_needs_no_memory_to_begin_again)
 {
 	begin(REFUSALS);
 	sources[0].repeats = true;
@@ -118,7 +118,7 @@ START_TEST(a_poll_that_repeats_needs_no_memory_to_begin_again)
 }
 END_TEST
 
-START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
+START_TEST(timer_that_could_not_be_set_does_not_expire)
 {
 	begin(1);
 	loop_inject_arm(faults, LOOP_INJECT_TIMER, -EAGAIN, 1, REFUSALS);
@@ -129,7 +129,7 @@ START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
 }
 END_TEST
 
-START_TEST(many_who_cannot_wait_share_their_pauses)
+START_TEST(many_failed_waits_share_their_pauses)
 {
 	begin(MANY);
 	loop_inject_arm(faults, LOOP_INJECT_POLL, -ENOMEM, 1, MANY * REFUSALS);
@@ -152,7 +152,7 @@ START_TEST(interrupted_wait_makes_no_pause)
 }
 END_TEST
 
-/* A caller that waits for a process would else take it for dead. */
+/* A caller that waits for a process would otherwise assume that it has ended. */
 START_TEST(missing_entry_causes_no_call)
 {
 	begin(1);
@@ -179,7 +179,7 @@ END_TEST
 START_TEST(entry_without_memory_is_called_later_unless_forgotten)
 {
 	begin(2);
-	/* What the first one waits for comes, the others' never. */
+	/* The first one is ready, the others never. */
 	for (uint32_t i = 0; i < 3; i++)
 		ck_assert_int_eq(loop_poll_later(&loop, &sources[i], ready, i ? POLLPRI : POLLIN),
 				 0);
@@ -209,10 +209,10 @@ int main(void)
 {
 #ifndef FK_CRASH_SITES
 	check_unit_leave_out("needs --enable-crash-sites",
-			     &a_kernel_that_cannot_wait_is_asked_again_after_a_pause,
-			     &a_poll_that_repeats_needs_no_memory_to_begin_again,
-			     &a_time_that_could_not_be_waited_for_is_none_that_is_over,
-			     &many_who_cannot_wait_share_their_pauses,
+			     &failed_wait_of_the_kernel_is_repeated_after_a_pause,
+			     &repeated_poll_needs_no_memory_to_begin_again,
+			     &timer_that_could_not_be_set_does_not_expire,
+			     &many_failed_waits_share_their_pauses,
 			     &interrupted_wait_makes_no_pause, &missing_entry_causes_no_call);
 #endif
 	return check_unit_main("loop");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_budget: what is auto comes to, what fits and what does not, and what a refusal says; a
- * table of sizes. And that forkd's own tables are no larger than it is said there.
+ * memory_budget: the size of each automatic part, which sizes fit, and the text of a refusal; a
+ * table of sizes. Also that forkd's own tables are no larger than stated there.
  */
 #include "daemon/manager/memory_budget.h"
 
@@ -22,7 +22,7 @@
 #define MIB	(UINT64_C(1) << 20)
 #define WORKERS 4u
 
-/* Of a text as the command line has it. */
+/* Sets options from a text as on the command line. */
 static void give(const char *given)
 {
 	char text[200], *save = NULL;
@@ -69,19 +69,19 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 		const char *given;
 		uint64_t memory, arena, module;
 	} rows[] = {
-		/* a large machine: no more than may be of use */
+		/* a large machine: no more than is useful */
 		{ 1024 * 1024, "", 1024, 4096, 256 * 1024 },
 		{ 16384, "", 1024, 4096, 4096 },
-		/* a small one: the arena has what is left */
+		/* a small machine: the arena gets the rest */
 		{ 4096, "", 1024, 1932, 1024 },
 		{ 1024, "", 256, 444, 256 },
 		{ 512, "", 128, 196, 128 },
-		/* as large as the largest heap wants */
+		/* as large as the largest heap requires */
 		{ 256, "", 80, 60, 64 },
-		/* what is given leaves the others less */
+		/* explicit sizes leave less to the others */
 		{ 4096, "arena-max=3G", 454, 3072, 454 },
 		{ 16384, "heap-max=4G", 5120, 4096, 4096 },
-		/* what is given stays */
+		/* explicit sizes are kept */
 		{ 4096, "module-memory-max=64M", 1024, 2892, 64 },
 		{ 4096, "shared-memory-max=2G module-memory-max=1M", 2048, 1931, 1 },
 		{ 4096, "arena-max=1G", 1024, 1024, 1024 },
@@ -102,7 +102,7 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 		is(i, "arena-max", o.arena_max, rows[i].arena);
 		is(i, "module-memory-max", o.module_memory_max, rows[i].module);
 		ck_assert_uint_le(sum() + own, o.memory_max);
-		/* I2, and what --check-config prints can be a forkd.conf. */
+		/* I2: the output of --check-config can be a forkd.conf. */
 		again = sum();
 		ck_assert_uint_eq(divide(rows[i].total), own);
 		ck_assert_uint_eq(sum(), again);
@@ -110,7 +110,7 @@ START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 }
 END_TEST
 
-START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
+START_TEST(small_containers_on_large_machines_have_all_automatic_parts)
 {
 	static const struct {
 		uint64_t total; /* all in MiB */
@@ -123,7 +123,7 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 		{ 256, 32, "", 41, 52, 34, 41 },
 		{ 128, 2, "", 32, 40, 22, 32 },
 		{ 64, 4, "", 7, 9, 16, 7 },
-		/* a heap never is more than shared-memory-max has */
+		/* a heap never exceeds shared-memory-max */
 		{ 4096, 4, "shared-memory-max=40M", 32, 40, 2930, 1024 },
 	};
 
@@ -139,10 +139,10 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 		is(i, "arena-max", o.arena_max, rows[i].arena);
 		is(i, "module-memory-max", o.module_memory_max, rows[i].module);
 		ck_assert_uint_le(sum() + own, o.memory_max);
-		/* What comes of it can be given. */
+		/* The result can be given as options. */
 		ck_assert_int_eq(options_check(&o, &error), 0);
 	}
-	/* From some size on, and for each that is larger. */
+	/* From some size on, and for each larger one. */
 	for (uint32_t workers = 1; workers <= 256; workers++) {
 		for (uint64_t total = 4 * workers + 50; total < 4 * workers + 2000; total += 13) {
 			init();
@@ -153,21 +153,21 @@ START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
 }
 END_TEST
 
-START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
+START_TEST(arena_is_unchanged_if_that_leaves_half_to_the_others)
 {
 	static const struct {
 		const char *given;
 		uint64_t total, before; /* all in MiB */
 		uint64_t memory, arena, module;
 	} rows[] = {
-		/* 4096 had come to 1932 */
+		/* 4096 resulted in 1932 */
 		{ "", 4096, 1932, 1024, 1932, 1024 },
 		{ "", 8192, 1932, 1024, 1932, 2048 },
 		{ "", 4095, 1932, 1023, 1932, 1023 },
 		{ "", 2900, 1932, 435, 1932, 435 },
 		{ "", 2700, 1932, 675, 1255, 675 },
 		{ "", 64, 1932, 9, 16, 7 },
-		/* what is given counts */
+		/* explicit sizes count */
 		{ "arena-max=100M", 4096, 1932, 1024, 100, 1024 },
 		{ "shared-memory-max=1G module-memory-max=1G", 4096, 1932, 1024, 1932, 1024 },
 		{ "shared-memory-max=1G module-memory-max=1G", 4095, 1932, 1024, 1931, 1024 },
@@ -224,13 +224,13 @@ START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 	init();
 	give("shared-memory-max=4G");
 	ck_assert_uint_eq(divide(4096), 0);
-	/* There is no such way out. */
+	/* There is no such remedy. */
 	ck_assert_ptr_null(strstr(error.text, "would be"));
 }
 END_TEST
 
-/* Byte by byte about the edge: what fits is taken, a MiB more is not. */
-START_TEST(the_largest_arena_that_fits_is_the_one_that_is_left)
+/* Byte by byte around the limit: a size that fits is accepted, one MiB more is not. */
+START_TEST(largest_arena_that_fits_is_the_suggested_one)
 {
 	for (uint64_t total = 300; total < 5000; total += 37) {
 		uint64_t arena;
@@ -244,7 +244,7 @@ START_TEST(the_largest_arena_that_fits_is_the_one_that_is_left)
 }
 END_TEST
 
-/* A kernel with so many CPUs, of which a few can be used; 0: this one. */
+/* A kernel with this many CPUs, of which a few are usable; 0: this kernel. */
 static uint32_t kernel_cpus;
 
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
@@ -277,7 +277,7 @@ START_TEST(CPUs_with_large_numbers_are_counted)
 }
 END_TEST
 
-START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
+START_TEST(this_machine_has_room_for_the_defaults)
 {
 	ck_assert_msg(budget_decide(&o, 0, &error) == 0, "%s", error.text);
 	ck_assert_uint_gt(o.memory_max, sum());
@@ -287,7 +287,7 @@ START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
 }
 END_TEST
 
-START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
+START_TEST(tables_of_a_record_and_of_a_worker_are_counted)
 {
 	struct pool *pool = NULL;
 	struct fair *fair = NULL;
@@ -299,7 +299,7 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 
 	ck_assert_uint_le(record, BUDGET_RECORD);
 	ck_assert_uint_le(sizeof(*pool->workers), BUDGET_WORKER);
-	/* Of both processes, with as many tenants and clients as there can be. */
+	/* Of both processes, with the maximum of tenants and clients. */
 	ck_assert_uint_le(sizeof(struct pool_whole) + sizeof(struct arena) + BOARD_FRONT +
 				  LIMIT_TENANTS * LIMIT_CLIENTS * sizeof(void *),
 			  BUDGET_PROCESSES);

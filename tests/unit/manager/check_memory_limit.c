@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_limit: the limits of control groups of both versions. check_memory has a real group, where
- * one can be made.
+ * memory_limit: the limits of control groups of both versions. check_memory has a real group, if
+ * one can be created.
  */
 #include "daemon/manager/memory_limit.h"
 
@@ -20,7 +20,7 @@ static void found(uint64_t bytes, const char *where)
 	ck_assert_str_eq(c.where + (c.where[0] == '/' ? strlen(root) : 0), where);
 }
 
-START_TEST(without_a_group_there_is_what_the_machine_has)
+START_TEST(without_a_group_the_limit_is_the_memory_of_the_machine)
 {
 	found(MACHINE, "the machine's memory");
 	put("/proc/self/cgroup", "0::/system.slice/forkd.service\n");
@@ -32,7 +32,7 @@ START_TEST(without_a_group_there_is_what_the_machine_has)
 }
 END_TEST
 
-START_TEST(the_least_limit_of_all_that_a_group_is_in_counts)
+START_TEST(smallest_limit_of_all_levels_counts)
 {
 	put("/proc/self/cgroup", "0::/system.slice/forkd.service\n");
 	put("/sys/fs/cgroup/system.slice/forkd.service/memory.max", "2000000000\n");
@@ -53,13 +53,13 @@ START_TEST(inside_a_container_the_root_is_the_group)
 	put("/sys/fs/memory.max", "1\n");
 	put("/sys/fs/cgroup/elsewhere/memory.max", "1\n");
 	found(700000000, "/sys/fs/cgroup/memory.max");
-	/* A name that is not seen there. */
+	/* A name that is not visible there. */
 	put("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
 	found(700000000, "/sys/fs/cgroup/memory.max");
 }
 END_TEST
 
-START_TEST(version_1_has_limits_too)
+START_TEST(limits_of_version_1_count)
 {
 	put("/proc/self/cgroup", "9:name=systemd:/x\n8:pids:/x\n4:memory:/a/b\n0::/a\n");
 	put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
@@ -69,7 +69,7 @@ START_TEST(version_1_has_limits_too)
 }
 END_TEST
 
-START_TEST(garbage_limits_nothing)
+START_TEST(malformed_limits_are_ignored)
 {
 	put("/proc/self/cgroup", "\n:\n::\n0:::/a\n0::\n0::a\nmemory\n4:memory:\n0::/a:b/c\n0::/");
 	put("/sys/fs/cgroup/memory.max", "-1\n");
@@ -81,7 +81,7 @@ START_TEST(garbage_limits_nothing)
 }
 END_TEST
 
-START_TEST(the_machine_has_some_memory)
+START_TEST(this_machine_has_memory)
 {
 	uint64_t bytes = memory_limit_machine();
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page_populate - a segment's pages are made and given back piece by piece, and all of them */
+/* page_populate - all pages of a segment are populated and released, piece by piece */
 #define CHECK_SETUP    begin
 #define CHECK_TEARDOWN fini
 
@@ -41,7 +41,7 @@ static void on_end(struct pages *pages, int result)
 
 static struct pages pages = { .loop = &loop, .call = on_end };
 
-/* What it comes to in the end. */
+/* Returns the final result. */
 static int end(void)
 {
 	uint32_t before = calls;
@@ -76,7 +76,7 @@ static void fini(void)
 	(void)close(fd);
 }
 
-START_TEST(all_are_made_and_all_are_gone_whoever_has_them_mapped)
+START_TEST(all_pages_are_populated_and_released_even_if_mapped)
 {
 	void *base;
 
@@ -109,7 +109,7 @@ END_TEST
 
 START_TEST(failed_population_is_reported)
 {
-	/* Beyond its end, which is sealed: some pieces are made. */
+	/* Beyond its end, which is sealed: some pieces are populated. */
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE + PAGES_PIECE), 0);
 	ck_assert_int_eq(end(), -EPERM);
 	ck_assert_uint_eq(bytes(fd), 3 * PAGES_PIECE);
@@ -123,14 +123,14 @@ START_TEST(failed_population_is_reported)
 }
 END_TEST
 
-/* Of a file system with room for one and a half pieces: only root has one. */
-START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
+/* On a file system with room for one and a half pieces, which only root can create. */
+START_TEST(population_without_room_is_reported_and_undone)
 {
 	char path[] = "/tmp/check_page_populate.XXXXXX";
 	char file[64], options[32];
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0) {
-		check_unit_not_run(where_there_is_no_room_it_is_said_and_what_there_was_goes,
+		check_unit_not_run(population_without_room_is_reported_and_undone,
 				   "only root can mount");
 		return;
 	}
@@ -177,7 +177,7 @@ static void on_turn(struct loop_source *source, int result)
 	ck_assert_int_eq(loop_poll(&loop, source, ready_fd, POLLIN), 0);
 }
 
-START_TEST(others_have_their_turn_between_any_two_pieces)
+START_TEST(other_sources_are_served_between_two_pieces)
 {
 	struct loop_source source = { .call = on_turn };
 
@@ -195,7 +195,7 @@ START_TEST(others_have_their_turn_between_any_two_pieces)
 }
 END_TEST
 
-/* The least nice value of io_uring's workers in this process, 20: there is none. */
+/* Returns the lowest nice value of io_uring's workers in this process; 20: there are none. */
 static int least_nice(void)
 {
 	_cleanup_closedir_ DIR *d = opendir("/proc/self/task");
@@ -208,13 +208,13 @@ static int least_nice(void)
 			continue;
 		errno = 0;
 		n = getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name));
-		if (errno == 0) /* else it has just ended */
+		if (errno == 0) /* otherwise it has just ended */
 			least = min(least, n);
 	}
 	return least;
 }
 
-/* The manager goes before its pool's workers; a thread that works for a client does not. */
+/* The manager has priority over its pool's workers; a thread that works for a client does not. */
 START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 {
 	int least;

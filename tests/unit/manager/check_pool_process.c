@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_pool_process.c - a pool that talks more than it should, and one for which nothing is left;
- * a kernel that is short of something
+ * check_pool_process.c - a pool that sends too much, a pool for which no descriptor is left, and a
+ * kernel without memory
  *
- * The pool is this program itself, as pool_process.c starts it: --pool, and its channel as
- * descriptor 3.
+ * The pool is this program, as pool_process.c starts it: --pool, with its channel as descriptor 3.
  */
 #include "daemon/manager/pool_process.h"
 
@@ -42,7 +41,7 @@ static struct socket_closer closer = { .loop = &loop };
 static struct options options;
 static struct store store = FDSTORE_INIT;
 static struct pool_process pool;
-static int file; /* in the place of board and arena */
+static int file; /* replaces board and arena */
 static uint32_t released, since, most, expected, deaths;
 
 static int pool_say(uint32_t type, uint32_t client, int flags)
@@ -54,8 +53,7 @@ static int pool_say(uint32_t type, uint32_t client, int flags)
 	return (int)send(CHANNEL, &m, sizeof(m), flags);
 }
 
-/* A pool one of whose tasks sends a descriptor along that takes for ever to close: until this test
- * has ended. */
+/* A pool of which a task sends a descriptor that cannot be closed until this test has ended. */
 static void __attribute__((noreturn)) pass_one(void)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_RELEASED } };
@@ -66,7 +64,7 @@ static void __attribute__((noreturn)) pass_one(void)
 	if (pipe(ready) < 0)
 		_exit(2);
 	if (fork() == 0) {
-		/* It has the peer, and nothing else. */
+		/* It keeps only the peer. */
 		(void)close_range(STDIN_FILENO, CHANNEL, 0);
 		(void)close(fd);
 		(void)close(ready[0]);
@@ -86,7 +84,7 @@ static void __attribute__((noreturn)) pass_one(void)
 		(void)pause();
 }
 
-/* The pool's side: fills the channel, stops until it is told to go on, and says how much it was. */
+/* The pool's side: fills the channel, stops until SIGCONT, and sends the number of messages. */
 static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 {
 	uint32_t n = 0;
@@ -105,7 +103,7 @@ static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 	_exit(0);
 }
 
-/* A manager with no pool yet. */
+/* A manager without a pool yet. */
 static void begin(const struct pool_process_events *told)
 {
 	ck_assert_int_eq(options_init(&options), 0);
@@ -142,11 +140,11 @@ static void on_released(struct pool_process *p, uint32_t client, uint32_t genera
 {
 	(void)p;
 	(void)generation;
-	/* In their order. */
+	/* In order. */
 	ck_assert_uint_eq(client, released);
 	released++;
 	most = max(most, ++since);
-	/* The first turn was one of a full channel. */
+	/* The first turn handled a part of a full channel. */
 	if (released == AT_LEAST)
 		ck_assert_int_eq(kill(pool.pid, SIGCONT), 0);
 }
@@ -177,7 +175,7 @@ static void on_other(struct loop_source *source, int result)
 	ck_assert_int_eq(loop_poll(&loop, source, other_fd, POLLIN), 0);
 }
 
-START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
+START_TEST(flood_from_the_pool_does_not_block_others_and_loses_nothing)
 {
 	struct loop_source other = { .call = on_other };
 	siginfo_t info = { 0 };
@@ -186,7 +184,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 	other_fd = eventfd(1, EFD_CLOEXEC);
 	ck_assert_int_ge(other_fd, 0);
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
-	/* It has filled the channel. */
+	/* The pool has filled the channel. */
 	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
 	ck_assert_int_eq(info.si_code, CLD_STOPPED);
 	ck_assert_int_eq(loop_poll(&loop, &other, other_fd, POLLIN), 0);
@@ -194,7 +192,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 	ck_assert_uint_gt(expected, AT_LEAST);
 	ck_assert_uint_eq(released, expected);
 	ck_assert_uint_eq(deaths, 1);
-	/* READY was one of the first turn's. */
+	/* READY was one of the first turn's messages. */
 	ck_assert_uint_le(most, 2 * TURN);
 	loop_forget(&loop, &other);
 	end();
@@ -233,7 +231,7 @@ static void on_ready_too_late(struct pool_process *p)
 	ck_abort_msg("ready after it was killed");
 }
 
-START_TEST(a_READY_that_is_read_after_the_pool_was_killed_is_ignored)
+START_TEST(READY_read_after_the_pool_was_killed_is_ignored)
 {
 	struct pool_process_events told = killed_events;
 	siginfo_t info = { 0 };
@@ -251,7 +249,7 @@ START_TEST(a_READY_that_is_read_after_the_pool_was_killed_is_ignored)
 }
 END_TEST
 
-/* Takes every descriptor that is left. Returns how many. */
+/* Takes every remaining descriptor. Returns their number. */
 static uint32_t fill_the_table(int *ret_fds, uint32_t max)
 {
 	uint32_t n = 0;
@@ -262,7 +260,7 @@ static uint32_t fill_the_table(int *ret_fds, uint32_t max)
 	return n;
 }
 
-START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
+START_TEST(next_pool_starts_if_connections_have_taken_every_descriptor)
 {
 	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
 	int fds[2][64];
@@ -277,12 +275,12 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 		ck_assert_int_eq(loop_run(&loop), 0);
 		loop.stopped = false;
 		ck_assert_uint_eq(deaths, i);
-		/* What it has left is not for others. */
+		/* Descriptors that the pool has left are not available to others. */
 		n[1] = fill_the_table(fds[1], 64);
 		ck_assert_uint_eq(n[1], 0);
 		ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	}
-	/* A start that fails has lost nothing, and a later one finds it all. */
+	/* A start that fails loses nothing, and a later one finds all it needs. */
 	pool_process_kill(&pool);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	limit.rlim_cur = 3;
@@ -317,8 +315,8 @@ static int keep_deaf(char *folder)
 	return ear;
 }
 
-/* What waits for the store has a descriptor of its own. */
-START_TEST(also_while_the_service_manager_does_not_read)
+/* A descriptor that waits for the store is a duplicate. */
+START_TEST(next_pool_starts_while_the_service_manager_does_not_read)
 {
 	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
 	char folder[] = "/tmp/check_pool_process.XXXXXX";
@@ -358,7 +356,7 @@ static void on_pages(struct loop_source *source, int result)
 	loop_stop(&loop);
 }
 
-/* More of them than there are workers for pages, and then pages are made. */
+/* More of them than there are io_uring workers; then pages are populated. */
 static void passes(const char *how)
 {
 	struct loop_source source = { .call = on_pages };
@@ -382,13 +380,13 @@ static void passes(const char *how)
 	close(memory);
 }
 
-START_TEST(a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up)
+START_TEST(pool_that_passes_descriptors_is_killed_and_blocks_no_operation)
 {
 	passes("openly");
 }
 END_TEST
 
-START_TEST(nor_does_one_that_hides_them_behind_an_empty_message)
+START_TEST(pool_that_passes_descriptors_after_an_empty_message_is_killed)
 {
 	passes("hidden");
 }
@@ -409,7 +407,7 @@ static void on_ready_without_memory(struct pool_process *p)
 	char old[64] = "", why[128] = "";
 
 	no_memory = true;
-	/* Nothing is changed that the pool would not hear of. */
+	/* A setting is not changed if the pool cannot be notified. */
 	ck_assert_int_eq(settings_change(&options, NULL, p, "spin", "7us", old, sizeof(old), why,
 					 sizeof(why)),
 			 -ENOMEM);
@@ -426,7 +424,7 @@ static const struct pool_process_events short_events = {
 	.died = on_killed,
 };
 
-START_TEST(a_pool_that_cannot_be_told_what_is_set_is_begun_anew)
+START_TEST(pool_that_cannot_be_notified_of_settings_is_restarted)
 {
 	begin(&short_events);
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
@@ -436,7 +434,7 @@ START_TEST(a_pool_that_cannot_be_told_what_is_set_is_begun_anew)
 }
 END_TEST
 
-/* In the place of execv(): why it does not work, or 0. */
+/* Replaces execv(): the errno, or 0. */
 static int exec_error;
 
 int __real_execv(const char *path, char *const *argv);
@@ -461,7 +459,7 @@ static void on_not_executed(struct pool_process *p, const struct pool_process_en
 	loop_stop(&loop);
 }
 
-START_TEST(only_what_is_short_may_be_there_later)
+START_TEST(only_temporary_shortages_are_retried)
 {
 	static const struct pool_process_events not_executed = { .died = on_not_executed };
 	static const struct {
@@ -482,8 +480,8 @@ START_TEST(only_what_is_short_may_be_there_later)
 }
 END_TEST
 
-/* In the place of proto_send(): the kernel is short of what a message with a descriptor needs,
- * though there is room in the channel. */
+/* Replaces proto_send(): the kernel has no memory for a message with a descriptor, though there is
+ * room in the channel. */
 static bool is_short;
 static uint32_t tries;
 
@@ -496,10 +494,10 @@ int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds
 	return is_short ? -ETOOMANYREFS : __real_proto_send(fd, message, size, fds, n_fds);
 }
 
-#define SHORT_MS 40u /* it is short for so long, at least */
+#define SHORT_MS 40u /* minimum length of the shortage */
 #define AGAIN_MS 2u  /* POOL_PROCESS_AGAIN_NS */
 
-static uint64_t short_ns; /* since when; then for how long */
+static uint64_t short_ns; /* start of the shortage; then its length */
 
 static void on_short_over(struct loop_source *source, int result)
 {
@@ -529,7 +527,7 @@ static void on_ready_send(struct pool_process *p)
 	ck_assert_ptr_nonnull(pool.first);
 }
 
-START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
+START_TEST(shortage_of_the_kernel_is_retried_at_intervals)
 {
 	struct pool_process_events short_events = killed_events;
 
@@ -537,7 +535,8 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 	begin(&short_events);
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
-	/* No timer ends early: the first try, one for each AGAIN_MS, and both messages at last. */
+	/* No timer expires early: the first try, one for each AGAIN_MS, and finally both
+	 * messages. */
 	ck_assert_uint_ge(tries, 3);
 	ck_assert_uint_le(tries, 1 + short_ns / (AGAIN_MS * NSEC_PER_MSEC) + 2);
 	ck_assert_uint_eq(deaths, 0);
@@ -545,8 +544,7 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 }
 END_TEST
 
-/* In the place of proto_recv_plain() and proto_recv_short(): no memory to receive anything with, as
- * many times. */
+/* Replaces proto_recv_plain() and proto_recv_short(): this many times no memory to receive. */
 static uint32_t deaf, naps, looks;
 
 int __real_proto_recv_plain(int fd, union proto_message *ret_message, int flags);
@@ -613,14 +611,14 @@ START_TEST(manager_without_memory_to_receive_sleeps_and_receives_later)
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(deaths, 1);
-	/* Of its channel and of its end, which may come in one turn. */
+	/* Of its channel and of its end, which may arrive in one turn. */
 	ck_assert_uint_eq(deaf, 0);
 	ck_assert_uint_ge(naps, DEAF + DEAF / 2);
 	end();
 }
 END_TEST
 
-/* The limit of its end has come. */
+/* The time limit for its end has passed. */
 static void look_again(void)
 {
 	ck_assert_ptr_nonnull(pool.limit.op);
@@ -628,7 +626,7 @@ static void look_again(void)
 	pool.limit.call(&pool.limit, 0);
 }
 
-START_TEST(a_pool_is_looked_after_until_it_is_abandoned)
+START_TEST(pool_is_waited_for_until_it_is_abandoned)
 {
 	begin(&killed_events);
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
@@ -653,7 +651,7 @@ START_TEST(a_pool_is_looked_after_until_it_is_abandoned)
 }
 END_TEST
 
-START_TEST(a_pool_that_has_ended_is_not_abandoned_for_want_of_memory)
+START_TEST(ended_pool_is_not_abandoned_if_there_is_no_memory)
 {
 	siginfo_t info = { 0 };
 
@@ -678,7 +676,7 @@ static void on_alarm(struct loop_source *source, int result)
 	pool_process_kill(&pool);
 }
 
-/* As if its end had come. */
+/* As if the pool had ended. */
 START_TEST(check_for_the_end_of_a_live_pool_returns)
 {
 	struct loop_source alarm = { .call = on_alarm };
@@ -687,7 +685,7 @@ START_TEST(check_for_the_end_of_a_live_pool_returns)
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	loop_forget(&loop, &pool.process);
 	pool.process.call(&pool.process, POLLIN);
-	/* And it is not looked for again and again. */
+	/* And the check is not repeated. */
 	ck_assert_int_eq(loop_timer(&loop, &alarm, 20 * NSEC_PER_MSEC), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(deaths, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_watchdog: how long a pool owes its manager an answer, by tables of what looks have found.
+ * pool_watchdog: how long a pool has owed its manager an answer, by tables of observations.
  * tests/scenario/check_hanging.c does it with a real forkd.
  */
 #include "daemon/manager/pool_watchdog.h"
@@ -48,7 +48,8 @@ static void setup(void)
 	ck_assert_uint_eq(watchdog_judge(&watch, &look, INTERVAL), 0);
 }
 
-/* The next look: the manager has waited so long for a CPU, and the pool has used so much of one. */
+/* The next check: the manager has waited this long for a CPU, and the pool has used this much CPU
+ * time. */
 static uint64_t later(uint64_t late_ms, uint64_t cpu_ns)
 {
 	look.due = look.now + INTERVAL;
@@ -57,22 +58,22 @@ static uint64_t later(uint64_t late_ms, uint64_t cpu_ns)
 	return watchdog_judge(&watch, &look, INTERVAL);
 }
 
-START_TEST(the_time_of_a_pool_that_has_a_CPU_counts)
+START_TEST(time_of_a_pool_that_has_a_CPU_counts)
 {
 	ck_assert_uint_eq(later(0, 1), 100 * MS);
 	ck_assert_uint_eq(later(50, 300 * MS), 200 * MS);
 }
 END_TEST
 
-START_TEST(a_pool_without_any_CPU_owes_nothing)
+START_TEST(time_of_a_pool_without_any_CPU_does_not_count)
 {
 	for (int i = 0; i < 1000; i++)
 		ck_assert_uint_eq(later(0, 0), 0);
 }
 END_TEST
 
-/* No thread has taken the signal. */
-START_TEST(without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks)
+/* No thread has received the signal. */
+START_TEST(time_without_any_CPU_counts_if_all_threads_sleep_at_both_checks)
 {
 	ck_assert_uint_eq(later(0, 0), 0);
 	look.asleep = true;
@@ -88,7 +89,7 @@ START_TEST(without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both
 }
 END_TEST
 
-START_TEST(the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself)
+START_TEST(time_of_a_pool_stopped_at_each_check_counts_separately)
 {
 	look.stopped = true;
 	ck_assert_uint_eq(later(0, 0), 0);
@@ -131,7 +132,7 @@ START_TEST(stops_are_not_added_up_and_other_children_change_nothing)
 }
 END_TEST
 
-START_TEST(nor_does_one_whose_manager_has_none)
+START_TEST(time_while_the_manager_has_no_CPU_does_not_count)
 {
 	for (int i = 0; i < 1000; i++)
 		ck_assert_uint_eq(later(51, 1), 0);
@@ -140,7 +141,7 @@ START_TEST(nor_does_one_whose_manager_has_none)
 }
 END_TEST
 
-START_TEST(a_pool_that_writes_a_core_file_may_take_long_to_die)
+START_TEST(pool_that_writes_a_core_file_may_take_long_to_die)
 {
 	ck_assert_uint_eq(later(0, 1), 100 * MS);
 	look.dying = true;
@@ -149,8 +150,8 @@ START_TEST(a_pool_that_writes_a_core_file_may_take_long_to_die)
 }
 END_TEST
 
-/* Its debugger may hold the thread that answers, and a worker runs. */
-START_TEST(a_pool_that_is_traced_owes_nothing_until_it_is_not)
+/* Its debugger may hold the thread that answers, while a worker runs. */
+START_TEST(time_of_a_traced_pool_does_not_count)
 {
 	ck_assert_uint_eq(later(0, 1), 100 * MS);
 	look.traced = look.stopped = true;
@@ -163,8 +164,8 @@ START_TEST(a_pool_that_is_traced_owes_nothing_until_it_is_not)
 }
 END_TEST
 
-/* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
-START_TEST(pool_has_a_second_at_least_unless_it_is_never_asked)
+/* A dispatcher that is late by the hang timeout of a task, on a busy machine, is not stuck. */
+START_TEST(pool_has_at_least_a_second_to_answer)
 {
 	struct watchdog p;
 
@@ -177,8 +178,8 @@ START_TEST(pool_has_a_second_at_least_unless_it_is_never_asked)
 }
 END_TEST
 
-/* A reload changes the limit when a job runs, and the timer of the next question stands. */
-START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
+/* A reload changes the limit while a job runs, and the timer of the next question is set. */
+START_TEST(removed_limit_cancels_the_question_and_a_new_one_restarts_it)
 {
 	static const enum watchdog_state states[] = { WATCHDOG_SOON, WATCHDOG_ASKED };
 	struct loop loop;
@@ -201,7 +202,7 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 		ck_assert_ptr_null(p->timer.op);
 		watchdog_said(p);
 		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
-		/* The same limit changes nothing, another one whose question is when it was. */
+		/* The same limit changes nothing; a new limit changes the time of its question. */
 		watchdog_set_limit(p, 3600 * NSEC_PER_SEC);
 		watchdog_said(p);
 		ck_assert_int_eq(p->state, WATCHDOG_SOON);
@@ -215,15 +216,15 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 }
 END_TEST
 
-/* A client rings, and the manager asks whether the dispatcher looks at all rings. */
-START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
+/* A client sends a ring request, and the manager asks whether the dispatcher reads all rings. */
+START_TEST(ring_request_without_a_pool_does_not_affect_the_next_pool)
 {
 	struct watchdog watchdog, *p = &watchdog;
 	struct loop loop;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	watchdog_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
-	/* No pool yet, and none any more. */
+	/* There is no pool yet, and then no longer one. */
 	for (uint64_t i = 0; i < 2; i++) {
 		watchdog_said(p);
 		/* The question would be due before the pool is READY. */
@@ -232,7 +233,7 @@ START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
 		watchdog_begin(p, getpid());
 		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
 		ck_assert_ptr_null(p->timer.op);
-		/* And it is asked like any other. */
+		/* And it is sent like any other. */
 		watchdog_said(p);
 		ck_assert_int_eq(p->state, WATCHDOG_SOON);
 		p->timer.call(&p->timer, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* quarantine_memory - what the next manager reads of crashes, wherever the last one was killed */
+/* quarantine_memory - the crash counts that the next manager reads, wherever the last one was
+ * killed */
 #include "daemon/manager/quarantine.h"
 
 #include <stdio.h>
@@ -23,9 +24,9 @@
 #ifdef FK_CRASH_SITES
 
 #define STEPS 5u
-#define AT    7u /* where the next crash is remembered, and an old one is */
+#define AT    7u /* slot of the next crash, in which an old one is stored */
 
-/* Crashes that count, and refusals, after a step. */
+/* Counted crashes, and refusals, after a step. */
 struct seen {
 	char text[256];
 };
@@ -72,7 +73,7 @@ static void step(struct quarantine *q, uint32_t i)
 	}
 }
 
-/* The manager's way, after all steps or until it is killed. */
+/* The manager's steps, all of them or until it is killed. */
 static void go(struct seen *ret_seen, void (*look)(struct seen *ret))
 {
 	static struct loop loop;
@@ -88,7 +89,7 @@ static void go(struct seen *ret_seen, void (*look)(struct seen *ret))
 	loop_fini(&loop);
 }
 
-/* In the order of the slots; a crash is "uid/task", a refusal "uid:name/crashes". */
+/* In order of slots; a crash is "uid/task", a refusal "uid:name/crashes". */
 static void look(struct seen *ret)
 {
 	size_t at = 0;
@@ -111,11 +112,11 @@ static void look(struct seen *ret)
 	}
 }
 
-/* Each is whole: of what stands there in between only this may be seen. */
+/* Checks that each entry is complete: only these may be seen in between. */
 static void assert_whole(const struct seen *now)
 {
 	static const char *const whole[] = {
-		/* the one before is gone; crashes that count for the task; for no task */
+		/* the previous entry is removed; crashes that count for the task; for no task */
 		"7/77",	   "1000/11", "1000/0",	    "1000/12",
 		"1001/13", "1001/0",  "1000:t:a/2", "1001:t:c/2",
 	};
@@ -166,7 +167,7 @@ START_TEST(counts_are_consistent_wherever_the_manager_is_killed)
 		ck_assert_int_eq(WTERMSIG(status), SIGKILL);
 	}
 	ck_assert_str_eq(now.text, steps[STEPS].text);
-	/* Five for a crash, two and the crashes for a refusal, one for its end and each crash. */
+	/* Five for a crash, two plus its crashes for a refusal, one for its end and each crash. */
 	ck_assert_uint_eq(n_killed, 5 * 5 + 2 * (2 + 2) + 1 + 3);
 	(void)munmap(memory, sizeof(*memory));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quota - what each uid may hold, and whose newest connection makes room */
+/* quota - the limits of each uid, and whose newest connection is closed to make room */
 #include "daemon/manager/quota.h"
 
 #include "common/util.h"
@@ -11,7 +11,7 @@
 
 static const struct options_peer alice = { .uid = 1000 };
 
-/* The newest stands first. */
+/* The newest is the first. */
 START_TEST(user_with_most_connections_makes_room_but_not_the_newest_of_equals)
 {
 	ck_assert_uint_eq(HOG(2), 2);
@@ -34,11 +34,11 @@ START_TEST(user_is_found_in_a_full_table)
 }
 END_TEST
 
-START_TEST(by_default_an_eighth_is_left_to_the_others)
+START_TEST(default_leaves_an_eighth_to_other_users)
 {
 	struct quota_sums most;
 
-	o.shared_memory_max = 1 << 30; /* which memory_budget.c does */
+	o.shared_memory_max = 1 << 30; /* as memory_budget.c does */
 	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 224);
 	ck_assert_uint_eq(most.jobs, UINT64_MAX);
@@ -50,7 +50,7 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 }
 END_TEST
 
-START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
+START_TEST(uid_that_requests_too_often_waits_and_others_do_not)
 {
 	static struct quota_pace pace;
 	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_CONNECT_NS;
@@ -61,18 +61,18 @@ START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
 	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), cost);
 	ck_assert_uint_eq(quota_charge(&pace, 0, cost, now), 0);
 	ck_assert_uint_eq(quota_charge(&pace, 2, cost, now), 0);
-	/* Waiting costs nothing; one more as its time comes. */
+	/* Waiting is free; one more request is allowed when its time comes. */
 	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost - 1), 1);
 	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), 0);
 	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), cost);
-	/* All of it again after a while, and not more. */
+	/* The full burst is allowed again later, but not more. */
 	for (uint64_t i = 0; i < burst; i++)
 		ck_assert_uint_eq(quota_charge(&pace, 1, cost, later), 0);
 	ck_assert_uint_gt(quota_charge(&pace, 1, cost, later), 0);
 }
 END_TEST
 
-START_TEST(requests_of_a_uid_wait_one_after_the_other)
+START_TEST(requests_of_a_uid_wait_in_sequence)
 {
 	static struct quota_pace pace;
 	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_REQUEST_NS;
@@ -82,7 +82,7 @@ START_TEST(requests_of_a_uid_wait_one_after_the_other)
 		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), 0);
 	for (uint64_t i = 1; i <= LIMIT_CLIENTS; i++)
 		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), i * cost);
-	/* Each waits by itself, and there is time for a connection. */
+	/* Each waits separately, and there is time for a connection. */
 	ck_assert_uint_eq(quota_charge(&pace, 1, QUOTA_CONNECT_NS, now), 0);
 	ck_assert_uint_eq(quota_reserve(&pace, 2, cost, now), 0);
 }
@@ -90,8 +90,8 @@ END_TEST
 
 #define STEP (100 * NSEC_PER_USEC)
 
-/* As many as there can be, each of which makes the next request when the last one is served. */
-START_TEST(a_uid_whose_connections_ask_in_loops_gets_another_connection)
+/* The maximum of connections, each of which sends the next request when the last one was served. */
+START_TEST(uid_whose_connections_send_requests_in_loops_can_connect)
 {
 	static struct quota_pace pace;
 	static uint64_t due[LIMIT_CLIENTS];
@@ -122,7 +122,7 @@ START_TEST(a_uid_whose_connections_ask_in_loops_gets_another_connection)
 }
 END_TEST
 
-START_TEST(a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not)
+START_TEST(uid_that_is_ahead_is_not_displaced_by_others)
 {
 	static struct quota_pace pace;
 	const uint64_t now = 7 * NSEC_PER_SEC;
@@ -135,7 +135,7 @@ START_TEST(a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not)
 }
 END_TEST
 
-START_TEST(options_say_what_users_and_groups_may_hold)
+START_TEST(options_limit_users_and_groups)
 {
 	static const uint32_t gids[] = { 50, 60 };
 	const struct options_peer bob = { .uid = 1001, .n_gids = 1, .gids = gids };

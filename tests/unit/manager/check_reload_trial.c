@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_reload_trial.c - a trial that takes too long, and one that not even SIGKILL ends: the
- * manager waits for neither
+ * check_reload_trial.c - a trial that takes too long, and one that survives SIGKILL: the manager
+ * waits for neither
  *
- * The trial is this program itself, as reload_trial.c starts it: --dry-run. What keeps it from its
- * end, as a disk that hangs would, is a tracer that is told of the end and says nothing.
+ * The trial is this program, as reload_trial.c starts it: --dry-run. A tracer that does not react
+ * delays its end, as a disk that hangs would.
  */
 #include "daemon/manager/reload_trial.h"
 
@@ -28,7 +28,7 @@ static struct reload_trial trial;
 static uint32_t over;
 static char why_not[160];
 
-/* The trial's side: it is there, and waits for ever. */
+/* The trial's side: it exists, and waits forever. */
 static void __attribute__((constructor)) be_the_trial(int argc, char **argv)
 {
 	if (argc < 2 || strcmp(argv[1], "--dry-run") != 0)
@@ -39,13 +39,13 @@ static void __attribute__((constructor)) be_the_trial(int argc, char **argv)
 		(void)pause();
 }
 
-static bool is_held; /* the trial, by a tracer */
+static bool is_held; /* a tracer holds the trial */
 
 int __real_kill(pid_t pid, int signo);
 int __wrap_kill(pid_t pid, int signo);
 
-/* A process that is not held has ended when the manager's kill(2) returns: its end comes before the
- * limit for it, whenever these processes have a CPU. */
+/* A process that is not held has ended when the manager's kill(2) returns. So its end precedes the
+ * time limit for it, whenever these processes have a CPU. */
 int __wrap_kill(pid_t pid, int signo)
 {
 	int r = __real_kill(pid, signo);
@@ -85,7 +85,7 @@ static void start(void)
 		(void)usleep(100);
 }
 
-/* Until *ret_go is closed it does not end, whatever it is told. Returns the tracer. */
+/* Until *ret_go is closed, the process does not end. Returns the tracer. */
 static pid_t hold(pid_t pid, int *ret_go)
 {
 	int go[2], ready[2];
@@ -169,7 +169,7 @@ START_TEST(trial_that_survives_its_kill_is_reported_and_reaped_later)
 	run();
 	ck_assert_uint_eq(over, 1);
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-	/* And there can be another. */
+	/* And another trial can be started. */
 	start();
 	run();
 	ck_assert_uint_eq(over, 2);
@@ -181,7 +181,7 @@ START_TEST(trial_that_gets_SIGHUP_continues)
 {
 	begin(3600 * NSEC_PER_SEC);
 	start();
-	/* Delivered by the time that the next one is. */
+	/* Delivered before the next signal. */
 	ck_assert_int_eq(kill(trial.pid, SIGHUP), 0);
 	ck_assert_int_eq(kill(trial.pid, SIGTERM), 0);
 	run();
@@ -213,7 +213,7 @@ START_TEST(trial_whose_end_cannot_be_watched_is_not_left)
 }
 END_TEST
 
-START_TEST(where_memory_is_short_it_goes_before_the_pool)
+START_TEST(trial_is_killed_before_the_pool_if_memory_is_short)
 {
 	begin(1);
 	start();

@@ -57,7 +57,7 @@ static bool same(const struct saved_entry *a, const struct saved_entry *b)
 	       a->size == b->size && a->welcomed == b->welcomed;
 }
 
-START_TEST(the_next_one_reads_who_is_there_and_who_is_not)
+START_TEST(next_manager_reads_which_clients_are_connected)
 {
 	struct saved_state *saved, *next;
 	struct saved_entry entry;
@@ -110,7 +110,7 @@ static const struct saved_entry second = {
 
 #define STEPS 9u /* of step() */
 
-/* A slot's and a tenant's way, a step each. */
+/* The states of a slot and a tenant, one per step. */
 static void step(struct saved_state *saved, uint32_t i)
 {
 	switch (i) {
@@ -143,7 +143,7 @@ static void step(struct saved_state *saved, uint32_t i)
 	}
 }
 
-/* What is read there is what stood there after some step, and that no earlier one than before. */
+/* Checks that the state is one of those after a step, and not an earlier one than before. */
 static uint32_t assert_whole(const struct saved_state *saved, const struct saved_entry *entries,
 			     const uint64_t *uids, uint32_t from)
 {
@@ -154,7 +154,7 @@ static uint32_t assert_whole(const struct saved_state *saved, const struct saved
 	for (uint32_t i = from; i <= STEPS; i++) {
 		struct saved_entry e = entries[i];
 
-		/* Of a free slot that a client is about to take: its generation. */
+		/* A free slot that a client is about to take: its generation. */
 		if (now.state == SAVED_FREE && now.generation != e.generation)
 			e.generation = i < 2 ? first.generation : second.generation;
 		if (same(&now, &e) && uid == uids[i])
@@ -165,7 +165,7 @@ static uint32_t assert_whole(const struct saved_state *saved, const struct saved
 		     (int)now.state, now.generation, now.uid, (unsigned long)uid);
 }
 
-START_TEST(a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed)
+START_TEST(slot_is_consistent_wherever_its_manager_is_killed)
 {
 	struct saved_entry entries[STEPS + 1];
 	uint64_t uids[STEPS + 1];
@@ -200,16 +200,16 @@ START_TEST(a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed)
 		ck_assert_int_eq(WTERMSIG(status), SIGKILL);
 	}
 	ck_assert_uint_eq(at, STEPS);
-	ck_assert_uint_eq(n_killed, 25); /* stores that the steps are made of */
+	ck_assert_uint_eq(n_killed, 25); /* number of stores in all steps */
 	saved_unmap(model);
 }
 END_TEST
 
 #else
 
-START_TEST(a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed)
+START_TEST(slot_is_consistent_wherever_its_manager_is_killed)
 {
-	check_unit_not_run(a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed,
+	check_unit_not_run(slot_is_consistent_wherever_its_manager_is_killed,
 			   "built without crash sites");
 }
 END_TEST
@@ -228,7 +228,7 @@ START_TEST(malformed_state_is_refused)
 	saved->head.size++;
 	ck_assert_int_eq(saved_map(fd, &next), -EBADMSG);
 	saved->head.size--;
-	/* One that has no place for all clients. */
+	/* A state without room for all clients. */
 	other = segment_create("other", SEGMENT_SAVED_STATE,
 			       offsetof(struct saved_state, quarantine) - 8, EPOCH, 1, 0600);
 	ck_assert_int_eq(saved_map(other, &next), -EBADMSG);
@@ -248,7 +248,7 @@ static void is_unknown(int fd)
 	ck_assert(!saved_is_known(next));
 	ck_assert(!saved_fits(next, &geometry, why));
 	ck_assert_str_eq(why, "forkd has another version now");
-	/* What all versions have. */
+	/* The part that all versions have. */
 	ck_assert_uint_eq(saved_client(next, 7).state, SAVED_HERE);
 	ck_assert_uint_eq(saved_client(next, 7).n_jobs, first.n_jobs);
 	ck_assert_uint_eq(next->records.stride, 384);
@@ -290,7 +290,7 @@ START_TEST(state_of_another_version_or_layout_still_names_the_clients)
 }
 END_TEST
 
-START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
+START_TEST(each_difference_is_reported_with_the_old_and_new_number)
 {
 	static const struct {
 		size_t number;
@@ -333,7 +333,7 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 }
 END_TEST
 
-/* As the option says it. */
+/* As in the option. */
 static bool has_cpus(const struct saved_state *saved, const char *list)
 {
 	hwloc_bitmap_t cpus = saved_cpus(saved), expected = hwloc_bitmap_alloc();
@@ -355,7 +355,7 @@ static void set_cpus(struct saved_state *saved, const char *list)
 	hwloc_bitmap_free(cpus);
 }
 
-START_TEST(the_next_one_reads_on_which_CPUs_workers_were)
+START_TEST(next_manager_reads_the_CPUs_of_the_workers)
 {
 	struct saved_state *saved = make(NULL);
 	uint64_t at;
@@ -366,7 +366,7 @@ START_TEST(the_next_one_reads_on_which_CPUs_workers_were)
 	at = saved->cpus_at;
 	set_cpus(saved, "0-3,70,8191");
 	ck_assert_uint_eq(saved->cpus_at, at);
-	/* Nothing but these is left of others. */
+	/* No other CPU is left. */
 	set_cpus(saved, "2");
 	set_cpus(saved, "0,64-127");
 	ck_assert(has_cpus(saved, "0,64-127"));
@@ -375,7 +375,7 @@ START_TEST(the_next_one_reads_on_which_CPUs_workers_were)
 END_TEST
 
 #ifdef FK_CRASH_SITES
-START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed)
+START_TEST(CPUs_are_consistent_wherever_their_manager_is_killed)
 {
 	struct saved_state *saved = make(NULL);
 	int status;
@@ -385,7 +385,7 @@ START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		/* The word that says which hold is the last one. */
+		/* The word that selects the valid half is written last. */
 		crash_arm(CRASH_AT_saved_store, 0);
 		set_cpus(saved, "2-9");
 		_exit(0);
@@ -401,7 +401,7 @@ START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed
 END_TEST
 #endif
 
-START_TEST(five_managers_that_come_to_nothing_are_the_end)
+START_TEST(five_managers_without_progress_are_the_limit)
 {
 	struct saved_state *saved = make(NULL);
 
@@ -411,7 +411,7 @@ START_TEST(five_managers_that_come_to_nothing_are_the_end)
 	/* One that was ready, and no job has ended since. */
 	saved_ready(saved, 100);
 	ck_assert(!saved_try(saved, 100));
-	/* With one it has come to something. */
+	/* A manager under which a job has ended has made progress. */
 	saved_ready(saved, 100);
 	ck_assert(saved_try(saved, 101));
 	for (uint32_t i = 0; i < 4; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket_close - sockets that are full of descriptors that take long to close
+ * socket_close - sockets full of descriptors that take long to close
  *
- * The sockets here take descriptors, as all do before Linux 6.16. A loop that closed one of those
+ * The sockets here accept descriptors, as all do before Linux 6.16. A loop that closed one of those
  * would wait for longer than the test's time limit.
  */
 #include "daemon/manager/socket_close.h"
@@ -21,14 +21,14 @@
 #include "tests/support/passed.h"
 
 #define DISCARDERS 64u /* LOOP_DISCARDERS */
-/* A worker that waits has the next socket's message in its hands. */
+/* A worker that waits has taken the message of the next socket. */
 #define SOCKETS (2 * DISCARDERS + 4)
 
 static struct loop loop;
 static struct socket_closer all = { .loop = &loop };
-static uint32_t turns, wanted; /* until so many wait */
+static uint32_t turns, wanted; /* loop turns until this many wait */
 
-/* Sockets that were hung up on; another file may have the number of one that is closed. */
+/* Sockets whose peer was closed; another file may have the number of a closed one. */
 static struct {
 	int fd;
 	ino_t ino;
@@ -46,7 +46,7 @@ static void hang_up(int fd)
 	ck_assert_int_eq(socket_close(&all, fd), -1);
 }
 
-/* How many of them are not closed yet. */
+/* Returns how many of them are not closed yet. */
 static uint32_t waiting(void)
 {
 	struct stat st;
@@ -67,7 +67,7 @@ static void on_turn(struct loop_source *source, int result)
 		ck_assert_int_eq(loop_timer(&loop, source, NSEC_PER_MSEC), 0);
 }
 
-/* Runs the loop until so many sockets wait to be closed. */
+/* Runs the loop until n sockets wait to be closed. */
 static void turn_until(uint32_t n)
 {
 	struct loop_source source = { .call = on_turn };
@@ -84,7 +84,8 @@ static void make_pair(int *ret_pair)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_pair), 0);
 }
 
-/* A socket with such a message in it, of a peer that is gone. Returns what lets go of it. */
+/* Sets *ret_fd to a socket with such a message, whose peer is closed. Returns the descriptor whose
+ * close ends the waiting. */
 static int poisoned(int *ret_fd)
 {
 	int pair[2], peer, r;
@@ -102,7 +103,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-START_TEST(a_plain_socket_is_closed_at_once_whatever_was_said)
+START_TEST(socket_without_descriptors_is_closed_at_once)
 {
 	struct proto_head garbage = { 1, 2 };
 	char byte;
@@ -130,7 +131,7 @@ START_TEST(closed_peer_sees_it_at_once_and_the_loop_continues)
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	make_pair(pair);
-	/* Behind one that is empty and looks like the end. */
+	/* After an empty message, which looks like the end. */
 	ck_assert_int_eq(send(pair[0], NULL, 0, 0), 0);
 	peer = passed_send_lingering(pair[0], "x", 1, &r);
 	ck_assert_int_eq(r, 0);
@@ -145,7 +146,7 @@ START_TEST(closed_peer_sees_it_at_once_and_the_loop_continues)
 }
 END_TEST
 
-START_TEST(as_many_as_a_message_holds_and_more_messages_than_one_are_all_closed)
+START_TEST(all_descriptors_of_several_full_messages_are_closed)
 {
 	int pair[2], ends[2], fds[PASSED_MANY];
 	uint32_t n = 0;
@@ -164,7 +165,7 @@ START_TEST(as_many_as_a_message_holds_and_more_messages_than_one_are_all_closed)
 	(void)close(pair[0]);
 	hang_up(pair[1]);
 	turn_until(0);
-	/* Its last writer is gone. */
+	/* Its last writer is closed. */
 	ck_assert_int_eq(read(ends[0], &byte, 1), 0);
 	loop_fini(&loop);
 }
@@ -179,7 +180,7 @@ static void on_made(struct loop_source *source, int result)
 	loop_stop(&loop);
 }
 
-/* Every worker that may wait for such descriptors does, and some sockets find none. */
+/* Every worker that may wait for such descriptors waits, and some sockets find no worker. */
 START_TEST(lingering_sockets_delay_only_each_other)
 {
 	struct loop_source source = { .call = on_made };
@@ -192,7 +193,7 @@ START_TEST(lingering_sockets_delay_only_each_other)
 		hang_up(fd);
 	}
 	turn_until(SOCKETS - DISCARDERS);
-	/* Pages are made all the same, and others are hung up on. */
+	/* Pages are populated all the same, and other sockets are closed. */
 	fd = memfd_create("check", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
 	ck_assert_int_eq(loop_fallocate(&loop, &source, fd, 0, 0, 1 << 20), 0);
@@ -213,8 +214,8 @@ START_TEST(lingering_sockets_delay_only_each_other)
 }
 END_TEST
 
-/* With one that a worker waits for, one that is still looked at, one in a table of descriptors. */
-START_TEST(a_process_that_ends_waits_for_none_of_them)
+/* With one descriptor that a worker waits for, one that is still examined, one in a table. */
+START_TEST(ending_process_waits_for_none_of_them)
 {
 	int status, fd[3], peer;
 	pid_t pid = fork();

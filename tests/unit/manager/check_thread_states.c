@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* thread_states: what is seen of processes that sleep, run, are stopped, or are not there */
+/* thread_states: processes that sleep, run, are stopped, or do not exist */
 #include "daemon/manager/thread_states.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void *spin(void *arg)
 	return arg;
 }
 
-/* A process of three threads, the last of which does this. */
+/* Starts a process of three threads, the last of which runs this function. */
 static pid_t begin(void *(*last)(void *))
 {
 	pthread_t thread;
@@ -50,7 +50,7 @@ static void end(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-START_TEST(a_process_is_asleep_if_each_thread_sleeps)
+START_TEST(process_is_asleep_if_each_thread_sleeps)
 {
 	pid_t pid = begin(rest);
 
