@@ -106,14 +106,14 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 				    call->name);
 	if (call->worker != CALL_ANYWHERE && call->node != CALL_ANYWHERE)
 		return forkctl_fail(FORKCTL_USAGE, "--worker and --node cannot both be obeyed");
-	r->timeout_ns = call->deadline.ns;
-	r->weight = call->weight;
+	r->options.timeout_ns = call->deadline.ns;
+	r->options.weight = call->weight;
 	if (call->worker != CALL_ANYWHERE || call->node != CALL_ANYWHERE) {
 		int to_worker = call->worker != CALL_ANYWHERE;
 
-		r->place = to_worker ? FK_PLACE_WORKER : FK_PLACE_NODE;
-		r->place_index = to_worker ? call->worker : call->node;
-		r->flags |= FK_STRICT;
+		r->options.place = to_worker ? FK_PLACE_WORKER : FK_PLACE_NODE;
+		r->options.place_index = to_worker ? call->worker : call->node;
+		r->options.flags |= FK_STRICT;
 	}
 	return forkctl_args_init(&call->args, argv + 2, (uint32_t)argc - 2);
 }

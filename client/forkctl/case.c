@@ -118,7 +118,7 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 		.task = call->task,
 		.values = call->values,
 		.size = call->task->signature.n_args,
-		.timeout_ns = limit_ns,
+		.options.timeout_ns = limit_ns,
 	};
 	uint64_t wait =
 		limit_ns > UINT64_MAX - CASE_GRACE_NS ? UINT64_MAX : limit_ns + CASE_GRACE_NS;

@@ -109,7 +109,7 @@ union fk_value {
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
 #define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait instead of -EAGAIN */
-#define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
+#define FK_STRICT     4u /* of options with a place: nowhere else, however long it waits */
 /* Buffers that cannot be used without a copy are copied to the heap: fk_submit_values(). */
 #define FK_COPY_BUFFERS 8u
 
@@ -119,19 +119,30 @@ union fk_value {
 #define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
 #define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
 
-/* One job of fk_submit_batch(). What is 0 is the default, so name the fields that you set. */
+/* Options of one job. A field of 0 has its default. FK_OPTIONS() makes one within a call. */
+struct fk_job_options {
+	uint64_t timeout_ns; /* from the submission on; then the job ends as FK_EXPIRED. 0: never */
+	fk_group group;	     /* 0: none */
+	uint32_t flags;	     /* FK_IDEMPOTENT, FK_WAIT_ROOM, FK_STRICT, FK_COPY_BUFFERS */
+	uint32_t weight;     /* share of CPU time among jobs of this connection; 0: 100 */
+	uint32_t place;	     /* FK_PLACE_* */
+	uint32_t place_index; /* 0 with FK_PLACE_ANY */
+	uint64_t reserved[6]; /* 0 */
+};
+
+#ifndef __cplusplus
+/* The address of options as an argument of fk_call_opts() or fk_submit_opts(), as in
+ * FK_OPTIONS(.timeout_ns = 20000000, .weight = 10). Valid in the block that it is written in. */
+#define FK_OPTIONS(...) (&(const struct fk_job_options){ __VA_ARGS__ })
+#endif
+
+/* One job of fk_submit_batch(). */
 struct fk_request {
 	const fk_task *task;
 	const union fk_value *values; /* one per argument, as in fk_submit_values(); or NULL: */
 	const void *args;	      /* packed arguments, as in fk_submit() */
-	size_t size;		      /* bytes at args, or how many values */
-	uint64_t timeout_ns;	      /* from now on; then it ends as FK_EXPIRED. 0: never */
-	fk_group group;		      /* 0: none */
-	uint32_t flags;		      /* FK_IDEMPOTENT, FK_STRICT, FK_COPY_BUFFERS */
-	uint32_t weight;	      /* its share of CPU time beside other jobs; 0: the usual */
-	uint32_t place;		      /* FK_PLACE_* */
-	uint32_t place_index;	      /* 0 with FK_PLACE_ANY */
-	uint64_t reserved[2];	      /* 0 */
+	size_t size;		      /* bytes at args, or number of values */
+	struct fk_job_options options;
 };
 
 /* How a job has ended. Each job gets exactly one outcome. */
@@ -223,7 +234,7 @@ size_t fk_task_result_size(const fk_task *task);
  * The job table limits the jobs in flight. If it is full, the library moves jobs that have ended
  * into private memory (about 200 bytes each, until fk_release()). Their handles stay valid in every
  * function. So no call waits for a job that its own caller would have to release.
- * A deadline, a weight, a place or a group: fk_submit_batch(), with n = 1 as well.
+ * A deadline, a weight, a place or a group: fk_submit_opts().
  */
 int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
 	      unsigned int flags, fk_job *ret_job);
@@ -257,15 +268,28 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
  * has a type of its own: write +s.field, or a cast such as (int64_t)s.field, which a field wider
  * than an int needs. The types are compared with the signature that the task has now.
  * C++ has forkd/client.hpp. Other languages have fk_submit_typed(), of which types has 4 bits for
- * each argument, those of the first one lowest: FK_I64, FK_F64, FK_STR or FK_BUF.
+ * each argument, those of the first one lowest: FK_I64, FK_F64, FK_STR or FK_BUF. Its flags are
+ * added to those of the options, which may be NULL.
  * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
  * signature: fk_error_text() shows both.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
 #endif
-int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
-		    uint64_t types, const union fk_value *values);
+int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_options *options,
+		    unsigned int flags, fk_job *ret_job, uint64_t types,
+		    const union fk_value *values);
+
+/*
+ * Submits a job with options, such as FK_OPTIONS(.timeout_ns = 20000000) for a deadline of 20 ms.
+ * It is a macro of C, as fk_submitv() is, with the same arguments.
+ * options: NULL for the defaults.
+ * Returns what fk_submitv() does, and what fk_submit_batch() returns for the options.
+ */
+#ifdef FKC_DOCUMENTATION
+int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_options *options,
+		   fk_job *ret_job, ...);
+#endif
 
 /*
  * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
@@ -273,7 +297,7 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
  * They go to one worker's queue, which is the first request's place; from there a job with
  * FK_STRICT goes to its own place, and any other to a free worker.
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; on failure what it holds has no meaning.
- * n: 0 is fine.
+ * n: 0 is fine. FK_WAIT_ROOM in the options of a request is -EINVAL here: give it in flags.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
  *	-EAGAIN  fewer than n records have no job in flight, or every ring is full; with FK_STRICT,
@@ -460,7 +484,7 @@ int fk_group_free(fk_client *client, fk_group group);
  * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
  * does, and copies buffers, as FK_COPY_BUFFERS does: with FK_BUFFER(array, sizeof(array)) a buffer
  * may be any memory. An iobuf has its new contents when the call returns 0.
- * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with types as in
+ * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with options or NULL, types as in
  * fk_submit_typed() and in bits 48 to 51 FK_I64 or FK_F64 for one result of this type, or 0 for
  * results of any type. size: bytes of the result.
  * Returns 0, or the errors of fk_task_find(), fk_submitv(), fk_wait() and fk_result(), and -EINVAL
@@ -470,8 +494,20 @@ int fk_group_free(fk_client *client, fk_group group);
 #ifdef FKC_DOCUMENTATION
 int fk_call(fk_client *client, const char *name, void *result, ...);
 #endif
-int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
-		  void *result, size_t size);
+int fk_call_typed(fk_client *client, const char *name, const struct fk_job_options *options,
+		  uint64_t types, const union fk_value *values, void *result, size_t size);
+
+/*
+ * Calls a task with options: a deadline of 20 ms is FK_OPTIONS(.timeout_ns = 20000000). It is a
+ * macro of C, as fk_call() is, with the same result and arguments.
+ * options: NULL for the defaults.
+ * Returns what fk_call() does, and what fk_submit_batch() returns for the options. A job that was
+ * not done at its deadline is -ETIME.
+ */
+#ifdef FKC_DOCUMENTATION
+int fk_call_opts(fk_client *client, const char *name, const struct fk_job_options *options,
+		 void *result, ...);
+#endif
 
 /*
  * Takes memory from the shared heap, aligned to a cache line, contents not defined. Tasks can write
@@ -502,8 +538,10 @@ const char *fk_strerror(int err);
 const char *fk_outcome_name(int outcome);
 
 #ifdef __cplusplus
-#define fk_submitv(...) fk_submitv_is_for_C_and_forkd_client_hpp_for_CPP
-#define fk_call(...)	fk_call_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_submitv(...)	    fk_submitv_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_submit_opts(...) fk_submit_opts_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_call(...)	    fk_call_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_call_opts(...)   fk_call_opts_is_for_C_and_forkd_client_hpp_for_CPP
 #else
 
 /* ------------------------------------------------------------ fk_call() and fk_submitv(), in C */
@@ -604,10 +642,14 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 #define FKC_RESULT_SIZE(result) sizeof(*_Generic((result), void * : (char *)0, default : (result)))
 
 #define fk_submitv(client, task, flags, ...)                                                       \
-	fk_submit_typed(client, task, flags, FKC_FIRST(__VA_ARGS__), FKC_TYPES(__VA_ARGS__),       \
+	fk_submit_typed(client, task, NULL, flags, FKC_FIRST(__VA_ARGS__), FKC_TYPES(__VA_ARGS__), \
 			FKC_VALUES(__VA_ARGS__))
-#define fk_call(client, name, ...)                                                                 \
-	fk_call_typed(client, name,                                                                \
+#define fk_submit_opts(client, task, options, ...)                                                 \
+	fk_submit_typed(client, task, options, 0, FKC_FIRST(__VA_ARGS__), FKC_TYPES(__VA_ARGS__),  \
+			FKC_VALUES(__VA_ARGS__))
+#define fk_call(client, name, ...) fk_call_opts(client, name, NULL, __VA_ARGS__)
+#define fk_call_opts(client, name, options, ...)                                                   \
+	fk_call_typed(client, name, options,                                                       \
 		      FKC_RESULT_TYPE(FKC_FIRST(__VA_ARGS__)) | FKC_TYPES(__VA_ARGS__),            \
 		      FKC_VALUES(__VA_ARGS__), FKC_FIRST(__VA_ARGS__),                             \
 		      FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))

@@ -371,7 +371,7 @@ private:
 	detail::signature signature_;
 };
 
-/* Options of a job, as in struct fk_request. */
+/* Options of a job, as in struct fk_job_options. */
 struct job_options {
 	std::chrono::nanoseconds timeout{ 0 }; /* 0: none */
 	std::uint32_t weight = 0;
@@ -654,14 +654,15 @@ private:
 		request.values = values.data();
 		request.size = sizeof...(A);
 		/* One that is over already is not one that never ends. */
-		request.timeout_ns = options.timeout.count() < 0 ? 1 : timeout_ns(options.timeout);
-		request.group = options.group;
-		request.flags = (options.idempotent ? FK_IDEMPOTENT : 0) |
-				(options.strict ? FK_STRICT : 0) |
-				(options.copy_buffers ? FK_COPY_BUFFERS : 0);
-		request.weight = options.weight;
-		request.place = options.place;
-		request.place_index = options.place_index;
+		request.options.timeout_ns =
+			options.timeout.count() < 0 ? 1 : timeout_ns(options.timeout);
+		request.options.group = options.group;
+		request.options.flags = (options.idempotent ? FK_IDEMPOTENT : 0) |
+					(options.strict ? FK_STRICT : 0) |
+					(options.copy_buffers ? FK_COPY_BUFFERS : 0);
+		request.options.weight = options.weight;
+		request.options.place = options.place;
+		request.options.place_index = options.place_index;
 		detail::check(fk_submit_batch(client_, &request, 1,
 					      options.wait_room ? FK_WAIT_ROOM : 0, &job),
 			      fk_task_name(raw));

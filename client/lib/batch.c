@@ -47,16 +47,16 @@ int batch_has_node(const struct fk_client *client, uint32_t node)
 	return 0;
 }
 
-static int batch_check_place(const struct fk_client *client, const struct fk_request *r)
+static int batch_check_place(const struct fk_client *client, const struct fk_job_options *o)
 {
-	switch (r->place) {
+	switch (o->place) {
 	case FK_PLACE_ANY:
-		return r->place_index || r->flags & FK_STRICT ? -EINVAL : 0;
+		return o->place_index || o->flags & FK_STRICT ? -EINVAL : 0;
 	case FK_PLACE_WORKER:
-		return r->place_index < client->n_workers ? 0 : -EINVAL;
+		return o->place_index < client->n_workers ? 0 : -EINVAL;
 	case FK_PLACE_NODE:
-		return r->place_index <= JOB_PLACE_INDEX_MASK &&
-				       batch_has_node(client, r->place_index)
+		return o->place_index <= JOB_PLACE_INDEX_MASK &&
+				       batch_has_node(client, o->place_index)
 			     ? 0
 			     : -EINVAL;
 	default:
@@ -64,61 +64,73 @@ static int batch_check_place(const struct fk_client *client, const struct fk_req
 	}
 }
 
-/* same: of a request before it, whose place is known to exist; or NULL. */
-static int batch_check(struct fk_client *client, const struct fk_request *r,
-		       const struct fk_request *same)
+/* True if a field is set that has no meaning yet. */
+static int batch_reserved(const struct fk_job_options *o)
 {
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(o->reserved); i++)
+		all |= o->reserved[i];
+	return all != 0;
+}
+
+/* same: options of a request before it, whose place is known to exist; or NULL. */
+static int batch_check(struct fk_client *client, const struct fk_request *r,
+		       const struct fk_job_options *same)
+{
+	const struct fk_job_options *o = &r->options;
 	const struct signature *signature;
 
-	if (!r->task || r->flags & ~(FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS) ||
-	    (r->flags & FK_COPY_BUFFERS && !r->values) || r->reserved[0] || r->reserved[1])
+	if (!r->task || o->flags & ~(FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS) ||
+	    (o->flags & FK_COPY_BUFFERS && !r->values) || batch_reserved(o))
 		return -EINVAL;
 	signature = &r->task->signature;
 	if (r->size != (r->values ? signature->n_args : signature->args_size) ||
 	    (!r->values && !r->args && r->size))
 		return -EINVAL;
-	if ((!same || r->place != same->place || r->place_index != same->place_index ||
-	     r->flags != same->flags) &&
-	    batch_check_place(client, r))
+	if ((!same || o->place != same->place || o->place_index != same->place_index ||
+	     o->flags != same->flags) &&
+	    batch_check_place(client, o))
 		return -EINVAL;
-	if (r->group && !group_number(client, r->group))
+	if (o->group && !group_number(client, o->group))
 		return -ESTALE;
 	return task_check(client, r->task);
 }
 
-static uint32_t batch_place(const struct fk_request *r)
+static uint32_t batch_place(const struct fk_job_options *o)
 {
-	return job_place(r->place, r->place_index, (r->flags & FK_STRICT) != 0);
+	return job_place(o->place, o->place_index, (o->flags & FK_STRICT) != 0);
 }
 
 /* One record, with next (index + 1) behind it in the chain. Returns 0 or args_pack()'s errors. */
 static int batch_fill(struct fk_client *client, const struct fk_request *r, uint32_t index,
 		      uint32_t next, uint64_t now, fk_job *ret_job)
 {
+	const struct fk_job_options *o = &r->options;
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
-	uint32_t group = r->group ? group_number(client, r->group) : 0;
-	uint32_t place = batch_place(r);
+	uint32_t group = o->group ? group_number(client, o->group) : 0;
+	uint32_t place = batch_place(o);
 	uint64_t deadline = 0;
 	void *memory = NULL;
 
 	if (r->values) {
 		int err = args_pack(&client->heap, &r->task->signature, r->values, r->size,
-				    r->flags & FK_COPY_BUFFERS, job->args, &memory);
+				    o->flags & FK_COPY_BUFFERS, job->args, &memory);
 
 		if (err)
 			return err;
 	} else if (r->size) {
 		memcpy(job->args, r->args, r->size);
 	}
-	if (r->timeout_ns)
-		deadline = r->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + r->timeout_ns;
-	*ret_job = submit_fill(client, index, r->task, r->flags, memory, now);
+	if (o->timeout_ns)
+		deadline = o->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + o->timeout_ns;
+	*ret_job = submit_fill(client, index, r->task, o->flags, memory, now);
 	/* Those of a free record are 0 (submit.c, I2). */
-	if (next | deadline | r->weight | group | place) {
+	if (next | deadline | o->weight | group | place) {
 		store_relaxed(&job->next, next);
 		store_relaxed(&job->deadline_ns, deadline);
-		store_relaxed(&job->weight, r->weight);
+		store_relaxed(&job->weight, o->weight);
 		store_relaxed(&job->group, group);
 		store_relaxed(&job->place, place);
 		store_relaxed(&slot->options, CLIENT_OPTIONS | group);
@@ -188,13 +200,14 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 			return err;
 		}
 		FK_CRASH(batch_filled);
-		grouped |= requests[i].group != 0;
+		grouped |= requests[i].options.group != 0;
 		index = next;
 	}
 	if (grouped)
 		batch_count(client, first, n, 1);
 	FK_CRASH(batch_counted);
-	err = publish_record(client, first, batch_place(&requests[0]), flags & FK_WAIT_ROOM);
+	err = publish_record(client, first, batch_place(&requests[0].options),
+			     flags & FK_WAIT_ROOM);
 	if (err) {
 		if (grouped)
 			batch_count(client, first, n, 0);
@@ -230,7 +243,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 	if (client_is_gone(client))
 		return -ECONNRESET;
 	for (size_t i = 0; i < n; i++) {
-		err = batch_check(client, &requests[i], i ? &requests[i - 1] : NULL);
+		err = batch_check(client, &requests[i], i ? &requests[i - 1].options : NULL);
 		if (err)
 			return err;
 	}

@@ -126,17 +126,6 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 	return err;
 }
 
-int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
-		    uint64_t types, const union fk_value *values)
-{
-	int err = args_check(task, types, 0, 0);
-
-	if (err)
-		return err;
-	err = fk_submit_values(client, task, values, task->signature.n_args, flags, ret_job);
-	return err ? error_of_task(err, task->name) : 0;
-}
-
 int fk_release(fk_client *client, fk_job job)
 {
 	struct client_slot *slot;
@@ -151,37 +140,4 @@ int fk_release(fk_client *client, fk_job job)
 		return spill_release(client, job);
 	records_give(client, (uint32_t)(job & 0xffffu));
 	return 0;
-}
-
-int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
-		  void *result, size_t size)
-{
-	const fk_task *task;
-	fk_job job;
-	int err;
-
-	err = fk_task_find(client, name, &task);
-	if (err)
-		return error_of_task(err, name);
-	err = args_check(task, types, result != NULL, size);
-	if (err)
-		return err;
-	err = fk_submit_values(client, task, values, task->signature.n_args,
-			       FK_WAIT_ROOM | FK_COPY_BUFFERS, &job);
-	if (err)
-		return error_of_task(err, name);
-	err = fk_wait(client, job, FK_FOREVER);
-	if (err) {
-		(void)error_of_task(err, name);
-	} else {
-		uint8_t copy[LIMIT_RESULT];
-
-		err = fk_result(client, job, copy, sizeof(copy));
-		if (err)
-			(void)error_name(err, name);
-		else if (result)
-			memcpy(result, copy, task->signature.results_size);
-	}
-	(void)fk_release(client, job);
-	return err;
 }

@@ -75,10 +75,10 @@ static void run(bool balanced, bool stealing, struct figure *ret)
 			.task = task,
 			.values = values[i],
 			.size = 2,
-			.group = group,
-			.flags = stealing ? 0 : FK_STRICT,
-			.place = FK_PLACE_WORKER,
-			.place_index = (uint32_t)((uint64_t)i * (uint64_t)threads / n_jobs),
+			.options.group = group,
+			.options.flags = stealing ? 0 : FK_STRICT,
+			.options.place = FK_PLACE_WORKER,
+			.options.place_index = (uint32_t)((uint64_t)i * (uint64_t)threads / n_jobs),
 		};
 	}
 	began = clock_ns();

@@ -149,9 +149,10 @@ static int flood_batch(fk_client *client, const fk_task *task, struct batch *bat
 	for (uint32_t i = 0; i < BATCH; i++) {
 		batch->values[i][0].i64 = i;
 		batch->values[i][1].i64 = leaf_rounds;
-		requests[i] = (struct fk_request){
-			.task = task, .values = batch->values[i], .size = 2, .group = batch->group
-		};
+		requests[i] = (struct fk_request){ .task = task,
+						   .values = batch->values[i],
+						   .size = 2,
+						   .options.group = batch->group };
 	}
 	r = fk_submit_batch(client, requests, BATCH, FK_WAIT_ROOM, batch->jobs);
 	if (r == 0)

@@ -238,12 +238,12 @@ START_TEST(a_pool_that_dies_leaves_no_group_behind)
 			.task = jobs_task(c, i % 4 ? "fib:fib" : "crash:hang"),
 			.args = &arguments[i],
 			.size = sizeof(arguments[i]),
-			.group = group,
+			.options.group = group,
 		};
 	}
 	requests[N / 2] = (struct fk_request){
 		.task = jobs_task(c, "crash:segv"),
-		.group = group,
+		.options.group = group,
 	};
 	for (int round = 0; round < 5; round++) {
 		uint32_t crashed = 0;

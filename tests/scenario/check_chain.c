@@ -56,9 +56,9 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	open_client();
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	for (uint32_t i = 0; i < n + 4; i++)
-		requests[i].flags = begun || i >= n || i % 2 ? FK_IDEMPOTENT : 0;
+		requests[i].options.flags = begun || i >= n || i % 2 ? FK_IDEMPOTENT : 0;
 	for (uint32_t i = 0; i < n; i++)
-		requests[i].group = group;
+		requests[i].options.group = group;
 	ck_assert_int_eq(fk_submit_batch(c, requests, n, 0, jobs), 0);
 	ck_assert_int_eq(fk_submit_batch(c, requests + n, 1, 0, jobs + n), 0);
 	ck_assert_int_eq(fk_submit_batch(c, requests + n + 1, 3, 0, jobs + n + 1), 0);
@@ -113,12 +113,12 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	/* One is lost, one runs again, one crashes, and the others had not started. */
 	for (uint32_t i = 0; i < 40; i++) {
-		requests[i].group = group;
+		requests[i].options.group = group;
 		if (i > 2)
 			continue;
 		requests[i].task = jobs_task(c, i == 2 ? "crash:segv" : "crash:hold");
 		requests[i].size = 0;
-		requests[i].flags = i == 1 ? FK_IDEMPOTENT : 0;
+		requests[i].options.flags = i == 1 ? FK_IDEMPOTENT : 0;
 		if (i == 2)
 			continue;
 		ck_assert_int_eq(fk_alloc(c, 1, &gates[i].buf.data), 0);

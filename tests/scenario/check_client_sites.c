@@ -76,7 +76,7 @@ static int submit(bool grouped, unsigned int flags)
 static void submit_endless(fk_job *ret_job)
 {
 	static const int64_t ms = 3600000;
-	struct fk_request request = { .args = &ms, .size = sizeof(ms), .group = groups[0] };
+	struct fk_request request = { .args = &ms, .size = sizeof(ms), .options.group = groups[0] };
 
 	must(fk_task_find(c, "crash:spin", &request.task));
 	must(fk_submit_batch(c, &request, 1, FK_WAIT_ROOM, ret_job));
@@ -369,15 +369,15 @@ static void see_rings_go_on(void)
 	struct fk_request request = {
 		.args = args,
 		.size = sizeof(args),
-		.place = FK_PLACE_WORKER,
-		.flags = FK_STRICT,
+		.options.place = FK_PLACE_WORKER,
+		.options.flags = FK_STRICT,
 	};
 	int64_t sum = 0;
 	fk_job job;
 
 	ck_assert_int_eq(fk_task_find(d.watcher, "null:add", &request.task), 0);
 	for (uint32_t i = 0; i < d.watcher->n_workers; i++) {
-		request.place_index = i;
+		request.options.place_index = i;
 		/* It may still be full of what the victim left. */
 		ck_assert_int_eq(fk_submit_batch(d.watcher, &request, 1, FK_WAIT_ROOM, &job), 0);
 		ck_assert_int_eq(fk_wait(d.watcher, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);

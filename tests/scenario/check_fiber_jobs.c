@@ -94,7 +94,7 @@ END_TEST
 static void see_expired(const char *name)
 {
 	const union fk_value n = { .i64 = 100 };
-	struct fk_request request = { .timeout_ns = 50 * NSEC_PER_MSEC };
+	struct fk_request request = { .options.timeout_ns = 50 * NSEC_PER_MSEC };
 	fk_job job;
 
 	request.task = jobs_task(c, name);

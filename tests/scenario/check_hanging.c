@@ -47,13 +47,13 @@ static int64_t where(const char *name, uint64_t since_ns)
 static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 {
 	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
-	struct fk_request request = { .values = values, .timeout_ns = timeout_ns };
+	struct fk_request request = { .values = values, .options.timeout_ns = timeout_ns };
 	uint64_t since = clock_ns();
 	fk_job job;
 
 	ck_assert_int_eq(fk_task_find(c, name, &request.task), 0);
 	request.size = fk_task_args_size(request.task) / 8;
-	for (;; request.timeout_ns *= 2) {
+	for (;; request.options.timeout_ns *= 2) {
 		ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
 		DAEMON_AWAIT(where(name, since) >= 0 || (timeout_ns && fk_poll(c, job)));
 		if (!timeout_ns || fk_outcome(c, job, NULL, NULL) != FK_EXPIRED)

@@ -81,9 +81,9 @@ static void call_placed(uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct fk_request request = { .values = &value,
 					      .size = 1,
-					      .flags = FK_STRICT,
-					      .place = FK_PLACE_WORKER,
-					      .place_index = 1 };
+					      .options.flags = FK_STRICT,
+					      .options.place = FK_PLACE_WORKER,
+					      .options.place_index = 1 };
 		int64_t result = 0;
 		fk_job job;
 

@@ -190,7 +190,7 @@ static void wait_in_queues(void)
 			.task = add,
 			.args = args,
 			.size = sizeof(args),
-			.flags = i % 2 ? FK_IDEMPOTENT : 0,
+			.options.flags = i % 2 ? FK_IDEMPOTENT : 0,
 		};
 	for (uint32_t i = 0; i < ARRAY_SIZE(long_ones); i++)
 		long_ones[i] = submit("crash:hang", 0, 3);

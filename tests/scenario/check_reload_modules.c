@@ -77,7 +77,7 @@ END_TEST
 
 START_TEST(queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end)
 {
-	struct fk_request late = { .timeout_ns = 50 * NSEC_PER_MSEC };
+	struct fk_request late = { .options.timeout_ns = 50 * NSEC_PER_MSEC };
 	volatile uint8_t *gate;
 	fk_client *gone;
 	fk_job held, jobs[3];

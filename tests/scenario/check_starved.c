@@ -109,7 +109,7 @@ static uint64_t call_jobs(fk_client *c)
 		requests[i] = (struct fk_request){ .task = jobs_task(c, "fib:fib"),
 						   .values = &n,
 						   .size = 1,
-						   .place = FK_PLACE_WORKER };
+						   .options.place = FK_PLACE_WORKER };
 	began = clock_ns();
 	ck_assert_int_eq(fk_submit_batch(c, requests, JOBS, 0, jobs), 0);
 	for (uint32_t i = 0; i < JOBS; i++) {
@@ -182,8 +182,8 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 	struct fk_request request = { .task = jobs_task(c, "crash:hold"),
 				      .values = &gate,
 				      .size = 1,
-				      .place = FK_PLACE_WORKER,
-				      .flags = FK_STRICT };
+				      .options.place = FK_PLACE_WORKER,
+				      .options.flags = FK_STRICT };
 	fk_job job;
 	pid_t pid;
 

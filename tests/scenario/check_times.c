@@ -195,7 +195,7 @@ END_TEST
 
 START_TEST(job_that_no_worker_starts_has_no_times)
 {
-	struct fk_request late = { .flags = 0, .timeout_ns = 1 };
+	struct fk_request late = { .options.flags = 0, .options.timeout_ns = 1 };
 	volatile uint8_t *gate;
 	fk_job hold, jobs[5];
 

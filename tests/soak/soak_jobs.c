@@ -182,13 +182,13 @@ static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct num
 	size_t i = draw(s, ARRAY_SIZE(endless));
 	bool ends = timeout_ns && draw(s, 2);
 	union fk_value values[2];
-	struct fk_request request = { .values = values, .timeout_ns = timeout_ns };
+	struct fk_request request = { .values = values, .options.timeout_ns = timeout_ns };
 	int r;
 
 	*ret_number = ends ? draw_number(s) : endless[i];
 	*ret_ends = ends;
 	if (ends)
-		request.timeout_ns = 3600 * NSEC_PER_SEC;
+		request.options.timeout_ns = 3600 * NSEC_PER_SEC;
 	request.size = number_values(ret_number, values);
 	atomic_fetch_add(&s->slot->outstanding, 1);
 	r = fk_task_find(s->client, ret_number->task, &request.task);

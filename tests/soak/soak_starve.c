@@ -102,7 +102,7 @@ static void live_once(void)
 	struct fk_request request = {
 		.values = &ms,
 		.size = 1,
-		.timeout_ns = 300 * NSEC_PER_MSEC,
+		.options.timeout_ns = 300 * NSEC_PER_MSEC,
 	};
 	int64_t n = 0;
 	fk_job job;

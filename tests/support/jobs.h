@@ -41,16 +41,10 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 static inline fk_job jobs_submit_in(fk_client *c, const char *name, unsigned int flags, int64_t n,
 				    fk_group group)
 {
-	const struct fk_request request = {
-		.task = jobs_task(c, name),
-		.args = &n,
-		.size = sizeof(n),
-		.group = group,
-		.flags = flags,
-	};
+	struct fk_job_options options = { .group = group, .flags = flags | FK_WAIT_ROOM };
 	fk_job job = 0;
 
-	ck_assert_int_eq(fk_submit_batch(c, &request, 1, FK_WAIT_ROOM, &job), 0);
+	ck_assert_int_eq(fk_submit_opts(c, jobs_task(c, name), &options, &job, n), 0);
 	return job;
 }
 

@@ -114,8 +114,8 @@ int oracle_submit(struct oracle *o, fk_client *c, uint32_t n, const fk_group gro
 			.task = task,
 			.values = values[i],
 			.size = 3,
-			.group = groups ? groups[i >= (n + 1) / 2] : 0,
-			.flags = flags & FK_IDEMPOTENT,
+			.options.group = groups ? groups[i >= (n + 1) / 2] : 0,
+			.options.flags = flags & FK_IDEMPOTENT,
 		};
 		entries[i] = (struct oracle_entry){
 			.id = id + i,

@@ -100,8 +100,8 @@ static enum answer group(fk_client *c)
 		requests[i] = (struct fk_request){ .task = task,
 						   .values = &value,
 						   .size = 1,
-						   .group = g,
-						   .flags = FK_IDEMPOTENT };
+						   .options.group = g,
+						   .options.flags = FK_IDEMPOTENT };
 	err = fk_submit_batch(c, requests, ARRAY_SIZE(requests), 0, jobs);
 	if (err)
 		return error("batch", err);

@@ -74,17 +74,17 @@ class Job:
              node: int | None = None, strict: bool = False) -> float:
         """Puts the options into the request; when it expires."""
         request = self._request
-        request.weight = weight
-        request.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
+        request.options.weight = weight
+        request.options.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
                          | (lib.FK_STRICT if strict else 0))
         if worker is not None and node is not None:
             raise ValueError("a job starts on a worker or on a node, not both")
         if worker is not None:
-            request.place = lib.FK_PLACE_WORKER
-            request.place_index = worker
+            request.options.place = lib.FK_PLACE_WORKER
+            request.options.place_index = worker
         elif node is not None:
-            request.place = lib.FK_PLACE_NODE
-            request.place_index = node
+            request.options.place = lib.FK_PLACE_NODE
+            request.options.place_index = node
         elif strict:
             raise ValueError("strict goes with a worker or a node")
         return math.inf if timeout is None else time.monotonic() + timeout
@@ -138,7 +138,7 @@ class Job:
         """False: there is no room now."""
         left = self.left()
         if left < math.inf:
-            self._request.timeout_ns = min(max(int(left * 1e9), 1), 2**63)
+            self._request.options.timeout_ns = min(max(int(left * 1e9), 1), 2**63)
         code = lib.fk_submit_batch(self.connection.client, self._request, 1, 0,
                                    self._handle)
         if not code:

@@ -98,7 +98,7 @@ START_TEST(with_all_rings_full_nothing_is_submitted)
 	fill(0);
 	fill(1);
 	for (uint32_t i = 0; i < 20; i++)
-		requests[i].group = i % 3 ? group : 0;
+		requests[i].options.group = i % 3 ? group : 0;
 	ck_assert_int_eq(fk_submit_batch(client, requests, 20, 0, jobs), -EAGAIN);
 	ck_assert_uint_eq(words(), 2 * RING_SLOTS);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
@@ -123,14 +123,14 @@ START_TEST(each_request_says_whether_its_buffers_are_copied)
 			.task = must_find(client, "test:inc"),
 			.values = &values[i],
 			.size = 1,
-			.flags = i == 5 ? 0 : FK_COPY_BUFFERS,
+			.options.flags = i == 5 ? 0 : FK_COPY_BUFFERS,
 		};
 	}
 	/* One of them is not copied: the others' copies are freed. */
-	requests[JOBS - 1].flags = 0;
+	requests[JOBS - 1].options.flags = 0;
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -EFAULT);
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
-	requests[JOBS - 1].flags = FK_COPY_BUFFERS;
+	requests[JOBS - 1].options.flags = FK_COPY_BUFFERS;
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
 	ck_assert_uint_eq(heap_used(&client->heap), 64 * JOBS);
 	run_all();
@@ -153,19 +153,19 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 		int err;
 	} bad[] = {
 		{ { .size = 8 }, -EINVAL },
-		{ { .flags = FK_WAIT_ROOM }, -EINVAL },
-		{ { .flags = UINT32_C(1) << 31 }, -EINVAL },
-		{ { .flags = FK_COPY_BUFFERS, .size = 16 }, -EINVAL },
-		{ { .flags = FK_STRICT }, -EINVAL },
-		{ { .place_index = 1 }, -EINVAL },
-		{ { .place = FK_PLACE_WORKER, .place_index = 2 }, -EINVAL },
-		{ { .place = FK_PLACE_NODE, .place_index = 77 }, -EINVAL },
-		{ { .place = 3 }, -EINVAL },
-		{ { .reserved = { 1 } }, -EINVAL },
-		{ { .reserved = { 0, 1 } }, -EINVAL },
-		{ { .group = 1 }, -ESTALE },
-		{ { .group = 1 << 16 | 5 }, -ESTALE }, /* of the right form, and there is none */
-		{ { .group = UINT64_MAX }, -ESTALE },
+		{ { .options.flags = FK_WAIT_ROOM }, -EINVAL },
+		{ { .options.flags = UINT32_C(1) << 31 }, -EINVAL },
+		{ { .options.flags = FK_COPY_BUFFERS, .size = 16 }, -EINVAL },
+		{ { .options.flags = FK_STRICT }, -EINVAL },
+		{ { .options.place_index = 1 }, -EINVAL },
+		{ { .options.place = FK_PLACE_WORKER, .options.place_index = 2 }, -EINVAL },
+		{ { .options.place = FK_PLACE_NODE, .options.place_index = 77 }, -EINVAL },
+		{ { .options.place = 3 }, -EINVAL },
+		{ { .options.reserved = { 1 } }, -EINVAL },
+		{ { .options.reserved = { [5] = 1 } }, -EINVAL },
+		{ { .options.group = 1 }, -ESTALE },
+		{ { .options.group = 1 << 16 | 5 }, -ESTALE }, /* well-formed, and there is none */
+		{ { .options.group = UINT64_MAX }, -ESTALE },
 	};
 	union fk_value text = { .str = "four" };
 	union fk_value none = { .str = NULL };
@@ -176,7 +176,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 	start(2, 0);
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	for (uint32_t i = 0; i < 9; i++) {
-		requests[i].group = group;
+		requests[i].options.group = group;
 		requests[i].task = must_find(client, "test:len");
 		requests[i].values = &text;
 		requests[i].size = 1;
@@ -186,11 +186,9 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 		struct fk_request saved = requests[6];
 
 		requests[6].size = b->size ? b->size : saved.size;
-		requests[6].flags = b->flags;
-		requests[6].place = b->place;
-		requests[6].place_index = b->place_index;
-		requests[6].group = b->group ? b->group : saved.group;
-		memcpy(requests[6].reserved, b->reserved, sizeof(b->reserved));
+		requests[6].options = b->options;
+		if (!b->options.group)
+			requests[6].options.group = group;
 		ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), bad[i].err);
 		requests[6] = saved;
 	}
@@ -229,12 +227,12 @@ START_TEST(options_stand_in_the_record_and_go_with_the_job)
 	start(2, 0);
 	atomic_store(&fake.board->workers[1].node, 3);
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
-	requests[0].timeout_ns = 5 * NSEC_PER_SEC;
-	requests[0].weight = 7;
-	requests[0].group = group;
-	requests[0].flags = FK_STRICT | FK_IDEMPOTENT;
-	requests[0].place = FK_PLACE_NODE;
-	requests[0].place_index = 3;
+	requests[0].options.timeout_ns = 5 * NSEC_PER_SEC;
+	requests[0].options.weight = 7;
+	requests[0].options.group = group;
+	requests[0].options.flags = FK_STRICT | FK_IDEMPOTENT;
+	requests[0].options.place = FK_PLACE_NODE;
+	requests[0].options.place_index = 3;
 	ck_assert_int_eq(fk_submit_batch(client, requests, 1, 0, jobs), 0);
 	job = client_job(client, jobs[0]);
 	ck_assert_uint_ge(job->deadline_ns, before + 5 * NSEC_PER_SEC);
@@ -249,7 +247,7 @@ START_TEST(options_stand_in_the_record_and_go_with_the_job)
 	run_all();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	/* For ever. */
-	requests[1].timeout_ns = UINT64_MAX;
+	requests[1].options.timeout_ns = UINT64_MAX;
 	ck_assert_int_eq(fk_submit_batch(client, &requests[1], 1, 0, jobs), 0);
 	ck_assert_uint_eq(client_job(client, jobs[0])->deadline_ns, UINT64_MAX);
 	run_all();
@@ -296,13 +294,13 @@ START_TEST(a_place_is_a_ring)
 	/* Without a place a worker that looks is better. */
 	atomic_store(&fake.board->workers[0].wake, WAKE_LOOKING);
 	ck_assert_int_eq(ring_of_next(), 0);
-	requests[0].place = FK_PLACE_WORKER;
+	requests[0].options.place = FK_PLACE_WORKER;
 	for (uint32_t i = 0; i < 4; i++) {
-		requests[0].place_index = i;
+		requests[0].options.place_index = i;
 		ck_assert_int_eq(ring_of_next(), (int)i);
 	}
-	requests[0].place = FK_PLACE_NODE;
-	requests[0].place_index = 6;
+	requests[0].options.place = FK_PLACE_NODE;
+	requests[0].options.place_index = 6;
 	for (int i = 0; i < 100; i++)
 		seen |= 1u << ring_of_next();
 	ck_assert_uint_eq(seen, 0xc);
@@ -314,15 +312,15 @@ START_TEST(a_place_is_a_ring)
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(ring_of_next(), 2);
 	/* What is full gives way within the place if it is strict, else anywhere. */
-	requests[0].flags = FK_STRICT;
+	requests[0].options.flags = FK_STRICT;
 	fill(2);
 	ck_assert_int_eq(ring_of_next(), 3);
 	fill(3);
 	ck_assert_int_eq(ring_of_next(), -EAGAIN);
-	requests[0].place = FK_PLACE_WORKER;
-	requests[0].place_index = 3;
+	requests[0].options.place = FK_PLACE_WORKER;
+	requests[0].options.place_index = 3;
 	ck_assert_int_eq(ring_of_next(), -EAGAIN);
-	requests[0].flags = 0;
+	requests[0].options.flags = 0;
 	ck_assert_int_le(ring_of_next(), 1);
 	stop();
 }

@@ -129,6 +129,66 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 }
 END_TEST
 
+/* No worker runs the jobs: their options are seen in the records. */
+START_TEST(options_of_one_job_are_in_its_record)
+{
+	const struct fk_job_options options = {
+		.timeout_ns = NSEC_PER_SEC,
+		.flags = FK_IDEMPOTENT | FK_STRICT | FK_WAIT_ROOM,
+		.weight = 7,
+		.place = FK_PLACE_WORKER,
+		.place_index = 1,
+	};
+	const fk_task *task;
+	struct job *record;
+	fk_group group;
+	fk_job job;
+
+	fake_open(2, 0);
+	task = must_find(client, "test:add");
+	ck_assert_int_eq(fk_submit_opts(client, task, &options, &job, 1, 2), 0);
+	record = client_job(client, job);
+	ck_assert_uint_eq(record->deadline_ns,
+			  client->slots[job & 0xffff].submitted_ns + NSEC_PER_SEC);
+	ck_assert_uint_eq(record->weight, 7);
+	ck_assert_uint_eq(record->place, job_place(JOB_PLACE_WORKER, 1, 1));
+	ck_assert_uint_eq(record->flags, JOB_IDEMPOTENT);
+	ck_assert_int_eq(record->args[0] + record->args[8], 3);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	ck_assert_int_eq(fk_submit_opts(client, task, FK_OPTIONS(.group = group), &job, 1, 2), 0);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
+	/* As fk_submit(). */
+	ck_assert_int_eq(fk_submit_opts(client, task, NULL, &job, 1, 2), 0);
+	ck_assert_uint_eq(client->slots[job & 0xffff].options, 0);
+	ck_assert_uint_eq(client_job(client, job)->flags, 0);
+	fake_close();
+}
+END_TEST
+
+START_TEST(call_with_options_has_a_result_or_an_error_with_a_text)
+{
+	fk_group group;
+	int64_t n = 5;
+
+	fake_open(2, 2);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.group = group, .weight = 7),
+				      &n, 1, 2),
+			 0);
+	ck_assert_int_eq(n, 3);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
+	ck_assert_int_eq(fk_call_opts(client, "test:add", NULL, &n, n, 2), 0);
+	ck_assert_int_eq(n, 5);
+	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_STRICT), &n, 1, 2),
+			 -EINVAL);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:add: "));
+	REFUSED(fk_call_opts(client, "test:add", FK_OPTIONS(.weight = 7), &n, 1, 2.0),
+		ADD "(i64, f64) -> i64");
+	ck_assert_int_eq(n, 5);
+	fake_close();
+}
+END_TEST
+
 /* No worker runs the job: its arguments are seen in the record. */
 START_TEST(each_type_of_a_signature_is_packed)
 {

@@ -13,7 +13,7 @@
 static void put_into(fk_group group, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		requests[i].group = group;
+		requests[i].options.group = group;
 }
 
 START_TEST(a_group_has_ended_when_all_its_jobs_have)
@@ -188,7 +188,7 @@ START_TEST(groups_that_are_polled_in_turn_are_each_looked_at)
 	start(1, 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert_int_eq(fk_group_new(client, &groups[i]), 0);
-		requests[i].group = groups[i];
+		requests[i].options.group = groups[i];
 		ck_assert_int_eq(fk_submit_batch(client, &requests[i], 1, 0, &jobs[i]), 0);
 	}
 	ck_assert_int_eq(fake_take(&payload), 0);

@@ -254,7 +254,7 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	doze(&s);
 	must_wake(&s, &request, 2, true);
 	late = request;
-	late.timeout_ns = 3600 * NSEC_PER_SEC;
+	late.options.timeout_ns = 3600 * NSEC_PER_SEC;
 	doze(&s);
 	must_wake(&s, &late, 1, true);
 	/* nor while it sleeps, and no alarm is set. */

@@ -236,11 +236,11 @@ START_TEST(a_group_does_not_need_its_spilled_jobs)
 	start(1, 0);
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	for (uint32_t i = 0; i < JOBS; i++)
-		requests[i].group = group;
+		requests[i].options.group = group;
 	fill();
 	ck_assert_int_eq(fk_group_wait(client, group, FK_FOREVER), 0);
 	for (uint32_t i = 0; i < JOBS; i++)
-		requests[i].group = 0;
+		requests[i].options.group = 0;
 	spill();
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
 	ck_assert_int_eq(fk_group_free(client, group), 0);
@@ -442,8 +442,8 @@ static void *submit_strictly(void *unused)
 	intptr_t err;
 
 	(void)unused;
-	two[0].place = FK_PLACE_WORKER;
-	two[0].flags = FK_STRICT;
+	two[0].options.place = FK_PLACE_WORKER;
+	two[0].options.flags = FK_STRICT;
 	err = fk_submit_batch(client, two, 2, FK_WAIT_ROOM, mine);
 	if (!err)
 		err = fk_wait_all(client, mine, 2, FK_FOREVER);

@@ -106,7 +106,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	fake_open(1, 1);
 	task = must_find(client, "test:drop");
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
-	request = (struct fk_request){ .task = task, .group = group };
+	request = (struct fk_request){ .task = task, .options.group = group };
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
 	no_doubt();
 	looked_at_group = &client->group[group & 0xffff].looked_ns;
@@ -193,7 +193,8 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	fake.n_jobs = 1;
 	client = must_open();
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
-	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	request = (struct fk_request){ .task = must_find(client, "test:drop"),
+				       .options.group = group };
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, jobs), 0);
 	no_doubt();
 	fake_hang_up();
@@ -246,7 +247,8 @@ START_TEST(poll_repeats_a_wake_that_a_stranger_prevented)
 	word = &fake.board->workers[0].wake;
 	client = must_open();
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
-	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	request = (struct fk_request){ .task = must_find(client, "test:drop"),
+				       .options.group = group };
 	for (int i = 0; i < 3; i++) {
 		struct late_worker worker = { .value = wake_prepare(word) };
 		pthread_t thread;

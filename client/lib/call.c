@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call.c - submissions and calls with the types of their arguments: the functions behind the macros
+ *
+ * A job without options takes the short way of submit.c. One with options is a batch of one.
+ */
+#include "client/lib/client.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+/* The arguments fit the task. */
+static int submit_typed(fk_client *client, const fk_task *task,
+			const struct fk_job_options *options, unsigned int flags, fk_job *ret_job,
+			const union fk_value *values)
+{
+	size_t n = task->signature.n_args;
+	struct fk_request request;
+
+	if (likely(!options))
+		return fk_submit_values(client, task, values, n, flags, ret_job);
+	request = (struct fk_request){
+		.task = task, .values = values, .size = n, .options = *options
+	};
+	flags |= options->flags & FK_WAIT_ROOM;
+	request.options.flags |= flags;
+	request.options.flags &= ~FK_WAIT_ROOM;
+	return fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, ret_job);
+}
+
+int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_options *options,
+		    unsigned int flags, fk_job *ret_job, uint64_t types,
+		    const union fk_value *values)
+{
+	int err = args_check(task, types, 0, 0);
+
+	if (err)
+		return err;
+	err = submit_typed(client, task, options, flags, ret_job, values);
+	return err ? error_of_task(err, task->name) : 0;
+}
+
+int fk_call_typed(fk_client *client, const char *name, const struct fk_job_options *options,
+		  uint64_t types, const union fk_value *values, void *result, size_t size)
+{
+	const fk_task *task;
+	fk_job job;
+	int err;
+
+	err = fk_task_find(client, name, &task);
+	if (err)
+		return error_of_task(err, name);
+	err = args_check(task, types, result != NULL, size);
+	if (err)
+		return err;
+	err = submit_typed(client, task, options, FK_WAIT_ROOM | FK_COPY_BUFFERS, &job, values);
+	if (err)
+		return error_of_task(err, name);
+	err = fk_wait(client, job, FK_FOREVER);
+	if (err) {
+		(void)error_of_task(err, name);
+	} else {
+		uint8_t copy[LIMIT_RESULT];
+
+		err = fk_result(client, job, copy, sizeof(copy));
+		if (err)
+			(void)error_name(err, name);
+		else if (result)
+			memcpy(result, copy, task->signature.results_size);
+	}
+	(void)fk_release(client, job);
+	return err;
+}
