@@ -2,6 +2,7 @@
 """Calls, futures and coroutines, and how jobs end."""
 import asyncio
 import concurrent.futures
+import errno
 import pickle
 import signal
 import weakref
@@ -103,10 +104,14 @@ class Ends(TestCase):
                          (-34, "nqueens:nqueens", forkd.Outcome.FAILED))
         self.raises(forkd.Failed, r"FAILED: ENOENT \(No such file", "uts:uts",
                     "no")
-        # A task's own EACCES is no refusal by the pool.
-        for refusal, kind in (("", forkd.Failed), ("FAILED: not", forkd.Refused)):
+        # EACCES from a task does not mean that the pool refused the task.
+        for code, refusal, kind in (
+                (errno.EACCES, "", forkd.Failed),
+                (errno.EACCES, "FAILED: not", forkd.Forbidden),
+                (errno.EKEYREVOKED, "FAILED: not", forkd.Quarantined),
+                (errno.ENOMEM, "FAILED: not", forkd.Failed)):
             self.assertIs(type(forkd.errors.job_error(
-                "a:b", forkd.Outcome.FAILED, -13, 0, refusal)), kind)
+                "a:b", forkd.Outcome.FAILED, -code, 0, refusal)), kind)
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(again), again.args, again.code),
                          (forkd.Failed, error.args, -34))
@@ -140,14 +145,22 @@ class Ends(TestCase):
         with self.assertRaises(forkd.Lost):
             holding.result()
         # The session is one of --quarantine-task-crashes=1.
-        with self.assertRaisesRegex(forkd.Refused, "crashed too often"):
+        with self.assertRaisesRegex(forkd.Quarantined, "crashed too often"):
             pool.call("crash:segv")
         self.assertEqual(pool.call("fib:fib", 20), 6765)
 
     def test_no_forkd_is_an_error_that_says_what_to_do(self):
         with self.assertRaisesRegex(ConnectionError, "/no/such") as caught:
             forkd.connect("/no/such/socket")
-        self.assertEqual(caught.exception.code, -2)
+        self.assertIs(type(caught.exception), forkd.NotRunning)
+        self.assertEqual(caught.exception.code, -errno.ENOENT)
+        with self.assertRaisesRegex(forkd.LimitReached, "heap-max"):
+            forkd.connect(heap_size=2**40)
+        for code, kind in ((errno.EACCES, forkd.AccessDenied),
+                           (errno.ECONNREFUSED, forkd.NotRunning),
+                           (errno.EUSERS, forkd.LimitReached),
+                           (errno.EPROTO, forkd.ConnectError)):
+            self.assertIs(type(forkd.errors.connect_error("", -code)), kind)
 
 
 class Futures(TestCase):

@@ -12,14 +12,16 @@ future, acall() is for coroutines. alloc() and empty() give memory that tasks
 work in without a copy. forkd.errors says what is raised.
 """
 from forkd.errors import (
-    Cancelled, ConnectError, Crashed, Disconnected, Error, Expired, Failed,
-    HeapFull, JobError, Lost, Outcome, Refused, UnknownTask)
+    AccessDenied, Cancelled, ConnectError, Crashed, Disconnected, Error,
+    Expired, Failed, Forbidden, HeapFull, JobError, LimitReached, Lost,
+    NotRunning, Outcome, Quarantined, UnknownTask)
 from forkd.job import Options, Timings
 from forkd.pool import Future, Pool, connect
 from forkd.task import Task
 
 __all__ = [
-    "Cancelled", "ConnectError", "Crashed", "Disconnected", "Error", "Expired",
-    "Failed", "Future", "HeapFull", "JobError", "Lost", "Options", "Outcome",
-    "Pool", "Refused", "Task", "Timings", "UnknownTask", "connect",
+    "AccessDenied", "Cancelled", "ConnectError", "Crashed", "Disconnected",
+    "Error", "Expired", "Failed", "Forbidden", "Future", "HeapFull",
+    "JobError", "LimitReached", "Lost", "NotRunning", "Options", "Outcome",
+    "Pool", "Quarantined", "Task", "Timings", "UnknownTask", "connect",
 ]

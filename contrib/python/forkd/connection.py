@@ -53,7 +53,7 @@ class Connection:
         code = lib.fk_open(path, options, client)
         if code:
             text: bytes = ffi.string(lib.fk_error_text())
-            raise errors.ConnectError(text.decode(), code)
+            raise errors.connect_error(text.decode(), code)
         self.client = _owned(client[0], lib.fk_close)
         self.copied = 0
         # Memory that the user has, and jobs that were not released.

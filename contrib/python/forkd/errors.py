@@ -3,12 +3,17 @@
 
     Error
         ConnectError     no connection; also a ConnectionError
+            NotRunning   no forkd listens on the socket
+            AccessDenied this user may not connect; also a PermissionError
+            LimitReached the limit on connections, jobs or memory is reached
         Disconnected     forkd went away; also a ConnectionError
         UnknownTask      no module has the task; also a LookupError
         HeapFull         no room in the shared heap; also a MemoryError
         JobError         a job has ended without a result
             Failed       the task, or the pool for it, gave an error code
-                Refused  this user may not call the task (now)
+                Forbidden    this user may not call the task
+                Quarantined  the task has crashed too often for this user
+                             Both are also a PermissionError.
             Cancelled    also a concurrent.futures.CancelledError
             Expired      not done at its deadline; also a TimeoutError
             Crashed      the task crashed
@@ -25,7 +30,9 @@ import errno
 import os
 import signal as signals
 
-from forkd._library import EACCES, ECONNRESET, EKEYREVOKED, lib, text_of
+from forkd._library import (
+    E2BIG, EACCES, ECONNREFUSED, ECONNRESET, EDQUOT, EKEYREVOKED, ENOENT,
+    EUSERS, lib, text_of)
 
 
 class Outcome(enum.IntEnum):
@@ -55,6 +62,18 @@ class Error(Exception):
 
 class ConnectError(Error, ConnectionError):
     """There is no connection to forkd; the text says what to do about it."""
+
+
+class NotRunning(ConnectError):
+    """No forkd listens on the socket."""
+
+
+class AccessDenied(ConnectError, PermissionError):
+    """forkd.conf does not allow this user to connect."""
+
+
+class LimitReached(ConnectError):
+    """A limit of forkd.conf on connections, jobs or memory is reached."""
 
 
 class Disconnected(Error, ConnectionError):
@@ -88,8 +107,12 @@ class Failed(JobError):
     outcome = Outcome.FAILED
 
 
-class Refused(Failed, PermissionError):
-    """The user may not call the task, or not until its quarantine is over."""
+class Forbidden(Failed, PermissionError):
+    """The option allow-tasks does not allow this user to call the task."""
+
+
+class Quarantined(Failed, PermissionError):
+    """The task has crashed too often for this user: see forkctl quarantine."""
 
 
 class Cancelled(JobError, concurrent.futures.CancelledError):
@@ -128,6 +151,11 @@ class Lost(JobError):
 _SIGNALS = {s.value: s.name for s in signals.Signals}
 
 
+def connect_error(message: str, code: int) -> ConnectError:
+    """The error for a failure of fk_open()."""
+    return _CONNECT.get(code, ConnectError)(message, code)
+
+
 def disconnected(task: str) -> Disconnected:
     """The error for a job whose outcome nobody knows."""
     return Disconnected(f"{task}: {text_of(ECONNRESET)}", ECONNRESET, task)
@@ -146,7 +174,7 @@ def job_error(task: str, outcome: int, code: int, signo: int,
         return Error(f"{task}: {text_of(outcome)}", outcome, task)
     if outcome == Outcome.FAILED:
         if refusal:
-            kind = Refused if code in (EACCES, EKEYREVOKED) else Failed
+            kind = _REFUSALS.get(code, Failed)
             return kind(f"{task}: {refusal}", code, task)
         return Failed(f"{task}: FAILED: {_reason(code)}", code, task)
     if outcome == Outcome.CRASHED:
@@ -158,6 +186,14 @@ def job_error(task: str, outcome: int, code: int, signo: int,
     other, code = _OTHERS[Outcome(outcome)]
     return other(f"{task}: {other.outcome.name}", code, task)
 
+
+# What a job fails with if the pool has not started it.
+_REFUSALS: dict[int, type[Failed]] = {
+    EACCES: Forbidden, EKEYREVOKED: Quarantined}
+
+_CONNECT: dict[int, type[ConnectError]] = {
+    ENOENT: NotRunning, ECONNREFUSED: NotRunning, EACCES: AccessDenied,
+    E2BIG: LimitReached, EDQUOT: LimitReached, EUSERS: LimitReached}
 
 _OTHERS: dict[Outcome, tuple[type[JobError], int]] = {
     Outcome.CANCELLED: (Cancelled, -errno.ECANCELED),
