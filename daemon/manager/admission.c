@@ -2,21 +2,22 @@
 /*
  * admission.c - answers the first message of a connection
  *
- * An answer depends on its arguments only: nothing here looks at the system or at a table.
+ * A verdict depends on its arguments only: this file reads neither the system nor tables.
  *
  * INVARIANTS
- *   I1. A message is checked before anything is counted, and what is granted fits: making it can
+ *   I1. A message is checked before anything is counted, and a granted request fits: making it can
  *       fail only if the system lacks resources.
- *   I2. Each refusal says whose the limit is, and what to do.
- *   I3. The kernel says which user a client is: the uid and the groups of the process that made
- *       the connection, as they were then. Two connections of one uid may have different groups,
- *       as those of a program with the setgid bit. So each connection is judged alone: whether it
- *       may connect, and which tasks it may call. It gets nothing that only another connection of
- *       its uid may have: its records are in its own segment, which the others do not have.
- *       Quotas and weight belong to the uid: they are the best of those of its present connections
- *       (quota.c, connections.c). The user database is asked for names only, when options are
- *       read: it may be slow, and lists the users of a group, not which process has it. So groups
- *       only grant: a client that connects without one is treated as all others.
+ *   I2. Each refusal names the limit and its owner, and what to do.
+ *   I3. The kernel reports which user a client is: the uid and the groups of the process that made
+ *       the connection, at that time. Two connections of one uid may have different groups, for
+ *       example those of a program with the setgid bit. So each connection is checked alone:
+ *       whether it may connect, and which tasks it may call. It gets nothing that only another
+ *       connection of its uid may have: its records are in its own segment, which the others do not
+ *       have. Quotas and weight belong to the uid: they are the best of those of its present
+ *       connections (quota.c, connections.c). The user database is used only for names, when
+ *       options are read: it may be slow, and lists the users of a group, not the groups of a
+ *       process. So groups only grant: a client that connects without a group is treated as all
+ *       others.
  */
 #include "daemon/manager/admission.h"
 
@@ -36,7 +37,7 @@
 #define ADMISSION_DEFAULT_JOBS 256u
 #define ADMISSION_DEFAULT_HEAP (UINT64_C(1) << 20)
 
-/* All of the text is initialised, because it is sent. */
+/* Initialises all of the text, because it is sent. */
 static __attribute__((format(printf, 2, 3))) struct admission_verdict
 refusal(int code, const char *format, ...)
 {
@@ -94,8 +95,8 @@ static void admission_known(const struct admission_peer *peer, struct admission_
 			     peer->who.uid);
 }
 
-/* The options must admit it. A rule for a user goes before one for its groups, and that before one
- * for everybody; of two that are equal the refusal counts. */
+/* The options must admit the client. A rule for a user precedes one for its groups, and that one
+ * for all users; between equal rules the refusal wins. */
 static void admission_admitted(const struct options *o, const struct options_peer *who,
 			       struct admission_verdict *v)
 {
@@ -133,7 +134,7 @@ static void admission_rights(const struct options *options, const struct options
 			ret->rules[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* The end of its process must be visible. */
+/* forkd must be able to see the end of the client's process. */
 static void admission_watched(const struct admission_peer *peer, struct admission_verdict *v)
 {
 	int r = peer->unwatched;
@@ -150,7 +151,7 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 			     peer->pid);
 }
 
-/* The limits of one connection; puts defaults in. */
+/* Checks the limits of one connection; fills in defaults. */
 static void admission_sizes(const struct proto_hello *hello, const struct options *o,
 			    struct admission_verdict *v)
 {

@@ -13,25 +13,25 @@ enum admission_wish {
 	ADMISSION_ATTACH, /* PROTO_HELLO */
 	ADMISSION_SET,	  /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
 	ADMISSION_ASK,	  /* PROTO_CANCEL_FOR, PROTO_CONFIG, PROTO_JOBS */
-	ADMISSION_NONE,	  /* nothing that forkd's protocol knows */
+	ADMISSION_NONE,	  /* none of the protocol's messages */
 };
 
 /* The client process. */
 struct admission_peer {
 	struct options_peer who; /* its groups only if the options ask for them */
 	uint32_t pid;
-	bool stranger; /* its uid stands for several (daemon/manager/userns.h) */
-	int groupless; /* 0, or a negative errno: why its groups are not known */
-	int unwatched; /* the same: why the end of its process would not be seen */
+	bool stranger; /* its uid represents several users (daemon/manager/userns.h) */
+	int groupless; /* 0, or a negative errno: why its groups are unknown */
+	int unwatched; /* the same: why the end of its process cannot be watched */
 };
 
-/* The resources, and how much of them is taken. */
+/* The resources, and how much is in use. */
 struct admission_room {
 	bool stopping;
 	bool tenants_full;    /* the uid has no tenant, and there can be no more */
-	uint32_t clients;     /* slots that are taken */
-	uint64_t tenant_size; /* bytes that the uid's tenant would take; 0: it is there */
-	uint64_t memory;      /* bytes that may still be made */
+	uint32_t clients;     /* slots in use */
+	uint64_t tenant_size; /* bytes for a new tenant of the uid; 0: it exists */
+	uint64_t memory;      /* bytes that may still be allocated */
 	/* of the uid */
 	struct quota_sums held;
 	struct quota_sums most; /* that it may hold */
@@ -40,60 +40,60 @@ struct admission_room {
 /* What the options grant a client that is admitted. */
 struct admission_rights {
 	uint32_t weight; /* among the users */
-	/* entries of the option allow-tasks that say what it may call: PROTO_POOL_CLIENT */
+	/* entries of the option allow-tasks that apply to it: PROTO_POOL_CLIENT */
 	uint64_t rules[PROTO_RULES];
 };
 
 struct admission_verdict {
-	int code; /* 0: it gets what follows; else a negative errno, for PROTO_ERROR */
+	int code; /* 0: admitted; otherwise a negative errno, for PROTO_ERROR */
 	struct admission_rights rights;
 	uint32_t n_jobs;				    /* records */
 	uint64_t heap_size;				    /* bytes, whole pages */
 	char text[sizeof(((struct proto_error *)0)->text)]; /* why not, and what to do */
 };
 
-/* size: that the message came with. */
+/* size: the message's. */
 enum admission_wish admission_wish(const union proto_message *message, int size);
 
-/* The answers to ADMISSION_ATTACH, ADMISSION_SET and ADMISSION_ASK. owner: the uid that forkd runs
- * as. type: the message's. */
+/* Verdicts on ADMISSION_ATTACH, ADMISSION_SET and ADMISSION_ASK. owner: the uid that forkd runs as.
+ * type: the message's. */
 void admission_hello(const struct proto_hello *hello, const struct options *options,
 		     const struct admission_peer *peer, const struct admission_room *room,
 		     struct admission_verdict *ret);
 void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t type,
 		   struct admission_verdict *ret);
-/* uid: of whose client a job is to end; of the other questions none. */
+/* uid: the user whose client's job is to be cancelled; unused for other requests. */
 void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
 		   struct admission_verdict *ret);
-/* It is root or the user that forkd runs as. */
+/* True for root and for the user that forkd runs as. */
 bool admission_is_operator(const struct admission_peer *peer, uint32_t owner);
 
-/* A former forkd has admitted the client, perhaps by other options: is it admitted still, and what
- * are its rights now? If not, it may call nothing. */
+/* Checks a client that an earlier forkd has admitted, perhaps with other options: whether it is
+ * still admitted, and its rights. If not admitted, it may call nothing. */
 void admission_again(const struct options *options, const struct admission_peer *peer,
 		     struct admission_verdict *ret);
 
-/* The options have changed: the rights of a client that has connected, admitted or not. */
+/* The options have changed: returns the rights of a connected client, admitted or not. */
 void admission_change(const struct options *options, const struct admission_peer *peer,
 		      struct admission_verdict *ret);
 
 /* Refusals. r: a negative errno. */
 struct admission_verdict admission_none(void); /* ADMISSION_NONE */
 struct admission_verdict admission_stopping(void);
-/* No message came for ns. */
+/* No message arrived within ns. */
 struct admission_verdict admission_late(uint64_t ns);
-/* The segment that was granted cannot be made; the service manager does not keep it. */
+/* The granted segment cannot be made; the service manager does not keep it. */
 struct admission_verdict admission_failed(int r);
 struct admission_verdict admission_not_kept(int r);
-/* The client whose job is to end is not there; the pool cannot be told now. */
+/* The client named by cancel does not exist; the channel to the pool is full. */
 struct admission_verdict admission_no_client(uint32_t client);
 struct admission_verdict admission_pool_busy(const char *command);
-/* The pool does not trace, and why; it did, and has ended: for the next one, or not. */
+/* The pool cannot trace, and why; a pool that traced has ended: planned, or not. */
 struct admission_verdict admission_no_trace(const char *why);
 struct admission_verdict admission_trace_lost(bool planned);
-/* The message had descriptors. */
+/* The message contained descriptors. */
 struct admission_verdict admission_passed(void);
 /* Too many connections have sent nothing yet, most of them of its uid. */
 struct admission_verdict admission_crowded(uint32_t uid);
-/* Its uid connects too often, and too many of its connections wait for their turn. */
+/* Its uid connects too often, and too many of its connections are waiting. */
 struct admission_verdict admission_hasty(uint32_t uid);

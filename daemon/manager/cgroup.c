@@ -12,7 +12,7 @@
 
 #define CGROUP_PATH (2 * PATH_MAX)
 
-/* Is it one of "cpu,cpuacct"? */
+/* True if name is in a list such as "cpu,cpuacct". */
 static bool cgroup_names(const char *controllers, const char *name)
 {
 	size_t length = strlen(name);
@@ -27,14 +27,15 @@ static bool cgroup_names(const char *controllers, const char *name)
 	return false;
 }
 
-/* From a group up to the first of those that are mounted here. group: "/" or "/a/b". */
+/* Calls level() for a group and for each one above it that is mounted here. group: "/" or
+ * "/a/b". */
 static void cgroup_climb(const char *mount, char *group,
 			 void (*level)(void *context, const char *folder), void *context)
 {
 	char folder[CGROUP_PATH];
 	size_t length;
 
-	/* It leads out of what is seen. */
+	/* Outside of the visible part. */
 	if (strstr(group, "/.."))
 		*group = '\0';
 	do {
@@ -96,7 +97,7 @@ static void cgroup_take_quota(void *context, const char *folder)
 	uint32_t *least = context;
 	uint64_t n[2]; /* quota and period */
 
-	/* Of version 1 -1 stands for none. */
+	/* In version 1, -1 means no quota. */
 	if (cgroup_read(folder, "cpu.max", n, 2) < 2 &&
 	    (!cgroup_read(folder, "cpu.cfs_quota_us", n, 1) ||
 	     !cgroup_read(folder, "cpu.cfs_period_us", n + 1, 1)))

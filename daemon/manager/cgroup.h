@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 /*
- * Calls level() with the folder of the group that this process is in, and of each above it, of
- * version 2 and of the hierarchy of version 1 that has this controller. Inside a container those
- * outside of it are not seen. root: "" for the machine, else what stands before /proc/self/cgroup
- * and /sys/fs/cgroup.
+ * Calls level() with the directory of this process's group, and of each above it: of version 2, and
+ * of the version 1 hierarchy that has this controller. Inside a container, groups outside of it are
+ * not visible. root: "" for the machine, otherwise the prefix of /proc/self/cgroup and
+ * /sys/fs/cgroup.
  */
 void cgroup_each(const char *root, const char *controller,
 		 void (*level)(void *context, const char *folder), void *context);
 
-/* Reads up to max numbers of a file in such a folder. Returns how many there are: "max" is none,
- * and there are none in a file that is not there. */
+/* Reads up to max numbers of a file in such a directory. Returns how many there are: "max" is none,
+ * and a missing file has none. */
 uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32_t max);
 
-/* For how many CPUs the quota of all levels is enough, rounded up: cpu.max, of version 1
- * cpu.cfs_quota_us. 0 if there is none, or it cannot be read. */
+/* Returns the number of CPUs that the quotas of all levels allow, rounded up: cpu.max, or
+ * cpu.cfs_quota_us in version 1. 0: no quota, or it cannot be read. */
 uint32_t cgroup_cpus(const char *root);

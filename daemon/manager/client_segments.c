@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client_segments.c - clients' segments: made, counted, taken back
+ * client_segments.c - creation, accounting and removal of clients' segments
  *
  * INVARIANTS
- *   I1. Numbers about a client's segment are kept here; the segment is never asked.
+ *   I1. Numbers about a client's segment are kept here; they are never read from the segment.
  *   I2. A segment's bytes are counted until its pages are gone. A process that keeps a mapping or a
- *       descriptor would keep them, so they are punched out of it once no pool has it. What a
- *       client touches later is its own expense.
- *   I3. How large a segment is, and how many come and go, is for clients to choose. So the manager
- *       only begins to make one or to take one back (page_populate.c); of one uid it is one at a
- *       time, and the others of that uid wait for their turn. So a segment waits for at most as
- *       many others as there are uids.
- *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that one's
- *       generations go on where the last one's ended: the ledger takes none twice.
+ *       descriptor would keep them, so they are punched out once no pool has the segment. Pages
+ *       that a client touches later are charged to the client by the kernel.
+ *   I3. Clients choose the size of a segment, and how many they make. So the manager only starts to
+ *       make or remove one (page_populate.c). It processes one segment of a uid at a time, and the
+ *       others of that uid are queued. So a segment waits for at most as many others as there are
+ *       uids.
+ *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that client's
+ *       generations continue from the last client's: the ledger never sees one twice.
  */
 #include "daemon/manager/client_segments.h"
 
@@ -61,11 +61,11 @@ static int segments_begin(struct segments_client *client)
 static void segments_taken(struct segments_client *client, int r)
 {
 	if (r < 0)
-		client->all->memory += client->size; /* which segments_close() takes off */
+		client->all->memory += client->size; /* subtracted again by segments_close() */
 	segments_close(client->all, client);
 }
 
-/* It has come to its end, and is the owner's again. */
+/* The operation has ended: the segment belongs to its owner again. */
 static void segments_end(struct segments_client *client, int r)
 {
 	segments_unlink(client);
@@ -74,7 +74,7 @@ static void segments_end(struct segments_client *client, int r)
 	client->call(client, r);
 }
 
-/* One of this uid has left the queue: the next begins; one that cannot ends as well. */
+/* A segment of this uid has left the queue: starts the next one; if that fails, it ends too. */
 static void segments_turn(struct segments *all, uint32_t uid)
 {
 	struct segments_client *client;
@@ -97,7 +97,7 @@ static void segments_on_pages(struct pages *pages, int result)
 	segments_turn(all, uid);
 }
 
-/* Begins with it, or queues it after the others of its uid. */
+/* Starts the operation, or queues it after others of its uid. */
 static int segments_enter(struct segments_client *client)
 {
 	struct segments *all = client->all;
@@ -122,7 +122,7 @@ static void segments_reset_rows(const struct segments *all, uint32_t slot,
 	_Atomic uint64_t *rows = arena_rows(all->arena) + (size_t)slot * jobs_max;
 	struct job *jobs = segments_jobs(client);
 
-	/* Whatever an attach that failed has left there is void. */
+	/* Rows left by a failed attach are void. */
 	for (uint32_t i = 0; i < jobs_max; i++) {
 		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
@@ -193,7 +193,7 @@ int segments_map(int fd, uint64_t size, void **ret_base)
 {
 	int r = segment_map_sized(fd, size, ret_base);
 
-	/* What mmap(2) may be short of. */
+	/* Errors of mmap(2) by a shortage. */
 	return r == 0 || r == -EAGAIN || r == -ENFILE || r == -ENOMEM ? r : SEGMENTS_FOREIGN;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* client_segments.h - clients' segments: made, counted, taken back */
+/* client_segments.h - creation, accounting and removal of clients' segments */
 #pragma once
 
 #include <stdbool.h>
@@ -20,8 +20,8 @@ struct segments {
 	struct arena *arena;
 	uint64_t epoch;
 
-	uint64_t memory;	/* bytes whose pages are not gone */
-	struct list_link queue; /* that are being made or taken back, or wait for that */
+	uint64_t memory;	/* bytes of segments that still have pages */
+	struct list_link queue; /* segments that are being made or removed, or wait for it */
 };
 
 struct segments_owner {
@@ -30,21 +30,21 @@ struct segments_owner {
 	uint32_t tenant;
 };
 
-/* One client's; it must stay where it is from segments_make() on. */
+/* A client's segment; its address must not change after segments_make(). */
 struct segments_client {
-	int fd; /* -1: there is none */
+	int fd; /* -1: none */
 	uint32_t n_jobs;
 	uint64_t size;
-	struct client_segment *base; /* NULL: it is not mapped */
+	struct client_segment *base; /* NULL: not mapped */
 
-	/* being made or taken back */
+	/* while it is made or removed */
 	void (*call)(struct segments_client *client, int result);
 	struct segments *all;
-	struct list_link link; /* in the queue, if it is one of these */
+	struct list_link link; /* in the queue, or unlinked */
 	struct pages pages;
 	uint32_t uid;
-	bool begun;  /* it is its turn */
-	bool taking; /* back */
+	bool begun;  /* its operation has started */
+	bool taking; /* being removed */
 };
 
 #define SEGMENTS_NONE ((struct segments_client){ .fd = -1 })
@@ -56,43 +56,43 @@ static inline uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
 }
 
 /*
- * Begins to make a segment, which counts from now on. heap_size: whole pages. uid: of whom one
- * segment is worked on at a time.
- * Returns 0: call(client, result) follows, from the loop; result: 0, it has all its pages, or a
- * negative errno, and it is to be taken back. Or returns a negative errno: there is none.
+ * Starts to make a segment, which is counted from now on. heap_size: whole pages. uid: one segment
+ * of each uid is processed at a time.
+ * Returns 0: call(client, result) follows, from the loop. result: 0, it has all its pages; or a
+ * negative errno, and the caller must remove it. Or returns a negative errno: there is no segment.
  */
 int segments_make(struct segments *all, struct segments_client *client, uint32_t uid,
 		  uint32_t n_jobs, uint64_t heap_size,
 		  void (*call)(struct segments_client *client, int result));
 
-/* Maps one that was made, and makes it and the slot's rows in the ledger ready for its owner. No
- * pool knows the slot. Returns 0 or a negative errno. */
+/* Maps a segment that was made, and prepares it and the slot's rows in the ledger for its owner. No
+ * pool may know the slot. Returns 0 or a negative errno. */
 int segments_open(struct segments *all, struct segments_client *client,
 		  const struct segments_owner *owner);
 
-/* The descriptor is of no segment of that size. */
+/* The descriptor is not a segment of that size. */
 #define SEGMENTS_FOREIGN 1
 
-/* Maps what a former manager has left. Returns 0, SEGMENTS_FOREIGN, or a negative errno. */
+/* Maps a segment of an earlier manager. Returns 0, SEGMENTS_FOREIGN, or a negative errno. */
 int segments_map(int fd, uint64_t size, void **ret_base);
 
-/* Takes over one that a former manager has made, of this size: its owner has it mapped. Returns as
- * segments_map(); unless that is 0, fd is the caller's still. */
+/* Takes over a segment that an earlier manager has made, of this size: its owner has it mapped.
+ * Returns as segments_map(); unless 0, the caller keeps fd. */
 int segments_takeover(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
 		      uint32_t n_jobs, uint64_t size);
 
-/* Its job records: n_jobs. NULL if it is not open. */
+/* Returns its n_jobs job records; NULL if it is not open. */
 struct job *segments_jobs(const struct segments_client *client);
 
 /*
- * Begins to take it back with all of its pages, even if a process has it mapped or open; no pool
- * has. It may still be being made: that ends without a call.
- * Returns 0: call(client, result) follows, from the loop; result: 0, or a negative errno: its pages
- * may be there, and stay counted. Or returns that errno itself. There is none then.
+ * Starts to remove a segment with all of its pages, even if a process has it mapped or open; no
+ * pool may have it. If it is still being made, that ends without a call.
+ * Returns 0: call(client, result) follows, from the loop. result: 0, or a negative errno: its pages
+ * may remain, and stay counted. Or returns that errno itself. Then there is no segment.
  */
 int segments_take_back(struct segments_client *client,
 		       void (*call)(struct segments_client *client, int result));
 
-/* At the end of forkd, or if there is none: closes it, whatever is done with it, with no call. A
- * client that has it mapped keeps what is in it. */
+/* Closes a segment in any state, without a call; at forkd's end, or if there is none. A client that
+ * has it mapped keeps its contents. */
 void segments_close(struct segments *all, struct segments_client *client);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection.c - the life of a connection, from its socket to the end of its segment
+ * connection.c - the states of a connection, from its socket to the end of its segment
  *
  * 	accept --> GREETING -- HELLO --> MAKING -- has its pages --> OPEN -- ends --> GONE
  * 	              |                     |                         |                 |
@@ -12,10 +12,10 @@
  *
  *   The invariants are in connection_internal.h.
  *
- * If a peer dies: a client at any moment: its socket ends, or its pidfd. While its pages are made:
- * they are given back. It may have published a job and not marked it, or woken no worker:
- * tenants_mark(). A child may keep its socket: I5; or its mapping, or its descriptors:
- * client_segments.c. The pool before it has released a client: the next one does that.
+ * If a client dies, at any time: its socket ends, or its pidfd. While its pages are made: they are
+ * given back. It may have published a job without marking it or waking a worker: tenants_mark(). A
+ * child may keep its socket: I5; or its mapping, or its descriptors: client_segments.c. If the pool
+ * dies before it has released a client: the next pool does.
  */
 #include "daemon/manager/connection.h"
 
@@ -53,11 +53,11 @@
 #include "shm/proto.h"
 #include "shm/ring.h"
 
-#define CONN_GREETING_NS (5 * NSEC_PER_SEC)  /* from connecting to HELLO, at most */
-#define CONN_HEARD_NS	 (5 * NSEC_PER_SEC)  /* from a change to the pool's answer, at most */
-#define CONN_CANCEL_NS	 (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
+#define CONN_GREETING_NS (5 * NSEC_PER_SEC)  /* longest time from connecting to HELLO */
+#define CONN_HEARD_NS	 (5 * NSEC_PER_SEC)  /* longest time from a change to the pool's answer */
+#define CONN_CANCEL_NS	 (2 * NSEC_PER_MSEC) /* between two tries to forward a cancel */
 
-/* The manager cannot continue it, and its client may live (I4). */
+/* The manager cannot continue this connection, and its client may be alive (I4). */
 static void conn_fail(struct conn *s)
 {
 	if (s->state == CONN_OPEN)
@@ -87,8 +87,8 @@ static void conn_welcome(struct conn *s)
 
 void conn_tell_pool(struct conn_table *table)
 {
-	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
-	 * not know is garbage. Of one that was released no ring has a word. */
+	/* Clients first: the pool drains a ring once it knows its tenant, and a word of an unknown
+	 * client is malformed. No ring has a word of a client that was released. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (conn_is_the_pools(table->slots[i])) {
 			conn_tell_client(table->slots[i], PROTO_POOL_CLIENT);
@@ -98,7 +98,7 @@ void conn_tell_pool(struct conn_table *table)
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (conn_is_the_pools(table->slots[i]) && table->slots[i]->state == CONN_GONE)
 			conn_tell_client(table->slots[i], PROTO_POOL_GONE);
-	/* A consumer may have died between clearing a bit and its last look. */
+	/* A consumer may have died between clearing a bit and its last check. */
 	tenants_mark_all(&table->tenants);
 }
 
@@ -125,14 +125,15 @@ void conn_attached(struct conn_table *table, uint32_t client, uint32_t generatio
 		       "forkd's pool cannot serve this connection: %.120s: connect again", text);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	if (!s->welcomed && !s->inherited) {
-		/* Neither the pool nor the client ever had the segment: nothing to wait for. */
+		/* Neither the pool nor the client ever had the segment, so nothing must be
+		 * awaited. */
 		conn_close(s);
 		table->refused++;
 		conn_count(table);
 		(void)conn_released(table, client, generation);
 		return;
 	}
-	/* First: the next manager gives no outcome to what has one. */
+	/* First: then the next manager gives no second outcome to these jobs. */
 	saved_client_is(table->saved, s->slot, SAVED_GONE);
 	n = conn_finish_one(s, JOB_LOST);
 	conn_count_fails(table, n);
@@ -165,7 +166,7 @@ static void conn_open(struct conn *s)
 	conn_count(table);
 }
 
-/* Puts what the next manager needs of it into the store, as fdstore_put() does. */
+/* Puts the descriptors that the next manager needs into the store, as fdstore_put() does. */
 static int conn_store(struct conn *s)
 {
 	int fds[3] = { s->fd, s->segment.fd, s->pidfd };
@@ -175,7 +176,7 @@ static int conn_store(struct conn *s)
 	return fdstore_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
 }
 
-/* result: as of fdstore_put(); 1: it waits. */
+/* result: as for fdstore_put(); 1: pending. */
 static void conn_stored(struct conn *s, int result)
 {
 	if (result == 0)
@@ -206,7 +207,7 @@ static void conn_on_made(struct segments_client *segment, int result)
 		conn_refuse(s, admission_failed(result));
 }
 
-/* Gives it a slot, and begins to make what it was granted. */
+/* Gives the connection a slot, and starts to make its segment. */
 static void conn_attach(struct conn *s, const struct admission_verdict *granted)
 {
 	struct conn_table *table = s->table;
@@ -231,7 +232,7 @@ static void conn_attach(struct conn *s, const struct admission_verdict *granted)
 	s->generation = table->generations[slot]++ & ((1u << RING_GEN_BITS) - 1);
 	table->slots[slot] = s;
 	loop_forget(table->loop, &s->timer_source);
-	/* It has nothing to say until it is told that it is in, but it may end. */
+	/* The client sends nothing before WELCOME, but it may end. */
 	if (conn_await(s, POLLIN) < 0)
 		conn_retire(s);
 }
@@ -243,9 +244,9 @@ static void conn_hello(struct conn *s, const struct proto_hello *hello)
 	const struct admission_room room = conn_room(s->table, &peer.who);
 	struct admission_verdict verdict;
 
-	(void)gids; /* peer has them */
+	(void)gids; /* peer refers to them */
 	admission_hello(hello, s->table->options, &peer, &room, &verdict);
-	/* A later connection finds the memory of users that have left. */
+	/* A later connection can use the memory of users that have left. */
 	if (verdict.code == -ENOMEM)
 		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
@@ -254,7 +255,7 @@ static void conn_hello(struct conn *s, const struct proto_hello *hello)
 		conn_attach(s, &verdict);
 }
 
-/* It waits for the answer to what it asked for, for any time. False: it cannot. */
+/* Waits for the answer to a request, without a time limit. False: impossible. */
 static bool conn_wait(struct conn *s)
 {
 	loop_forget(s->table->loop, &s->timer_source);
@@ -279,7 +280,7 @@ void conn_heard(struct conn_table *table)
 			conn_answer(s);
 }
 
-/* forkctl set, and forkctl quarantine lift, of an operator: the connection ends with the answer. */
+/* forkctl set, and forkctl quarantine lift, by an operator: the connection ends with the answer. */
 static void conn_set(struct conn *s, struct proto_set *set)
 {
 	const struct log_about about = conn_about(s);
@@ -311,7 +312,7 @@ static void conn_set(struct conn *s, struct proto_set *set)
 		(void)loop_timer(s->table->loop, &s->timer_source, CONN_HEARD_NS);
 }
 
-/* name: empty, or PROTO_RELOAD_FORCE; value: empty, or ns. False: they are neither. */
+/* name: empty, or PROTO_RELOAD_FORCE; value: empty, or ns. False: malformed. */
 static bool conn_read_terms(struct conn *s, struct proto_set *request, struct reload_terms *ret)
 {
 	const char *rest = "";
@@ -327,7 +328,7 @@ static bool conn_read_terms(struct conn *s, struct proto_set *request, struct re
 	return !*rest && ret->limit_ns <= PROTO_RELOAD_MOST && (ret->force || !request->name[0]);
 }
 
-/* forkctl reload: it waits until the reload is over. */
+/* forkctl reload: the connection waits until the reload has ended. */
 static void conn_reload(struct conn *s, struct proto_set *request)
 {
 	struct admission_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
@@ -394,7 +395,7 @@ static void conn_control(struct conn *s, struct proto_set *request)
 
 /* ------------------------------------------------------------------------ events */
 
-/* Its process has ended, or the socket has, or it must. */
+/* The connection ends: its process or socket has ended, or it must. */
 static void conn_end(struct conn *s)
 {
 	if (s->state == CONN_OPEN)
@@ -405,15 +406,15 @@ static void conn_end(struct conn *s)
 		conn_drop(s);
 }
 
-/* Charges for a client's request. Returns how many ns later it is to be served. */
+/* Charges for a client's request. Returns after how many ns it may be served. */
 static uint64_t conn_charge(struct conn *s)
 {
 	return quota_reserve(&s->table->pace, s->uid, conn_cost(s->table, s->uid, QUOTA_REQUEST_NS),
 			     clock_ns());
 }
 
-/* Does what the client has asked for, a cancel or a ring, or tries again later; its next message is
- * read after that. */
+/* Serves the client's request, a cancel or a ring, or tries again later; reads its next message
+ * afterwards. */
 static void conn_serve(struct conn *s)
 {
 	struct conn_table *table = s->table;
@@ -426,7 +427,7 @@ static void conn_serve(struct conn *s)
 			conn_tell_cancel(s, s->cancel.job, s->cancel.generation);
 		} else {
 			tenants_ring(&table->tenants);
-			/* And whether the dispatcher looks at all rings is asked. */
+			/* Also checks that the dispatcher reads all rings. */
 			watchdog_said(&table->pool->watchdog);
 		}
 		s->cancel.generation = 0;
@@ -447,14 +448,14 @@ static bool conn_is_cancel(const struct conn *s, const union proto_message *mess
 	       message->cancel.generation <= JOB_GEN_MASK;
 }
 
-/* True if it says that no worker wakes up. */
+/* True if the client reports that no worker wakes up. */
 static bool conn_is_ring(const struct conn *s, const union proto_message *message, int size)
 {
 	return s->state == CONN_OPEN && (s->welcomed || s->inherited) &&
 	       size == (int)sizeof(message->head) && message->head.type == PROTO_RING;
 }
 
-/* r: of proto_recv(). */
+/* r: result of proto_recv(). */
 static void conn_greet(struct conn *s, union proto_message *message, int r)
 {
 	switch (admission_wish(message, r)) {
@@ -473,8 +474,8 @@ static void conn_greet(struct conn *s, union proto_message *message, int r)
 	}
 }
 
-/* It has sent descriptors, which were not received: they go when the socket is closed, so it is not
- * held. */
+/* The client has sent descriptors, which were not received: they are closed with the socket, so the
+ * connection is not held. */
 static void conn_offence(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -491,7 +492,7 @@ static void conn_offence(struct conn *s)
 	conn_refuse(s, admission_passed());
 }
 
-/* No message, or no memory to receive it with: r, as proto_is_later() knows. */
+/* No message, or no memory to receive it: r, see proto_is_later(). */
 static void conn_listen(struct conn *s, int r)
 {
 	struct loop *loop = s->table->loop;
@@ -552,7 +553,8 @@ static void conn_on_timer(struct loop_source *source, int result)
 	}
 }
 
-/* If too many have not said HELLO, the newest of the uid with most of them goes (quota.c). */
+/* If too many connections have not said HELLO, refuses the newest of the uid with most of them
+ * (quota.c). */
 static void conn_make_room(struct conn_table *table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];
@@ -608,7 +610,7 @@ void conn_take(struct conn_table *table, int fd)
 		conn_make_room(table);
 }
 
-/* ------------------------------------------------------------------------ forkd's end */
+/* ------------------------------------------------------------------------ the end of forkd */
 
 void conn_stop(struct conn_table *table)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* connection.h - the life of a client's connection */
+/* connection.h - the states of a client's connection */
 #pragma once
 
 #include <stdbool.h>
@@ -9,18 +9,18 @@ struct reload_terms;
 struct saved_entry;
 struct conn_table;
 
-/* Takes over a connection that was just accepted. False: it was one too many of its uid. */
+/* Takes over a connection that was just accepted. False: it exceeded its uid's limit. */
 bool conn_accept(struct conn_table *table, int fd);
 
-/* Tells the pool, which has just become ready, of all tenants and clients. */
+/* Tells a pool that has just become ready about all tenants and clients. */
 void conn_tell_pool(struct conn_table *table);
 
-/* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
+/* The pool has mapped a client's segment; or text is the error, which ends the client. */
 void conn_attached(struct conn_table *table, uint32_t client, uint32_t generation,
 		   const char *text);
 
-/* The pool has released a client: its segment is taken back, and then its slot is free. False if
- * that client has not left. */
+/* The pool has released a client: removes its segment, and then frees its slot. False if that
+ * client has not left. */
 bool conn_released(struct conn_table *table, uint32_t client, uint32_t generation);
 
 /* A client's descriptors in the store; -1: none. */
@@ -33,34 +33,35 @@ struct conn_inherited {
 /* The client's segment or its rings are missing: it is disconnected. */
 #define CONN_LOST 1
 
-/* Goes on with a client of a former manager, as the saved state has it; its tenant is there, no
- * pool is alive. The descriptors are taken. Returns 0; CONN_LOST; or a negative errno, and it stays
- * as it is for the next manager. */
+/* Takes over a client of an earlier manager from the saved state; its tenant exists, and no pool is
+ * alive. Takes the descriptors. Returns 0; CONN_LOST; or a negative errno, and the client's state
+ * is kept for the next manager. */
 int conn_takeover(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
 		  const struct conn_inherited *fds);
 
-/* The pool has answered to PROTO_POOL_TRACE; text: empty, or why workers are not traced. False if
- * it was not asked. */
+/* The pool has answered PROTO_POOL_TRACE; text: empty, or why it cannot trace. False if it was not
+ * asked. */
 bool conn_traced(struct conn_table *table, const char *text);
 
-/* The pool that was traced has ended; planned: for another one. */
+/* The pool that was traced has ended; planned: replaced by another one. */
 void conn_trace_lost(struct conn_table *table, bool planned);
 
-/* A reload has ended, and with it all that were asked for up to this number: answers their
- * connections. code: 0, or a negative errno; text: a line about it. */
+/* A reload has ended, and with it all requested up to this number: answers their connections. code:
+ * 0, or a negative errno; text: a line about it. */
 void conn_reloaded(struct conn_table *table, uint64_t number, int code, const char *text);
 
-/* Joins the terms of all connections that wait for a reload up to this number with those in *terms:
- * the longest time, and force if one of them says so. False: no connection waits. */
+/* Combines the terms of all connections that wait for a reload up to this number with *terms: the
+ * longest time, and force if any requests it. False: no connection waits. */
 bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms);
 
-/* The pool has heard more, or has ended (pool_process_ask()): answers those that wait for that. */
+/* The pool has processed more messages, or has ended (pool_process_ask()): answers connections that
+ * wait for that. */
 void conn_heard(struct conn_table *table);
 
-/* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
+/* Refuses connections that are not open yet; new ones are refused while table->stopping. */
 void conn_stop(struct conn_table *table);
 
-/* Closes the connections that wait for their turn (connection_line.c); refuses: with an answer. */
+/* Closes the connections that wait in the line (connection_line.c); refuses: with an answer. */
 void conn_line_end(struct conn_table *table, bool refuses);
 
 void conn_fini(struct conn_table *table);

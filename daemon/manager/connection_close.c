@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_close.c - the end of a connection, and of what forkd had for it
+ * connection_close.c - ends a connection and frees its resources
  *
  * If the manager dies: a slot is GONE, EMPTYING or FREE in the saved state, and the next manager
- * continues from there: what was done is done again.
+ * continues from there; steps that were done are repeated.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -68,7 +68,7 @@ void conn_forget(struct conn_table *table, uint32_t slot)
 	fdstore_remove(table->store, name);
 }
 
-/* Its segment is gone: the slot is free (I4). */
+/* The segment has been removed: frees the slot (I4). */
 static void conn_on_emptied(struct segments_client *segment, int result)
 {
 	struct conn *s = container_of(segment, struct conn, segment);
@@ -91,7 +91,7 @@ void conn_retire(struct conn *s)
 
 	conn_disconnect(s);
 	fdstore_forget(&s->put);
-	/* A slot that is FREE already stays so. */
+	/* A slot that is already FREE stays so. */
 	if (s->state == CONN_GONE)
 		saved_client_is(s->table->saved, s->slot, SAVED_EMPTYING);
 	s->state = CONN_EMPTYING;
@@ -136,7 +136,7 @@ void conn_close(struct conn *s)
 	conn_weigh(s->table, s->tenant);
 }
 
-/* An open connection has ended: the rest of it waits for the pool. */
+/* An open connection has ended: the rest must wait for the pool. */
 static void conn_leave(struct conn *s)
 {
 	const struct log_about about = conn_about(s);
@@ -159,7 +159,7 @@ void conn_evict(struct conn *s)
 {
 	loop_forget(s->table->loop, &s->socket_source);
 	loop_forget(s->table->loop, &s->timer_source);
-	/* The client sees the end. What it says is not read any more. */
+	/* The client sees the end. Its messages are not read any more. */
 	(void)shutdown(s->fd, SHUT_WR);
 	s->held = loop_poll(s->table->loop, &s->socket_source, s->fd, POLLHUP) == 0;
 	if (!s->held)
@@ -175,7 +175,7 @@ bool conn_released(struct conn_table *table, uint32_t client, uint32_t generatio
 		return false;
 	s->released = true;
 	if (s->held)
-		/* Jobs in the rings: the pool drops the words of a client that is gone. */
+		/* For jobs in the rings: the pool drops words of a client that has gone. */
 		conn_count_fails(table, conn_finish_one(s, JOB_CANCELLED));
 	else
 		conn_retire(s);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_line.c - connections that come too fast
+ * connection_line.c - connections that arrive too fast
  *
- * A connection that its uid has no time for (quota.c) is accepted, because others may be behind it
- * in the listening socket, and waits here: nothing is read from it. The rest is refused, by six
+ * A connection for which its uid has no time left (quota.c) is accepted, because others may be
+ * behind it in the listening socket, and waits here unread. Further ones are refused, with six
  * system calls and no memory.
  *
  * INVARIANTS
- *   L1. Connections of one uid are greeted in the order in which they came.
- *   L2. A timer runs while any waits. So each uid's next one is greeted QUOTA_CONNECT_NS after the
- *       uid has time for it, at the latest. Requests leave the uid that time (quota.c, I3).
+ *   L1. Connections of one uid are greeted in order of arrival.
+ *   L2. A timer runs while any waits. So each uid's next connection is greeted at most
+ *       QUOTA_CONNECT_NS after the uid has time for it. Requests leave the uid that time (quota.c,
+ *       I3).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -28,13 +29,13 @@
 #include "daemon/manager/socket_close.h"
 #include "shm/board.h"
 
-/* As quota_charge(). */
+/* Like quota_charge(). */
 static uint64_t line_charge(struct conn_table *table, uint32_t uid, uint64_t now)
 {
 	return quota_charge(&table->pace, uid, conn_cost(table, uid, QUOTA_CONNECT_NS), now);
 }
 
-/* Refuses one that has no struct conn. */
+/* Refuses a connection without struct conn. */
 static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
 			struct admission_verdict verdict)
 {
@@ -68,7 +69,7 @@ static void line_wait(struct conn_table *table)
 
 	table->line.source.call = line_on_timer;
 	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
-	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
+	/* Without a timer they would never be greeted. -EBUSY: it is already running. */
 	if (r < 0 && r != -EBUSY)
 		conn_line_end(table, false);
 }
@@ -78,7 +79,7 @@ static void line_on_timer(struct loop_source *source, int result)
 	struct conn_table *table = container_of(source, struct conn_table, line.source);
 	struct conn_waiting *waiting = table->line.first;
 	uint32_t n = table->line.n;
-	/* L1: one time for all, so that a uid has no time for a later one alone. */
+	/* L1: the same time for all, so that a uid cannot have time for a later connection only. */
 	uint64_t now = clock_ns();
 
 	(void)result;

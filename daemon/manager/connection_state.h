@@ -24,18 +24,18 @@ struct pool_process;
 struct saved_state;
 struct conn_table;
 
-/* How long a reload waits for jobs that run, if the pool has to be replaced, and what it does then.
- * All zero: not at all, and nothing changes. */
+/* How long a reload waits for running jobs if the pool must be replaced, and what it does then. All
+ * zero: it does not wait, and nothing changes. */
 struct reload_terms {
 	uint64_t limit_ns;
-	bool force; /* they are ended; otherwise nothing changes */
+	bool force; /* end these jobs; otherwise nothing changes */
 };
 
 #define CONN_SLOT_NONE UINT32_MAX
 
 enum conn_state {
 	CONN_GREETING,
-	CONN_MAKING, /* has a slot from here on */
+	CONN_MAKING, /* from here on it has a slot */
 	CONN_OPEN,
 	CONN_GONE,
 	CONN_EMPTYING,
@@ -45,8 +45,8 @@ struct conn {
 	struct conn_table *table;
 	enum conn_state state;
 	int fd;
-	int pidfd;     /* -1 where there is none */
-	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
+	int pidfd;     /* -1: none */
+	int unwatched; /* why there is no pidfd: a negative errno; 0: there cannot be one (I5) */
 	uint32_t pid;
 	uint32_t uid;
 	struct loop_source socket_source;
@@ -54,9 +54,9 @@ struct conn {
 	struct loop_source timer_source;
 	/* GREETING */
 	struct list_link link;
-	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
+	uint64_t reload;	   /* number of the reload that it waits for, 0: none */
 	struct reload_terms terms; /* of that reload */
-	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
+	uint64_t heard;		   /* number of the pool's message that it waits for, 0: none */
 	struct proto_set answer;
 	bool traces; /* trace_subscribers.c, T3 */
 	/* from MAKING on */
@@ -64,15 +64,15 @@ struct conn {
 	uint32_t generation;
 	uint32_t tenant;
 	bool welcomed;
-	bool inherited;		    /* a former manager may have welcomed it */
-	bool held;		    /* GONE: the client has not let go of it (I4) */
+	bool inherited;		    /* an earlier manager may have welcomed it */
+	bool held;		    /* GONE: the client still has it open (I4) */
 	bool released;		    /* GONE: by the pool */
-	bool charged;		    /* for a request that was not served yet */
-	struct proto_cancel cancel; /* to be passed on; generation 0: none */
+	bool charged;		    /* for a request that is not served yet */
+	struct proto_cancel cancel; /* to be forwarded; generation 0: none */
 	struct segments_client segment;
 	struct admission_rights rights; /* admission.c, I3 */
 	uint32_t *unwanted;		/* control_request.c, I1; NULL: none */
-	struct fdstore_put put;		/* MAKING: its descriptors go into the store */
+	struct fdstore_put put;		/* MAKING: its descriptors are put into the store */
 };
 
 struct conn_table {
@@ -89,19 +89,19 @@ struct conn_table {
 	struct saved_state *saved;
 	struct store *store;
 	bool stopping;
-	/* lines that clients can provoke */
+	/* log lines that clients can provoke */
 	struct log_limit refusals;
 	struct log_limit offences;
 	struct log_limit misfits;
-	/* An operator's client changes a setting. Returns 0 with the value it had, or a negative
-	 * errno with a line that says why. */
+	/* An operator's client changes a setting. Returns 0 with the old value, or a negative errno
+	 * with a line that explains it. */
 	int (*set)(struct conn_table *table, const char *name, const char *value, char *ret_old,
 		   size_t old_size, char *ret_error, size_t error_size);
-	/* The same: it ends a quarantine; quarantine_lift(). */
+	/* The same: ends a quarantine; quarantine_lift(). */
 	int (*lift)(struct conn_table *table, const char *task, const char *uid, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);
-	/* The same: forkd.conf is to be read again. conn_reloaded() answers this number, or a later
-	 * one; it may be called before this has returned. */
+	/* The same: rereads forkd.conf. conn_reloaded() answers this number, or a later one; it may
+	 * be called before this function returns. */
 	void (*reload)(struct conn_table *table, uint32_t pid, uint32_t uid, uint64_t *ret_number);
 	/* called when a connection that waits for a reload has ended, answered or not */
 	void (*reload_left)(struct conn_table *table);
@@ -118,17 +118,17 @@ struct conn_table {
 		uint32_t n;
 		struct loop_source source;
 	} line;
-	struct list_link greeting; /* those that have not said HELLO yet, the newest first */
+	struct list_link greeting; /* connections that have not said HELLO yet, the newest first */
 	/* trace_subscribers.c */
 	struct {
 		int fd;	 /* the segment, -1: no connection traces */
-		bool on; /* the pool has said so */
+		bool on; /* the pool has confirmed */
 	} trace;
 	struct conn *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
-	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
+	uint64_t freed[LIMIT_CLIENTS];	     /* n_freed when the slot became free */
 	uint64_t n_freed;
-	/* what the board says of them */
+	/* counts shown on the board */
 	uint64_t accepted;
 	uint64_t refused;
 	uint64_t manager_fails;

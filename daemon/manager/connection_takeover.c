@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_takeover.c - a connection of a former manager continues, before the loop runs
+ * connection_takeover.c - takes over connections of an earlier manager, before the loop runs
  *
- * The invariants are in connection_internal.h, and those of the whole in takeover.c.
+ * The invariants are in connection_internal.h, and those of the whole takeover in takeover.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +28,8 @@ static bool conn_has_ended(const struct conn *s)
 	return s->fd < 0 || poll(p, 2, 0) > 0;
 }
 
-/* The kernel still knows which process made the connection. False if the options do not admit it
- * any more; here: its client is told so. */
+/* The kernel still knows the process that made the connection. False if the options do not admit it
+ * any more; here: notifies its client. */
 static bool conn_admit(struct conn *s, bool here)
 {
 	const struct log_about about = conn_about(s);
@@ -45,7 +45,7 @@ static bool conn_admit(struct conn *s, bool here)
 	return verdict.code == 0;
 }
 
-/* Continues from where the former manager was. */
+/* Continues from the earlier manager's state. */
 static int conn_resume(struct conn *s, enum saved_stage state)
 {
 	bool admitted;
@@ -56,7 +56,7 @@ static int conn_resume(struct conn *s, enum saved_stage state)
 		conn_retire(s);
 		return 0;
 	}
-	/* Also if it is gone: the pool is told of a client before it is told that. */
+	/* Also if the client has gone: the pool is told of a client before its end. */
 	admitted = conn_admit(s, state == SAVED_HERE);
 	if (state == SAVED_GONE) {
 		s->state = CONN_GONE;
@@ -69,7 +69,7 @@ static int conn_resume(struct conn *s, enum saved_stage state)
 		return 0;
 	}
 	conn_weigh(s->table, s->tenant);
-	/* Also if it has to go: its process may end before a child of it that has the socket. */
+	/* Also if it must end: its process may end before a child that has the socket. */
 	r = conn_await(s, POLLIN);
 	if (r == 0 && !admitted)
 		conn_evict(s);

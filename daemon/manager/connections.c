@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connections.c - all connections: slots, and what the pool, the board and the manager are
- * told of them
+ * connections.c - all connections: slots, and messages to the pool, the board and the manager
  */
 #include "daemon/manager/connections.h"
 
@@ -27,7 +26,7 @@
 #include "shm/limits.h"
 #include "shm/proto.h"
 
-/* ------------------------------------------------------------------------ what the pool is told */
+/* ------------------------------------------------------------------------ messages to the pool */
 
 void conn_tell_client(struct conn *s, uint32_t type)
 {
@@ -68,7 +67,7 @@ void conn_weigh(struct conn_table *table, uint32_t tenant)
 		if (s && s->state == CONN_OPEN && s->tenant == tenant)
 			weight = max(weight, s->rights.weight);
 	}
-	/* Without any it has nothing to weigh. */
+	/* Without open connections it has no weight. */
 	if (!weight)
 		return;
 	tenants_weigh(&table->tenants, tenant, weight);
@@ -101,8 +100,8 @@ static void conn_change(struct conn *s)
 
 void conn_judge_all(struct conn_table *table)
 {
-	/* Those that are MAKING, too: the pool is told of them by these rules. One that is gone has
-	 * no socket to ask for its groups. */
+	/* Includes MAKING ones, because the pool will be told of them with these rules. A client
+	 * that has gone has no socket from which to read its groups. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		struct conn *s = table->slots[i];
 
@@ -113,7 +112,7 @@ void conn_judge_all(struct conn_table *table)
 		conn_weigh(table, i);
 }
 
-/* ------------------------------------------------------------------------ what the board shows */
+/* ------------------------------------------------------------------------ the board */
 
 uint32_t conn_n_open(const struct conn_table *table)
 {
@@ -130,7 +129,7 @@ void conn_show_counts(struct conn_table *table)
 	uint32_t used, idle;
 
 	tenants_count(&table->tenants, &used, &idle);
-	/* For display. Nothing is read back: a task may have written there. */
+	/* For display only. Nothing is read back: a task may have overwritten it. */
 	store_relaxed(&m->clients, conn_n_open(table));
 	store_relaxed(&m->tenants, used - idle);
 	store_relaxed(&m->accepted, table->accepted);
@@ -182,7 +181,7 @@ struct admission_room conn_room(const struct conn_table *table, const struct opt
 {
 	const struct tenants *tenants = &table->tenants;
 	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
-	/* More than there may be: of a forkd that had more. */
+	/* May exceed the limit if an earlier forkd had a larger one. */
 	uint64_t memory =
 		min(table->segments.memory + tenants->memory, table->options->shared_memory_max);
 
@@ -215,7 +214,7 @@ uint32_t conn_free_slot(const struct conn_table *table)
 	return slot;
 }
 
-/* ------------------------------------------------------------------------ their jobs */
+/* ------------------------------------------------------------------------ jobs of clients */
 
 struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n)
 {
@@ -223,7 +222,7 @@ struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n)
 	const struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
 	if (!s)
-		return NULL; /* as for one that has no segment at the moment */
+		return NULL; /* as for a client that has no segment at the moment */
 	*ret_n = s->segment.n_jobs;
 	return segments_jobs(&s->segment);
 }
@@ -253,7 +252,7 @@ void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct led
 	struct conn_table *table = context;
 	uint32_t tenant = table->slots[client]->tenant;
 
-	/* The board is asked only whether it has that number. */
+	/* The board is used only to check for that id. */
 	if (row->state != LEDGER_FINISHING || row->worker >= table->tenants.n_workers ||
 	    !times_has(&table->board->times[tenant][row->worker], times_id(at, row->generation)))
 		tenants_ended(&table->tenants, tenant, 1);
@@ -281,7 +280,7 @@ uint64_t conn_finish_all(struct conn_table *table, uint32_t outcome)
 	return n;
 }
 
-/* ------------------------------------------------------------------------ those that trace */
+/* ------------------------------------------------------------------------ tracing connections */
 
 struct conn *conn_trace_first(const struct conn_table *table)
 {

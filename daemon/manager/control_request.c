@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * control_request.c - requests that need no connection: end another client's jobs, list jobs, show
- * the configuration
+ * control_request.c - requests that need no slot: cancel another client's jobs, list jobs, show the
+ * configuration
  *
  * 	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
  * 	        --PROTO_JOBS, PROTO_CONFIG-->
  * 	        <--PROTO_TOLD, a sealed file-- and the connection ends
  *
- *   The kernel tells which user asks. The operator may ask everything; other users may end and see
- *   the jobs of their own clients. trace_subscribers.c continues PROTO_TRACE.
+ *   The kernel reports the requesting user. An operator may request everything; other users may
+ *   cancel and list the jobs of their own clients. trace_subscribers.c continues PROTO_TRACE.
  *
- *   What is looked at for an answer is what the clients that are concerned have: their own users
- *   bound it by their quotas (quota.c). The file has PROTO_MAX_TOLD jobs at most.
+ *   An answer requires a scan of the concerned clients' records, whose number the quotas of their
+ *   users limit (quota.c). The file has at most PROTO_MAX_TOLD jobs.
  *
  * INVARIANTS
- *   I1. A job whose end was asked for does not run again. The client's own request is in its record
- *       (shm/job.h, I5), to which only the client writes; that of others is kept here, by the job's
- *       generation, before the pool is told. Each pool is told of those that have no outcome yet,
- *       after it was told of the client and before that client's jobs can start.
+ *   I1. A job whose end was requested does not run again. The client's own request is in its record
+ *       (shm/job.h, I5), to which only the client writes. Requests of others are stored here, by
+ *       the job's generation, before the pool is told. Each pool gets those that have no outcome
+ *       yet, after it was told of the client and before that client's jobs can start.
  *
- * If the manager dies: the next one does not know of it, and a job that runs again has to be
- * cancelled again; forkctl(1) says so.
+ * If the manager dies: the next one does not know these requests, and a job that runs again must be
+ * cancelled again; forkctl(1) documents that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,20 +100,20 @@ static void ask_print_options(struct conn *s, FILE *file, uint64_t *ret_n)
 	struct options shown = *s->table->options;
 
 	(void)ret_n;
-	/* Where forkd.conf says 0, as many as there are. */
+	/* forkd.conf may have 0: show the actual number. */
 	shown.workers = s->table->tenants.n_workers;
 	options_print(&shown, file);
 }
 
 /* ------------------------------------------------------------------------ jobs */
 
-/* The client of a job that is FINISHING may have its outcome by now. */
+/* Not FINISHING: the client may already have the outcome. */
 static bool ask_runs(struct ledger_row row)
 {
 	return row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
 }
 
-/* The jobs of a client that are in this state, as far as there is room. */
+/* Prints the jobs of a client in this state, up to PROTO_MAX_TOLD. */
 static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, uint64_t *n)
 {
 	const struct conn_table *table = of->table;
@@ -139,7 +139,7 @@ static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, 
 	}
 }
 
-/* Relaxed reads of the ledger, which a task can write to: for display. */
+/* Relaxed reads of the ledger, which a task can overwrite: for display only. */
 static uint32_t ask_count_running(const struct conn *of)
 {
 	const struct conn_table *table = of->table;
@@ -187,7 +187,7 @@ static void ask_print_jobs(struct conn *s, FILE *file, uint64_t *ret_n)
 
 /* ------------------------------------------------------------------------ cancel */
 
-/* The one that is meant, or NULL: it has left. */
+/* Returns the requested client, or NULL: it has left. */
 static struct conn *ask_client(const struct conn_table *table, const struct proto_ask *ask)
 {
 	struct conn *of = ask->client < LIMIT_CLIENTS ? table->slots[ask->client] : NULL;
@@ -195,8 +195,8 @@ static struct conn *ask_client(const struct conn_table *table, const struct prot
 	return of && of->state == CONN_OPEN && of->generation == ask->client_generation ? of : NULL;
 }
 
-/* The generation of a record that has no outcome yet, 0: none. The client wrote it, so it can only
- * name that client's jobs. */
+/* Returns the generation of a record without an outcome, 0: none. The client writes it, so it can
+ * only name that client's jobs. */
 static uint32_t ask_pending(const struct job *job)
 {
 	/* Relaxed: a job that is submitted right now may be seen or not. */
@@ -205,7 +205,7 @@ static uint32_t ask_pending(const struct job *job)
 	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
 }
 
-/* I1. *ret_n: the jobs without an outcome that the request ends. Returns 0 or -ENOMEM. */
+/* I1. *ret_n: the number of jobs without an outcome that the request ends. Returns 0 or -ENOMEM. */
 static int ask_note(struct conn *of, const struct proto_ask *ask, uint64_t *ret_n)
 {
 	const struct job *jobs = segments_jobs(&of->segment);
@@ -242,7 +242,8 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 {
 	uint64_t n;
 
-	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
+	/* Only a bounded number of messages may wait for the pool (connection_internal.h, I2 and
+	 * I6). */
 	if (!pool_process_is_free(s->table->pool)) {
 		conn_refuse(s, admission_pool_busy("cancel"));
 		return;

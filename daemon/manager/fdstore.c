@@ -3,38 +3,36 @@
  * fdstore.c - descriptors that the service manager keeps for the next forkd
  *
  * The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
- * (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). The next forkd, after
- * a crash or a restart, finds them from SD_LISTEN_FDS_START on, and their names in one string.
- * sd_pid_notify_with_fds() is not used: it waits if the service manager does not read, as while it
- * reloads its units, and this thread waits only for its loop.
+ * (FDSTORE=1, FDNAME=); another removes all of a name (FDSTOREREMOVE=1). The next forkd, after a
+ * crash or a restart, finds them from SD_LISTEN_FDS_START on, and their names in one string.
+ * sd_pid_notify_with_fds() is not used: it blocks while the service manager does not read, for
+ * example while that reloads its units, and this thread waits only in its loop.
  *
- * 	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
- * 	                      |                                                           ^
- * 	                      +------------------------ remove() ------------------------+
+ * 	absent --put()--> queued --sent--> stored --remove()--> queued --sent--> absent
+ * 	                      |                                                    ^
+ * 	                      +-------------------- remove() ---------------------+
  *
  * INVARIANTS
- *   I1. Messages are sent in the order of the calls, and none is dropped for want of room: it waits
- *       here, the descriptors duplicated; but what is removed before it was sent is never sent, so
- *       that no more descriptors wait than max. One that cannot be sent for another reason, or for
- *       which nothing can wait, is an error of fdstore_put(). A removal for which nothing can wait
- *       goes with the next message; of one that cannot be sent the rest is found by
- *       fdstore_drop_rest() of the next forkd.
- *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
- *       nothing is put that would be above max. FDSTORE_OWN places are never a client's or a
- *       tenant's: a pool that is started finds its own. Where max is less than it was when others
- *       took theirs, clients are let go of until that is so again.
- *   I3. A message that was sent is acted on before our death is: systemd gives the notification
- *       socket the higher priority, for this reason, and a datagram stays in its queue when we
- *       die. So nothing here waits for a barrier, but the end (I5).
- *   I4. Nothing leaves the store but by fdstore_remove(): FDPOLL=0. Without it systemd watches what
- *       it has, and drops it when it hangs up.
- *   I5. Clients' sockets may hold what takes for ever to close (socket_close.c). The service
- *       manager must never be the last process that has such a socket. While forkd lives it is
- *       not, because forkd closes its own only when they are empty; at its end forkd waits until
- *       the store is empty.
+ *     I1. Messages are sent in the order of the calls. If the socket is full they are queued here
+ *         with duplicated descriptors. A put that is removed before it was sent is never sent, so
+ *         at most max descriptors are queued. If a put cannot be sent for another reason, or cannot
+ *         be queued, fdstore_put() fails. A removal that cannot be queued is sent with the next
+ *         message; if it cannot be sent, fdstore_drop_rest() of the next forkd removes the rest.
+ *     I2. The service manager sends no answers, and discards descriptors beyond its limit. So n is
+ *         counted, and puts never exceed max. FDSTORE_OWN places are reserved, so that a new pool
+ *         finds its own. If max has become smaller, clients are dropped until the rest fits.
+ *     I3. A message that was sent is handled before our death is: systemd gives the notification
+ *         socket the higher priority for this reason, and a datagram stays in its queue when we
+ *         die. So only the end waits for a barrier (I5).
+ *     I4. Only fdstore_remove() removes descriptors from the store: FDPOLL=0. Without it systemd
+ *         polls them, and drops one that hangs up.
+ *     I5. Clients' sockets may contain messages that take forever to close (socket_close.c). The
+ *         service manager must never be the last process that has such a socket. While forkd lives
+ *         it is not, because forkd closes its own only when they are empty. At its end forkd waits
+ *         until the store is empty.
  *
- * If the service manager dies, its next process has the same socket and what waits in it. Without
- * the socket fdstore_put() fails.
+ *   If the service manager dies, its next process has the same socket and the messages in it.
+ *   Without the socket fdstore_put() fails.
  */
 #include "daemon/manager/fdstore.h"
 
@@ -62,17 +60,17 @@
 #include "daemon/manager/sd_notify.h"
 #include "daemon/manager/socket_close.h"
 
-#define FDSTORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
-#define FDSTORE_MAX	 1000000u	     /* whatever is said */
+#define FDSTORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries if the kernel lacks memory */
+#define FDSTORE_MAX	 1000000u	     /* limit of $FDSTORE */
 #define FDSTORE_LEAST	 (FDSTORE_OWN + FDSTORE_PER_NAME + 1) /* one client and its rings */
-#define FDSTORE_END_NS	 (2 * NSEC_PER_SEC) /* the service manager has so long to read the rest */
+#define FDSTORE_END_NS	 (2 * NSEC_PER_SEC) /* time for the service manager to read the rest */
 
 struct fdstore_item {
 	struct list_link link; /* in the list of all */
 	struct list_link queued;
 	char name[FDSTORE_NAME];
 	uint32_t n;		   /* descriptors */
-	int fds[FDSTORE_PER_NAME]; /* as long as they are to be sent */
+	int fds[FDSTORE_PER_NAME]; /* until they are sent */
 	bool puts;		   /* it is to be put */
 	bool leaves;		   /* it is to be removed */
 	struct fdstore_put *put;   /* its owner waits for it, or NULL */
@@ -82,11 +80,11 @@ struct fdstore_item {
 
 /* Why a message cannot be sent now. */
 enum fdstore_unsent {
-	FDSTORE_FULL = 1, /* there is no room before the service manager reads */
-	FDSTORE_SHORT,	  /* the kernel is short of memory, or of descriptors under way */
+	FDSTORE_FULL = 1, /* the socket is full until the service manager reads */
+	FDSTORE_SHORT,	  /* the kernel lacks memory, or too many descriptors are in flight */
 };
 
-/* Messages; the name follows. */
+/* Messages; the name is appended. */
 #define FDSTORE_PUT    "FDSTORE=1\nFDPOLL=0\nFDNAME="
 #define FDSTORE_REMOVE "FDSTOREREMOVE=1\nFDNAME="
 
@@ -133,7 +131,7 @@ static int fdstore_send(const struct store *store, const char *text, const char 
 
 static void fdstore_close_fds(struct fdstore_item *item)
 {
-	/* Of what was inherited there are none, however many it is. */
+	/* Inherited items have no descriptors here, whatever n is. */
 	for (uint32_t i = 0; i < FDSTORE_PER_NAME; i++)
 		item->fds[i] = safe_close(item->fds[i]);
 }
@@ -155,7 +153,7 @@ static int fdstore_wait(struct store *store, enum fdstore_unsent why)
 	return loop_timer(store->loop, &store->outgoing, FDSTORE_AGAIN_NS);
 }
 
-/* One of the queue is done with: it was sent, or cannot be. */
+/* An item of the queue was sent, or cannot be. */
 static void fdstore_done(struct store *store, struct fdstore_item *item, int r)
 {
 	struct fdstore_put *waits = item->put;
@@ -174,7 +172,7 @@ static void fdstore_done(struct store *store, struct fdstore_item *item, int r)
 	}
 }
 
-/* Sends the first of the queue. Returns 0: it is done with; or an enum fdstore_unsent. */
+/* Sends the first item of the queue. Returns 0: done; or an enum fdstore_unsent. */
 static int fdstore_push(struct store *store)
 {
 	struct fdstore_item *item = list_first(&store->queue, struct fdstore_item, queued);
@@ -187,7 +185,7 @@ static int fdstore_push(struct store *store)
 	return 0;
 }
 
-/* The first of the queue that is to be put. */
+/* Returns the first put in the queue. */
 static struct fdstore_item *fdstore_first_put(const struct store *store)
 {
 	struct fdstore_item *item;
@@ -198,13 +196,13 @@ static struct fdstore_item *fdstore_first_put(const struct store *store)
 	return item;
 }
 
-/* Neither loop nor timer would call: each owner that waits is told so. Removals wait for the next
- * message (I1). */
+/* Neither loop nor timer can call back: fails each waiting put. Removals wait for the next message
+ * (I1). */
 static void fdstore_give_up(struct store *store, int r)
 {
 	struct fdstore_item *item;
 
-	/* An owner that was told may have changed the queue. */
+	/* A notified owner may have changed the queue. */
 	while ((item = fdstore_first_put(store)))
 		fdstore_done(store, item, r);
 }
@@ -228,7 +226,7 @@ static void fdstore_on_outgoing(struct loop_source *source, int result)
 
 /* ------------------------------------------------------------------------ putting, removing */
 
-/* The item of a name that is there, or is to be. */
+/* Returns the item of a name that is stored, or will be. */
 static struct fdstore_item *fdstore_find(const struct store *store, const char *name)
 {
 	struct fdstore_item *item;
@@ -254,7 +252,7 @@ static struct fdstore_item *fdstore_item_new(struct store *store, const char *na
 	return item;
 }
 
-/* The service manager does not read just now. Returns 1, or a negative errno. */
+/* The service manager does not read now: queues the put. Returns 1, or a negative errno. */
 static int fdstore_put_later(struct store *store, struct fdstore_item *item,
 			     struct fdstore_put *put, const int *fds)
 {
@@ -279,7 +277,7 @@ static bool fdstore_is_own(const char *name)
 	return !isdigit((unsigned char)name[strlen(name) - 1]);
 }
 
-/* Those of FDSTORE_OWN that are not there. */
+/* Returns the number of FDSTORE_OWN places that are free. */
 static uint32_t fdstore_kept_free(const struct store *store)
 {
 	const struct fdstore_item *item;
@@ -386,7 +384,7 @@ void fdstore_name(char ret_name[FDSTORE_NAME], enum fdstore_letter letter, uint3
 	(void)snprintf(ret_name, FDSTORE_NAME, "%c%u", letter, slot % 1000000u);
 }
 
-/* ------------------------------------------------------------------------ what was inherited */
+/* ------------------------------------------------------------------------ inherited descriptors */
 
 static enum fdstore_kind fdstore_kind_of(int fd)
 {
@@ -397,13 +395,13 @@ static enum fdstore_kind fdstore_kind_of(int fd)
 		return listens ? FDSTORE_LISTENER : FDSTORE_SOCKET;
 	if (fcntl(fd, F_GET_SEALS) >= 0)
 		return FDSTORE_MEMFD;
-	/* Of what is no pidfd it says EBADF, before anything else. */
+	/* For anything else than a pidfd it returns EBADF, before other errors. */
 	if (pidfd_send_signal(fd, 0, NULL, 0) == 0 || errno != EBADF)
 		return FDSTORE_PIDFD;
 	return FDSTORE_OTHER;
 }
 
-/* "board", "c12": a letter, and nothing that the name of a unit has. */
+/* "board", "c12": a letter, and nothing that occurs in the name of a unit. */
 static bool fdstore_is_ours(const char *name)
 {
 	size_t n = strlen(name);
@@ -414,7 +412,7 @@ static bool fdstore_is_ours(const char *name)
 	return n > 0 && n < FDSTORE_NAME;
 }
 
-/* By name, and the oldest first: there may be thousands of them. */
+/* By name, then the oldest first: there may be thousands of them. */
 static int fdstore_compare(const void *left, const void *right)
 {
 	const struct fdstore_inherited *a = left, *b = right;
@@ -435,7 +433,7 @@ static int fdstore_inherit(struct store *store)
 
 		in->fd = SD_LISTEN_FDS_START + i;
 		in->kind = fdstore_kind_of(in->fd);
-		/* "unknown" is what systemd calls one that has no name. */
+		/* systemd calls a descriptor without a name "unknown". */
 		if (in->kind != FDSTORE_LISTENER && fdstore_is_ours(names[i]) &&
 		    !streq(names[i], "unknown"))
 			(void)snprintf(in->name, sizeof(in->name), "%s", names[i]);
@@ -451,7 +449,7 @@ static int fdstore_inherit(struct store *store)
 	return min(n, 0);
 }
 
-/* Where those of a name begin. */
+/* Returns the index of the first descriptor of a name. */
 static uint32_t fdstore_first(const struct store *store, const char *name)
 {
 	uint32_t first = 0, end = store->n_inherited;
@@ -472,7 +470,7 @@ static bool fdstore_is_called(const struct store *store, uint32_t i, const char 
 	return i < store->n_inherited && streq(store->inherited[i].name, name);
 }
 
-/* What was inherited is in the store. */
+/* Inherited descriptors are in the store: counts them. */
 static int fdstore_count_inherited(struct store *store)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
@@ -548,8 +546,8 @@ void fdstore_drop_rest(struct store *store, struct socket_closer *closer)
 
 /* ------------------------------------------------------------------------ begin, end */
 
-/* Lets go of the descriptors of one name that begins so: fdstore_take() does not find them again,
- * and fdstore_drop_rest() closes them. False if there is none. */
+/* Drops the descriptors of one name that begins with this letter: fdstore_take() does not find them
+ * again, and fdstore_drop_rest() closes them. False if there is none. */
 static bool fdstore_let_go(struct store *store, enum fdstore_letter letter)
 {
 	const char *name = NULL;
@@ -567,7 +565,7 @@ static bool fdstore_let_go(struct store *store, enum fdstore_letter letter)
 	return name;
 }
 
-/* The limit may be less than the number that is in it (I2), or too little for any client. */
+/* The limit may be less than the number in the store (I2), or too small for any client. */
 static void fdstore_fit(struct store *store)
 {
 	uint32_t before = store->n, n = 0;
@@ -581,7 +579,7 @@ static void fdstore_fit(struct store *store)
 	}
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_CLIENT))
 		n++;
-	/* Their clients are gone now. */
+	/* The clients of these tenants have gone now. */
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_TENANT))
 		;
 	if (n)
@@ -612,7 +610,7 @@ int fdstore_init(struct store *store, struct loop *loop)
 	return r;
 }
 
-/* Waits until end: true if there is room, or if the pipe was closed. */
+/* Waits until end for these events or a hangup. True: they occurred. */
 static bool fdstore_wait_until(int fd, short events, uint64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -621,7 +619,7 @@ static bool fdstore_wait_until(int fd, short events, uint64_t end)
 	return now < end && poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) > 0;
 }
 
-/* What could not be sent, for this reason, can be tried again. */
+/* Waits until a failed send can be tried again. */
 static bool fdstore_wait_to_send(const struct store *store, int r, uint64_t end)
 {
 	static const struct timespec pause = { .tv_nsec = FDSTORE_AGAIN_NS };
@@ -632,7 +630,7 @@ static bool fdstore_wait_to_send(const struct store *store, int r, uint64_t end)
 	return clock_ns() < end;
 }
 
-/* Everything that was sent is done, closed descriptors among it (I5). */
+/* Waits until all messages have been handled, including closed descriptors (I5). */
 static void fdstore_barrier(struct store *store, uint64_t end)
 {
 	_cleanup_close_ int theirs = -1;
@@ -666,7 +664,7 @@ void fdstore_fini(struct store *store)
 		fdstore_close_fds(item);
 		fdstore_item_free(item);
 	}
-	/* Sockets are left to the end of the process (socket_close.c, I3). */
+	/* Sockets stay open until the end of the process (socket_close.c, I3). */
 	for (uint32_t i = 0; i < store->n_inherited; i++)
 		if (store->inherited[i].kind != FDSTORE_SOCKET)
 			(void)safe_close(store->inherited[i].fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gate.c - the manager decides whether the pool gets new executable memory: gate.h */
+/* gate.c - decides for the pool about new executable memory: gate.h */
 #include "daemon/manager/gate.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define GATE_PAUSE_NS NSEC_PER_MSEC
 
-/* I1. The filter hands on nothing but mmap(2). */
+/* I1. The filter forwards only mmap(2). */
 static bool gate_passes(const struct gate *gate, const struct seccomp_notif *question)
 {
 	const __u64 *args = question->data.args;
@@ -27,7 +27,7 @@ static bool gate_passes(const struct gate *gate, const struct seccomp_notif *que
 	       (args[3] & MAP_TYPE) == MAP_PRIVATE && !(args[3] & MAP_ANONYMOUS);
 }
 
-/* Waits for the next question, with a pause before that (I3) or not. */
+/* Waits for the next question, after a pause (I3) if pauses is set. */
 static void gate_listen(struct gate *gate, bool pauses)
 {
 	int r = pauses ? loop_timer(gate->loop, &gate->source, GATE_PAUSE_NS)
@@ -46,15 +46,15 @@ static void gate_on_question(struct loop_source *source, int result)
 	struct seccomp_notif_resp answer = { 0 };
 
 	if (result == 0) {
-		gate_listen(gate, false); /* the pause is over */
+		gate_listen(gate, false); /* the pause has ended */
 		return;
 	}
-	/* Its last thread has ended. */
+	/* The pool's last thread has ended. */
 	if (result < 0 || !(result & POLLIN)) {
 		gate_end(gate);
 		return;
 	}
-	/* ENOENT: the thread that called has ended, or a signal has come. */
+	/* ENOENT: the calling thread has ended, or got a signal. */
 	if (ioctl(gate->fd, SECCOMP_IOCTL_NOTIF_RECV, &question) == 0) {
 		answer.id = question.id;
 		if (gate_passes(gate, &question))
@@ -76,7 +76,7 @@ void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid)
 		.fd = fd,
 		.pid = pid,
 	};
-	/* A later kernel's may be larger: then it would write beyond these. */
+	/* A later kernel's structures may be larger: then it would write beyond these. */
 	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0 ||
 	    sizes.seccomp_notif > sizeof(struct seccomp_notif) ||
 	    sizes.seccomp_notif_resp > sizeof(struct seccomp_notif_resp)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_recovery.c - what becomes of the jobs of a pool that has died
+ * job_recovery.c - decides the outcome of the jobs of a pool that has died
  *
- * It runs after the pool was reaped, or has died as one of the last manager's (takeover.c), and
- * before the next one is started. recovery_cancel(): when the next one is ready and before it is
- * told of the client; then no other process writes the client's rows.
+ * It runs after the pool was reaped, or has died as an earlier manager's pool (takeover.c), and
+ * before the next one is started. recovery_cancel() runs when the next pool is ready and before it
+ * is told of the client; then no other process writes the client's rows.
  *
  * THE TABLE
  * 	row		blamed		idempotent	not idempotent
@@ -14,44 +14,42 @@
  * 	COPYING		CRASHED		LOST		LOST
  * 	FINISHING	the row's own outcome, in each case
  *
- *   Of a client that is gone whatever is not blamed and has no outcome yet is CANCELLED; also what
- *   has not been taken off its rings: its row takes the generation, which no pool accepts twice
- *   (shm/ledger.h, I3). Some clients die when their pool is dead, so this is done once more when
- *   the next one is ready.
+ *   If a client has gone, all of its jobs that are not blamed and have no outcome are CANCELLED,
+ *   including those still in its rings: their rows take the generation, which no pool accepts twice
+ *   (shm/ledger.h, I3). Some clients die after their pool, so this is done again when the next one
+ *   is ready.
  *
- *   A QUEUED job may be of a chain whose word is still in its ring: the next pool sees to that word
- *   before it runs any (daemon/jobs/queue_recovery.h, I1).
+ *   A QUEUED job may belong to a chain whose word is still in its ring: the next pool updates that
+ *   word before it runs any job (daemon/jobs/queue_recovery.h, I1).
  *
- *   * If no job can be blamed (kill -9, out of memory) a job that was put back once before for
- *     the same reason is LOST: it may be the culprit, and would take down every pool to come. A
- *     pool that died with its manager, by the kernel's or the next manager's hand, is suspected of
- *     nothing.
+ *   * If no job can be blamed (kill -9, out of memory) a job that was put back once before for the
+ *     same reason is LOST: it may be the culprit, and would end each next pool. If a pool died with
+ *     its manager, by the kernel's or the next manager's signal, no job is suspected.
  *
  * JOBS OF A POOL THAT HAS NOT ENDED
- *   A read that is under way in an abandoned pool (pool_process.c, I7) can still write into the
- *   buffers of the job that began it. So none of its jobs is run again: an idempotent one is LOST
- *   as well.
+ *   A pending read of an abandoned pool (pool_process.c, I7) can still write into the buffers of
+ *   its job. So none of its jobs runs again: idempotent ones are LOST as well.
  *
- * WHO IS BLAMED
- *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
- *   ledger_worker. If that row has not started, or has ended, no job is blamed: it was no task's
- *   code, or something has written over the arena. Without a number (SIGKILL from outside) neither.
- *   For a fiber in a section that may block, which is on no worker, the handler leaves the job as
- *   well. For a job that hangs the dispatcher does: until the kernel has stopped its worker it may
- *   end at last, and the next one that runs there has done nothing. No job is blamed then, and no
- *   job is suspected either, as the cause is known.
+ * THE BLAMED JOB
+ *   The pool's fault handler stores its worker's number; the job of that worker is in its
+ *   ledger_worker. If that row has not started, or has ended, no job is blamed: the fault was not
+ *   in a task's code, or a task has overwritten the arena. Without a number (SIGKILL from outside)
+ *   no job is blamed either. For a fiber in a section that may block, which is on no worker, the
+ *   handler stores the job as well. For a job that hangs the dispatcher does: until the kernel has
+ *   stopped its worker the job may still end, and the next one on that worker is innocent. Then no
+ *   job is blamed, and none is suspected, because the cause is known.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
- *       row's generation, by a compare-and-swap, and a row is FREE only after that.
- *   I2. No index and no count is taken from shared memory: the arena is written by a process that
- *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
- *       Only rows say which job is blamed, and whether the pool began one: a client writes what it
- *       likes into its records.
- *   I3. A job's group is counted down only with an outcome that is given here. One that was in the
- *       record already may have been counted by the pool, or not: the client finds that out by
- *       itself (shm/group.h, I4).
- *   I4. It can be run again from the start, if the manager itself dies in it.
+ *       row's generation, by a compare-and-swap, and a row becomes FREE only afterwards.
+ *   I2. No index or count is taken from shared memory: a dying pool may have written anything to
+ *       the arena, and clients write records. Malformed data affects only the jobs concerned. Only
+ *       rows determine the blamed job, and whether the pool began a job, because clients can write
+ *       anything into records.
+ *   I3. A job's group is counted down only with an outcome that is set here. If the record had an
+ *       outcome already, the pool may or may not have counted it: the client detects that itself
+ *       (shm/group.h, I4).
+ *   I4. It can be run again from the start, if the manager dies in it.
  */
 #include "daemon/manager/job_recovery.h"
 
@@ -70,22 +68,23 @@
 #include "shm/watch.h"
 
 /* ORDER ledger/row [L2]: loads and stores here are relaxed: the pool is dead, and waitpid(), or
- * poll() of its pidfd, has ordered all of its stores before them; the next pool is started after
- * them. Pairs with job_set_row(). */
+ * poll() of its pidfd, orders all of its stores before them; the next pool is started after them.
+ * Pairs with job_set_row(). */
 
 #define RECOVERY_TRIES 10000u
 
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
 		     int32_t code, uint32_t signo)
 {
-	/* Before the outcome: after it the client may use the record again. */
+	/* Before the outcome: afterwards the client may reuse the record. */
 	struct group *group = group_of(groups, load_relaxed(&job->group));
 	struct watch *watch = watch_of(groups);
 	uint32_t state = load_relaxed(&job->state);
 
 	/* ORDER job/reuse [J2]: release, as in job_done(). */
 	fence_release();
-	/* A client that hammers the word can make the step fail, but not hold the manager up. */
+	/* A client that changes the word continuously can make the CAS fail, but not block the
+	 * manager. */
 	for (uint32_t tries = 0;; tries++) {
 		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;
 
@@ -96,8 +95,8 @@ bool recovery_finish(struct job *job, struct group *groups, uint32_t generation,
 		store_relaxed(&job->code, code);
 		store_relaxed(&job->signo, signo);
 		/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees code and
-		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
-		 * pool exchanges: the record may be of a later generation by now. */
+		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, unlike the
+		 * pool's exchange: the record may be of a later generation by now. */
 		if (atomic_compare_exchange_weak_explicit(
 			    &job->state, &state, job_state(old, outcome), memory_order_release,
 			    memory_order_relaxed))
@@ -113,10 +112,10 @@ bool recovery_finish(struct job *job, struct group *groups, uint32_t generation,
 }
 
 struct recovery_blame {
-	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
-	bool hung;	 /* the word is that its job hangs */
-	bool told;	 /* and it says which job that is */
-	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: none is blamed */
+	uint32_t worker; /* that stored a fault, UINT32_MAX: none */
+	bool hung;	 /* the fault is that its job hangs */
+	bool told;	 /* the fault names the job */
+	uint32_t row;	 /* the blamed job's row; UINT32_MAX: none */
 };
 
 static bool recovery_is_started(uint32_t state)
@@ -152,8 +151,8 @@ static struct recovery_blame recovery_whom(struct arena *arena,
 	return blame;
 }
 
-/* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again.
- * known: why the pool has died. abandoned: the pool has not ended. */
+/* Returns the outcome of a job that was running, or has a malformed row; or JOB_PENDING: it runs
+ * again. known: the cause of the pool's death is known. abandoned: the pool has not ended. */
 static uint32_t recovery_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
 			       bool abandoned)
 {
@@ -176,7 +175,7 @@ static uint32_t *recovery_counter(struct recovery_report *report, uint32_t outco
 	return outcome == JOB_CANCELLED ? &report->cancelled : &report->lost;
 }
 
-/* The record gets its outcome, unless it has one. Returns how many did: 1 or 0. */
+/* Sets the record's outcome, unless it has one. Returns 1 if set, otherwise 0. */
 static uint32_t recovery_give(const struct recovery_limits *limits, void *context, uint32_t at,
 			      const struct ledger_row *row, struct job *job, struct group *groups,
 			      uint32_t outcome, int32_t code, uint32_t signo)
@@ -216,7 +215,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 		report->begun++;
 		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
 			outcome = row.outcome;
-		/* They stand in the record already. */
+		/* The record has them already. */
 		code = load_relaxed(&job->code);
 		signo = load_relaxed(&job->signo);
 		break;
@@ -246,7 +245,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 	store_relaxed(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
-/* A name that the pool has left, of size bytes at most: a wild task may have written there. */
+/* Copies a name that the pool stored, at most size bytes: a task may have overwritten it. */
 static void recovery_name(const char *left, char *ret_name, size_t size)
 {
 	size_t n = 0;
@@ -256,7 +255,7 @@ static void recovery_name(const char *left, char *ret_name, size_t size)
 	ret_name[n] = '\0';
 }
 
-/* The same of where the worker was. */
+/* The same for the worker's backtrace. */
 static void recovery_trace(const struct backtrace *left, struct backtrace *ret_trace)
 {
 	uint32_t n = backtrace_count(left);
@@ -335,7 +334,7 @@ uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limi
 	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->jobs_max); i++) {
 		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
 
-		/* What is in a ring has no row yet. */
+		/* A job in a ring has no row yet. */
 		if (row.state == LEDGER_FREE)
 			row.generation = load_relaxed(&jobs[i].generation) & JOB_GEN_MASK;
 		n += recovery_give(limits, context, client * limits->jobs_max + i, &row, &jobs[i],

@@ -2,25 +2,25 @@
 /*
  * listener.c - the socket that clients connect to
  *
- * listener_open() needs a process of one thread (umask).
+ * listener_open() requires a process with one thread (umask).
  *
  * INVARIANTS
  *   I1. A socket file is replaced only if no process answers on it. forkd locks the directory until
- *       it listens, so that of two that start together one finds the other.
- *   I2. At the end it unlinks the file that it made at the start, by device and inode: never the
- *       socket of a later forkd.
+ *       it listens, so of two that start together one finds the other.
+ *   I2. At the end it unlinks the file that it made at the start, identified by device and inode:
+ *       never the socket of a later forkd.
  *   I3. The file has its permissions from the moment it exists, and its group before the socket
  *       listens. Until then connect() fails.
- *   I4. Connections are accepted by this thread, and none by io_uring. A forkd that is killed may
- *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
- *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
- *       an accept waits exclusively, and that one would wait until another comes.
+ *   I4. This thread accepts connections, not io_uring. A killed forkd may leave its socket to the
+ *       next one, and its io_uring survives it for some milliseconds. A pending accept in it would
+ *       take a connection and drop it. Or it would consume the wakeup of a connection, because such
+ *       an accept waits exclusively, and that connection would wait for the next one.
  *   I5. Accepting and closing costs more than connecting, and the manager has the higher priority.
  *       So while a uid connects far too often (connection_line.c) at most LISTENER_FEW connections
  *       are accepted in LISTENER_PACE_NS, and the socket's queue is so short that connect() blocks
- *       those that loop. The kernel serves those in connect() in the order in which they came.
- *       Others wait for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and for one more for
- *       each LISTENER_FEW threads that are in connect() already.
+ *       in loops. The kernel serves threads in connect() in order of arrival. Other clients wait
+ *       for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and one more for each LISTENER_FEW
+ *       threads that are already in connect().
  */
 #include "daemon/manager/listener.h"
 
@@ -48,11 +48,11 @@
 
 #define LISTENER_PROBES	  10u /* connections that may be cut before one counts as an answer */
 #define LISTENER_PROBE_MS 100
-#define LISTENER_LOOKS	  3u   /* at a file, where there is no memory for it */
-#define LISTENER_TURN	  16u  /* connections that are accepted before all others have their turn */
-#define LISTENER_FLOOD	  16   /* connections in the socket's queue, in a flood */
-#define LISTENER_FEW	  16u  /* of these are accepted in a turn */
-#define LISTENER_CALM	  100u /* turns without another one too many that end it */
+#define LISTENER_LOOKS	  3u   /* tries to read a file's status if memory is short */
+#define LISTENER_TURN	  16u  /* connections accepted before other sources have their turn */
+#define LISTENER_FLOOD	  16   /* length of the socket's queue in a flood */
+#define LISTENER_FEW	  16u  /* accepted of these at a time */
+#define LISTENER_CALM	  100u /* passes without excess connections that end a flood */
 #define LISTENER_PACE_NS  NSEC_PER_MSEC
 #define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
 
@@ -67,8 +67,8 @@ static __attribute__((format(printf, 4, 5))) int listener_fail(char *error, size
 	return r;
 }
 
-/* One socket from systemd: 1, none: 0. What forkd itself has left in the service manager's store is
- * passed in the same way, and is not looked at. */
+/* Takes one socket from systemd: returns 1, 0 if there is none. forkd's own descriptors from the
+ * service manager's store are passed in the same way, and ignored here. */
 static int listener_inherit(struct listener *l, struct store *store, char *error, size_t size)
 {
 	_cleanup_close_ int fd = -1;
@@ -94,7 +94,7 @@ static int listener_inherit(struct listener *l, struct store *store, char *error
 	return 1;
 }
 
-/* The folder of the socket, made if it is missing, and locked (I1). */
+/* Opens and locks the directory of the socket, and makes it if it is missing (I1). */
 static int listener_folder(const char *path, char *error, size_t size)
 {
 	_cleanup_close_ int fd = -1;
@@ -129,8 +129,8 @@ static int listener_folder(const char *path, char *error, size_t size)
 	return steal_fd(&fd);
 }
 
-/* One connection: 1 if it is made and stays for a while, 0 if no process listens, -EAGAIN if it was
- * cut, or a negative errno. */
+/* Makes one connection. Returns 1 if it is made and stays, 0 if no process listens, -EAGAIN if it
+ * was cut, or a negative errno. */
 static int listener_probe(const struct sockaddr_un *address)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -145,8 +145,8 @@ static int listener_probe(const struct sockaddr_un *address)
 			return 0;
 		return errno == EAGAIN ? 1 : -errno; /* EAGAIN: its queue is full */
 	}
-	/* The io_uring of a forkd that was killed keeps the socket for some milliseconds: the
-	 * process that called listen() is dead, or the connection is cut soon. */
+	/* The io_uring of a killed forkd keeps the socket for some milliseconds: the process that
+	 * called listen() is dead, or the connection is cut soon. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
 	    kill(peer.pid, 0) < 0 && errno == ESRCH)
 		return 0;
@@ -163,7 +163,7 @@ static int listener_answers(const struct sockaddr_un *address)
 	return r == -EAGAIN ? 1 : r;
 }
 
-/* The path is taken: removes what is there if it is a socket on which no process answers. */
+/* The path is in use: removes the file if it is a socket on which no process answers. */
 static int listener_replace(const struct sockaddr_un *address, char *error, size_t size)
 {
 	const char *path = address->sun_path;
@@ -290,7 +290,7 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	return 0;
 }
 
-/* Waits for the next connection, or for ns nanoseconds. */
+/* Waits for the next connection, or for pause_ns. */
 static void listener_wait(struct listener *l, uint64_t pause_ns)
 {
 	if (!pause_ns && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)
@@ -299,7 +299,7 @@ static void listener_wait(struct listener *l, uint64_t pause_ns)
 		log_error("out of memory: no connections are accepted any more: restart forkd");
 }
 
-/* A turn has ended, with one too many of a uid, or without (I5). */
+/* A pass has ended, with or without excess connections of a uid (I5). */
 static void listener_pace(struct listener *l, bool too_many)
 {
 	if (too_many && !l->flood)
@@ -325,7 +325,7 @@ static void listener_on_connection(struct loop_source *source, int result)
 		too_many |= !l->accepted(l, fd);
 	}
 	if (!l->loop)
-		return; /* that was the last one */
+		return; /* accepted() has ended the listener */
 	error = fd < 0 ? errno : EAGAIN;
 	listener_pace(l, too_many);
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR) {
@@ -344,7 +344,7 @@ void listener_begin(struct listener *l, struct loop *loop,
 	l->loop = loop;
 	l->accepted = accepted;
 	l->source.call = listener_on_connection;
-	/* A former forkd may have left it in a flood. */
+	/* An earlier forkd may have left it in a flood. */
 	(void)listen(l->fd, SOMAXCONN);
 	listener_wait(l, 0);
 }

@@ -2,34 +2,33 @@
 /*
  * loop.c - the manager's event loop: one io_uring
  *
- * The kernel is told the address of a struct loop_op, which belongs to the loop, never that of its
- * owner's source. So a source can go at any time: the operation is cut off from it and cancelled,
- * and is freed when its completion has come.
+ * The kernel gets the address of a struct loop_op, which belongs to the loop, never that of its
+ * owner's source. So a source can be freed at any time: the operation is detached and cancelled,
+ * and freed at its completion.
  *
  * 	owner's source  <-->  loop_op  <--  the kernel (user_data)
  *
  * INVARIANTS
  *   I1. source->op && source->op->source == source, or source->op is NULL.
- *   I2. An operation is freed once: at its completion, of which it has one; or, where the kernel
- *       does not know it, in loop_catch_up(); or in loop_fini() after the ring is gone.
- *   I3. loop_forget() hands the cancellation to the kernel at once, so that a socket closed after
- *       it is really closed: a pending operation would hold on to it.
- *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
- *   I5. No call in this thread waits for what a client chose. What may (fallocate() of as many
- *       bytes as it wants, the last close of their pages) is done by io_uring's workers: threads
- *       of this process inside the kernel, which are made when they are needed and go when they
- *       have had nothing to do for some seconds.
- *   I6. They hold no other thread up. fork() copies its caller alone. At the end their waits are
- *       interrupted, and no operation refers to memory that is freed.
- *   I7. There are two kinds of them, with a bound each: LOOP_WORKERS for files, whose work always
- *       comes to its end, and LOOP_DISCARDERS for sockets, whose work is loop_discard() alone. What
- *       was passed along with the message is closed by the worker after it has said that it is done
- *       with the message, and when it has the next one in its hands already; it may have to wait
- *       for ever. So nothing that matters may be of that kind.
- *   I8. A source that waits for a descriptor or a time is not called before that has come: if the
- *       kernel has no memory or no entry to wait with, it is asked again in the next turn. Such a
- *       turn begins with one pause for all of them, in which other processes may give memory back:
- *       the loop does not spin in a shortage that lasts, and is held up only by that pause.
+ *   I2. An operation is freed once: at its completion, of which it has one; or, if the kernel does
+ *       not know it, in loop_catch_up(); or in loop_fini() after the end of the ring.
+ *   I3. loop_forget() submits the cancellation at once, so that a socket that is closed afterwards
+ *       is really closed: a pending operation would hold it open.
+ *   I4. A source that waits costs nothing: an idle loop is never woken.
+ *   I5. No call in this thread depends on a client's choice of size or time. Such calls
+ *       (fallocate() of any size, the last close of such pages) are made by io_uring's workers:
+ *       threads of this process inside the kernel, which are made on demand and end after some idle
+ *       seconds.
+ *   I6. These workers block no other thread. fork() copies its caller alone. At the end their waits
+ *       are interrupted, and no operation refers to memory that is freed.
+ *   I7. There are two kinds of workers, each with a limit: LOOP_WORKERS for files, whose operations
+ *       always end, and LOOP_DISCARDERS for sockets, only for loop_discard(). A worker closes the
+ *       descriptors of a message after it has reported the message as done, when it may already
+ *       have the next one; it may have to wait forever. So nothing important may use that kind.
+ *   I8. A source that waits for a descriptor or a time is called only when that has occurred: if
+ *       the kernel has no memory or no entry, it is asked again in the next iteration. Such an
+ *       iteration begins with one pause for all of them, in which other processes may free memory:
+ *       the loop does not spin in a lasting shortage, and is delayed only by that pause.
  *
  * Only opcodes of kernel 6.1.
  */
@@ -62,7 +61,7 @@ struct loop_op {
 	struct loop_op *next_put_off;
 	bool is_put_off;
 	enum loop_kind kind;
-	int fault; /* what a test wants its completion to say, or 0 */
+	int fault; /* result injected by a test, or 0 */
 	int fd;	   /* LOOP_POLL */
 	uint32_t events;
 	struct __kernel_timespec timeout; /* LOOP_TIMER */
@@ -103,7 +102,7 @@ void loop_fini(struct loop *loop)
 	}
 }
 
-/* A free submission entry: where there is none, the kernel gets those that are filled in. */
+/* Returns a free submission entry; if there is none, submits the filled ones first. */
 static struct io_uring_sqe *loop_sqe(struct loop *loop)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
@@ -138,7 +137,7 @@ static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_
 	return 0;
 }
 
-/* As loop_op_new(), with an entry. */
+/* Like loop_op_new(), with an entry. */
 static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kind kind,
 		    struct io_uring_sqe **ret_sqe, struct loop_op **ret_op)
 {
@@ -160,7 +159,7 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 	return 0;
 }
 
-/* The entry is filled in. A kernel that cannot begin with it says so in its completion. */
+/* The entry is filled in. If the kernel cannot begin it, the completion says so. */
 static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_inject_kind kind)
 {
 	op->fault = loop_inject(kind);
@@ -178,7 +177,7 @@ static void loop_put_off(struct loop *loop, struct loop_op *op)
 	loop->put_off = op;
 }
 
-/* An operation that only waits is begun, now or in the next turn. */
+/* Begins an operation that only waits, now or in the next iteration. */
 static void loop_wait(struct loop *loop, struct loop_op *op)
 {
 	struct io_uring_sqe *sqe = loop_sqe(loop);
@@ -195,7 +194,7 @@ static void loop_wait(struct loop *loop, struct loop_op *op)
 	loop_begin(sqe, op, op->kind == LOOP_POLL ? LOOP_INJECT_POLL : LOOP_INJECT_TIMER);
 }
 
-/* Begins those that were put off. False if it could not, with all of them. */
+/* Begins operations that were put off. False if some could not begin. */
 static bool loop_catch_up(struct loop *loop)
 {
 	static const struct timespec pause = { .tv_nsec = LOOP_PAUSE_NS };
@@ -216,7 +215,7 @@ static bool loop_catch_up(struct loop *loop)
 	return !loop->put_off;
 }
 
-/* True if the kernel could not wait, and will be asked once more. */
+/* True if the kernel could not wait, and will be asked again. */
 static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 {
 	if (!op->source || (op->kind != LOOP_POLL && op->kind != LOOP_TIMER))
@@ -296,7 +295,7 @@ int loop_discard(struct loop *loop, struct loop_source *source, int fd)
 	if (r < 0)
 		return r;
 	io_uring_prep_read(sqe, fd, &byte, sizeof(byte), 0);
-	/* Else the kernel tries it here first. */
+	/* Otherwise the kernel first tries it in this thread. */
 	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 	io_uring_sqe_set_data(sqe, op);
 	return 0;
@@ -310,7 +309,7 @@ int loop_close(struct loop *loop, int fd)
 		return -1;
 	sqe = loop_sqe(loop);
 	if (!sqe)
-		return safe_close(fd); /* the kernel has no memory for one more request */
+		return safe_close(fd); /* the kernel has no memory for another request */
 	io_uring_prep_close(sqe, fd);
 	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 	io_uring_sqe_set_data(sqe, NULL);
@@ -367,7 +366,7 @@ int loop_run(struct loop *loop)
 			r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));
 		if (r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN)
 			return r;
-		/* There was no memory to take what was submitted. */
+		/* There was no memory to process the submissions. */
 		loop->is_short |= r == -EAGAIN;
 		while (!loop->stopped && io_uring_peek_cqe(&loop->ring, &cqe) == 0) {
 			struct loop_op *op = io_uring_cqe_get_data(cqe);

@@ -13,16 +13,16 @@ struct loop_op;
 
 struct loop {
 	struct io_uring ring;
-	struct list_link ops;	 /* all there are */
-	struct loop_op *put_off; /* of these: the kernel does not know them yet (I8) */
-	bool is_short;		 /* of memory, a moment ago */
+	struct list_link ops;	 /* all operations */
+	struct loop_op *put_off; /* operations that the kernel does not know yet (I8) */
+	bool is_short;		 /* memory was short in the last iteration */
 	bool stopped;
 };
 
 /*
- * One thing that is waited for; lives inside its owner. Zeroed, with call set, it waits for
- * nothing. What result means stands at the function that armed it. With repeats set a poll begins
- * again before each call, for which no memory is needed.
+ * An event that is waited for; part of its owner. Zeroed, with call set, it waits for nothing. The
+ * function that armed it defines result. With repeats set a poll begins again before each call,
+ * which needs no memory.
  */
 struct loop_source {
 	void (*call)(struct loop_source *source, int result);
@@ -30,26 +30,24 @@ struct loop_source {
 	bool repeats;
 };
 
-/* Returns 0 or a negative errno: EPERM or ENOSYS where io_uring is switched off. */
+/* Returns 0 or a negative errno: EPERM or ENOSYS if io_uring is disabled. */
 int loop_init(struct loop *loop);
-/* Sources that still wait are forgotten. */
+/* Pending sources are forgotten. */
 void loop_fini(struct loop *loop);
 
 /*
  * Each waits once, except a poll of a source that repeats; source must not be waiting. To wait
- * again, call again from source->call().
- * -ENOMEM, -EBUSY.
+ * again, call again from source->call(). Return 0, -ENOMEM or -EBUSY.
  *
- * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,
- * which no shortage is.
- * loop_poll_later: the same, for a caller that had no memory: soon, when others have had their
- * turn.
+ * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno
+ * other than for a shortage.
+ * loop_poll_later: the same, for a caller that lacked memory: soon, after the other sources.
  * loop_timer: for ns nanoseconds. result: 0.
- * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
- * errno; -EINTR says nothing but that it is to be called again. fd stays open until then.
- * Forgotten, it goes on for a while, or not.
- * loop_discard: until the next message of a socket is received and thrown away, with all that came
- * with it (I7). result: 0 or more, or a negative errno.
+ * loop_fallocate: until fallocate(2) with these arguments has ended. result: 0, or its negative
+ * errno; after -EINTR call it again. fd must stay open until then. If forgotten, the operation may
+ * or may not continue for a while.
+ * loop_discard: until the next message of a socket is received and discarded, with its descriptors
+ * (I7). result: 0 or more, or a negative errno.
  */
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
 int loop_poll_later(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
@@ -59,15 +57,15 @@ int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mo
 int loop_discard(struct loop *loop, struct loop_source *source, int fd);
 
 /*
- * Closes fd, soon, where the loop does not wait for it (I5): a segment, however large a client
- * wanted it. It holds up one of the workers that make everybody's pages until it is through: no
- * socket that others may have filled, or only at the end of the loop, when nothing follows
- * (socket_close.h). Nothing may wait for it any more. Returns -1, to be assigned; below 0 it does
- * nothing.
+ * Closes fd soon, without blocking the loop (I5): a segment of any size. It occupies a worker that
+ * makes pages for all clients until it has ended. So it must not be used for a socket that others
+ * may have filled, except at the end of the loop, when nothing follows (socket_close.h). No source
+ * may wait for fd any more. Returns -1, to be assigned; below 0 it does nothing.
  */
 int loop_close(struct loop *loop, int fd);
 
-/* Waits for it no more; the source may be freed, its descriptor closed. Fine if it did not wait. */
+/* Stops waiting; the source may be freed, its descriptor closed. Does nothing if it did not
+ * wait. */
 void loop_forget(struct loop *loop, struct loop_source *source);
 
 /* Calls sources until loop_stop(). Returns 0 or a negative errno. */

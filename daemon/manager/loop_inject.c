@@ -30,14 +30,14 @@ int loop_inject(enum loop_inject_kind kind)
 {
 	uint32_t nth, seen;
 
-	/* ORDER loop/inject [Q3]: acquire, what it shall say was written before. Pairs with
+	/* ORDER loop/inject [Q3]: acquire, the parameters were written before. Pairs with
 	 * loop_inject_arm(). */
 	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
 	if (!nth)
 		return 0;
-	/* Relaxed: a count; and the rest stands there by now. */
+	/* Relaxed: a counter; the parameters are complete by now. */
 	seen = add_relaxed(&fault->kinds[kind].seen, 1) + 1;
-	/* Below it: more than can be. */
+	/* Wraps to a large number if seen is below nth. */
 	if (seen - nth >= load_relaxed(&fault->kinds[kind].times))
 		return 0;
 	return load_relaxed(&fault->kinds[kind].error);

@@ -2,26 +2,26 @@
 /*
  * manager.c - the process that clients connect to; it keeps the pool running
  *
- * Threads: main(), or a test. One thread, one loop; every file of this directory is called from it,
- * unless it says otherwise: manager_pool.c has the pool, manager_reload.c what is read again,
- * manager_status.c the line for the service manager, manager_stop.c the end.
+ * Threads: main(), or a test. One thread, one loop, which calls every file of this directory unless
+ * noted: manager_pool.c handles the pool, manager_reload.c reloads, manager_status.c the status
+ * line for the service manager, manager_stop.c the end.
  *
  * 	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
  * 	                        ^                        |                         |
- * 	                        +--- post-mortem <-- pool dies              pool ends, or is killed
+ * 	                        +--- recovery <----- pool dies              pool ends, or is killed
  *
  * INVARIANTS
- *   I1. Nothing is accepted before the first pool is ready; READY=1 says both. Connections made
- *       earlier wait in the socket's queue.
- *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no
- *       lock, and uses what others write in shared memory only as text or numbers to show, or
- *       through job_recovery.c.
- *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
- *       next manager continues it (takeover.c): a manager that is to be started again, could not
- *       begin, or has no loop any more, leaves all that is in the store as it is.
+ *     I1. No connection is accepted before the first pool is ready; READY=1 reports both. Earlier
+ *         connections wait in the socket's queue.
+ *     I2. Once it is ready the manager waits only in its loop. It runs no task and takes no lock.
+ *         Shared memory that others write is used only as text or numbers for display, or through
+ *         job_recovery.c.
+ *     I3. When the manager ends regularly, every pending job has an outcome, unless the next
+ *         manager continues it (takeover.c): a manager that is to be restarted, could not begin, or
+ *         lost its loop keeps everything in the store.
  *
- * If a peer dies: a client: connection.c. The pool: pool_death.c. If descriptors, processes,
- * threads or memory for the next one are short, its start is tried again: jobs wait for it.
+ *   If a client dies: connection.c. If the pool dies: pool_death.c. If descriptors, processes,
+ *   threads or memory for the next pool are short, its start is tried again, and jobs wait for it.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -65,7 +65,7 @@ static int manager_fail(struct manager *m, int exit_code)
 	return -ECANCELED;
 }
 
-/* ------------------------------------------------------------------------ what is asked for */
+/* ------------------------------------------------------------------------ requests */
 
 static void manager_on_changed(struct conn_table *table)
 {
@@ -103,7 +103,7 @@ static void manager_on_reload_left(struct conn_table *table)
 	manager_reload_left(container_of(table, struct manager, conns));
 }
 
-/* A uid that comes back has another tenant. */
+/* A uid that returns gets a new tenant. */
 static void manager_on_tenant(struct tenants *tenants, uint32_t index)
 {
 	struct manager *m = container_of(tenants, struct manager, conns.tenants);
@@ -126,7 +126,7 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 	char error[256] = "";
 	int r;
 
-	/* Those that were there once may be missing: their workers park. */
+	/* Some CPUs of the first start may be missing: their workers are then offline. */
 	if (takeover_had_cpus(&m->takeover, o->cpus))
 		r = topology_again(o->workers, o->cpus, error, sizeof(error), &topology);
 	else
@@ -136,15 +136,15 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
 	}
 	*ret_n = o->workers = topology_n_workers(topology);
-	/* For every pool the same, whatever becomes of CPUs meanwhile. */
+	/* The same for every pool, even if CPUs change. */
 	if (!o->cpus)
 		o->cpus = topology_cpus(topology);
 	topology_free(topology);
 	return o->cpus ? 0 : manager_system(m, "list the workers' CPUs", -ENOMEM);
 }
 
-/* Three descriptors a client, and some of our own. Without the right to more, accept fails later
- * and says so. */
+/* Three descriptors for each client, and some of our own. If the limit cannot be raised, accept
+ * fails later with an error. */
 static void manager_raise_limit(void)
 {
 	struct rlimit limit;
@@ -325,7 +325,7 @@ static int manager_init(struct manager *m)
 
 int manager_run(struct options *options, char *const *args)
 {
-	/* Some tens of KiB of slots: not on the stack. One manager a process. */
+	/* Some tens of KiB of slots: not on the stack. One manager in a process. */
 	static struct manager m;
 	bool begun, ran = false;
 	int r;
@@ -369,7 +369,7 @@ int manager_run(struct options *options, char *const *args)
 		log_error("io_uring failed");
 		m.exit_code = MANAGER_EXIT_BUG;
 	}
-	/* What this one cannot go on with may do for the next. */
+	/* The next manager may be able to continue. */
 	m.halting |= !ran && !m.stopping && fdstore_is_there(&m.store);
 	if (m.halting && m.takeover.saved)
 		saved_acquit(m.takeover.saved);
