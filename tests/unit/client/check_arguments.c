@@ -21,7 +21,7 @@ static void prepare(const char *text, uint64_t size)
 	memset(args, 0xee, sizeof(args));
 }
 
-START_TEST(every_type_stands_at_its_offset)
+START_TEST(each_type_is_stored_at_its_offset)
 {
 	union fk_value values[5] = { { .i64 = -7 }, { .str = "T1" }, { .f64 = 0.5 } };
 	void *strings;
@@ -54,7 +54,7 @@ START_TEST(every_type_stands_at_its_offset)
 }
 END_TEST
 
-START_TEST(strings_share_a_block_that_one_free_gives_back)
+START_TEST(strings_share_a_block_that_one_free_releases)
 {
 	union fk_value values[3] = { { .str = "one" }, { .str = "" }, { .str = "three" } };
 	struct job_ref refs[3];
@@ -73,7 +73,7 @@ START_TEST(strings_share_a_block_that_one_free_gives_back)
 }
 END_TEST
 
-START_TEST(bad_values_are_refused_and_leave_nothing)
+START_TEST(invalid_values_are_refused_and_leave_nothing)
 {
 	union fk_value values[2] = { { .str = "text" }, { .buf = { memory, SIZE + 1 } } };
 	char elsewhere[8];
@@ -94,8 +94,8 @@ START_TEST(bad_values_are_refused_and_leave_nothing)
 }
 END_TEST
 
-/* Tasks read numbers in them, and the pool refuses others (job_input.c). */
-START_TEST(a_buffer_starts_at_a_multiple_of_eight)
+/* Tasks read numbers in buffers, and the pool refuses other alignments (job_input.c). */
+START_TEST(buffer_starts_at_a_multiple_of_eight)
 {
 	union fk_value values[2] = { { .str = "text" } };
 	void *strings = &strings;
@@ -121,7 +121,7 @@ START_TEST(a_buffer_starts_at_a_multiple_of_eight)
 }
 END_TEST
 
-START_TEST(an_empty_buffer_may_be_nowhere)
+START_TEST(empty_buffer_needs_no_valid_address)
 {
 	union fk_value value = { .buf = { NULL, 0 } };
 	struct job_ref ref;
@@ -131,7 +131,7 @@ START_TEST(an_empty_buffer_may_be_nowhere)
 	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
 	memcpy(&ref, args, sizeof(ref));
 	ck_assert_uint_eq(ref.size, 0);
-	/* Where the pool takes it. */
+	/* An offset that the pool accepts. */
 	ck_assert_uint_eq(ref.offset % 8, 0);
 	ck_assert_uint_le(ref.offset, heap.size);
 	value.buf.size = 1;
@@ -144,7 +144,7 @@ START_TEST(an_empty_buffer_may_be_nowhere)
 }
 END_TEST
 
-START_TEST(a_string_that_does_not_fit_is_no_memory)
+START_TEST(string_that_does_not_fit_is_ENOMEM)
 {
 	static char text[1000];
 	union fk_value value = { .str = text };
@@ -197,7 +197,7 @@ START_TEST(copies_share_a_block_with_the_strings)
 	/* 5, to 64, 100, to 192, 7. */
 	ck_assert_uint_eq(heap_used(&heap), 256);
 
-	/* A task writes to all of the block, and the caller gets the iobuf. */
+	/* A task writes to all of the block, and only the iobuf is copied back. */
 	memset(resolve(&refs[0]), 'x', 199);
 	ck_assert_int_eq(memcmp(io, io_before, 7), 0);
 	args_copy_back(&heap, copied);
@@ -236,7 +236,7 @@ START_TEST(memory_without_iobufs_does_not_outlive_its_record)
 }
 END_TEST
 
-START_TEST(buffers_in_the_heap_are_copied_only_where_they_are_not_aligned)
+START_TEST(buffers_in_the_heap_are_copied_only_if_misaligned)
 {
 	union fk_value value = { .buf = { memory + 128, 8 } };
 	struct fk_ref ref;
@@ -296,7 +296,7 @@ START_TEST(buffers_that_cannot_be_copied_are_refused_and_leave_nothing)
 		ck_assert_uint_eq(heap_used(&heap), 0);
 		ck_assert_ptr_eq(copied, &values);
 	}
-	/* The neighbours of the heap are not of it. */
+	/* The neighbours of the heap are not part of it. */
 	values[2].buf = (struct fk_buffer){ all + 1000, 24 };
 	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 1, args, &copied), 0);
 	args_free(&heap, copied);
@@ -307,7 +307,7 @@ START_TEST(buffers_that_cannot_be_copied_are_refused_and_leave_nothing)
 }
 END_TEST
 
-START_TEST(an_empty_buffer_outside_the_heap_needs_no_copy)
+START_TEST(empty_buffer_outside_the_heap_needs_no_copy)
 {
 	char outside[8];
 	union fk_value value = { .buf = { outside, 0 } };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * batch: many jobs by one word of a ring, each with its options. Against tests/support/fake.h.
- */
+/* batch: many jobs by one word of a ring, each with its options. Uses tests/support/fake.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +8,7 @@
 #include "shm/wake.h"
 #include "tests/support/requests.h"
 
-START_TEST(a_batch_is_one_word_and_a_chain_in_its_order)
+START_TEST(batch_is_one_word_and_a_chain_in_order)
 {
 	uint32_t payload;
 	uint32_t index;
@@ -40,7 +38,7 @@ START_TEST(a_batch_is_one_word_and_a_chain_in_its_order)
 }
 END_TEST
 
-START_TEST(one_and_none_are_batches_too)
+START_TEST(batches_of_one_and_none_are_accepted)
 {
 	fk_job job = 7;
 
@@ -71,7 +69,7 @@ START_TEST(with_too_few_records_nothing_is_submitted)
 	ck_assert_uint_eq(words(), 1);
 	for (uint32_t i = 0; i < 11; i++)
 		ck_assert_uint_eq(more[i], UINT64_C(0x5555555555555555));
-	/* What there is was not touched. */
+	/* Submitted jobs are not affected. */
 	ck_assert_int_eq(fk_submit_batch(client, requests, 10, 0, more), 0);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 10), -EBUSY);
 	run_all();
@@ -107,7 +105,7 @@ START_TEST(with_all_rings_full_nothing_is_submitted)
 }
 END_TEST
 
-START_TEST(each_request_says_whether_its_buffers_are_copied)
+START_TEST(each_request_selects_whether_its_buffers_are_copied)
 {
 	static char bytes[JOBS];
 	union fk_value values[JOBS];
@@ -126,7 +124,7 @@ START_TEST(each_request_says_whether_its_buffers_are_copied)
 			.options.flags = i == 5 ? 0 : FK_COPY_BUFFERS,
 		};
 	}
-	/* One of them is not copied: the others' copies are freed. */
+	/* One of them is not copied: the copies of the others are freed. */
 	requests[JOBS - 1].options.flags = 0;
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -EFAULT);
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
@@ -146,10 +144,10 @@ START_TEST(each_request_says_whether_its_buffers_are_copied)
 }
 END_TEST
 
-START_TEST(one_bad_request_is_the_end_of_the_batch)
+START_TEST(one_invalid_request_refuses_the_batch)
 {
 	static const struct {
-		struct fk_request change; /* what is not 0 in it is put into a good one */
+		struct fk_request change; /* its non-zero members are copied to a valid request */
 		int err;
 	} bad[] = {
 		{ { .size = 8 }, -EINVAL },
@@ -164,7 +162,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 		{ { .options.reserved = { 1 } }, -EINVAL },
 		{ { .options.reserved = { [5] = 1 } }, -EINVAL },
 		{ { .options.group = 1 }, -ESTALE },
-		{ { .options.group = 1 << 16 | 5 }, -ESTALE }, /* well-formed, and there is none */
+		{ { .options.group = 1 << 16 | 5 }, -ESTALE }, /* no such group */
 		{ { .options.group = UINT64_MAX }, -ESTALE },
 	};
 	union fk_value text = { .str = "four" };
@@ -193,7 +191,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 		requests[6] = saved;
 	}
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, FK_IDEMPOTENT, jobs), -EINVAL);
-	/* What shows only when it is packed, when others have been. */
+	/* An error that is found when the request is packed, after others were packed. */
 	requests[6].values = &none;
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
 	requests[6].task = must_find(client, "test:inc");
@@ -208,7 +206,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 	ck_assert_uint_eq(words(), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
 	must_be_clean();
-	/* And the good ones are. */
+	/* Valid requests are accepted. */
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
 	run_all();
@@ -218,7 +216,7 @@ START_TEST(one_bad_request_is_the_end_of_the_batch)
 }
 END_TEST
 
-START_TEST(options_stand_in_the_record_and_go_with_the_job)
+START_TEST(options_are_stored_in_the_record_and_cleared_with_the_job)
 {
 	uint64_t before = clock_ns();
 	struct job *job;
@@ -246,13 +244,13 @@ START_TEST(options_stand_in_the_record_and_go_with_the_job)
 	ck_assert_int_ne(job_place_strict(job->place), 0);
 	run_all();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
-	/* For ever. */
+	/* Never. */
 	requests[1].options.timeout_ns = UINT64_MAX;
 	ck_assert_int_eq(fk_submit_batch(client, &requests[1], 1, 0, jobs), 0);
 	ck_assert_uint_eq(client_job(client, jobs[0])->deadline_ns, UINT64_MAX);
 	run_all();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
-	/* The same record without any. */
+	/* The same record without options. */
 	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers, 16, 0, jobs), 0);
 	ck_assert_ptr_eq(client_job(client, jobs[0]), job);
 	ck_assert_uint_eq(job->deadline_ns | job->weight | job->group | job->place, 0);
@@ -262,7 +260,7 @@ START_TEST(options_stand_in_the_record_and_go_with_the_job)
 }
 END_TEST
 
-/* The ring that one more of requests[0] goes to, or a negative errno. */
+/* Returns the ring of the next requests[0], or a negative errno. */
 static int ring_of_next(void)
 {
 	uint64_t tails[FAKE_WORKERS];
@@ -273,7 +271,7 @@ static int ring_of_next(void)
 	err = fk_submit_batch(client, requests, 1, 0, jobs);
 	if (err)
 		return err;
-	/* The pool's end of it. */
+	/* The pool's part: runs the job. */
 	fake_run((uint32_t)(jobs[0] & 0xffff) | ring_payload(client->id, 0, 0));
 	ck_assert_int_eq(fk_release_batch(client, jobs, 1), 0);
 	for (uint32_t i = 0; i < fake.n_workers; i++)
@@ -282,7 +280,7 @@ static int ring_of_next(void)
 	return -ENOENT;
 }
 
-START_TEST(a_place_is_a_ring)
+START_TEST(place_selects_the_ring)
 {
 	uint32_t seen = 0;
 
@@ -291,7 +289,7 @@ START_TEST(a_place_is_a_ring)
 		atomic_store(&fake.board->workers[i].node, i / 2 + 5);
 		atomic_store(&fake.board->workers[i].wake, WAKE_BUSY);
 	}
-	/* Without a place a worker that looks is better. */
+	/* Without a place a searching worker is preferred. */
 	atomic_store(&fake.board->workers[0].wake, WAKE_LOOKING);
 	ck_assert_int_eq(ring_of_next(), 0);
 	requests[0].options.place = FK_PLACE_WORKER;
@@ -304,14 +302,15 @@ START_TEST(a_place_is_a_ring)
 	for (int i = 0; i < 100; i++)
 		seen |= 1u << ring_of_next();
 	ck_assert_uint_eq(seen, 0xc);
-	/* Of a node too: a worker that looks, then one that sleeps. */
+	/* Within a node too: a searching worker, then a sleeping one. */
 	atomic_store(&fake.board->workers[3].wake, WAKE_SLEEPING);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(ring_of_next(), 3);
 	atomic_store(&fake.board->workers[2].wake, WAKE_LOOKING);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(ring_of_next(), 2);
-	/* What is full gives way within the place if it is strict, else anywhere. */
+	/* A full ring is replaced by another one of the place if the place is strict, else by
+	 * any. */
 	requests[0].options.flags = FK_STRICT;
 	fill(2);
 	ck_assert_int_eq(ring_of_next(), 3);
@@ -326,7 +325,7 @@ START_TEST(a_place_is_a_ring)
 }
 END_TEST
 
-START_TEST(a_record_of_a_chain_is_used_again_while_the_rest_waits)
+START_TEST(record_of_a_chain_is_reused_while_the_rest_waits)
 {
 	uint32_t payload;
 	fk_job again;

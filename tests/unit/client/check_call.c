@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call: fk_call() and fk_submitv() tell the types of their arguments and compare them with the
- * signature. Against tests/support/fake.h.
+ * call: fk_call() and fk_submitv() determine the types of their arguments and compare them with the
+ * signature. Uses tests/support/fake.h.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "tests/support/compile.h"
 #include "tests/support/fake.h"
 
-/* A task of the board has this signature from now on: another module has been loaded. */
+/* Changes the signature of a task of the board, as another module would. */
 static void set_signature(const char *name, const char *text)
 {
 	struct board_task *task = fake.board->tasks;
@@ -52,7 +52,7 @@ START_TEST(arguments_of_other_types_are_refused_with_both_signatures)
 }
 END_TEST
 
-START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
+START_TEST(result_of_another_size_or_type_is_refused_and_unchanged)
 {
 	int64_t three[3] = { 7, 8, 9 };
 	double x = 0.5;
@@ -83,7 +83,7 @@ START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
 }
 END_TEST
 
-START_TEST(a_caller_that_is_older_than_the_module_is_refused)
+START_TEST(caller_older_than_the_module_is_refused)
 {
 	int64_t n = 5;
 
@@ -129,7 +129,7 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 }
 END_TEST
 
-/* No worker runs the jobs: their options are seen in the records. */
+/* No worker runs the job: the test reads its arguments in the record. */
 START_TEST(options_of_one_job_are_in_its_record)
 {
 	const struct fk_job_options options = {
@@ -189,7 +189,7 @@ START_TEST(call_with_options_has_a_result_or_an_error_with_a_text)
 }
 END_TEST
 
-/* No worker runs the job: its arguments are seen in the record. */
+/* Calls that compilers refuse, and a part of the messages, as listed in contrib/guide/client.md. */
 START_TEST(each_type_of_a_signature_is_packed)
 {
 	char text[] = "an array", *pointer = text;
@@ -205,7 +205,7 @@ START_TEST(each_type_of_a_signature_is_packed)
 	set_signature("test:add", "x:f64, y:f64, z:f64, a:str, b:str, c:str, d:buf, io:iobuf ->");
 	task = must_find(client, "test:add");
 	ck_assert_int_eq(fk_alloc(client, 64, &memory), 0);
-	/* An argument is evaluated once. */
+	/* clang accepts it. */
 	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0.5, 2.5f, (double)++calls, "literal",
 				    text, pointer, FK_BUFFER(memory, 16),
 				    FK_BUFFER((char *)memory + 16, 8)),
@@ -243,7 +243,7 @@ START_TEST(twelve_arguments_are_in_order)
 }
 END_TEST
 
-START_TEST(a_call_copies_a_buffer_that_is_not_in_the_heap)
+START_TEST(call_copies_a_buffer_outside_the_heap)
 {
 	char numbers[3] = { 1, 2, 3 };
 	void *in_heap;
@@ -314,7 +314,7 @@ static int compile_call(const char *cc, const char *flags, const char *args)
 	return compile_text(cc, flags, "client", text);
 }
 
-START_TEST(a_mistake_is_an_error_of_the_compiler)
+START_TEST(mistake_is_an_error_of_the_compiler)
 {
 	for (int clang = 0; clang < 2; clang++) {
 		const char *cc = compile_family(clang);
@@ -332,7 +332,7 @@ START_TEST(a_mistake_is_an_error_of_the_compiler)
 }
 END_TEST
 
-START_TEST(a_call_that_is_right_compiles_without_a_message)
+START_TEST(correct_call_compiles_without_a_message)
 {
 	static const char args[] =
 		"1, 2.5f, \"text\", FK_BUFFER(any, 8), UINT64_MAX, 'c', 7, 8, 9, 10, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel_message: what fk_cancel() sends over the client's socket, and that it never blocks.
- * Against tests/support/fake.h; check_cancel.c has what becomes of the jobs.
+ * cancel_message: the messages of fk_cancel() on the client's socket; it never blocks. Uses
+ * tests/support/fake.h; check_cancel.c has the effect on jobs.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"
 
-START_TEST(a_cancel_names_the_job_and_its_generation)
+START_TEST(cancel_names_the_job_and_its_generation)
 {
 	union proto_message message;
 	struct job *record;
@@ -26,7 +26,7 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 	record = client_job(client, jobs[1]);
 	ck_assert_uint_eq(atomic_load(&record->cancel), jobs[1] >> 16);
 	ck_assert_uint_eq(atomic_load(&client_job(client, jobs[0])->cancel), 0);
-	/* Not a job that has ended, nor one that was released. */
+	/* A job that has ended or was released is not cancelled. */
 	(void)fake_finish(jobs[1], JOB_CANCELLED);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
@@ -41,14 +41,14 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 }
 END_TEST
 
-START_TEST(a_cancel_never_blocks)
+START_TEST(cancel_never_blocks)
 {
 	union proto_message message;
 	fk_job job = must_drop();
 	uint64_t sent = 0;
 	int err;
 
-	/* The daemon does not read them. */
+	/* The daemon does not read the messages. */
 	while (!(err = fk_cancel(client, job)))
 		sent++;
 	ck_assert_int_eq(err, -EAGAIN);

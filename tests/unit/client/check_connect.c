@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * connect: opening a client, its owner, and closing it. Against tests/support/fake.h.
- */
+/* connect: opening a client, its owner process, and closing it. Uses tests/support/fake.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +43,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	fake.fds[0] = fake.fds[1];
 	must_fail(NULL, -EPROTO, "different versions");
 	fake_stop();
-	/* The socket's file without a daemon. */
+	/* The socket file without a daemon. */
 	fake_listen();
 	close(fake.listen_fd);
 	must_fail(fake.path, -ECONNREFUSED, "systemctl start forkd");
@@ -54,7 +52,7 @@ START_TEST(failed_connect_reports_a_remedy)
 }
 END_TEST
 
-START_TEST(permissions_are_named_when_they_are_what_is_wrong)
+START_TEST(permission_errors_name_the_permissions)
 {
 	fake_listen();
 	ck_assert_int_eq(chmod(fake.path, 0), 0);
@@ -91,7 +89,7 @@ START_TEST(reserved_fields_other_than_0_are_refused)
 }
 END_TEST
 
-START_TEST(two_clients_of_a_process_do_not_disturb_each_other)
+START_TEST(two_clients_of_a_process_are_independent)
 {
 	fk_client *a;
 	fk_client *b;
@@ -111,7 +109,7 @@ START_TEST(two_clients_of_a_process_do_not_disturb_each_other)
 }
 END_TEST
 
-START_TEST(a_child_of_fork_may_not_use_the_parents_client)
+START_TEST(child_of_fork_may_not_use_the_parents_client)
 {
 	union proto_message message;
 	const fk_task *task;
@@ -150,7 +148,7 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 		bad |= fk_close(client) != -EPERM;
 		bad |= client->fd != -1;
 		close(block[1]);
-		/* Lives until the parent is done: the daemon must see the end all the same. */
+		/* Lives until the parent has closed: the daemon must see the end all the same. */
 		(void)!read(block[0], &byte, 1);
 		_exit(bad);
 	}
@@ -164,8 +162,8 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 }
 END_TEST
 
-/* One that was made by vfork() or clone(), or while fk_open() was at work in another thread. */
-START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
+/* A copy made by vfork() or clone(), or while another thread was in fk_open(). */
+START_TEST(close_disconnects_even_if_a_process_has_a_copy_of_the_socket)
 {
 	union proto_message message;
 	int copy;
@@ -179,7 +177,7 @@ START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
 }
 END_TEST
 
-START_TEST(where_the_machine_has_none_the_users_own_is_taken)
+START_TEST(user_socket_is_used_if_the_machine_has_none)
 {
 	char own[128], path[160];
 	const char *machine = connect_path("/named");
@@ -192,7 +190,7 @@ START_TEST(where_the_machine_has_none_the_users_own_is_taken)
 	there = access(machine, F_OK) == 0;
 	fake_start(1, 1);
 	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
-	/* Its file is not there. */
+	/* Its file does not exist. */
 	ck_assert_str_eq(connect_path(NULL), machine);
 	(void)snprintf(own, sizeof(own), "%s/forkd", fake.folder);
 	ck_assert_int_eq(mkdir(own, 0700), 0);

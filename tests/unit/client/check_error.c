@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * error: each outcome has its errno and its name, each errno its text. Against
- * tests/support/fake.h.
+ * error: each outcome has its errno and its name, each errno its text. Uses tests/support/fake.h.
  */
 #include <errno.h>
 #include <signal.h>
@@ -53,7 +52,7 @@ static void fails(int64_t code, int err, const char *text)
 	ck_assert_str_eq(fk_error_text(), text);
 }
 
-START_TEST(a_code_of_a_task_is_shown_as_the_tasks)
+START_TEST(code_of_a_task_is_attributed_to_the_task)
 {
 	fake_open(2, 2);
 	fails(-ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
@@ -67,7 +66,7 @@ START_TEST(a_code_of_a_task_is_shown_as_the_tasks)
 }
 END_TEST
 
-START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
+START_TEST(code_of_the_pool_says_that_the_task_was_not_begun)
 {
 	struct fk_timings timings;
 	int64_t result;
@@ -80,7 +79,7 @@ START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
 	ck_assert_str_eq(fk_error_text(), "FAILED: No such file or directory");
-	/* As the pool leaves the record of a task that it does not begin. */
+	/* The state of the record if the pool does not begin the task. */
 	atomic_store(&client_job(client, job)->started_ns,
 		     atomic_load(&client_job(client, job)->ended_ns));
 	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
@@ -92,8 +91,8 @@ START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
 }
 END_TEST
 
-/* Of all those that stand in client.h. */
-START_TEST(every_error_has_a_text_that_says_what_it_means_here)
+/* All errors listed in client.h. */
+START_TEST(every_error_has_a_text_for_forkd)
 {
 	static const int errors[] = {
 		EPERM,	    ENOENT,	     EIO,	   E2BIG,  EAGAIN,	ENOMEM,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events: watched jobs are reported once each, by a fetch or a callback, and a descriptor says when
- * there are any. Against tests/support/fake.h.
+ * events: watched jobs are reported once each, by a fetch or a callback, and a descriptor is
+ * readable if there are any. Uses tests/support/fake.h.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static void await_readable(void)
 	ck_assert_int_eq(poll(&look, 1, -1), 1);
 }
 
-/* Both sides of the descriptor's promise: nothing is left. */
+/* Checks that nothing is left to report, and that the descriptor is not readable. */
 static void must_be_quiet(void)
 {
 	fk_job job;
@@ -55,7 +55,7 @@ static void watch(uint32_t i)
 	ck_assert_int_eq(fk_watch(client, jobs[i], NULL, &numbers[i]), 0);
 }
 
-/* Where a job of a batch stands. */
+/* Returns the index of a job in its batch. */
 static uint32_t index_of(fk_job job)
 {
 	uint32_t i = 0;
@@ -66,7 +66,7 @@ static uint32_t index_of(fk_job job)
 	return i;
 }
 
-START_TEST(a_watched_job_is_reported_once)
+START_TEST(watched_job_is_reported_once)
 {
 	fk_job job = 0;
 	void *data;
@@ -88,7 +88,7 @@ START_TEST(a_watched_job_is_reported_once)
 		ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
 		ck_assert_int_eq(fk_watch(client, job, NULL, NULL), -ESTALE);
 	}
-	/* None of this needs a thread. */
+	/* No thread was needed. */
 	ck_assert_int_eq(client->events.fd, -1);
 	stop();
 }
@@ -106,7 +106,7 @@ START_TEST(job_that_had_ended_before_is_reported)
 	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
 	must_be_quiet();
-	/* And once more, if it is asked for. */
+	/* And again, if it is watched again. */
 	watch(0);
 	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
@@ -116,7 +116,7 @@ START_TEST(job_that_had_ended_before_is_reported)
 }
 END_TEST
 
-START_TEST(a_job_that_was_released_is_not_reported)
+START_TEST(released_job_is_not_reported)
 {
 	fk_job job;
 
@@ -125,12 +125,14 @@ START_TEST(a_job_that_was_released_is_not_reported)
 	for (uint32_t i = 0; i < 4; i++)
 		watch(i);
 	run_all();
-	/* One before its end was found. The first fetch finds all, in the order of the watches. */
+	/* One job before its end was found. The first fetch finds all ends, in order of the
+	 * watches. */
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[1]);
 	fd = must_event_fd();
-	/* One after that; and of one the record has been taken by another job, which is watched. */
+	/* One job after that. The record of another one holds a new job by now, which is
+	 * watched. */
 	ck_assert_int_eq(fk_release(client, jobs[2]), 0);
 	ck_assert_int_eq(fk_release(client, jobs[3]), 0);
 	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
@@ -156,7 +158,7 @@ static void never(fk_client *of, fk_job job, void *data)
 	ck_abort_msg("job %llx was called back", (unsigned long long)job);
 }
 
-START_TEST(a_watch_that_is_taken_back_is_not_reported)
+START_TEST(cancelled_watch_is_not_reported)
 {
 	fk_job job;
 
@@ -175,7 +177,7 @@ START_TEST(a_watch_that_is_taken_back_is_not_reported)
 	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
 	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
-	/* And one whose end was found: the descriptor says that nothing else is left. */
+	/* And one whose end was found: the descriptor shows that nothing else is left. */
 	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_unwatch(client, jobs[2]), 0);
 	ck_assert(!is_readable(fd));
@@ -185,7 +187,7 @@ START_TEST(a_watch_that_is_taken_back_is_not_reported)
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[1]);
 	must_be_quiet();
-	/* The next job of the record is another one. */
+	/* The next job of the record is another job. */
 	watch(3);
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	ck_assert_int_eq(fk_release(client, jobs[3]), 0);
@@ -201,8 +203,8 @@ START_TEST(a_watch_that_is_taken_back_is_not_reported)
 }
 END_TEST
 
-/* By a loop that takes one a turn as well. */
-START_TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_report)
+/* Also for a loop that fetches one job per turn. */
+START_TEST(descriptor_is_readable_while_there_is_a_job_to_report)
 {
 	fk_job job;
 
@@ -232,7 +234,7 @@ END_TEST
 static pthread_t loop_thread;
 static uint32_t calls[JOBS];
 static uint32_t n_calls;
-static uint32_t n_more; /* jobs that callbacks are to submit */
+static uint32_t n_more; /* number of jobs that callbacks still submit */
 
 static void count_call(fk_client *of, fk_job job, void *data)
 {
@@ -281,8 +283,8 @@ START_TEST(callbacks_run_on_the_thread_that_dispatches_once_for_each_job)
 }
 END_TEST
 
-/* What a callback watches has ended by then: the call comes back all the same. */
-START_TEST(a_dispatch_calls_no_more_than_there_were)
+/* Jobs watched by a callback have ended by then, but the call returns all the same. */
+START_TEST(dispatch_calls_only_for_jobs_ended_before)
 {
 	loop_thread = pthread_self();
 	start(1, 0);
@@ -322,7 +324,7 @@ START_TEST(fetching_and_dispatching_threads_get_their_own_events)
 }
 END_TEST
 
-/* Two threads fetch what a third one submits, as from a queue of completions. */
+/* Two threads fetch jobs of a third one, as from a completion queue. */
 static _Atomic uint32_t n_fetched;
 
 static void *fetch(void *number)
@@ -370,7 +372,7 @@ static bool is_idle(void)
 	return idle;
 }
 
-START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
+START_TEST(thread_sleeps_while_no_job_is_watched)
 {
 	fk_job job;
 
@@ -382,7 +384,7 @@ START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
 		submit(1);
 		watch(0);
 		ck_assert(!is_idle());
-		/* It looks now and then again: no wake comes for this one. */
+		/* The thread polls again: no wake arrives for this job. */
 		(void)fake_finish(jobs[0], JOB_DONE);
 		await_readable();
 		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
@@ -392,7 +394,7 @@ START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
 }
 END_TEST
 
-START_TEST(an_end_that_was_not_counted_is_reported_all_the_same)
+START_TEST(uncounted_end_is_reported)
 {
 	start(1, 0);
 	fd = must_event_fd();
@@ -404,7 +406,7 @@ START_TEST(an_end_that_was_not_counted_is_reported_all_the_same)
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	submit(1);
 	watch(0);
-	/* The pool dies before it comes to that. */
+	/* The pool dies before it counts the end. */
 	ck_assert_uint_eq(fake_finish(jobs[0], JOB_CRASHED), JOB_WATCHED);
 	await_readable();
 	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
@@ -413,7 +415,7 @@ START_TEST(an_end_that_was_not_counted_is_reported_all_the_same)
 }
 END_TEST
 
-/* Of the thread that is called so, the line of its status; false: there is no such thread. */
+/* Finds the thread of this name and a line of its status. Returns false if there is none. */
 static bool find_thread(const char *line, char *text, size_t size)
 {
 	DIR *folder = opendir("/proc/self/task");
@@ -441,7 +443,7 @@ static bool find_thread(const char *line, char *text, size_t size)
 	return found;
 }
 
-START_TEST(the_thread_takes_no_signals_and_is_there_for_who_asked_for_it)
+START_TEST(thread_exists_only_after_a_request_and_blocks_all_signals)
 {
 	char text[64] = "";
 
@@ -450,12 +452,13 @@ START_TEST(the_thread_takes_no_signals_and_is_there_for_who_asked_for_it)
 	watch(0);
 	ck_assert(!find_thread("Sig", text, sizeof(text)));
 	fd = must_event_fd();
-	/* It runs: until then the C library has blocked those as well that it keeps for itself. */
+	/* Waits until the thread runs: before that, the C library blocks its own signals as
+	 * well. */
 	while (!atomic_load(&watch_of(client->groups)->sleepers))
 		sched_yield();
 	ck_assert(find_thread("SigBlk:", text, sizeof(text)));
-	/* But SIGKILL, SIGSTOP, and the two that the C library keeps for itself: with those of
-	 * setuid() blocked that would never come back. */
+	/* All except SIGKILL, SIGSTOP and the two signals of the C library: with those blocked,
+	 * setuid() would never return. */
 	ck_assert_str_eq(text, "SigBlk:\tfffffffe7ffbfeff");
 	run_all();
 	await_readable();
@@ -467,7 +470,7 @@ START_TEST(the_thread_takes_no_signals_and_is_there_for_who_asked_for_it)
 }
 END_TEST
 
-START_TEST(a_child_has_neither_and_its_parent_goes_on)
+START_TEST(child_has_neither_thread_nor_descriptor_and_its_parent_continues)
 {
 	int status;
 	pid_t pid;
@@ -525,7 +528,7 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	(void)fake_finish(jobs[1], JOB_DONE);
 	fake_hang_up();
 	await_readable();
-	/* The last act of the daemon was found by then, or is found now. */
+	/* The last outcome of the daemon was found by then, or is found now. */
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
 		ck_assert_int_eq(fk_outcome(client, job, NULL, NULL),
@@ -537,7 +540,7 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	ck_assert_uint_eq(n_told, 1);
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), -ECONNRESET);
 	ck_assert_int_eq(fk_dispatch(client, 0), -ECONNRESET);
-	/* As of a socket whose other end is closed. */
+	/* As with a socket whose other end is closed. */
 	ck_assert(is_readable(fd));
 	watch(0);
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
@@ -545,7 +548,7 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 }
 END_TEST
 
-/* A sleep that was to have no end. */
+/* A wait without a timeout. */
 START_TEST(wait_for_the_next_event_ends_when_the_daemon_is_gone)
 {
 	fk_job job;

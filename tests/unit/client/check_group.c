@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group: one wait for many jobs. Against tests/support/fake.h; tests/model/group.c has the
+ * group: one wait for many jobs. Uses tests/support/fake.h; tests/model/group.c has the
  * interleavings of the group's word.
  */
 #include <errno.h>
@@ -16,7 +16,7 @@ static void put_into(fk_group group, uint32_t n)
 		requests[i].options.group = group;
 }
 
-START_TEST(a_group_has_ended_when_all_its_jobs_have)
+START_TEST(group_has_ended_when_all_its_jobs_have)
 {
 	fk_group group;
 
@@ -24,7 +24,7 @@ START_TEST(a_group_has_ended_when_all_its_jobs_have)
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, FK_FOREVER), 0);
 	put_into(group, 5);
-	/* The last three are in no group. */
+	/* The last three jobs are in no group. */
 	ck_assert_int_eq(fk_submit_batch(client, requests, 8, 0, jobs), 0);
 	for (;;) {
 		uint32_t left = 0;
@@ -47,7 +47,7 @@ START_TEST(a_group_has_ended_when_all_its_jobs_have)
 }
 END_TEST
 
-START_TEST(there_are_so_many_groups_and_no_more)
+START_TEST(one_group_too_many_is_refused)
 {
 	fk_group groups[LIMIT_GROUPS];
 	fk_group one;
@@ -80,7 +80,7 @@ static void *wait_for_group(void *unused)
 	int err = fk_group_wait(client, waited, FK_FOREVER);
 
 	(void)unused;
-	/* The results are there too. */
+	/* The results are visible, too. */
 	for (uint32_t i = 0; i < JOBS && !err; i++) {
 		int64_t sum;
 
@@ -91,7 +91,7 @@ static void *wait_for_group(void *unused)
 	return (void *)(intptr_t)err;
 }
 
-/* One sleep for all of them: whether a waiter sleeps, spins or finds them ended is chance. */
+/* One sleep for all of them; each waiter may sleep, spin or find them ended. */
 START_TEST(waiters_of_a_group_are_woken_by_its_last_job)
 {
 	start(3, 3);
@@ -110,7 +110,7 @@ START_TEST(waiters_of_a_group_are_woken_by_its_last_job)
 }
 END_TEST
 
-START_TEST(a_waiter_sleeps_until_then)
+START_TEST(waiter_of_a_group_sleeps_until_its_end)
 {
 	struct group *group;
 	pthread_t thread;
@@ -135,7 +135,7 @@ START_TEST(a_waiter_sleeps_until_then)
 END_TEST
 
 /* As if the pool had died between an outcome and the step that counts it. */
-START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
+START_TEST(uncounted_job_does_not_delay_a_wait)
 {
 	struct group *group;
 	uint32_t payload;
@@ -154,11 +154,12 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 			 client->jobs[ring_payload_job(payload)].generation, JOB_CRASHED);
 	ck_assert_uint_eq(group_count(atomic_load(&group->word)), 1);
 	ck_assert_int_eq(fk_group_wait(client, waited, FK_FOREVER), 0);
-	/* A wait that has expired looks as well, a poll now and then. */
+	/* An expired wait checks the jobs as well, a poll at intervals. */
 	ck_assert_int_eq(fk_group_wait(client, waited, 1000), 0);
 	while (fk_group_wait(client, waited, 0))
 		;
-	/* It can be used on, and no other group gets its number before the count is right. */
+	/* The group can still be used, and no other group gets its number before the count is
+	 * right. */
 	ck_assert_int_eq(fk_release_batch(client, jobs, 10), 0);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 10, 0, jobs), 0);
 	ck_assert_int_eq(fk_group_wait(client, waited, 1000), -ETIMEDOUT);
@@ -168,7 +169,7 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 	ck_assert_int_eq(fk_group_free(client, waited), 0);
 	ck_assert_int_eq(fk_group_new(client, &next), 0);
 	ck_assert_uint_ne(next & 0xffff, waited & 0xffff);
-	/* It was only late. */
+	/* The count was only late. */
 	(void)group_done(group, 1);
 	ck_assert_int_eq(fk_group_new(client, &other), 0);
 	ck_assert_uint_eq(other & 0xffff, waited & 0xffff);
@@ -179,7 +180,7 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 END_TEST
 
 /* As an event loop does. The first of two was not counted down. */
-START_TEST(groups_that_are_polled_in_turn_are_each_looked_at)
+START_TEST(groups_polled_in_turn_are_each_checked)
 {
 	fk_group groups[2];
 	uint32_t payload;
@@ -223,7 +224,7 @@ START_TEST(wait_for_a_group_ends_when_the_daemon_is_gone)
 	ck_assert_int_eq(fk_group_wait(client, waited, FK_FOREVER), -ECONNRESET);
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 1, FK_WAIT_ROOM, jobs), -ECONNRESET);
-	/* As it stood when it went. */
+	/* The state of the group when the daemon ended. */
 	for (uint32_t i = 0; i < JOBS; i++)
 		(void)fake_finish(jobs[i], JOB_CANCELLED);
 	ck_assert_int_eq(fk_group_wait(client, waited, FK_FOREVER), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_heap.c - the allocator of the shared heap, against a plain model of it */
+/* check_heap.c - the allocator of the shared heap, compared with a plain model */
 #define CHECK_SETUP    begin
 #define CHECK_TEARDOWN end
 
@@ -16,7 +16,7 @@
 
 #define SIZE (1u << 20)
 
-/* With room on both sides that is not the heap's. */
+/* With memory on both sides that is not part of the heap. */
 static _Alignas(64) char space[64 + SIZE + 64];
 static char *const memory = space + 64;
 
@@ -32,7 +32,7 @@ static void end(void)
 	heap_fini(&heap);
 }
 
-START_TEST(blocks_are_aligned_apart_and_inside)
+START_TEST(blocks_are_aligned_disjoint_and_inside)
 {
 	char *blocks[64];
 
@@ -52,7 +52,7 @@ START_TEST(blocks_are_aligned_apart_and_inside)
 }
 END_TEST
 
-START_TEST(everything_is_one_block_again_after_all_is_freed)
+START_TEST(all_blocks_merge_after_all_are_freed)
 {
 	void *blocks[256];
 	void *all;
@@ -60,7 +60,7 @@ START_TEST(everything_is_one_block_again_after_all_is_freed)
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
 		ck_assert_int_eq(heap_alloc(&heap, SIZE / 256, &blocks[i]), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 1, &all), -ENOMEM);
-	/* Every order of merging: none, with the one before, the one behind, both. */
+	/* Every kind of merge: none, with the previous block, with the next, with both. */
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i += 2)
 		ck_assert_int_eq(heap_free(&heap, blocks[i]), 0);
 	for (size_t i = 1; i < ARRAY_SIZE(blocks); i += 2)
@@ -77,7 +77,7 @@ START_TEST(free_of_an_unused_block_is_refused)
 	void *b;
 	void *c;
 
-	/* The granule behind a's last one is a single block, so that sizes alone would fit. */
+	/* The granule after a's last one is a separate block, so that the sizes alone would fit. */
 	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &a), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 64, &b), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &c), 0);
@@ -95,7 +95,7 @@ START_TEST(free_of_an_unused_block_is_refused)
 }
 END_TEST
 
-START_TEST(sizes_that_cannot_be_fail_alone)
+START_TEST(impossible_sizes_fail_without_an_effect)
 {
 	void *data = &heap;
 
@@ -124,8 +124,8 @@ START_TEST(contains_does_not_overflow)
 }
 END_TEST
 
-/* Random traffic beside a map of the owner of each byte. */
-START_TEST(a_long_random_run_keeps_blocks_apart)
+/* Random operations, compared with a map of the owner of each byte. */
+START_TEST(random_operations_keep_blocks_disjoint)
 {
 	static unsigned char owner[SIZE / 64];
 	struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* long_job_hint: which job can wait, by those that were waited for. */
+/* long_job_hint: predicts which job can wait, from the jobs that were waited for. */
 #include "client/lib/long_job_hint.h"
 #include "tests/support/check_unit.h"
 
@@ -22,7 +22,7 @@ static int can_wait(uint32_t task)
 	return long_job_spends(&word, &job);
 }
 
-START_TEST(a_job_of_which_nothing_is_known_cannot_wait)
+START_TEST(job_of_an_unknown_task_cannot_wait)
 {
 	ck_assert(!can_wait(0));
 	ck_assert(!can_wait(511));
@@ -48,7 +48,7 @@ START_TEST(each_job_that_was_long_lets_one_wait)
 }
 END_TEST
 
-START_TEST(a_short_job_or_another_task_begins_anew)
+START_TEST(short_job_or_another_task_resets_the_hint)
 {
 	learn(7, LONG_JOB_NS);
 	learn(7, LONG_JOB_NS);
@@ -65,8 +65,8 @@ START_TEST(a_short_job_or_another_task_begins_anew)
 }
 END_TEST
 
-/* It was cancelled while it waited, in a record that had one before, or in a new one. */
-START_TEST(a_job_that_did_not_run_is_none_that_was_long)
+/* A job cancelled while queued, in a record that had another job before, or in a new record. */
+START_TEST(job_that_did_not_run_does_not_count_as_long)
 {
 	learn(7, LONG_JOB_NS);
 	atomic_store(&job.started_ns, 0);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * publish: which ring a job goes to, and which thread is woken for it.
- */
+/* publish: the ring of a job, and the thread that is woken for it. */
 #include "client/lib/publish.h"
 
 #include <errno.h>
@@ -29,20 +27,20 @@ static void set_words(const uint32_t *states, uint32_t n)
 		atomic_store(&fake.board->workers[i].wake, WAKE_SEQ * 5 | states[i]);
 }
 
-START_TEST(the_last_worker_is_chosen_while_it_looks)
+START_TEST(last_worker_is_chosen_while_it_searches)
 {
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_SLEEPING, WAKE_LOOKING, WAKE_BUSY }, 4);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 2, 0), 2);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 0);
-	/* Not looking: another worker that looks goes before a sleeper. */
+	/* It does not search: another searching worker is preferred to a sleeping one. */
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 1, 0), 2);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 3, 0), 0);
-	/* A hint that is no worker. */
+	/* A hint that is not a worker. */
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 99, 0), 0);
 }
 END_TEST
 
-START_TEST(a_sleeper_is_chosen_before_the_busy)
+START_TEST(sleeping_worker_is_chosen_before_busy_ones)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_SLEEPING, WAKE_BUSY }, 4);
 	for (uint32_t last = 0; last < 4; last++)
@@ -50,16 +48,16 @@ START_TEST(a_sleeper_is_chosen_before_the_busy)
 }
 END_TEST
 
-START_TEST(a_parked_worker_is_left_alone)
+START_TEST(offline_worker_is_not_woken)
 {
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_PARKED, WAKE_LOOKING, WAKE_PARKED }, 4);
 	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 2);
 	ck_assert_uint_eq(waker_wake(fake.board, 4, 0, NULL), 2);
-	/* No worker can be woken: the dispatcher sees to it, which is awake here. */
+	/* No worker can be woken: the dispatcher handles it, which is awake here. */
 	set_words((uint32_t[]){ WAKE_PARKED, WAKE_BUSY, WAKE_PARKED }, 3);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	ck_assert_uint_eq(waker_wake(fake.board, 3, 0, NULL), 3);
-	/* Of a node whose workers are all parked any ring will do. */
+	/* For a node with only offline workers any ring is used. */
 	for (uint32_t i = 0; i < 3; i++)
 		atomic_store(&fake.board->workers[i].node, i / 2);
 	ck_assert_uint_eq(publish_pick_node(fake.board, fake.tenant, 3, 1, 0), 2);
@@ -67,7 +65,7 @@ START_TEST(a_parked_worker_is_left_alone)
 }
 END_TEST
 
-START_TEST(of_two_busy_ones_the_shorter_ring_is_chosen)
+START_TEST(shorter_ring_of_two_busy_workers_is_chosen)
 {
 	uint64_t position;
 
@@ -81,7 +79,7 @@ START_TEST(of_two_busy_ones_the_shorter_ring_is_chosen)
 }
 END_TEST
 
-START_TEST(the_length_of_a_ring_is_seen_within_a_factor_of_two)
+START_TEST(length_of_a_ring_is_estimated_within_a_factor_of_two)
 {
 	struct ring *ring;
 	uint64_t head = 0;
@@ -89,7 +87,7 @@ START_TEST(the_length_of_a_ring_is_seen_within_a_factor_of_two)
 
 	set_words((uint32_t[]){ WAKE_BUSY }, 1);
 	ring = &fake.tenant->rings[0];
-	/* Through several laps. */
+	/* Over several laps. */
 	for (uint64_t step = 0; step < 5000; step++) {
 		uint64_t length = step * 7919 % (RING_SLOTS + 1);
 		uint64_t tail = atomic_load(&ring->tail);
@@ -122,13 +120,13 @@ static void *sleep_on_word(void *argument)
 	return NULL;
 }
 
-START_TEST(a_busy_workers_job_wakes_a_sleeper_and_nobody_else)
+START_TEST(job_for_a_busy_worker_wakes_only_one_sleeper)
 {
 	struct sleeper s = { .result = 1 };
 
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_SLEEPING }, 3);
 	s.word = &fake.board->workers[2].wake;
-	/* Not asleep yet or already: waker_wake() has to find it in either case. */
+	/* The thread may or may not sleep yet: waker_wake() must find it in either case. */
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
 	while (waker_wake(fake.board, 3, 0, NULL) == 3)
 		;
@@ -137,14 +135,15 @@ START_TEST(a_busy_workers_job_wakes_a_sleeper_and_nobody_else)
 }
 END_TEST
 
-START_TEST(a_job_in_a_sleepers_ring_wakes_it)
+START_TEST(job_in_the_ring_of_a_sleeping_worker_wakes_it)
 {
 	struct sleeper s = { .result = 1 };
 
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_SLEEPING }, 2);
 	s.word = &fake.board->workers[1].wake;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
-	/* If it cannot be woken after thousands of tries, the one that looks has the duty. */
+	/* If it cannot be woken after thousands of tries, the searching worker has the wake
+	 * duty. */
 	while (waker_wake(fake.board, 2, 1, NULL) != 1)
 		;
 	pthread_join(s.thread, NULL);
@@ -152,7 +151,7 @@ START_TEST(a_job_in_a_sleepers_ring_wakes_it)
 }
 END_TEST
 
-START_TEST(with_all_busy_the_dispatcher_is_woken)
+START_TEST(dispatcher_is_woken_if_all_workers_are_busy)
 {
 	struct sleeper s = { .result = 1 };
 	uint64_t tries = 0;
@@ -170,7 +169,7 @@ START_TEST(with_all_busy_the_dispatcher_is_woken)
 }
 END_TEST
 
-/* How many rings are in the socket; takes them off. */
+/* Returns the number of ring requests in the socket, and removes them. */
 static uint32_t rings(int fd)
 {
 	union proto_message message;
@@ -218,7 +217,8 @@ static void submit_some(const struct fk_request *request, uint32_t n)
 	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
 }
 
-/* Submits, and the sleeper is woken, not rung for. waited: after the client has waited. */
+/* Submits; the sleeper must be woken without a ring request. waited: after the client has
+ * waited. */
 static void must_wake(struct sleeper *s, const struct fk_request *request, uint32_t n, bool waited)
 {
 	if (waited)
@@ -229,7 +229,7 @@ static void must_wake(struct sleeper *s, const struct fk_request *request, uint3
 	ck_assert_int_eq(s->result, 0);
 }
 
-START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
+START_TEST(job_that_can_wait_does_not_wake_a_dozing_dispatcher)
 {
 	struct fk_request request = { 0 }, late;
 	struct sleeper s;
@@ -237,18 +237,18 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	fake_open(1, 0);
 	request.task = must_find(client, "test:drop");
 	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
-	/* It is not known how long it will take. */
+	/* The length of the job is unknown. */
 	doze(&s);
 	must_wake(&s, &request, 1, false);
 
 	doze(&s);
 	have_waited(request.task->index);
 	submit_some(&request, 1);
-	/* It sleeps still. */
+	/* It is still asleep. */
 	ck_assert_int_eq(futex_wake(s.word, 1), 1);
 	pthread_join(s.thread, NULL);
 
-	/* Not the second one, nor a chain, nor a job with a deadline; */
+	/* The second job, a chain and a job with a deadline cannot wait; */
 	doze(&s);
 	must_wake(&s, &request, 1, false);
 	doze(&s);
@@ -257,7 +257,7 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	late.options.timeout_ns = 3600 * NSEC_PER_SEC;
 	doze(&s);
 	must_wake(&s, &late, 1, true);
-	/* nor while it sleeps, and no alarm is set. */
+	/* nor can a job while the dispatcher sleeps and no timer is set. */
 	atomic_store(s.word, WAKE_SLEEPING);
 	sleep_as_dispatcher(&s);
 	must_wake(&s, &request, 1, true);
@@ -268,7 +268,7 @@ END_TEST
 START_TEST(searching_worker_gets_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
-	/* No thread sleeps on the word of worker 1, so a wake of it would not come back quickly. */
+	/* No thread sleeps on the word of worker 1, so a wake of it would not return quickly. */
 	ck_assert_uint_eq(waker_wake(fake.board, 3, 0, NULL), 2);
 	ck_assert_uint_eq(waker_wake(fake.board, 3, 2, NULL), 2);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
@@ -278,16 +278,16 @@ START_TEST(searching_worker_gets_no_wake)
 }
 END_TEST
 
-START_TEST(a_sleeper_that_never_sleeps_passes_the_duty_on)
+START_TEST(wake_duty_is_passed_on_if_the_sleeper_never_sleeps)
 {
-	/* A pool that died: its words say SLEEPING for ever, and there is no thread to wake. */
+	/* A pool that died: its words stay SLEEPING forever, and there is no thread to wake. */
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_SLEEPING }, 2);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, NULL), 2);
 }
 END_TEST
 
-START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
+START_TEST(each_sleep_is_woken_once_per_pool)
 {
 	struct waker waker = { .fd = -1 };
 	struct sleeper s = { .result = 1 };
@@ -300,7 +300,7 @@ START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
-	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
+	/* The word is still SLEEPING, as if the woken worker had not run yet. */
 	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	/* The same number in another pool is another sleep, which was not woken. */
 	atomic_store(&fake.board->manager.pool_generation, 1);
@@ -312,14 +312,14 @@ START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 }
 END_TEST
 
-/* Gives a client that has woken no thread a socket; the manager's end is ends[1]. */
+/* Gives a socket to a client that has woken no thread; the manager's end is ends[1]. */
 static void waker_begin(struct waker *waker, int ends[2])
 {
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	*waker = (struct waker){ .fd = ends[0] };
 }
 
-START_TEST(a_client_that_finds_no_sleeper_rings_once)
+START_TEST(client_that_finds_no_sleeper_sends_one_ring_request)
 {
 	struct waker waker;
 	int ends[2];
@@ -328,17 +328,17 @@ START_TEST(a_client_that_finds_no_sleeper_rings_once)
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_BUSY }, 2);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
-	/* The same sleep: in doubt only after a time. */
+	/* The same sleep: in doubt only after some time. */
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	atomic_fetch_sub(&waker.since_ns, WAKER_DOUBT);
 	ck_assert_uint_ge(waker_unsure(fake.board, &waker, clock_ns()), WAKER_DOUBT);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
-	/* One that is unread is enough, of another sleep, too. */
+	/* One unread request is enough, even for another sleep. */
 	atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
 	ck_assert_uint_eq(waker_unsure(fake.board, &waker, clock_ns()), WAKER_SURE);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
-	/* A cancel that is unread is none. */
+	/* An unread cancel is not a ring request. */
 	atomic_store(&waker.cancels, 1);
 	for (int i = 0; i < 2; i++) {
 		atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
@@ -350,7 +350,7 @@ START_TEST(a_client_that_finds_no_sleeper_rings_once)
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 2);
 	ck_assert_uint_eq(rings(ends[1]), 1);
-	/* With no manager the word counts as BUSY. */
+	/* Without a manager the word counts as BUSY. */
 	(void)close(ends[1]);
 	atomic_store(&fake.board->workers[0].wake, 7 * WAKE_SEQ | WAKE_SLEEPING);
 	ck_assert_uint_eq(waker_wake(fake.board, 2, 0, &waker), 2);
@@ -358,7 +358,7 @@ START_TEST(a_client_that_finds_no_sleeper_rings_once)
 }
 END_TEST
 
-START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
+START_TEST(ring_requests_for_a_doubtful_sleeper_are_rate_limited)
 {
 	struct waker waker;
 	int ends[2];
@@ -370,7 +370,7 @@ START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
 	atomic_store(&waker.since_ns, 0);
 	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
-	/* As if that were the same moment still. */
+	/* As if no time had passed since. */
 	atomic_store(&waker.rung_ns, clock_ns() + 3600 * NSEC_PER_SEC);
 	ck_assert_uint_eq(waker_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 0);
@@ -382,7 +382,7 @@ START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
 }
 END_TEST
 
-START_TEST(a_full_ring_gives_way_to_the_next_until_all_are_full)
+START_TEST(full_ring_is_skipped_until_all_are_full)
 {
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_LOOKING }, 2);
 	for (uint32_t i = 0; i < RING_SLOTS; i++)
@@ -396,8 +396,8 @@ END_TEST
 
 static _Atomic uint32_t submitted;
 
-/* From now on every system call of this thread but exit is its end. (The strict mode of seccomp
- * would forbid the time stamp counter as well.) */
+/* From now on every system call of this thread except exit ends it. (The strict mode of seccomp
+ * would also forbid the time stamp counter.) */
 static bool forbid_system_calls(void)
 {
 	struct sock_filter filter[] = {
@@ -416,7 +416,7 @@ static void *submit_without_system_calls(void *unused)
 	fk_job job;
 
 	(void)unused;
-	/* What a sanitizer's runtime calls is not ours. */
+	/* A sanitizer's runtime makes its own calls. */
 #ifndef FK_SANITIZE
 	if (!forbid_system_calls())
 		return NULL;
@@ -433,7 +433,7 @@ static void *submit_without_system_calls(void *unused)
 	return NULL;
 }
 
-START_TEST(submitting_makes_no_system_call_where_a_worker_is_awake)
+START_TEST(submission_makes_no_system_call_while_a_worker_is_awake)
 {
 	pthread_t thread;
 

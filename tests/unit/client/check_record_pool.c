@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_pool: the owners of a client's records, and threads that wait for free ones. Against
+ * record_pool: the owners of a client's records, and threads that wait for free records. Uses
  * tests/support/fake.h.
  */
 #include <errno.h>
@@ -79,7 +79,7 @@ static void *submit_with_room(void *unused)
 					    &waited, (int64_t)1, (int64_t)2);
 }
 
-START_TEST(a_table_full_of_pending_jobs_is_an_error_or_waited_for)
+START_TEST(full_table_of_pending_jobs_is_an_error_or_a_wait)
 {
 	const fk_task *task;
 	pthread_t thread;
@@ -91,7 +91,7 @@ START_TEST(a_table_full_of_pending_jobs_is_an_error_or_waited_for)
 	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
 		ck_assert_int_eq(fk_submitv(client, task, 0, &jobs[i], "abc"), 0);
 	ck_assert_int_eq(fk_submitv(client, task, 0, &job, "abc"), -EAGAIN);
-	/* The string of the one that failed is back. */
+	/* The string of the failed submission was freed. */
 	ck_assert_uint_eq(heap_used(&client->heap), 64 * 64);
 	threads_start(&thread, 1, submit_with_room);
 	while (!atomic_load(&client->room_waiters))
@@ -159,7 +159,7 @@ static void *submit_sixty(void *unused)
 	return (void *)err;
 }
 
-/* As the pool does. */
+/* Ends a job as the pool does. */
 static void end(fk_job job)
 {
 	struct watch *watch = watch_of(client->groups);
@@ -169,7 +169,7 @@ static void end(fk_job job)
 }
 
 /* Free records stay free for other threads, whose jobs could not end without them. */
-START_TEST(a_batch_that_waits_for_room_holds_none)
+START_TEST(batch_that_waits_for_room_holds_no_records)
 {
 	pthread_t threads[2];
 	fk_job more[24];
@@ -188,10 +188,10 @@ START_TEST(a_batch_that_waits_for_room_holds_none)
 		run_all();
 		ck_assert_int_eq(fk_release_batch(client, more, 24), 0);
 	}
-	/* Each job alone, so that no wake stands for several. */
+	/* Each job separately, so that no wake covers several jobs. */
 	for (int i = 0; i < 40; i++)
 		end(jobs[i]);
-	/* One of the two has its turn, and then the other. */
+	/* One of the two is submitted, and then the other. */
 	while (atomic_load(&large_done) < 2) {
 		if (fake_take(&payload) >= 0)
 			fake_run(payload);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spill: jobs that have ended leave a full table, and every call finds them where they are then.
- * Against
+ * spill: ended jobs leave a full table, and every call finds them afterwards. Uses
  * tests/support/fake.h; tests/cpp/client.cc has a real pool.
  */
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 static fk_job later[JOBS];
 
-/* How many more calls of calloc() and tsearch() have memory (local.mk). */
+/* Number of calls of calloc() and tsearch() that still succeed (local.mk). */
 static _Atomic int callocs = INT_MAX, searches = INT_MAX;
 
 void *__real_calloc(size_t n, size_t size);
@@ -37,7 +36,7 @@ void *__wrap_tsearch(const void *key, void **root, comparison_fn_t compare)
 	return atomic_fetch_sub(&searches, 1) > 0 ? __real_tsearch(key, root, compare) : NULL;
 }
 
-/* All records have jobs that have ended; after it, other jobs, and the first ones are spilled. */
+/* All records have ended jobs; then other jobs are submitted, and the first ones are spilled. */
 static void fill(void)
 {
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
@@ -122,7 +121,7 @@ START_TEST(every_call_works_on_a_spilled_job)
 	ck_assert_int_eq(fk_watch(client, jobs[7], NULL, NULL), -ESTALE);
 	ck_assert_int_eq(fk_unwatch(client, jobs[7]), -ESTALE);
 	ck_assert_int_eq(fk_wait_any(client, jobs, JOBS, FK_FOREVER, &index), -ESTALE);
-	/* The others are released, the one that was is found out. */
+	/* The others are released; the job that already was is reported. */
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), -ESTALE);
 	ck_assert_ptr_null(client->spilled);
 	clear();
@@ -130,7 +129,7 @@ START_TEST(every_call_works_on_a_spilled_job)
 }
 END_TEST
 
-START_TEST(how_a_job_failed_is_kept)
+START_TEST(failure_of_a_spilled_job_is_kept)
 {
 	const fk_task *fail;
 	fk_job failed;
@@ -165,8 +164,8 @@ static void count_call(fk_client *c, fk_job job, void *data)
 	called++;
 }
 
-/* Watched before they were spilled, and after it, and jobs of the same records. */
-START_TEST(a_spilled_job_is_reported_once)
+/* Watched before and after they were spilled, and so are jobs of the same records. */
+START_TEST(spilled_job_is_reported_once)
 {
 	void *data;
 	fk_job job;
@@ -185,7 +184,7 @@ START_TEST(a_spilled_job_is_reported_once)
 	ck_assert_int_eq(fk_watch(client, jobs[4], NULL, &jobs[4]), 0);
 	ck_assert_int_eq(fk_watch(client, jobs[5], count_call, &jobs[5]), 0);
 	ck_assert(is_readable(fd));
-	/* Not of a job that was released, and of none whose watch was taken back. */
+	/* A released job is not reported, nor one whose watch was cancelled. */
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
@@ -229,7 +228,7 @@ START_TEST(spilled_jobs_are_reported_in_the_order_of_their_ends)
 }
 END_TEST
 
-START_TEST(a_group_does_not_need_its_spilled_jobs)
+START_TEST(group_does_not_need_its_spilled_jobs)
 {
 	fk_group group;
 
@@ -250,7 +249,7 @@ START_TEST(a_group_does_not_need_its_spilled_jobs)
 }
 END_TEST
 
-/* What it has copied to the heap for a job is free with the record. */
+/* Heap copies for a job are freed with its record. */
 START_TEST(strings_do_not_wait_for_the_release)
 {
 	const fk_task *task;
@@ -295,13 +294,13 @@ START_TEST(copies_of_iobufs_wait_for_the_release)
 	}
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 1), 0);
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
-	/* fk_close() frees the last. */
+	/* fk_close() frees the last one. */
 	fake_close();
 }
 END_TEST
 
-/* Its record's 24 bits of a generation have come round twice. */
-START_TEST(a_handle_is_never_given_out_twice)
+/* The 24 bits of its record's generation have wrapped twice. */
+START_TEST(handle_is_never_reused)
 {
 	fk_job again;
 	int64_t sum;
@@ -330,7 +329,7 @@ START_TEST(a_handle_is_never_given_out_twice)
 }
 END_TEST
 
-/* There is memory for n jobs, and then none: calloc() fails first, or tsearch(). */
+/* There is memory for n jobs; then calloc() or tsearch() fails. */
 static void spill_some(int n_callocs, int n_searches, uint32_t n)
 {
 	uint32_t in_table = 0;
@@ -407,8 +406,8 @@ static void *submit_two(void *unused)
 	return (void *)(err ? err : fk_release_batch(client, mine, 2));
 }
 
-/* Of three that wait for two records each one looks for ends, and another one after it. */
-START_TEST(each_of_those_that_wait_for_room_has_it_by_ends_alone)
+/* Three threads wait for two records. Each checks for ended jobs, and passes the check on. */
+START_TEST(each_thread_that_waits_for_room_gets_it_by_ended_jobs)
 {
 	pthread_t threads[3];
 	void *err;
@@ -420,7 +419,7 @@ START_TEST(each_of_those_that_wait_for_room_has_it_by_ends_alone)
 		sched_yield();
 	for (uint32_t i = 0; i < 6; i++)
 		run_one();
-	/* All have room then. Those of the rest of the table are still to be run. */
+	/* All have room then. The jobs in the rest of the table still have to run. */
 	while (atomic_load(&client->room_waiters))
 		sched_yield();
 	run_all();
@@ -460,7 +459,7 @@ static uint32_t n_pending(void)
 }
 
 /* It has its records, and its ring is full. */
-START_TEST(a_batch_that_waits_for_a_ring_holds_no_other_thread_up)
+START_TEST(batch_that_waits_for_a_ring_blocks_no_other_thread)
 {
 	struct ring *ring;
 	uint64_t position;
@@ -505,8 +504,8 @@ static void *call_it(void *number)
 	return NULL;
 }
 
-/* By handles of jobs that have ended, and of jobs that will. */
-START_TEST(a_call_does_not_wait_for_its_own_caller)
+/* With handles of ended jobs, and of jobs that will end. */
+START_TEST(call_does_not_wait_for_its_own_caller)
 {
 	pthread_t threads[2];
 
@@ -526,7 +525,7 @@ START_TEST(a_call_does_not_wait_for_its_own_caller)
 END_TEST
 
 #define THREADS	 6u
-#define HELD	 24u /* by each of them: twice as many as there are records */
+#define HELD	 24u /* per thread: in total twice as many as there are records */
 #define STRESSES 400u
 
 static uint32_t draw(uint32_t *seed)
@@ -601,7 +600,7 @@ static void *submit_and_hold(void *number)
 		uint32_t n = draw(&seed) % (HELD - 1) + 1;
 		uint32_t first = draw(&seed);
 
-		/* Some together, the others one by one. */
+		/* Some as a batch, the others one by one. */
 		err = submit_some(&seed, first, n, held);
 		for (uint32_t i = n; i < HELD && !err; i++)
 			err = submit_some(&seed, first + i, 1, &held[i]);
@@ -619,7 +618,7 @@ START_TEST(threads_hold_more_jobs_than_there_are_records)
 	start(3, 3);
 	threads_start(threads, THREADS, submit_and_hold);
 	threads_join(threads, THREADS);
-	/* What was watched and released is not reported. */
+	/* Released jobs are not reported, even if they were watched. */
 	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_ptr_null(client->spilled);
 	stop();

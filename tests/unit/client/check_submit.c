@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * submit: jobs one by one, from their submission to their release. Against tests/support/fake.h;
- * check_batch.c has many at once.
+ * submit: single jobs, from submission to release. Uses tests/support/fake.h; check_batch.c has
+ * batches.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "tests/support/fake.h"
 #include "tests/support/threads.h"
 
-START_TEST(a_call_gives_the_result)
+START_TEST(call_returns_the_result)
 {
 	struct {
 		int64_t length;
@@ -79,7 +79,7 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 }
 END_TEST
 
-START_TEST(buffers_are_copied_in_at_the_submission_and_back_by_the_result)
+START_TEST(buffers_are_copied_in_by_the_submission_and_back_by_the_result)
 {
 	char numbers[4] = { 1, 2, 3, 4 };
 	uint32_t payload;
@@ -149,8 +149,8 @@ START_TEST(copies_of_a_job_that_was_not_submitted_are_freed)
 }
 END_TEST
 
-/* A new pool has other modules: the same index is another task, or an older one of the name. */
-START_TEST(an_index_that_has_become_another_task_calls_nothing)
+/* A new pool has other modules: the same index is another task, or another version of the task. */
+START_TEST(index_of_a_replaced_task_is_refused)
 {
 	struct board_task *board;
 	struct board_task add;
@@ -159,7 +159,7 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	struct fk_request request;
 	fk_job job;
 
-	/* No worker runs what the words say: only the hashes are looked at here. */
+	/* No worker runs these words: only the hashes are compared here. */
 	fake_open(1, 0);
 	board = fake.board->tasks;
 	task = must_find(client, "test:add");
@@ -169,7 +169,7 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
-	/* Found again where it is now. */
+	/* It is found at its new index. */
 	board[3] = add;
 	moved = must_find(client, "test:add");
 	ck_assert_ptr_ne(moved, task);
@@ -183,7 +183,7 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 	newer = must_find(client, "test:add");
 	ck_assert_ptr_ne(newer, moved);
 	ck_assert_str_eq(fk_task_signature(newer), "a:f64, b:i64 -> i64");
-	/* One that is being written is none. */
+	/* An entry that is being written is not a task. */
 	board[3].signature[0] = 'x';
 	atomic_store(&board[3].hash, 1);
 	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -ENOENT);
@@ -191,7 +191,7 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 }
 END_TEST
 
-/* A daemon of n workers, one of which a job keeps until it is let go. */
+/* A daemon of n workers, one of which a job keeps until it is released. */
 static fk_job keep_one(uint32_t n)
 {
 	fk_job job;
@@ -203,7 +203,7 @@ static fk_job keep_one(uint32_t n)
 	return job;
 }
 
-START_TEST(a_handle_ends_with_its_release)
+START_TEST(handle_is_invalid_after_its_release)
 {
 	struct fk_timings timings;
 	fk_job job = keep_one(1);
@@ -235,7 +235,7 @@ START_TEST(a_handle_ends_with_its_release)
 }
 END_TEST
 
-START_TEST(before_the_first_job_no_handle_is_good)
+START_TEST(every_handle_is_invalid_before_the_first_job)
 {
 	int64_t sum;
 
@@ -253,7 +253,7 @@ START_TEST(before_the_first_job_no_handle_is_good)
 }
 END_TEST
 
-/* KiB of this process in the mapping that an address is in. */
+/* Returns the resident KiB of the mapping with this address. */
 static unsigned long resident_kib(const void *address)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
@@ -273,7 +273,7 @@ static unsigned long resident_kib(const void *address)
 	ck_abort_msg("it is not mapped");
 }
 
-START_TEST(records_are_memory_when_they_are_used)
+START_TEST(only_used_records_are_resident)
 {
 	fk_job job;
 
@@ -283,13 +283,13 @@ START_TEST(records_are_memory_when_they_are_used)
 	ck_assert_uint_eq(client->n_jobs, 4096);
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
-	/* All of them are more than a mebibyte; the kernel may map 64 KiB around what is used. */
+	/* All of them are more than 1 MiB; the kernel may map 64 KiB around used memory. */
 	ck_assert_uint_le(resident_kib(client->jobs), 256);
 	fake_close();
 }
 END_TEST
 
-START_TEST(generations_go_round_without_zero)
+START_TEST(generations_wrap_and_skip_zero)
 {
 	const fk_task *task;
 	fk_job job;
@@ -332,7 +332,7 @@ START_TEST(threads_may_share_a_client)
 	fake_open(3, 3);
 	threads_start(threads, THREADS, call_often);
 	threads_join(threads, THREADS);
-	/* Every slot is back, each once. */
+	/* Every slot was returned exactly once. */
 	for (uint32_t i = 0; i < client->n_jobs; i++)
 		ck_assert_int_ge(records_take(client), 0);
 	ck_assert_int_eq(records_take(client), -EAGAIN);
@@ -340,7 +340,7 @@ START_TEST(threads_may_share_a_client)
 }
 END_TEST
 
-START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
+START_TEST(job_in_the_ring_of_a_busy_worker_is_run_by_another)
 {
 	fk_job job = keep_one(2);
 	int64_t sum;

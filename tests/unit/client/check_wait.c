@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait: each wait and poll finds out that the daemon is gone, and wakes a thread that must be
- * awake. Against tests/support/fake.h.
+ * wait: each wait and poll detects that the daemon has ended, and wakes a thread that must be
+ * awake. Uses tests/support/fake.h.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void *hang_up_when_waited_for(void *job)
 	return NULL;
 }
 
-/* A wait for a job that never ends, which this thread ends. */
+/* Waits for a job that never ends, until another thread calls end(). */
 static fk_job wait_in_vain(void *(*end)(void *job))
 {
 	fk_job job = must_drop();
@@ -42,7 +42,7 @@ static fk_job wait_in_vain(void *(*end)(void *job))
 	return job;
 }
 
-START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
+START_TEST(waiter_detects_the_end_of_the_daemon)
 {
 	fk_job job = wait_in_vain(hang_up_when_waited_for);
 
@@ -60,12 +60,12 @@ static void *dismiss_when_waited_for(void *job)
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
 
 	await_waiter(job);
-	/* And then the end, behind it. */
+	/* And then the end of the connection. */
 	ck_assert_int_eq(proto_send(fake.connections[0], &error, sizeof(error), NULL, 0), 0);
 	return NULL;
 }
 
-START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
+START_TEST(waiter_detects_a_dismissal_by_the_daemon)
 {
 	fk_job job = wait_in_vain(dismiss_when_waited_for);
 
@@ -75,8 +75,8 @@ START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
 END_TEST
 
 /*
- * As if the worker had woken up for the job. A client whose wake is in doubt looks after
- * WAKER_DOUBT already, and a thread of the fake pool may get no CPU time for that long.
+ * As if the worker had woken up for the job. A client with a doubtful wake already checks after
+ * WAKER_DOUBT, and a thread of the fake pool may get no CPU time for that long.
  */
 static void no_doubt(void)
 {
@@ -84,7 +84,7 @@ static void no_doubt(void)
 	ck_assert_uint_eq(waker_unsure(client->board, &client->waker, clock_ns()), WAKER_SURE);
 }
 
-/* Any look at the socket would find this out at once. */
+/* Any check of the socket would detect this at once. */
 static int lose_socket(void)
 {
 	int fd = client->fd;
@@ -93,7 +93,7 @@ static int lose_socket(void)
 	return fd;
 }
 
-START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
+START_TEST(polls_and_short_waits_check_the_socket_at_intervals)
 {
 	const fk_task *task;
 	fk_group group;
@@ -111,7 +111,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	no_doubt();
 	looked_at_group = &client->group[group & 0xffff].looked_ns;
 	fd = lose_socket();
-	/* The last look was in an hour: no time has passed since. */
+	/* The last check was in the future: no time has passed since. */
 	later = clock_ns() + 3600 * NSEC_PER_SEC;
 	atomic_store(&client->looked_ns, later);
 	atomic_store(looked_at_group, later);
@@ -126,11 +126,11 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	}
 	ck_assert_uint_eq(atomic_load(&client->looked_ns), later);
 	ck_assert_uint_eq(atomic_load(&client->gone), 0);
-	/* A long time has. */
+	/* Much time has passed. */
 	atomic_store(&client->looked_ns, 0);
 	ck_assert_int_eq(fk_wait(client, job, 100 * NSEC_PER_USEC), -ECONNRESET);
 	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
-	/* The last two are over before they would sleep. */
+	/* The last two have expired before they would sleep. */
 	for (int i = 0; i < 5; i++) {
 		atomic_store(&client->gone, 0);
 		atomic_store(&client->looked_ns, 0);
@@ -175,8 +175,8 @@ static void interrupt(int signo)
 	atomic_fetch_add(&interruptions, 1);
 }
 
-/* A signal comes far more often than the client looks at its socket. */
-START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
+/* A signal arrives far more often than the client checks its socket. */
+START_TEST(wait_interrupted_by_signals_detects_the_end)
 {
 	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
@@ -185,7 +185,7 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	sigset_t set;
 	fk_job jobs[2];
 
-	/* The threads of the fake daemon leave them to this one. */
+	/* The threads of the fake daemon block the signal, so this one gets it. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -204,7 +204,7 @@ START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 	for (int i = 0; i < 3; i++) {
 		uint32_t before = atomic_load(&interruptions);
 
-		/* The last look was just before that. */
+		/* The last check was just before that. */
 		atomic_store(&client->gone, 0);
 		atomic_store(&client->looked_ns, clock_ns());
 		ck_assert_int_eq(i == 0	  ? fk_wait(client, jobs[0], FK_FOREVER)
@@ -235,8 +235,9 @@ static void *sleep_late(void *argument)
 	return NULL;
 }
 
-/* A stranger on the worker's word took the wake, and the client knows this sleep for woken. */
-START_TEST(poll_repeats_a_wake_that_a_stranger_prevented)
+/* Another process took the wake on the worker's word, and the client assumes that this sleep was
+ * woken. */
+START_TEST(poll_repeats_a_wake_taken_by_another_process)
 {
 	_Atomic uint32_t *word;
 	struct fk_request request;
@@ -286,20 +287,20 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 	atomic_store(&client->looked_ns, 0);
 	ck_assert_int_eq(fk_poll(client, job), 0);
 	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
-	/* It sleeps still. */
+	/* It is still asleep. */
 	ck_assert_int_eq(futex_wake(word, 1), 1);
 	pthread_join(thread, NULL);
 	fake_close();
 }
 END_TEST
 
-/* A job of 100 ms by its record. */
+/* A job of 100 ms according to its record. */
 static void *end_a_long_job(void *argument)
 {
 	struct job *job = argument;
 
 	await_waiter(job);
-	/* The fake has taken it. */
+	/* The fake daemon has taken it. */
 	while (!atomic_load(&job->started_ns))
 		sched_yield();
 	atomic_store(&job->started_ns, 1);
@@ -330,8 +331,8 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 }
 END_TEST
 
-/* The last look is long ago, or was just now: a sleep that begins now lasts beyond the next. */
-START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
+/* The last check was long ago, or just now: a sleep that begins now lasts beyond the next check. */
+START_TEST(sleep_checks_the_connection_after_a_tick_and_not_sooner)
 {
 	uint64_t end;
 	fk_job job;
@@ -344,14 +345,14 @@ START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
 	/* At the end of the wait, and not in the middle of the sleep. */
 	ck_assert_uint_ge(atomic_load(&client->looked_ns), end);
 	fake_hang_up();
-	/* For an hour no other thread would. */
+	/* No other thread would check for an hour. */
 	atomic_store(&client->looked_ns, clock_ns() + 3600 * NSEC_PER_SEC);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
 	fake_close();
 }
 END_TEST
 
-START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
+START_TEST(last_outcome_of_an_ended_daemon_counts)
 {
 	fk_job job = must_drop();
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_many: waiting for any, and for all, of many jobs. Against tests/support/fake.h;
+ * wait_many: waiting for any, and for all, of many jobs. Uses tests/support/fake.h;
  * tests/model/watch.c has the interleavings of the count of ends.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "shm/futex.h"
 #include "tests/support/requests.h"
 
-/* Until a thread sleeps on the count of ends: it is woken, for nothing, and sleeps again. */
+/* Waits until a thread sleeps on the count of ends. The thread is woken and sleeps again. */
 static void await_sleeper(struct watch *watch)
 {
 	while (futex_wake(&watch->ended, 1) != 1)
@@ -44,7 +44,7 @@ static void *wait_for_any(void *argument)
 	return NULL;
 }
 
-/* Only the test runs them. */
+/* Only the test runs the jobs. */
 static void start_many(void)
 {
 	static struct fk_request drops[MANY];
@@ -57,9 +57,9 @@ static void start_many(void)
 	ck_assert_int_eq(fk_submit_batch(client, drops, MANY, 0, many), 0);
 }
 
-/* Far more than futex_waitv() takes. A tick that comes between an outcome and its wake ends the
- * wait first, and no thread sleeps there any more. */
-START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
+/* Far more jobs than futex_waitv() accepts. A tick between an outcome and its wake ends the wait
+ * first, and no thread sleeps there any more. */
+START_TEST(end_of_any_of_600_jobs_wakes_the_thread_that_waits_for_any)
 {
 	static const uint32_t order[] = { 599, 0, 130, 127, 300 };
 	struct watch *watch;
@@ -82,7 +82,7 @@ START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 		ck_assert_int_eq(any.err, 0);
 		ck_assert_uint_eq(any.index, order[i]);
 		ck_assert_uint_eq(atomic_load(&watch->sleepers), 0);
-		/* The next wait is for the others, and another of those that have been watched. */
+		/* The next wait is for the others, and another job that is watched. */
 		ck_assert_int_eq(fk_release(client, many[order[i]]), 0);
 		ck_assert_int_eq(
 			fk_submitv(client, must_find(client, "test:drop"), 0, &many[order[i]]), 0);
@@ -92,8 +92,9 @@ START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 }
 END_TEST
 
-/* A pool that has died between the outcome and the wake: no wake comes, the tick sees it. */
-START_TEST(an_end_that_was_not_counted_is_found_all_the_same)
+/* A pool that died between the outcome and the wake: there is no wake, and the tick detects the
+ * end. */
+START_TEST(uncounted_end_is_found)
 {
 	struct any any = { .n = MANY, .timeout_ns = FK_FOREVER };
 	pthread_t thread;
@@ -109,7 +110,7 @@ START_TEST(an_end_that_was_not_counted_is_found_all_the_same)
 }
 END_TEST
 
-START_TEST(a_single_wait_and_one_for_any_of_many_are_both_told)
+START_TEST(single_wait_and_wait_for_any_are_both_woken)
 {
 	struct any any = { .n = 2, .timeout_ns = FK_FOREVER };
 	pthread_t thread;
@@ -127,7 +128,7 @@ START_TEST(a_single_wait_and_one_for_any_of_many_are_both_told)
 }
 END_TEST
 
-START_TEST(the_first_of_those_that_have_ended_is_named)
+START_TEST(first_ended_job_is_returned)
 {
 	size_t index = 99;
 
@@ -149,7 +150,7 @@ START_TEST(the_first_of_those_that_have_ended_is_named)
 		ck_assert_uint_eq(index, 200);
 	}
 	ck_assert_int_eq(fk_wait_any(client, many, 200, 0, &index), -ETIMEDOUT);
-	/* A job that was released is none, wherever it stands. */
+	/* A released job is an error, at any index. */
 	ck_assert_int_eq(fk_release(client, many[400]), 0);
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, FK_FOREVER, &index), -ESTALE);
 	ck_assert_int_eq(fk_wait_all(client, many, MANY, FK_FOREVER), -ESTALE);
@@ -158,7 +159,7 @@ START_TEST(the_first_of_those_that_have_ended_is_named)
 }
 END_TEST
 
-/* Each takes its own jobs as they end; whether it sleeps, spins or finds them ended is chance. */
+/* Each thread takes its own jobs as they end; it may sleep, spin or find them ended. */
 struct taker {
 	uint32_t first;
 	uint32_t bad;
@@ -216,7 +217,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ all */
 
-START_TEST(a_wait_for_all_is_over_when_the_last_has_ended)
+START_TEST(wait_for_all_ends_with_the_last_job)
 {
 	start(1, 0);
 	ck_assert_int_eq(fk_wait_all(client, NULL, 0, FK_FOREVER), 0);
@@ -234,7 +235,7 @@ START_TEST(a_wait_for_all_is_over_when_the_last_has_ended)
 }
 END_TEST
 
-START_TEST(all_results_are_there_when_it_is_over)
+START_TEST(all_results_are_visible_after_a_wait_for_all)
 {
 	start(3, 3);
 	for (uint32_t round = 0; round < 200; round++) {
@@ -269,7 +270,7 @@ START_TEST(wait_for_any_or_all_ends_when_the_daemon_is_gone)
 					: fk_wait_all(client, many, MANY, 0),
 				 -ECONNRESET);
 	}
-	/* Of what has no outcome nothing else is said; and an outcome that is there counts. */
+	/* A job without an outcome returns an error; an outcome that was stored counts. */
 	ck_assert_int_eq(fk_outcome(client, many[3], NULL, NULL), -ECONNRESET);
 	ck_assert_int_eq(fk_result(client, many[3], NULL, 0), -ECONNRESET);
 	(void)fake_finish(many[3], JOB_DONE);
