@@ -217,6 +217,11 @@ int options_log_level(const struct options *o)
 	return LOG_LEVEL_ERROR + (int)o->log_level;
 }
 
+uint32_t options_threads(const struct options *o)
+{
+	return o->threads_per_core == OPTIONS_THREADS_ALL ? UINT32_MAX : o->threads_per_core;
+}
+
 bool options_have_groups(const struct options *o)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++) {

@@ -13,6 +13,13 @@ enum options_scheduler {
 	OPTIONS_SCHEDULER_BUSY,
 };
 
+enum options_threads_per_core {
+	OPTIONS_THREADS_AUTO,
+	OPTIONS_THREADS_ONE,
+	OPTIONS_THREADS_TWO,
+	OPTIONS_THREADS_ALL,
+};
+
 enum options_sandbox {
 	OPTIONS_SANDBOX_OFF,
 	OPTIONS_SANDBOX_NORMAL,
@@ -143,6 +150,9 @@ uint32_t options_weight(const struct options *o, const struct options_peer *peer
 
 /* ns: hang-timeout, unless it is 0. */
 #define OPTIONS_HANG_LIMIT UINT64_C(100000000)
+
+/* The option threads-per-core as topology_new() takes it. */
+uint32_t options_threads(const struct options *o);
 
 /* The option log-level as log_set_level() takes it. */
 int options_log_level(const struct options *o);

@@ -57,8 +57,8 @@ static int main_check(struct options *options)
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}
-	if (topology_new(NULL, options->workers, options->cpus, error, sizeof(error), &topology) <
-	    0) {
+	if (topology_new(NULL, options->workers, options_threads(options), options->cpus, error,
+			 sizeof(error), &topology) < 0) {
 		log_error("%s", error);
 		return MANAGER_EXIT_USAGE;
 	}

@@ -9,9 +9,9 @@
  *
  * THE ORDER OF PLACES
  *   First the first allowed CPU of each core, in the machine's order, then the second of each, and
- *   so on; with a list of CPUs, those of the list in the same order. Workers take places in this
- *   order, and start again at the first if there are more workers than places. So workers share a
- *   core only when no core is free.
+ *   so on; with a list of CPUs, those of the list in the same order. A limit of CPUs per core ends
+ *   the order after that many. Workers take places in this order, and start again at the first if
+ *   there are more workers than places. So workers share a core only when no core is free.
  *
  * GROUPS
  *   A CPU belongs to the smallest NUMA node that contains it. Nodes of the whole machine (far or
@@ -229,15 +229,16 @@ static hwloc_obj_t topology_nth(struct topology *t, hwloc_obj_t core, unsigned i
 	return NULL;
 }
 
-/* Fills in the places, in order. Returns the number of cores that have one. */
-static uint32_t topology_fill(struct topology *t, hwloc_const_bitmap_t set)
+/* Fills in the places, in order, at most per_core on each core. Returns the number of cores that
+ * have one. */
+static uint32_t topology_fill(struct topology *t, uint32_t per_core, hwloc_const_bitmap_t set)
 {
 	int depth = hwloc_get_type_or_below_depth(t->machine, HWLOC_OBJ_CORE);
 	unsigned int n = hwloc_get_nbobjs_by_depth(t->machine, depth);
 	uint32_t cores = 0;
 	bool more = true;
 
-	for (unsigned int nth = 0; more; nth++) {
+	for (unsigned int nth = 0; more && nth < per_core; nth++) {
 		more = false;
 		for (unsigned int i = 0; i < n; i++) {
 			hwloc_obj_t core = hwloc_get_obj_by_depth(t->machine, depth, i);
@@ -475,7 +476,7 @@ static int topology_relate(struct topology *t)
 	return topology_measure(t);
 }
 
-static int topology_make(const char *description, uint32_t workers,
+static int topology_make(const char *description, uint32_t workers, uint32_t threads,
 			 const struct hwloc_bitmap_s *cpus, bool again, char *error,
 			 size_t error_size, struct topology **ret_topology)
 {
@@ -521,11 +522,11 @@ static int topology_make(const char *description, uint32_t workers,
 	t->pus = calloc((size_t)hwloc_bitmap_weight(set), sizeof(hwloc_obj_t));
 	if (!t->places || !t->pus)
 		return -ENOMEM;
-	cores = topology_fill(t, set);
+	cores = topology_fill(t, threads ? threads : UINT32_MAX, set);
 	if (!t->n_places)
 		return text_refuse(error, error_size, -EIO,
 				   "hwloc knows none of the CPUs that forkd may use");
-	t->n_workers = workers ? workers : cpus ? t->n_places : cores;
+	t->n_workers = workers ? workers : cpus || threads ? t->n_places : cores;
 	/* A described machine is for tests and the simulation: no pool runs on it. */
 	most = description ? VICTIMS_MAX : LIMIT_WORKERS;
 	if (workers > most)
@@ -539,20 +540,22 @@ static int topology_make(const char *description, uint32_t workers,
 	return 0;
 }
 
-int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
-		 char *error, size_t error_size, struct topology **ret_topology)
+int topology_new(const char *description, uint32_t workers, uint32_t threads,
+		 const struct hwloc_bitmap_s *cpus, char *error, size_t error_size,
+		 struct topology **ret_topology)
 {
-	int r = topology_make(description, workers, cpus, false, error, error_size, ret_topology);
+	int r = topology_make(description, workers, threads, cpus, false, error, error_size,
+			      ret_topology);
 
 	if (r == -ENOMEM)
 		return text_refuse(error, error_size, r, "out of memory");
 	return r;
 }
 
-int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *error,
-		   size_t error_size, struct topology **ret_topology)
+int topology_again(uint32_t workers, uint32_t threads, const struct hwloc_bitmap_s *cpus,
+		   char *error, size_t error_size, struct topology **ret_topology)
 {
-	int r = topology_make(NULL, workers, cpus, true, error, error_size, ret_topology);
+	int r = topology_make(NULL, workers, threads, cpus, true, error, error_size, ret_topology);
 
 	if (r < 0 && error_size && !*error)
 		return text_refuse(error, error_size, r, "cannot make out this machine's CPUs: %s",

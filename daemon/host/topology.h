@@ -21,24 +21,26 @@ struct topology_place {
 /*
  * Reads the machine's topology and chooses a CPU for each worker.
  * description: NULL: this machine; otherwise another one: hwloc's synthetic form, such as "numa:2
- * core:4 pu:2", or "xml:FILE" for a file written by lstopo. cpus: the CPUs to use, one worker each;
- * NULL: one worker on each core that this process may use. workers: their number; 0: as many as
- * that; more wrap around over the CPUs. At most LIMIT_WORKERS on this machine (as many of the cores
+ * core:4 pu:2", or "xml:FILE" for a file written by lstopo. cpus: the CPUs to use; NULL: all that
+ * this process may use. threads: at most this many of these CPUs per core; 0: no limit. workers:
+ * their number; 0: one on each of these CPUs, but one on each core if neither cpus nor threads is
+ * given; more wrap around over the CPUs. At most LIMIT_WORKERS on this machine (as many of the CPUs
  * are used if there are more), VICTIMS_MAX on a described one.
  * error: gets one line that says what to do, on failure; may be NULL if error_size is 0.
  * Returns 0, or -EINVAL (no such CPU, or not allowed; too many workers; invalid description),
  * -ENOENT or another error of opening FILE, -ENOMEM, -EIO (hwloc failed). Free it with
  * topology_free().
  */
-int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
-		 char *error, size_t error_size, struct topology **ret_topology);
+int topology_new(const char *description, uint32_t workers, uint32_t threads,
+		 const struct hwloc_bitmap_s *cpus, char *error, size_t error_size,
+		 struct topology **ret_topology);
 /*
  * The same for this machine, for a pool, or a manager that takes over: cpus is the result of
  * topology_cpus() in the manager at its start. CPUs that may not be used any more keep their
  * workers, which are then offline.
  */
-int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *error,
-		   size_t error_size, struct topology **ret_topology);
+int topology_again(uint32_t workers, uint32_t threads, const struct hwloc_bitmap_s *cpus,
+		   char *error, size_t error_size, struct topology **ret_topology);
 void topology_free(struct topology *topology);
 
 /* Returns the CPUs that workers are pinned to; the caller frees it by hwloc_bitmap_free(). NULL: no

@@ -128,9 +128,11 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 
 	/* Some CPUs of the first start may be missing: their workers are then offline. */
 	if (takeover_had_cpus(&m->takeover, o->cpus))
-		r = topology_again(o->workers, o->cpus, error, sizeof(error), &topology);
+		r = topology_again(o->workers, options_threads(o), o->cpus, error, sizeof(error),
+				   &topology);
 	else
-		r = topology_new(NULL, o->workers, o->cpus, error, sizeof(error), &topology);
+		r = topology_new(NULL, o->workers, options_threads(o), o->cpus, error,
+				 sizeof(error), &topology);
 	if (r < 0) {
 		log_error("%s", error);
 		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
@@ -195,6 +197,7 @@ static int manager_share(struct manager *m, uint32_t n_workers)
 		return manager_system(m, what, r);
 	if (m->takeover.inherited && m->takeover.abandoned)
 		manager_replace_arena(m);
+	saved_store(&m->takeover.saved->threads_per_core, m->options->threads_per_core);
 	takeover_share(&m->takeover, &m->store, &m->pool_segments);
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 struct hwloc_bitmap_s;
 
-#define SAVED_VERSION 2u
+#define SAVED_VERSION 3u
 #define SAVED_CPUS    8192u /* numbers below it: as the option cpus */
 #define SAVED_WHY     256u  /* bytes of a text */
 
@@ -101,6 +101,7 @@ struct saved_state {
 	struct saved_client clients[LIMIT_CLIENTS];
 	/* of this version alone */
 	struct saved_quarantine quarantine;
+	_Atomic uint64_t threads_per_core; /* the option */
 	_Atomic uint64_t cpus_at;	   /* which of the two holds */
 	uint64_t cpus[2][SAVED_CPUS / 64]; /* a bit each */
 };

@@ -313,6 +313,8 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 	if (g->clients_max != o->clients_max || g->jobs_max != o->jobs_max ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
 		return 0;
+	if (saved_load(&saved->threads_per_core) != o->threads_per_core)
+		return arena_max;
 	if (!o->cpus)
 		o->cpus = saved_cpus(saved);
 	if (!workers)

@@ -238,7 +238,8 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		r = pool_make_rows(pool);
 	if (r < 0)
 		return pool_fail(pool, "cannot map the arena", r);
-	r = topology_again(pool->n_workers, options->cpus, error, sizeof(error), &topology);
+	r = topology_again(pool->n_workers, options_threads(options), options->cpus, error,
+			   sizeof(error), &topology);
 	if (r < 0)
 		return pool_fail(pool, error, r);
 	r = layout_place(pool, topology);

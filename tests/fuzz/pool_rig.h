@@ -361,7 +361,7 @@ static void set_up(void)
 	pool->arena_size = arena_workers_offset(SLOTS, JOBS) + ARENA;
 	arena_fd = segment_create("arena", SEGMENT_ARENA, pool->arena_size, EPOCH, 0, 0600);
 	pool->arena = map(arena_fd, SEGMENT_ARENA);
-	FUZZ_ASSERT(topology_new("numa:2 core:1 pu:1", WORKERS, NULL, NULL, 0, &topology) == 0);
+	FUZZ_ASSERT(topology_new("numa:2 core:1 pu:1", WORKERS, 0, NULL, NULL, 0, &topology) == 0);
 	FUZZ_ASSERT(layout_place(pool, topology) == 0 && layout_make(pool, arena_fd) == 0);
 	for (uint32_t t = 0; t < TENANTS; t++) {
 		tenant_fds[t] = segment_create("tenant", SEGMENT_TENANT,

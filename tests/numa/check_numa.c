@@ -75,7 +75,7 @@ START_TEST(memory_of_each_worker_comes_from_its_node_whoever_touches_it)
 	size_t size = 16 << 20;
 	char error[256] = "";
 
-	ck_assert_int_eq(topology_new(NULL, 0, NULL, error, sizeof(error), &t), 0);
+	ck_assert_int_eq(topology_new(NULL, 0, 0, NULL, error, sizeof(error), &t), 0);
 	for (uint32_t i = 0; i < topology_n_workers(t); i++) {
 		char *memory =
 			mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -97,7 +97,7 @@ static uint32_t n_groups(void)
 	struct topology *t = NULL;
 	uint32_t n = 0;
 
-	if (topology_new(NULL, 0, NULL, NULL, 0, &t) == 0)
+	if (topology_new(NULL, 0, 0, NULL, NULL, 0, &t) == 0)
 		n = topology_n_groups(t);
 	topology_free(t);
 	return n;

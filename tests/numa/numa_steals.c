@@ -172,7 +172,7 @@ int main(void)
 	struct input input;
 	bool good = true;
 
-	if (topology_new(NULL, 0, NULL, error, sizeof(error), &t) < 0 ||
+	if (topology_new(NULL, 0, 0, NULL, error, sizeof(error), &t) < 0 ||
 	    topology_victims(t, &v) < 0) {
 		fprintf(stderr, "numa_steals: %s\n", error);
 		return 2;

@@ -289,7 +289,7 @@ static bool are_neighbours(void)
 	struct topology *topology;
 	bool yes;
 
-	if (topology_new(NULL, 2, NULL, NULL, 0, &topology) < 0)
+	if (topology_new(NULL, 2, 0, NULL, NULL, 0, &topology) < 0)
 		return false;
 	first = topology_place(topology, 0);
 	second = topology_place(topology, 1);

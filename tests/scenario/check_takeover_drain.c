@@ -43,6 +43,35 @@ static int old_state(uint32_t slot, const struct saved_entry *entry)
 	return fd;
 }
 
+START_TEST(workers_are_kept_unless_threads_per_core_has_changed)
+{
+	struct takeover takeover = TAKEOVER_INIT;
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+	struct saved_geometry geometry = { .n_workers = 3 };
+	struct options o;
+
+	ck_assert_int_eq(options_init(&o), 0);
+	geometry.clients_max = o.clients_max;
+	geometry.jobs_max = o.jobs_max;
+	takeover.saved_fd = saved_new(&geometry, 77, &takeover.saved);
+	takeover.board_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	takeover.arena_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(takeover.saved_fd, 0);
+	hwloc_bitmap_set(cpus, 5);
+	saved_set_cpus(takeover.saved, cpus);
+	saved_store(&takeover.saved->threads_per_core, OPTIONS_THREADS_TWO);
+	(void)takeover_inherit(&takeover, &o);
+	ck_assert(!o.workers && !o.cpus);
+	o.threads_per_core = OPTIONS_THREADS_TWO;
+	(void)takeover_inherit(&takeover, &o);
+	ck_assert_uint_eq(o.workers, 3);
+	ck_assert_int_eq(hwloc_bitmap_isequal(o.cpus, cpus), 1);
+	hwloc_bitmap_free(cpus);
+	options_fini(&o);
+	takeover_fini(&takeover);
+}
+END_TEST
+
 START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 {
 	const struct saved_geometry geometry = { .n_workers = 1 };

@@ -30,7 +30,7 @@ int machine_new(const char *description, uint32_t workers, const struct costs *c
 	if (!m)
 		return -ENOMEM;
 	m->costs = *costs;
-	r = topology_new(description, workers, NULL, error, error_size, &m->topology);
+	r = topology_new(description, workers, 0, NULL, error, error_size, &m->topology);
 	if (r < 0)
 		return r;
 	m->n_workers = topology_n_workers(m->topology);

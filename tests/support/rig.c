@@ -95,7 +95,8 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	pool->arena->clients_max = pool->clients_max = 4;
 	pool->arena->jobs_max = pool->jobs_max = RIG_JOBS;
 	ck_assert_int_eq(pool_make_rows(pool), 0);
-	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
+	ck_assert_int_eq(topology_new(machine, workers, 0, NULL, error, sizeof(error), &topology),
+			 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	worker_catch_signal();
 	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);

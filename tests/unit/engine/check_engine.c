@@ -178,7 +178,7 @@ static void *work(void *arg)
 static void run(uint32_t n)
 {
 	n_roots = n;
-	ck_assert_int_eq(topology_new("core:2 pu:1", WORKERS, NULL, NULL, 0, &pool.topology), 0);
+	ck_assert_int_eq(topology_new("core:2 pu:1", WORKERS, 0, NULL, NULL, 0, &pool.topology), 0);
 	ck_assert_int_eq(stack_arena_init(&stacks, memory, memory + sizeof(memory)), 0);
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		struct worker *w = &workers[i];

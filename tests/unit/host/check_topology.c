@@ -27,7 +27,8 @@ static void end(void)
 	t = NULL;
 }
 
-static void make(const char *synthetic, uint32_t workers, const char *cpus)
+static void make_threads(const char *synthetic, uint32_t workers, uint32_t threads,
+			 const char *cpus)
 {
 	hwloc_bitmap_t set = NULL;
 	int r;
@@ -38,9 +39,14 @@ static void make(const char *synthetic, uint32_t workers, const char *cpus)
 		set = hwloc_bitmap_alloc();
 		ck_assert_int_eq(hwloc_bitmap_list_sscanf(set, cpus), 0);
 	}
-	r = topology_new(synthetic, workers, set, error, sizeof(error), &t);
+	r = topology_new(synthetic, workers, threads, set, error, sizeof(error), &t);
 	hwloc_bitmap_free(set);
 	ck_assert_msg(r == 0, "%s", error);
+}
+
+static void make(const char *synthetic, uint32_t workers, const char *cpus)
+{
+	make_threads(synthetic, workers, 0, cpus);
 }
 
 static void refused(const char *synthetic, uint32_t workers, const char *cpus, int code,
@@ -51,7 +57,7 @@ static void refused(const char *synthetic, uint32_t workers, const char *cpus, i
 	int r;
 
 	ck_assert_int_eq(hwloc_bitmap_list_sscanf(set, cpus), 0);
-	r = topology_new(synthetic, workers, *cpus ? set : NULL, error, sizeof(error), &none);
+	r = topology_new(synthetic, workers, 0, *cpus ? set : NULL, error, sizeof(error), &none);
 	hwloc_bitmap_free(set);
 	ck_assert_ptr_null(none);
 	ck_assert_int_eq(r, code);
@@ -102,6 +108,64 @@ START_TEST(a_list_of_cpus_gives_one_worker_each_and_no_other_cpu)
 }
 END_TEST
 
+/* The number of workers, and their CPUs in this order. */
+static void has_cpus(const char *synthetic, uint32_t workers, uint32_t threads, const char *cpus,
+		     const char *expected)
+{
+	char text[128] = "";
+	size_t n = 0;
+
+	make_threads(synthetic, workers, threads, cpus);
+	for (uint32_t i = 0; i < topology_n_workers(t); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u", i ? "," : "",
+				      topology_place(t, i)->cpu);
+	ck_assert_str_eq(text, expected);
+}
+
+START_TEST(threads_per_core_limits_the_cpus_of_each_core)
+{
+	has_cpus("numa:2 core:2 pu:4", 0, 0, NULL, "0,4,8,12");
+	has_cpus("numa:2 core:2 pu:4", 0, 1, NULL, "0,4,8,12");
+	has_cpus("numa:2 core:2 pu:4", 0, 2, NULL, "0,4,8,12,1,5,9,13");
+	has_cpus("numa:2 core:2 pu:4", 0, UINT32_MAX, NULL,
+		 "0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15");
+	has_cpus("numa:1 core:2 pu:1", 0, 2, NULL, "0,1");
+	/* With a list of CPUs: those of it. */
+	has_cpus("numa:1 core:3 pu:2", 0, 0, "1,2-5", "1,2,4,3,5");
+	has_cpus("numa:1 core:3 pu:2", 0, 1, "1,2-5", "1,2,4");
+	has_cpus("numa:1 core:3 pu:2", 0, 2, "1,2-5", "1,2,4,3,5");
+	/* With a number of workers: on no other CPUs. */
+	has_cpus("numa:1 core:2 pu:2", 6, 1, NULL, "0,2,0,2,0,2");
+	has_cpus("numa:1 core:2 pu:2", 3, 2, NULL, "0,2,1");
+	has_cpus("numa:1 core:2 pu:2", 1, UINT32_MAX, NULL, "0");
+}
+END_TEST
+
+/* A pool, or the next manager, knows the CPUs that the first manager has chosen. */
+START_TEST(chosen_cpus_and_the_same_limit_give_the_same_places)
+{
+	static const uint32_t threads[] = { 0, 1, 2, UINT32_MAX };
+
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+		uint32_t first[16], n;
+		hwloc_bitmap_t chosen;
+
+		make_threads("numa:2 core:2 pu:4", 0, threads[i], NULL);
+		n = topology_n_workers(t);
+		for (uint32_t k = 0; k < n; k++)
+			first[k] = topology_place(t, k)->cpu;
+		chosen = topology_cpus(t);
+		end();
+		ck_assert_int_eq(topology_new("numa:2 core:2 pu:4", n, threads[i], chosen, error,
+					      sizeof(error), &t),
+				 0);
+		hwloc_bitmap_free(chosen);
+		for (uint32_t k = 0; k < n; k++)
+			ck_assert_uint_eq(topology_place(t, k)->cpu, first[k]);
+	}
+}
+END_TEST
+
 START_TEST(a_cpu_that_is_not_there_is_refused_with_those_that_are)
 {
 	refused("numa:1 core:2 pu:1", 0, "1,7", -EINVAL, "0-1");
@@ -110,7 +174,7 @@ END_TEST
 
 START_TEST(too_many_workers_are_refused_and_more_on_machines_that_are_not_here)
 {
-	ck_assert_int_eq(topology_new(NULL, 257, NULL, error, sizeof(error), &t), -EINVAL);
+	ck_assert_int_eq(topology_new(NULL, 257, 0, NULL, error, sizeof(error), &t), -EINVAL);
 	ck_assert_ptr_null(t);
 	ck_assert_ptr_nonnull(strstr(error, "256"));
 	refused("numa:1 core:2 pu:1", 65536, "", -EINVAL, "65535");

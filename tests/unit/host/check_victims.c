@@ -199,7 +199,7 @@ static void check_topology(const char *description, uint32_t workers, const char
 	end();
 	snprintf(path, sizeof(path), "xml:%s/tests/support/topologies/%s.xml", top ? top : ".",
 		 name);
-	ck_assert_msg(topology_new(description ? description : path, workers, NULL, error,
+	ck_assert_msg(topology_new(description ? description : path, workers, 0, NULL, error,
 				   sizeof(error), &t) == 0,
 		      "%s", error);
 	ck_assert_int_eq(topology_victims(t, &v), 0);

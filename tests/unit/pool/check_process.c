@@ -111,7 +111,7 @@ static void lay_out_again(struct pool *pool)
 	layout_unplace(pool);
 	memset(&pool->idle.lazy, 0, sizeof(pool->idle.lazy));
 	ck_assert_int_eq(
-		topology_new("numa:3 core:2 pu:1", 6, NULL, error, sizeof(error), &topology), 0);
+		topology_new("numa:3 core:2 pu:1", 6, 0, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	ck_assert_int_eq(layout_make(pool, rig.arena_fd), 0);
 	ck_assert_ptr_eq(pool->stacks[0].next, first + STACK_MIN);
