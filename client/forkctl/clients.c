@@ -2,6 +2,7 @@
 /* clients.c - forkctl clients: the connections, and what each has used */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
 #include "client/forkctl/board_rows.h"
@@ -16,18 +17,26 @@ static const struct out_column clients_columns[] = {
 	{ "age_ns", "FOR", OUT_TIME },	    { NULL },
 };
 
+const struct forkctl_option forkctl_clients_options[] = {
+	LISTING_JSON(0), LISTING_NO_HEADER(0), LISTING_QUIET(0),
+	LISTING_USER,	 LISTING_CLIENT,       LISTING_STATE("connected|left"),
+	{ 0 },
+};
+
 int forkctl_clients(const char *socket, int argc, char *argv[])
 {
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	struct listing l;
+	int err = listing_open(socket, forkctl_clients_options, true, argc, argv, &l, &client);
 
 	if (err)
 		return err;
-	rows = rows_clients(client->board, ROWS_CONNECTED);
+	rows = rows_clients(client->board, l.state ? ROWS_ALL : ROWS_CONNECTED);
+	listing_select(&l, rows, "command");
 	(void)fk_close(client);
-	if (json)
+	if (l.json)
 		return out_print_json(json_pack("{s:O}", "clients", rows), 2);
-	out_print_table("", rows, clients_columns);
+	listing_print(&l, "", rows, clients_columns);
 	return FORKCTL_OK;
 }

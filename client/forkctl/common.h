@@ -30,12 +30,6 @@ int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf
 /* Connects; on failure says why. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
-/* The same for commands that only look, and take no arguments and one option: --json. */
-int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client);
-
-/* The options of commands that only look: --json. */
-extern const struct forkctl_option forkctl_look_options[];
-
 /* What an option is in the running forkd: *ret is the caller's. Returns 0 or an exit code. */
 int forkctl_option_value(const char *socket, const char *name, char **ret);
 

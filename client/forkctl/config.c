@@ -7,6 +7,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "shm/proto.h"
 
 #include <stdbool.h>
@@ -138,17 +139,15 @@ int forkctl_get(const char *socket, int argc, char *argv[])
 int forkctl_config(const char *socket, int argc, char *argv[])
 {
 	_cleanup_free_ char *text = NULL;
-	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+	struct listing l;
+	int err = listing_parse(forkctl_json_options, false, argc, argv, &l);
 	json_t *rows;
 
+	if (!err)
+		err = config_fetch(socket, &text);
 	if (err)
 		return err;
-	if (argc > 1)
-		return forkctl_fail(FORKCTL_USAGE, "config takes no arguments, not %s", argv[1]);
-	err = config_fetch(socket, &text);
-	if (err)
-		return err;
-	if (!json) {
+	if (!l.json) {
 		(void)fputs(text, stdout);
 		return FORKCTL_OK;
 	}

@@ -16,6 +16,7 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 #include "client/forkctl/board_rows.h"
 #include "client/forkctl/job_times.h"
@@ -25,7 +26,7 @@
 #define COUNTERS_FIXED	 4u
 
 struct counters_options {
-	int json;
+	struct listing listing;
 	int openmetrics;
 	int http;
 	struct forkctl_limit watch;
@@ -34,8 +35,8 @@ struct counters_options {
 };
 
 const struct forkctl_option forkctl_counters_options[] = {
-	{ "", "--json", NULL, "print all of it as JSON; with --watch an object a line",
-	  FORKCTL_FLAG, offsetof(struct counters_options, json), 0, 0 },
+	LISTING_JSON(offsetof(struct counters_options, listing)),
+	LISTING_NO_HEADER(offsetof(struct counters_options, listing)),
 	{ "", "--openmetrics", NULL, "print it for Prometheus and the like", FORKCTL_FLAG,
 	  offsetof(struct counters_options, openmetrics), 0, 0 },
 	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
@@ -90,7 +91,8 @@ static const struct out_column counters_times[] = {
 	{ NULL },
 };
 
-static void print_counters(const struct board *board, const json_t *counters)
+static void print_counters(const struct board *board, const json_t *counters,
+			   const struct listing *l)
 {
 	struct out_column columns[COUNTERS_FIXED + COUNTERS_COLUMNS + 1] = { 0 };
 	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
@@ -102,10 +104,10 @@ static void print_counters(const struct board *board, const json_t *counters)
 		columns[COUNTERS_FIXED + w] =
 			(struct out_column){ "workers", titles[w], OUT_NUMBER, w + 1 };
 	}
-	out_print_table("", counters, columns);
+	listing_print(l, "", counters, columns);
 }
 
-static int counters_print(const struct board *board, int json)
+static int counters_print(const struct board *board, const struct listing *l)
 {
 	_cleanup_json_ json_t *counters = rows_counters(board);
 	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
@@ -115,14 +117,14 @@ static int counters_print(const struct board *board, int json)
 	times_read(times, board);
 	users = times_users(times);
 	rows = times_rows(times, 0, false);
-	if (json)
+	if (l->json)
 		return out_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
 						"users", users, "times", rows, "clients", clients),
 				      2);
-	print_counters(board, counters);
-	out_print_table("\n", users, counters_users);
-	out_print_table("\n", rows, counters_times);
-	out_print_table("\n", clients, counters_clients);
+	print_counters(board, counters, l);
+	listing_print(l, "\n", users, counters_users);
+	listing_print(l, "\n", rows, counters_times);
+	listing_print(l, "\n", clients, counters_clients);
 	return FORKCTL_OK;
 }
 
@@ -165,13 +167,15 @@ static int counters_parse(struct counters_options *o, int argc, char *argv[])
 {
 	int err = forkctl_options(forkctl_counters_options, o, &argc, argv);
 
+	if (!err)
+		err = listing_check(&o->listing, argv[0]);
 	if (err)
 		return err;
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "counters takes no arguments, not %s", argv[1]);
-	if (o->openmetrics && (o->json || o->watch.text))
+	if (o->openmetrics && (o->listing.json || o->watch.text))
 		return forkctl_fail(FORKCTL_USAGE, "--openmetrics does not go with --%s",
-				    o->json ? "json" : "watch");
+				    o->listing.json ? "json" : "watch");
 	if (o->http && !o->openmetrics)
 		return forkctl_fail(FORKCTL_USAGE, "--http goes with --openmetrics");
 	if ((o->count || o->duration.text) && !o->watch.text)
@@ -199,9 +203,9 @@ int forkctl_counters(const char *socket, int argc, char *argv[])
 	if (o.openmetrics)
 		metrics_print(client->board, stdout, 1);
 	else if (o.watch.text)
-		err = watch_run(client, o.watch.ns, o.count, o.json);
+		err = watch_run(client, o.watch.ns, o.count, o.listing.json);
 	else
-		err = counters_print(client->board, o.json);
+		err = counters_print(client->board, &o.listing);
 	(void)fk_close(client);
 	return err;
 }

@@ -126,9 +126,9 @@ static void print_screen(const json_t *rows, const json_t *times, uint64_t inter
 	}
 	printf("\033[H\033[2J");
 	printf("forkd, every %s\n\n", forkctl_time(&text, interval_ns));
-	out_print_table("", shown, watch_columns);
+	out_print_table("", shown, watch_columns, true);
 	if (json_array_size(users))
-		out_print_table("\n", users, watch_times);
+		out_print_table("\n", users, watch_times, true);
 }
 
 static void print_time_lines(const json_t *times)

@@ -6,6 +6,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
 #include <stdio.h>
@@ -126,14 +127,15 @@ int forkctl_crashes(const char *socket, int argc, char *argv[])
 {
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	struct listing l;
+	int err = listing_open(socket, forkctl_table_options, false, argc, argv, &l, &client);
 
 	if (err)
 		return err;
 	rows = rows_crashes(client->board);
 	(void)fk_close(client);
-	if (json)
+	if (l.json)
 		return out_print_json(json_pack("{s:O}", "crashes", rows), 2);
-	out_print_table("", rows, crashes_columns);
+	listing_print(&l, "", rows, crashes_columns);
 	return FORKCTL_OK;
 }

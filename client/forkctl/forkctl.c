@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/forkctl/common.h"
+#include "client/forkctl/listing.h"
 #include "client/forkctl/output.h"
 #include "client/forkctl/options.h"
 #include "common/util.h"
@@ -17,10 +18,11 @@ struct command {
 	const char *help;
 	int (*run)(const char *socket, int argc, char *argv[]);
 	const struct forkctl_option *options; /* or NULL */
+	const char *details;		      /* for --help of the command, or NULL */
 };
 
-/* What options.def marks RUNTIME, by its field: tests/cli/check-manuals compares the names. */
-static const char set_help[] = "change a setting while forkd runs:"
+/* The options that options.def marks RUNTIME: tests/cli/check-manuals compares the names. */
+static const char set_details[] = "Changeable options:"
 #define OPTION(...)
 #define FLAG(...)
 #define RUNTIME(field) " " #field
@@ -29,85 +31,104 @@ static const char set_help[] = "change a setting while forkd runs:"
 #undef FLAG
 	;
 
+/* A row without `run` is the heading of a group. */
 static const struct command commands[] = {
-	{ "status", "[--json]", "the daemon, its pool, its workers and who is connected",
-	  forkctl_status, forkctl_look_options },
-	{ "counters", "[OPTION...]", "counters, per worker and client", forkctl_counters,
-	  forkctl_counters_options },
-	{ "clients", "[--json]", "who is connected, and what each has used and may use",
-	  forkctl_clients, forkctl_look_options },
-	{ "jobs", "[--json]", "jobs that forkd has, and for how long", forkctl_jobs,
-	  forkctl_look_options },
-	{ "cancel", "CLIENT[.JOB]...", "Cancel jobs, or all jobs of clients", forkctl_cancel_jobs,
-	  NULL },
-	{ "tasks", "[--json]", "what can be called: names, arguments -> results, help",
-	  forkctl_tasks, forkctl_look_options },
-	{ "topo", "[--json]", "the machine as hwloc sees it, and where the workers are",
-	  forkctl_topo, forkctl_look_options },
-	{ "crashes", "[--json]",
-	  "how pools have died, which job is blamed, and what it cost the others", forkctl_crashes,
-	  forkctl_look_options },
-	{ "quarantine", "[--json | lift USER [MODULE:TASK]]",
-	  "tasks that are refused to a user because they crash; lift: no longer",
-	  forkctl_quarantine, forkctl_look_options },
-	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
-	  "run a task and print its results; @FILE or @:SIZE for a buffer", forkctl_call,
-	  forkctl_call_options },
-	{ "config", "[--json]", "every option, as the running forkd uses it", forkctl_config,
-	  forkctl_look_options },
-	{ "get", "NAME", "Print the value of an option of forkd", forkctl_get, NULL },
-	{ "top", "[OPTION...]",
-	  "what goes on, on the whole screen: workers, tenants, tasks, steals", forkctl_top,
-	  forkctl_top_options },
-	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
-	{ "modules", "[--json | check FILE.so... | [OPTION...] load FILE.so | unload NAME]",
-	  "what is loaded: modules, their tasks, build-ids and files; or other ones, while forkd "
-	  "runs",
-	  forkctl_modules, forkctl_modules_options },
-	{ "reload", "[OPTION...]", "read forkd.conf and the modules again; connections stay",
-	  forkctl_reload, forkctl_reload_options },
+	{ .help = "Commands that show state" },
+	{ "status", "[OPTION...]", "Show the state of forkd, its pool, workers and clients",
+	  forkctl_status, forkctl_table_options, NULL },
+	{ "top", "[OPTION...]", "Show workers, users, clients and tasks continuously", forkctl_top,
+	  forkctl_top_options, NULL },
+	{ "clients", "[OPTION...] [COMMAND...]", "List clients and the resources that they use",
+	  forkctl_clients, forkctl_clients_options,
+	  "COMMAND is a pattern for the name of the client's program: 'make*'." },
+	{ "jobs", "[OPTION...] [PATTERN...]", "List queued and running jobs", forkctl_jobs,
+	  forkctl_jobs_options,
+	  "PATTERN is for the names of tasks: 'sort:*', or sort for all tasks of the module." },
+	{ "tasks", "[OPTION...] [PATTERN...]", "List callable tasks with their signatures and help",
+	  forkctl_tasks, forkctl_tasks_options,
+	  "PATTERN is for the names of tasks: 'sort:*', or sort for all tasks of the module." },
+	{ "counters", "[OPTION...]", "Print counters of each worker, and job times of each user",
+	  forkctl_counters, forkctl_counters_options, NULL },
+	{ "topo", "[OPTION...]", "Show the machine's topology and the CPU of each worker",
+	  forkctl_topo, forkctl_json_options, NULL },
+	{ "crashes", "[OPTION...]", "List crashes of the pool and the jobs that caused them",
+	  forkctl_crashes, forkctl_table_options, NULL },
+
+	{ .help = "Commands for jobs" },
+	{ "call", "[OPTION...] MODULE:TASK [ARG...]", "Run a task and print its results",
+	  forkctl_call, forkctl_call_options,
+	  "ARG is a number or a text; for a buffer @FILE, @- (standard input), @:SIZE (zeros), or "
+	  "@: (an\noutput of the size that the module computes). `forkctl tasks` lists tasks." },
+	{ "cancel", "CLIENT[.JOB]...", "Cancel jobs, or all jobs of a client", forkctl_cancel_jobs,
+	  NULL, "`forkctl jobs` lists jobs, `forkctl clients` clients." },
+
+	{ .help = "Commands for administrators" },
+	{ "config", "[OPTION...]", "Print all options of the running forkd", forkctl_config,
+	  forkctl_json_options, NULL },
+	{ "get", "NAME", "Print the value of an option of the running forkd", forkctl_get, NULL,
+	  "`forkctl config` lists all options." },
+	{ "set", "NAME VALUE", "Change an option of the running forkd", forkctl_set, NULL,
+	  set_details },
+	{ "reload", "[OPTION...]", "Reload forkd.conf and the modules", forkctl_reload,
+	  forkctl_reload_options, NULL },
+	{ "modules",
+	  "[OPTION...] | check FILE.so... | [OPTION...] load FILE.so | [OPTION...] unload NAME",
+	  "List, check, load or unload modules", forkctl_modules, forkctl_modules_options, NULL },
+	{ "quarantine", "[OPTION...] | lift USER [MODULE:TASK]",
+	  "List tasks that are refused to users after crashes, or allow them again",
+	  forkctl_quarantine, forkctl_table_options, NULL },
+
+	{ .help = "Commands for authors of modules" },
 	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so... | FILE.c TASK [ARG...]",
-	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check,
-	  forkctl_check_options },
+	  "Check that results of tasks do not depend on scheduling", forkctl_check,
+	  forkctl_check_options, NULL },
 	{ "profile", "[OPTION...] MODULE:TASK [ARG...]",
-	  "work, span and parallelism of a job, and the speedups they bound", forkctl_profile,
-	  forkctl_profile_options },
-	{ "trace", "[OPTION...] [-- COMMAND [ARG...]]",
-	  "a timeline of what workers do, for Perfetto and chrome://tracing", forkctl_trace,
-	  forkctl_trace_options },
-	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]",
-	  "run a command with a forkd of its own; `forkd --help` has its options", forkctl_session,
+	  "Measure work, span and parallelism of a job", forkctl_profile, forkctl_profile_options,
 	  NULL },
+	{ "trace", "[OPTION...] [-- COMMAND [ARG...]]",
+	  "Record a timeline of the workers for Perfetto or chrome://tracing", forkctl_trace,
+	  forkctl_trace_options, NULL },
+	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]", "Run a command with a private forkd",
+	  forkctl_session, NULL, "`forkd --help` lists the options of forkd." },
 };
 
 static void print_help(void)
 {
-	printf("Usage: forkctl [--socket PATH] COMMAND [ARG...]\n"
-	       "To see and use forkd, the machine's one pool of workers.\n\n"
-	       "Commands (`forkctl COMMAND --help` has the options of one):\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %s%s%s\n      %s\n", commands[i].name, *commands[i].arguments ? " " : "",
-		       commands[i].arguments, commands[i].help);
+	printf("Usage: forkctl [--socket PATH] COMMAND [OPTION...] [ARGUMENT...]\n"
+	       "Show and control forkd, the pool of workers of this machine.\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (commands[i].run)
+			printf("  %-10s  %s\n", commands[i].name, commands[i].help);
+		else
+			printf("\n%s:\n", commands[i].help);
+	}
 	printf("\nOptions:\n"
-	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
-	       "  --help          print this\n"
-	       "  --version       print the version\n\n"
-	       "Exit status: 0 fine, 1 a job failed, a check found something or a request was\n"
-	       "refused, 2 wrong usage, 3 no connection to forkd, 128 + n ended by signal n.\n",
+	       "      --socket PATH  Connect to this socket (default: $FORKD_SOCKET, or\n"
+	       "                     %s)\n"
+	       "  -h, --help         Print this help; after a command, the help of the command\n"
+	       "  -V, --version      Print the version\n\n"
+	       "Exit status:\n"
+	       "  0        Success\n"
+	       "  1        A job failed, a check found an error, or a request was refused\n"
+	       "  2        Wrong usage\n"
+	       "  3        No connection to forkd\n"
+	       "  128 + N  Ended by signal N\n",
 	       FK_SOCKET_PATH);
 }
 
 static void print_command_help(const struct command *command)
 {
-	printf("Usage: forkctl [--socket PATH] %s%s%s\n%s\n", command->name,
+	printf("Usage: forkctl [--socket PATH] %s%s%s\n%s.\n", command->name,
 	       *command->arguments ? " " : "", command->arguments, command->help);
+	if (command->details)
+		printf("\n%s\n", command->details);
 	if (command->options) {
 		printf("\nOptions:\n");
 		forkctl_print_options(command->options, stdout);
 	}
 }
 
-/* Words after a -- belong to another program. */
+/* Words after a -- are for another program. */
 static int wants_help(int argc, char *argv[])
 {
 	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
@@ -129,7 +150,7 @@ static int run_command(const char *socket, int argc, char *argv[])
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		int status = FORKCTL_OK;
 
-		if (!streq(commands[i].name, argv[0]))
+		if (!commands[i].run || !streq(commands[i].name, argv[0]))
 			continue;
 		if (wants_help(argc, argv))
 			print_command_help(&commands[i]);
@@ -137,19 +158,19 @@ static int run_command(const char *socket, int argc, char *argv[])
 			status = commands[i].run(socket, argc, argv);
 		return flush(status);
 	}
-	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
-			    argv[0]);
+	return forkctl_fail(FORKCTL_USAGE,
+			    "there is no command %s: `forkctl --help` lists the commands", argv[0]);
 }
 
-/* What getopt_long() has not understood: a letter, of which it may not be done with the word yet,
- * or else this word. */
+/* Reports what getopt_long() refused: a letter, after which the word may continue, or a word. */
 static int refuse_option(const char *word)
 {
 	char letter[] = { '-', optopt < ' ' || optopt == 0x7f ? '?' : (char)optopt, '\0' };
 
 	if (optopt == 'h' || optopt == 'V')
-		return forkctl_fail(FORKCTL_USAGE, "%s: it takes no value", word);
-	return forkctl_fail(FORKCTL_USAGE, "there is no option %s: `forkctl --help` lists them",
+		return forkctl_fail(FORKCTL_USAGE, "%s takes no value", word);
+	return forkctl_fail(FORKCTL_USAGE,
+			    "there is no option %s: `forkctl --help` lists the options",
 			    optopt ? letter : word);
 }
 
@@ -179,12 +200,13 @@ int main(int argc, char *argv[])
 			printf("forkctl %s\n", PACKAGE_VERSION);
 			return flush(FORKCTL_OK);
 		case ':':
-			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value", argv[optind - 1]);
+			return forkctl_fail(FORKCTL_USAGE, "%s requires a value", argv[optind - 1]);
 		default:
 			return refuse_option(argv[optind - 1]);
 		}
 	}
 	if (optind == argc)
-		return forkctl_fail(FORKCTL_USAGE, "which command? `forkctl --help` lists them");
+		return forkctl_fail(FORKCTL_USAGE,
+				    "no command given: `forkctl --help` lists the commands");
 	return run_command(socket, argc - optind, argv + optind);
 }

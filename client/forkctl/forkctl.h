@@ -64,9 +64,12 @@ int forkctl_trace(const char *socket, int argc, char *argv[]);
 /* The options of the commands that have some: options.h. */
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
+extern const struct forkctl_option forkctl_clients_options[];
+extern const struct forkctl_option forkctl_jobs_options[];
 extern const struct forkctl_option forkctl_modules_options[];
 extern const struct forkctl_option forkctl_profile_options[];
 extern const struct forkctl_option forkctl_reload_options[];
 extern const struct forkctl_option forkctl_counters_options[];
+extern const struct forkctl_option forkctl_tasks_options[];
 extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];

@@ -7,6 +7,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 #include "shm/proto.h"
 
@@ -81,12 +82,19 @@ static int job_rows(const char *socket, const struct board *board, json_t **ret_
 	return 0;
 }
 
+const struct forkctl_option forkctl_jobs_options[] = {
+	LISTING_JSON(0), LISTING_NO_HEADER(0), LISTING_QUIET(0),
+	LISTING_USER,	 LISTING_CLIENT,       LISTING_STATE("queued|running"),
+	{ 0 },
+};
+
 int forkctl_jobs(const char *socket, int argc, char *argv[])
 {
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	uint64_t n;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	uint64_t n, more;
+	struct listing l;
+	int err = listing_open(socket, forkctl_jobs_options, true, argc, argv, &l, &client);
 
 	if (err)
 		return err;
@@ -94,11 +102,14 @@ int forkctl_jobs(const char *socket, int argc, char *argv[])
 	(void)fk_close(client);
 	if (err)
 		return err;
-	if (json)
+	more = n - min(n, (uint64_t)json_array_size(rows));
+	listing_select(&l, rows, "task");
+	if (l.json)
 		return out_print_json(json_pack("{s:o, s:O}", "total", out_number(n), "jobs", rows),
 				      2);
-	out_print_table("", rows, jobs_columns);
-	if (n > json_array_size(rows))
-		printf("and %" PRIu64 " more\n", n - json_array_size(rows));
+	listing_print(&l, "", rows, jobs_columns);
+	if (more)
+		(void)forkctl_fail(0, "forkd has %" PRIu64 " more jobs, which are not listed",
+				   more);
 	return FORKCTL_OK;
 }

@@ -29,6 +29,8 @@ libforkctl_la_SOURCES += \
 	client/forkctl/job_times.c \
 	client/forkctl/job_times.h \
 	client/forkctl/jobs.c \
+	client/forkctl/listing.c \
+	client/forkctl/listing.h \
 	client/forkctl/messages.c \
 	client/forkctl/modules.c \
 	client/forkctl/modules_load.c \

@@ -6,6 +6,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
 #include "client/forkctl/output.h"
@@ -14,13 +15,14 @@
 #define MODULES_ID 12u /* letters of a build-id: enough to compare */
 
 struct modules_command {
-	int json;
+	struct listing listing;
 	struct forkctl_terms terms;
 };
 
 const struct forkctl_option forkctl_modules_options[] = {
-	{ "", "--json", NULL, "print all of it as JSON", FORKCTL_FLAG,
-	  offsetof(struct modules_command, json), 0, 0 },
+	LISTING_JSON(offsetof(struct modules_command, listing)),
+	LISTING_NO_HEADER(offsetof(struct modules_command, listing)),
+	LISTING_QUIET(offsetof(struct modules_command, listing)),
 	FORKCTL_TERMS(offsetof(struct modules_command, terms)),
 	{ 0 },
 };
@@ -59,7 +61,7 @@ static json_t *module_rows(const struct board *board)
 
 int forkctl_modules(const char *socket, int argc, char *argv[])
 {
-	struct modules_command command = { .json = 0 };
+	struct modules_command command = { .listing = LISTING_ALL };
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
 	json_t *row;
@@ -69,6 +71,8 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 	if (argc > 1 && streq(argv[1], "check"))
 		return forkctl_check(socket, argc - 1, argv + 1);
 	err = forkctl_options(forkctl_modules_options, &command, &argc, argv);
+	if (!err)
+		err = listing_check(&command.listing, argv[0]);
 	if (err)
 		return err;
 	if (argc > 1 && (streq(argv[1], "load") || streq(argv[1], "unload")))
@@ -81,7 +85,7 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 		return err;
 	rows = module_rows(client->board);
 	(void)fk_close(client);
-	if (command.json)
+	if (command.listing.json)
 		return out_print_json(json_pack("{s:O}", "modules", rows), 2);
 	json_array_foreach(rows, i, row)
 	{
@@ -89,6 +93,6 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 
 		(void)json_object_set_new(row, "build_id", out_text(id, MODULES_ID));
 	}
-	out_print_table("", rows, modules_columns);
+	listing_print(&command.listing, "", rows, modules_columns);
 	return FORKCTL_OK;
 }

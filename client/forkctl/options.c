@@ -13,6 +13,8 @@
 #include "common/number.h"
 #include "common/util.h"
 
+#define OPTIONS_WIDTH 26 /* columns of --help before the text, unless an option is longer */
+
 /* Not an option. */
 static int is_word(const char *word)
 {
@@ -75,6 +77,23 @@ static int store_time(const struct forkctl_option *o, struct forkctl_limit *fiel
 	return 0;
 }
 
+static int store_choice(const struct forkctl_option *o, const char **field, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *word = o->value; *word; word += strspn(word, "|")) {
+		size_t end = strcspn(word, "|");
+
+		if (n == end && !strncmp(text, word, n)) {
+			*field = text;
+			return 0;
+		}
+		word += end;
+	}
+	return forkctl_fail(FORKCTL_USAGE, "%s must be one of %s, not %s", o->name, o->value,
+			    *text ? text : "nothing");
+}
+
 static int store(const struct forkctl_option *o, void *values, const char *text)
 {
 	void *field = (char *)values + o->offset;
@@ -92,6 +111,8 @@ static int store(const struct forkctl_option *o, void *values, const char *text)
 	case FORKCTL_TEXT:
 		*(const char **)field = text;
 		return 0;
+	case FORKCTL_CHOICE:
+		return store_choice(o, field, text);
 	case FORKCTL_LIST:
 		if (list->n == FORKCTL_WORDS)
 			return forkctl_fail(FORKCTL_USAGE, "%s can be given %u times at most",
@@ -151,14 +172,31 @@ uint32_t forkctl_intervals(const struct forkctl_limit *time, uint64_t interval_n
 	return time->text ? (uint32_t)max(min(n, (uint64_t)UINT32_MAX), UINT64_C(1)) : 0;
 }
 
+/* "-n, --repeat N", as --help shows it. Returns its length. */
+static int option_text(const struct forkctl_option *o, char *ret, size_t size)
+{
+	return snprintf(ret, size, "%s%s%s%s%s%s", *o->brief ? o->brief : "  ",
+			*o->brief ? ", " : "  ", o->name,
+			o->alone   ? "[="
+			: o->value ? " "
+				   : "",
+			o->value ? o->value : "", o->alone ? "]" : "");
+}
+
 void forkctl_print_options(const struct forkctl_option *options, FILE *out)
 {
-	for (const struct forkctl_option *o = options; o->name; o++) {
-		const char *before = o->alone ? "[=" : o->value ? " " : "";
-		char text[64];
+	char text[80];
+	int width = 0;
 
-		(void)snprintf(text, sizeof(text), "%s%s%s%s%s%s", o->brief, *o->brief ? ", " : "",
-			       o->name, before, o->value ? o->value : "", o->alone ? "]" : "");
-		(void)fprintf(out, "  %-22s  %s\n", text, o->help);
+	for (const struct forkctl_option *o = options; o->name; o++) {
+		int n = option_text(o, text, sizeof(text));
+
+		width = n <= OPTIONS_WIDTH ? max(width, n) : width;
+	}
+	for (const struct forkctl_option *o = options; o->name; o++) {
+		if (option_text(o, text, sizeof(text)) <= width)
+			(void)fprintf(out, "  %-*s  %s\n", width, text, o->help);
+		else
+			(void)fprintf(out, "  %s\n%*s%s\n", text, width + 4, "", o->help);
 	}
 }

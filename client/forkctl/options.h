@@ -19,6 +19,7 @@ enum forkctl_option_type {
 	FORKCTL_TIME,	 /* struct forkctl_limit, from least to most ns */
 	FORKCTL_SECONDS, /* the same; a number without a unit is in seconds */
 	FORKCTL_TEXT,	 /* const char *: as it was written, NULL: it was not */
+	FORKCTL_CHOICE,	 /* the same, one of the words of `value`, which | separates */
 	FORKCTL_LIST,	 /* struct forkctl_words: one word more each time that it is given */
 };
 

@@ -212,7 +212,8 @@ static void print_cell(const char *text, const struct out_column *column, int co
 	       last ? "\n" : "  ");
 }
 
-void out_print_table(const char *below, const json_t *rows, const struct out_column *columns)
+void out_print_table(const char *below, const json_t *rows, const struct out_column *columns,
+		     bool header)
 {
 	int widths[OUT_COLUMNS];
 	struct out_cell cell;
@@ -221,12 +222,12 @@ void out_print_table(const char *below, const json_t *rows, const struct out_col
 	size_t i;
 
 	for (; n < OUT_COLUMNS && columns[n].key; n++) {
-		widths[n] = out_width(columns[n].title);
+		widths[n] = header ? out_width(columns[n].title) : 0;
 		json_array_foreach(rows, i, row) widths[n] =
 			max(widths[n], out_width(show_member(&cell, row, &columns[n])));
 	}
 	printf("%s", below);
-	for (uint32_t c = 0; c < n; c++)
+	for (uint32_t c = 0; header && c < n; c++)
 		print_cell(columns[c].title, &columns[c], widths[c], c + 1 == n);
 	json_array_foreach(rows, i, row) for (uint32_t c = 0; c < n; c++) print_cell(
 		show_member(&cell, row, &columns[c]), &columns[c], widths[c], c + 1 == n);

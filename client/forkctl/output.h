@@ -9,6 +9,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,8 +62,10 @@ int out_width(const char *text);
 /* True for a format of what stands at the left of its column: the others are numbers. */
 int out_is_left(enum out_format format);
 
-/* Titles and rows, each column as wide as it has to be; `below` stands in front of the titles. */
-void out_print_table(const char *below, const json_t *rows, const struct out_column *columns);
+/* Prints titles, with `header`, and rows. Each column is as wide as its widest cell. `below` is
+ * printed before all of it. */
+void out_print_table(const char *below, const json_t *rows, const struct out_column *columns,
+		     bool header);
 
 /* The document and a line end; with indent 0 on one line. It gets the member schema, and is the
  * callee's. Returns an exit code. */

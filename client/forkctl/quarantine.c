@@ -6,18 +6,17 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 #include "common/relaxed.h"
 #include "shm/proto.h"
 
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 
 #include "client/forkctl/control.h"
 #include "client/forkctl/board_rows.h"
 #include "common/clock.h"
-#include "common/number.h"
 #include "common/util.h"
 
 static const struct out_column quarantine_columns[] = {
@@ -50,7 +49,7 @@ json_t *rows_quarantine(const struct board *board)
 	return rows;
 }
 
-static int quarantine_list(const char *socket, int json)
+static int quarantine_list(const char *socket, const struct listing *l)
 {
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
@@ -62,50 +61,36 @@ static int quarantine_list(const char *socket, int json)
 		return err;
 	rows = rows_quarantine(client->board);
 	(void)fk_close(client);
-	if (json)
+	if (l->json)
 		return out_print_json(json_pack("{s:O}", "quarantine", rows), 2);
 	json_array_foreach(rows, i, row) if (json_is_null(json_object_get(row, "task")))(void)
 		json_object_set_new(row, "task", json_string("(every task)"));
-	out_print_table("", rows, quarantine_columns);
+	listing_print(l, "", rows, quarantine_columns);
 	return FORKCTL_OK;
-}
-
-/* A uid, or the name of a user. Returns 0 or an exit code. */
-static int quarantine_user(const char *text, char *ret, size_t size)
-{
-	const struct passwd *user;
-	const char *rest;
-	uint64_t uid;
-
-	if (number_parse(text, 10, &uid, &rest) < 0 || *rest || uid >= UINT32_MAX) {
-		user = getpwnam(text);
-		if (!user)
-			return forkctl_fail(FORKCTL_USAGE,
-					    "quarantine: %.64s is no user and no uid", text);
-		uid = user->pw_uid;
-	}
-	(void)snprintf(ret, size, "%" PRIu64, uid);
-	return 0;
 }
 
 int forkctl_quarantine(const char *socket, int argc, char *argv[])
 {
 	struct proto_set answer;
-	char uid[24];
-	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+	struct listing l;
+	char text[24];
+	uint32_t uid;
+	int err = listing_parse(forkctl_table_options, true, argc, argv, &l);
 
 	if (err)
 		return err;
+	argc = l.n_patterns + 1;
 	if (argc == 1)
-		return quarantine_list(socket, json);
-	if (json || !streq(argv[1], "lift") || argc < 3 || argc > 4)
+		return quarantine_list(socket, &l);
+	if (l.json || l.no_header || !streq(argv[1], "lift") || argc < 3 || argc > 4)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "quarantine takes nothing, or whose to lift: `forkctl "
 				    "quarantine lift USER [MODULE:TASK]`");
-	err = quarantine_user(argv[2], uid, sizeof(uid));
-	if (!err)
-		err = forkctl_control(socket, argv[0], PROTO_LIFT, argc == 4 ? argv[3] : "", uid,
-				      &answer);
+	err = listing_uid(argv[0], argv[2], &uid);
+	if (err)
+		return err;
+	(void)snprintf(text, sizeof(text), "%" PRIu32, uid);
+	err = forkctl_control(socket, argv[0], PROTO_LIFT, argc == 4 ? argv[3] : "", text, &answer);
 	if (!err)
 		(void)printf("%s lifted\n", answer.value);
 	return err;

@@ -2,6 +2,7 @@
 /* status.c - forkctl status: the daemon, its last crash, its workers, its clients */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
 #include <stdio.h>
@@ -103,17 +104,18 @@ int forkctl_status(const char *socket, int argc, char *argv[])
 {
 	_cleanup_json_ json_t *document = NULL;
 	fk_client *client;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	struct listing l;
+	int err = listing_open(socket, forkctl_table_options, false, argc, argv, &l, &client);
 
 	if (err)
 		return err;
 	document = status_document(client->board);
 	(void)fk_close(client);
-	if (json)
+	if (l.json)
 		return out_print_json(steal_ptr(document), 2);
 	print_head(document);
 	print_trouble(document);
-	out_print_table("\n", json_object_get(document, "workers"), status_workers);
-	out_print_table("\n", json_object_get(document, "clients"), status_clients);
+	listing_print(&l, "\n", json_object_get(document, "workers"), status_workers);
+	listing_print(&l, "\n", json_object_get(document, "clients"), status_clients);
 	return FORKCTL_OK;
 }

@@ -7,6 +7,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 #include "common/relaxed.h"
 
@@ -79,21 +80,30 @@ static void mark(json_t *row)
 	(void)json_object_set_new(row, "help", json_sprintf("%s%s", why, help));
 }
 
+const struct forkctl_option forkctl_tasks_options[] = {
+	LISTING_JSON(0),
+	LISTING_NO_HEADER(0),
+	LISTING_QUIET(0),
+	{ 0 },
+};
+
 int forkctl_tasks(const char *socket, int argc, char *argv[])
 {
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
 	json_t *row;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	struct listing l;
+	int err = listing_open(socket, forkctl_tasks_options, true, argc, argv, &l, &client);
 	size_t i;
 
 	if (err)
 		return err;
 	rows = task_rows(client);
+	listing_select(&l, rows, "task");
 	(void)fk_close(client);
-	if (json)
+	if (l.json)
 		return out_print_json(json_pack("{s:O}", "tasks", rows), 2);
 	json_array_foreach(rows, i, row) mark(row);
-	out_print_table("", rows, tasks_columns);
+	listing_print(&l, "", rows, tasks_columns);
 	return FORKCTL_OK;
 }

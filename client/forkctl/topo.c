@@ -8,6 +8,7 @@
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
 #include <hwloc.h>
@@ -154,7 +155,8 @@ int forkctl_topo(const char *socket, int argc, char *argv[])
 	_cleanup_json_ json_t *machine = NULL, *elsewhere = NULL;
 	struct topo topo = { NULL };
 	fk_client *client;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	struct listing l;
+	int err = listing_open(socket, forkctl_json_options, false, argc, argv, &l, &client);
 
 	if (err)
 		return err;
@@ -168,7 +170,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[])
 	elsewhere = workers_elsewhere(&topo);
 	hwloc_topology_destroy(topo.hwloc);
 	json_decref(topo.workers);
-	if (json)
+	if (l.json)
 		return out_print_json(
 			json_pack("{s:O, s:O}", "machine", machine, "elsewhere", elsewhere), 2);
 	print_object(machine, 0);

@@ -49,6 +49,7 @@ static size_t field_size(enum forkctl_option_type type)
 	case FORKCTL_SECONDS:
 		return sizeof(struct forkctl_limit);
 	case FORKCTL_TEXT:
+	case FORKCTL_CHOICE:
 		return sizeof(const char *);
 	case FORKCTL_LIST:
 		return sizeof(struct forkctl_words);
@@ -88,6 +89,7 @@ static void check_option(const struct forkctl_option *o, const void *field)
 		FUZZ_ASSERT(!limit->text || (limit->ns >= o->least && limit->ns <= o->most));
 		break;
 	case FORKCTL_TEXT: /* of the command line, or NULL */
+	case FORKCTL_CHOICE:
 		break;
 	case FORKCTL_LIST:
 		FUZZ_ASSERT(list->n <= FORKCTL_WORDS);
