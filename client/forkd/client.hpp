@@ -18,7 +18,7 @@
  *   Of a signature i64 takes any integer and gives std::int64_t, f64 takes any number and gives
  *   double, str takes std::string, std::string_view and const char *, buf and iobuf take a
  *   forkd::buffer, a forkd::span of a part of one, and a forkd::span or fk_buffer of other memory.
- *   call() copies other memory, and so does submit() with job_options::copy_buffers. What does not
+ *   call() copies other memory, and so does submit() with options::copy_buffers(). What does not
  *   fit the task's signature throws, before anything is submitted. Several results are a
  *   std::tuple.
  */
@@ -150,6 +150,11 @@ public:
 	span(T *data, std::size_t size) noexcept : data_(data), size_(size)
 	{
 	}
+	/* A std::vector, a std::array, an array: other memory, which call() copies. */
+	template <class C, class = decltype(std::data(std::declval<C &>()))>
+	span(C &container) noexcept : data_(std::data(container)), size_(std::size(container))
+	{
+	}
 	T *data() const noexcept
 	{
 		return data_;
@@ -190,6 +195,9 @@ private:
 	T *data_ = nullptr;
 	std::size_t size_ = 0;
 };
+
+template <class C>
+span(C &) -> span<std::remove_pointer_t<decltype(std::data(std::declval<C &>()))>>;
 
 /* Memory in the shared heap: a task works on it where it is. Made by client::alloc(). */
 template <class T> class [[nodiscard]] buffer : public span<T>
@@ -371,18 +379,78 @@ private:
 	detail::signature signature_;
 };
 
-/* Options of a job, as in struct fk_job_options. */
-struct job_options {
-	std::chrono::nanoseconds timeout{ 0 }; /* 0: none */
-	std::uint32_t weight = 0;
-	fk_group group = 0;
-	bool idempotent = false;
-	bool wait_room =
-		true; /* false: throws what compares with std::errc::resource_..._try_again */
-	bool strict = false;
-	std::uint32_t place = FK_PLACE_ANY;
-	std::uint32_t place_index = 0;
-	bool copy_buffers = false; /* FK_COPY_BUFFERS; call() always copies */
+/*
+ * Options of a job. Each function sets one option and returns the object:
+ *	client.call("sort:i64", forkd::options().timeout(20ms).weight(10), numbers);
+ */
+class options
+{
+public:
+	/* The job ends as FK_EXPIRED if it has not ended within this time. */
+	options &timeout(std::chrono::nanoseconds time) noexcept
+	{
+		/* To the library 0 means that there is no deadline. */
+		raw_.timeout_ns = std::max(timeout_ns(time), std::uint64_t{ 1 });
+		return *this;
+	}
+	/* Share of CPU time among the jobs of this client; 0 for the default, 100. */
+	options &weight(std::uint32_t share) noexcept
+	{
+		raw_.weight = share;
+		return *this;
+	}
+	/* A group of fk_group_new(). */
+	options &group(fk_group group) noexcept
+	{
+		raw_.group = group;
+		return *this;
+	}
+	/* The job may run again if its pool process crashes. */
+	options &idempotent() noexcept
+	{
+		raw_.flags |= FK_IDEMPOTENT;
+		return *this;
+	}
+	/* submit() copies buffers that are outside the heap. call() always does. */
+	options &copy_buffers() noexcept
+	{
+		raw_.flags |= FK_COPY_BUFFERS;
+		return *this;
+	}
+	/* If there is no room for the job, an error that compares with
+	 * std::errc::resource_unavailable_try_again is thrown at once. */
+	options &no_wait() noexcept
+	{
+		flags_ = 0;
+		return *this;
+	}
+	/* The worker to start on, counted from 0; a hint. */
+	options &worker(std::uint32_t index) noexcept
+	{
+		return place(FK_PLACE_WORKER, index);
+	}
+	/* The NUMA node to start on, by the system's number; a hint. */
+	options &node(std::uint32_t index) noexcept
+	{
+		return place(FK_PLACE_NODE, index);
+	}
+	/* The job must start on its worker or node, however long it waits. */
+	options &strict() noexcept
+	{
+		raw_.flags |= FK_STRICT;
+		return *this;
+	}
+
+private:
+	friend class client;
+	options &place(std::uint32_t kind, std::uint32_t index) noexcept
+	{
+		raw_.place = kind;
+		raw_.place_index = index;
+		return *this;
+	}
+	fk_job_options raw_{};
+	unsigned int flags_ = FK_WAIT_ROOM;
 };
 
 /* ------------------------------------------------------------------------ futures */
@@ -575,33 +643,30 @@ public:
 		detail::check(fk_task_find(client_, name.c_str(), &raw), name.c_str());
 		return task(raw);
 	}
-	template <class... R, class... A> future<R...> submit(const task &task, const A &...args)
+	/*
+	 * Submits a job and returns its future. task: a task of find(), or its name. R: types of
+	 * the results; without them the results are ignored.
+	 */
+	template <class... R, class T, class... A>
+	future<R...> submit(const T &task, const options &opts, const A &...args)
 	{
-		return submit_with<R...>(job_options(), task, args...);
+		return submit_found<R...>(found(task), opts, args...);
 	}
-	template <class... R, class... A>
-	future<R...> submit(const std::string &name, const A &...args)
+	template <class... R, class T, class... A>
+	future<R...> submit(const T &task, const A &...args)
 	{
-		return submit_with<R...>(job_options(), find(name), args...);
+		return submit<R...>(task, options(), args...);
 	}
-	template <class... R, class... A>
-	future<R...> submit(const job_options &options, const task &task, const A &...args)
+	/* Submits a job, waits for its end and returns its result. Copies buffers as needed. */
+	template <class... R, class T, class... A>
+	[[nodiscard]] auto call(const T &task, const options &opts, const A &...args)
 	{
-		return submit_with<R...>(options, task, args...);
+		return submit<R...>(task, options(opts).copy_buffers(), args...).get();
 	}
-	template <class... R, class... A>
-	future<R...> submit(const job_options &options, const std::string &name, const A &...args)
+	template <class... R, class T, class... A>
+	[[nodiscard]] auto call(const T &task, const A &...args)
 	{
-		return submit_with<R...>(options, find(name), args...);
-	}
-	/* Submits and waits. */
-	template <class... R, class... A>
-	[[nodiscard]] auto call(const std::string &name, const A &...args)
-	{
-		job_options options;
-
-		options.copy_buffers = true;
-		return submit_with<R...>(options, find(name), args...).get();
+		return call<R...>(task, options(), args...);
 	}
 	/* n elements in the shared heap, whose values are not defined. */
 	template <class T> buffer<T> alloc(std::size_t n)
@@ -630,8 +695,16 @@ public:
 	}
 
 private:
+	static const task &found(const task &task) noexcept
+	{
+		return task;
+	}
+	task found(const std::string &name) const
+	{
+		return find(name);
+	}
 	template <class... R, class... A>
-	future<R...> submit_with(const job_options &options, const task &task, const A &...args)
+	future<R...> submit_found(const task &task, const options &opts, const A &...args)
 	{
 		const fk_task *raw = task.get();
 		std::array<std::string, sizeof...(A) + 1> texts;
@@ -653,18 +726,8 @@ private:
 		request.task = raw;
 		request.values = values.data();
 		request.size = sizeof...(A);
-		/* One that is over already is not one that never ends. */
-		request.options.timeout_ns =
-			options.timeout.count() < 0 ? 1 : timeout_ns(options.timeout);
-		request.options.group = options.group;
-		request.options.flags = (options.idempotent ? FK_IDEMPOTENT : 0) |
-					(options.strict ? FK_STRICT : 0) |
-					(options.copy_buffers ? FK_COPY_BUFFERS : 0);
-		request.options.weight = options.weight;
-		request.options.place = options.place;
-		request.options.place_index = options.place_index;
-		detail::check(fk_submit_batch(client_, &request, 1,
-					      options.wait_room ? FK_WAIT_ROOM : 0, &job),
+		request.options = opts.raw_;
+		detail::check(fk_submit_batch(client_, &request, 1, opts.flags_, &job),
 			      fk_task_name(raw));
 		return { client_, raw, job };
 	}

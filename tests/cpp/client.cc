@@ -100,20 +100,22 @@ static void buffers(forkd::client &client)
 	MUST(std::get<0>(stats) == 4 && std::get<2>(stats) == 40 && std::get<3>(stats) == 25);
 	/* Memory that is not the heap's. */
 	std::int64_t elsewhere[3] = { 5, 4, -3 };
-	const forkd::span<std::int64_t> all(elsewhere, 3);
+	const forkd::span all(elsewhere);
 	MUST(client.call<std::int64_t>("array:sum_i64", all) == 6);
 	client.call("sort:i64", all);
 	MUST(elsewhere[0] == -3 && elsewhere[2] == 5);
 	MUST(throws(std::errc::bad_address, [&] { (void)client.submit("sort:i64", all); }));
-	forkd::job_options copies;
-	copies.copy_buffers = true;
 	elsewhere[0] = 6;
-	auto sorted = client.submit(copies, "sort:i64", all);
+	auto sorted = client.submit("sort:i64", forkd::options().copy_buffers(), all);
 	elsewhere[0] = 7;
 	sorted.wait();
 	MUST(elsewhere[0] == 7);
 	sorted.get();
 	MUST(elsewhere[0] == 4 && elsewhere[1] == 5 && elsewhere[2] == 6);
+	std::vector<std::int64_t> numbers{ 3, 1, 2 };
+	client.call("sort:i64", forkd::span(numbers));
+	MUST(numbers == (std::vector<std::int64_t>{ 1, 2, 3 }));
+	MUST(client.call<std::int64_t>("array:sum_i64", forkd::span(std::as_const(numbers))) == 6);
 	MUST(throws(std::errc::not_enough_memory,
 		    [&] { (void)client.alloc<double>(SIZE_MAX / 8); }));
 }
@@ -187,16 +189,17 @@ static void misfits(forkd::client &client)
 static void ends_of_jobs(forkd::client &client)
 {
 	const forkd::task fib = client.find("fib:fib");
-	forkd::job_options options;
 	forkd::future<std::int64_t> gone;
 
-	options.timeout = std::chrono::milliseconds(1);
-	gone = client.submit<std::int64_t>(options, fib, 90);
+	gone = client.submit<std::int64_t>(
+		fib, forkd::options().timeout(std::chrono::milliseconds(1)), 90);
 	MUST(ends_as(FK_EXPIRED, std::errc::stream_timeout, [&] { (void)gone.get(); }));
 	MUST(!gone.valid());
-	options.timeout = std::chrono::hours(-1);
-	gone = client.submit<std::int64_t>(options, fib, 90);
-	MUST(ends_as(FK_EXPIRED, std::errc::stream_timeout, [&] { (void)gone.get(); }));
+	for (const int hours : { -1, 0 })
+		MUST(ends_as(FK_EXPIRED, std::errc::stream_timeout, [&] {
+			(void)client.call<std::int64_t>(
+				fib, forkd::options().timeout(std::chrono::hours(hours)), 90);
+		}));
 	gone = client.submit<std::int64_t>("fib:fib", 90);
 	MUST(!gone.wait_for(std::chrono::milliseconds(1)) && !gone.ready());
 	MUST(gone.outcome() == FK_PENDING);
@@ -218,25 +221,32 @@ static void ends_of_jobs(forkd::client &client)
 
 static void options(forkd::client &client)
 {
+	const forkd::task fib = client.find("fib:fib");
 	fk_open_options small{};
-	forkd::job_options now;
+	fk_group group;
 
 	small.n_jobs = 1;
 	forkd::client other(nullptr, small), moved(std::move(other));
 	MUST(!other.get() && moved.get());
 	const auto endless = moved.submit<std::int64_t>("fib:fib", 90);
-	now.wait_room = false;
-	MUST(throws(std::errc::resource_unavailable_try_again,
-		    [&] { (void)moved.submit<std::int64_t>(now, "fib:fib", 1); }));
-	now.weight = 50;
-	now.idempotent = true;
-	now.strict = true;
-	now.place = FK_PLACE_WORKER;
-	now.place_index = 1;
-	MUST(client.submit<std::int64_t>(now, "fib:fib", 20).get() == 6765);
-	now.place_index = 77;
+	MUST(throws(std::errc::resource_unavailable_try_again, [&] {
+		(void)moved.submit<std::int64_t>("fib:fib", forkd::options().no_wait(), 1);
+	}));
+	MUST(client.call<std::int64_t>(fib, forkd::options(), 20) == 6765);
+	MUST(client.call<std::int64_t>(
+		     "fib:fib",
+		     forkd::options().weight(50).idempotent().worker(1).strict().timeout(
+			     std::chrono::hours(1)),
+		     20) == 6765);
+	client.call(fib, forkd::options().node(0), 1);
+	MUST(throws(std::errc::invalid_argument, [&] {
+		(void)client.submit<std::int64_t>(fib, forkd::options().worker(77), 1);
+	}));
 	MUST(throws(std::errc::invalid_argument,
-		    [&] { (void)client.submit<std::int64_t>(now, "fib:fib", 1); }));
+		    [&] { (void)client.submit<std::int64_t>(fib, forkd::options().strict(), 1); }));
+	MUST(!fk_group_new(client.get(), &group));
+	const auto member = client.submit(fib, forkd::options().group(group), 90);
+	MUST(fk_group_free(client.get(), group) == -EBUSY);
 }
 
 static void waits_for_ranges(forkd::client &client)
