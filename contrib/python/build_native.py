@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Makes forkd/_native.py: what <forkd/client.h> declares, for cffi.
+"""Makes forkd/_native.py: the declarations of <forkd/client.h>, for cffi.
 
-The library is used in cffi's ABI mode: nothing is compiled, so one package
-serves each Python and needs neither a compiler nor Python's headers. What this
-mode has against it is a second copy of the declarations which may differ from
-the library; there is none here, the header itself is read. That the library
-goes by that header is its ABI, which tests/source/check-abi keeps.
+The package uses the library in cffi's ABI mode. Nothing is compiled: one
+package serves all versions of Python, without a compiler or Python's headers.
+In this mode the declarations must match the library. So they are read from the
+header itself, and tests/source/check-abi keeps the library's ABI.
 
-setup.py has this done by cffi; `build_native.py FILE` writes FILE.
+setup.py calls this through cffi; `build_native.py FILE` writes FILE.
 """
 import re
 import subprocess
@@ -18,7 +17,7 @@ from cffi import FFI
 
 
 def header() -> Path:
-    """That of the tree this stands in, or that of libforkclient-dev."""
+    """Returns the header of this source tree, or of libforkclient-dev."""
     tree = Path(__file__).resolve().parents[2] / "client/forkd/client.h"
     if tree.exists():
         return tree
@@ -29,7 +28,7 @@ def header() -> Path:
 
 
 def declarations(text: str) -> str:
-    """The part of the header that cffi understands."""
+    """Returns the declarations that cffi understands."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     constants = re.findall(r"^#define (FK_\w+)\s+(\d+)u\b", text, re.MULTILINE)
     text = re.sub(r"^#ifdef (__cplusplus|FKC_DOCUMENTATION)$.*?^#endif$", "", text,

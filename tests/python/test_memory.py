@@ -96,7 +96,7 @@ class Buffers(TestCase):
                  array.array("d", three)),
                 ("int64 or float64, not int16", "bytes:sum",
                  array.array("h", three)),
-                ("not those of format '>q'", "sort:i64",
+                ("not elements of format '>q'", "sort:i64",
                  (ctypes.c_longlong.__ctype_be__ * 3)(*three))):
             with self.subTest(words=words):
                 self.raises(TypeError, words, name, *values)
@@ -186,7 +186,7 @@ class Buffers(TestCase):
         view = pool.alloc(64)
         part = view[8:16].cast("q")
         del view
-        with self.assertRaisesRegex(BufferError, "1 piece of this pool"):
+        with self.assertRaisesRegex(BufferError, "1 block of this pool"):
             pool.close()
         part[0] = 7
         self.assertEqual(pool.call("array:sum_i64", part), 7)

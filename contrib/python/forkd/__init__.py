@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""forkd for Python: the parallel work of a machine in one pool of workers.
+"""forkd for Python: one pool of workers for all programs of a machine.
 
     import forkd
 
     with forkd.connect() as pool:
         print(pool.call("fib:fib", 30))
 
-connect() gives a Pool, which is a concurrent.futures.Executor whose functions
-are tasks of forkd's modules: "MODULE:TASK". call() runs one, submit() gives a
-future, acall() is for coroutines. alloc() and empty() give memory that tasks
-work in without a copy. forkd.errors says what is raised.
+connect() returns a Pool, a concurrent.futures.Executor that runs tasks of
+forkd's modules: submit() takes the name of a task, "MODULE:TASK", and no
+Python function. call() runs a task and waits, submit() returns a future, and
+acall() is for coroutines. Tasks use memory of alloc() and empty() without a
+copy. forkd.errors lists the exceptions.
 """
 from forkd.errors import (
     AccessDenied, Cancelled, ConnectError, Crashed, Disconnected, Error,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libforkclient itself, by cffi."""
+"""Loads libforkclient with cffi."""
 from __future__ import annotations
 
 import errno
@@ -9,14 +9,15 @@ from forkd._native import ffi as ffi
 SONAME = "libforkclient.so.1"
 
 try:
-    # For good: when modules go, at the end, threads may still be in it.
+    # The library is never unloaded: when the interpreter exits, threads may
+    # still run its functions.
     lib = ffi.dlopen(SONAME, ffi.RTLD_NOW | ffi.RTLD_NODELETE)
 except OSError as error:
     raise ImportError(
         f"forkd needs {SONAME}, of the Debian package libforkclient1 or of "
         f"forkd's `make install`: {error}") from error
 
-# What functions return, under the names that errno(3) has for it.
+# Return values of the library, under the names of errno(3).
 EAGAIN, ECONNRESET = -errno.EAGAIN, -errno.ECONNRESET
 EINVAL, ENOENT, ENOMEM = -errno.EINVAL, -errno.ENOENT, -errno.ENOMEM
 EACCES, EKEYREVOKED = -errno.EACCES, -errno.EKEYREVOKED
@@ -26,6 +27,6 @@ ETIMEDOUT = -errno.ETIMEDOUT
 
 
 def text_of(code: int) -> str:
-    """What the library says of an errno."""
+    """Returns the text of the library for an errno."""
     text: bytes = ffi.string(lib.fk_strerror(code))
     return text.decode()

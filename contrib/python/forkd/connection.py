@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
 """One connection to forkd, its jobs and its shared heap.
 
-Lifetime goes by references alone: whoever is inside a call of the library, or
-has memory of the heap, has the client, and fk_close() comes when nobody has it
-any more. So no order of closing, collecting garbage and ending threads takes
-memory away from somebody who looks at it. The library's functions are called
-by weakref.finalize(), which keeps what it needs where the garbage collector
-does not come; destructors of cffi's would be called in any order, and with
-what was cleared already, if all of it is in one cycle.
+References alone determine lifetimes. A call of the library and memory of the
+heap each hold a reference to the client, and fk_close() runs when the last
+reference is gone. So memory stays valid while it is used, in whatever order a
+program closes pools, collects garbage and ends threads. weakref.finalize()
+calls fk_close() and fk_free(), because it keeps their arguments outside of
+the garbage collector's reach. In a reference cycle, destructors of cffi would
+run in any order, with arguments that have been cleared already.
 
-The end of a job is found by its own thread, which waits for it (call()), or is
-reported, if it is watched: to the thread of the connection, which there is as
-long as somebody needs it, or to an event loop that has a job here. Whoever
-takes a report takes the job's result, releases the job and delivers.
+call() waits for the end of its job in its own thread. The ends of all other
+jobs are watched and reported: to the thread of the connection, which runs only
+while there are such jobs, or to an event loop that has a job on this
+connection. The thread or loop that takes a report takes the job's result,
+releases the job and delivers the result.
 """
 from __future__ import annotations
 
@@ -31,17 +32,18 @@ from forkd.task import Task
 if TYPE_CHECKING:
     from forkd.job import Job
 
-# How long a call of the library may keep the interpreter from signal handlers.
+# Nanoseconds for which a call of the library may delay signal handlers.
 SLICE_NS = 100_000_000
-# Seconds after which a thread ends that has nothing to do.
+# Seconds after which an idle thread ends.
 _LINGER = 1.0
-# Seconds between looks for room that comes free without a job of ours, in the
-# rings of forkd; and where jobs of ours are under way.
+# Seconds between two attempts to submit when there is no room. The first
+# applies if this connection has no jobs: then only forkd makes room, in its
+# rings. Otherwise the second applies, because the end of a job wakes a waiter.
 _ROOM, _ROOM_LATE = 0.02, 1.0
 
 
 class Connection:
-    """A client of the library, with what Python needs beside it."""
+    """A client of the library, with the state that Python adds."""
 
     def __init__(self, socket: str | None, n_jobs: int,
                  heap_size: int) -> None:
@@ -56,7 +58,7 @@ class Connection:
             raise errors.connect_error(text.decode(), code)
         self.client = _owned(client[0], lib.fk_close)
         self.copied = 0
-        # Memory that the user has, and jobs that were not released.
+        # Memory that the program uses, and jobs that were not released.
         self.memory: weakref.WeakSet[Any] = weakref.WeakSet()
         self.jobs: set[Job] = set()
         self._tasks: dict[Any, Task] = {}
@@ -67,24 +69,25 @@ class Connection:
         self._thread: threading.Thread | None = None
 
     def is_gone(self) -> bool:
-        """Whether the daemon is, as far as one knows within half a second."""
-        # Nobody has callbacks: all this does is to look.
+        """Returns whether the connection is lost; found out within 0.5 s."""
+        # No job has a callback, so this only checks the connection.
         return bool(lib.fk_dispatch(self.client, 0) == ECONNRESET)
 
     # ------------------------------------------------------------- tasks
 
     def find(self, name: str) -> Task:
-        """A task by its name, as it is now."""
+        """Returns the task that has this name now."""
         if not isinstance(name, str):
-            raise TypeError(f"a task is called by its name, \"MODULE:TASK\", "
-                            f"not by a {type(name).__name__}")
+            raise TypeError(
+                "forkd runs tasks of its modules, by name (\"MODULE:TASK\"), "
+                f"and no Python objects: got a {type(name).__name__}")
         found = ffi.new("const fk_task **")
         code = ENOENT if "\0" in name else lib.fk_task_find(
             self.client, name.encode("utf-8", "surrogateescape"), found)
         if code == ENOENT:
             raise errors.UnknownTask(
-                f"no module has a task {name!r}: `forkctl tasks` has them all",
-                code, name)
+                f"no module has a task {name!r}: `forkctl tasks` lists all "
+                "tasks", code, name)
         if code:
             raise errors.Error(f"{name}: {text_of(code)}", code, name)
         task = self._tasks.get(found[0])
@@ -97,12 +100,12 @@ class Connection:
     # ------------------------------------------------------------- memory
 
     def allocate(self, size: int, what: str = "") -> Any:
-        """Memory of the heap, which is given back with its last reference."""
+        """Returns memory of the heap, which its last reference frees."""
         data = ffi.new("void **")
         code = lib.fk_alloc(self.client, size, data)
         if code == ENOMEM:
             raise errors.HeapFull(
-                f"{what}the shared heap has no {size} bytes left: connect "
+                f"{what}the shared heap has no room for {size} bytes: connect "
                 "with a larger heap_size (heap-max in forkd.conf limits it)",
                 code)
         if code:
@@ -112,12 +115,12 @@ class Connection:
     # ------------------------------------------------------------- room
 
     def released(self) -> None:
-        """A record is free: one of those who wait for one may have it."""
+        """Wakes one of the threads and coroutines that wait for a record."""
         with suppress(IndexError):
             self._waiting.popleft()()
 
     def _leave_queue(self, wake: Callable[[], object], woken: bool) -> None:
-        """What was promised and is not used is the next one's."""
+        """Leaves the queue; passes a wake-up that was not used to the next."""
         try:
             self._waiting.remove(wake)
         except ValueError:
@@ -125,16 +128,16 @@ class Connection:
                 self.released()
 
     def submit_later(self, job: Job) -> bool:
-        """Submits, or waits until it is worth while to try again: False."""
+        """Submits the job, or waits for room and returns False."""
         room = threading.Event()
         woken = False
         if threading.current_thread() is self._thread:
-            # In a callback of a future: another one takes the reports now.
+            # This is a callback of a future: another thread takes the reports.
             self._thread = None
         self.have_thread()
         self._waiting.append(room.set)
         try:
-            # What came free before the queue had it has woken somebody else.
+            # A record that was released before the append woke another waiter.
             if job.submit():
                 return True
             woken = room.wait(min(_ROOM, job.left()))
@@ -144,12 +147,12 @@ class Connection:
 
     async def asubmit_later(self, job: Job,
                             loop: asyncio.AbstractEventLoop) -> bool:
-        """The same for a coroutine."""
+        """Does the same for a coroutine."""
         room = loop.create_future()
         wake = partial(post, loop, room, None, None)
         woken = False
         self._waiting.append(wake)
-        # With jobs of ours under way one of them will do so.
+        # The end of a job of this connection makes room and wakes a waiter.
         late = _ROOM_LATE if self.jobs else _ROOM
         timer = loop.call_later(min(late, job.left()), wake)
         try:
@@ -165,7 +168,7 @@ class Connection:
     # ------------------------------------------------------------- reports
 
     def watch(self, job: Job) -> None:
-        """Has the end of a job reported."""
+        """Requests a report of the end of a job."""
         self._watched[job.handle] = job
         code = lib.fk_watch(self.client, job.handle, ffi.NULL, ffi.NULL)
         if code:
@@ -173,7 +176,7 @@ class Connection:
             raise errors.Error(text_of(code), code)
 
     def have_thread(self) -> None:
-        """Has the thread take reports, if there are any to come."""
+        """Starts the thread if there are reports to take."""
         with self._changed:
             if self._watched and self._thread is None:
                 self._thread = threading.Thread(
@@ -182,7 +185,7 @@ class Connection:
             self._changed.notify_all()
 
     def take(self, timeout_ns: int) -> bool:
-        """Takes a report, if there is one, and delivers."""
+        """Takes one report and delivers its result. Returns False for none."""
         handle = ffi.new("fk_job *")
         if lib.fk_next_ended(self.client, timeout_ns, handle, ffi.NULL):
             return False
@@ -208,7 +211,7 @@ class Connection:
     # ------------------------------------------------------------- event loops
 
     def join_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has a loop take reports, for one job more."""
+        """Lets a loop take reports, for one more job."""
         n = self._loops.get(loop, 0)
         if not n:
             fd = ffi.new("int *")
@@ -219,8 +222,8 @@ class Connection:
         self._loops[loop] = n + 1
 
     def leave_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """For one job less. Without jobs it does not look at the descriptor,
-        which is readable for ever when the daemon is gone."""
+        """Ends this for one job. A loop without jobs does not poll the
+        descriptor, which stays readable after the connection was lost."""
         n = self._loops.pop(loop) - 1
         if n:
             self._loops[loop] = n
@@ -236,14 +239,14 @@ class Connection:
     # ------------------------------------------------------------- the end
 
     def finish(self) -> None:
-        """Waits until every job has ended and was released."""
+        """Waits until all jobs have ended and were released."""
         self.have_thread()
         with self._changed:
             while self.jobs:
                 self._changed.wait()
 
     def leave(self, job: Job) -> None:
-        """A job has its record no more."""
+        """Notes that a job was released."""
         with self._changed:
             self.jobs.discard(job)
             if not self.jobs:
@@ -252,8 +255,11 @@ class Connection:
 
 
 def _owned(raw: Any, end: Callable[..., object], *before: Any) -> Any:
-    """A pointer with whose last reference end(*before, pointer) is called; but
-    not at the end of the program, when threads may still be in the library."""
+    """Returns a pointer whose last reference calls end(*before, pointer).
+
+    When the program exits, end() is not called: threads may still run
+    functions of the library.
+    """
     pointer = ffi.cast(ffi.typeof(raw), raw)
     weakref.finalize(pointer, end, *before, raw).atexit = False
     return pointer
@@ -261,7 +267,7 @@ def _owned(raw: Any, end: Callable[..., object], *before: Any) -> Any:
 
 def post(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any],
          result: Any, error: BaseException | None) -> None:
-    """Gives a future of a loop its result, from whatever thread."""
+    """Sets the result of a loop's future, from any thread."""
     try:
         running = asyncio.get_running_loop() is loop
     except RuntimeError:
@@ -269,7 +275,7 @@ def post(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any],
     if running:
         _settle(future, result, error)
         return
-    with suppress(RuntimeError):  # It was closed: nobody waits.
+    with suppress(RuntimeError):  # The loop was closed.
         loop.call_soon_threadsafe(_settle, future, result, error)
 
 

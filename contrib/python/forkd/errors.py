@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""What calls of forkd raise.
+"""The exceptions of forkd.
 
     Error
         ConnectError     no connection; also a ConnectionError
             NotRunning   no forkd listens on the socket
             AccessDenied this user may not connect; also a PermissionError
             LimitReached the limit on connections, jobs or memory is reached
-        Disconnected     forkd went away; also a ConnectionError
+        Disconnected     the connection was lost; also a ConnectionError
         UnknownTask      no module has the task; also a LookupError
-        HeapFull         no room in the shared heap; also a MemoryError
+        HeapFull         the shared heap is full; also a MemoryError
         JobError         a job has ended without a result
-            Failed       the task, or the pool for it, gave an error code
+            Failed       the task failed, or the pool could not start it
                 Forbidden    this user may not call the task
                 Quarantined  the task has crashed too often for this user
                              Both are also a PermissionError.
             Cancelled    also a concurrent.futures.CancelledError
-            Expired      not done at its deadline; also a TimeoutError
-            Crashed      the task crashed
+            Expired      its timeout has expired; also a TimeoutError
+            Crashed      the task crashed or hung
             Lost         another task crashed the pool
 
-Arguments that do not fit a task's signature are a TypeError, an OverflowError
-or a ValueError, before anything is submitted.
+Arguments that do not fit a task's signature raise TypeError, OverflowError or
+ValueError before the job is submitted.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from forkd._library import (
 
 
 class Outcome(enum.IntEnum):
-    """How a job has ended: exactly one of them."""
+    """How a job has ended. Each job has exactly one outcome."""
 
     PENDING = lib.FK_PENDING
     DONE = lib.FK_DONE
@@ -48,10 +48,10 @@ class Outcome(enum.IntEnum):
 
 
 class Error(Exception):
-    """Something that forkd could not do.
+    """Base class of forkd's exceptions.
 
-    code: a negative errno, as the C library has it, or 0.
-    task: the name of the task that it is about, or "".
+    code: a negative errno, as in the C library, or 0.
+    task: the name of the task, or "" if the error concerns no task.
     """
 
     def __init__(self, message: str, code: int = 0, task: str = "") -> None:
@@ -61,7 +61,7 @@ class Error(Exception):
 
 
 class ConnectError(Error, ConnectionError):
-    """There is no connection to forkd; the text says what to do about it."""
+    """No connection to forkd could be made; the text says what to do."""
 
 
 class NotRunning(ConnectError):
@@ -77,9 +77,9 @@ class LimitReached(ConnectError):
 
 
 class Disconnected(Error, ConnectionError):
-    """forkd went away and said nothing of the job: it may have run or not.
+    """The connection was lost before the outcome of the job was known.
 
-    The next call connects anew.
+    The job may have run. The next call connects again.
     """
 
 
@@ -88,21 +88,21 @@ class UnknownTask(Error, LookupError):
 
 
 class HeapFull(Error, MemoryError):
-    """The shared heap has no room."""
+    """The shared heap has no room for a buffer or a str."""
 
 
 class JobError(Error):
     """A job has ended without a result.
 
-    outcome: how. code: of FAILED the task's own number or a negative errno, of
-    others the negative errno that the C library has for the outcome.
+    outcome: how the job has ended. code: for FAILED a negative errno or the
+    task's own number; for other outcomes the negative errno of fk_result(3).
     """
 
     outcome = Outcome.PENDING
 
 
 class Failed(JobError):
-    """The task failed with a code, or the pool could not run it."""
+    """The task failed with a code, or the pool could not start it."""
 
     outcome = Outcome.FAILED
 
@@ -122,15 +122,15 @@ class Cancelled(JobError, concurrent.futures.CancelledError):
 
 
 class Expired(JobError, TimeoutError):
-    """The job was not done at its deadline."""
+    """The timeout of the job has expired."""
 
     outcome = Outcome.EXPIRED
 
 
 class Crashed(JobError):
-    """The task got a fatal signal, ended its process, or hung.
+    """The task received a fatal signal, ended its process, or hung.
 
-    signal: which; None where the process has ended without one.
+    signal: the number of the signal, or None if there was none.
     """
 
     outcome = Outcome.CRASHED
@@ -138,7 +138,7 @@ class Crashed(JobError):
 
     @property
     def module(self) -> str:
-        """The module whose task it is."""
+        """The name of the task's module."""
         return self.task.partition(":")[0]
 
 
@@ -152,21 +152,21 @@ _SIGNALS = {s.value: s.name for s in signals.Signals}
 
 
 def connect_error(message: str, code: int) -> ConnectError:
-    """The error for a failure of fk_open()."""
+    """Returns the error for a failure of fk_open()."""
     return _CONNECT.get(code, ConnectError)(message, code)
 
 
 def disconnected(task: str) -> Disconnected:
-    """The error for a job whose outcome nobody knows."""
+    """Returns the error for a job whose outcome is not known."""
     return Disconnected(f"{task}: {text_of(ECONNRESET)}", ECONNRESET, task)
 
 
 def job_error(task: str, outcome: int, code: int, signo: int,
               refusal: str) -> Error:
-    """The error for a job that has ended in another way than DONE.
+    """Returns the error for a job whose outcome is not DONE.
 
-    outcome: or the negative errno of fk_outcome(). refusal: what the library
-    says of a job that the pool has not begun, otherwise "".
+    outcome: an outcome, or a negative errno of fk_outcome(). refusal: the
+    library's text for a job that the pool has not started, otherwise "".
     """
     if outcome == ECONNRESET:
         return disconnected(task)
@@ -204,6 +204,6 @@ _OTHERS: dict[Outcome, tuple[type[JobError], int]] = {
 
 def _reason(code: int) -> str:
     if code < 0:
-        # The task's own: not what the library means by it.
+        # The task's meaning, which can differ from the library's.
         return f"{errno.errorcode.get(-code, code)} ({os.strerror(-code)})"
     return f"code {code}"

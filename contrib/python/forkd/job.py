@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A job: what it is called with, its record, and what became of it."""
+"""A job: its arguments, its record and its result."""
 from __future__ import annotations
 
 import asyncio
@@ -16,13 +16,13 @@ from forkd.task import Place, Task, check_elements, misfit
 
 
 class Options(TypedDict, total=False):
-    """What may be said of a job, by keyword.
+    """Options of a job, as keyword arguments.
 
-    timeout: seconds until it ends as EXPIRED, if it has not ended before.
-    weight: its share of CPU time beside this pool's other jobs.
-    idempotent: may be run a second time if the pool dies under it.
-    worker, node: where it is to start: a worker's number, or a NUMA node's.
-    strict: nowhere else, however long it waits.
+    timeout: seconds after which the job ends as EXPIRED; None for no limit.
+    weight: share of CPU time among the jobs of this pool; 0 for the default.
+    idempotent: whether the job may run again if its pool process crashes.
+    worker, node: number of the worker or NUMA node to start on; a hint.
+    strict: whether the job must start there, however long it waits.
     """
 
     timeout: float | None
@@ -34,28 +34,28 @@ class Options(TypedDict, total=False):
 
 
 class Timings(NamedTuple):
-    """Seconds that a job has waited before it started, and run."""
+    """Seconds from submission to start, and from start to end."""
 
     wait: float
     run: float
 
 
-# Gets the result of a job, or else what it raises.
+# Receives the result of a job, or the exception to raise.
 Deliver = Callable[[Any, "BaseException | None"], None]
 
 
 class Job:
-    """A job of a task, to be submitted, waited for and taken once.
+    """A job of a task. It is submitted once, and its result is taken once.
 
-    What its buffers are in is held until the job has ended, however it does,
-    and whoever waits for it: a task may be at work there.
+    The memory of its buffers is kept until the job has ended, even if no
+    caller waits for it, because the task may still use the memory.
     """
 
     def __init__(self, connection: Connection, task: Task,
                  arguments: tuple[Any, ...], options: Options) -> None:
         self.connection = connection
         self.task = task
-        # Of whoever waits for it: how the result gets there, and how to stop.
+        # The future's or coroutine's way to get the result, and to cancel.
         self.deliver: Deliver | None = None
         self.stop: Callable[[], object] | None = None
         self.timings: Timings | None = None
@@ -72,34 +72,34 @@ class Job:
     def _set(self, *, timeout: float | None = None, weight: int = 0,
              idempotent: bool = False, worker: int | None = None,
              node: int | None = None, strict: bool = False) -> float:
-        """Puts the options into the request; when it expires."""
-        request = self._request
-        request.options.weight = weight
-        request.options.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
+        """Puts the options into the request. Returns the deadline."""
+        options = self._request.options
+        options.weight = weight
+        options.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
                          | (lib.FK_STRICT if strict else 0))
         if worker is not None and node is not None:
-            raise ValueError("a job starts on a worker or on a node, not both")
+            raise ValueError("worker and node are mutually exclusive")
         if worker is not None:
-            request.options.place = lib.FK_PLACE_WORKER
-            request.options.place_index = worker
+            options.place = lib.FK_PLACE_WORKER
+            options.place_index = worker
         elif node is not None:
-            request.options.place = lib.FK_PLACE_NODE
-            request.options.place_index = node
+            options.place = lib.FK_PLACE_NODE
+            options.place_index = node
         elif strict:
-            raise ValueError("strict goes with a worker or a node")
+            raise ValueError("strict requires worker or node")
         return math.inf if timeout is None else time.monotonic() + timeout
 
     # ------------------------------------------------------------- buffers
 
     def _refer(self, value: Any, writes: bool, place: Place) -> Any:
-        """The struct fk_buffer of an argument: it, or a copy in the heap."""
+        """Returns the struct fk_buffer of an argument or of its copy."""
         try:
             view = memoryview(value)
         except TypeError:
             raise misfit(place, "a buffer (bytes, memoryview, array)",
                          value) from None
         if writes and view.readonly:
-            raise misfit(place, "a buffer that can be written to", value)
+            raise misfit(place, "a writable buffer", value)
         if not view.c_contiguous:
             raise ValueError(f"{place} must be contiguous: pass a copy")
         check_elements(view, place)
@@ -123,19 +123,19 @@ class Job:
             ffi.memmove(memory, copy, len(memory))
             self.connection.copied += len(memory)
 
-    # ------------------------------------------------------------- its way
+    # ------------------------------------------------------------- states
 
     @property
     def handle(self) -> int:
-        """The library's own, 0 while it has no record."""
+        """The library's handle, or 0 while the job has no record."""
         return int(self._handle[0])
 
     def left(self) -> float:
-        """Seconds until it expires."""
+        """Returns the seconds until the job expires."""
         return self._deadline - time.monotonic()
 
     def submit(self) -> bool:
-        """False: there is no room now."""
+        """Submits the job. Returns False if there is no room."""
         left = self.left()
         if left < math.inf:
             self._request.options.timeout_ns = min(max(int(left * 1e9), 1), 2**63)
@@ -152,13 +152,13 @@ class Job:
         return False
 
     def _refusal(self, code: int) -> Exception:
-        """Why it was not submitted."""
+        """Returns the exception for a failed submission."""
         name = self.task.name
         if code == ECONNRESET:
             return errors.disconnected(name)
         if code == ENOENT:
             return errors.UnknownTask(
-                f"{name}: its module is gone, or another one now", code, name)
+                f"{name}: its module was unloaded or replaced", code, name)
         if code == ENOMEM:
             return errors.HeapFull(
                 f"{name}: the shared heap has no room for a str", code, name)
@@ -167,42 +167,41 @@ class Job:
         return errors.Error(f"{name}: {text_of(code)}", code, name)
 
     def start(self) -> None:
-        """Submits it, and waits for room to."""
+        """Submits the job; waits for room if there is none."""
         while not (self.submit() or self.connection.submit_later(self)):
             pass
 
     async def astart(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The same for a coroutine."""
+        """Does the same for a coroutine."""
         while not (self.submit()
                    or await self.connection.asubmit_later(self, loop)):
             pass
 
     def wait(self) -> None:
-        """Until it has ended, or the connection has."""
-        # In pieces: signal handlers run between them.
+        """Waits until the job has ended or the connection is lost."""
+        # Signal handlers run between these short waits.
         while lib.fk_wait(self.connection.client, self._handle[0],
                           SLICE_NS) == ETIMEDOUT:
             pass
 
     def watch(self) -> None:
-        """Has its end reported, and ended() called."""
+        """Requests a report of the job's end, which calls ended()."""
         self._watched = True
         self.connection.watch(self)
 
     def cancel(self) -> None:
-        """Asks for its end."""
-        # EAGAIN: forkd has not read the last cancels yet.
+        """Requests the end of the job."""
+        # EAGAIN: forkd has not read earlier cancel requests yet.
         while lib.fk_cancel(self.connection.client, self._handle[0]) == -errno.EAGAIN:
             time.sleep(0.001)
 
     def give_up(self) -> None:
-        """The same, and nothing is copied back if it is done all the same."""
+        """Cancels the job. Nothing is copied back, even if it is DONE."""
         self._copies.clear()
         self.cancel()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: if it was submitted it is given up,
-        and released when it has ended."""
+        """Gives up a job that was submitted, and releases it at its end."""
         self.deliver = self.stop = None
         if not self.handle:
             return
@@ -213,7 +212,7 @@ class Job:
         self.connection.have_thread()
 
     def result(self) -> Any:
-        """What it gives, or raises, now that it has ended; it is released."""
+        """Releases a job that has ended. Returns its result, or raises."""
         client = self.connection.client
         code, signo = ffi.new("int *"), ffi.new("int *")
         outcome = lib.fk_outcome(client, self._handle[0], code, signo)
@@ -229,7 +228,10 @@ class Job:
             self._release()
 
     def _refusal_text(self) -> str:
-        """Why the pool has not begun the task, after fk_result(); or ""."""
+        """Returns why the pool did not start the task, or "".
+
+        Called after fk_result().
+        """
         timings = ffi.new("struct fk_timings *")
         lib.fk_timings(self.connection.client, self._handle[0], timings)
         text: bytes = b"" if timings.run_ns else ffi.string(lib.fk_error_text())
@@ -243,7 +245,7 @@ class Job:
         self.connection.leave(self)
 
     def ended(self) -> None:
-        """Takes its result and delivers. Raises nothing."""
+        """Takes the result and delivers it. Raises nothing."""
         timings = ffi.new("struct fk_timings *")
         if not lib.fk_timings(self.connection.client, self._handle[0],
                               timings):
@@ -252,7 +254,7 @@ class Job:
         try:
             result = self.result()
         except BaseException as e:
-            # Its frames would keep the connection.
+            # The traceback would keep the connection alive.
             error = e.with_traceback(None)
         deliver = self.deliver
         self.deliver = self.stop = None

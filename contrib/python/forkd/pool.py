@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pool as a program sees it: calls, futures, coroutines, memory."""
+"""The public interface: calls, futures, coroutines and memory."""
 from __future__ import annotations
 
 import asyncio
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Future(concurrent.futures.Future[Any]):
     """The result of a job that Pool.submit() has submitted.
 
-    As any concurrent.futures.Future, with two things more: cancel() ends the
-    job also while it runs, at its next fork or join, and timings says in
-    seconds how long it has waited and run, once it has ended.
+    A concurrent.futures.Future with two additions. cancel() also ends a job
+    that runs, at its next fork or join. timings has the seconds that the job
+    has waited and run, or None until it has ended.
     """
 
     def __init__(self, job: Job) -> None:
@@ -51,11 +51,11 @@ class Future(concurrent.futures.Future[Any]):
             self.set_result(result)
 
     def cancel(self) -> bool:
-        """Cancels the future at once, and asks forkd to end the job.
+        """Cancels the future at once, and requests the end of the job.
 
-        Until the job has ended its tasks may still work in its buffers, which
-        are kept for them; concurrent.futures.wait() waits for that. False if
-        there is a result already.
+        Until the job has ended, its task may still use its buffers, whose
+        memory is kept. concurrent.futures.wait() waits for that. Returns False
+        if the future has a result already.
         """
         job = self._job
         if not super().cancel():
@@ -65,47 +65,51 @@ class Future(concurrent.futures.Future[Any]):
         return True
 
     def result(self, timeout: float | None = None) -> Any:
-        """The result, or what forkd.errors has; TimeoutError after timeout
-        seconds, and the job goes on."""
+        """Returns the result, or raises an exception of forkd.errors.
+
+        Raises TimeoutError after timeout seconds; the job continues.
+        """
         self._check_process()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What result() raises, or None."""
+        """Returns the exception that result() raises, or None."""
         self._check_process()
         return super().exception(timeout)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise errors.Error(
-                f"{self._name}: a job of the parent process, which alone gets "
-                "its result: submit it again in this one", task=self._name)
+                f"{self._name}: only the parent process, which submitted the "
+                "job, gets its result: submit it again in this process",
+                task=self._name)
 
 
 class Pool(concurrent.futures.Executor):
-    """The machine's pool of workers, by a connection to forkd.
+    """A connection to forkd, the machine's pool of workers.
 
-    Tasks are called by name with Python values:
+    An Executor whose functions are tasks of forkd's modules. A task is called
+    by its name, with Python values:
 
         with forkd.connect() as pool:
             pool.call("fib:fib", 30)
             [f.result() for f in (pool.submit("fib:fib", n) for n in (10, 20))]
 
-    What may be said of a job stands behind the arguments, by keyword: see
-    forkd.Options. Any number of threads may use a pool at the same time; a
-    child of fork() that uses its parent's gets a connection of its own. When
-    forkd has gone away, calls under way raise Disconnected, and the next one
-    connects anew.
+    Keyword arguments are options of the job, not arguments of the task: see
+    forkd.Options. Any number of threads may use a pool at the same time. The
+    global interpreter lock is released while a call waits, and tasks do not
+    need it. A child of fork() that uses the pool gets its own connection. If
+    the connection is lost, calls that wait raise Disconnected, and the next
+    call connects again.
     """
 
     def __init__(self, socket: str | os.PathLike[str] | None = None, *,
                  n_jobs: int = 0, heap_size: int = 0) -> None:
         """Connects, or raises ConnectError.
 
-        socket: None for $FORKD_SOCKET, or else the machine's forkd, or else
-        the user's own. n_jobs: jobs at the same time; more wait here.
-        heap_size: bytes of shared heap. 0 is the default of the C library for
-        both, 256 and 1 MiB.
+        socket: path of forkd's socket; None for $FORKD_SOCKET, or else the
+        machine's forkd, or else the user's own. n_jobs: maximum number of jobs
+        in flight; 0 for 256. heap_size: bytes of shared heap; 0 for 1 MiB.
         """
         path = None if socket is None else os.fspath(socket)
         self._connect = partial(Connection, path, n_jobs, heap_size)
@@ -120,9 +124,10 @@ class Pool(concurrent.futures.Executor):
              **options: Unpack[Options]) -> Any:
         """Runs a task and returns its result.
 
-        That is None, an int or a float, or a named tuple of several. Raises
-        what forkd.errors has. An exception in between, such as the
-        KeyboardInterrupt of Ctrl-C, cancels the job and does not wait for it.
+        The result is None, an int, a float, or a named tuple of these. Raises
+        the exceptions of forkd.errors. Any other exception while it waits,
+        such as the KeyboardInterrupt of Ctrl-C, cancels the job and does not
+        wait for its end.
         """
         job = self._job(task, arguments, options)
         try:
@@ -133,13 +138,13 @@ class Pool(concurrent.futures.Executor):
             job.abandon()
             raise
 
-    # The interface has a function where this has the name of a task.
+    # Executor.submit() takes a function instead of the name of a task.
     def submit(self, task: str, /, *arguments: Any,  # type: ignore[override]
                **options: Unpack[Options]) -> Future:
         """Submits a job and returns its future.
 
-        Waits where there is no room: n_jobs are under way. Callbacks of the
-        future run on a thread of the pool's.
+        Waits for room while n_jobs jobs are in flight. The callbacks of the
+        future run on a thread of the pool.
         """
         job = self._job(task, arguments, options)
         future = Future(job)
@@ -156,9 +161,9 @@ class Pool(concurrent.futures.Executor):
                     **options: Unpack[Options]) -> Any:
         """Runs a task and returns its result, for coroutines.
 
-        The event loop hears of the job's end by a descriptor, without a thread
-        in between. Where there is no room the coroutine waits; cancelling it
-        cancels the job.
+        The event loop polls a descriptor for the end of the job, without a
+        thread. The coroutine waits for room while n_jobs jobs are in flight.
+        Cancelling the coroutine cancels the job.
         """
         loop = asyncio.get_running_loop()
         job = self._job(task, arguments, options)
@@ -176,18 +181,17 @@ class Pool(concurrent.futures.Executor):
             job.connection.leave_loop(loop)
 
     def find(self, task: str) -> Task:
-        """What a task is called with: pool.find("fib:fib").signature."""
+        """Returns a task by its name, or raises UnknownTask."""
         return self._connected().find(task)
 
     # ------------------------------------------------------------- memory
 
     def alloc(self, size: int) -> memoryview:
-        """Bytes in the shared heap, where tasks work without a copy.
+        """Allocates bytes in the shared heap, which tasks use without a copy.
 
-        A memoryview that can be written to, whose contents are not defined:
-        cast it, slice it, give it to numpy.frombuffer(). Any such part that
-        starts at a multiple of 8 bytes is good for a task. The memory is free
-        when nothing refers to it any more.
+        Returns a writable memoryview with undefined contents: cast it, slice
+        it, or pass it to numpy.frombuffer(). A part that starts at a multiple
+        of 8 bytes is not copied either. The last reference frees the memory.
         """
         connection = self._connected()
         memory = connection.allocate(size)
@@ -197,7 +201,7 @@ class Pool(concurrent.futures.Executor):
     def empty(self, shape: int | tuple[int, ...],
               dtype: numpy.typing.DTypeLike = float,
               ) -> numpy.ndarray[Any, Any]:
-        """numpy.empty() in the shared heap."""
+        """Allocates an array in the shared heap, like numpy.empty()."""
         import numpy
 
         items = shape if isinstance(shape, int) else math.prod(shape)
@@ -206,15 +210,15 @@ class Pool(concurrent.futures.Executor):
 
     @property
     def copied(self) -> int:
-        """Bytes that were copied to the shared heap and back on this
-        connection, for buffers that are not there."""
+        """Number of bytes that this connection has copied to the shared heap
+        and back, for buffers outside the heap."""
         connection = self._connection
         return connection.copied if connection is not None else 0
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, whose end is found out within
-        half a second or so. If not, the next call connects."""
+        """Whether the connection exists. Its loss is found out within about
+        0.5 s. If it does not exist, the next call connects."""
         connection = self._connection
         return connection is not None and not connection.is_gone()
 
@@ -222,12 +226,11 @@ class Pool(concurrent.futures.Executor):
 
     def shutdown(self, wait: bool = True, *,
                  cancel_futures: bool = False) -> None:
-        """Takes no more jobs, and closes the connection after the last one.
+        """Accepts no more jobs, and closes the connection after the last job.
 
-        wait: returns when every job has ended. cancel_futures: has them
-        cancelled first, those that run as well. Memory of alloc() and arrays
-        in it stay as they are until they are not used any more, and the
-        connection with them.
+        wait: returns after all jobs have ended. cancel_futures: cancels all
+        jobs first, including those that run. Memory of alloc() and empty()
+        stays valid while it is used, and keeps the connection open.
         """
         with self._lock:
             self._shut = True
@@ -241,31 +244,30 @@ class Pool(concurrent.futures.Executor):
             connection.finish()
 
     def close(self) -> None:
-        """Cancels what has not ended, waits for it and closes the connection.
+        """Cancels all jobs, waits for their ends and closes the connection.
 
-        BufferError, and nothing happens, if memory of alloc() is in use: by a
-        memoryview, by an array.
+        Raises BufferError and does nothing if a memoryview of alloc() or an
+        array of empty() is in use.
         """
         connection = self._connection
         n = len(connection.memory) if connection is not None else 0
         if n:
             raise BufferError(
-                f"memoryviews or arrays use {n} piece{'s' * (n > 1)} of this "
-                "pool's shared heap: delete them first, or use shutdown(), "
-                "which leaves them")
+                f"memoryviews or arrays use {n} block{'s' * (n > 1)} of this "
+                "pool's shared heap: delete them first, or call shutdown(), "
+                "which keeps them")
         self.shutdown(cancel_futures=True)
 
     def __exit__(self, kind: type[BaseException] | None,
                  error: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        """shutdown(), which cancels what has not ended if an exception comes
-        by."""
+        """Calls shutdown(); after an exception, it cancels all jobs."""
         self.shutdown(cancel_futures=kind is not None)
 
     # ------------------------------------------------------------- within
 
     def _connected(self) -> Connection:
-        """The connection, or another one if the daemon is gone."""
+        """Returns the connection; connects again if it was lost."""
         connection = self._connection
         if connection is not None and not connection.is_gone():
             return connection
@@ -285,7 +287,7 @@ class Pool(concurrent.futures.Executor):
 
 def connect(socket: str | os.PathLike[str] | None = None, *, n_jobs: int = 0,
             heap_size: int = 0) -> Pool:
-    """Connects to forkd: a Pool, which see."""
+    """Connects to forkd. The arguments are those of Pool."""
     return Pool(socket, n_jobs=n_jobs, heap_size=heap_size)
 
 
@@ -293,8 +295,8 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In a child: the connection is the parent's, and so is whoever had a
-    lock."""
+    """Resets pools in a child: the parent has the connection, and may have
+    held the lock."""
     for pool in _pools:
         pool._lock = threading.Lock()
         pool._connection = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tasks and their signatures: Python values in, Python values out."""
+"""Tasks and their signatures; converts arguments and results."""
 from __future__ import annotations
 
 import operator
@@ -10,16 +10,17 @@ from typing import Any, Callable, NamedTuple
 
 from forkd._library import ffi
 
-# Types of a signature, as struct has them.
+# Formats of the module struct for the types of results.
 _FORMATS = {"i64": "q", "f64": "d"}
 
-# Elements of a buffer, by the end of a name that says which they are.
+# Types of a buffer's elements, by the suffix of the name of its argument or
+# task.
 _ELEMENTS = {"i64": "int64", "f64": "float64"}
 
-# Kinds of elements, by their letters in the format of a memoryview.
+# Kinds of elements, and their letters in the format of a memoryview.
 _KINDS = {"int": "bhilqn", "uint": "BHILQN", "float": "efdg"}
 
-# Of fields that are known when it runs: not for type checkers.
+# The fields are known only at run time: hidden from type checkers.
 _namedtuple: Any = namedtuple
 
 
@@ -31,7 +32,7 @@ class Item(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is said of an argument that does not fit."""
+    """An argument, as error messages name it."""
 
     task: Task
     number: int
@@ -43,8 +44,10 @@ class Place(NamedTuple):
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """Elements of a buffer that the task takes, besides bytes: those that
-        the end of the argument's name says, or else that of the task's."""
+        """Types of elements that the task takes in this buffer, besides bytes.
+
+        The suffix of the argument's name decides, or else of the task's name.
+        """
         for name in (self.task.arguments[self.number - 1].name, self.task.name):
             end = name.replace(":", "_").rpartition("_")[2]
             if end in _ELEMENTS:
@@ -59,10 +62,10 @@ def _items(text: str) -> tuple[Item, ...]:
 
 
 class Task:
-    """A task of a module, which says by itself what it takes and gives.
+    """A task of a module.
 
-    name: "MODULE:TASK". signature: "n:i64 -> i64". arguments and results: the
-    same, in parts.
+    name: "MODULE:TASK". signature: its text, such as "n:i64 -> i64".
+    arguments, results: the name and type of each.
     """
 
     def __init__(self, handle: Any, name: str, signature: str) -> None:
@@ -74,7 +77,7 @@ class Task:
         self._handle = handle
         self._struct = struct.Struct(
             "=" + "".join(_FORMATS[item.type] for item in self.results))
-        # What has no name, or one that Python keeps for itself, is _0, _1, ...
+        # Results without a name, or with a keyword as name, are _0, _1, ...
         self._tuple = _namedtuple(
             "Result", [item.name for item in self.results], rename=True)
 
@@ -83,11 +86,11 @@ class Task:
 
     @property
     def handle(self) -> Any:
-        """The library's own, for as long as its connection."""
+        """The const fk_task *, valid as long as the connection."""
         return self._handle
 
     def unpack(self, packed: Any) -> Any:
-        """The result of a job: None, a number, or a named tuple of them."""
+        """Returns a packed result as None, a number or a named tuple."""
         values = self._struct.unpack_from(packed)
         if len(values) > 1:
             return self._tuple._make(values)
@@ -95,10 +98,10 @@ class Task:
 
     def pack(self, values: tuple[Any, ...], refer: Refer,
              held: list[Any]) -> Any:
-        """The array of union fk_value for these arguments.
+        """Returns the array of union fk_value for these arguments.
 
-        refer: gives the struct fk_buffer for a buffer. held: takes what has to
-        live until the job has ended.
+        refer: returns the struct fk_buffer of a buffer. held: receives the
+        objects that must live until the job has ended.
         """
         if len(values) != len(self.arguments):
             n = len(self.arguments)
@@ -122,7 +125,7 @@ class Task:
         return packed
 
 
-# The argument, whether the task writes to it, its place.
+# Takes the argument, whether the task writes to it, and its place.
 Refer = Callable[[Any, bool, Place], Any]
 
 
@@ -133,12 +136,13 @@ def _integer(value: Any, place: Place) -> int:
         raise misfit(place, "an integer", value) from None
     if not -2**63 <= number < 2**63:
         raise OverflowError(
-            f"{place} must fit into 64 bits with a sign: {number} does not")
+            f"{place} must fit into a signed 64-bit integer: {number} does "
+            "not")
     return number
 
 
 def _real(value: Any, place: Place) -> float:
-    # float() takes texts as well.
+    # float() would also convert text.
     if not isinstance(value, (str, bytes, bytearray)):
         try:
             return float(value)
@@ -153,12 +157,12 @@ def _text(value: Any, place: Place) -> bytes:
     if not isinstance(value, str):
         raise misfit(place, "a str", value)
     if "\0" in value:
-        raise ValueError(f"{place} must have no NUL in it")
+        raise ValueError(f"{place} must not contain a NUL character")
     return value.encode("utf-8", "surrogateescape")
 
 
 def _elements_of(view: memoryview) -> str:
-    """What a buffer has: "bytes", "int64", "float32", ..."""
+    """Returns the type of elements: "bytes", "int64", "float32", ..."""
     order, letter = view.format[:-1], view.format[-1:]
     if view.itemsize == 1:
         return "bytes"
@@ -166,19 +170,18 @@ def _elements_of(view: memoryview) -> str:
         for kind, letters in _KINDS.items():
             if letter in letters:
                 return f"{kind}{8 * view.itemsize}"
-    return f"those of format {view.format!r}"
+    return f"elements of format {view.format!r}"
 
 
 def check_elements(view: memoryview, place: Place) -> None:
-    """A TypeError for elements that the task would take for others."""
+    """Raises TypeError if the task would misread the elements."""
     has, wants = _elements_of(view), place.elements
     if has != "bytes" and has not in wants:
         raise TypeError(
             f"{place} must have elements of {' or '.join(wants)}, not {has}: "
-            "convert them, or cast the buffer to bytes if the task is to see "
-            "them as they are")
+            "convert them, or cast the buffer to bytes to pass them unchanged")
 
 
 def misfit(place: Place, what: str, value: object) -> TypeError:
-    """The error for an argument of another type."""
+    """Returns the error for an argument of a wrong type."""
     return TypeError(f"{place} must be {what}, not {type(value).__name__}")
