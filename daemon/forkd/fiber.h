@@ -315,8 +315,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
  */
 #define FK_FIBER_CALL(result, task, ...)                                                           \
 	__extension__({                                                                            \
-		(void)sizeof(                                                                      \
-			task##__leaf((void *)0, (task##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
+		FK_CHECK_ARGS(task, __VA_ARGS__);                                                  \
 		_Static_assert(                                                                    \
 			__builtin_types_compatible_p(__typeof__(&(result)[0]), task##__ret *),     \
 			"FK_FIBER_CALL: " #result " must point to the result type of " #task);     \

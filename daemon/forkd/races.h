@@ -47,7 +47,7 @@ void fk_races_join(struct fk_frame *parent);
 
 #define FK_RACES_ARGS(checks, task_, ...)                                                          \
 	checks;                                                                                    \
-	(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));           \
+	FK_CHECK_ARGS(task_, __VA_ARGS__);                                                         \
 	struct task_##__args fk_child_args = { __VA_ARGS__ }
 
 #undef FK_JOIN_

@@ -25,6 +25,8 @@
  * FK_CALL or FK_JOIN must be in it: arguments are not even in scope in the body, and an ordinary
  * local variable loses its value whenever the continuation is stolen.
  *
+ * A task that never forks is FK_LEAF_TASK: the body of a C function, with `return value;`.
+ *
  * FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
  *                                 self->member, to be read after FK_JOIN() and not before
  * FK_CALL(member, task, args...)  the child runs first, then what follows
@@ -58,10 +60,11 @@
  *
  * HOW A TASK IS COMPILED
  *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).
- *   NAME__leaf is the first block: of a fine-grained task inlined where the task is forked or
- *   called, of an ordinary one a function of its own, whose loops are compiled as those of any
- *   function. (Inlined, they would count as rare: gcc guesses that a nest of loops around forks,
- *   with the switch of a resumed body in front of it, hardly ever gets to its innermost code.)
+ *   NAME__leaf is the first block, or the function of an FK_LEAF_TASK: of a fine-grained task
+ *   inlined where the task is forked or called, of an ordinary one a function of its own, whose
+ *   loops are compiled as those of any function. (Inlined, they would count as rare: gcc guesses
+ *   that a nest of loops around forks, with the switch of a resumed body in front of it, hardly
+ *   ever gets to its innermost code.)
  *   NAME__framed is an ordinary C function that gets its arguments in registers, builds the frame
  *   and returns its result in a register; its body is compiled with the resume label 0, so that no
  *   switch is left, and no join either: as long as this activation lives, no thief stole its
@@ -155,7 +158,8 @@ struct fk_iobuf {
 /* The bytes of any of them, to be read. */
 #define FK_BUF(reference) ((struct fk_buf){ (reference).data, (reference).size })
 
-/* To write where a task only reads is an error, in all code of a module. */
+/* Errors in all code of a module: a write where a task only reads, a function without a result. */
+#pragma GCC diagnostic error "-Wreturn-type"
 #ifdef __clang__
 #pragma clang diagnostic error "-Wincompatible-pointer-types-discards-qualifiers"
 #else
@@ -179,9 +183,8 @@ struct fk_iobuf {
 /* Around the two blocks of a task: these warnings are errors. */
 #define FK_BLOCKS_BEGIN                                                                            \
 	_Pragma("GCC diagnostic push")                                                             \
-		FK_LABELS_BEGIN _Pragma("GCC diagnostic error \"-Wreturn-type\"")                  \
-			_Pragma("GCC diagnostic error \"-Wincompatible-pointer-types\"")           \
-				_Pragma("GCC diagnostic error \"-Wint-conversion\"")
+		FK_LABELS_BEGIN _Pragma("GCC diagnostic error \"-Wincompatible-pointer-types\"")   \
+			_Pragma("GCC diagnostic error \"-Wint-conversion\"")
 #define FK_BLOCKS_END _Pragma("GCC diagnostic pop")
 
 /* The clones of a body. */
@@ -196,14 +199,27 @@ struct fk_iobuf {
  * ret: its result, of an alignment of at least 2, or fk_void. params: (type, name, type, name ...),
  * eight pairs at most. locals: what else must survive a fork; alignment 8 at most.
  */
-#define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, ret, NAME, params, __VA_ARGS__)
-#define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, ret, NAME, params, __VA_ARGS__)
+#define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, 0, ret, NAME, params, __VA_ARGS__)
+#define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, 0, ret, NAME, params, __VA_ARGS__)
 
 /* By fine: HOW A TASK IS COMPILED, above. */
 #define FK_LEAF_IS_0 __attribute__((noinline))
 #define FK_LEAF_IS_1 inline
+/* By only: what NAME__leaf returns if a body may follow, and what an FK_LEAF_TASK returns. */
+#define FK_LEAF_TYPE_0(ret)	  struct fk_use_FK_LEAF_not_return
+#define FK_LEAF_TYPE_1(ret)	  FK_RETURN_TYPE(ret)
+#define FK_LEAF_ENDS_0(ret, call) (call).ended
+#define FK_LEAF_ENDS_1(ret, call) (fk_result = FK_VALUE_OF(ret, call), true)
 
-#define FK_DECLARE_(fine, ret, NAME, params, ...)                                                    \
+/* A C function with a task's result: it returns void for fk_void. */
+#define FK_UNLESS_VOID(ret, value)                                                                 \
+	__builtin_choose_expr(__builtin_types_compatible_p(ret, fk_void), (void)0, value)
+#define FK_RETURN_TYPE(ret) __typeof__(FK_UNLESS_VOID(ret, *(ret *)0))
+#define FK_VALUE_OF(ret, call)                                                                     \
+	__builtin_choose_expr(__builtin_types_compatible_p(ret, fk_void),                          \
+			      ((void)(call), ((ret[1]){})[0]), call)
+
+#define FK_DECLARE_(fine, only, ret, NAME, params, ...)                                              \
 	typedef ret NAME##__ret;                                                                     \
 	struct NAME##__args {                                                                        \
 		FK_PASS(FK_FIELD, params)                                                            \
@@ -226,8 +242,8 @@ struct fk_iobuf {
 	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
 		       #NAME ": a result needs an alignment of at least 2 (use int)");               \
 	static const struct fk_task NAME##__task;                                                    \
-	static FK_LEAF_IS_##fine struct fk_use_FK_LEAF_not_return NAME##__leaf(                      \
-		struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_PARAM, params));                   \
+	static FK_LEAF_IS_##fine FK_LEAF_TYPE_##only(ret)                                            \
+		NAME##__leaf(struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_PARAM, params));      \
 	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));    \
 	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
 					char *fk_sp FK_PASS(FK_PARAM, params));                      \
@@ -241,7 +257,8 @@ struct fk_iobuf {
 		*ret_leaf = false;                                                                   \
 		if (!NAME##__fine)                                                                   \
 			fk_enter(fk_w, fk_inside);                                                   \
-		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)).ended) {                  \
+		if (FK_LEAF_ENDS_##only(ret,                                                         \
+					NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)))) {   \
 			*ret_leaf = true;                                                            \
 			if (!NAME##__fine)                                                           \
 				fk_enter(fk_w, fk_after);                                            \
@@ -295,10 +312,20 @@ struct fk_iobuf {
 	}                                                                                          \
 	static void NAME##__give_back(struct NAME##__frame *self)
 
-#define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                             \
-	void NAME##__ends_without_FK_LEAF(void) FK_MISTAKE(                                          \
-		#NAME                                                                                \
-		": the first block ends without FK_LEAF on some path, and FK_NO_BODY follows");      \
+#define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                           \
+	FK_DEFINE_FRAMED_(unwinds_, unwind_, ret, NAME, params)                                    \
+	static struct fk_use_FK_LEAF_not_return NAME##__leaf(                                      \
+		struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_CONST, params))                  \
+	{                                                                                          \
+		typedef ret fk_ret __attribute__((unused));                                        \
+		enum { FK_LEAF_NAME };                                                             \
+		const struct fk_use_FK_LEAF_not_return fk_failed[1] = { { true } };                \
+		(void)fk_failed;                                                                   \
+		(void)fk_result;                                                                   \
+		(void)fk_w;
+
+/* All but the first block and the body. */
+#define FK_DEFINE_FRAMED_(unwinds_, unwind_, ret, NAME, params)                                      \
 	void NAME##__ends_without_FK_RETURN(void)                                                    \
 		FK_MISTAKE(#NAME ": the body ends without FK_RETURN on some path");                  \
 	typedef struct {                                                                             \
@@ -370,36 +397,26 @@ struct fk_iobuf {
 			.fk_value;                                                                   \
 	}                                                                                            \
                                                                                                      \
-	FK_BLOCKS_BEGIN                                                                              \
-	static struct fk_use_FK_LEAF_not_return NAME##__leaf(                                        \
-		struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_CONST, params))                    \
-	{                                                                                            \
-		typedef ret fk_ret __attribute__((unused));                                          \
-		enum {                                                                               \
-			FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body,                       \
-			FK_LEAF_FAIL_is_for_the_first_block_FK_FAIL_for_the_body                     \
-		};                                                                                   \
-		(void)fk_result;                                                                     \
-		(void)fk_w;
+	FK_BLOCKS_BEGIN
 
 /* In the first block: ends the task with this result: a number, the members of a struct, none for
  * fk_void. FK_LEAF_VALUE takes the struct itself. */
 #define FK_LEAF(...) FK_LEAF_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_LEAF_VALUE(value)                                                                       \
 	do {                                                                                       \
-		(void)FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body;                       \
+		(void)FK_LEAF_NAME;                                                                \
 		*fk_result = (value);                                                              \
 		return (struct fk_use_FK_LEAF_not_return){ true };                                 \
 	} while (0)
 
-/* In the first block: ends the task, and makes the job fail with this code: a negative errno or a
- * number of the task's own, not 0. The first code of a job wins. */
+/* In the first block, and in an FK_LEAF_TASK: ends the task, and makes the job fail with this code:
+ * a negative errno or a number of the task's own, not 0. The first code of a job wins. */
 #define FK_LEAF_FAIL(code)                                                                         \
 	do {                                                                                       \
-		(void)FK_LEAF_FAIL_is_for_the_first_block_FK_FAIL_for_the_body;                    \
+		_Static_assert(!__builtin_types_compatible_p(__typeof__(fk_failed), int),          \
+			       "FK_LEAF_FAIL is for the first block: use FK_FAIL in the body");    \
 		fk_rt_fail(fk_w, code);                                                            \
-		*fk_result = FK_NOTHING;                                                           \
-		return (struct fk_use_FK_LEAF_not_return){ true };                                 \
+		return FK_UNLESS_VOID(__typeof__(*fk_failed), *fk_failed);                         \
 	} while (0)
 
 /* Ends the first block, whose arguments are constants; the block that follows is what runs on the
@@ -441,14 +458,25 @@ struct fk_iobuf {
 	}                                                                                          \
 	FK_BODY(NAME)
 
-/* The body of a task that always ends in its first block. */
-#define FK_NO_BODY(NAME)                                                                           \
-	NAME##__ends_without_FK_LEAF();                                                            \
-	}                                                                                          \
+/*
+ * Defines a task that never forks: the block that follows is the body of a C function, which
+ * returns the result, or nothing for fk_void. It may use FK_LEAF_FAIL. ret, params: as in FK_TASK.
+ */
+#define FK_LEAF_TASK(ret, NAME, params)	     FK_LEAF_TASK_(0, ret, NAME, params)
+#define FK_FINE_LEAF_TASK(ret, NAME, params) FK_LEAF_TASK_(1, ret, NAME, params)
+#define FK_LEAF_TASK_(fine, ret, NAME, params)                                                     \
+	FK_DECLARE_(fine, 1, ret, NAME, params, )                                                  \
+	FK_DEFINE_FRAMED_(0, NULL, ret, NAME, params)                                              \
 	FK_BODY_(NAME)                                                                             \
-	{                                                                                          \
-		__builtin_unreachable();                                                           \
-	}
+	__builtin_unreachable();                                                                   \
+	FK_END(NAME)                                                                               \
+	static FK_RETURN_TYPE(ret)                                                                 \
+		NAME##__leaf(struct fk_worker *fk_w __attribute__((unused)),                       \
+			     ret *fk_failed __attribute__((unused)) FK_PASS(FK_MAYBE, params))
+
+/* Names that are not declared where their macro must not be used: the message is this name. */
+#define FK_LEAF_NAME   FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body_return_for_FK_LEAF_TASK
+#define FK_RETURN_NAME FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block_return_for_FK_LEAF_TASK
 
 /* The result of a task that fails. */
 #define FK_NOTHING ((fk_ret[1]){})[0]
@@ -492,15 +520,19 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	FK_ONLY_IN_BODY(macro);                                                                    \
 	_Static_assert(__builtin_types_compatible_p(fk_void, task_##__ret),                        \
 		       #macro ": " #task_ " has a result, use " #with_result)
+/* Too few or too many arguments are an error here; nothing is evaluated. */
+#define FK_CHECK_ARGS(task_, ...)                                                                  \
+	(void)sizeof((task_##__leaf((struct fk_worker *)0,                                         \
+				    (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__),                 \
+		      0))
 /* An error outside of a body, whose message is this name. */
 #define FK_ONLY_IN_BODY(macro) (void)macro##_is_for_the_body
 #define FK_BODY_NAMES                                                                              \
 	FK_FORK_is_for_the_body, FK_CALL_is_for_the_body, FK_FORK_VOID_is_for_the_body,            \
 		FK_CALL_VOID_is_for_the_body, FK_JOIN_is_for_the_body, FK_ALLOC_is_for_the_body,   \
 		FK_FREE_is_for_the_body, FK_GO_TO_WORKER_is_for_the_body,                          \
-		FK_GO_TO_NODE_is_for_the_body,                                                     \
-		FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block,                             \
-		FK_FAIL_is_for_the_body_FK_LEAF_FAIL_for_the_first_block
+		FK_GO_TO_NODE_is_for_the_body, FK_RETURN_NAME,                                     \
+		FK_FAIL_is_for_the_body_FK_LEAF_FAIL_for_the_first_block, fk_failed
 
 /* Counting costs a tenth of a fork, so only a module compiled for it counts. */
 #ifdef FK_COUNT_FORKS
@@ -567,8 +599,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 		if (fk_unlikely(fk_asked) && !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                \
 			FK_HAND_OVER();                                                              \
 		FK_COUNT_FORK();                                                                     \
-		/* Too few or too many arguments are an error here; nothing is evaluated. */         \
-		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
+		FK_CHECK_ARGS(task_, __VA_ARGS__);                                                   \
 		task_##__ret *const fk_dst = &(dst_);                                                \
 		struct task_##__args fk_child_args = { __VA_ARGS__ };                                \
 		bool fk_leaf __attribute__((unused));                                                \
@@ -631,8 +662,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	do {                                                                                       \
 		checks;                                                                            \
 		FK_NOT_DESCRIBED();                                                                \
-		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
-		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
+		FK_CHECK_ARGS(task_, __VA_ARGS__);                                                 \
 		task_##__ret *const fk_dst = &(dst_);                                              \
 		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
 		bool fk_leaf __attribute__((unused));                                              \
@@ -723,7 +753,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 #define FK_RETURN(...) FK_RETURN_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_RETURN_VALUE(value)                                                                     \
 	do {                                                                                       \
-		(void)FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block;                       \
+		(void)FK_RETURN_NAME;                                                              \
 		FK_NOT_DESCRIBED();                                                                \
 		fk_ret fk_value = (value);                                                         \
 		if (FK_IS_FRESH)                                                                   \

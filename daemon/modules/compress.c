@@ -371,19 +371,15 @@ static int stream_on(struct unpacking *u)
 FK_FOR_RANGE(unpack_runs, unpack_run, struct unpacking *)
 
 /* Each is a task, so that there is a place to be cancelled at. */
-FK_TASK(int, find, (struct unpacking *, u))
+FK_LEAF_TASK(int, find, (struct unpacking *, u))
 {
-	FK_LEAF(find_run(u));
+	return find_run(u);
 }
-FK_NO_BODY(find)
-FK_END(find)
 
-FK_TASK(int, flow, (struct unpacking *, u))
+FK_LEAF_TASK(int, flow, (struct unpacking *, u))
 {
-	FK_LEAF(stream_on(u));
+	return stream_on(u);
 }
-FK_NO_BODY(flow)
-FK_END(flow)
 
 /* out.data == NULL: how many bytes would come out. */
 FK_DECLARE(int64_t, unpack,
@@ -445,23 +441,19 @@ static int64_t bound(const struct compress_format *format, int64_t size)
 /* No larger sizes, so that no bound is beyond what a result can be. */
 #define BOUND_MOST (INT64_MAX / 2)
 
-FK_TASK(int64_t, zstd_bound, (int64_t, size))
+FK_LEAF_TASK(int64_t, zstd_bound, (int64_t, size))
 {
 	if (size < 0 || size > BOUND_MOST)
 		FK_LEAF_FAIL(-EINVAL);
-	FK_LEAF(bound(&compress_zstd, size));
+	return bound(&compress_zstd, size);
 }
-FK_NO_BODY(zstd_bound)
-FK_END(zstd_bound)
 
-FK_TASK(int64_t, gzip_bound, (int64_t, size))
+FK_LEAF_TASK(int64_t, gzip_bound, (int64_t, size))
 {
 	if (size < 0 || size > BOUND_MOST)
 		FK_LEAF_FAIL(-EINVAL);
-	FK_LEAF(bound(&compress_gzip, size));
+	return bound(&compress_gzip, size);
 }
-FK_NO_BODY(gzip_bound)
-FK_END(gzip_bound)
 
 /* Exports a task that calls one of those above with these arguments. */
 #define CODEC_TASK(NAME, help, params, ...)                                                        \

@@ -180,16 +180,13 @@ static int add_block(struct product *p, int64_t i, int64_t k)
 	return 0;
 }
 
-FK_TASK(fk_void, block, (struct product *, p, int64_t, i, int64_t, k))
+FK_LEAF_TASK(fk_void, block, (struct product *, p, int64_t, i, int64_t, k))
 {
 	int err = add_block(p, i, k);
 
 	if (err)
 		FK_LEAF_FAIL(err);
-	FK_LEAF();
 }
-FK_NO_BODY(block)
-FK_END(block)
 
 /* Tiles from one on to before another. */
 FK_TASK(fk_void, tiles, (struct product *, p, int64_t, from, int64_t, to), int64_t k;)

@@ -14,15 +14,12 @@
 
 #include "tests/bench/blocks.h"
 
-FK_TASK(fk_void, block, (int64_t, i, int64_t, j, int64_t, k))
+FK_LEAF_TASK(fk_void, block, (int64_t, i, int64_t, j, int64_t, k))
 {
 	if (i == k || j == k)
-		FK_LEAF();
+		return;
 	blocks_multiply(blocks_rows[i], blocks_columns[j], blocks_all[i][j]);
-	FK_LEAF();
 }
-FK_NO_BODY(block)
-FK_END(block)
 
 #define FORK_ALL()                                                                                 \
 	for (self->k = 0; self->k < self->n; self->k++) {                                          \
@@ -60,7 +57,7 @@ FK_BODY(resumed)
 }
 FK_END(resumed)
 
-FK_TASK(int64_t, plain, (int64_t, n))
+FK_LEAF_TASK(int64_t, plain, (int64_t, n))
 {
 	if (n > BLOCKS_TIMES)
 		FK_LEAF_FAIL(-ERANGE);
@@ -69,10 +66,8 @@ FK_TASK(int64_t, plain, (int64_t, n))
 		for (int64_t i = 0; i < BLOCKS_ROW; i++)
 			for (int64_t j = 0; j < BLOCKS_ROW; j++)
 				blocks_update(i, j, k % BLOCKS_ROW);
-	FK_LEAF(blocks_sum());
+	return blocks_sum();
 }
-FK_NO_BODY(plain)
-FK_END(plain)
 
 FK_EXPORT(fresh, 0, "Forks in a body that runs in registers")
 FK_EXPORT(resumed, 0, "Forks in a body that was resumed")

@@ -52,17 +52,15 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 }
 FK_EXPORT(errors, 0, "The line of what is not as it should be, or 0")
 
-FK_TASK(int64_t, no_fiber, (int64_t, n))
+FK_LEAF_TASK(int64_t, no_fiber, (int64_t, n))
 {
 	struct fk_counter fibers = FK_COUNTER;
 	static struct fk_local key;
 	int64_t x;
 
-	FK_LEAF(fk_fiber_spawn(nothing, NULL, NULL) != -EPERM ||
-		fk_counter_wait(&fibers, 0) != -EPERM || fk_fiber_yield() != -EPERM ||
-		fk_fiber_fail(-EDOM) != -EPERM || fk_fiber_is_over() ||
-		fk_fiber_local(&key) != NULL || FK_FIBER_CALL(&x, fib, n) != -EPERM);
+	return fk_fiber_spawn(nothing, NULL, NULL) != -EPERM ||
+	       fk_counter_wait(&fibers, 0) != -EPERM || fk_fiber_yield() != -EPERM ||
+	       fk_fiber_fail(-EDOM) != -EPERM || fk_fiber_is_over() ||
+	       fk_fiber_local(&key) != NULL || FK_FIBER_CALL(&x, fib, n) != -EPERM;
 }
-FK_NO_BODY(no_fiber)
-FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")

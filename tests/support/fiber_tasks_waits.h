@@ -226,12 +226,10 @@ FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
 FK_EXPORT(barriers, 0, "Four fibers that wait for each other, the given number of times")
 
 /* A frame, and only its first block. */
-FK_TASK(int64_t, tells, (uintptr_t, counter))
+FK_LEAF_TASK(int64_t, tells, (uintptr_t, counter))
 {
-	FK_LEAF(fk_counter_add((struct fk_counter *)counter, -1));
+	return fk_counter_add((struct fk_counter *)counter, -1);
 }
-FK_NO_BODY(tells)
-FK_END(tells)
 
 FK_TASK(int64_t, teller, (uintptr_t, counter, int64_t, n), int64_t x; int64_t i;)
 FK_NO_LEAF(teller)

@@ -29,22 +29,16 @@ static struct rig rig;
 static _Atomic uint64_t ran;
 static _Atomic uint32_t flag;
 
-FK_TASK(fk_void, count, (), )
+FK_LEAF_TASK(fk_void, count, ())
 {
 	atomic_fetch_add(&ran, 1);
-	FK_LEAF();
 }
-FK_NO_BODY(count)
-FK_END(count)
 
-FK_TASK(fk_void, set, (), )
+FK_LEAF_TASK(fk_void, set, ())
 {
 	atomic_fetch_add(&ran, 1);
 	atomic_store(&flag, 1);
-	FK_LEAF();
 }
-FK_NO_BODY(set)
-FK_END(set)
 
 /* Forks until a queued job has set the flag. */
 FK_TASK(fk_void, await, (), )
@@ -59,14 +53,11 @@ FK_NO_LEAF(await)
 FK_END(await)
 
 /* Occupies its worker without a fork until the flag is set. */
-FK_TASK(fk_void, hold, (), )
+FK_LEAF_TASK(fk_void, hold, ())
 {
 	while (!atomic_load(&flag))
 		;
-	FK_LEAF();
 }
-FK_NO_BODY(hold)
-FK_END(hold)
 
 FK_EXPORT(count, 0, "Counts that it ran")
 FK_EXPORT(set, 0, "Sets the flag")

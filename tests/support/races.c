@@ -20,46 +20,32 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------------ what children do */
 
-FK_TASK(fk_void, add_plain, (int64_t, n))
+FK_LEAF_TASK(fk_void, add_plain, (int64_t, n))
 {
 	plain += n; /* RACE counter */
-	FK_LEAF();
 }
-FK_NO_BODY(add_plain)
-FK_END(add_plain)
 
-FK_TASK(fk_void, add_atomic, (int64_t, n))
+FK_LEAF_TASK(fk_void, add_atomic, (int64_t, n))
 {
 	atomic_fetch_add_explicit(&word, n, memory_order_relaxed);
-	FK_LEAF();
 }
-FK_NO_BODY(add_atomic)
-FK_END(add_atomic)
 
-FK_TASK(fk_void, add_locked, (int64_t, n))
+FK_LEAF_TASK(fk_void, add_locked, (int64_t, n))
 {
 	pthread_mutex_lock(&lock);
 	plain += n;
 	pthread_mutex_unlock(&lock);
-	FK_LEAF();
 }
-FK_NO_BODY(add_locked)
-FK_END(add_locked)
 
-FK_TASK(fk_void, put, (int64_t *, to, int64_t, n))
+FK_LEAF_TASK(fk_void, put, (int64_t *, to, int64_t, n))
 {
 	*to = n; /* RACE element, RACE cousins */
-	FK_LEAF();
 }
-FK_NO_BODY(put)
-FK_END(put)
 
-FK_TASK(int64_t, get, (const int64_t *, from))
+FK_LEAF_TASK(int64_t, get, (const int64_t *, from))
 {
-	FK_LEAF(*from); /* RACE between */
+	return *from; /* RACE between */
 }
-FK_NO_BODY(get)
-FK_END(get)
 
 /* ------------------------------------------------------------------------ with a race */
 
@@ -198,7 +184,7 @@ FK_BODY(halves)
 FK_END(halves)
 
 /* Thread-local variables, in leaves. */
-FK_TASK(int64_t, digits, (int64_t, n))
+FK_LEAF_TASK(int64_t, digits, (int64_t, n))
 {
 	static _Thread_local char text[24];
 	char *end = text;
@@ -209,10 +195,8 @@ FK_TASK(int64_t, digits, (int64_t, n))
 		*end++ = '7';
 	*end = '\0';
 	value = strtol(text, &end, 10);
-	FK_LEAF(errno || *end ? -1 : value);
+	return errno || *end ? -1 : value;
 }
-FK_NO_BODY(digits)
-FK_END(digits)
 
 FK_TASK(int64_t, own, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(own)
@@ -244,14 +228,12 @@ FK_END(types)
 
 /* ------------------------------------------------------------------------ ends of other kinds */
 
-FK_TASK(int64_t, fail, (int64_t, n))
+FK_LEAF_TASK(int64_t, fail, (int64_t, n))
 {
 	if (n)
 		FK_LEAF_FAIL(-EDOM);
-	FK_LEAF(0);
+	return 0;
 }
-FK_NO_BODY(fail)
-FK_END(fail)
 
 FK_TASK(int64_t, unjoined, (int64_t, n), int64_t x;)
 FK_NO_LEAF(unjoined)
@@ -295,43 +277,34 @@ FK_BODY(chain)
 }
 FK_END(chain)
 
-FK_TASK(int64_t, crash, (int64_t, n))
+FK_LEAF_TASK(int64_t, crash, (int64_t, n))
 {
 	volatile int64_t *volatile nowhere = NULL;
 
 	*nowhere = n; /* RACE crash */
-	FK_LEAF(0);
+	return 0;
 }
-FK_NO_BODY(crash)
-FK_END(crash)
 
-FK_TASK(int64_t, stop, (int64_t, n))
+FK_LEAF_TASK(int64_t, stop, (int64_t, n))
 {
 	if (n < 0)
 		(void)raise((int)-n);
 	exit((int)n);
 }
-FK_NO_BODY(stop)
-FK_END(stop)
 
-FK_TASK(fk_void, endless, (int64_t, n))
+FK_LEAF_TASK(fk_void, endless, (int64_t, n))
 {
 	for (volatile int64_t i = n;; i++)
 		;
-	FK_LEAF();
 }
-FK_NO_BODY(endless)
-FK_END(endless)
 
 /* Checks that the program runs without address space randomization. */
-FK_TASK(int64_t, fixed, (int64_t, n))
+FK_LEAF_TASK(int64_t, fixed, (int64_t, n))
 {
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
 		FK_LEAF_FAIL(-EFAULT);
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(fixed)
-FK_END(fixed)
 
 FK_EXPORT(counter, 0, "n children add to a variable")
 FK_EXPORT(element, 0, "Two children write the same element")

@@ -201,12 +201,10 @@ static void sleep_all_steps(struct pool *pool)
 	}
 }
 
-FK_TASK(int64_t, nothing, (int64_t, n))
+FK_LEAF_TASK(int64_t, nothing, (int64_t, n))
 {
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(nothing)
-FK_END(nothing)
 
 FK_EXPORT(nothing, 0, "nothing")
 FK_MODULE(sleep, "of sleep_steps.h")

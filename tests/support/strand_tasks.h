@@ -12,13 +12,11 @@ static struct rig rig;
 static _Atomic uint64_t gate;
 
 /* A child that sends a request to its own worker before it returns. */
-FK_TASK(int64_t, asking, (int64_t, n))
+FK_LEAF_TASK(int64_t, asking, (int64_t, n))
 {
 	worker_ask(worker_self());
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(asking)
-FK_END(asking)
 
 FK_TASK(int64_t, askers, (int64_t, n), int64_t x; int64_t sum; int64_t i;)
 {
@@ -38,17 +36,15 @@ FK_END(askers)
 /* Checks what its worker has published: each leaf except the first, which sends the request. */
 static _Atomic uint32_t looks, hidden;
 
-FK_TASK(int64_t, looking, (int64_t, n))
+FK_LEAF_TASK(int64_t, looking, (int64_t, n))
 {
 	if (n == 0)
 		worker_ask(worker_self());
 	else if (n > 1 && !deque_size(&worker_self()->engine.frames))
 		atomic_fetch_add(&hidden, 1);
 	atomic_fetch_add(&looks, 1);
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(looking)
-FK_END(looking)
 
 FK_TASK(int64_t, forks_below, (int64_t, n), int64_t x; int64_t i;)
 FK_NO_LEAF(forks_below)
@@ -118,13 +114,11 @@ FK_NO_LEAF(above_calls)
 FK_END(above_calls)
 
 /* Calls and never forks: a tree of fine-grained tasks, one of which has sent a request. */
-FK_FINE_TASK(int64_t, asks_once, (int64_t, n))
+FK_FINE_LEAF_TASK(int64_t, asks_once, (int64_t, n))
 {
 	worker_ask(worker_self());
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(asks_once)
-FK_END(asks_once)
 
 FK_FINE_TASK(int64_t, calls, (int64_t, n), int64_t x; int64_t y;)
 {
@@ -151,17 +145,15 @@ FK_BODY(caller)
 FK_END(caller)
 
 /* A child that does not end before its parent waits at the join. */
-FK_TASK(int64_t, gated, (int64_t, n))
+FK_LEAF_TASK(int64_t, gated, (int64_t, n))
 {
 	while (rig_counter(&rig, joins_waited) == atomic_load(&gate)) {
 		for (uint32_t i = 0; i < rig.pool->n_workers; i++)
 			worker_ask(&rig.pool->workers[i]);
 		sched_yield();
 	}
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(gated)
-FK_END(gated)
 
 FK_TASK(int64_t, waiter, (int64_t, n), int64_t x; int64_t y;)
 {
@@ -270,13 +262,10 @@ FK_END(deep)
 /* Ordinary and fine-grained tasks, calls and forks, changing destinations, void results. */
 FK_FINE_DECLARE(int64_t, mixed_fine, (int64_t, n), int64_t x; int64_t y;)
 
-FK_TASK(fk_void, mixed_add, (_Atomic int64_t *, sum, int64_t, n))
+FK_LEAF_TASK(fk_void, mixed_add, (_Atomic int64_t *, sum, int64_t, n))
 {
 	atomic_fetch_add_explicit(sum, n, memory_order_relaxed);
-	FK_LEAF();
 }
-FK_NO_BODY(mixed_add)
-FK_END(mixed_add)
 
 FK_TASK(int64_t, mixed, (int64_t, n), int64_t x[3]; _Atomic int64_t sum; int64_t i;)
 {

@@ -19,12 +19,10 @@
 static _Atomic uint64_t tasks_reached; /* tasks that have reached their endless part */
 static _Atomic uint32_t tasks_opened;  /* 1: held and until end */
 
-FK_TASK(int64_t, leaf, (int64_t, n))
+FK_LEAF_TASK(int64_t, leaf, (int64_t, n))
 {
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(leaf)
-FK_END(leaf)
 
 /* Depth through calls, and through forks. */
 FK_TASK(int64_t, called, (int64_t, n), int64_t x;)
@@ -109,15 +107,13 @@ FK_NO_LEAF(wide)
 FK_END(wide)
 
 /* held is a leaf until tasks_opened; until forks until then. */
-FK_TASK(int64_t, held, (int64_t, n))
+FK_LEAF_TASK(int64_t, held, (int64_t, n))
 {
 	atomic_fetch_add(&tasks_reached, 1);
 	while (!atomic_load(&tasks_opened))
 		sched_yield();
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(held)
-FK_END(held)
 
 FK_TASK(int64_t, until, (int64_t, n), int64_t x;)
 FK_NO_LEAF(until)

@@ -183,12 +183,10 @@ FK_BODY(fine_owner)
 FK_END(fine_owner)
 
 /* Fails far below. */
-FK_TASK(int64_t, fails, (int64_t, n))
+FK_LEAF_TASK(int64_t, fails, (int64_t, n))
 {
 	FK_LEAF_FAIL((int)n);
 }
-FK_NO_BODY(fails)
-FK_END(fails)
 
 /* The slow path builds the only frame that holds a resource, between frames that hold none. */
 FK_DECLARE(int64_t, holder, (int64_t, n), char *memory; int64_t x;)
@@ -244,14 +242,12 @@ FK_END(never_begins)
 /* ------------------------------------------------------------------------ failures */
 
 /* Fails after another task has failed. */
-FK_TASK(int64_t, fails_late, (int64_t, row))
+FK_LEAF_TASK(int64_t, fails_late, (int64_t, row))
 {
 	while (!abort_get(rig.pool, (uint32_t)row).outcome)
 		sched_yield();
 	FK_LEAF_FAIL(99);
 }
-FK_NO_BODY(fails_late)
-FK_END(fails_late)
 
 FK_TASK(int64_t, both_fail, (int64_t, row), int64_t x; int64_t y;)
 FK_NO_LEAF(both_fail)

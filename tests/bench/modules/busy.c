@@ -15,12 +15,10 @@
 
 #define LEAVES_MAX (INT64_C(1) << 40)
 
-FK_TASK(int64_t, spin, (int64_t, i, int64_t, rounds), )
+FK_LEAF_TASK(int64_t, spin, (int64_t, i, int64_t, rounds))
 {
-	FK_LEAF(work_leaf(i, rounds));
+	return work_leaf(i, rounds);
 }
-FK_NO_BODY(spin)
-FK_END(spin)
 
 FK_TASK(int64_t, leaves, (int64_t, first, int64_t, n, int64_t, rounds), int64_t x; int64_t y;)
 {

@@ -21,18 +21,16 @@ FK_NO_LEAF(call)
 FK_END(call)
 
 /* Writes to any descriptor; the number of bytes, or a negative errno. */
-FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
+FK_LEAF_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
 {
 	ssize_t n = write((int)fd, bytes.data, bytes.size);
 
-	FK_LEAF(n < 0 ? -errno : n);
+	return n < 0 ? -errno : n;
 }
-FK_NO_BODY(write)
-FK_END(write)
 
 /* Requests executable memory until the first byte is not 0. Returns how many passed the filter;
  * those fail with EBADF. */
-FK_TASK(int64_t, map, (struct fk_buf, gate))
+FK_LEAF_TASK(int64_t, map, (struct fk_buf, gate))
 {
 	const volatile unsigned char *byte = gate.data;
 	int64_t passed = 0;
@@ -42,10 +40,8 @@ FK_TASK(int64_t, map, (struct fk_buf, gate))
 			mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, -1, 0) != MAP_FAILED ||
 			errno != EPERM;
 	while (!*byte);
-	FK_LEAF(passed);
+	return passed;
 }
-FK_NO_BODY(map)
-FK_END(map)
 
 static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
 {
@@ -57,28 +53,22 @@ static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
 }
 
 /* Holds the lock of the loader until the first byte is not 0. */
-FK_TASK(int64_t, loader, (struct fk_buf, gate))
+FK_LEAF_TASK(int64_t, loader, (struct fk_buf, gate))
 {
-	FK_LEAF(dl_iterate_phdr(wait_for_byte, (void *)(uintptr_t)gate.data));
+	return dl_iterate_phdr(wait_for_byte, (void *)(uintptr_t)gate.data);
 }
-FK_NO_BODY(loader)
-FK_END(loader)
 
 /* The same by a call of 32-bit programs, which have other numbers; 1 if there is none. */
-FK_TASK(int64_t, foreign, (int64_t, nr))
+FK_LEAF_TASK(int64_t, foreign, (int64_t, nr))
 {
 	int64_t result = 1;
 
 #ifdef __x86_64__
 	__asm__ volatile("int $0x80" : "=a"(result) : "a"(nr) : "memory", "r8", "r9", "r10", "r11");
 	result = (int32_t)result;
-#else
-	(void)nr;
 #endif
-	FK_LEAF(result);
+	return result;
 }
-FK_NO_BODY(foreign)
-FK_END(foreign)
 
 static void *same(void *argument)
 {
@@ -86,7 +76,7 @@ static void *same(void *argument)
 }
 
 /* Starts a thread, which returns n; or a negative errno. */
-FK_TASK(int64_t, thread, (int64_t, n))
+FK_LEAF_TASK(int64_t, thread, (int64_t, n))
 {
 	void *result = NULL;
 	pthread_t thread;
@@ -94,15 +84,13 @@ FK_TASK(int64_t, thread, (int64_t, n))
 
 	if (r == 0)
 		r = pthread_join(thread, &result);
-	FK_LEAF(r ? -r : (int64_t)(intptr_t)result);
+	return r ? -r : (int64_t)(intptr_t)result;
 }
-FK_NO_BODY(thread)
-FK_END(thread)
 
 /* Limits the process to this many descriptors; 0 restores the old limit. Returns the error of
  * opening one more, or 0. Open descriptors stay open: one that another thread closes makes no
  * room. */
-FK_TASK(int64_t, descriptors, (int64_t, most))
+FK_LEAF_TASK(int64_t, descriptors, (int64_t, most))
 {
 	static rlim_t before;
 	struct rlimit limit;
@@ -114,10 +102,8 @@ FK_TASK(int64_t, descriptors, (int64_t, most))
 	limit.rlim_cur = most ? (rlim_t)most : before;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 	fd = dup(STDERR_FILENO);
-	FK_LEAF(fd < 0 ? -errno : close(fd));
+	return fd < 0 ? -errno : close(fd);
 }
-FK_NO_BODY(descriptors)
-FK_END(descriptors)
 
 FK_EXPORT(call, 0, "A system call; what it returns, or a negative errno")
 FK_EXPORT(foreign, 0, "A system call of 32-bit programs, without arguments")

@@ -42,7 +42,7 @@ FK_NO_LEAF(invert)
 FK_END(invert)
 
 /* Changes the buffer, and then fails: the client must not see the change. */
-FK_TASK(int64_t, spoil, (struct fk_iobuf, data), )
+FK_LEAF_TASK(int64_t, spoil, (struct fk_iobuf, data))
 {
 	unsigned char *bytes = data.data;
 
@@ -50,45 +50,25 @@ FK_TASK(int64_t, spoil, (struct fk_iobuf, data), )
 		bytes[i] = 0;
 	FK_LEAF_FAIL(77);
 }
-FK_BODY(spoil)
-{
-	FK_RETURN(0);
-}
-FK_END(spoil)
 
-FK_TASK(int64_t, sum, (struct fk_buf, data), )
+FK_LEAF_TASK(int64_t, sum, (struct fk_buf, data))
 {
-	FK_LEAF(bytes_sum(data));
+	return bytes_sum(data);
 }
-FK_BODY(sum)
-{
-	FK_RETURN(0);
-}
-FK_END(sum)
 
-FK_TASK(int64_t, text, (struct fk_str, text, int64_t, times), )
+FK_LEAF_TASK(int64_t, text, (struct fk_str, text, int64_t, times))
 {
-	FK_LEAF(bytes_sum(FK_BUF(text)) * times);
+	return bytes_sum(FK_BUF(text)) * times;
 }
-FK_BODY(text)
-{
-	FK_RETURN(0);
-}
-FK_END(text)
 
 /* Sums the bytes of eight buffers, which may be the same memory. */
-FK_TASK(int64_t, eight,
-	(struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, struct fk_buf, d, struct fk_buf, e,
-	 struct fk_buf, f, struct fk_buf, g, struct fk_buf, h), )
+FK_LEAF_TASK(int64_t, eight,
+	     (struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, struct fk_buf, d, struct fk_buf,
+	      e, struct fk_buf, f, struct fk_buf, g, struct fk_buf, h))
 {
-	FK_LEAF(bytes_sum(a) + bytes_sum(b) + bytes_sum(c) + bytes_sum(d) + bytes_sum(e) +
-		bytes_sum(f) + bytes_sum(g) + bytes_sum(h));
+	return bytes_sum(a) + bytes_sum(b) + bytes_sum(c) + bytes_sum(d) + bytes_sum(e) +
+	       bytes_sum(f) + bytes_sum(g) + bytes_sum(h);
 }
-FK_BODY(eight)
-{
-	FK_RETURN(0);
-}
-FK_END(eight)
 
 FK_TASK(fk_void, invert_both, (struct fk_iobuf, a, struct fk_iobuf, b), )
 FK_NO_LEAF(invert_both)

@@ -41,29 +41,19 @@ FK_NO_LEAF(segv)
 }
 FK_END(segv)
 
-FK_TASK(int64_t, maybe, (int64_t, bad), )
+FK_LEAF_TASK(int64_t, maybe, (int64_t, bad))
 {
 	if (bad)
 		*(volatile int *)nowhere = 1;
-	FK_LEAF(bad);
+	return bad;
 }
-FK_BODY(maybe)
-{
-	FK_RETURN(0);
-}
-FK_END(maybe)
 
-FK_TASK(int64_t, forever, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, forever, (int64_t, ignored))
 {
-	(void)ignored;
-	for (;;)
-		sched_yield();
+	while (sched_yield() == 0)
+		;
+	return ignored;
 }
-FK_BODY(forever)
-{
-	FK_RETURN(0);
-}
-FK_END(forever)
 
 /* The continuation crashes. Its worker is in the child, so a thief has it. */
 FK_TASK(fk_void, stolen_segv, (), int64_t x;)
@@ -77,7 +67,7 @@ FK_NO_LEAF(stolen_segv)
 FK_END(stolen_segv)
 
 /* Writes at the end of a 256 KiB frame that begins at the end of the C stack. */
-FK_TASK(fk_void, step_over, (), )
+FK_LEAF_TASK(fk_void, step_over, ())
 {
 	pthread_attr_t attr;
 	size_t size;
@@ -86,23 +76,12 @@ FK_TASK(fk_void, step_over, (), )
 	if (pthread_getattr_np(pthread_self(), &attr) == 0 &&
 	    pthread_attr_getstack(&attr, &end, &size) == 0)
 		*((volatile char *)end - 256 * 1024) = 1;
-	FK_LEAF();
 }
-FK_BODY(step_over)
-{
-	FK_RETURN();
-}
-FK_END(step_over)
 
-FK_TASK(fk_void, abort, (), )
+FK_LEAF_TASK(fk_void, abort, ())
 {
 	abort();
 }
-FK_BODY(abort)
-{
-	FK_RETURN();
-}
-FK_END(abort)
 
 /* Calls itself n deep, on frames, and then crashes. */
 FK_TASK(int64_t, deep, (int64_t, n), int64_t below;)
@@ -117,78 +96,42 @@ FK_BODY(deep)
 }
 FK_END(deep)
 
-FK_TASK(fk_void, exit, (), )
+FK_LEAF_TASK(fk_void, exit, ())
 {
 	_exit(3);
 }
-FK_BODY(exit)
-{
-	FK_RETURN();
-}
-FK_END(exit)
 
 /* Other ways to end a process, or one of its threads. */
-FK_TASK(fk_void, exit_c99, (), )
+FK_LEAF_TASK(fk_void, exit_c99, ())
 {
 	_Exit(4);
 }
-FK_BODY(exit_c99)
-{
-	FK_RETURN();
-}
-FK_END(exit_c99)
 
-FK_TASK(fk_void, exit_hooks, (), )
+FK_LEAF_TASK(fk_void, exit_hooks, ())
 {
 	exit(5);
 }
-FK_BODY(exit_hooks)
-{
-	FK_RETURN();
-}
-FK_END(exit_hooks)
 
-FK_TASK(fk_void, exit_quick, (), )
+FK_LEAF_TASK(fk_void, exit_quick, ())
 {
 	quick_exit(6);
 }
-FK_BODY(exit_quick)
-{
-	FK_RETURN();
-}
-FK_END(exit_quick)
 
-FK_TASK(fk_void, exit_thread, (), )
+FK_LEAF_TASK(fk_void, exit_thread, ())
 {
 	pthread_exit(NULL);
 }
-FK_BODY(exit_thread)
-{
-	FK_RETURN();
-}
-FK_END(exit_thread)
 
 /* Bypasses the C library. */
-FK_TASK(fk_void, vanish, (), )
+FK_LEAF_TASK(fk_void, vanish, ())
 {
 	syscall(SYS_exit, 0);
 }
-FK_BODY(vanish)
-{
-	FK_RETURN();
-}
-FK_END(vanish)
 
-FK_TASK(fk_void, raise, (int64_t, signo), )
+FK_LEAF_TASK(fk_void, raise, (int64_t, signo))
 {
 	raise((int)signo);
-	FK_LEAF();
 }
-FK_BODY(raise)
-{
-	FK_RETURN();
-}
-FK_END(raise)
 
 /* Is never reached; volatile, so that the compiler does not know it. */
 static volatile int64_t bottom = -1;
@@ -201,34 +144,24 @@ static __attribute__((noinline)) int64_t descend(int64_t depth)
 	return depth == bottom ? 0 : descend(depth + 1) + frame[depth & 255];
 }
 
-FK_TASK(int64_t, recurse, (int64_t, depth), )
+FK_LEAF_TASK(int64_t, recurse, (int64_t, depth))
 {
-	FK_LEAF(descend(depth));
+	return descend(depth);
 }
-FK_BODY(recurse)
-{
-	FK_RETURN(0);
-}
-FK_END(recurse)
 
 /* Keeps its worker busy without a fork. */
-FK_TASK(int64_t, hang, (int64_t, ms), )
+FK_LEAF_TASK(int64_t, hang, (int64_t, ms))
 {
 	int64_t end = now_ns() + ms * 1000000;
 	int64_t looks = 0;
 
 	while (now_ns() < end)
 		looks++;
-	FK_LEAF(looks);
+	return looks;
 }
-FK_BODY(hang)
-{
-	FK_RETURN(0);
-}
-FK_END(hang)
 
 /* Keeps its worker busy in one leaf until its client opens the gate. */
-FK_TASK(int64_t, hold, (struct fk_buf, gate), )
+FK_LEAF_TASK(int64_t, hold, (struct fk_buf, gate))
 {
 	const volatile unsigned char *gate_byte = gate.data;
 	int64_t looks = 0;
@@ -236,23 +169,13 @@ FK_TASK(int64_t, hold, (struct fk_buf, gate), )
 	do
 		looks++;
 	while (!*gate_byte);
-	FK_LEAF(looks);
+	return looks;
 }
-FK_BODY(hold)
-{
-	FK_RETURN(0);
-}
-FK_END(hold)
 
-FK_TASK(int64_t, tick, (int64_t, i), )
+FK_LEAF_TASK(int64_t, tick, (int64_t, i))
 {
-	FK_LEAF(i & 1);
+	return i & 1;
 }
-FK_BODY(tick)
-{
-	FK_RETURN(0);
-}
-FK_END(tick)
 
 #define SPIN_BATCH 64
 
@@ -285,18 +208,12 @@ static int64_t signal_of(pid_t child)
 }
 
 /* Forks a child that returns into the worker as if it were the pool. */
-FK_TASK(int64_t, fork, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, fork, (int64_t, ignored))
 {
 	pid_t child = fork();
 
-	(void)ignored;
-	FK_LEAF(child > 0 ? signal_of(child) : 0);
+	return child > 0 ? signal_of(child) : 0;
 }
-FK_BODY(fork)
-{
-	FK_RETURN(0);
-}
-FK_END(fork)
 
 /* Forks a child that writes into its frame, which is in the pool's arena. */
 FK_TASK(int64_t, fork_frame, (int64_t, signo), int32_t child;)
@@ -332,20 +249,14 @@ FK_NO_LEAF(fork_shared)
 FK_END(fork_shared)
 
 /* Forks a child that outlives the job. Returns its pid. */
-FK_TASK(int64_t, fork_stray, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, fork_stray, (int64_t, ignored))
 {
 	pid_t child = fork();
 
-	(void)ignored;
 	while (child == 0)
 		pause();
-	FK_LEAF(child);
+	return child;
 }
-FK_BODY(fork_stray)
-{
-	FK_RETURN(0);
-}
-FK_END(fork_stray)
 
 /* Returns the address of a client's segment; NULL if it is not mapped. */
 static struct client_segment *segment_of(int64_t client)
@@ -513,16 +424,10 @@ static __attribute__((noinline, no_sanitize("address"))) void smash(uintptr_t wo
 	*(volatile int *)nowhere = 1;
 }
 
-FK_TASK(fk_void, smash_stack, (int64_t, word), )
+FK_LEAF_TASK(fk_void, smash_stack, (int64_t, word))
 {
 	smash((uintptr_t)word);
-	FK_LEAF();
 }
-FK_BODY(smash_stack)
-{
-	FK_RETURN();
-}
-FK_END(smash_stack)
 
 FK_EXPORT(blind, 0, "Writes a word over what its worker knows, and faults")
 FK_EXPORT(smash_stack, 0, "Writes a word all over its C stack, and faults")

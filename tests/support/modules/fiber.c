@@ -538,15 +538,13 @@ FK_EXPORT(ends, 0, "A fiber that ends badly, in one of several ways")
 
 static _Atomic int64_t spinning;
 
-FK_TASK(int64_t, spin, (int64_t, n))
+FK_LEAF_TASK(int64_t, spin, (int64_t, n))
 {
 	atomic_store(&spinning, 1);
 	while (atomic_load(&spinning))
 		(void)sched_yield();
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(spin)
-FK_END(spin)
 FK_EXPORT(spin, 0, "Does not end by itself")
 
 struct bad {

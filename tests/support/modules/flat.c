@@ -13,26 +13,16 @@
 
 #include "tests/bench/work.h"
 
-FK_TASK(uint32_t, leaf, (int64_t, i, int64_t, rounds), )
+FK_LEAF_TASK(uint32_t, leaf, (int64_t, i, int64_t, rounds))
 {
-	FK_LEAF(work_leaf(i, rounds));
+	return work_leaf(i, rounds);
 }
-FK_BODY(leaf)
-{
-	FK_RETURN(0);
-}
-FK_END(leaf)
 
 /* The same without rounds: a few instructions. */
-FK_FINE_TASK(uint32_t, light, (int64_t, i), )
+FK_FINE_LEAF_TASK(uint32_t, light, (int64_t, i))
 {
-	FK_LEAF(work_leaf(i, 0));
+	return work_leaf(i, 0);
 }
-FK_BODY(light)
-{
-	FK_RETURN(0);
-}
-FK_END(light)
 
 /* Owns the slots. */
 FK_DECLARE(int64_t, loop, (uint32_t *, out, int64_t, n, int64_t, rounds), int64_t i;)

@@ -33,39 +33,27 @@ static void burn(int64_t ms)
 /* Stays 1; volatile, so that the compiler does not know it. */
 static volatile int64_t on = 1;
 
-FK_TASK(int64_t, spin, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, spin, (int64_t, ignored))
 {
 	int64_t looks = 0;
 
-	(void)ignored;
 	while (on)
 		looks++;
-	FK_LEAF(looks);
+	return looks;
 }
-FK_BODY(spin)
-{
-	FK_RETURN(0);
-}
-FK_END(spin)
 
 /* Reads a pipe without a writer that writes. */
-FK_TASK(int64_t, wait, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, wait, (int64_t, ignored))
 {
 	int ends[2];
 	char byte;
 
-	(void)ignored;
 	while (pipe(ends) == 0 && read(ends[0], &byte, 1) != 1)
 		;
-	FK_LEAF(0);
+	return 0;
 }
-FK_BODY(wait)
-{
-	FK_RETURN(0);
-}
-FK_END(wait)
 
-FK_TASK(int64_t, nap, (int64_t, ms), )
+FK_LEAF_TASK(int64_t, nap, (int64_t, ms))
 {
 	int64_t naps = 0;
 
@@ -73,24 +61,14 @@ FK_TASK(int64_t, nap, (int64_t, ms), )
 		(void)poll(NULL, 0, (int)ms);
 		burn(ms);
 	}
-	FK_LEAF(naps);
+	return naps;
 }
-FK_BODY(nap)
-{
-	FK_RETURN(0);
-}
-FK_END(nap)
 
-FK_TASK(int64_t, work, (int64_t, ms), )
+FK_LEAF_TASK(int64_t, work, (int64_t, ms))
 {
 	burn(ms);
-	FK_LEAF(ms);
+	return ms;
 }
-FK_BODY(work)
-{
-	FK_RETURN(0);
-}
-FK_END(work)
 
 /* One leaf of this length, and then a fork, again and again. */
 FK_TASK(int64_t, slow, (int64_t, ms), int64_t x;)
@@ -183,49 +161,38 @@ static void stay(int signo)
 }
 
 /* Blocks that thread forever. */
-FK_TASK(int64_t, stick, (struct fk_str, name), )
+FK_LEAF_TASK(int64_t, stick, (struct fk_str, name))
 {
 	struct sigaction action = { .sa_handler = stay };
 	pid_t thread;
 
 	(void)sigfillset(&action.sa_mask);
 	if (sigaction(SIGUSR2, &action, NULL) < 0)
-		FK_LEAF(-1);
+		return -1;
 	/* A pool that has just started runs jobs before all its threads have their names. */
 	while (!(thread = thread_of_name(name.data)))
 		(void)poll(NULL, 0, 1);
-	FK_LEAF(syscall(SYS_tgkill, getpid(), thread, SIGUSR2));
+	return syscall(SYS_tgkill, getpid(), thread, SIGUSR2);
 }
-FK_BODY(stick)
-{
-	FK_RETURN(0);
-}
-FK_END(stick)
 
 /* Replaces each open descriptor of /proc/self/status by a file that names a tracer. Returns the
  * number of descriptors. */
-FK_TASK(int64_t, disguise, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, disguise, (int64_t, ignored))
 {
 	static const char fake[] = "Name:\tforkd\nTracerPid:\t1\n", name[] = "Name:\t";
 	int file = memfd_create("status", MFD_CLOEXEC);
 	char text[sizeof(name) - 1];
 	int64_t n = 0;
 
-	(void)ignored;
 	if (file < 0 || write(file, fake, sizeof(fake) - 1) < 0)
-		FK_LEAF(-1);
+		return -1;
 	for (int fd = 0; fd < 1024; fd++)
 		if (fd != file && pread(fd, text, sizeof(text), 0) == (ssize_t)sizeof(text) &&
 		    memcmp(text, name, sizeof(text)) == 0)
 			n += dup2(file, fd) == fd;
 	(void)close(file);
-	FK_LEAF(n);
+	return n;
 }
-FK_BODY(disguise)
-{
-	FK_RETURN(0);
-}
-FK_END(disguise)
 
 FK_EXPORT(spin, 0, "Busy for ever in one leaf")
 FK_EXPORT(wait, 0, "Waits for ever in read(2)")

@@ -38,7 +38,7 @@ static void give_back(void *all)
 	}
 }
 
-FK_TASK(int64_t, eat, (int64_t, piece), )
+FK_LEAF_TASK(int64_t, eat, (int64_t, piece))
 {
 	void *all = NULL;
 	int64_t bytes = 0;
@@ -47,16 +47,11 @@ FK_TASK(int64_t, eat, (int64_t, piece), )
 	give_back(all);
 	if (full)
 		FK_LEAF_FAIL(-ENOMEM);
-	FK_LEAF(bytes);
+	return bytes;
 }
-FK_BODY(eat)
-{
-	FK_RETURN(0);
-}
-FK_END(eat)
 
 /* Takes everything, by smaller and smaller pieces. */
-FK_TASK(int64_t, keep, (struct fk_buf, gate), )
+FK_LEAF_TASK(int64_t, keep, (struct fk_buf, gate))
 {
 	const volatile unsigned char *open = gate.data;
 	void *all = NULL;
@@ -69,26 +64,15 @@ FK_TASK(int64_t, keep, (struct fk_buf, gate), )
 		;
 	atomic_store(&kept, 0);
 	give_back(all);
-	FK_LEAF(bytes);
+	return bytes;
 }
-FK_BODY(keep)
-{
-	FK_RETURN(0);
-}
-FK_END(keep)
 
-FK_TASK(int64_t, held, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, held, (int64_t, ignored))
 {
-	(void)ignored;
-	FK_LEAF(atomic_load(&kept));
+	return atomic_load(&kept);
 }
-FK_BODY(held)
-{
-	FK_RETURN(0);
-}
-FK_END(held)
 
-FK_TASK(int64_t, some, (int64_t, bytes), )
+FK_LEAF_TASK(int64_t, some, (int64_t, bytes))
 {
 	volatile unsigned char *p = malloc((size_t)bytes);
 
@@ -97,13 +81,8 @@ FK_TASK(int64_t, some, (int64_t, bytes), )
 	for (int64_t i = 0; i < bytes; i += 4096)
 		p[i] = 1;
 	free((void *)p);
-	FK_LEAF(bytes);
+	return bytes;
 }
-FK_BODY(some)
-{
-	FK_RETURN(0);
-}
-FK_END(some)
 
 FK_EXPORT(eat, 0, "Takes pieces of this size until there are none, gives them back and fails")
 FK_EXPORT(keep, FK_EXPORT_CHANGING_BUFFERS,

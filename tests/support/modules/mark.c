@@ -17,20 +17,15 @@ static int64_t mark(const char *path)
 }
 
 /* Records its run. If stay is set, it runs until the pool ends. */
-FK_TASK(int64_t, leave, (struct fk_str, path, int64_t, stay), )
+FK_LEAF_TASK(int64_t, leave, (struct fk_str, path, int64_t, stay))
 {
 	volatile int64_t left = stay;
 	int64_t n = mark(path.data);
 
 	while (left)
 		(void)pause();
-	FK_LEAF(n);
+	return n;
 }
-FK_BODY(leave)
-{
-	FK_RETURN(0);
-}
-FK_END(leave)
 
 FK_EXPORT(leave, 0,
 	  "Appends a byte to a file, and does not end if stay is not 0; how many bytes that were")

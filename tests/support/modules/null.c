@@ -2,25 +2,14 @@
 /* null.c - tasks that do nothing: the cost of a job alone */
 #include <forkd/task.h>
 
-FK_TASK(fk_void, null, (), )
+FK_LEAF_TASK(fk_void, null, ())
 {
-	FK_LEAF();
 }
-FK_BODY(null)
-{
-	FK_RETURN();
-}
-FK_END(null)
 
-FK_TASK(int64_t, add, (int64_t, a, int64_t, b), )
+FK_LEAF_TASK(int64_t, add, (int64_t, a, int64_t, b))
 {
-	FK_LEAF((int64_t)((uint64_t)a + (uint64_t)b));
+	return (int64_t)((uint64_t)a + (uint64_t)b);
 }
-FK_BODY(add)
-{
-	FK_RETURN(0);
-}
-FK_END(add)
 
 FK_EXPORT(null, 0, "Nothing")
 FK_EXPORT(add, 0, "The sum of two numbers, modulo 2^64")

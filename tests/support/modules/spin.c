@@ -12,45 +12,30 @@ static int64_t clock_us(clockid_t clock)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-FK_TASK(int64_t, us, (int64_t, us), )
+FK_LEAF_TASK(int64_t, us, (int64_t, us))
 {
 	int64_t end = clock_us(CLOCK_MONOTONIC) + us;
 
 	while (clock_us(CLOCK_MONOTONIC) < end)
 		;
-	FK_LEAF(1);
+	return 1;
 }
-FK_BODY(us)
-{
-	FK_RETURN(0);
-}
-FK_END(us)
 
-FK_TASK(int64_t, cpu, (int64_t, us), )
+FK_LEAF_TASK(int64_t, cpu, (int64_t, us))
 {
 	int64_t end = clock_us(CLOCK_THREAD_CPUTIME_ID) + us;
 
 	while (clock_us(CLOCK_THREAD_CPUTIME_ID) < end)
 		;
-	FK_LEAF(1);
+	return 1;
 }
-FK_BODY(cpu)
-{
-	FK_RETURN(0);
-}
-FK_END(cpu)
 
-FK_TASK(int64_t, sleep, (int64_t, n, int64_t, us), )
+FK_LEAF_TASK(int64_t, sleep, (int64_t, n, int64_t, us))
 {
 	for (int64_t i = 0; i < n; i++)
 		(void)nanosleep(&(struct timespec){ us / 1000000, us % 1000000 * 1000 }, NULL);
-	FK_LEAF(n);
+	return n;
 }
-FK_BODY(sleep)
-{
-	FK_RETURN(0);
-}
-FK_END(sleep)
 
 FK_TASK(int64_t, tree, (int64_t, n, int64_t, leaf), int64_t x; int64_t y;)
 {

@@ -19,21 +19,16 @@
 static volatile int64_t on = 1;
 
 /* Returns n; -1 if the pool may not do that. */
-FK_TASK(int64_t, stop, (int64_t, n), )
+FK_LEAF_TASK(int64_t, stop, (int64_t, n))
 {
 	for (int64_t i = 0; on && i < n; i++)
 		if (kill(getpid(), SIGSTOP) < 0)
-			FK_LEAF(-1);
-	FK_LEAF(n);
+			return -1;
+	return n;
 }
-FK_BODY(stop)
-{
-	FK_RETURN(0);
-}
-FK_END(stop)
 
 /* Returns ms; -1 if there is no such timer. */
-FK_TASK(int64_t, stop_later, (int64_t, ms), )
+FK_LEAF_TASK(int64_t, stop_later, (int64_t, ms))
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSTOP };
 	const struct itimerspec once = { .it_value = { .tv_nsec = ms * 1000000 } };
@@ -41,14 +36,9 @@ FK_TASK(int64_t, stop_later, (int64_t, ms), )
 
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
 	    timer_settime(timer, 0, &once, NULL) < 0)
-		FK_LEAF(-1);
-	FK_LEAF(ms);
+		return -1;
+	return ms;
 }
-FK_BODY(stop_later)
-{
-	FK_RETURN(0);
-}
-FK_END(stop_later)
 
 static void stay(int signo)
 {
@@ -59,27 +49,21 @@ static void stay(int signo)
 
 /* All threads of the pool sleep forever, this one in the task. The signal that the manager sends
  * wakes none of them. */
-FK_TASK(int64_t, doze, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, doze, (int64_t, ignored))
 {
 	struct sigaction action = { .sa_handler = stay };
 	DIR *dir = opendir("/proc/self/task");
 	struct dirent *e;
 
-	(void)ignored;
 	if (!dir || sigaction(SIGUSR2, &action, NULL) < 0 || signal(SIGURG, SIG_IGN) == SIG_ERR)
-		FK_LEAF(-1);
+		return -1;
 	while ((e = readdir(dir)))
 		if (atoi(e->d_name) > 0 && atoi(e->d_name) != gettid())
 			(void)syscall(SYS_tgkill, getpid(), atoi(e->d_name), SIGUSR2);
 	(void)closedir(dir);
 	stay(0);
-	FK_LEAF(0);
+	return 0;
 }
-FK_BODY(doze)
-{
-	FK_RETURN(0);
-}
-FK_END(doze)
 
 FK_EXPORT(doze, 0, "All threads of the pool sleep for ever, and SIGURG wakes none")
 
@@ -101,22 +85,17 @@ static void *hush_later(void *arg)
 	return NULL;
 }
 
-FK_TASK(int64_t, hush, (int64_t, from, int64_t, stride, int64_t, n), )
+FK_LEAF_TASK(int64_t, hush, (int64_t, from, int64_t, stride, int64_t, n))
 {
 	struct hush *hush = calloc(1, sizeof(*hush));
 	struct maps_range board;
 	pthread_t thread;
 
 	if (!hush || !maps_find("forkd-board", &board, 1))
-		FK_LEAF(-1);
+		return -1;
 	*hush = (struct hush){ (void *)(board.from + (uintptr_t)from), stride, n };
-	FK_LEAF(-pthread_create(&thread, NULL, hush_later, hush));
+	return -pthread_create(&thread, NULL, hush_later, hush);
 }
-FK_BODY(hush)
-{
-	FK_RETURN(0);
-}
-FK_END(hush)
 
 FK_EXPORT(hush, 0, "Clears words of the board at a distance in bytes, after 300 ms; 0")
 FK_EXPORT(stop_later, 0, "A timer stops the pool by SIGSTOP, once; ms")

@@ -29,42 +29,25 @@ static void overwrite(const char *name, int64_t from, int64_t bytes)
 	memset(segment(name) + from, GARBAGE, (size_t)bytes);
 }
 
-FK_TASK(fk_void, fronts, (int64_t, arena, int64_t, board), )
+FK_LEAF_TASK(fk_void, fronts, (int64_t, arena, int64_t, board))
 {
 	overwrite("forkd-arena", 0, arena);
 	overwrite("forkd-board", 0, board);
 	abort();
 }
-FK_BODY(fronts)
-{
-	FK_RETURN();
-}
-FK_END(fronts)
 
-FK_TASK(fk_void, fill, (struct fk_str, segment, int64_t, from, int64_t, bytes), )
+FK_LEAF_TASK(fk_void, fill, (struct fk_str, segment, int64_t, from, int64_t, bytes))
 {
 	overwrite(segment.data, from, bytes);
-	FK_LEAF();
 }
-FK_BODY(fill)
-{
-	FK_RETURN();
-}
-FK_END(fill)
 
 FK_EXPORT(fill, 0, "Fills this number of bytes of a segment with garbage")
 
 /* Writes a word of the arena, by one store. */
-FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
+FK_LEAF_TASK(fk_void, word, (int64_t, at, int64_t, value))
 {
 	memcpy(segment("forkd-arena") + at, &value, sizeof(value));
-	FK_LEAF();
 }
-FK_BODY(word)
-{
-	FK_RETURN();
-}
-FK_END(word)
 
 FK_EXPORT(word, 0, "Stores a number at an offset of the arena")
 
@@ -90,7 +73,7 @@ static void scribble(volatile uint32_t *words, size_t n, int64_t how, uint64_t *
 }
 
 /* Returns how many such mappings there are. */
-FK_TASK(int64_t, rings, (int64_t, how), )
+FK_LEAF_TASK(int64_t, rings, (int64_t, how))
 {
 	uint64_t state = 0x9e3779b97f4a7c15;
 	struct maps_range at[RINGS];
@@ -100,13 +83,8 @@ FK_TASK(int64_t, rings, (int64_t, how), )
 		for (size_t i = 0; i < n; i++)
 			scribble((volatile uint32_t *)at[i].from, (at[i].to - at[i].from) / 4, how,
 				 &state);
-	FK_LEAF((int64_t)n);
+	return (int64_t)n;
 }
-FK_BODY(rings)
-{
-	FK_RETURN(0);
-}
-FK_END(rings)
 
 static void *library;
 
@@ -116,16 +94,10 @@ __attribute__((constructor)) static void load(void)
 }
 
 /* Returns 1 if there was one. */
-FK_TASK(int64_t, unload, (int64_t, ignored), )
+FK_LEAF_TASK(int64_t, unload, (int64_t, ignored))
 {
-	(void)ignored;
-	FK_LEAF(library && dlclose(library) == 0);
+	return library && dlclose(library) == 0;
 }
-FK_BODY(unload)
-{
-	FK_RETURN(0);
-}
-FK_END(unload)
 
 FK_EXPORT(unload, 0, "Unloads a library that the module had loaded")
 
@@ -133,7 +105,7 @@ FK_EXPORT(unload, 0, "Unloads a library that the module had loaded")
 
 /* how: 0 unmaps all from the first mapping on, 1 from the last one, 2 only segments of clients, 3
  * only crash.so. */
-FK_TASK(fk_void, unmap, (int64_t, how), )
+FK_LEAF_TASK(fk_void, unmap, (int64_t, how))
 {
 	static const char *const names[] = { "", "", "memfd:forkd-client", "crash.so" };
 	static struct maps_range all[MAPPINGS];
@@ -147,11 +119,6 @@ FK_TASK(fk_void, unmap, (int64_t, how), )
 	for (;;)
 		(void)sched_yield();
 }
-FK_BODY(unmap)
-{
-	FK_RETURN();
-}
-FK_END(unmap)
 
 FK_EXPORT(unmap, 0, "Unmaps the pool's memory")
 FK_EXPORT(rings, 0, "Writes over the memory of the pool's io_uring")

@@ -35,13 +35,11 @@ static void tick(uint64_t ns)
 
 /* ---------------------------------------------------------------- tasks */
 
-FK_TASK(int64_t, leaf, (int64_t, n))
+FK_LEAF_TASK(int64_t, leaf, (int64_t, n))
 {
 	tick((uint64_t)n);
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(leaf)
-FK_END(leaf)
 
 /* The same with a frame. */
 FK_TASK(int64_t, framed, (int64_t, n))
@@ -496,14 +494,12 @@ FK_END(noisy)
 FK_EXPORT(noisy, 0, "")
 
 /* A leaf of n ns during which other programs have the CPU. */
-FK_TASK(int64_t, preempted, (int64_t, n))
+FK_LEAF_TASK(int64_t, preempted, (int64_t, n))
 {
 	tick((uint64_t)n + 1000000);
 	off += 1000000;
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(preempted)
-FK_END(preempted)
 
 FK_TASK(int64_t, preempted_twice, (int64_t, n), int64_t x;)
 FK_NO_LEAF(preempted_twice)

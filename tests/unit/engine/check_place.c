@@ -210,19 +210,16 @@ FK_NO_LEAF(goes_and_fails)
 FK_END(goes_and_fails)
 
 /* Keeps its worker until a frame has been sent to it, and then lets it get a preempt request. */
-FK_TASK(int64_t, hosts, (int64_t, n))
+FK_LEAF_TASK(int64_t, hosts, (int64_t, n))
 {
 	struct worker *w = worker_self();
 
-	(void)n;
 	atomic_store(&host, w->index);
 	while (!inbox_any(&w->inbox))
 		sched_yield();
 	preempt_request(w);
-	FK_LEAF(1);
+	return 1;
 }
-FK_NO_BODY(hosts)
-FK_END(hosts)
 
 FK_TASK(int64_t, hosts_one, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(hosts_one)

@@ -119,24 +119,20 @@ FK_NO_LEAF(above)
 }
 FK_END(above)
 
-FK_TASK(int64_t, queued, (int64_t, n))
+FK_LEAF_TASK(int64_t, queued, (int64_t, n))
 {
 	atomic_fetch_add(&n_queued, 1);
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(queued)
-FK_END(queued)
 
 /* In its first block, before it has a frame. */
-FK_TASK(int64_t, holds, (int64_t, n))
+FK_LEAF_TASK(int64_t, holds, (int64_t, n))
 {
 	atomic_fetch_add(&n_holding, 1);
 	while (!atomic_load(&let_go[n]))
 		sched_yield();
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(holds)
-FK_END(holds)
 
 FK_EXPORT(holds, 0, "keeps its worker")
 FK_EXPORT(below, 0, "forks for ever, and counts when it is unwound")

@@ -13,14 +13,15 @@
 #define END	 "} FK_END(fib) FK_EXPORT(fib, 0, \"A task\")"
 #define FIB_DONE FIB "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END
 #define FIBER	 "FK_FIBER_TASK(int64_t, calls, (int64_t, n)) {"
+/* What follows a first block of this name. */
+#define REST "FK_BODY(leaf) { FK_FAIL(1); } FK_END(leaf)" UNUSED(leaf)
 
-/* A task that ends in its first block, and is exported. */
-#define LEAVES(result, params, block)                                                              \
-	"FK_TASK(" result ", t, (" params "))\n{ " block " }\nFK_NO_BODY(t)\nFK_END(t)\n"
+/* A task that never forks, and is exported. */
+#define LEAVES(result, params, block)	"FK_LEAF_TASK(" result ", t, (" params "))\n{ " block " }\n"
 #define EXPORTED(result, params, block) LEAVES(result, params, block) "FK_EXPORT(t, 0, \"A task\")"
 #define TWO				"struct two { int64_t n; double x; };\n"
 #define RESULTS(type, value, results)                                                              \
-	LEAVES(type, "int64_t, n", "FK_LEAF(" value ");")                                          \
+	LEAVES(type, "int64_t, n", "return (" type "){ " value " };")                              \
 	"FK_EXPORT_RESULTS(t, (" results "), 0, \"A task\")"
 
 #define EIGHT                                                                                      \
@@ -29,12 +30,12 @@
 #define USE_EIGHT "(void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; "
 /* A task of this name, and one whose signature has 84 letters plus the name. */
 #define NAMED(name)                                                                                \
-	"FK_TASK(int64_t, " name ", (int64_t, n))\n{ FK_LEAF(n); }\nFK_NO_BODY(" name ")\n"        \
-	"FK_END(" name ")\nFK_EXPORT(" name ", 0, \"A task\")"
+	"FK_LEAF_TASK(int64_t, " name ", (int64_t, n))\n{ return n; }\n"                           \
+	"FK_EXPORT(" name ", 0, \"A task\")"
 #define SIGNED(name)                                                                               \
 	LEAVES("int64_t",                                                                          \
 	       "int64_t, twenty_letters_in_it, int64_t, twenty_letters_in_me, int64_t, " name,     \
-	       "FK_LEAF(twenty_letters_in_it + twenty_letters_in_me + " name ");")                 \
+	       "return twenty_letters_in_it + twenty_letters_in_me + " name ";")                   \
 	"FK_EXPORT_RESULTS(t, (int64_t, twenty_letters_in_us), 0, \"A task\")"
 
 /* gcc and clang print a message of task.h unchanged. */
@@ -115,6 +116,25 @@ START_TEST(correct_task_compiles_without_a_message)
 	check_taken("task.h", FIB "FK_FORK(x, fib, self->n - 1);"
 				  "FK_CALL(y, fib, self->n - 2);"
 				  "FK_JOIN(); FK_RETURN(self->x + self->y);" END);
+}
+END_TEST
+
+START_TEST(a_task_that_never_forks_compiles_without_a_word)
+{
+	check_taken(
+		"task.h",
+		"struct two { int64_t n; double x; };\n"
+		"FK_LEAF_TASK(int64_t, next, (int64_t, n)) { if (n < 0) FK_LEAF_FAIL(-1); n++;"
+		"return n; }"
+		"FK_LEAF_TASK(fk_void, none, ()) { }"
+		"FK_LEAF_TASK(fk_void, some, (int64_t, n)) { if (n) return; FK_LEAF_FAIL(-1); }"
+		"FK_FINE_LEAF_TASK(struct two, two, (int64_t, n)) { if (!n) FK_LEAF_FAIL(-1);"
+		"return (struct two){ n, 1 }; }"
+		"FK_TASK(int64_t, all, (int64_t, n), int64_t x; struct two two;) FK_NO_LEAF(all) {"
+		"FK_FORK(x, next, self->n); FK_FORK_VOID(none); FK_FORK_VOID(some, 1);"
+		"FK_CALL(two, two, 1); FK_JOIN(); FK_RETURN(self->x + self->two.n); } FK_END(all)"
+		"FK_EXPORT(all, 0, \"A task\") FK_EXPORT(next, 0, \"A task\")"
+		"FK_EXPORT(none, 0, \"A task\")");
 }
 END_TEST
 

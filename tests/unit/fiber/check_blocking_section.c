@@ -191,13 +191,10 @@ FK_FIBER_TASK(int64_t, errors_noted, (int64_t, n))
 }
 FK_EXPORT(errors_noted, 0, "Notes the line of what is not as it should be, or 0")
 
-FK_TASK(int64_t, no_fiber, (int64_t, n))
+FK_LEAF_TASK(int64_t, no_fiber, (int64_t, n))
 {
-	(void)n;
-	FK_LEAF(fk_fiber_block_begin() != -EPERM || fk_fiber_block_end() != -EPERM);
+	return fk_fiber_block_begin() != -EPERM || fk_fiber_block_end() != -EPERM;
 }
-FK_NO_BODY(no_fiber)
-FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 static void ends_data(void *value)

@@ -450,18 +450,15 @@ FK_FIBER_TASK(int64_t, no_ring, (int64_t, n))
 }
 FK_EXPORT(no_ring, 0, "The line of what is not as it should be, or n")
 
-FK_TASK(int64_t, no_fiber, (int64_t, n))
+FK_LEAF_TASK(int64_t, no_fiber, (int64_t, n))
 {
 	char text[8] = "";
 
-	(void)n;
-	FK_LEAF(fk_fiber_read(a[0], text, 1, FK_NEVER) != -EPERM ||
-		fk_fiber_write(a[1], text, 1, FK_NEVER) != -EPERM ||
-		fk_fiber_accept(a[0], FK_NEVER) != -EPERM ||
-		fk_fiber_poll(a[0], POLLIN, FK_NEVER) != -EPERM);
+	return fk_fiber_read(a[0], text, 1, FK_NEVER) != -EPERM ||
+	       fk_fiber_write(a[1], text, 1, FK_NEVER) != -EPERM ||
+	       fk_fiber_accept(a[0], FK_NEVER) != -EPERM ||
+	       fk_fiber_poll(a[0], POLLIN, FK_NEVER) != -EPERM;
 }
-FK_NO_BODY(no_fiber)
-FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 FK_MODULE(t, "What check_io runs")

@@ -200,16 +200,13 @@ FK_FIBER_TASK(int64_t, no_memory, (int64_t, n))
 }
 FK_EXPORT(no_memory, 0, "The line of what is not as it should be, or n")
 
-FK_TASK(int64_t, no_fiber, (int64_t, n))
+FK_LEAF_TASK(int64_t, no_fiber, (int64_t, n))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
 
-	(void)n;
-	FK_LEAF(fk_fiber_sleep(1) != -EPERM || fk_fiber_sleep_until(1) != -EPERM ||
-		fk_counter_wait_until(&never, 0, 1) != -EPERM);
+	return fk_fiber_sleep(1) != -EPERM || fk_fiber_sleep_until(1) != -EPERM ||
+	       fk_counter_wait_until(&never, 0, 1) != -EPERM;
 }
-FK_NO_BODY(no_fiber)
-FK_END(no_fiber)
 FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 FK_MODULE(t, "What check_timer runs")

@@ -39,16 +39,10 @@ static struct job *jobs;
 static _Atomic uint64_t ran;
 static _Atomic uint32_t gate;
 
-FK_TASK(fk_void, count, (), )
+FK_LEAF_TASK(fk_void, count, ())
 {
 	atomic_fetch_add(&ran, 1);
-	FK_LEAF();
 }
-FK_BODY(count)
-{
-	FK_RETURN();
-}
-FK_END(count)
 
 /* Forks until the gate is open. */
 FK_TASK(fk_void, await, (), )

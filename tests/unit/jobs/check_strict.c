@@ -16,31 +16,22 @@
 static _Atomic uint32_t on_worker, on_group;
 static _Atomic uint64_t before_other;
 
-FK_TASK(fk_void, strict, (), )
+FK_LEAF_TASK(fk_void, strict, ())
 {
 	if (worker_self()->index == atomic_load(&on_worker))
 		atomic_fetch_add(&ran, 1);
-	FK_LEAF();
 }
-FK_NO_BODY(strict)
-FK_END(strict)
 
-FK_TASK(fk_void, near, (), )
+FK_LEAF_TASK(fk_void, near, ())
 {
 	if (worker_self()->group == atomic_load(&on_group))
 		atomic_fetch_add(&ran, 1);
-	FK_LEAF();
 }
-FK_NO_BODY(near)
-FK_END(near)
 
-FK_TASK(fk_void, other, (), )
+FK_LEAF_TASK(fk_void, other, ())
 {
 	atomic_store(&before_other, atomic_load(&ran));
-	FK_LEAF();
 }
-FK_NO_BODY(other)
-FK_END(other)
 
 FK_EXPORT(strict, 0, "Counts where it ran")
 FK_EXPORT(near, 0, "Counts in which group it ran")

@@ -28,22 +28,17 @@ static int64_t add_multiple(int64_t total, const int64_t *x, int64_t context)
 FK_FOLD(fold_affine, int64_t, struct affine, ((struct affine){ 1, 0 }), follow, compose)
 FK_FOLD(fold_multiples, int64_t, int64_t, 0, add_multiple, fk_add_i64, int64_t)
 
-FK_TASK(int64_t, double_of, (int64_t, n), )
+FK_LEAF_TASK(int64_t, double_of, (int64_t, n))
 {
-	FK_LEAF(2 * n);
+	return 2 * n;
 }
-FK_NO_BODY(double_of)
-FK_END(double_of)
 
 static int64_t told[8];
 
-FK_TASK(fk_void, tell, (int64_t, i, int64_t, n), )
+FK_LEAF_TASK(fk_void, tell, (int64_t, i, int64_t, n))
 {
 	told[i] = n;
-	FK_LEAF();
 }
-FK_NO_BODY(tell)
-FK_END(tell)
 
 FK_TASK(int64_t, invoking, (int64_t, n), int64_t x[8]; struct affine f; int64_t sum;)
 FK_NO_LEAF(invoking)

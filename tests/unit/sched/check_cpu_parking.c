@@ -24,13 +24,10 @@ static void count_place(uint32_t worker)
 }
 
 /* Placed on worker 1. */
-FK_TASK(fk_void, placed, (), )
+FK_LEAF_TASK(fk_void, placed, ())
 {
 	count_place(1);
-	FK_LEAF();
 }
-FK_NO_BODY(placed)
-FK_END(placed)
 
 /* Migrates to each worker in turn, n times. */
 FK_TASK(int64_t, tour, (int64_t, n), int64_t i;)
@@ -69,14 +66,11 @@ FK_END(hides)
 
 static _Atomic bool gate;
 
-FK_TASK(fk_void, gated, (), )
+FK_LEAF_TASK(fk_void, gated, ())
 {
 	while (!atomic_load(&gate))
 		;
-	FK_LEAF();
 }
-FK_NO_BODY(gated)
-FK_END(gated)
 
 FK_EXPORT(gated, 0, "Waits until the gate is open")
 FK_EXPORT(placed, 0, "Counts whether it runs on worker 1")

@@ -191,14 +191,12 @@ static void replay_start(struct replay *ret)
 }
 
 /* A job that never forks. */
-FK_TASK(int64_t, alone, (int64_t, n))
+FK_LEAF_TASK(int64_t, alone, (int64_t, n))
 {
 	for (volatile int64_t i = 0; i < 1000 * n; i = i + 1)
 		;
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(alone)
-FK_END(alone)
 
 /* A tree whose leaves wait until as many of them run at once as there are workers. */
 static _Atomic uint32_t arrived;

@@ -2,15 +2,10 @@
 /* broken_signature.c - a hand-written table of tasks with a type i65, which does not exist */
 #include <forkd/task.h>
 
-FK_TASK(int64_t, same, (int64_t, n), )
+FK_LEAF_TASK(int64_t, same, (int64_t, n))
 {
-	FK_LEAF(n);
+	return n;
 }
-FK_BODY(same)
-{
-	FK_RETURN(0);
-}
-FK_END(same)
 
 static const struct fk_item args[] = { { "n", "i65" }, { NULL, NULL } };
 static const struct fk_item results[] = { { NULL, "i64" }, { NULL, NULL } };

@@ -2,15 +2,10 @@
 /* broken_size.c - a hand-written table of tasks that names one argument of two */
 #include <forkd/task.h>
 
-FK_TASK(int64_t, sum, (int64_t, a, int64_t, b), )
+FK_LEAF_TASK(int64_t, sum, (int64_t, a, int64_t, b))
 {
-	FK_LEAF(a + b);
+	return a + b;
 }
-FK_BODY(sum)
-{
-	FK_RETURN(0);
-}
-FK_END(sum)
 
 static const struct fk_item args[] = { { "a", "i64" }, { NULL, NULL } };
 static const struct fk_item results[] = { { NULL, "i64" }, { NULL, NULL } };

@@ -19,12 +19,10 @@ static void __attribute__((constructor)) begin(void)
 	(void)waitpid(pid, NULL, 0);
 }
 
-FK_TASK(int64_t, next, (int64_t, n))
+FK_LEAF_TASK(int64_t, next, (int64_t, n))
 {
-	FK_LEAF(n + 1);
+	return n + 1;
 }
-FK_NO_BODY(next)
-FK_END(next)
 
 FK_EXPORT(next, 0, "The next number")
 FK_MODULE(forks, "A task of a module that forks when it is loaded")

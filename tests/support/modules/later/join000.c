@@ -3,12 +3,10 @@
  * copies */
 #include <forkd/task.h>
 
-FK_TASK(int64_t, next, (int64_t, n))
+FK_LEAF_TASK(int64_t, next, (int64_t, n))
 {
-	FK_LEAF(n + 1);
+	return n + 1;
 }
-FK_NO_BODY(next)
-FK_END(next)
 
 FK_EXPORT(next, 0, "The next number")
 FK_MODULE(join000, "A task of a module that joins a pool that runs")

@@ -4,12 +4,10 @@
 
 extern int64_t needed(int64_t n);
 
-FK_TASK(int64_t, next, (int64_t, n))
+FK_LEAF_TASK(int64_t, next, (int64_t, n))
 {
-	FK_LEAF(needed(n));
+	return needed(n);
 }
-FK_NO_BODY(next)
-FK_END(next)
 
 FK_EXPORT(next, 0, "The next number")
 FK_MODULE(needs, "A task that needs a library")

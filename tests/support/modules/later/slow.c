@@ -27,12 +27,10 @@ static void __attribute__((constructor)) begin(void)
 		(void)usleep(1000);
 }
 
-FK_TASK(int64_t, next, (int64_t, n))
+FK_LEAF_TASK(int64_t, next, (int64_t, n))
 {
-	FK_LEAF(n + 1);
+	return n + 1;
 }
-FK_NO_BODY(next)
-FK_END(next)
 
 FK_EXPORT(next, 0, "The next number")
 FK_MODULE(slow, "A task of a module that is slow to load")

@@ -18,13 +18,10 @@ static __attribute__((noinline)) void turn(int64_t n)
 		__asm__ volatile("");
 }
 
-FK_TASK(fk_void, steady, (int64_t, n))
+FK_LEAF_TASK(fk_void, steady, (int64_t, n))
 {
 	turn(n);
-	FK_LEAF();
 }
-FK_NO_BODY(steady)
-FK_END(steady)
 
 FK_TASK(fk_void, sluggish, (int64_t, n))
 FK_NO_LEAF(sluggish)

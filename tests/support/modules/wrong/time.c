@@ -10,12 +10,10 @@
 
 static _Atomic int64_t calls;
 
-FK_TASK(int64_t, count, (int64_t, n), )
+FK_LEAF_TASK(int64_t, count, (int64_t, n))
 {
-	FK_LEAF(n + atomic_fetch_add(&calls, 1) + (int64_t)time(NULL));
+	return n + atomic_fetch_add(&calls, 1) + (int64_t)time(NULL);
 }
-FK_NO_BODY(count)
-FK_END(count)
 
 FK_TASK(int64_t, forever, (int64_t, n), int64_t x;)
 {
@@ -54,26 +52,22 @@ static void __attribute__((constructor)) start_killer(void)
 }
 
 /* 99 is not among the generated arguments. */
-FK_TASK(int64_t, orphan, (int64_t, n), )
+FK_LEAF_TASK(int64_t, orphan, (int64_t, n))
 {
 	while (n == 99 && write(bell, "x", 1) == 1)
 		pause();
-	FK_LEAF(n);
+	return n;
 }
-FK_NO_BODY(orphan)
-FK_END(orphan)
 
 struct found {
 	int64_t best;
 	int64_t nodes;
 };
 
-FK_TASK(struct found, search, (int64_t, n), )
+FK_LEAF_TASK(struct found, search, (int64_t, n))
 {
-	FK_LEAF(n, atomic_fetch_add(&calls, 1));
+	return (struct found){ n, atomic_fetch_add(&calls, 1) };
 }
-FK_NO_BODY(search)
-FK_END(search)
 
 FK_EXPORT(count, 0, "Another number each time")
 FK_EXPORT_RESULTS(search, (int64_t, best, int64_t, nodes), 0,
