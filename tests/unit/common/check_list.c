@@ -13,7 +13,7 @@ struct element {
 
 static struct element elements[ELEMENTS];
 
-/* The numbers of a list's elements, the first one in the highest digit. */
+/* Returns the numbers of a list's elements, the first one in the highest digit. */
 static int digits(const struct list_link *list)
 {
 	const struct element *e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log: one line for a message, whatever is in it; levels; the journal's prefixes; readers that do
+ * log: one line per message, whatever its contents; levels; the journal's prefixes; readers that do
  * not read, and too many messages.
  */
 #include "common/log.h"
@@ -23,8 +23,8 @@
 
 static char said[8192];
 
-/* What @f writes to stderr in a process of its own (what kind of thing stderr is, log asks once).
- * With @journal, stderr is what JOURNAL_STREAM names. */
+/* Returns what @f writes to stderr in a child (log checks the kind of stderr once). With @journal,
+ * stderr is the file named by JOURNAL_STREAM. */
 static void run(void (*f)(void), bool journal)
 {
 	_cleanup_fclose_ FILE *out = tmpfile();
@@ -75,7 +75,7 @@ START_TEST(messages_above_the_level_are_dropped)
 }
 END_TEST
 
-START_TEST(the_journal_gets_levels_and_no_names)
+START_TEST(journal_gets_levels_and_no_names)
 {
 	run(say_each_level, true);
 	ck_assert_str_eq(said, "<3>e1\n<4>w\n<5>n\n<7>D\n");
@@ -87,7 +87,7 @@ static void say_forged(void)
 	log_error("%s", "task\n<0>\033[2Jforged\177\302\233J\302");
 }
 
-START_TEST(a_message_cannot_forge_a_line_or_steer_a_terminal)
+START_TEST(message_cannot_forge_a_line_or_control_a_terminal)
 {
 	run(say_forged, true);
 	ck_assert_str_eq(said, "<3>task?<0>?[2Jforged???J\302\n");
@@ -104,7 +104,7 @@ static void say_long(void)
 	log_error("next");
 }
 
-START_TEST(a_long_message_is_cut_and_still_a_line)
+START_TEST(long_message_is_truncated_to_one_line)
 {
 	const char *end;
 
@@ -129,7 +129,7 @@ static void say_errno(void)
 		_exit(2);
 }
 
-START_TEST(errno_is_printed_and_kept_even_if_nobody_listens)
+START_TEST(errno_is_printed_and_kept_even_if_the_reader_is_gone)
 {
 	run(say_errno, true);
 	ck_assert_str_eq(said, "<3>No such file or directory\n");
@@ -138,7 +138,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ no reader */
 
-/* A thing that bytes go through, with room for some; of which stderr shall be one end. */
+/* A channel with a limited buffer; stderr is one end of it. */
 struct way {
 	int in, out;
 };
@@ -159,7 +159,7 @@ static struct way make_stream(void)
 	return (struct way){ pair[1], pair[0] };
 }
 
-/* As full as can be, and blocking. */
+/* Fills it completely, and makes it blocking. */
 static void fill(const struct way *way)
 {
 	char bytes[512];
@@ -173,7 +173,7 @@ static void fill(const struct way *way)
 	ck_assert_int_eq(fcntl(way->in, F_SETFL, 0), 0);
 }
 
-/* Reads all that is there now, and keeps the last of it. */
+/* Reads all available data, and keeps the end of it. */
 static const char *drain(const struct way *way)
 {
 	size_t n = 0;
@@ -186,7 +186,7 @@ static const char *drain(const struct way *way)
 	return said + strspn(said, ".");
 }
 
-/* Logs into a full thing without a reader: this process comes back from it. */
+/* Logs into a full channel without a reader: the call must return. */
 static void stall(struct way way, bool old)
 {
 	int saved = dup(STDERR_FILENO), flags;
@@ -212,19 +212,19 @@ static void stall(struct way way, bool old)
 			       "up\nforkd: warning: four\nforkd: warning: five\n");
 }
 
-START_TEST(a_pipe_that_nobody_reads_stops_nobody)
+START_TEST(unread_pipe_does_not_block)
 {
 	stall(make_pipe(), false);
 }
 END_TEST
 
-START_TEST(nor_does_one_of_an_older_kernel)
+START_TEST(unread_pipe_of_an_older_kernel_does_not_block)
 {
 	stall(make_pipe(), true);
 }
 END_TEST
 
-START_TEST(nor_does_a_journal_that_stalls)
+START_TEST(stalled_journal_does_not_block)
 {
 	stall(make_stream(), false);
 }
@@ -241,7 +241,7 @@ static void say_too_much(void)
 		log_limited(&limit, LOG_LEVEL_WARNING, "line %u", i);
 	log_limited(&other, LOG_LEVEL_WARNING, "another");
 	log_limited(&other, LOG_LEVEL_DEBUG, "of no interest");
-	/* The time is over. */
+	/* The interval has passed. */
 	atomic_store(&limit.until_ns, 0);
 	atomic_store(&other.until_ns, 0);
 	log_limited(&limit, LOG_LEVEL_WARNING, "line %u", 5u);
@@ -262,7 +262,7 @@ END_TEST
 static char journal_folder[] = "/tmp/check_log.XXXXXX";
 static char journal_path[64];
 
-/* A journal that reads when the test does. */
+/* A journal socket that the test reads. */
 static int journal(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -278,7 +278,7 @@ static int journal(void)
 	return fd;
 }
 
-/* The next entry; empty if there is none. */
+/* Returns the next entry; empty if there is none. */
 static const char *entry(int fd)
 {
 	static char text[4096];
@@ -317,7 +317,7 @@ static void say_about(void)
 	log_notice("as always");
 }
 
-START_TEST(the_journal_gets_fields_and_nobody_can_forge_one)
+START_TEST(journal_gets_fields_that_cannot_be_forged)
 {
 	int fd = journal();
 
@@ -345,7 +345,7 @@ START_TEST(without_a_journal_a_line_with_fields_is_text)
 	ck_assert_str_eq(said, text);
 	ck_assert_str_eq(entry(fd), "");
 	remove_journal(fd);
-	/* It is, and does not answer. */
+	/* The journal exists, and does not answer. */
 	run(say_about, true);
 	ck_assert_str_eq(said, "<4>all of it?PRIORITY=0\n<5>some\n<5>as always\n");
 }
@@ -363,7 +363,7 @@ static void say_to_a_sleeper(void)
 	log_about(LOG_LEVEL_NOTICE, &everything, "it reads");
 }
 
-START_TEST(a_journal_that_does_not_read_stops_nobody_and_what_is_lost_is_counted)
+START_TEST(unread_journal_does_not_block_and_lost_messages_are_counted)
 {
 	journal_read = journal();
 	run(say_to_a_sleeper, true);
@@ -390,7 +390,7 @@ static void say_across_a_restart(void)
 	remove_journal(journal_read);
 }
 
-START_TEST(a_journal_that_is_started_anew_is_found)
+START_TEST(restarted_journal_is_found)
 {
 	run(say_across_a_restart, true);
 	ck_assert_str_eq(said, "");

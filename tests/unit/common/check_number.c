@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * number: what is a number, what a unit, and that what is printed is read to the same.
- */
+/* number: valid numbers and units, and printed numbers read back the same. */
 #include "common/number.h"
 
 #include <errno.h>
@@ -11,7 +9,7 @@
 #include "common/util.h"
 #include "tests/support/check_unit.h"
 
-START_TEST(digits_and_nothing_else_begin_a_number)
+START_TEST(number_begins_with_a_digit)
 {
 	static const char *const bad[] = { "", " 1", "+1", "-1", "x", "9" };
 	const char *rest = NULL;
@@ -30,7 +28,7 @@ START_TEST(digits_and_nothing_else_begin_a_number)
 }
 END_TEST
 
-START_TEST(a_unit_may_be_missing_where_one_is_given)
+START_TEST(unit_may_be_missing_if_there_is_a_default)
 {
 	uint64_t n = 7;
 
@@ -49,7 +47,7 @@ START_TEST(a_unit_may_be_missing_where_one_is_given)
 }
 END_TEST
 
-START_TEST(a_product_that_does_not_fit_is_refused)
+START_TEST(product_that_overflows_is_refused)
 {
 	uint64_t n = 7;
 
@@ -72,7 +70,7 @@ static void reads_back(uint64_t value, const struct number_units *units, const c
 	number_print_unit(value, units, f);
 	ck_assert_int_eq(fclose(f), 0);
 	ck_assert_str_eq(text, want);
-	/* The least unit of a duration is one. */
+	/* The smallest unit of a duration is 1. */
 	ck_assert_int_eq(number_parse_unit(text, units, "", &n), 0);
 	ck_assert_uint_eq(n, value);
 }

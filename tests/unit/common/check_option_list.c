@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option_list: lists of users and groups: their text, the users in them, and the number of a user:
+ * option_list: lists of users and groups: their text, the users in them, and the number for a user:
  * a table of uids, groups and lists
  */
 #include "common/option_list.h"
@@ -28,7 +28,7 @@ static void is_read_as(const char *name, const char *value, const char *text)
 	ck_assert_msg(strstr(all, text) != NULL, "no \"%s\" in:\n%s", text, all);
 }
 
-START_TEST(an_entry_is_for_a_user_a_group_or_everybody)
+START_TEST(entry_applies_to_a_user_a_group_or_all)
 {
 	is_read_as("allow", "1000,@50,*", "\nallow = 1000\nallow = @50\nallow = *\n");
 	is_read_as("deny", "root,@root, @4294967294",
@@ -58,7 +58,7 @@ START_TEST(single_group_needs_no_at_sign_and_the_last_one_counts)
 }
 END_TEST
 
-START_TEST(a_number_alone_is_everybodys_limit)
+START_TEST(number_alone_is_the_limit_of_all_users)
 {
 	is_read_as("user-clients-max", "5", "\nuser-clients-max = *:5\n");
 	is_read_as("user-jobs-max", "1000000", "\nuser-jobs-max = *:1000000\n");
@@ -68,7 +68,7 @@ START_TEST(a_number_alone_is_everybodys_limit)
 }
 END_TEST
 
-START_TEST(a_list_gets_longer_until_it_is_emptied)
+START_TEST(list_is_extended_until_it_is_cleared)
 {
 	char many[OPTION_LIST_MAX * 4];
 	size_t n = 0;
@@ -76,7 +76,7 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	ck_assert_int_eq(set("user-weights", "1000:200"), 0);
 	ck_assert_int_eq(set("user-weights", "@50:3,*:4"), 0);
 	ck_assert_uint_eq(o.user_weights->n, 3);
-	/* Each once, also where one is in another line. */
+	/* Each user once, even in different lines. */
 	ck_assert_int_eq(set("user-weights", "1001:1,1000:1"), -EINVAL);
 	ck_assert_str_eq(
 		error.text,
@@ -85,7 +85,7 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	ck_assert_uint_eq(o.user_weights->n, 3);
 	ck_assert_int_eq(set("user-weights", ""), 0);
 	ck_assert_ptr_null(o.user_weights);
-	/* A user may have several patterns, and none twice. */
+	/* A user may have several patterns, but no pattern twice. */
 	ck_assert_int_eq(set("allow-tasks", "1:fib:*,1:sort:*,2:fib:*"), 0);
 	ck_assert_int_eq(set("allow-tasks", "1:sort:*"), -EINVAL);
 	ck_assert_uint_eq(o.allow_tasks->n, 3);
@@ -124,7 +124,7 @@ START_TEST(errors_are_shown_with_a_remedy)
 }
 END_TEST
 
-/* Alice is uid 1000, of the groups 50, 100 and 27. */
+/* Alice is uid 1000, in the groups 50, 100 and 27. */
 static const struct {
 	const char *list; /* of user-jobs-max */
 	enum options_who known;
@@ -138,21 +138,22 @@ static const struct {
 	{ "@100:5", OPTIONS_GROUP, 5 },
 	{ "*:5", OPTIONS_ANYBODY, 5 },
 	{ "5", OPTIONS_ANYBODY, 5 },
-	/* A user before the user's groups, be it more or less, and they before all. */
+	/* The user's entry precedes those of groups, whatever the numbers, and these precede the
+	 * entry for all. */
 	{ "@50:500,1000:5,*:5000", OPTIONS_USER, 5 },
 	{ "*:5000,1000:50000,@50:500", OPTIONS_USER, 50000 },
 	{ "*:5000,@27:5", OPTIONS_GROUP, 5 },
-	/* Of several groups the best; those that she is not of do not count. */
+	/* Of several groups the largest; groups of other users do not count. */
 	{ "@50:5,@27:9,@100:6,@101:900", OPTIONS_GROUP, 9 },
 	{ "@27:9,@50:5", OPTIONS_GROUP, 9 },
-	/* 0 is as if nothing were said. */
+	/* 0 is the same as no entry. */
 	{ "1000:0,@50:500,*:5", OPTIONS_USER, UNSET },
 	{ "@50:0,@27:5", OPTIONS_GROUP, UNSET },
 	{ "@50:0,@27:8", OPTIONS_GROUP, 8 },
 	{ "*:0", OPTIONS_ANYBODY, UNSET },
 };
 
-START_TEST(a_user_goes_before_groups_and_they_before_everybody)
+START_TEST(user_precedes_groups_which_precede_the_entry_for_all)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t number;
@@ -167,7 +168,7 @@ START_TEST(a_user_goes_before_groups_and_they_before_everybody)
 }
 END_TEST
 
-START_TEST(groups_are_asked_for_only_where_a_list_has_some)
+START_TEST(groups_are_requested_only_if_a_list_has_groups)
 {
 	static const struct {
 		const char *name, *none, *some;
@@ -181,7 +182,7 @@ START_TEST(groups_are_asked_for_only_where_a_list_has_some)
 		{ "user-shared-memory-max", "50:5", "@50:5" },
 	};
 
-	/* It is no list of peers. */
+	/* It is not a list of users. */
 	ck_assert_int_eq(set("socket-group", "50"), 0);
 	ck_assert(!options_have_groups(&o));
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {

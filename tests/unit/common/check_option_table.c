@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * option_table: that the rows of options.def make sense, and what can be asked of them by name.
- */
+/* option_table: the rows of options.def are valid, and lookups by name. */
 #include "common/option_table.h"
 
 #include <string.h>
@@ -9,7 +7,7 @@
 #include "common/option_value.h"
 #include "tests/support/check_unit.h"
 
-START_TEST(no_name_stands_for_two)
+START_TEST(each_name_is_unique)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		ck_assert_ptr_eq(option_find(option_rows[i].name), &option_rows[i]);
@@ -50,7 +48,7 @@ START_TEST(help_is_a_sentence)
 }
 END_TEST
 
-START_TEST(the_nearest_name_is_found_among_those_that_are_shown)
+START_TEST(nearest_name_is_found_among_visible_options)
 {
 	ck_assert_str_eq(option_nearest("wrokers", false), "workers");
 	ck_assert_str_eq(option_nearest("jobs_max", false), "jobs-max");
@@ -59,12 +57,12 @@ START_TEST(the_nearest_name_is_found_among_those_that_are_shown)
 	ck_assert_str_ne(option_nearest("hepl", false), "help");
 	ck_assert_str_ne(option_nearest("fork-mode", true), "fork-mode");
 	ck_assert_str_ne(option_nearest("pool", true), "pool");
-	/* Too long for a name: none is near, and nothing is out of bounds. */
+	/* Too long for a name: no name is near, and no index is out of bounds. */
 	ck_assert_ptr_nonnull(option_nearest("a-name-that-is-longer-than-any-option-has", true));
 }
 END_TEST
 
-START_TEST(some_can_be_changed_while_forkd_runs)
+START_TEST(some_options_can_be_changed_while_forkd_runs)
 {
 	ck_assert(option_is_runtime(option_find("scheduler")));
 	ck_assert(option_is_runtime(option_find("spin")));

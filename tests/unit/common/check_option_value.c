@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option_value: each type from text, that a bad value is refused, changes nothing, and is told what
- * would be allowed. Through options_set(), which adds where and which option.
+ * option_value: each type from text. An invalid value is refused, changes nothing, and the message
+ * names the allowed values. Through options_set(), which adds the location and the option.
  */
 #include "common/option_value.h"
 
@@ -28,7 +28,7 @@ START_TEST(sizes_take_binary_units)
 }
 END_TEST
 
-START_TEST(auto_is_a_size_where_that_is_allowed)
+START_TEST(auto_is_a_size_if_allowed)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL;
 
@@ -63,7 +63,7 @@ START_TEST(auto_is_a_number_of_workers)
 }
 END_TEST
 
-START_TEST(durations_take_units_and_have_one_of_their_own)
+START_TEST(durations_take_units_and_have_a_default_unit)
 {
 	ck_assert_int_eq(set("stop-timeout", "2"), 0);
 	ck_assert_uint_eq(o.stop_timeout, 2000 * MS);
@@ -90,7 +90,7 @@ START_TEST(cpu_lists_become_bitmaps)
 }
 END_TEST
 
-START_TEST(a_bad_value_is_refused_and_changes_nothing)
+START_TEST(invalid_value_is_refused_and_changes_nothing)
 {
 	static const struct {
 		const char *name;
@@ -134,12 +134,12 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "user", "0,1", -EINVAL },
 		{ "user", "@0", -EINVAL },
 		{ "user", "*", -EINVAL },
-		{ "user", "nobody-of-that-name", -ENOENT },
+		{ "user", "no-such-user-here", -ENOENT },
 		{ "socket-group", "0,1", -EINVAL },
 		{ "socket-group", "*", -EINVAL },
 		{ "socket-group", "no-group-of-that-name", -ENOENT },
 		{ "deny", "@0,@root", -EINVAL, true },
-		{ "deny", "nobody-of-that-name", -ENOENT },
+		{ "deny", "no-such-user-here", -ENOENT },
 		{ "deny", "@no-group-of-that-name", -ENOENT },
 		{ "deny", "a name that has more than sixty-three letters is not looked up at all",
 		  -EINVAL },
@@ -213,7 +213,7 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "user-weights", "1000:10001", -ERANGE },
 		{ "user-weights", "4294967295:5", -EINVAL },
 		{ "user-weights", "18446744073709551616:5", -ERANGE },
-		{ "user-weights", "nobody-of-that-name:5", -ENOENT },
+		{ "user-weights", "no-such-user-here:5", -ENOENT },
 	};
 	_cleanup_free_ char *before = NULL;
 
@@ -237,7 +237,7 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 }
 END_TEST
 
-START_TEST(an_error_says_what_is_allowed)
+START_TEST(error_names_the_allowed_values)
 {
 	ck_assert_int_eq(set("workers", "many"), -EINVAL);
 	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be auto, or a whole "
@@ -251,7 +251,7 @@ START_TEST(an_error_says_what_is_allowed)
 }
 END_TEST
 
-/* One of each kind; what is said of others than this is in the table. */
+/* One of each kind; the table has values for the others. */
 static const char *const kinds[][3] = {
 	{ "socket", "/run/a", "/run/b" },	   { "workers", "2", "auto" },
 	{ "socket-mode", "0600", "0660" },	   { "stack-max", "1M", "2M" },
@@ -262,7 +262,7 @@ static const char *const kinds[][3] = {
 	{ "allow-tasks", "1:a:b,1:c:d", "1:a:b" }, { "socket-group", "50", "" },
 };
 
-START_TEST(a_copy_says_the_same_and_another_value_does_not)
+START_TEST(copy_is_equal_and_another_value_is_not)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const struct option_row *row = option_find(kinds[i][0]);
@@ -286,7 +286,7 @@ START_TEST(a_copy_says_the_same_and_another_value_does_not)
 					      option_field(row, &other)));
 		ck_assert(!option_value_equals(row, option_field(row, &o),
 					       option_field(row, &other)));
-		/* Each has its own: all of it is freed once. */
+		/* Each has its own memory, which is freed once. */
 		options_fini(&o);
 		options_fini(&copy);
 		options_fini(&other);

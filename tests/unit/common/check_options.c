@@ -83,14 +83,14 @@ START_TEST(weights_are_looked_up_by_user)
 }
 END_TEST
 
-START_TEST(an_error_is_one_line_whatever_the_value)
+START_TEST(error_is_one_line_for_any_value)
 {
 	ck_assert_int_eq(set("workers", "1\n<3>forged\033[2J"), -EINVAL);
 	ck_assert_ptr_null(strpbrk(error.text, "\n\033"));
 }
 END_TEST
 
-START_TEST(an_unknown_name_suggests_the_nearest)
+START_TEST(unknown_name_suggests_the_nearest)
 {
 	ck_assert_int_eq(set("wrokers", "1"), -ENOENT);
 	ck_assert_str_eq(error.text, "here: unknown option \"wrokers\", did you mean \"workers\"?");
@@ -119,7 +119,7 @@ START_TEST(only_some_options_change_at_run_time)
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_eq(options_each_setting(&o, note_setting, f), 0);
 	(void)fclose(f);
-	/* Those that a reload alone can change, too, as far as they are one word. */
+	/* Options that only a reload can change are included if they are one word. */
 	ck_assert_str_eq(
 		text,
 		"scheduler=busy\nconnection-weight=100\nstack-max=2G\nquarantine-task-crashes=3\n"

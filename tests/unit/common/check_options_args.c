@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options_args: what wins over what, flags, bad command lines, options of the command line alone.
+ * options_args: precedence, flags, invalid command lines, options that only the command line has.
  */
 #include "common/options_args.h"
 
@@ -59,10 +59,10 @@ static void remove_config(void)
 	ck_assert_int_eq(unlink(strchr(config, '=') + 1), 0);
 }
 
-START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
+START_TEST(command_line_overrides_the_file_which_overrides_defaults)
 {
 	write_config("workers = 3\njobs-max = 7\n");
-	/* --config comes after the option that it must not overrule */
+	/* --config follows the option that it must not override */
 	ck_assert_int_eq(PARSE("--workers=5", config), 0);
 	ck_assert_int_eq(action, OPTIONS_RUN);
 	ck_assert_uint_eq(o.workers, 5);
@@ -72,7 +72,7 @@ START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 }
 END_TEST
 
-START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
+START_TEST(list_on_the_command_line_replaces_that_of_the_file)
 {
 	write_config("allow = 1\nallow = 2\ndeny = 3\n");
 	ck_assert_int_eq(PARSE("--allow=4,5", "--allow=6", config), 0);
@@ -88,14 +88,14 @@ START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 }
 END_TEST
 
-START_TEST(a_named_file_must_be_there)
+START_TEST(named_file_must_exist)
 {
 	FAILS(PARSE("--config", "/nonexistent/forkd.conf"), -ENOENT,
 	      "/nonexistent/forkd.conf: cannot be opened: No such file");
 }
 END_TEST
 
-START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
+START_TEST(file_that_is_not_regular_is_refused_without_waiting)
 {
 	char folder[] = "check_options.XXXXXX";
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -106,7 +106,7 @@ START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
 	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
 	(void)snprintf(option, sizeof(option), "--config=%s", path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	/* With no writer, and with one that writes nothing. */
+	/* Without a writer, and with one that writes nothing. */
 	FAILS(PARSE(option), -EINVAL, "/fifo: not a regular file: name one with --config");
 	s = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(s, 0);
@@ -141,7 +141,7 @@ START_TEST(flags_are_actions)
 }
 END_TEST
 
-START_TEST(a_bad_command_line_is_refused)
+START_TEST(invalid_command_line_is_refused)
 {
 	action = OPTIONS_RUN;
 	FAILS(PARSE("--config=/dev/null", "--workers=x"), -EINVAL,
@@ -181,7 +181,7 @@ START_TEST(options_that_contradict_each_other_are_refused)
 }
 END_TEST
 
-START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
+START_TEST(hidden_options_are_for_the_command_line_and_passed_to_the_pool)
 {
 	static char no_file[] = "--config=/dev/null", mode[] = "--fork-mode=late";
 	static char last[] = "--fork-mode=kept";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options_dir: which files of NAME.d are read, in which order, and what an error names. The tests
- * run in a directory of their own.
+ * options_dir: which files of NAME.d are read, in which order, and the location in errors. The
+ * tests run in their own directory.
  */
 #include "common/options_dir.h"
 
@@ -47,7 +47,7 @@ static void write_file(const char *name, const char *text)
 	ck_assert_int_eq(fclose(f), 0);
 }
 
-/* As a command line that names the file does. */
+/* Parses a command line that names the file. */
 static int parse(const char *more)
 {
 	const char *argv[] = { "forkd", "--config=conf", more, NULL };
@@ -83,14 +83,14 @@ START_TEST(later_file_overrides_earlier_and_main_file)
 	ck_assert_uint_eq(o.deny->n, 1);
 	ck_assert_int_eq(parse("--jobs-max=7"), 0);
 	ck_assert_uint_eq(o.jobs_max, 7);
-	/* An empty value ends what the list had before. */
+	/* An empty value clears the list. */
 	write_file("conf.d/b.conf", "allow =\n");
 	ck_assert_int_eq(parse(NULL), 0);
 	ck_assert_ptr_null(o.allow);
 }
 END_TEST
 
-START_TEST(other_names_are_left_out)
+START_TEST(files_of_other_names_are_not_read)
 {
 	write_file("conf", "workers = 1\n");
 	write_file("conf.d/.hidden.conf", "workers = 2\n");

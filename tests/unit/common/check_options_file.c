@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * options_file: what a forkd.conf may look like, and that an error names its line.
- */
+/* options_file: the syntax of forkd.conf; an error names its line. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +7,7 @@
 #include "common/util.h"
 #include "tests/support/options.h"
 
-START_TEST(a_file_sets_options_with_and_without_section)
+START_TEST(file_sets_options_with_and_without_section)
 {
 	ck_assert_int_eq(read_text("# forkd\n\nworkers = 3\n  scheduler=busy ; as we like it\n"
 				   "cpus =\n"),
@@ -21,7 +19,7 @@ START_TEST(a_file_sets_options_with_and_without_section)
 }
 END_TEST
 
-START_TEST(an_error_in_a_file_names_its_line)
+START_TEST(error_in_a_file_names_its_line)
 {
 	char longest[10000];
 
@@ -42,7 +40,7 @@ START_TEST(an_error_in_a_file_names_its_line)
 }
 END_TEST
 
-START_TEST(a_list_may_have_several_lines)
+START_TEST(list_may_have_several_lines)
 {
 	ck_assert_int_eq(read_text("allow-tasks = 1:fib:*, 1:sort:i64\nworkers = 2\n"
 				   "allow-tasks = *:uts:*\nallow = 1,2 ; and no more\n"),
@@ -57,7 +55,7 @@ START_TEST(a_list_may_have_several_lines)
 }
 END_TEST
 
-START_TEST(nothing_behind_an_error_is_looked_at)
+START_TEST(text_after_an_error_is_not_read)
 {
 	static const char *const bad[] = { "workers", "[forkd", "[ ;]", "workers ; = 3", "x\fy" };
 	char text[64];
@@ -72,8 +70,8 @@ START_TEST(nothing_behind_an_error_is_looked_at)
 }
 END_TEST
 
-/* inih would not see what is behind it. */
-START_TEST(a_line_with_a_nul_is_an_error)
+/* inih would not see the text after it. */
+START_TEST(line_with_a_nul_is_an_error)
 {
 	static const char text[] = "jobs-max = 7\nworkers = 4\0none\nclients-max = 3\n";
 
@@ -85,7 +83,7 @@ START_TEST(a_line_with_a_nul_is_an_error)
 }
 END_TEST
 
-START_TEST(a_byte_order_mark_is_none_of_the_first_name)
+START_TEST(byte_order_mark_is_not_part_of_the_first_name)
 {
 	ck_assert_int_eq(read_text("\xef\xbb\xbf  workers = 3\n"), 0);
 	ck_assert_uint_eq(o.workers, 3);

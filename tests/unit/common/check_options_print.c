@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * options_print: what is printed reads back the same; help and manual have every option.
- */
+/* options_print: printed options read back the same; help and manual have every option. */
 #include "common/options_print.h"
 
 #include <stdio.h>
@@ -31,7 +29,7 @@ START_TEST(printed_options_read_back_the_same)
 	ck_assert_int_eq(set("user-shared-memory-max", "1000:1000001,@50:1G"), 0);
 	ck_assert_int_eq(set("socket-mode", "0600"), 0);
 	ck_assert_int_eq(set("log-level", "debug"), 0);
-	ck_assert_int_eq(set("module-dir", "/a folder/with blanks"), 0);
+	ck_assert_int_eq(set("module-dir", "/a directory/with blanks"), 0);
 	first = printed();
 
 	init();
@@ -48,8 +46,8 @@ START_TEST(printed_options_read_back_the_same)
 }
 END_TEST
 
-/* forkd reads its own lists in lines that a file may have. */
-START_TEST(a_list_that_is_longer_than_a_line_reads_back_the_same)
+/* forkd reads printed lists, in lines that a file may have. */
+START_TEST(list_longer_than_a_line_reads_back_the_same)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL;
 	char task[64];
@@ -102,7 +100,7 @@ START_TEST(help_and_manual_have_every_option_and_hide_the_pool)
 	ck_assert_ptr_nonnull(strstr(help, "--check-config"));
 	ck_assert_ptr_null(strstr(help, "--pool"));
 	ck_assert_ptr_null(strstr(man, "-pool"));
-	/* A path is as long as the installation's prefix: it counts as one column. */
+	/* The length of a path depends on the installation's prefix: it counts as one column. */
 	for (const char *line = help; *line; line += strcspn(line, "\n") + 1) {
 		size_t length = strcspn(line, "\n"), width = length;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What forkctl trace makes of events: each that is to be there, and a trace whatever they say. The
- * file is looked at by tests/support/trace.py.
+ * The trace that forkctl trace makes of events: all expected events are in it, and it is valid for
+ * any events. tests/support/trace.py checks the file.
  */
 #include "client/forkctl/trace/timeline.h"
 
@@ -65,7 +65,7 @@ static void tell(uint32_t worker, uint32_t kind, uint32_t peer, uint64_t value, 
 	timeline_add(t, worker, &e, 1, lost);
 }
 
-/* Writes it, has trace.py look at it, and keeps the text. */
+/* Writes the trace, runs trace.py on it, and keeps the text. */
 static void see_that_it_is_one(void)
 {
 	char path[] = "/tmp/check-timeline-XXXXXX", command[4096];
@@ -97,7 +97,7 @@ static uint32_t times(const char *what)
 	return n;
 }
 
-START_TEST(a_job_is_queued_and_runs_and_is_stolen_from)
+START_TEST(job_is_queued_runs_and_is_stolen_from)
 {
 	make(2);
 	tell(0, TRACE_ROOT, 0, now - 100, 0);
@@ -123,8 +123,8 @@ START_TEST(a_job_is_queued_and_runs_and_is_stolen_from)
 }
 END_TEST
 
-/* Viewers say that an arrow from between two slices is none. */
-START_TEST(a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow)
+/* Viewers do not draw an arrow that begins between two slices. */
+START_TEST(steal_from_an_ended_strand_has_no_arrow)
 {
 	make(2);
 	tell(0, TRACE_STRAND, 0, 0, 0);
@@ -141,7 +141,7 @@ START_TEST(a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow)
 }
 END_TEST
 
-START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
+START_TEST(jobs_of_a_former_client_are_not_those_of_the_next_in_its_slot)
 {
 	make(1);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -149,7 +149,7 @@ START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
 		tell(0, TRACE_TASK, 0, 0, 0);
 		tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
 		tell(0, TRACE_STRAND_END, 0, 0, 0);
-		/* Another client gets the place. */
+		/* Another client gets the slot. */
 		if (i == 0)
 			atomic_store(&board->clients[7].connected_ns, now + 1);
 		generation++;
@@ -167,13 +167,13 @@ END_TEST
 START_TEST(strands_begun_before_the_trace_begin_with_it)
 {
 	make(6);
-	/* By what comes. */
+	/* From the next events. */
 	tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
 	tell(0, TRACE_STRAND_END, 0, 0, 0);
 	tell(1, TRACE_AWAKE, 0, TRACE_PARK, 0);
 	tell(2, TRACE_WAKE, 1, 0, 0);
 	tell(2, TRACE_REST, 0, TRACE_SLEEP, 0);
-	/* By what the board says, of those of whom nothing comes. */
+	/* From the board, for workers without events. */
 	t = timeline_free(t);
 	atomic_store(&board->workers[3].wake, WAKE_SLEEPING);
 	atomic_store(&board->workers[4].wake, WAKE_BUSY);
@@ -197,14 +197,14 @@ START_TEST(strands_begun_before_the_trace_begin_with_it)
 }
 END_TEST
 
-START_TEST(lost_events_are_shown_at_their_place)
+START_TEST(lost_events_are_shown_where_they_are_missing)
 {
 	make(1);
 	tell(0, TRACE_STRAND, 0, 0, 0);
 	tell(0, TRACE_STRAND_END, 0, 0, 7);
 	tell(0, TRACE_REST, 0, TRACE_SLEEP, 0);
 	tell(0, TRACE_STRAND, 0, 0, 100);
-	/* A steal of whose strand nothing is known has no arrow. */
+	/* A steal from an unknown strand has no arrow. */
 	tell(0, TRACE_STRAND_END, 0, 0, 0);
 	tell(0, TRACE_STEAL, 0, 0, 0);
 	tell(0, TRACE_STRAND, 0, 0, 1);
@@ -212,15 +212,15 @@ START_TEST(lost_events_are_shown_at_their_place)
 	ck_assert_uint_eq(timeline_lost(t), 111);
 	see_that_it_is_one();
 	ck_assert_uint_eq(times("\"name\":\"events lost\""), 4);
-	/* What ended behind a gap had begun in it. */
+	/* Slices that end after a gap had begun in it. */
 	ck_assert_uint_eq(times("\"ph\":\"B\""), 5);
 	ck_assert_uint_eq(times("\"ph\":\"s\""), 0);
 	ck_assert_uint_eq(times("\"lost\":111"), 1);
 }
 END_TEST
 
-/* Traced from before the workers had begun, or until after they were gone. */
-START_TEST(workers_whose_threads_are_not_known_are_not_one)
+/* Traced from before the workers had begun, or until after they had ended. */
+START_TEST(workers_of_unknown_threads_are_distinguished)
 {
 	make(3);
 	t = timeline_free(t);
@@ -237,8 +237,8 @@ START_TEST(workers_whose_threads_are_not_known_are_not_one)
 }
 END_TEST
 
-/* As a task's stray writes might leave them. */
-START_TEST(whatever_the_events_say_it_is_a_trace)
+/* Events as a task's stray writes might leave them. */
+START_TEST(random_events_give_a_valid_trace)
 {
 	uint64_t random = 88172645463325252;
 
@@ -252,7 +252,7 @@ START_TEST(whatever_the_events_say_it_is_a_trace)
 
 			memcpy((char *)&e + 8 * k, &word, 8);
 		}
-		/* Most of them are as if they were some. */
+		/* Most of them look like real events. */
 		if (x % 8) {
 			e.time_ns = now += x >> 8 & 0xfff;
 			e.kind %= 12;
@@ -270,7 +270,7 @@ START_TEST(whatever_the_events_say_it_is_a_trace)
 }
 END_TEST
 
-START_TEST(nothing_at_all_is_a_trace)
+START_TEST(empty_trace_is_valid)
 {
 	make(2);
 	see_that_it_is_one();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* forkctl top: what happens between two samples of a board, the order and filter of rows, keys */
+/* forkctl top: differences between two samples of a board, order and filter of rows, keys */
 #include "tests/support/top_rig.h"
 
 /* ------------------------------------------------------------------------ rates */
 
-START_TEST(the_first_sample_has_no_rates_and_the_second_has)
+START_TEST(first_sample_has_no_rates_and_the_second_has)
 {
 	ended(0, 10, 0, S);
 	look(10 * S);
@@ -28,12 +28,12 @@ START_TEST(the_first_sample_has_no_rates_and_the_second_has)
 }
 END_TEST
 
-START_TEST(a_worker_runs_searches_or_rests)
+START_TEST(worker_runs_searches_or_rests)
 {
 	uint64_t at = clock_ns();
 
 	look(at - 4 * S);
-	/* The watches of this board were started by hand: what they show is what they ran. */
+	/* The test sets the stopwatches of this board. */
 	stopwatch_set(&board->running[0].busy, true, 1);
 	stopwatch_set(&board->running[0].busy, false, 1 + 2 * S);
 	stopwatch_set(&board->running[0].rested, true, 1);
@@ -46,7 +46,7 @@ START_TEST(a_worker_runs_searches_or_rests)
 	ck_assert_double_eq(value(row(TOP_WORKERS, 0), "run"), 0.5);
 	ck_assert_double_eq(value(row(TOP_WORKERS, 0), "search"), 0.25);
 	ck_assert_str_eq(string(row(TOP_WORKERS, 0), "state"), "searching");
-	/* Never more than there is. */
+	/* Never more than 100 percent in total. */
 	ck_assert_double_eq(value(row(TOP_WORKERS, 1), "run"), 0);
 	ck_assert_double_eq(value(row(TOP_WORKERS, 1), "search"), 0);
 	ck_assert_str_eq(string(row(TOP_WORKERS, 1), "state"), "sleeping");
@@ -55,7 +55,7 @@ START_TEST(a_worker_runs_searches_or_rests)
 }
 END_TEST
 
-START_TEST(a_new_pool_has_no_rates_and_no_count_goes_down)
+START_TEST(new_pool_has_no_rates_and_no_count_decreases)
 {
 	atomic_store(&board->counters[0].steals, 1000);
 	ended(1, 1000, 0, S);
@@ -65,7 +65,7 @@ START_TEST(a_new_pool_has_no_rates_and_no_count_goes_down)
 	look(11 * S);
 	ck_assert(json_is_null(json_object_get(row(TOP_THIEVES, 0), "near")));
 	ck_assert(json_is_null(json_object_get(row(TOP_CLIENTS, 1), "jobs_rate")));
-	/* Its slot is another's now. */
+	/* Another client has its slot now. */
 	atomic_store(&board->clients[1].pid, 555);
 	atomic_store(&board->clients[1].jobs, 30);
 	look(12 * S);
@@ -76,7 +76,7 @@ START_TEST(a_new_pool_has_no_rates_and_no_count_goes_down)
 }
 END_TEST
 
-START_TEST(steals_are_told_apart_by_how_far_they_go)
+START_TEST(steals_are_counted_by_distance)
 {
 	struct board_counters *c = &board->counters[3];
 
@@ -103,7 +103,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ tenants, tasks */
 
-START_TEST(a_tenant_is_the_sum_of_its_connections)
+START_TEST(tenant_is_the_sum_of_its_connections)
 {
 	uint64_t at = clock_ns();
 
@@ -112,8 +112,9 @@ START_TEST(a_tenant_is_the_sum_of_its_connections)
 	ended(0, 10, 0, S / 2);
 	ended(2, 30, 3, S / 2);
 	ended(1, 5, 0, S / 10);
-	/* Two workers run one job of the first, a third one of the other of that uid; a fourth
-	 * runs nothing. Three more of the first wait. */
+	/* Two workers run one job of the first connection, a third worker a job of the other
+	 * connection of that uid; a fourth is idle. Three more jobs of the first connection are
+	 * queued. */
 	run(0, 0, 7, 0, at + S);
 	run(1, 0, 7, 0, at + S);
 	run(2, 2, 1, 1, at + S);
@@ -136,8 +137,8 @@ START_TEST(a_tenant_is_the_sum_of_its_connections)
 }
 END_TEST
 
-/* Client 2 uses half of the pool and leaves; another process comes to slot 3, uses a quarter of it
- * and leaves, too. */
+/* Client 2 uses half of the pool and leaves. Another process gets slot 3, uses a quarter of the
+ * pool and leaves, too. */
 START_TEST(usage_of_an_ended_connection_belongs_to_its_user)
 {
 	atomic_store(&board->clients[2].cpu_ns, S);
@@ -153,7 +154,7 @@ START_TEST(usage_of_an_ended_connection_belongs_to_its_user)
 	ck_assert_uint_eq(json_array_size(frame.rows[TOP_CLIENTS]), 2);
 	look(12 * S);
 	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0);
-	/* A user that has left altogether is there as long as something was its. */
+	/* A user without connections is shown as long as the interval has usage of that user. */
 	atomic_store(&board->clients[1].left_ns, 12 * S + S / 2);
 	atomic_store(&board->clients[1].cpu_ns, S);
 	look(13 * S);
@@ -163,8 +164,8 @@ START_TEST(usage_of_an_ended_connection_belongs_to_its_user)
 }
 END_TEST
 
-/* Of one worker's, 98 waits of a microsecond and two of a second, all since the first look. */
-START_TEST(how_long_a_users_jobs_wait_is_of_those_that_began_in_between)
+/* One worker has 98 waits of a microsecond and two of a second, all since the first sample. */
+START_TEST(wait_times_are_those_of_jobs_begun_between_samples)
 {
 	struct board_times *times = board->times[5];
 
@@ -183,14 +184,14 @@ START_TEST(how_long_a_users_jobs_wait_is_of_those_that_began_in_between)
 	ck_assert_double_ge(value(row(TOP_TENANTS, 1), "wait_p99_ns"), S / 2.);
 	ck_assert_double_lt(value(row(TOP_TENANTS, 1), "wait_p99_ns"), 2. * S);
 	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 0), "wait_p50_ns"));
-	/* None has begun. */
+	/* No job has begun. */
 	look(12 * S);
 	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 1), "wait_p50_ns"));
 }
 END_TEST
 
 /* The board's sum is as old as the last settlement. */
-START_TEST(a_job_that_was_not_charged_yet_is_its_clients_time)
+START_TEST(uncharged_time_of_a_running_job_counts_for_its_client)
 {
 	uint64_t at = clock_ns();
 
@@ -207,7 +208,7 @@ START_TEST(a_job_that_was_not_charged_yet_is_its_clients_time)
 }
 END_TEST
 
-START_TEST(tasks_are_those_that_this_pool_runs_or_has_run)
+START_TEST(tasks_are_those_run_by_this_pool)
 {
 	look(10 * S);
 	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TASKS]), 0);
@@ -224,15 +225,15 @@ START_TEST(tasks_are_those_that_this_pool_runs_or_has_run)
 	look(12 * S);
 	ck_assert_double_eq(value(row(TOP_TASKS, 0), "jobs_rate"), 10);
 	ck_assert_double_eq(value(row(TOP_TASKS, 0), "mean_ns"), 3000);
-	/* Of all so far, where none has ended. */
+	/* The mean of all jobs so far, as no job has ended since. */
 	look(13 * S);
 	ck_assert_double_eq(value(row(TOP_TASKS, 0), "jobs_rate"), 0);
 	ck_assert_double_eq(value(row(TOP_TASKS, 0), "mean_ns"), 3000);
 }
 END_TEST
 
-/* Two records have one place: the board has the one that began last. */
-START_TEST(the_task_of_a_job_is_its_own_or_nobodys)
+/* Two records share an index: the board has the job that began last. */
+START_TEST(task_of_a_job_is_its_own_or_unknown)
 {
 	uint32_t other = BOARD_STARTED + 3;
 
@@ -250,7 +251,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ order, filter, keys */
 
-/* The pids of the clients that are shown, in their order. */
+/* Returns the pids of the shown clients, in order. */
 static const char *pids(void)
 {
 	static char text[128];
@@ -268,7 +269,7 @@ static const char *pids(void)
 	return text;
 }
 
-/* Until the clients are sorted by this column. */
+/* Presses keys until the clients are sorted by this column. */
 static void sort_by(const char *title)
 {
 	int column = top_find_column(TOP_CLIENTS, title);
@@ -278,7 +279,7 @@ static void sort_by(const char *title)
 		ck_assert(top_key(&top, TOP_KEY_RIGHT));
 }
 
-START_TEST(rows_are_sorted_by_the_column_that_keys_choose)
+START_TEST(rows_are_sorted_by_the_chosen_column)
 {
 	look(10 * S);
 	ended(1, 3, 0, 3 * S);
@@ -295,20 +296,20 @@ START_TEST(rows_are_sorted_by_the_column_that_keys_choose)
 	ck_assert_str_eq(pids(), "100 101 102");
 	sort_by("COMMAND");
 	ck_assert_str_eq(pids(), "100 102 101");
-	/* Nothing to compare: as they were. */
+	/* Nothing to compare: the order is unchanged. */
 	sort_by("QUEUED");
 	ck_assert_str_eq(pids(), "100 101 102");
 	ck_assert(top_key(&top, TOP_KEY_LEFT));
 	ck_assert_str_eq(top_tables[TOP_CLIENTS].columns[top.order[TOP_CLIENTS].column].data.title,
 			 "RUN");
-	/* No other table's order has changed; and each view is found by its name. */
+	/* The order of other tables has not changed, and each view is found by its name. */
 	ck_assert_uint_eq(top.order[TOP_WORKERS].column, 0);
 	ck_assert_int_eq(top_find_view("tenants"), TOP_VIEW_TENANTS);
 	ck_assert_int_eq(top_find_view("nothing"), -1);
 }
 END_TEST
 
-START_TEST(the_filter_keeps_the_rows_that_show_its_text)
+START_TEST(filter_keeps_the_rows_that_show_its_text)
 {
 	look(10 * S);
 	look(11 * S);
@@ -317,7 +318,7 @@ START_TEST(the_filter_keeps_the_rows_that_show_its_text)
 	ck_assert_str_eq(pids(), "102");
 	ck_assert(top_key(&top, TOP_KEY_ERASE));
 	ck_assert_str_eq(top.filter, "THR");
-	/* Keys are text meanwhile. */
+	/* Keys are text during that. */
 	keys("q");
 	ck_assert(!top.quit);
 	ck_assert_str_eq(pids(), "");
@@ -327,7 +328,7 @@ START_TEST(the_filter_keeps_the_rows_that_show_its_text)
 	keys("/4000000001");
 	ck_assert(top_key(&top, TOP_KEY_ENTER));
 	ck_assert_str_eq(pids(), "100 102");
-	/* A character of two bytes goes as one; the filter ends where its room does. */
+	/* A character of two bytes is deleted as one; the filter has a maximum length. */
 	keys("/");
 	for (uint32_t i = 0; i < 100; i++)
 		(void)top_key(&top, 'x');

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* forkctl top: what is drawn, on a canvas of any size */
+/* forkctl top: drawing on a canvas of any size */
 #include "tests/support/top_rig.h"
 
 #define COLUMNS 80u
 
-/* The screen of so many rows and columns; each line ends where it should. */
+/* Returns a screen of this size, and checks that no line is too long. */
 static const char *screen(uint32_t rows, uint32_t columns)
 {
 	static char text[65536];
@@ -52,7 +52,7 @@ static void work(void)
 	look(at);
 }
 
-START_TEST(the_screen_shows_all_of_it_in_80_columns)
+START_TEST(screen_shows_everything_in_80_columns)
 {
 	const char *text;
 
@@ -69,7 +69,7 @@ START_TEST(the_screen_shows_all_of_it_in_80_columns)
 	assert_shows(text, "4000000002   12.5% [||");
 	assert_shows(text, " 12.3k ");
 	assert_shows(text, "LEVEL  STEALS/S");
-	/* Levels without an attempt are left out, where there is other news. */
+	/* Levels without an attempt are omitted. */
 	ck_assert_ptr_null(strstr(text, "farther"));
 	atomic_store(&board->counters[1].attempts_farther, 1);
 	look(clock_ns());
@@ -104,7 +104,7 @@ START_TEST(every_view_is_drawn_in_every_size)
 }
 END_TEST
 
-START_TEST(a_long_table_is_gone_through)
+START_TEST(long_table_is_scrolled)
 {
 	board->manager.n_workers = 60;
 	for (uint32_t i = 3; i < 40; i++)
@@ -121,18 +121,18 @@ START_TEST(a_long_table_is_gone_through)
 	ck_assert_ptr_null(strstr(screen(24, COLUMNS), "more"));
 	ck_assert(top_key(&top, TOP_KEY_HOME));
 	ck_assert_uint_eq(top.scroll, 0);
-	/* With others beside it, each table has its part of the lines, and says so where its titles
-	 * leave room. */
+	/* With other tables on the screen, each table has its share of the lines. It shows how many
+	 * are hidden if its titles leave room. */
 	keys("1");
 	assert_shows(screen(24, COLUMNS), "\nLEVEL");
 	assert_shows(screen(24, COLUMNS), "\nTASK");
-	/* 19 lines, of which tenants have 3, levels 2, tasks 1: 7 and 6 are left. */
+	/* 19 lines: tenants have 3, levels 2, tasks 1; 7 and 6 are left. */
 	assert_shows(screen(24, COLUMNS), " 54 more  ");
 	assert_shows(screen(24, COLUMNS), " 35 more  ");
 }
 END_TEST
 
-START_TEST(names_of_any_bytes_take_their_room)
+START_TEST(names_of_any_bytes_have_their_width)
 {
 	atomic_store(&board->n_tasks, 0);
 	task(0, "m\xc3\xa4:\xe2\x82\xac\x1b\xc2\x9b\xc2\xa0");
@@ -143,7 +143,7 @@ START_TEST(names_of_any_bytes_take_their_room)
 }
 END_TEST
 
-START_TEST(a_forkd_that_is_gone_is_said_to_be)
+START_TEST(ended_forkd_is_reported)
 {
 	work();
 	(void)strcpy(top.trouble, "is gone for 3 s: nobody listens");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/host/module.c: modules whose table is wrong, and files that are no modules. Each is
- * refused with one line that says what is wrong and what to do, and nothing of it gets onto the
- * board; what is right in the same module does.
+ * daemon/host/module.c: modules with an invalid table, and files that are not modules. Each is
+ * refused with one line that says what is wrong and what to do, and is not entered on the board.
+ * Valid tasks of the same module are entered.
  */
 #include <check.h>
 #include <errno.h>
@@ -78,7 +78,7 @@ static void says(const char *words)
 	ck_assert_msg(!strchr(error, '\n'), "more than one line: %s", error);
 }
 
-/* The whole module is refused. */
+/* Checks that the whole module is refused. */
 static void refused(int code, const char *words)
 {
 	ck_assert_int_eq(add(), code);
@@ -87,7 +87,7 @@ static void refused(int code, const char *words)
 	ck_assert_uint_eq(board->n_tasks, 0);
 }
 
-/* One of N tasks is left out. */
+/* Checks that one of N tasks is left out. */
 static void left_out(int code, const char *words)
 {
 	ck_assert_int_eq(add(), code);
@@ -98,7 +98,7 @@ static void left_out(int code, const char *words)
 		ck_assert_int_eq(strncmp(board->tasks[i].name, "mine:task", 9), 0);
 }
 
-START_TEST(a_module_that_is_right_is_entered_in_the_order_of_its_names)
+START_TEST(valid_module_is_entered_in_the_order_of_its_names)
 {
 	make(N);
 	table[0].name = "zz";
@@ -111,14 +111,14 @@ START_TEST(a_module_that_is_right_is_entered_in_the_order_of_its_names)
 	ck_assert_str_eq(board->tasks[N - 1].name, "mine:zz");
 	ck_assert_str_eq(board->tasks[N - 1].help, "A task");
 	ck_assert_ptr_eq(modules->tasks[N - 1].export, &table[0]);
-	/* As many as there may be. */
+	/* The maximum number of tasks. */
 	make(LIMIT_TASKS);
 	ck_assert_int_eq(add(), 0);
 	ck_assert_uint_eq(board->n_tasks, LIMIT_TASKS);
 }
 END_TEST
 
-/* Of a module or a task that is right all but this is. */
+/* A module or a task that is valid except for this member. */
 #define WRONG_MODULE(member, value, code, words)                                                   \
 	do {                                                                                       \
 		make(N);                                                                           \
@@ -133,7 +133,7 @@ END_TEST
 		left_out(code, words);                                                             \
 	} while (0)
 
-START_TEST(a_module_without_a_name_or_help_is_refused)
+START_TEST(module_without_a_name_or_help_is_refused)
 {
 	static const char *const names[] = { NULL, "", "0x", "a:b", "a b", "a\n", "\xc3\xa4" };
 	static const char *const helps[] = { NULL, "two\nlines", "\x7f", "\xc2\x85" };
@@ -145,7 +145,7 @@ START_TEST(a_module_without_a_name_or_help_is_refused)
 }
 END_TEST
 
-START_TEST(a_table_with_an_impossible_end_is_refused)
+START_TEST(table_with_an_impossible_end_is_refused)
 {
 	WRONG_MODULE(exports, NULL, -EINVAL, "table of tasks is broken");
 	WRONG_MODULE(exports_end, NULL, -EINVAL, "table of tasks is broken");
@@ -166,7 +166,7 @@ START_TEST(a_table_with_an_impossible_end_is_refused)
 }
 END_TEST
 
-START_TEST(a_task_without_a_name_is_left_out)
+START_TEST(task_without_a_name_is_left_out)
 {
 	static const char *const names[] = { NULL, "", "2nd", "a:b", "a b", "a\033[1m" };
 
@@ -178,7 +178,7 @@ START_TEST(a_task_without_a_name_is_left_out)
 }
 END_TEST
 
-START_TEST(a_task_whose_entry_is_wrong_is_left_out)
+START_TEST(task_with_an_invalid_entry_is_left_out)
 {
 	static const struct fk_task no_resume = { "task", NULL, describe, NULL, 64 };
 	static const struct fk_task no_describe = { "task", resume, NULL, NULL, 64 };
@@ -245,12 +245,12 @@ START_TEST(a_task_whose_entry_is_wrong_is_left_out)
 }
 END_TEST
 
-START_TEST(a_name_that_is_there_already_is_left_out)
+START_TEST(duplicate_name_is_left_out)
 {
 	make(N);
 	table[3].name = table[2].name;
 	left_out(-EEXIST, "task mine:task2 is there already");
-	/* And of another module of this name, all of them; what is there stays. */
+	/* All tasks of another module of this name; existing ones stay. */
 	ck_assert_int_eq(add(), -EEXIST);
 	says("task mine:task0 is there already");
 	says("(and 3 more are left out)");
@@ -258,7 +258,7 @@ START_TEST(a_name_that_is_there_already_is_left_out)
 }
 END_TEST
 
-/* What another pool finds, with these tasks of the table. */
+/* Loads these tasks of the table as another pool does. */
 static void load_again(size_t from, size_t n)
 {
 	modules->n_tasks = 0;
@@ -273,14 +273,14 @@ static const char *at(uint32_t place)
 	return board->tasks[place].name;
 }
 
-START_TEST(a_task_keeps_its_place_from_pool_to_pool)
+START_TEST(task_keeps_its_index_from_pool_to_pool)
 {
 	uint64_t hash;
 
 	make(N);
 	ck_assert_int_eq(add(), 0);
 	hash = board->tasks[2].hash;
-	/* Others come, and some before it in the alphabet; its place in the table is another. */
+	/* Tasks are added, some before it in the alphabet; its place in the table changes. */
 	table[N] = table[2];
 	table[N + 1] = good;
 	table[N + 1].name = "aaa";
@@ -290,7 +290,7 @@ START_TEST(a_task_keeps_its_place_from_pool_to_pool)
 	ck_assert_str_eq(at(2), "mine:task2");
 	ck_assert_uint_eq(board->tasks[2].hash, hash);
 	ck_assert_ptr_eq(modules->tasks[2].export, &table[N]);
-	/* New ones do not take places of those that may come yet. */
+	/* New tasks do not take indices of tasks that may be loaded again. */
 	ck_assert_str_eq(at(N), "mine:aaa");
 	ck_assert_str_eq(at(N + 1), "mine:bbb");
 	ck_assert_str_eq(at(1), "mine:task1");
@@ -300,7 +300,7 @@ START_TEST(a_task_keeps_its_place_from_pool_to_pool)
 }
 END_TEST
 
-START_TEST(a_task_with_another_signature_has_another_hash_at_its_place)
+START_TEST(task_with_another_signature_has_another_hash_at_its_index)
 {
 	uint64_t hash;
 
@@ -317,13 +317,13 @@ START_TEST(a_task_with_another_signature_has_another_hash_at_its_place)
 }
 END_TEST
 
-START_TEST(places_of_those_that_are_gone_are_taken_when_there_is_no_other)
+START_TEST(indices_of_removed_tasks_are_reused_last)
 {
 	make(LIMIT_TASKS);
 	ck_assert_int_eq(add(), 0);
 	for (uint32_t i = 10; i < 20; i++)
 		board->tasks[i].flags = TASK_GONE;
-	/* Of others that have not come it is taken at the very end. */
+	/* The index of a task that was not loaded again is taken last. */
 	table[0] = good;
 	table[0].name = "zzz";
 	table[1] = good;
@@ -337,8 +337,8 @@ START_TEST(places_of_those_that_are_gone_are_taken_when_there_is_no_other)
 }
 END_TEST
 
-/* More new ones than places that were free before, and they come first. */
-START_TEST(on_a_full_board_those_that_stay_keep_their_places)
+/* More new tasks than indices that were free before, and they are loaded first. */
+START_TEST(remaining_tasks_keep_their_indices_on_a_full_board)
 {
 	static char names[LIMIT_TASKS][16];
 	static struct board_task before[LIMIT_TASKS];
@@ -368,12 +368,12 @@ START_TEST(on_a_full_board_those_that_stay_keep_their_places)
 }
 END_TEST
 
-START_TEST(whatever_stands_on_the_board_each_task_has_a_place_of_its_own)
+START_TEST(each_task_has_its_own_index_for_any_contents_of_the_board)
 {
 	make(N);
 	memset(board->tasks, 0x5a, sizeof(board->tasks));
 	board->n_tasks = 0x5a5a5a5a;
-	/* Twice the same. */
+	/* The same name twice. */
 	for (uint32_t i = 0; i < 4; i++)
 		strcpy(board->tasks[3 * i].name, "mine:task3");
 	load_again(0, N);
@@ -404,7 +404,7 @@ START_TEST(tasks_beyond_those_that_the_board_holds_are_left_out)
 }
 END_TEST
 
-START_TEST(a_file_that_is_no_module_is_refused_in_words)
+START_TEST(file_that_is_not_a_module_is_refused_with_a_message)
 {
 	static const struct {
 		const char *file, *words;

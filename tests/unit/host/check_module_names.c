@@ -21,7 +21,7 @@
 static struct rig rig;
 static char folder[] = "/tmp/forkd-module-XXXXXX";
 
-/* Puts a module that was built into the folder, by a rename as an update does it. */
+/* Moves a built module into the directory by a rename, as an update does. */
 static void install(const char *module_name, const char *path)
 {
 	const char *build = getenv("top_builddir");
@@ -82,7 +82,7 @@ static void remove_file(const char *path)
 	ck_assert_int_eq(unlink(path), 0);
 }
 
-START_TEST(a_module_is_loaded_by_its_real_path)
+START_TEST(module_is_loaded_by_its_real_path)
 {
 	const struct fk_module *module;
 	char path[64], link[64];
@@ -100,7 +100,7 @@ START_TEST(a_module_is_loaded_by_its_real_path)
 }
 END_TEST
 
-START_TEST(a_new_version_at_the_same_path_is_loaded_beside_the_old_one)
+START_TEST(new_version_at_the_same_path_is_loaded_in_addition)
 {
 	const struct fk_module *old, *new;
 	char path[64];
@@ -128,7 +128,7 @@ START_TEST(a_new_version_at_the_same_path_is_loaded_beside_the_old_one)
 END_TEST
 
 /* Any user could replace the file between the check and the load. */
-START_TEST(a_module_in_a_folder_that_others_can_write_to_is_loaded_by_its_descriptor)
+START_TEST(module_in_a_directory_writable_by_others_is_loaded_by_descriptor)
 {
 	char path[64];
 

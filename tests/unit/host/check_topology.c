@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* topology: places and counts on machines that are not here, and binding on the one that is. */
+/* topology: placement and counts on synthetic machines, and binding on this one. */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end
 
@@ -18,8 +18,8 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/machines.h"
 
-static char error[1024];   /* the name of a file of the tree may be long */
-static struct topology *t; /* that was made last */
+static char error[1024];   /* file names in the tree may be long */
+static struct topology *t; /* that was created last */
 
 static void end(void)
 {
@@ -96,7 +96,7 @@ START_TEST(fewer_workers_take_the_first_cores)
 }
 END_TEST
 
-START_TEST(a_list_of_cpus_gives_one_worker_each_and_no_other_cpu)
+START_TEST(list_of_cpus_gives_one_worker_each)
 {
 	make("numa:2 core:4 pu:2", 0, "3,8-9");
 	ck_assert_uint_eq(topology_n_workers(t), 3);
@@ -108,7 +108,8 @@ START_TEST(a_list_of_cpus_gives_one_worker_each_and_no_other_cpu)
 }
 END_TEST
 
-/* The number of workers, and their CPUs in this order. */
+/* Each worker is in one group, and groups, members and places agree. Distances are symmetric, at
+ * least 1, and shorter within a group than between groups. */
 static void has_cpus(const char *synthetic, uint32_t workers, uint32_t threads, const char *cpus,
 		     const char *expected)
 {
@@ -130,18 +131,18 @@ START_TEST(threads_per_core_limits_the_cpus_of_each_core)
 	has_cpus("numa:2 core:2 pu:4", 0, UINT32_MAX, NULL,
 		 "0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15");
 	has_cpus("numa:1 core:2 pu:1", 0, 2, NULL, "0,1");
-	/* With a list of CPUs: those of it. */
+	/* The same for a new machine. */
 	has_cpus("numa:1 core:3 pu:2", 0, 0, "1,2-5", "1,2,4,3,5");
 	has_cpus("numa:1 core:3 pu:2", 0, 1, "1,2-5", "1,2,4");
 	has_cpus("numa:1 core:3 pu:2", 0, 2, "1,2-5", "1,2,4,3,5");
-	/* With a number of workers: on no other CPUs. */
+	/* Rows of two workers and their distance. */
 	has_cpus("numa:1 core:2 pu:2", 6, 1, NULL, "0,2,0,2,0,2");
 	has_cpus("numa:1 core:2 pu:2", 3, 2, NULL, "0,2,1");
 	has_cpus("numa:1 core:2 pu:2", 1, UINT32_MAX, NULL, "0");
 }
 END_TEST
 
-/* A pool, or the next manager, knows the CPUs that the first manager has chosen. */
+/* Workers 0-7 are the first CPUs of the cores, 8-15 the second. */
 START_TEST(chosen_cpus_and_the_same_limit_give_the_same_places)
 {
 	static const uint32_t threads[] = { 0, 1, 2, UINT32_MAX };
@@ -166,13 +167,13 @@ START_TEST(chosen_cpus_and_the_same_limit_give_the_same_places)
 }
 END_TEST
 
-START_TEST(a_cpu_that_is_not_there_is_refused_with_those_that_are)
+START_TEST(unknown_cpu_is_refused_with_a_list_of_the_existing_ones)
 {
 	refused("numa:1 core:2 pu:1", 0, "1,7", -EINVAL, "0-1");
 }
 END_TEST
 
-START_TEST(too_many_workers_are_refused_and_more_on_machines_that_are_not_here)
+START_TEST(limit_of_workers_is_higher_on_synthetic_machines)
 {
 	ck_assert_int_eq(topology_new(NULL, 257, 0, NULL, error, sizeof(error), &t), -EINVAL);
 	ck_assert_ptr_null(t);
@@ -185,7 +186,7 @@ START_TEST(too_many_workers_are_refused_and_more_on_machines_that_are_not_here)
 }
 END_TEST
 
-START_TEST(nonsense_for_a_machine_is_an_error)
+START_TEST(invalid_machine_is_an_error)
 {
 	refused("core:banana", 0, "", -EINVAL, "");
 }
@@ -205,7 +206,7 @@ static void *bind_thread(void *unused)
 	return NULL;
 }
 
-START_TEST(a_thread_is_bound_alone)
+START_TEST(binding_affects_one_thread)
 {
 	cpu_set_t before, after;
 	pthread_t thread;
@@ -219,7 +220,7 @@ START_TEST(a_thread_is_bound_alone)
 }
 END_TEST
 
-START_TEST(the_affinity_that_was_inherited_is_the_limit)
+START_TEST(inherited_affinity_is_the_limit)
 {
 	cpu_set_t set;
 	uint32_t cpu;
@@ -247,8 +248,7 @@ START_TEST(binding_on_a_synthetic_machine_changes_nothing)
 }
 END_TEST
 
-/* Each worker is in one group, and groups, members and places agree; distances are symmetric, at
- * least 1, and shorter in any group than between any two. */
+/* Nodes of one package are nearer than those of the other. */
 static void check_whole(void)
 {
 	uint32_t n = topology_n_workers(t), counted = 0, inside = 1, outside = UINT32_MAX;
@@ -291,7 +291,7 @@ static void whole(const char *machine, uint32_t workers, const char *cpus)
 	check_whole();
 }
 
-/* Rows of two workers and how far they are from each other. */
+/* With the second CPUs: workers 7 and 8 are on cores 4 and 5. */
 static void check_distances(const uint32_t (*rows)[3], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -304,7 +304,7 @@ static void check_distances(const uint32_t (*rows)[3], size_t n)
 	check_distances((const uint32_t[][3]){ __VA_ARGS__ },                                      \
 			ARRAY_SIZE(((const uint32_t[][3]){ __VA_ARGS__ })))
 
-START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
+START_TEST(nodes_are_groups_and_the_other_node_is_one_step_farther)
 {
 	const uint32_t *members;
 	uint32_t n;
@@ -324,7 +324,7 @@ START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
 }
 END_TEST
 
-START_TEST(one_node_is_one_group_and_all_are_as_near)
+START_TEST(one_node_is_one_group_with_equal_distances)
 {
 	whole("core:8 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
@@ -335,25 +335,26 @@ END_TEST
 START_TEST(siblings_of_a_core_are_nearest_and_only_a_used_sibling_makes_a_level)
 {
 	whole("numa:2 core:4 pu:2", 16, NULL);
-	/* Workers 0-7 are the cores' first CPUs, 8-15 their second. */
+	/* 16 from 0 to 3; 16 from 0 to 1 but 14 in the other direction, which is not nearer; 22
+	 * from 0 to 2. */
 	DISTANCES({ 0, 8, 1 }, { 0, 1, 2 }, { 0, 9, 2 }, { 0, 4, 3 });
 	whole("numa:2 core:4 pu:2", 0, NULL);
 	DISTANCES({ 0, 1, 1 }, { 0, 4, 2 });
 }
 END_TEST
 
-START_TEST(levels_that_bring_nobody_together_do_not_count)
+START_TEST(levels_without_two_workers_do_not_count)
 {
 	whole("pack:2 numa:1 l3:1 l2:2 l1d:1 core:2 pu:1", 0, NULL);
 	DISTANCES({ 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
-	/* Nodes of one package are nearer than those of the other. */
+	/* The third package's node must not be used. */
 	whole("pack:2 numa:2 core:2 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 4);
 	DISTANCES({ 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
 }
 END_TEST
 
-START_TEST(workers_on_one_cpu_are_as_near_as_can_be)
+START_TEST(workers_on_one_cpu_have_the_smallest_distance)
 {
 	uint32_t n;
 
@@ -365,7 +366,7 @@ START_TEST(workers_on_one_cpu_are_as_near_as_can_be)
 }
 END_TEST
 
-START_TEST(a_node_without_a_worker_is_no_group)
+START_TEST(node_without_a_worker_is_not_a_group)
 {
 	const uint32_t *members;
 	uint32_t n;
@@ -384,7 +385,7 @@ START_TEST(a_node_without_a_worker_is_no_group)
 }
 END_TEST
 
-START_TEST(unlike_packages_have_levels_of_their_own)
+START_TEST(unlike_packages_have_their_own_levels)
 {
 	const uint32_t cpus[] = { 0, 1, 2, 3, 4, 6, 8 };
 
@@ -395,14 +396,14 @@ START_TEST(unlike_packages_have_levels_of_their_own)
 		ck_assert_uint_eq(topology_place(t, i)->group, i / 4);
 	}
 	DISTANCES({ 0, 1, 1 }, { 0, 3, 2 }, { 4, 6, 1 }, { 4, 0, 3 });
-	/* With the second CPUs: workers 7 and 8 are those of cores 4 and 5. */
+	/* A container may forbid it. */
 	whole(machines_xml("asymmetric"), 9, NULL);
 	ck_assert_uint_eq(topology_place(t, 7)->cpu, 5);
 	DISTANCES({ 4, 7, 1 }, { 4, 8, 2 }, { 4, 6, 2 });
 }
 END_TEST
 
-START_TEST(the_machines_own_distances_order_the_nodes)
+START_TEST(distances_of_the_machine_order_the_nodes)
 {
 	whole(machines_xml("ring"), 0, NULL);
 	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0
@@ -423,7 +424,7 @@ START_TEST(cpus_without_memory_are_a_group_that_borrows_from_the_nearest)
 }
 END_TEST
 
-START_TEST(the_nearest_node_of_several_is_the_one)
+START_TEST(nearest_node_of_several_is_used)
 {
 	whole(machines_xml("fast"), 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
@@ -460,14 +461,14 @@ START_TEST(cpus_without_any_node_are_one_group)
 }
 END_TEST
 
-START_TEST(a_file_that_is_not_there_or_no_machine_is_an_error_that_says_so)
+START_TEST(missing_or_invalid_file_is_an_error_with_a_message)
 {
 	refused(machines_xml("nowhere"), 0, "", -ENOENT, "nowhere.xml");
 	refused("xml:/dev/null", 0, "", -EINVAL, "/dev/null");
 }
 END_TEST
 
-START_TEST(this_machine_is_whole_too)
+START_TEST(this_machine_is_consistent)
 {
 	whole(NULL, 0, NULL);
 	whole(NULL, 64, NULL);

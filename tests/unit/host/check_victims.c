@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victims: the tables against the formula, which is worked out here once more, in doubles and
- * without classes; and what is picked from them against both.
+ * victims: the tables compared with the formula, which is computed here again in doubles and
+ * without classes; and picked victims compared with both.
  */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end
@@ -19,11 +19,11 @@
 
 #define PICKS 1000000u
 
-/* A machine of nothing but numbers: distance and group of worker i and j. */
+/* A synthetic machine: distance and group of workers i and j. */
 struct machine {
 	uint32_t n;
 	uint32_t core, node, machine; /* workers of a core, a node, a package: a tree */
-	uint32_t seed;		      /* instead: distances of no order at all */
+	uint32_t seed;		      /* instead: distances without order */
 };
 
 static uint32_t machine_distance(void *ctx, uint32_t i, uint32_t j)
@@ -45,7 +45,7 @@ static uint32_t machine_group(void *ctx, uint32_t i)
 	return i / m->node;
 }
 
-static struct victims *v; /* that were made last */
+static struct victims *v; /* that was created last */
 
 static void end(void)
 {
@@ -80,7 +80,7 @@ static void formula(uint32_t n, uint32_t i, uint32_t (*distance)(void *, uint32_
 		ret_p[j] /= sum;
 }
 
-/* What the table gives to each victim, summed up over its slots. */
+/* Sums up the table's probability of each victim over its slots. */
 static void check_table(uint32_t i, const double *p)
 {
 	uint32_t m = v->n - 1;
@@ -102,7 +102,7 @@ static void check_table(uint32_t i, const double *p)
 	free(got);
 }
 
-/* Each other worker once, never one before a nearer one. */
+/* Checks that each other worker is included once, in order of distance. */
 static void check_order(uint32_t i, uint32_t (*distance)(void *, uint32_t, uint32_t), void *ctx)
 {
 	const uint16_t *order = victims_order(v, i);
@@ -126,7 +126,7 @@ static void check_order(uint32_t i, uint32_t (*distance)(void *, uint32_t, uint3
 
 static uint64_t next_random(uint64_t *state)
 {
-	/* splitmix64 (Steele, Lea and Flood, 2014), not what workers use. */
+	/* splitmix64 (Steele, Lea and Flood, 2014); workers use another generator. */
 	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -142,7 +142,7 @@ static double chi_quantile(double freedom)
 	return freedom * pow(1 - part + 3.0902 * sqrt(part), 3);
 }
 
-/* Picks, and compares how often each was picked with p. */
+/* Picks victims, and compares the frequencies with p. */
 static void check_picks(uint32_t i, const double *p, uint64_t seed)
 {
 	uint64_t *picked = calloc(v->n, sizeof(*picked));
@@ -161,7 +161,7 @@ static void check_picks(uint32_t i, const double *p, uint64_t seed)
 
 		if (j == i)
 			continue;
-		/* Else the approximation is no good. */
+		/* Otherwise the approximation is invalid. */
 		ck_assert(expected > 5);
 		chi += (picked[j] - expected) * (picked[j] - expected) / expected;
 	}
@@ -247,7 +247,7 @@ START_TEST(frequencies_follow_the_formula_on_unlike_packages_and_in_a_ring)
 }
 END_TEST
 
-START_TEST(tables_hold_for_distances_of_no_order_and_for_zero)
+START_TEST(tables_follow_the_formula_for_unordered_and_zero_distances)
 {
 	for (uint32_t n = 2; n <= 70; n += 17) {
 		struct machine m = { .n = n, .node = 5, .seed = n + 1 };
@@ -258,7 +258,7 @@ START_TEST(tables_hold_for_distances_of_no_order_and_for_zero)
 }
 END_TEST
 
-START_TEST(tables_hold_for_the_largest_machine)
+START_TEST(tables_follow_the_formula_on_the_largest_machine)
 {
 	struct machine m = { .n = 1024, .core = 2, .node = 128, .machine = 512 };
 
@@ -269,7 +269,7 @@ START_TEST(tables_hold_for_the_largest_machine)
 }
 END_TEST
 
-START_TEST(a_class_is_picked_as_one_over_r_squared_however_many_are_in_it)
+START_TEST(class_is_picked_in_proportion_to_one_over_r_squared)
 {
 	/* From 0: 1 at 1, 2-3 at 2, 4-7 at 3, 8-31 at 4. */
 	struct machine m = { .n = 32, .core = 2, .node = 4, .machine = 8 };
@@ -285,7 +285,7 @@ START_TEST(a_class_is_picked_as_one_over_r_squared_however_many_are_in_it)
 }
 END_TEST
 
-START_TEST(the_ends_of_the_random_numbers_are_victims_too)
+START_TEST(smallest_and_largest_random_numbers_give_victims)
 {
 	struct machine m = { .n = 56, .core = 1, .node = 28, .machine = 56 };
 
@@ -318,7 +318,7 @@ START_TEST(two_workers_pick_each_other_and_one_has_an_empty_order)
 }
 END_TEST
 
-START_TEST(order_begins_behind_the_worker_itself)
+START_TEST(order_begins_after_the_worker_itself)
 {
 	struct machine m = { .n = 12, .core = 3, .node = 6, .machine = 12 };
 	const uint16_t order[] = { 5, 3, 0, 1, 2, 6, 7, 8, 9, 10, 11 };
@@ -338,7 +338,7 @@ START_TEST(levels_are_own_node_nearest_others_and_the_rest)
 			ck_assert_uint_eq(victims_level(v, i, j), i / 4 == j / 4   ? 0
 								  : i / 8 == j / 8 ? 1
 										   : 2);
-	/* No groups: all at home. */
+	/* Without groups all are in the same one. */
 	end();
 	ck_assert_int_eq(victims_new(16, machine_distance, NULL, &m, &v), 0);
 	for (uint32_t j = 0; j < 16; j++)

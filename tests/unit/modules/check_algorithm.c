@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkd/algorithm.h: algorithms side by side, and what the compiler says to wrong uses.
- */
+/* forkd/algorithm.h: algorithms used together, and compiler messages for wrong uses. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>
@@ -80,8 +78,8 @@ START_TEST(invoke_runs_every_task_and_waits_for_all)
 		ck_assert_uint_eq(affine.b, right.b);
 		ck_assert_int_eq(sum, multiples);
 		if (modes[m].forced && modes[m].workers == 1)
-			/* All but the last of each were forked: 0, 1, 2 and 7, and the
-			 * folds' own. */
+			/* All but the last one of each were forked: 0, 1, 2 and 7, and the folds'
+			 * own forks. */
 			ck_assert_uint_eq(rig_counter(&rig, steals), 0 + 1 + 2 + 7 + 15 + 15);
 	}
 }
@@ -130,7 +128,7 @@ START_TEST(correct_algorithm_compiles_without_a_message)
 }
 END_TEST
 
-START_TEST(a_function_of_another_type_is_an_error_that_says_which_is_right)
+START_TEST(function_of_another_type_is_an_error_that_names_the_right_type)
 {
 	refused("static void e(long *x) { ++*x; }\nFK_FOR_EACH(f, int, e)",
 		"f: it must be void or int e(int *)");
@@ -153,14 +151,14 @@ START_TEST(a_function_of_another_type_is_an_error_that_says_which_is_right)
 }
 END_TEST
 
-START_TEST(an_array_of_another_type_is_an_error)
+START_TEST(array_of_another_type_is_an_error)
 {
 	ck_assert_int_ne(
 		compile(compile_cc(), COMPILE_FLAGS, "algorithm.h",
 			"#pragma GCC diagnostic error \"-Wincompatible-pointer-types\"\n" LESS
 			"FK_SORT(f, int, less)\n" USE("FK_CALL_VOID", "f, &self->d, 0, 0, 0")),
 		0);
-	/* And is this what it was refused for? */
+	/* Checks that this is the cause of the refusal. */
 	taken(LESS "FK_SORT(f, int, less)\n" USE("FK_CALL_VOID", "f, &self->i, 0, 0, 0"));
 }
 END_TEST

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/array.c, compiled in, with its memory counted. What most of its tasks compute is tested
- * in check_modules.c, from the shared object.
+ * modules/array.c, compiled in, with its memory counted. check_modules.c tests the results of most
+ * of its tasks, from the shared object.
  */
 #define CHECK_TIMEOUT 60
 
@@ -16,10 +16,10 @@
 #include "tests/support/shipped.h"
 
 #define N      30000
-#define FIRST  8u /* where the arrays are */
+#define FIRST  8u /* offset of the arrays */
 #define SECOND (FIRST + N * 8u)
 
-START_TEST(a_histogram_gives_its_tables_back_when_the_job_fails_as_they_are_taken)
+START_TEST(histogram_frees_its_tables_if_their_allocation_fails)
 {
 	struct {
 		struct job_ref data;
@@ -32,7 +32,7 @@ START_TEST(a_histogram_gives_its_tables_back_when_the_job_fails_as_they_are_take
 END_TEST
 
 /* Quarters, so that every sum is exact. */
-START_TEST(sums_of_real_numbers_and_products_are_right_in_every_mode)
+START_TEST(sums_of_real_numbers_and_products_are_correct_in_every_mode)
 {
 	struct job_ref arrays[] = { { FIRST, N * 8 }, { SECOND, N * 8 } };
 
@@ -63,8 +63,8 @@ START_TEST(sums_of_real_numbers_and_products_are_right_in_every_mode)
 }
 END_TEST
 
-/* As many as a leaf takes at a time, and whatever is left of it. */
-START_TEST(sums_and_extremes_of_any_length_are_right)
+/* As many as a leaf takes at a time, and any remainder. */
+START_TEST(sums_and_extremes_of_any_length_are_correct)
 {
 	static const uint64_t lengths[] = { 0, 1, 15, 16, 17, 2047, 2048, 2049, 4100, N };
 
@@ -89,7 +89,7 @@ START_TEST(sums_and_extremes_of_any_length_are_right)
 		ck_assert_msg(got == dot, "%d numbers: %g, not %g", (int)n, got, dot);
 		if (n < 3)
 			continue;
-		/* Neither at an end nor in the way. */
+		/* Neither at an end nor special. */
 		a[n / 2] = (double)NAN;
 		a[n / 3] = 1000;
 		a[n - 1] = -(double)INFINITY;
@@ -132,7 +132,7 @@ START_TEST(integers_are_counted_once_in_every_mode)
 						       cases[c].low,
 						       cases[c].high,
 						       { SECOND, (uint64_t)cases[c].bins * 8 } };
-			/* How many numbers a bin has, by another way. */
+			/* Computes the number of values in a bin in another way. */
 			__int128 range = (__int128)cases[c].high - cases[c].low;
 			__int128 width = (range + cases[c].bins - 1) / cases[c].bins;
 			int64_t right[1001] = { 0 };
@@ -153,7 +153,7 @@ START_TEST(integers_are_counted_once_in_every_mode)
 }
 END_TEST
 
-START_TEST(arrays_that_are_none_fail_the_job)
+START_TEST(malformed_arrays_fail_the_job)
 {
 	static const struct histogram_args odd[] = {
 		{ { FIRST, 8 }, 1, 1, { SECOND, 8 } },	{ { FIRST, 8 }, 1, 0, { SECOND, 8 } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/compress.c, compiled in, with its memory counted. That zstd(1) and gzip(1) read what it
- * writes, and that it reads what they write, is tested in tests/cli/check-shipped.
+ * modules/compress.c, compiled in, with its memory counted. tests/cli/check-shipped tests that
+ * zstd(1) and gzip(1) read its output, and that it reads theirs.
  */
 #define CHECK_TIMEOUT 120
 
@@ -15,7 +15,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
 
-/* In the heap, which is a megabyte: the data, and what it is packed to. */
+/* In the heap of one MiB: the data, and its packed form. */
 #define DATA   8u
 #define PACKED (640u << 10)
 #define ROOM   ((1u << 20) - PACKED - 8)
@@ -43,7 +43,7 @@ static const struct {
 
 enum content { WORDS, NOISE };
 
-/* From the heap's begin; also into original. */
+/* At the start of the heap; also into original. */
 static void make(enum content content, uint32_t size)
 {
 	uint64_t x = 88172645463325252u;
@@ -75,7 +75,7 @@ static uint64_t pack_it(uint32_t f, uint32_t size, int64_t level)
 	return (uint64_t)one_number();
 }
 
-/* Packed, and unpacked to exactly what it was, with no byte beside it. */
+/* Packs and unpacks: the result is the original, and no byte around it has changed. */
 static void there_and_back(uint32_t f, enum content content, uint32_t size, int64_t level)
 {
 	struct unpacking_args args = { .out = { DATA, size } };
@@ -146,7 +146,7 @@ START_TEST(output_that_is_a_byte_too_small_is_an_error)
 }
 END_TEST
 
-START_TEST(levels_and_sizes_that_there_are_not_are_an_error)
+START_TEST(invalid_levels_and_sizes_are_an_error)
 {
 	static const struct {
 		const char *task;
@@ -172,7 +172,7 @@ START_TEST(levels_and_sizes_that_there_are_not_are_an_error)
 }
 END_TEST
 
-/* Unpacks what stands at PACKED: it fails as what it is, or it gives the begin of the original. */
+/* Unpacks the data at PACKED: it fails as malformed data, or it gives the start of the original. */
 static void is_no_lie(uint32_t f, uint64_t size, const char *what, uint64_t where)
 {
 	struct unpacking_args args = { { PACKED, size }, { DATA, 90000 } };
@@ -204,7 +204,7 @@ START_TEST(damaged_data_is_an_error_and_never_other_data)
 		make(WORDS, 90000);
 		size = pack_it(f, 90000, 1);
 		for (uint32_t i = 0; i < 300; i++) {
-			/* The headers above all. */
+			/* Headers more often than the rest. */
 			uint64_t at = xorshift64(&x) % (i % 2 ? 64 : size);
 
 			rig.heap[PACKED + at] ^= (char)(1 << i % 8);
@@ -242,8 +242,8 @@ START_TEST(unknown_format_is_an_error)
 }
 END_TEST
 
-/* A frame that says it is a megabyte, and is a block that never ends: of bytes that are few. */
-START_TEST(a_header_that_promises_much_costs_nothing)
+/* A frame that claims a megabyte, and is a block of few bytes that never ends. */
+START_TEST(header_that_claims_a_large_size_costs_nothing)
 {
 	static const uint8_t bomb[] = { 0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0,    0x10, 0,
 					2,    0,    0x40, 'a',	2,    0, 0x40, 'a' };
@@ -262,7 +262,7 @@ END_TEST
 static _Atomic bool flipping;
 static uint64_t packed_size;
 
-/* Puts a byte of what is packed wrong and right again, all the time. */
+/* Changes a packed byte and restores it, all the time. */
 static void *flip_on(void *arg)
 {
 	volatile char *packed = rig.heap + PACKED;
@@ -279,7 +279,7 @@ static void *flip_on(void *arg)
 	return NULL;
 }
 
-START_TEST(data_that_changes_as_it_is_unpacked_leads_nowhere_else)
+START_TEST(data_that_changes_while_it_is_unpacked_stays_in_bounds)
 {
 	enum { ROUNDS = 100 };
 
@@ -317,7 +317,7 @@ static void fill_packed(void)
 	memcpy(rig.heap + PACKED, kept, packed_size);
 }
 
-START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
+START_TEST(memory_is_freed_if_an_allocation_fails)
 {
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		struct packing_args args = { { DATA, MOST }, 1, { PACKED, ROOM } };

@@ -49,7 +49,7 @@ JOB_VOID(job_each_fail, each_fail, numbers, ask.n, ask.grain, ask.fails_at)
 JOB_VOID(job_range, range_mark, ask.from, ask.to, ask.grain)
 JOB_VOID(job_range_fail, range_fail, ask.from, ask.to, ask.grain, ask.fails_at)
 
-START_TEST(for_each_meets_each_element_once)
+START_TEST(for_each_visits_each_element_once)
 {
 	for_each_mode (m, &fk_module) {
 		for_each_size_and_grain () {
@@ -62,7 +62,7 @@ START_TEST(for_each_meets_each_element_once)
 }
 END_TEST
 
-START_TEST(for_range_meets_each_number_once)
+START_TEST(for_range_visits_each_number_once)
 {
 	static const int64_t froms[] = { 0, -500, INT64_MIN, INT64_MAX - 4999 };
 
@@ -76,7 +76,7 @@ START_TEST(for_range_meets_each_number_once)
 				for (size_t i = 0; i < MAX; i++)
 					must(numbers[i] == (i < ask.n));
 			}
-		/* The other way round there is nothing. */
+		/* A reversed range is empty. */
 		ask.from = INT64_MAX;
 		ask.to = INT64_MIN;
 		memset(numbers, 0, sizeof(numbers));
@@ -87,8 +87,8 @@ START_TEST(for_range_meets_each_number_once)
 }
 END_TEST
 
-/* Forks are counted where each of them is stolen: as many as there are leaves, but one. */
-START_TEST(leaves_are_as_long_as_the_grain_says)
+/* If each fork is stolen, their number is that of the leaves minus one. */
+START_TEST(leaves_have_the_length_of_the_grain)
 {
 	static const struct {
 		size_t n, grain, leaves;
@@ -115,7 +115,7 @@ START_TEST(leaves_are_as_long_as_the_grain_says)
 }
 END_TEST
 
-/* Where the leaf of the i-th of n elements ends. */
+/* Returns the end of the leaf of the i-th of n elements. */
 static size_t leaf_end(size_t first, size_t n, size_t i)
 {
 	if (n <= FK_GRAIN_OF(ask.grain, int64_t))
@@ -124,7 +124,7 @@ static size_t leaf_end(size_t first, size_t n, size_t i)
 				 : leaf_end(first + n / 2, n - n / 2, i);
 }
 
-START_TEST(a_function_that_fails_fails_the_job)
+START_TEST(failing_function_fails_the_job)
 {
 	for_each_mode (m, &fk_module) {
 		ask.n = 4999;
@@ -135,7 +135,8 @@ START_TEST(a_function_that_fails_fails_the_job)
 
 				memset(numbers, 0, sizeof(numbers));
 				fails("algorithm:job_each_fail", -EDOM);
-				/* The leaf did not go on behind it, and none ran twice. */
+				/* The leaf did not continue after it, and no element was visited
+				 * twice. */
 				must(numbers[ask.fails_at] == 1);
 				for (size_t i = 0; i < MAX; i++)
 					must(numbers[i] <= (i < ask.n));
@@ -146,7 +147,7 @@ START_TEST(a_function_that_fails_fails_the_job)
 				fails("algorithm:job_range_fail", 77);
 			}
 		}
-		/* What fails in none does not fail, and the pool serves after all these. */
+		/* A job without a failing element succeeds, and the pool still works. */
 		ask.fails_at = 5000;
 		run(job_each_fail);
 		run(job_range_fail);
@@ -192,8 +193,7 @@ START_TEST(map_is_the_plain_loop)
 }
 END_TEST
 
-/* Small elements that become large ones: these make a leaf long, and the other way round as
- * well. */
+/* Small elements mapped to large ones, which determine the length of a leaf; and the reverse. */
 struct large {
 	int64_t numbers[FK_LEAF_BYTES / 4 / sizeof(int64_t)];
 };
@@ -215,7 +215,7 @@ FK_MAP(map_collect, struct large, int32_t, collect)
 JOB_VOID(job_spread, map_spread, small, spread_out, 64, 0)
 JOB_VOID(job_collect, map_collect, spread_out, small + 64, 64, 0)
 
-START_TEST(the_larger_type_makes_the_leaf_of_a_map)
+START_TEST(larger_type_determines_the_leaf_of_a_map)
 {
 	for (int32_t i = 0; i < 64; i++)
 		small[i] = i + 1;

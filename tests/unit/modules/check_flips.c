@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * flips: each task of each shipped module, while a client changes the bytes of its buffers, and on
- * buffers that no honest client has
+ * malformed buffers
  *
- * A pool in the test's own process, with the modules that ship. The table has a row for each task
- * that they export. Two threads write into its buffers for as long as it runs: into the memory that
- * it works on, or that its copies are taken from. Whatever it does then, it ends as DONE or FAILED
- * and nothing but its buffers has changed. AddressSanitizer sees each byte that is read or written
- * beside them, too: in the heap it is told of the bytes around them, and copies have fences
- * (daemon/jobs/job_input.c). So everything is run a second time with copies, as if no task worked
- * on the client's memory.
+ * A pool in the test's process, with the shipped modules. The table has a row for each task that
+ * they export. Two threads write into its buffers while it runs: into the memory that it works on,
+ * or from which its copies are made. The task must end as DONE or FAILED, and only its buffers may
+ * have changed. AddressSanitizer detects each access outside of them, too: the test poisons the
+ * surrounding bytes of the heap, and copies have fences (daemon/jobs/job_input.c). So everything
+ * runs a second time with copies, as if no task worked in place.
  */
 #define CHECK_TIMEOUT 240
 
@@ -27,8 +26,8 @@
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
-#define WANTED 1000u /* flips while jobs were on their way, of each row */
-#define JOBS   10u   /* of a few numbers, amid each pair of odd ones */
+#define WANTED 1000u /* flips during jobs, for each row */
+#define JOBS   10u   /* with a few numbers, for each pair of odd ones */
 #else
 #define ASAN_POISON_MEMORY_REGION(p, n)	  ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
@@ -37,9 +36,9 @@
 #endif
 
 #define N_FLIPPERS 2u
-#define TRIES	   1000u /* jobs amid flips, until one does its work */
+#define TRIES	   1000u /* jobs during flips, until one succeeds */
 #define MAX_TASKS  64u
-#define LARGE	   (96u * 1024) /* bytes of a buffer: it is cut into pieces that are stolen */
+#define LARGE	   (96u * 1024) /* bytes of a buffer: large enough to be split and stolen */
 #define GAP	   4096u
 #define GUARD	   0xee
 
@@ -49,14 +48,14 @@ union number {
 	double f64;
 };
 
-/* One task: its numbers, in their order, for which it does its work; and what may be written into a
- * string of its, so that it does not find the name of a tree that takes minutes. */
+/* One task: its numbers, in order, for which it succeeds. Also the letters that may be written into
+ * a string, so that it does not name a tree that takes minutes. */
 static const struct row {
 	const char *task;
 	union number numbers[5];
 	const char *letters;
-	bool equal;	   /* its buffers must be of one size; or each of its own: */
-	uint64_t sizes[3]; /* what it does its work on, amid flips */
+	bool equal;	   /* its buffers must have one size; or each its own: */
+	uint64_t sizes[3]; /* sizes with which it succeeds during flips */
 } rows[] = {
 	{ .task = "array:dot_f64", .equal = true },
 	{ .task = "array:histogram_f64", .numbers = { { .f64 = -1.0 }, { .f64 = 1e6 } } },
@@ -113,10 +112,10 @@ static struct fk_module modules[MAX_TASKS];
 static struct fk_export exports[MAX_TASKS];
 static uint32_t n_modules, n_exports;
 
-/* Of the row that is run: what its arguments refer to. */
+/* The references of the current row's arguments. */
 static struct job_ref refs[SIGNATURE_MAX_ARGS];
 static uint32_t n_refs;
-static uint64_t used; /* bytes of the heap, with the last gap */
+static uint64_t used; /* bytes of the heap, including the last gap */
 static const char *letters;
 static bool equal;
 static _Atomic uint64_t pair[2];
@@ -125,7 +124,7 @@ static _Atomic uint64_t flips;
 
 /* ------------------------------------------------------------------------ the modules */
 
-/* Its table once more; copied: as if none of its tasks worked on the client's memory. */
+/* Adds a module's table; copied: as if none of its tasks worked in place. */
 static void add_module(const struct fk_module *module, bool copied)
 {
 	uint32_t first = n_exports;
@@ -143,7 +142,7 @@ static void add_module(const struct fk_module *module, bool copied)
 	n_modules++;
 }
 
-/* All of a folder of the build tree. */
+/* Finds all modules of a directory of the build tree. */
 static void find_modules(const char *folder, bool copied)
 {
 	const char *build = getenv("top_builddir");
@@ -172,7 +171,7 @@ static void find_modules(const char *folder, bool copied)
 	ck_assert_uint_gt(n_modules, 0);
 }
 
-/* Before there are threads: rig_start() knows one module. */
+/* Before there are threads: rig_start() loads only one module. */
 static void add_others(struct pool *pool)
 {
 	char error[512] = "";
@@ -208,8 +207,8 @@ static bool is_in_a_buffer(uint64_t at)
 	return false;
 }
 
-/* One for each reference of the task, with a gap around each. Sizes differ, as a client's may, or
- * are these. */
+/* One buffer for each reference of the task, with a gap around each. Sizes differ, as a client's
+ * may, or are these. */
 static void lay_out(const struct module_task *task, uint64_t size, const uint64_t *sizes)
 {
 	uint64_t at = GAP;
@@ -222,7 +221,7 @@ static void lay_out(const struct module_task *task, uint64_t size, const uint64_
 			size = sizes[n_refs];
 		refs[n_refs++] = (struct job_ref){ .offset = at, .size = size };
 		at = align_up(at + size, 8) + GAP;
-		/* Of a histogram: fewer counts than numbers. */
+		/* For a histogram: fewer counts than numbers. */
 		if (!equal)
 			size = max(size / 8 / 16, min(size / 8, UINT64_C(1))) * 8 + size % 8;
 	}
@@ -242,11 +241,11 @@ static void look_at_the_gaps(const char *task)
 	ASAN_UNPOISON_MEMORY_REGION(rig.heap, rig.client->heap_size);
 	for (uint64_t at = 0; at < used; at++)
 		wrong += (unsigned char)rig.heap[at] != GUARD && !is_in_a_buffer(at);
-	ck_assert_msg(wrong == 0, "%s has changed %llu bytes beside its buffers", task,
+	ck_assert_msg(wrong == 0, "%s has changed %llu bytes outside its buffers", task,
 		      (unsigned long long)wrong);
 }
 
-/* Values that are wrong as a number, an index, or the end of something. */
+/* Values that are wrong as a number, an index, or an end. */
 static const uint64_t odd[] = {
 	0,
 	UINT64_MAX,
@@ -261,7 +260,7 @@ static const uint64_t odd[] = {
 	UINT64_C(0xc16312d000000000), /* -1e7 */
 };
 
-/* n equal numbers; n == ARRAY_SIZE(odd): all kinds of them. */
+/* Fills with equal numbers of this kind; ARRAY_SIZE(odd): with all kinds. */
 static void fill(uint32_t kind)
 {
 	uint64_t random = 88172645463325252u;
@@ -285,7 +284,7 @@ static void flip(uint64_t random)
 	uint64_t at = ref->size ? (random >> 16) % ref->size : 0;
 	uint64_t x = random & 1 ? odd[(random >> 1) % ARRAY_SIZE(odd)] : random;
 
-	/* Half of them where they belong, so that a word is one again and again. */
+	/* Half of them where they belong, so that the word is valid again and again. */
 	if (letters && ref->size)
 		data[at] = letters[(random & 2 ? at : random >> 40) % strlen(letters)];
 	else if (ref->size >= 8 && random & 2)
@@ -294,7 +293,7 @@ static void flip(uint64_t random)
 		data[at] ^= (char)(1 + (random >> 3) % 255);
 }
 
-/* Anything anywhere. */
+/* Writes any value anywhere. */
 static void *flip_on(void *arg)
 {
 	uint64_t random = (uintptr_t)arg;
@@ -307,8 +306,8 @@ static void *flip_on(void *arg)
 	return NULL;
 }
 
-/* Each number is now the one and then the other of the pair, as fast as that goes: a task that
- * loads it twice has looked at the one and goes on with the other. */
+/* Toggles each number between the pair as fast as possible: a task that loads a number twice checks
+ * one value and uses the other. */
 static void *toggle_on(void *arg)
 {
 	uint32_t k = (uintptr_t)arg & 1;
@@ -327,7 +326,7 @@ static void *toggle_on(void *arg)
 
 /* ------------------------------------------------------------------------ runs */
 
-/* True if it did its work; else it has failed, by its own will. */
+/* Returns true if it succeeded; otherwise it has failed by itself. */
 static bool run(const struct row *row, const struct module_task *task)
 {
 	uint64_t args[LIMIT_ARGS / 8];
@@ -369,7 +368,7 @@ static void stop_flippers(pthread_t threads[N_FLIPPERS])
 		pthread_join(threads[i], NULL);
 }
 
-/* Jobs on large buffers, until WANTED flips have come between submissions and outcomes. */
+/* Runs jobs on large buffers, until WANTED flips have happened between submissions and outcomes. */
 static void run_amid_flips(const struct row *row, const struct module_task *task)
 {
 	bool has_to = row->sizes[0] || !row->letters;
@@ -379,8 +378,8 @@ static void run_amid_flips(const struct row *row, const struct module_task *task
 	lay_out(task, LARGE, row->sizes[0] ? row->sizes : NULL);
 	fill(ARRAY_SIZE(odd));
 	start_flippers(threads, flip_on);
-	/* Where a word is changed, most jobs may find it wrong; and all of them while the flippers
-	 * have no CPU, which is long for jobs that fail at once. */
+	/* If a word is changed, most jobs may find it invalid. All jobs may do so while the
+	 * flippers have no CPU, which is long for jobs that fail at once. */
 	for (uint32_t i = 0; during < WANTED || (has_to && !done && i < TRIES);) {
 		uint64_t before = atomic_load(&flips), came;
 
@@ -391,7 +390,7 @@ static void run_amid_flips(const struct row *row, const struct module_task *task
 	}
 	stop_flippers(threads);
 	look_at_the_gaps(row->task);
-	/* It was no matter of a glance at the arguments. */
+	/* The task read more than its arguments. */
 	ck_assert_msg(done || !has_to, "%s has never done its work", row->task);
 }
 

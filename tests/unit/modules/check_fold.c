@@ -74,7 +74,7 @@ static double fold_reference(const int64_t *data, size_t n, size_t grain)
 	return sum;
 }
 
-START_TEST(a_floating_point_fold_depends_on_n_and_grain_alone)
+START_TEST(floating_point_fold_depends_only_on_n_and_grain)
 {
 	double right[N_GRAINS];
 
@@ -82,7 +82,7 @@ START_TEST(a_floating_point_fold_depends_on_n_and_grain_alone)
 		numbers[i] = (int64_t)i - 9999 + (i == 9999);
 	for (size_t g = 0; g < N_GRAINS; g++)
 		right[g] = fold_reference(numbers, MAX, FK_GRAIN_OF(grains[g], int64_t));
-	/* Else any order would do. */
+	/* Otherwise any order would do. */
 	ck_assert(right[0] != right[1] && right[1] != right[2] && right[2] != right[3]);
 	ask.n = MAX;
 	for_each_mode (m, &fk_module) {

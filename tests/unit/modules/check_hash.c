@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/hash.c, compiled in, with its memory counted; more than a megabyte is hashed in
- * tests/cli/check-shipped.
+ * modules/hash.c, compiled in, with its memory counted; tests/cli/check-shipped hashes more than
+ * one MiB.
  *
- * The vectors are of other programs, on the bytes that make() makes: xxhsum -H128 of each chunk,
- * and of these with the size behind them; Python's hashlib.
+ * The vectors are from other programs, for the bytes of make(): xxhsum -H128 of each chunk, and of
+ * these with the size after them; Python's hashlib.
  */
 #define CHECK_TIMEOUT 60
 
@@ -16,7 +16,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
 
-#define HEX  65536u /* behind it the data */
+#define HEX  65536u /* followed by the data */
 #define DATA (HEX + 64u)
 
 static void make(void)
@@ -44,7 +44,7 @@ static const struct {
 	  "4653224e12434a48b7c314189a8cc6c9e9a99a96f02001c9343be00b0db89218" },
 };
 
-START_TEST(hashes_are_those_of_other_programs_in_every_mode)
+START_TEST(hashes_equal_those_of_other_programs_in_every_mode)
 {
 	for_each_mode (m, &fk_module) {
 		make();
@@ -69,7 +69,7 @@ START_TEST(hashes_are_those_of_other_programs_in_every_mode)
 }
 END_TEST
 
-START_TEST(each_byte_and_the_size_make_a_difference)
+START_TEST(hash_depends_on_each_byte_and_the_size)
 {
 	struct job_ref data = { DATA, 600000 };
 	uint64_t before[2], after[2];
@@ -92,7 +92,7 @@ START_TEST(each_byte_and_the_size_make_a_difference)
 }
 END_TEST
 
-START_TEST(a_digest_has_64_letters)
+START_TEST(digest_has_64_letters)
 {
 	struct job_ref args[] = { { DATA, 100 }, { HEX, 63 } };
 
@@ -101,7 +101,7 @@ START_TEST(a_digest_has_64_letters)
 }
 END_TEST
 
-START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
+START_TEST(memory_is_freed_if_an_allocation_fails)
 {
 	struct job_ref data = { DATA, 600000 };
 

@@ -13,7 +13,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
 
-#define FILTER 8u /* where its name stands */
+#define FILTER 8u /* offset of the filter's name */
 #define IN     64u
 #define OUT    (500u << 10)
 
@@ -66,7 +66,7 @@ static void fill(void)
 		rig.heap[IN + i] = (char)xorshift64(&x);
 }
 
-/* By the words of the manual. */
+/* As in the manual. */
 static double weight_of(const char *filter, double x)
 {
 	double t = M_PI * x;
@@ -78,7 +78,7 @@ static double weight_of(const char *filter, double x)
 	return x == 0 ? 1 : fabs(x) < 3 ? 3 * sin(t) * sin(t / 3) / (t * t) : 0;
 }
 
-/* Each pixel of the old picture, with its weight; all of them. */
+/* Sums over each pixel of the old picture, with its weight. */
 static void naive(const struct resize_args *a, const char *filter, int64_t column, int64_t row,
 		  double pixel[4])
 {
@@ -119,7 +119,7 @@ static void compare(const struct resize_args *a, const char *filter)
 		for (int64_t c = 0; c < a->channels; c++) {
 			double right = fmin(255, fmax(0, pixel[c]));
 
-			/* Where hardly anything is opaque, colours are what rounding makes them. */
+			/* If almost nothing is opaque, rounding determines the colours. */
 			if (a->channels == 4 && c < 3 && pixel[3] < 1)
 				continue;
 			ck_assert_msg(fabs(right - out()[i * a->channels + c]) < 0.51 + 0.05,
@@ -133,7 +133,7 @@ static void compare(const struct resize_args *a, const char *filter)
 		ck_assert_uint_eq(out()[size + i], 0x55);
 }
 
-START_TEST(pictures_of_another_size_are_right_in_every_mode)
+START_TEST(resized_pictures_are_correct_in_every_mode)
 {
 	static const struct {
 		int64_t width, height, new_width, new_height;
@@ -159,8 +159,8 @@ START_TEST(pictures_of_another_size_are_right_in_every_mode)
 }
 END_TEST
 
-/* A mean of four that can be counted on one's fingers; and what cannot be seen has no colour. */
-START_TEST(small_pictures_are_what_one_expects)
+/* A mean of four that is easy to compute; and invisible pixels have no colour. */
+START_TEST(small_pictures_have_the_expected_pixels)
 {
 	static const uint8_t gray[] = { 10, 20, 30, 40, 50, 60, 70, 80 };
 	static const uint8_t colours[] = { 200, 0, 0, 255, 0, 100, 0, 0 };
@@ -179,7 +179,7 @@ START_TEST(small_pictures_are_what_one_expects)
 }
 END_TEST
 
-START_TEST(pictures_that_there_are_not_are_an_error)
+START_TEST(invalid_pictures_are_an_error)
 {
 	struct resize_args good, bad;
 
@@ -257,7 +257,7 @@ static void fill_filter(void)
 	(void)args_of(400, 300, 3, 20, 15, "lanczos");
 }
 
-START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
+START_TEST(memory_is_freed_if_an_allocation_fails)
 {
 	struct resize_args args = {
 		{ IN, 360000 }, 400, 300, 3, { OUT, 900 }, 20, 15, { FILTER, 7 }

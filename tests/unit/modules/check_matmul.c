@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/matmul.c, compiled in, with its memory counted. Numbers are small and whole, so that
- * every order of adding gives the same.
+ * modules/matmul.c, compiled in, with its memory counted. Numbers are small integers, so that every
+ * order of addition gives the same result.
  */
 #define CHECK_TIMEOUT 60
 
@@ -41,7 +41,7 @@ static void fill(const struct matmul_args *args)
 		at(args->a)[i] = (double)(xorshift64(&x) % 200) - 100;
 	for (uint64_t i = 0; i < args->b.size / 8; i++)
 		at(args->b)[i] = (double)(xorshift64(&x) % 200) - 100;
-	/* Around and in the result: none of it may be taken for a sum. */
+	/* In and around the result: none of it may be used as a sum. */
 	memset((char *)at(args->c) - 8, 0xee, args->c.size + 16);
 }
 
@@ -69,7 +69,7 @@ static void compare(int64_t rows, int64_t inner, int64_t columns)
 	ck_assert_mem_eq(c + rows * columns, &guard, 8);
 }
 
-START_TEST(products_of_every_shape_are_right_in_every_mode)
+START_TEST(products_of_every_shape_are_correct_in_every_mode)
 {
 	static const int64_t shapes[][3] = {
 		{ 1, 1, 1 },	{ 2, 3, 4 },	{ 6, 8, 8 },	  { 7, 9, 9 },	    { 5, 600, 7 },
@@ -105,8 +105,8 @@ START_TEST(sizes_that_do_not_fit_are_an_error)
 }
 END_TEST
 
-/* Also those that this machine would not choose. */
-START_TEST(every_kernel_gives_the_same)
+/* Also kernels that this machine would not choose. */
+START_TEST(every_kernel_gives_the_same_result)
 {
 	static struct bench bench __attribute__((aligned(ALIGNMENT)));
 	static kernel_function *const kernels[] = {

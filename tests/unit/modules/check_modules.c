@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shipped modules, from their shared objects, on one, two and eight workers, and with every
- * fork treated as stolen and the C stack scribbled over: a variable that should be in the frame and
- * is not shows as a wrong result here.
+ * The shipped modules, from their shared objects, on one, two and eight workers. Also with every
+ * fork treated as stolen and the C stack overwritten: a variable that is missing from the frame
+ * gives a wrong result here.
  */
 #define CHECK_TIMEOUT 120
 
@@ -31,18 +31,18 @@ static const struct fk_module *load(const char *name)
 	return module;
 }
 
-START_TEST(fib_is_right_in_every_mode)
+START_TEST(fib_is_correct_in_every_mode)
 {
 	for_each_mode (m, load("fib")) {
 		ck_assert_int_eq(rig_call(&rig, "fib:fib", 21), 10946);
 		if (modes[m].forced)
-			/* Each inner node forks once, and all were stolen. */
+			/* Each inner node forks once, and all forks were stolen. */
 			ck_assert_uint_eq(rig_counter(&rig, steals), 17710);
 	}
 }
 END_TEST
 
-START_TEST(nqueens_is_right_in_every_mode)
+START_TEST(nqueens_is_correct_in_every_mode)
 {
 	for_each_mode (m, load("nqueens")) {
 		ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 8), 92);
@@ -52,7 +52,7 @@ START_TEST(nqueens_is_right_in_every_mode)
 }
 END_TEST
 
-START_TEST(integrate_is_right_in_every_mode)
+START_TEST(integrate_is_correct_in_every_mode)
 {
 	struct {
 		double n, eps;
@@ -104,7 +104,7 @@ START_TEST(unknown_tree_fails_the_job)
 }
 END_TEST
 
-START_TEST(sort_is_right_in_every_mode)
+START_TEST(sort_is_correct_in_every_mode)
 {
 	enum { N = 100000 };
 	struct job_ref ref = { 0, N * sizeof(int64_t) };
@@ -129,7 +129,7 @@ START_TEST(sort_is_right_in_every_mode)
 }
 END_TEST
 
-START_TEST(sort_puts_what_is_not_a_number_last)
+START_TEST(sort_puts_nan_last)
 {
 	enum { N = 50000, NANS = 500 };
 	struct job_ref ref = { 0, N * sizeof(double) };
@@ -151,7 +151,7 @@ START_TEST(sort_puts_what_is_not_a_number_last)
 }
 END_TEST
 
-/* Writes over what is sorted for as long as it is told to. */
+/* Overwrites the array that is being sorted, until it is told to stop. */
 static _Atomic bool scribbling;
 
 static void *scribble(void *arg)
@@ -164,7 +164,7 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
-START_TEST(sort_of_a_buffer_that_changes_stays_within_it)
+START_TEST(sort_of_a_changing_buffer_stays_within_it)
 {
 	enum { N = 30000, GUARD = 4096, ROUNDS = 50 };
 	struct job_ref ref = { GUARD, N * sizeof(int64_t) };
@@ -186,7 +186,7 @@ START_TEST(sort_of_a_buffer_that_changes_stays_within_it)
 		wrong += (unsigned char)rig.heap[GUARD + N * sizeof(int64_t) + (size_t)i] != 0xee;
 	}
 	ck_assert_int_eq(wrong, 0);
-	/* And once it keeps still, it is sorted. */
+	/* After the changes have ended, it is sorted. */
 	run("sort:i64", &ref, sizeof(ref));
 	for (int i = 1; i < N; i++)
 		wrong += data[i - 1] > data[i];
@@ -198,7 +198,7 @@ END_TEST
 
 static const struct job_ref array_ref = { 8, ARRAY_N * sizeof(int64_t) };
 
-START_TEST(tasks_on_integers_are_right_in_every_mode)
+START_TEST(tasks_on_integers_are_correct_in_every_mode)
 {
 	static int64_t numbers[ARRAY_N];
 	int64_t min = INT64_MAX, max = INT64_MIN, extremes[2], sum;
@@ -241,7 +241,7 @@ struct stats {
 	double min, max, mean, sd;
 };
 
-START_TEST(tasks_on_real_numbers_are_right_and_the_same_in_every_mode)
+START_TEST(tasks_on_real_numbers_are_correct_and_equal_in_every_mode)
 {
 	struct {
 		struct job_ref ref;
@@ -301,7 +301,7 @@ START_TEST(histogram_counts_each_number_once_in_every_mode)
 		counts = (int64_t *)(rig.heap + args.counts.offset);
 		memset(counts, 0xee, (BINS + 1) * 8);
 		for (int i = 0; i < ARRAY_N; i++) {
-			/* Quarters, so that every bin's ends are met exactly. */
+			/* Quarters, so that the ends of every bin are exact. */
 			data[i] = (double)(i * INT64_C(7919) % 32) / 4 - 2.0;
 			if (i % 100 == 99)
 				data[i] = i % 200 == 99 ? (double)NAN : -(double)INFINITY;
@@ -319,7 +319,7 @@ START_TEST(histogram_counts_each_number_once_in_every_mode)
 }
 END_TEST
 
-/* More bins than numbers; one bin; a width that is no number. */
+/* More bins than numbers; one bin; a width that is not a number. */
 START_TEST(histograms_of_odd_shapes_stay_in_bounds)
 {
 	struct {
@@ -355,7 +355,7 @@ START_TEST(histograms_of_odd_shapes_stay_in_bounds)
 }
 END_TEST
 
-START_TEST(arrays_that_are_none_fail_the_job)
+START_TEST(malformed_arrays_fail_the_job)
 {
 	static const struct {
 		const char *task;
@@ -390,7 +390,7 @@ START_TEST(arrays_that_are_none_fail_the_job)
 }
 END_TEST
 
-START_TEST(numbers_that_make_no_sense_fail_the_job)
+START_TEST(invalid_numbers_fail_the_job)
 {
 	static const int64_t boards[] = { -1, 17, INT64_MIN, INT64_MAX, (INT64_C(1) << 32) + 8 };
 	static const struct {
@@ -418,8 +418,8 @@ START_TEST(numbers_that_make_no_sense_fail_the_job)
 }
 END_TEST
 
-/* Ends at the edges of what a double is: no crash, no end that never comes. */
-START_TEST(an_integral_that_is_out_of_range_ends)
+/* Ends at the limits of a double: no crash, and no endless loop. */
+START_TEST(integral_with_ends_out_of_range_terminates)
 {
 	static const struct {
 		double n, eps;
@@ -435,7 +435,7 @@ START_TEST(an_integral_that_is_out_of_range_ends)
 }
 END_TEST
 
-START_TEST(a_name_of_any_length_is_no_tree)
+START_TEST(unknown_tree_name_of_any_length_fails)
 {
 	static const uint64_t sizes[] = { 0, 1, 2, 3, 1000, 100000 };
 
@@ -449,7 +449,7 @@ START_TEST(a_name_of_any_length_is_no_tree)
 }
 END_TEST
 
-/* The sorts have the same checks as the arrays, and none of their own to add. */
+/* The sorts have the same checks as the arrays, and no others. */
 START_TEST(malformed_array_is_not_sorted)
 {
 	static const struct job_ref refs[] = { { 0, 7 }, { 8, 1 }, { 8, 4097 } };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/sort.c, compiled in, with its memory counted: records. Numbers are in check_modules.c.
- */
+/* modules/sort.c, compiled in, with its memory counted: records. check_modules.c tests numbers. */
 #define CHECK_TIMEOUT 60
 
 #include "tests/support/counted.h"
@@ -14,7 +12,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
 
-#define KEY  8u /* where the name of the key stands; behind it the data */
+#define KEY  8u /* offset of the key's name, followed by the data */
 #define DATA 64u
 #define ROOM ((1u << 20) - DATA)
 
@@ -25,7 +23,7 @@ struct sort_args {
 	struct job_ref key;
 };
 
-/* What the next comparison goes by. */
+/* Key of the next comparison. */
 static const char *key_type;
 static uint32_t key_offset;
 
@@ -53,7 +51,7 @@ static float f32_at(const char *at)
 		(x_ > y_) - (x_ < y_);                                                             \
 	})
 
-/* NaN last, whichever. */
+/* All NaNs last. */
 static int compare_f64(double x, double y)
 {
 	return x == x && y == y ? (x > y) - (x < y) : (x != x) - (y != y);
@@ -97,8 +95,8 @@ static struct sort_args args_of(uint32_t n, uint32_t size, uint32_t offset, cons
 	};
 }
 
-/* The records are marked with their places in their first two bytes: equal ones stay in order, and
- * each is there once. */
+/* The first two bytes of each record are its index: equal records stay in order, and each exists
+ * once. */
 static void sorts(uint32_t n, uint32_t size, const char *type)
 {
 	struct sort_args args = args_of(n, size, 2, type);
@@ -150,7 +148,7 @@ START_TEST(records_are_sorted_by_every_key_in_every_mode)
 }
 END_TEST
 
-START_TEST(keys_that_there_are_not_are_an_error)
+START_TEST(invalid_keys_are_an_error)
 {
 	static const struct {
 		uint32_t bytes;
@@ -195,7 +193,7 @@ static void *write_on(void *arg)
 	return NULL;
 }
 
-START_TEST(records_that_change_as_they_are_sorted_stay_within_their_buffer)
+START_TEST(sort_of_changing_records_stays_within_their_buffer)
 {
 	struct sort_args args;
 	pthread_t thread;
@@ -220,7 +218,7 @@ static void fill_key(void)
 	(void)args_of(20000, 20, 4, "b12");
 }
 
-START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
+START_TEST(memory_is_freed_if_an_allocation_fails)
 {
 	struct sort_args args = { { DATA, 400000 }, 20, 4, { KEY, 3 } };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkd/algorithm/scan.h: scans against plain loops, and what becomes of their memory.
- */
+/* forkd/algorithm/scan.h: scans compared with plain loops, and their memory. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>
@@ -114,7 +112,7 @@ START_TEST(scan_in_place_is_the_plain_loop)
 }
 END_TEST
 
-/* What is read as a number of one type is written as one of another, in the same place. */
+/* A number is read as one type and written as another, in the same place. */
 static double add_converted(double sum, const int64_t *x)
 {
 	return sum + (double)*x;
@@ -156,7 +154,7 @@ START_TEST(scan_in_place_into_another_type_of_the_same_size_is_the_plain_loop)
 }
 END_TEST
 
-START_TEST(a_floating_point_scan_depends_on_n_and_grain_alone)
+START_TEST(floating_point_scan_depends_only_on_n_and_grain)
 {
 	static double right[N_GRAINS][MAX];
 
@@ -172,15 +170,15 @@ START_TEST(a_floating_point_scan_depends_on_n_and_grain_alone)
 			ck_assert(memcmp(right[g], running, sizeof(running)) == 0);
 		}
 	}
-	/* Else any order would do. */
+	/* Otherwise any order would do. */
 	ck_assert(memcmp(right[1], right[2], sizeof(running)) != 0);
 	for (size_t i = 0; i < MAX; i++)
 		must(fabs(right[1][i] - right[2][i]) < 1e-9);
 }
 END_TEST
 
-/* A sum is as large as two elements. Of two blocks, the way up and the way down fork one each. */
-START_TEST(the_larger_type_makes_the_block_of_a_scan)
+/* A sum is as large as two elements. For two blocks, the way up and the way down fork once each. */
+START_TEST(larger_type_determines_the_block_of_a_scan)
 {
 	fill_random(numbers);
 	memset(prefixes, 0, sizeof(prefixes));
@@ -199,7 +197,7 @@ END_TEST
 
 /* ---------------------------------------------------------------- memory */
 
-/* More elements than any memory holds: the task must not touch one before it fails. */
+/* More elements than any memory holds: the task must not access one before it fails. */
 JOB(job_scan_huge, int64_t, total, scan_sum, others, others, SIZE_MAX / 2, 1, 3)
 
 START_TEST(without_temporary_memory_a_scan_fails)
@@ -225,13 +223,13 @@ static void scan_works(void)
 	expect_prefixes(false);
 }
 
-START_TEST(temporary_memory_is_given_back_when_the_job_fails)
+START_TEST(temporary_memory_is_freed_if_the_job_fails)
 {
 	counted_fail_in_the_middle("algorithm:job_failing_scan", NULL, scan_works);
 }
 END_TEST
 
-START_TEST(temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
+START_TEST(temporary_memory_is_freed_if_an_allocation_fails)
 {
 	counted_fail_as_it_is_taken("algorithm:job_failing_scan", NULL);
 }

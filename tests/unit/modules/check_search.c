@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/search.c, compiled in, with its memory counted; what it finds is compared with a loop
- * over every place.
+ * modules/search.c, compiled in, with its memory counted; the matches are compared with those of a
+ * loop over every offset.
  */
 #define CHECK_TIMEOUT 120
 
@@ -40,7 +40,7 @@ static uint32_t naive(const char *data, uint32_t n, const char *pattern, uint32_
 	return found;
 }
 
-/* The task finds this number of places. */
+/* The task must find this number of matches. */
 static void counts(const char *task, const struct places_args *args, uint32_t size, int64_t places)
 {
 	int64_t count;
@@ -50,7 +50,8 @@ static void counts(const char *task, const struct places_args *args, uint32_t si
 	ck_assert_int_eq(count, places);
 }
 
-/* Searches the first n bytes of the heap for the m at PATTERN; returns how many there are. */
+/* Searches the first n bytes of the heap for the m bytes at PATTERN. Returns the number of
+ * matches. */
 static uint32_t compare(uint32_t n, uint32_t m, uint32_t room)
 {
 	static int64_t right[30000];
@@ -109,7 +110,7 @@ START_TEST(matches_across_the_ends_of_pieces_are_found_once)
 		for (uint32_t piece = 1; piece * PIECE < MOST; piece++)
 			memcpy(rig.heap + DATA + piece * PIECE - 6 + off, needle, 6);
 		ck_assert_uint_eq(compare(MOST, 6, 100), 3);
-		/* And one that ends with the data. */
+		/* And a match that ends with the data. */
 		ck_assert_uint_eq(compare(PIECE + off, 6, 100), 1);
 		ck_assert_uint_eq(compare(PIECE + off - 1, 6, 100), 0);
 	}
@@ -125,15 +126,15 @@ START_TEST(patterns_of_any_length_are_found)
 	for (uint32_t i = 0; i < ARRAY_SIZE(lengths); i++) {
 		memcpy(rig.heap + PATTERN, rig.heap + DATA + PIECE - lengths[i] / 2, lengths[i]);
 		ck_assert_uint_ge(compare(MOST, lengths[i], 30000), 1);
-		/* Data as long as the pattern, and shorter. */
+		/* Data of the pattern's length, and shorter. */
 		(void)compare(lengths[i], lengths[i], 10);
 		ck_assert_uint_eq(compare(lengths[i] - 1, lengths[i], 10), 0);
 	}
 }
 END_TEST
 
-/* A search that begins again behind each match takes minutes for this. */
-START_TEST(a_pattern_that_stands_everywhere_is_found_in_time)
+/* A search that restarts after each match takes minutes for this. */
+START_TEST(pattern_that_matches_everywhere_is_found_in_linear_time)
 {
 	struct places_args args = { { DATA, MOST }, { PATTERN, PATTERN_MOST }, { OUT, 8000 } };
 	const int64_t *places;
@@ -145,13 +146,13 @@ START_TEST(a_pattern_that_stands_everywhere_is_found_in_time)
 	counts("search:places_bytes", &args, sizeof(args), MOST - PATTERN_MOST + 1);
 	for (int i = 0; i < 1000; i++)
 		ck_assert_int_eq(places[i], i);
-	/* All but its last byte do. */
+	/* All except its last byte match. */
 	rig.heap[PATTERN + PATTERN_MOST - 1] = 'b';
 	counts("search:count_bytes", &args, 2 * sizeof(args.data), 0);
 }
 END_TEST
 
-START_TEST(text_is_found_as_well)
+START_TEST(text_is_found)
 {
 	struct places_args args = { { DATA, 11 }, { PATTERN, 2 }, { OUT, 16 } };
 	int64_t *places;
@@ -168,7 +169,7 @@ START_TEST(text_is_found_as_well)
 }
 END_TEST
 
-START_TEST(patterns_and_rooms_that_there_are_not_are_an_error)
+START_TEST(invalid_patterns_and_output_sizes_are_an_error)
 {
 	static const struct places_args cases[] = {
 		{ { DATA, 100 }, { PATTERN, 0 }, { OUT, 80 } },
@@ -199,8 +200,8 @@ static void *write_on(void *arg)
 	return NULL;
 }
 
-/* More matches when they are written than when they were counted would be behind the room. */
-START_TEST(data_that_changes_as_it_is_searched_leads_nowhere_else)
+/* If there are more matches while they are written than were counted, they would not fit. */
+START_TEST(data_that_changes_while_it_is_searched_stays_in_bounds)
 {
 	struct places_args args = { { DATA, MOST }, { PATTERN, 3 }, { OUT, 50000 * 8 } };
 	int64_t *places, count;
@@ -230,7 +231,7 @@ START_TEST(data_that_changes_as_it_is_searched_leads_nowhere_else)
 }
 END_TEST
 
-START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
+START_TEST(memory_is_freed_if_an_allocation_fails)
 {
 	struct places_args args = { { DATA, MOST }, { PATTERN, 3 }, { OUT, 800 } };
 

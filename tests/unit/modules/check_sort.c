@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkd/algorithm/sort.h: order, stability and bounds, and what becomes of its memory.
- */
+/* forkd/algorithm/sort.h: order, stability and bounds, and its memory. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>
@@ -17,7 +15,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/counted_fail.h"
 
-/* Sorted by key; seq tells where it stood, so that every element is another one. */
+/* Sorted by key; seq is the original index, so that every element is unique. */
 struct record {
 	uint32_t key;
 	uint32_t seq;
@@ -31,7 +29,7 @@ static bool record_less(const struct record *a, const struct record *b)
 	return a->key < b->key;
 }
 
-/* No order at all, and never the same answer. */
+/* Not an order: each call has another result. */
 static _Atomic uint32_t answers;
 
 static int no_order(const struct record *a, const struct record *b, uint32_t context)
@@ -46,7 +44,7 @@ FK_SORT(sort_nothing, struct record, no_order, uint32_t)
 JOB_VOID(job_sort, sort_records, records, ask.with_buffer ? buffer : NULL, ask.n, ask.grain)
 JOB_VOID(job_no_order, sort_nothing, records, ask.with_buffer ? buffer : NULL, ask.n, ask.grain, 13)
 
-/* Many keys, few, one, sorted, reversed, a saw, sorted but for the last. */
+/* Many keys, few, one, sorted, reversed, sawtooth, sorted except the last. */
 enum { KEYS_RANDOM, KEYS_FEW, KEYS_EQUAL, KEYS_UP, KEYS_DOWN, KEYS_SAW, KEYS_ALMOST, KEYS_END };
 
 static uint32_t record_key(int kind, uint32_t i, uint32_t n)
@@ -92,7 +90,7 @@ static void expect_guards(void)
 	}
 }
 
-/* Sorted, stable, and each is what it was. */
+/* Sorted, stable, and each element is unchanged. */
 static void expect_sorted(void)
 {
 	for (uint32_t i = 0; i < ask.n; i++) {
@@ -136,7 +134,7 @@ START_TEST(sort_of_a_large_array_is_stable)
 }
 END_TEST
 
-START_TEST(sort_by_what_is_no_order_stays_within_its_arrays)
+START_TEST(sort_by_an_invalid_order_stays_within_its_arrays)
 {
 	for_each_mode (m, &fk_module) {
 		for_each_size_and_grain () {
@@ -144,7 +142,7 @@ START_TEST(sort_by_what_is_no_order_stays_within_its_arrays)
 			ask.with_buffer = true;
 			run(job_no_order);
 			expect_guards();
-			/* Garbage, but of these elements only: no other memory. */
+			/* In any order, but only these elements. */
 			for (size_t i = 0; i < ask.n; i++) {
 				must(records[i].seq < ask.n);
 				must(records[i].check == before[records[i].seq].check);
@@ -168,7 +166,7 @@ static void sort_works(void)
 	expect_sorted();
 }
 
-/* More elements than any memory holds: the task must not touch one before it fails. */
+/* More elements than any memory holds: the task must not access one before it fails. */
 JOB_VOID(job_sort_huge, sort_records, records, NULL, SIZE_MAX / 8, ask.grain)
 
 START_TEST(without_temporary_memory_a_sort_fails)
@@ -189,13 +187,13 @@ static bool failing_less(const struct record *a, const struct record *b)
 FK_SORT(failing_sort, struct record, failing_less)
 JOB_VOID(job_failing_sort, failing_sort, records, NULL, ask.n, ask.grain)
 
-START_TEST(temporary_memory_is_given_back_when_the_job_fails)
+START_TEST(temporary_memory_is_freed_if_the_job_fails)
 {
 	counted_fail_in_the_middle("algorithm:job_failing_sort", sort_refill, sort_works);
 }
 END_TEST
 
-START_TEST(temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
+START_TEST(temporary_memory_is_freed_if_an_allocation_fails)
 {
 	counted_fail_as_it_is_taken("algorithm:job_failing_sort", sort_refill);
 }

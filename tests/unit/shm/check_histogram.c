@@ -25,7 +25,7 @@ START_TEST(each_bucket_begins_where_the_one_before_it_ends)
 }
 END_TEST
 
-START_TEST(no_bucket_but_the_last_is_wider_than_a_quarter_of_where_it_begins)
+START_TEST(width_of_a_bucket_is_at_most_a_quarter_of_its_start)
 {
 	for (uint32_t i = 1u << HISTOGRAM_PARTS; i < LAST; i++)
 		ck_assert_uint_le(histogram_from(i + 1) - histogram_from(i), histogram_from(i) / 4);
@@ -35,12 +35,12 @@ START_TEST(no_bucket_but_the_last_is_wider_than_a_quarter_of_where_it_begins)
 }
 END_TEST
 
-START_TEST(a_longer_time_is_in_no_earlier_bucket)
+START_TEST(buckets_are_monotonic)
 {
 	uint64_t at = 1, before = 0;
 
 	for (uint32_t i = 0; i < N; i++) {
-		/* Steps of a thousandth, and the numbers about each power of two. */
+		/* Steps of 0.1 %, and the numbers around each power of two. */
 		at += at / 1000 + 1;
 		ck_assert_uint_ge(histogram_bucket(at), histogram_bucket(before));
 		before = at;
@@ -54,7 +54,7 @@ START_TEST(a_longer_time_is_in_no_earlier_bucket)
 }
 END_TEST
 
-START_TEST(there_is_a_bucket_for_any_number)
+START_TEST(each_number_has_a_bucket)
 {
 	ck_assert_uint_eq(histogram_bucket(0), 0);
 	ck_assert_uint_eq(histogram_bucket(31), 0);
@@ -67,7 +67,7 @@ START_TEST(there_is_a_bucket_for_any_number)
 }
 END_TEST
 
-START_TEST(powers_of_two_are_bounds)
+START_TEST(powers_of_two_are_bucket_bounds)
 {
 	struct histogram_sum h = { 0 };
 	uint64_t sum = 0;
@@ -103,7 +103,7 @@ static int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-START_TEST(quantiles_are_right_to_a_quarter)
+START_TEST(quantiles_are_exact_to_a_quarter)
 {
 	static const double parts[] = { 0.001, 0.1, 0.5, 0.9, 0.99, 0.999 };
 	static uint64_t all[N];
@@ -133,7 +133,7 @@ START_TEST(quantiles_are_right_to_a_quarter)
 }
 END_TEST
 
-START_TEST(a_quantile_of_nothing_is_0_and_none_is_beyond_the_largest)
+START_TEST(quantile_of_an_empty_histogram_is_0_and_at_most_the_maximum)
 {
 	struct histogram_sum h = { 0 };
 
@@ -154,7 +154,7 @@ START_TEST(a_quantile_of_nothing_is_0_and_none_is_beyond_the_largest)
 }
 END_TEST
 
-START_TEST(the_difference_is_what_has_been_counted_since)
+START_TEST(difference_is_what_has_been_counted_since)
 {
 	struct histogram_sum before = { 0 }, now, since = { 0 };
 
@@ -169,10 +169,10 @@ START_TEST(the_difference_is_what_has_been_counted_since)
 	ck_assert_uint_eq(now.n, since.n);
 	ck_assert_uint_eq(now.sum_ns, since.sum_ns);
 	ck_assert_mem_eq(now.counts, since.counts, sizeof(now.counts));
-	/* Not the million of before. */
+	/* Not the earlier million. */
 	ck_assert_uint_ge(now.max_ns, 4900);
 	ck_assert_uint_le(now.max_ns, 4900 + 4900 / 4);
-	/* Of a new tenant in the same place nothing is below 0. */
+	/* For a new tenant in the same slot no count is negative. */
 	histogram_subtract(&now, &before);
 	ck_assert_uint_le(now.n, since.n);
 	histogram_subtract(&now, &now);
@@ -182,7 +182,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ on the board */
 
-START_TEST(the_workers_parts_add_up)
+START_TEST(histograms_of_workers_add_up)
 {
 	static struct board board;
 	struct histogram_sum h = { .n = 77 };
@@ -208,7 +208,7 @@ START_TEST(the_workers_parts_add_up)
 	ck_assert_uint_eq(h.max_ns, 20);
 	ck_assert(board_read_time(&board, 3, TIMES_WAIT, &h));
 	ck_assert_uint_eq(h.n, 2);
-	/* A task may have written there. */
+	/* A task may have overwritten it. */
 	board.manager.n_workers = UINT32_MAX;
 	ck_assert(board_read_time(&board, 3, TIMES_RUN, &h));
 	ck_assert_uint_eq(h.n, 15);

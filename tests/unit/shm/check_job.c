@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job: one outcome a generation, and a thread that waits for it is woken. tests/model/job.c has the
- * interleavings.
+ * job: one outcome per generation, and a thread that waits for it is woken. tests/model/job.c has
+ * the interleavings.
  */
 #include "shm/job.h"
 
@@ -25,7 +25,7 @@ static uint32_t state(void)
 	return atomic_load_explicit(&job.state, memory_order_relaxed);
 }
 
-START_TEST(a_new_record_is_idle)
+START_TEST(new_record_is_idle)
 {
 	ck_assert_uint_eq(job_outcome(&job), JOB_IDLE);
 	ck_assert_uint_eq(job_announce_waiter(&job), 0);
@@ -33,7 +33,7 @@ START_TEST(a_new_record_is_idle)
 }
 END_TEST
 
-START_TEST(the_word_holds_generation_waiter_and_outcome_apart)
+START_TEST(word_separates_generation_waiter_and_outcome)
 {
 	ck_assert_uint_eq(job_state(JOB_GEN_MASK, 0), 0xffffff00u);
 	ck_assert_uint_eq(job_state(JOB_GEN_MASK + 1, JOB_DONE), JOB_DONE);
@@ -48,7 +48,7 @@ START_TEST(the_word_holds_generation_waiter_and_outcome_apart)
 }
 END_TEST
 
-START_TEST(finishing_without_a_waiter_wakes_nobody)
+START_TEST(finish_without_a_waiter_wakes_no_thread)
 {
 	submit(5);
 	ck_assert_uint_eq(job_outcome(&job), JOB_PENDING);
@@ -57,7 +57,7 @@ START_TEST(finishing_without_a_waiter_wakes_nobody)
 }
 END_TEST
 
-START_TEST(finishing_takes_the_waiter_bit_away_and_says_so)
+START_TEST(finish_clears_and_returns_the_waiter_bit)
 {
 	submit(5);
 	ck_assert_uint_eq(job_announce_waiter(&job), job_state(5, JOB_PENDING) | JOB_WAITER);
@@ -66,7 +66,7 @@ START_TEST(finishing_takes_the_waiter_bit_away_and_says_so)
 }
 END_TEST
 
-START_TEST(a_second_waiter_sleeps_on_the_same_value)
+START_TEST(second_waiter_sleeps_on_the_same_value)
 {
 	uint32_t value;
 
@@ -77,14 +77,14 @@ START_TEST(a_second_waiter_sleeps_on_the_same_value)
 }
 END_TEST
 
-START_TEST(finishing_takes_the_watched_bit_away_and_says_so)
+START_TEST(finish_clears_and_returns_the_watched_bit)
 {
 	submit(5);
 	ck_assert_int_eq(job_watch(&job), 1);
 	ck_assert_int_eq(job_watch(&job), 1);
 	ck_assert_uint_eq(job_outcome(&job), JOB_PENDING);
 	ck_assert_uint_eq(state(), job_state(5, JOB_PENDING) | JOB_WATCHED);
-	/* Neither bit is in the other's way. */
+	/* Both bits are independent. */
 	ck_assert_uint_eq(job_announce_waiter(&job),
 			  job_state(5, JOB_PENDING) | JOB_WATCHED | JOB_WAITER);
 	ck_assert_uint_eq(job_finish(&job, 5, JOB_LOST), JOB_WATCHED | JOB_WAITER);
@@ -104,7 +104,7 @@ START_TEST(job_with_an_outcome_needs_no_wait)
 }
 END_TEST
 
-START_TEST(the_outcome_overwrites_whatever_the_client_wrote)
+START_TEST(outcome_overwrites_any_value_of_the_client)
 {
 	atomic_store_explicit(&job.state, UINT32_MAX, memory_order_relaxed);
 	ck_assert_uint_eq(job_finish(&job, 3, JOB_DONE), JOB_WAITER | JOB_WATCHED);
@@ -112,7 +112,7 @@ START_TEST(the_outcome_overwrites_whatever_the_client_wrote)
 }
 END_TEST
 
-START_TEST(a_value_to_sleep_on_is_never_the_one_that_says_there_is_none)
+START_TEST(value_to_sleep_on_is_never_0)
 {
 	for (uint32_t generation = 0; generation < 1000; generation++) {
 		submit(generation);
@@ -123,23 +123,23 @@ START_TEST(a_value_to_sleep_on_is_never_the_one_that_says_there_is_none)
 }
 END_TEST
 
-START_TEST(a_wish_to_end_is_of_one_generation)
+START_TEST(cancel_applies_to_one_generation)
 {
 	ck_assert_int_eq(job_want_end(&job, 5), 1);
 	ck_assert_int_eq(job_is_unwanted(&job, 5), 1);
 	ck_assert_int_eq(job_is_unwanted(&job, 4), 0);
 	ck_assert_int_eq(job_is_unwanted(&job, 6), 0);
-	/* Twice, and for the next one. */
+	/* Twice, and for the next generation. */
 	ck_assert_int_eq(job_want_end(&job, 5), 1);
 	ck_assert_int_eq(job_want_end(&job, 6), 1);
 	ck_assert_int_eq(job_is_unwanted(&job, 6), 1);
-	/* One that comes too late takes nothing from the later. */
+	/* A late one does not clear a later one. */
 	ck_assert_int_eq(job_want_end(&job, 5), 0);
 	job_unwant_end(&job, 5);
 	ck_assert_int_eq(job_is_unwanted(&job, 6), 1);
 	job_unwant_end(&job, 6);
 	ck_assert_uint_eq(atomic_load(&job.cancel), 0);
-	/* They wrap; and 0 is later than none. */
+	/* Generations wrap; and 0 is later than none. */
 	ck_assert_int_eq(job_want_end(&job, JOB_GEN_MASK), 1);
 	ck_assert_int_eq(job_want_end(&job, 1), 1);
 	ck_assert_int_eq(job_want_end(&job, JOB_GEN_MASK), 0);
@@ -152,7 +152,7 @@ START_TEST(a_wish_to_end_is_of_one_generation)
 }
 END_TEST
 
-START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
+START_TEST(records_and_heap_are_at_their_documented_offsets)
 {
 	for (uint32_t n = 0; n < 3000; n += 7) {
 		uint64_t heap = client_segment_heap_offset(n);
@@ -174,7 +174,7 @@ START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
 }
 END_TEST
 
-START_TEST(a_place_holds_kind_index_and_strictness_apart)
+START_TEST(place_separates_kind_index_and_strictness)
 {
 	ck_assert_uint_eq(job_place(JOB_PLACE_NONE, 0, 0), 0);
 	for (uint32_t kind = 0; kind <= JOB_PLACE_KIND_MASK; kind++) {
@@ -191,7 +191,7 @@ START_TEST(a_place_holds_kind_index_and_strictness_apart)
 }
 END_TEST
 
-START_TEST(a_group_is_found_by_its_number_and_by_no_other)
+START_TEST(group_is_found_by_its_number_and_no_other)
 {
 	static struct group groups[LIMIT_GROUPS];
 
@@ -203,7 +203,7 @@ START_TEST(a_group_is_found_by_its_number_and_by_no_other)
 }
 END_TEST
 
-START_TEST(a_group_counts_and_goes_round)
+START_TEST(group_counts_and_its_generation_wraps)
 {
 	static struct group group;
 	uint32_t word;
@@ -226,8 +226,8 @@ START_TEST(a_group_counts_and_goes_round)
 }
 END_TEST
 
-/* Garbage of a client: one step each, and no more. */
-START_TEST(a_count_below_zero_stays_in_its_word)
+/* Malformed data of a client: one step each, and no more. */
+START_TEST(negative_count_stays_in_its_word)
 {
 	struct group groups[3] = { 0 };
 
@@ -242,7 +242,7 @@ END_TEST
 #define ROUNDS	3000u
 #define WAITERS 2u
 
-static _Atomic uint32_t finished[WAITERS]; /* rounds that this waiter saw the end of */
+static _Atomic uint32_t finished[WAITERS]; /* rounds whose end this waiter has seen */
 
 static void *wait_for_all(void *arg)
 {
@@ -265,8 +265,8 @@ static void *wait_for_all(void *arg)
 	return NULL;
 }
 
-/* Every round sleeps or not, as it happens; one waiter that is not woken hangs the test. */
-START_TEST(waiters_see_the_whole_result_and_none_is_left_asleep)
+/* Every round may sleep or not; a waiter that is not woken hangs the test. */
+START_TEST(waiters_see_the_whole_result_and_all_are_woken)
 {
 	pthread_t threads[WAITERS];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * layout: the hash tells layouts apart, and the shared structures keep the promises of their
- * titles.
+ * layout: the hash distinguishes layouts, and the shared structures keep the promises of their
+ * comments.
  */
 #include "shm/layout.h"
 
@@ -12,23 +12,23 @@
 /* A constant of the compiler, or this does not compile. */
 _Static_assert(LAYOUT_HASH != 0, "the hash is known at compile time");
 
-/* Fields of different writers, named by the first of each, are in lines of their own. */
+/* Fields of different writers, named by the first of each, are in separate lines. */
 #define assert_line(type, field)                                                                   \
 	ck_assert_msg(offsetof(type, field) % CACHE_LINE == 0, #type "." #field " opens no line")
 
-START_TEST(the_same_layout_has_the_same_hash)
+START_TEST(same_layout_has_the_same_hash)
 {
 	ck_assert_uint_eq(layout_hash_same, LAYOUT_HASH);
 }
 END_TEST
 
-START_TEST(another_size_of_ring_is_another_hash)
+START_TEST(other_ring_size_has_another_hash)
 {
 	ck_assert_uint_ne(layout_hash_of_smaller_rings, LAYOUT_HASH);
 }
 END_TEST
 
-START_TEST(the_hash_depends_on_each_number_and_on_their_order)
+START_TEST(hash_depends_on_each_number_and_their_order)
 {
 	uint64_t h = 5;
 
@@ -71,7 +71,7 @@ START_TEST(no_two_writers_share_a_cache_line)
 }
 END_TEST
 
-START_TEST(the_limits_fit_into_the_bits_that_carry_them)
+START_TEST(limits_fit_into_their_bit_fields)
 {
 	ck_assert_uint_eq(LIMIT_CLIENTS, 1u << RING_CLIENT_BITS);
 	ck_assert_uint_le(LIMIT_JOBS, 1u << RING_JOB_BITS);
@@ -83,7 +83,7 @@ START_TEST(the_limits_fit_into_the_bits_that_carry_them)
 }
 END_TEST
 
-START_TEST(a_tenant_segment_has_room_for_its_rings)
+START_TEST(tenant_segment_has_room_for_its_rings)
 {
 	for (uint32_t n = 1; n <= LIMIT_WORKERS; n *= 2) {
 		uint64_t size = tenant_segment_size(n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the layout hash is in programs that were compiled apart, see check_layout.c. */
+/* The layout hash of files compiled separately, see check_layout.c. */
 #pragma once
 
 #include <stdint.h>

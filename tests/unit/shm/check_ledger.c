@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * ledger: a row is one word, and its parts stay apart; the arena's parts do not overlap.
- */
+/* ledger: a row is one word with separate parts; the arena's parts do not overlap. */
 #include "shm/ledger.h"
 
 #include <string.h>
@@ -20,7 +18,7 @@ static void assert_same(struct ledger_row a, struct ledger_row b)
 	ck_assert_uint_eq(a.task, b.task);
 }
 
-START_TEST(a_row_comes_back_as_it_was_packed)
+START_TEST(row_unpacks_as_it_was_packed)
 {
 	struct ledger_row row = {
 		.generation = 0xabcdef,
@@ -35,7 +33,7 @@ START_TEST(a_row_comes_back_as_it_was_packed)
 }
 END_TEST
 
-START_TEST(each_part_leaves_the_others_alone)
+START_TEST(parts_of_a_row_are_independent)
 {
 	static const struct ledger_row rows[] = {
 		{ .generation = 0xffffff }, { .state = 15 },   { .outcome = 15 },
@@ -54,7 +52,7 @@ START_TEST(each_part_leaves_the_others_alone)
 }
 END_TEST
 
-START_TEST(oversized_values_are_cut_and_write_nowhere_else)
+START_TEST(oversized_values_are_truncated_to_their_part)
 {
 	struct ledger_row row = { .generation = UINT32_MAX };
 
@@ -66,13 +64,13 @@ START_TEST(oversized_values_are_cut_and_write_nowhere_else)
 }
 END_TEST
 
-START_TEST(a_row_of_zeros_is_free_and_has_seen_no_generation)
+START_TEST(row_of_zeros_is_free_and_without_a_generation)
 {
 	assert_same(ledger_unpack(0), (struct ledger_row){ .state = LEDGER_FREE });
 }
 END_TEST
 
-START_TEST(a_row_has_room_for_everything_there_is)
+START_TEST(row_has_room_for_all_limits)
 {
 	ck_assert_uint_eq(
 		ledger_unpack(ledger_pack((struct ledger_row){ .generation = JOB_GEN_MASK }))
@@ -85,7 +83,7 @@ START_TEST(a_row_has_room_for_everything_there_is)
 }
 END_TEST
 
-START_TEST(the_parts_of_the_arena_do_not_overlap)
+START_TEST(parts_of_the_arena_do_not_overlap)
 {
 	static const uint32_t clients[] = { 1, 7, LIMIT_CLIENTS };
 	static const uint32_t jobs[] = { 1, 1000, LIMIT_JOBS };
@@ -103,7 +101,7 @@ START_TEST(the_parts_of_the_arena_do_not_overlap)
 }
 END_TEST
 
-START_TEST(rows_are_found_whatever_stands_in_the_head)
+START_TEST(rows_are_found_for_any_contents_of_the_head)
 {
 	static struct arena arena;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * ref: whatever a client writes into a reference, what comes out lies in its heap or is NULL.
- */
+/* ref: for any reference of a client, the result is in its heap or NULL. */
 #include "shm/ref.h"
 
 #include <stdint.h>
@@ -18,7 +16,7 @@ static void *resolve(uint64_t offset, uint64_t size, uint64_t align)
 	return ref_resolve(heap, HEAP_SIZE, (struct job_ref){ offset, size }, align);
 }
 
-/* What ref_resolve() is to say, with numbers that cannot overflow. */
+/* The expected result of ref_resolve(), with numbers that cannot overflow. */
 static int inside(uint64_t heap_size, struct job_ref ref, uint64_t align)
 {
 	unsigned __int128 end = (unsigned __int128)ref.offset + ref.size;
@@ -26,7 +24,7 @@ static int inside(uint64_t heap_size, struct job_ref ref, uint64_t align)
 	return end <= heap_size && ref.offset % align == 0;
 }
 
-START_TEST(a_reference_inside_is_an_address_in_the_heap)
+START_TEST(reference_inside_is_an_address_in_the_heap)
 {
 	ck_assert_ptr_eq(resolve(0, HEAP_SIZE, 8), heap);
 	ck_assert_ptr_eq(resolve(64, 100, 8), heap + 64);
@@ -42,14 +40,14 @@ START_TEST(one_byte_too_many_is_refused)
 }
 END_TEST
 
-START_TEST(nothing_at_the_very_end_is_fine_and_beyond_it_is_not)
+START_TEST(empty_reference_at_the_end_is_valid_and_beyond_it_is_not)
 {
 	ck_assert_ptr_eq(resolve(HEAP_SIZE, 0, 8), heap + HEAP_SIZE);
 	ck_assert_ptr_null(resolve(HEAP_SIZE + 8, 0, 8));
 }
 END_TEST
 
-START_TEST(a_sum_that_wraps_around_is_refused)
+START_TEST(sum_that_wraps_is_refused)
 {
 	ck_assert_ptr_null(resolve(UINT64_MAX, 1, 1));
 	ck_assert_ptr_null(resolve(1, UINT64_MAX, 1));
@@ -59,7 +57,7 @@ START_TEST(a_sum_that_wraps_around_is_refused)
 }
 END_TEST
 
-START_TEST(an_offset_that_is_not_aligned_is_refused)
+START_TEST(misaligned_offset_is_refused)
 {
 	for (uint64_t offset = 0; offset < 64; offset++)
 		for (uint64_t align = 1; align <= 64; align *= 2)
@@ -67,7 +65,7 @@ START_TEST(an_offset_that_is_not_aligned_is_refused)
 }
 END_TEST
 
-START_TEST(an_empty_heap_holds_nothing_but_nothing)
+START_TEST(empty_heap_has_only_empty_references)
 {
 	ck_assert_ptr_eq(ref_resolve(heap, 0, (struct job_ref){ 0, 0 }, 8), heap);
 	ck_assert_ptr_null(ref_resolve(heap, 0, (struct job_ref){ 0, 1 }, 8));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring: what is pushed comes out, once and in order, even if a producer dies. tests/model/ring.c
- * has the interleavings, tests/unit/shm/check_ring_astray.c what clients may have written.
+ * ring: pushed jobs are consumed once and in order, even if a producer dies. tests/model/ring.c has
+ * the interleavings, check_ring_astray.c malformed contents.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -12,13 +12,13 @@
 
 #include "tests/support/ring_rig.h"
 
-START_TEST(a_new_ring_is_all_zeros_and_empty)
+START_TEST(new_ring_is_all_zeros_and_empty)
 {
 	ck_assert_int_eq(peek(), RING_EMPTY);
 }
 END_TEST
 
-START_TEST(jobs_come_out_in_the_order_they_went_in)
+START_TEST(jobs_are_consumed_in_order)
 {
 	for (uint32_t i = 0; i < 10; i++)
 		ck_assert_uint_eq(push(100 + i), i);
@@ -28,7 +28,7 @@ START_TEST(jobs_come_out_in_the_order_they_went_in)
 }
 END_TEST
 
-START_TEST(looking_takes_nothing)
+START_TEST(peek_consumes_nothing)
 {
 	push(7);
 	ck_assert_int_eq(peek(), RING_OK);
@@ -37,7 +37,7 @@ START_TEST(looking_takes_nothing)
 }
 END_TEST
 
-START_TEST(a_full_ring_takes_no_more_until_one_is_consumed)
+START_TEST(full_ring_accepts_no_job_until_one_is_consumed)
 {
 	uint64_t position = 77;
 
@@ -74,7 +74,7 @@ START_TEST(every_payload_is_its_parts)
 }
 END_TEST
 
-START_TEST(laps_pass_their_largest_number)
+START_TEST(laps_wrap)
 {
 	start_at((UINT64_C(1) << 32) * RING_SLOTS - 3);
 	for (uint32_t i = 0; i < 3 * RING_SLOTS; i++) {
@@ -88,7 +88,7 @@ START_TEST(laps_pass_their_largest_number)
 }
 END_TEST
 
-START_TEST(a_full_ring_is_full_where_the_laps_wrap)
+START_TEST(full_ring_is_full_where_the_laps_wrap)
 {
 	uint64_t position;
 
@@ -101,8 +101,8 @@ START_TEST(a_full_ring_is_full_where_the_laps_wrap)
 }
 END_TEST
 
-/* A producer died between its CAS and the tail: the job is there, the tail lags. */
-START_TEST(a_tail_that_lags_is_helped_forward)
+/* A producer died between its CAS and the tail: the job is in the ring, the tail lags. */
+START_TEST(lagging_tail_is_advanced)
 {
 	for (uint32_t i = 0; i < 5; i++)
 		push(i);
@@ -111,7 +111,7 @@ START_TEST(a_tail_that_lags_is_helped_forward)
 	ck_assert_uint_eq(tail(), 6);
 	for (uint32_t i = 0; i < 6; i++)
 		ck_assert_uint_eq(pop(), i);
-	/* Also if what it lags behind was consumed, laps ago. */
+	/* Even if those jobs were consumed laps ago. */
 	for (uint32_t i = 0; i < 3 * RING_SLOTS; i++) {
 		push(i);
 		pop();
@@ -122,8 +122,8 @@ START_TEST(a_tail_that_lags_is_helped_forward)
 }
 END_TEST
 
-/* A producer read its slot, was stopped, and the ring went round: its CAS must fail. */
-START_TEST(a_producer_that_was_stopped_for_a_lap_hits_nothing)
+/* A producer read its slot, was stopped, and the ring went through a lap: its CAS must fail. */
+START_TEST(producer_stopped_for_a_lap_overwrites_nothing)
 {
 	uint64_t word = slot_word(0);
 
@@ -145,7 +145,7 @@ START_TEST(honest_tails_skip_nothing)
 	for (uint32_t n = 0; n < 3 * RING_SLOTS; n++) {
 		ck_assert_int_eq(ring_skip(&ring, head), RING_EMPTY);
 		ck_assert(!(atomic_load(&ring.tail) & RING_ASTRAY));
-		/* Every third producer dies before it moves the tail. */
+		/* Every third producer dies before it advances the tail. */
 		set_tail(push(n) + (n % 3 ? 1 : 0));
 		ck_assert_uint_eq(pop(), n);
 	}
@@ -153,7 +153,7 @@ START_TEST(honest_tails_skip_nothing)
 }
 END_TEST
 
-START_TEST(a_new_consumer_frees_what_the_last_one_had_taken)
+START_TEST(new_consumer_frees_slots_of_the_last_one)
 {
 	static const uint64_t starts[] = { 0, 5, RING_SLOTS - 1, 7 * RING_SLOTS };
 
@@ -162,14 +162,14 @@ START_TEST(a_new_consumer_frees_what_the_last_one_had_taken)
 		ring_take_over(&ring, head);
 		push(1);
 		push(2);
-		/* It died between the head's move and the slot. */
+		/* The consumer died between the move of the head and the slot. */
 		ck_assert_int_eq(peek(), RING_OK);
 		head++;
 		ring_take_over(&ring, head);
 		ck_assert_uint_eq(pop(), 2);
 		ring_take_over(&ring, head);
 		ck_assert_int_eq(peek(), RING_EMPTY);
-		/* In the next lap nothing of it is left. */
+		/* In the next lap no trace of it is left. */
 		for (uint32_t n = 0; n < RING_SLOTS; n++) {
 			push(n);
 			ck_assert_uint_eq(pop(), n);
@@ -179,7 +179,7 @@ START_TEST(a_new_consumer_frees_what_the_last_one_had_taken)
 }
 END_TEST
 
-START_TEST(a_full_slot_may_stand_for_another_payload)
+START_TEST(full_slot_may_be_changed_to_another_payload)
 {
 	static struct ring repointed;
 	uint64_t position;
@@ -190,7 +190,7 @@ START_TEST(a_full_slot_may_stand_for_another_payload)
 		ring_repoint(&repointed, head, 0x7fffffff);
 		ck_assert_int_eq(ring_peek(&repointed, head, &payload), RING_OK);
 		ck_assert_uint_eq(payload, 0x7fffffff);
-		/* Producers go on behind it. */
+		/* Producers continue after it. */
 		ck_assert_uint_eq(position, head);
 		ring_consume(&repointed, head);
 		ck_assert_int_eq(ring_peek(&repointed, head + 1, &payload), RING_EMPTY);
@@ -201,7 +201,7 @@ END_TEST
 #define PRODUCERS 3u
 #define EACH	  30000u
 
-static uint32_t written[PRODUCERS][EACH]; /* plain memory: ThreadSanitizer looks */
+static uint32_t written[PRODUCERS][EACH]; /* not atomic: ThreadSanitizer checks it */
 
 static void *produce(void *arg)
 {
@@ -217,7 +217,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-START_TEST(producers_side_by_side_lose_nothing_and_keep_their_order)
+START_TEST(concurrent_producers_lose_nothing_and_keep_their_order)
 {
 	pthread_t threads[PRODUCERS];
 	uint32_t next[PRODUCERS] = { 0 };
@@ -247,8 +247,8 @@ START_TEST(producers_side_by_side_lose_nothing_and_keep_their_order)
 }
 END_TEST
 
-/* Jobs of the child that was killed come out in order, and the ring serves the next one. */
-START_TEST(a_producer_that_is_killed_wedges_nobody)
+/* Jobs of the killed child are consumed in order, and the ring serves the next producer. */
+START_TEST(killed_producer_does_not_block_the_ring)
 {
 	struct ring *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -264,7 +264,7 @@ START_TEST(a_producer_that_is_killed_wedges_nobody)
 			for (uint32_t i = 0;; i++)
 				while (ring_push(shared, i & 0xffff, &position) != RING_OK)
 					;
-		/* Past the ring's size, so that it is killed anywhere in a push. */
+		/* More than the ring's size, so that it is killed anywhere in a push. */
 		while (expected < 2 * RING_SLOTS + 17 * round) {
 			if (ring_peek(shared, from, &payload) != RING_OK)
 				continue;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_astray: nothing that a client writes into slots or tail makes a consumer hang or leave the
- * ring, or loses what is pushed from then on
+ * ring_astray: no contents of slots or tail make a consumer hang or leave the ring, or lose jobs
+ * that are pushed afterwards
  */
 #include "tests/support/ring_rig.h"
 
-START_TEST(a_false_tail_far_ahead_comes_back_to_where_slots_are_free)
+START_TEST(false_tail_far_ahead_returns_to_free_slots)
 {
 	static const uint64_t tails[] = { RING_SLOTS, 5 * RING_SLOTS, UINT64_C(1) << 40,
 					  UINT64_C(1) << 62 };
@@ -22,7 +22,7 @@ START_TEST(a_false_tail_far_ahead_comes_back_to_where_slots_are_free)
 }
 END_TEST
 
-/* As the pool drains: what comes out of the ring until it is empty. */
+/* Returns what a drain takes until the ring is empty. */
 static uint32_t drain(uint32_t *ret_payloads, uint32_t max)
 {
 	uint32_t n = 0;
@@ -52,7 +52,7 @@ static uint32_t drain(uint32_t *ret_payloads, uint32_t max)
 	return n;
 }
 
-START_TEST(jobs_that_a_false_tail_led_astray_are_found_at_the_next_drain)
+START_TEST(jobs_pushed_after_a_false_tail_are_found_by_the_next_drain)
 {
 	static const uint64_t leads[] = {
 		1,
@@ -80,7 +80,7 @@ START_TEST(jobs_that_a_false_tail_led_astray_are_found_at_the_next_drain)
 			ck_assert_msg(n_out == 2, "%u jobs, tail %" PRIu64 " beyond %" PRIu64,
 				      n_out, leads[i], starts[k]);
 			ck_assert_uint_eq(out[0] + out[1], 3);
-			/* And from then on each at its place. */
+			/* And from then on each job is at its position. */
 			for (uint32_t n = 0; n < 3 * RING_SLOTS; n++) {
 				push(n);
 				ck_assert_uint_eq(drain(out, 8), 1);
@@ -90,7 +90,7 @@ START_TEST(jobs_that_a_false_tail_led_astray_are_found_at_the_next_drain)
 }
 END_TEST
 
-START_TEST(a_position_that_was_given_up_is_never_written)
+START_TEST(skipped_position_is_never_written)
 {
 	uint64_t word = 0, full = RING_FULL_BIT | 7;
 
@@ -101,7 +101,7 @@ START_TEST(a_position_that_was_given_up_is_never_written)
 	/* A producer that had found position 0 free before. */
 	ck_assert(!atomic_compare_exchange_strong(&ring.slots[0], &word, full));
 	head++;
-	/* One that is faster than the consumer. */
+	/* A producer that is faster than the consumer. */
 	word = 0;
 	ck_assert_int_eq(peek(), RING_EMPTY);
 	ck_assert(atomic_compare_exchange_strong(&ring.slots[1], &word, full));
@@ -110,7 +110,7 @@ START_TEST(a_position_that_was_given_up_is_never_written)
 }
 END_TEST
 
-START_TEST(a_full_slot_of_any_lap_is_a_job)
+START_TEST(full_slot_of_any_lap_is_a_job)
 {
 	start_at(0);
 	set_slot(0, UINT64_C(5) << 32 | RING_FULL_BIT | 9);
@@ -119,7 +119,7 @@ START_TEST(a_full_slot_of_any_lap_is_a_job)
 }
 END_TEST
 
-START_TEST(any_tail_gives_an_answer)
+START_TEST(push_returns_for_any_tail)
 {
 	uint64_t random = 1;
 
@@ -138,11 +138,11 @@ START_TEST(any_tail_gives_an_answer)
 }
 END_TEST
 
-START_TEST(garbage_is_seen_reset_and_forgotten)
+START_TEST(malformed_slots_are_counted_and_reset)
 {
 	static const uint64_t garbage[] = {
-		UINT64_C(7) << 32,		  /* free, of a lap to come */
-		(uint64_t)UINT32_MAX << 32,	  /* free, of a lap that was */
+		UINT64_C(7) << 32,		  /* free, of a future lap */
+		(uint64_t)UINT32_MAX << 32,	  /* free, of a past lap */
 		UINT64_C(5) << 32 | RING_PAYLOAD, /* a payload in a free slot */
 		1,
 		RING_PAYLOAD,
@@ -160,7 +160,7 @@ START_TEST(garbage_is_seen_reset_and_forgotten)
 }
 END_TEST
 
-START_TEST(a_ring_full_of_noise_is_emptied_in_bounded_time)
+START_TEST(ring_of_random_words_is_emptied_in_bounded_steps)
 {
 	uint64_t random = 99;
 
@@ -190,7 +190,7 @@ static uint64_t noise(void)
 	return xorshift64(&state);
 }
 
-/* Slots and tail as an enemy would have them; no word that looks like the jobs of this test. */
+/* Hostile slots and tail; no word equals a job of this test. */
 static void spoil(void)
 {
 	uint64_t kind = noise() % 6, every = 1 + noise() % 200;
@@ -210,7 +210,7 @@ static void spoil(void)
 		set_tail(noise() % 4 ? head + noise() % (3 * RING_SLOTS) - RING_SLOTS : noise());
 }
 
-/* A drain, and how many of the jobs came out; the rest is words of the enemy's. */
+/* Drains. Returns how many of the jobs were consumed; the rest are hostile words. */
 static uint32_t drain_jobs(bool *seen, uint32_t n_jobs)
 {
 	static uint32_t out[4 * RING_SLOTS];
@@ -226,7 +226,7 @@ static uint32_t drain_jobs(bool *seen, uint32_t n_jobs)
 	return jobs;
 }
 
-START_TEST(whatever_stands_in_a_ring_what_is_pushed_from_then_on_comes_out_once)
+START_TEST(jobs_pushed_into_a_hostile_ring_are_consumed_once)
 {
 	for (uint32_t round = 0; round < 3000; round++) {
 		bool seen[40] = { false };
@@ -240,14 +240,14 @@ START_TEST(whatever_stands_in_a_ring_what_is_pushed_from_then_on_comes_out_once)
 			uint64_t position, tries = 0;
 
 			while (ring_push(&ring, i, &position) != RING_OK) {
-				/* It may look full until the enemy is dead. */
+				/* It may look full until the hostile client has died. */
 				if (++tries == 8)
 					ring_set_astray(&ring);
 				out += drain_jobs(seen, n);
 				ck_assert_uint_lt(tries, 16);
 			}
-			/* The enemy's death is seen. Afterwards nothing is seen any more but
-			 * pushes. */
+			/* The death of the hostile client is noticed. Afterwards only pushes are
+			 * seen. */
 			if (i == end)
 				ring_set_astray(&ring);
 			if (i == end || noise() % 4 == 0)

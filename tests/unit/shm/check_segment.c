@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* segment: seals, what is refused, and that a board cannot be written by a client. */
+/* segment: seals, refused segments, and that a client cannot write to a board. */
 #include "shm/segment.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int map(int fd)
 		ck_assert_int_eq(map(fd), err);                                                    \
 	} while (0)
 
-START_TEST(a_segment_can_be_mapped_and_written)
+START_TEST(segment_can_be_mapped_and_written)
 {
 	int fd = make(1, 0600);
 	uint64_t size = 0;
@@ -64,7 +64,7 @@ START_TEST(a_segment_can_be_mapped_and_written)
 }
 END_TEST
 
-START_TEST(without_preallocation_it_is_sparse)
+START_TEST(segment_without_preallocation_is_sparse)
 {
 	struct stat st;
 	int fd = segment_create("check", SEGMENT_ARENA, UINT64_C(1) << 36, EPOCH, 0, 0600);
@@ -76,7 +76,7 @@ START_TEST(without_preallocation_it_is_sparse)
 }
 END_TEST
 
-START_TEST(its_size_is_sealed)
+START_TEST(size_of_a_segment_is_sealed)
 {
 	int fd = make(1, 0600);
 
@@ -89,7 +89,7 @@ START_TEST(its_size_is_sealed)
 }
 END_TEST
 
-START_TEST(a_wrong_head_is_refused)
+START_TEST(segment_with_a_wrong_head_is_refused)
 {
 	ck_assert_int_eq(map(make(0, 0600)), 0);
 	WRONG(magic, 1, -EBADMSG);
@@ -109,7 +109,7 @@ START_TEST(malformed_segment_is_refused)
 	struct segment head;
 	int pair[2];
 
-	/* The same bytes, unsealed: it could be cut while it is mapped. */
+	/* The same bytes, unsealed: it could be truncated while it is mapped. */
 	ck_assert_int_eq(pread(good, &head, sizeof(head), 0), sizeof(head));
 	ck_assert_int_eq(ftruncate(fd, (off_t)SIZE), 0);
 	ck_assert_int_eq(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
@@ -121,7 +121,7 @@ START_TEST(malformed_segment_is_refused)
 }
 END_TEST
 
-/* In another process, as another user if we may. */
+/* In another process, as another user if permitted. */
 static void as_nobody(int readonly)
 {
 	char path[64];
@@ -165,7 +165,7 @@ START_TEST(another_user_cannot_write_the_board)
 }
 END_TEST
 
-START_TEST(a_task_is_found_by_its_name)
+START_TEST(task_is_found_by_its_name)
 {
 	static struct board board;
 

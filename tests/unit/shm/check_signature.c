@@ -35,7 +35,7 @@ START_TEST(arguments_and_results_get_names_types_and_offsets)
 }
 END_TEST
 
-START_TEST(names_blanks_and_lists_may_be_missing)
+START_TEST(names_spaces_and_lists_may_be_missing)
 {
 	struct signature s;
 
@@ -53,7 +53,7 @@ START_TEST(names_blanks_and_lists_may_be_missing)
 }
 END_TEST
 
-START_TEST(an_error_is_shown_where_it_stands)
+START_TEST(error_is_shown_at_its_position)
 {
 	static const struct {
 		const char *text;
@@ -90,7 +90,7 @@ START_TEST(an_error_is_shown_where_it_stands)
 }
 END_TEST
 
-START_TEST(more_than_a_record_holds_is_refused)
+START_TEST(signature_too_large_for_a_record_is_refused)
 {
 	struct signature s;
 	char text[256] = "";
@@ -111,7 +111,7 @@ START_TEST(more_than_a_record_holds_is_refused)
 }
 END_TEST
 
-START_TEST(the_hash_tells_names_and_signatures_apart)
+START_TEST(hash_distinguishes_names_and_signatures)
 {
 	uint64_t hash = signature_hash("fib:fib", "n:i64 -> i64");
 
@@ -122,7 +122,7 @@ START_TEST(the_hash_tells_names_and_signatures_apart)
 }
 END_TEST
 
-START_TEST(references_are_told_from_numbers)
+START_TEST(references_are_distinguished_from_numbers)
 {
 	ck_assert(!signature_is_reference(SIGNATURE_I64));
 	ck_assert(!signature_is_reference(SIGNATURE_F64));

@@ -38,8 +38,8 @@ START_TEST(start_and_stop_twice_change_nothing)
 }
 END_TEST
 
-/* Of two threads, or of one that has read it before. */
-START_TEST(a_clock_from_before_the_start_is_no_time_at_all)
+/* Of two threads, or of one that has read the clock earlier. */
+START_TEST(time_before_the_start_counts_as_0)
 {
 	stopwatch_set(&watch, true, 1000);
 	assert_read(990, 0);

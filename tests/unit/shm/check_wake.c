@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wake: the word's steps, and sleeping and waking over a board that the waker cannot write, with
- * the kernel's futex. tests/model/wake.c has the interleavings.
+ * wake: the word's steps, and sleeping and waking on a board that the waker cannot write, with the
+ * kernel's futex. tests/model/wake.c has the interleavings.
  */
 #include "shm/wake.h"
 
@@ -17,7 +17,7 @@
 #include "shm/futex.h"
 #include "tests/support/check_unit.h"
 
-/* One page, writable for the owner and read-only for everybody else. */
+/* One page, writable for the owner and read-only for all others. */
 static _Atomic uint32_t *owners;
 static const _Atomic uint32_t *clients;
 
@@ -37,7 +37,7 @@ static void map_board(void)
 	close(fd);
 }
 
-START_TEST(a_new_word_is_busy)
+START_TEST(new_word_is_busy)
 {
 	_Atomic uint32_t word = 0;
 
@@ -45,7 +45,7 @@ START_TEST(a_new_word_is_busy)
 }
 END_TEST
 
-START_TEST(every_sleep_is_another_value)
+START_TEST(every_sleep_has_another_value)
 {
 	_Atomic uint32_t word = 0;
 	uint32_t last = 0;
@@ -66,7 +66,7 @@ START_TEST(every_sleep_is_another_value)
 }
 END_TEST
 
-START_TEST(parked_and_sleeping_workers_rest_and_others_do_not)
+START_TEST(offline_and_sleeping_workers_rest_and_others_do_not)
 {
 	_Atomic uint32_t word = WAKE_LOOKING;
 	uint32_t value = wake_parked(&word);
@@ -82,7 +82,7 @@ START_TEST(parked_and_sleeping_workers_rest_and_others_do_not)
 }
 END_TEST
 
-START_TEST(the_sequence_wraps_without_touching_the_state)
+START_TEST(sequence_wraps_without_changing_the_state)
 {
 	_Atomic uint32_t word = UINT32_MAX & ~WAKE_STATE;
 
@@ -91,7 +91,7 @@ START_TEST(the_sequence_wraps_without_touching_the_state)
 }
 END_TEST
 
-START_TEST(waiting_on_another_value_returns_at_once)
+START_TEST(wait_on_another_value_returns_at_once)
 {
 	_Atomic uint32_t word = 0;
 	uint32_t value = wake_prepare(&word);
@@ -102,7 +102,7 @@ START_TEST(waiting_on_another_value_returns_at_once)
 }
 END_TEST
 
-START_TEST(a_wait_ends_at_its_deadline)
+START_TEST(wait_ends_at_its_deadline)
 {
 	_Atomic uint32_t word = 0;
 	uint32_t value = wake_prepare(&word);
@@ -114,7 +114,7 @@ START_TEST(a_wait_ends_at_its_deadline)
 }
 END_TEST
 
-/* Wakes as a publisher does: until one was woken, or the value is another. */
+/* Wakes as a publisher does: until a thread was woken, or the value has changed. */
 static void wake_sleeper(const _Atomic uint32_t *word, uint32_t value)
 {
 	while (wake_load(word) == value) {
@@ -140,7 +140,7 @@ static void *sleep_once(void *arg)
 	return (void *)(intptr_t)r;
 }
 
-START_TEST(a_sleeper_is_woken_through_a_read_only_mapping)
+START_TEST(sleeper_is_woken_through_a_read_only_mapping)
 {
 	pthread_t thread;
 	void *result;
@@ -162,7 +162,7 @@ END_TEST
 static _Atomic uint32_t published; /* jobs so far */
 static _Atomic uint32_t taken;
 
-/* The owner: looks, announces, looks again, sleeps. */
+/* The owner: searches, announces its sleep, searches again, sleeps. */
 static void *work(void *arg)
 {
 	uint32_t done = 0;
@@ -185,8 +185,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Each job is published only when the one before was taken: one lost wake-up hangs the test. */
-START_TEST(no_job_is_forgotten_by_a_worker_that_goes_to_sleep)
+/* Each job is published only after the last one was taken: a lost wake-up hangs the test. */
+START_TEST(worker_that_goes_to_sleep_misses_no_job)
 {
 	pthread_t thread;
 
@@ -209,8 +209,8 @@ START_TEST(no_job_is_forgotten_by_a_worker_that_goes_to_sleep)
 }
 END_TEST
 
-/* The waker was killed between two wakes; the next one's work all the same. */
-START_TEST(a_waker_that_is_killed_leaves_the_word_as_it_is)
+/* The waker was killed between two wakes; those of the next waker work all the same. */
+START_TEST(killed_waker_leaves_the_word_unchanged)
 {
 	pthread_t thread;
 	void *result;

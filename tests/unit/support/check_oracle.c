@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * oracle: tests/support/oracle.h finds what is wrong, and nothing else: journals that are made up
- */
+/* oracle: tests/support/oracle.h finds each error, and nothing else, in artificial journals */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +49,7 @@ static void run(uint64_t id)
 	(void)close(fd);
 }
 
-/* A job that is submitted. */
+/* A submitted job. */
 static uint64_t job(bool idempotent)
 {
 	uint64_t id = atomic_fetch_add(&o.shared->ids, 1);
@@ -65,7 +63,7 @@ static void ends(uint64_t id, uint16_t outcome)
 	note(id, ORACLE_OUTCOME, outcome == FK_DONE ? oracle_result(id) : 0, outcome, PID);
 }
 
-/* One that is as it should be. */
+/* A job without an error. */
 static uint64_t good_job(void)
 {
 	uint64_t id = job(false);
@@ -75,7 +73,7 @@ static uint64_t good_job(void)
 	return id;
 }
 
-START_TEST(jobs_that_end_once_are_found_right)
+START_TEST(jobs_that_end_once_have_no_error)
 {
 	struct oracle_verdict v;
 	uint64_t id;
@@ -94,8 +92,8 @@ START_TEST(jobs_that_end_once_are_found_right)
 	ends(job(true), FK_LOST);
 	ends(job(false), FK_CANCELLED);
 	note(job(false), ORACLE_REFUSED, -11, 0, PID);
-	/* Of one that was killed: one has run, one had its outcome seen. An id that it took and did
-	 * not come to use. */
+	/* Jobs of a killed client: one has run, one had its outcome seen. An id that the client
+	 * took and did not use. */
 	id = atomic_fetch_add(&o.shared->ids, 3);
 	note(id, ORACLE_SUBMIT, 0, 0, VICTIM);
 	note(id + 1, ORACLE_SUBMIT, 0, 0, VICTIM);
@@ -185,7 +183,7 @@ static void torn(void)
 	ck_assert_int_eq(write(o.journal, "x", 1), 1);
 }
 
-/* A client that was killed needs no outcomes, but this is asked. */
+/* A killed client needs no outcomes, but no job may run twice. */
 static void killed_and_ran_twice(void)
 {
 	uint64_t id = atomic_fetch_add(&o.shared->ids, 1);
@@ -196,7 +194,7 @@ static void killed_and_ran_twice(void)
 	oracle_note_killed(&o, VICTIM);
 }
 
-START_TEST(whatever_is_wrong_is_found)
+START_TEST(each_error_is_found)
 {
 	static const struct {
 		void (*make)(void);
