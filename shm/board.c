@@ -86,7 +86,7 @@ uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)
 		sum += load_relaxed(&c->jobs_done);
 		sum += load_relaxed(&c->jobs_failed);
 	}
-	return sum + load_relaxed(&board->counters[BOARD_POOL].dropped);
+	return sum + load_relaxed(&board->counters[BOARD_POOL].jobs_dropped);
 }
 
 /* What a worker has not been charged with yet for this client's job, if it runs one. */

@@ -241,8 +241,8 @@ _Static_assert(sizeof(struct board_quarantine) == 128, "two lines a row");
 #define BOARD_POOL LIMIT_WORKERS
 
 /* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. In the row of
- * the pool's other threads each counter is stored by the dispatcher alone, but for dropped, which
- * the channel's thread counts as well: both by fetch-add. */
+ * the pool's other threads each counter is stored by the dispatcher alone, but for jobs_dropped,
+ * which the channel's thread counts as well: both by fetch-add. */
 struct board_counters {
 #define COUNTER(name, unit, help) _Atomic uint64_t name;
 #include "shm/counters.def"

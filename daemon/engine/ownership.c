@@ -98,7 +98,7 @@ void strand_take_stack(struct worker *w, struct fk_frame *frame)
 
 void strand_set_aside(struct worker *w, struct fk_frame *frame)
 {
-	COUNT(w, moved);
+	COUNT(w, frames_suspended);
 	fk_set_site(frame, fk_site(frame) | FK_MOVED);
 	if (w->engine.fk.sp == frame->top) {
 		fk_set_site(frame, fk_site(frame) | FK_STACKED);
@@ -185,7 +185,7 @@ bool strand_reclaim(struct worker *w)
 	uint64_t n = deque_reclaim(&w->engine.frames);
 
 	w->engine.fk.floor -= n;
-	COUNT_ADD(w, taken_back, n);
+	COUNT_ADD(w, unpublished, n);
 	return n > 0;
 }
 

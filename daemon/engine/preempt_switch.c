@@ -151,7 +151,7 @@ void preempted_bring_up(struct worker *w, uint32_t row)
 			       (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor), row);
 	}
 	FK_CRASH(preempted_moved);
-	COUNT(w, turns);
+	COUNT(w, jobs_resumed);
 	w->roots.preempted_jobs.not_before = clock_ns() + PREEMPTED_SHARE * (clock_ns() - began);
 	preempted_set_alarm(w);
 }

@@ -81,7 +81,7 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 	bool asked, preempted;
 
 	worker_take_request(w);
-	COUNT(w, attentions);
+	COUNT(w, requests_served);
 	if (w->thief.wake_debt) {
 		w->thief.wake_debt = false;
 		w->pool->hooks->wake_one(w->pool, w);
@@ -154,6 +154,6 @@ void strand_publish_from_signal(struct worker *w)
 			w, frame,
 			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
 			false);
-	COUNT(w, exposed);
+	COUNT(w, published_by_signal);
 	strand_publish(w);
 }

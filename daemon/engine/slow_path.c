@@ -32,8 +32,9 @@
  * 	                                         7 to 11
  * 	17 P has private ancestors of the job    the same with the oldest of them at once
  *
- *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
- *   exposed, moved, unwound), and tests/unit/engine/check_slow_path.c drives each.
+ *   Each row has a counter or a pair of them (forks_stolen, unpublished, joins_last, joins_waited,
+ *   frames_materialized, published_by_signal, frames_suspended, unwound), and
+ *   tests/unit/engine/check_slow_path.c drives each.
  */
 #include "daemon/engine/slow_path.h"
 
@@ -62,7 +63,7 @@
  * child. */
 static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *parent)
 {
-	COUNT(w, lost);
+	COUNT(w, forks_stolen);
 	if (w->engine.fk.sp == parent->top)
 		strand_give_stack(w, parent);
 	else
@@ -108,7 +109,7 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	strand_promote(w, frame);
 	w->engine.fk.sp = frame->top;
 	w->engine.next = frame;
-	COUNT(w, unnested);
+	COUNT(w, frames_materialized);
 	if (w->pool->mode.late_children && strand_delay(w, frame))
 		w->engine.next = NULL;
 	/* The child may reach no fork. */

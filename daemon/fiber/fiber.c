@@ -253,7 +253,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *fram
 	if (f->shared && shared_stack_enter(w, f))
 		fiber_begin_on(f, f->copy.shared->stack, f->copy.shared->stack->size);
 	if (f->head.worker != w) {
-		COUNT(w, fiber_moves);
+		COUNT(w, fiber_migrations);
 		f->head.worker = w;
 	}
 	COUNT(w, fiber_switches);

@@ -155,7 +155,7 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	io->op.fd = fd;
 	io->op.data = data;
 	io->op.size = size;
-	COUNT(f->head.worker, fiber_ios);
+	COUNT(f->head.worker, fiber_io_waits);
 	COUNT(f->head.worker, fiber_io_waiting);
 	io->generation = fiber_park_begin(&f->park, true);
 	poller_begin(poller, &io->op);
@@ -251,7 +251,7 @@ int fiber_io_init(struct pool *pool)
 	const struct poller_way way = {
 		.done = fiber_io_done,
 		.arg = pool,
-		.turns = &pool->board->counters[BOARD_POOL].poller_turns,
+		.turns = &pool->board->counters[BOARD_POOL].poller_passes,
 		.sandbox = pool->options->sandbox,
 	};
 

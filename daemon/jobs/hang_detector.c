@@ -181,7 +181,7 @@ uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 static uint64_t hang_beat(const struct worker *w)
 {
 	/* Relaxed: statistics. */
-	return load_relaxed(&w->counters->strands) + load_relaxed(&w->counters->attentions);
+	return load_relaxed(&w->counters->strands) + load_relaxed(&w->counters->requests_served);
 }
 
 uint64_t hang_cpu(const struct worker *w)
@@ -253,7 +253,8 @@ static uint64_t hang_rests(struct pool *pool)
 		if (!wake_rests(wake_load(&w->board->wake)))
 			return 0;
 		n += hang_beat(w) + load_relaxed(&w->counters->sleeps) +
-		     load_relaxed(&w->counters->naps) + load_relaxed(&w->counters->parks);
+		     load_relaxed(&w->counters->timed_sleeps) +
+		     load_relaxed(&w->counters->offline_sleeps);
 	}
 	return n;
 }

@@ -152,7 +152,7 @@ void job_run(struct worker *w, uint32_t row)
 	 * job that a client has seen run. */
 	board_show_task(pool->board, row, UINT32_MAX);
 	intake_account(w, row, false, root->started_ns);
-	COUNT(w, roots);
+	COUNT(w, jobs_started);
 	worker_mark_job(w, row);
 	trace_root(w, row, root->drained_ns);
 	FK_CRASH(job_running);
@@ -182,7 +182,7 @@ void job_run(struct worker *w, uint32_t row)
 	/* A lack of memory is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
 		add_relaxed(&pool->board->clients[job_slot(root)].refused, 1);
-		COUNT(w, refused);
+		COUNT(w, jobs_refused);
 	}
 	if (r < 0) {
 		job_end(w, root, JOB_FAILED, r);

@@ -245,7 +245,7 @@ bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
 	if (status == DEQUE_EMPTY)
 		return false;
 	FK_CRASH(roots_stolen);
-	COUNT_ADD(w, root_steals, n);
+	COUNT_ADD(w, job_steals, n);
 	*ret_row = (uint32_t)rows[0];
 	intake_publish(w, rows + 1, n - 1);
 	return true;

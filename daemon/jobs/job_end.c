@@ -181,6 +181,6 @@ void job_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 
 	FK_CRASH(job_dropping);
 	/* Relaxed: a statistic. */
-	add_relaxed(&pool->board->counters[BOARD_POOL].dropped, 1);
+	add_relaxed(&pool->board->counters[BOARD_POOL].jobs_dropped, 1);
 	(void)job_end_row(pool, &end);
 }

@@ -202,7 +202,7 @@ static bool drain_accept(struct drain *drain, struct client_entry *client, uint3
 		if (!free || old.generation == generation) {
 			/* Submitted twice (ledger.h, I3). */
 			add_relaxed(&pool->board->clients[slot].refused, 1);
-			COUNT(drain, refused);
+			COUNT(drain, jobs_refused);
 			return false;
 		}
 		/* ORDER cancel/accept [V2]: seq_cst, before drain_admit() reads the cancel mark.
@@ -231,14 +231,14 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct ring_chain *
 					      .left = client ? client->n_jobs : 0 };
 	if (!client || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload)) {
-		COUNT(drain, garbage);
+		COUNT(drain, malformed_slots);
 		chain->next = 0;
 	}
 	while (chain->next && !more) {
 		uint32_t index = chain->next - 1;
 
 		if (index >= client->n_jobs || !chain->left) {
-			COUNT(drain, garbage);
+			COUNT(drain, malformed_slots);
 			chain->next = 0;
 			break;
 		}
@@ -295,7 +295,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 			}
 		}
 		if (status == RING_GARBAGE) {
-			COUNT(drain, garbage);
+			COUNT(drain, malformed_slots);
 			drain_step(drain, 1);
 			continue;
 		}
@@ -327,7 +327,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	if (accepted)
 		COUNT_ADD(drain, drained, accepted);
 	if (accepted && index + 1 != drain->consumer)
-		COUNT_ADD(drain, takeovers, accepted);
+		COUNT_ADD(drain, drained_for_others, accepted);
 	if (drain->steps - before > accepted)
 		fair_waste(pool->fair, tenant_slot,
 			   (drain->steps - before - accepted) * DRAIN_STEP_NS);

@@ -119,7 +119,7 @@ static void starved_hurry(struct pool *pool)
 		if (!hang_doomed(pool, w))
 			park_return(w);
 		/* Relaxed: a statistic. */
-		add_relaxed(&pool->board->counters[BOARD_POOL].hurried, 1);
+		add_relaxed(&pool->board->counters[BOARD_POOL].cpu_moves, 1);
 		return;
 	}
 }

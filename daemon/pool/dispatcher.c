@@ -66,7 +66,7 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 	/* Relaxed: statistics. */
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct board_counters *c = pool->workers[i].counters;
-		uint64_t roots = load_relaxed(&c->roots);
+		uint64_t roots = load_relaxed(&c->jobs_started);
 		bool moved = roots != d->roots[i];
 
 		drained += load_relaxed(&c->drained);
@@ -266,7 +266,7 @@ static void dispatcher_slow_down(struct dispatcher *d)
 void dispatcher_attend(struct pool *pool)
 {
 	_Atomic uint32_t *word = &pool->board->dispatcher;
-	_Atomic uint64_t *rounds = &pool->board->counters[BOARD_POOL].rounds;
+	_Atomic uint64_t *rounds = &pool->board->counters[BOARD_POOL].dispatcher_passes;
 	_Atomic uint32_t *bell = &pool->arena->bell;
 	uint32_t heard = bell_heard(bell), value = wake_load(word);
 	uint64_t again = dispatcher_dispatch(pool);

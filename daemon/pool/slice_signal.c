@@ -61,7 +61,7 @@ void slice_timer_ring(struct worker *w)
 {
 	uint64_t again;
 
-	COUNT(w, alarms);
+	COUNT(w, slice_expirations);
 	store_relaxed(&w->slice_timer.at, 0);
 	again = slice_timer_preempt(w, clock_ns());
 	/* Without the lock, which this thread may hold. */

@@ -216,7 +216,7 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 	if (wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
 		return;
 	if (worker_request(victim, now)) {
-		COUNT(w, asks);
+		COUNT(w, steal_requests);
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
@@ -229,7 +229,7 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 						     memory_order_relaxed))
 		return;
 	store_relaxed(&victim->requests.signal_wait, min(2 * wait, POLICY_SIGNAL_MAX));
-	COUNT(w, presses);
+	COUNT(w, steal_signals);
 	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
 

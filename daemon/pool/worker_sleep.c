@@ -109,7 +109,7 @@ bool worker_rest(struct worker *w)
 		if (sleeps)
 			COUNT(w, sleeps);
 		else
-			COUNT(w, naps);
+			COUNT(w, timed_sleeps);
 		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, heard,
 			    sleeps ? 0 : POLICY_TIMED_SLEEP);
 	}
@@ -147,7 +147,7 @@ void worker_park(struct worker *w)
 	mine = w->roots.placed_job || inbox_any(&w->inbox) || intake_mine(w);
 	/* ORDER pool/settings [P1]: after the full fence of wake_parked(), as in worker_rest(). */
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->engine.stack)) {
-		COUNT(w, parks);
+		COUNT(w, offline_sleeps);
 		/* Without memory for a stack it tries again. */
 		worker_wait(w, TRACE_PARK, value, heard, mine ? POLICY_TIMED_SLEEP : 0);
 	}

@@ -129,6 +129,6 @@ void worker_spread(struct worker *w)
 		if (thief == LAZY_NOBODY)
 			return;
 		worker_rouse(w->pool, thief, w);
-		COUNT(w, wakes_more);
+		COUNT(w, wakes_extra);
 	}
 }

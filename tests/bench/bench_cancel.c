@@ -198,7 +198,7 @@ static void pause_randomly(void)
 /* Submits the job; back when it runs: for a pit, when that has its full depth. */
 static fk_job start(const struct kind *kind)
 {
-	uint64_t roots = bench_pool_counter(client, "roots");
+	uint64_t roots = bench_pool_counter(client, "jobs_started");
 	union fk_value values[3];
 	fk_job job;
 	int r;
@@ -212,8 +212,8 @@ static fk_job start(const struct kind *kind)
 	if (r < 0)
 		bench_die("%s: %s", kind->task, fk_strerror(r));
 	/* Counted when it starts, or with the strand: then the pause alone has to do. */
-	for (int i = 0; !kind->flagged && i < 1000 && bench_pool_counter(client, "roots") == roots;
-	     i++)
+	for (int i = 0;
+	     !kind->flagged && i < 1000 && bench_pool_counter(client, "jobs_started") == roots; i++)
 		;
 	while (kind->flagged && !atomic_load_explicit(flag, memory_order_relaxed) &&
 	       fk_poll(client, job) == 0)

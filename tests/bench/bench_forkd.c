@@ -237,8 +237,8 @@ static int64_t cut_nqueens(int32_t n, int32_t rows)
 /* What the workers did since the last call: of steals only those of the timed runs count. */
 static void note(char *ret, size_t size)
 {
-	static const char *const names[] = { "steals", "steal_attempts", "root_steals",
-					     "fibers", "fiber_parks",	 "fiber_moves" };
+	static const char *const names[] = { "steals", "steal_attempts", "job_steals",
+					     "fibers", "fiber_parks",	 "fiber_migrations" };
 	static uint64_t before[6];
 	size_t n = 0;
 

@@ -130,7 +130,7 @@ static void measure(const char *what, int64_t depth, pthread_t thread, uint32_t 
 	uint32_t exposed = 0;
 
 	for (uint32_t i = 0; i < samples; i++) {
-		uint64_t before = bench_pool_counter(client, "exposed");
+		uint64_t before = bench_pool_counter(client, "published_by_signal");
 		struct {
 			int64_t first;
 			int64_t last;
@@ -141,7 +141,7 @@ static void measure(const char *what, int64_t depth, pthread_t thread, uint32_t 
 			bench_die("work behind a leaf was not taken within ten seconds");
 		first[i] = (uint64_t)result.first;
 		last[i] = (uint64_t)result.last;
-		exposed += bench_pool_counter(client, "exposed") != before;
+		exposed += bench_pool_counter(client, "published_by_signal") != before;
 		signals[i] = control_signal(thread, ++number);
 	}
 	printf("{\"bench\": \"hidden\", \"what\": \"%s\", \"threads\": %u, \"samples\": %u, "

@@ -129,8 +129,8 @@ static uint64_t cpu_ns(pid_t pid)
 
 static void run(const char *way, bool random, uint64_t round, uint64_t n, uint64_t messages)
 {
-	uint64_t waits = bench_pool_counter(client, "fiber_ios");
-	uint64_t turns = bench_pool_counter(client, "poller_turns");
+	uint64_t waits = bench_pool_counter(client, "fiber_io_waits");
+	uint64_t turns = bench_pool_counter(client, "poller_passes");
 	bool fibers = !strcmp(way, "fibers");
 	pid_t pid = fibers ? bench_pool_pid(client) : getpid();
 	uint64_t cpu = cpu_ns(pid);
@@ -146,8 +146,9 @@ static void run(const char *way, bool random, uint64_t round, uint64_t n, uint64
 	       ", \"pipes\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"seconds\": %.6f"
 	       ", \"cpu_seconds\": %.2f, \"waits\": %" PRIu64 ", \"turns\": %" PRIu64 "}\n",
 	       way, random ? "random" : "rounds", round, n, messages, (double)ns / 1e9,
-	       (double)(cpu_ns(pid) - cpu) / 1e9, bench_pool_counter(client, "fiber_ios") - waits,
-	       bench_pool_counter(client, "poller_turns") - turns);
+	       (double)(cpu_ns(pid) - cpu) / 1e9,
+	       bench_pool_counter(client, "fiber_io_waits") - waits,
+	       bench_pool_counter(client, "poller_passes") - turns);
 	(void)fflush(stdout);
 }
 

@@ -14,7 +14,7 @@
  *
  * One line of JSON for each pair, of the run with the median time:
  * 	{"bench": "jobs", "shape": "balanced", "stealing": true, "threads": 2, "jobs": 4000,
- * 	 "runs": 5, "seconds": 0.1, "root_steals": 12, "steal_attempts": 345}
+ * 	 "runs": 5, "seconds": 0.1, "job_steals": 12, "steal_attempts": 345}
  * Exit status 0; 1 if a result was wrong; 2 for a wrong command line.
  *
  * Threads: the main thread of one process.
@@ -35,7 +35,7 @@
 
 struct figure {
 	uint64_t ns;
-	uint64_t root_steals;
+	uint64_t job_steals;
 	uint64_t steal_attempts;
 };
 
@@ -59,7 +59,7 @@ static int64_t rounds_of(uint32_t job, bool balanced)
 static void run(bool balanced, bool stealing, struct figure *ret)
 {
 	const fk_task *task = bench_pool_task(client, "busy:spin");
-	uint64_t root_steals = bench_pool_counter(client, "root_steals");
+	uint64_t job_steals = bench_pool_counter(client, "job_steals");
 	uint64_t attempts = bench_pool_counter(client, "steal_attempts");
 	uint64_t began;
 	fk_group group;
@@ -99,7 +99,7 @@ static void run(bool balanced, bool stealing, struct figure *ret)
 		r = fk_group_free(client, group);
 	if (r < 0)
 		bench_die("busy:spin: %s", fk_strerror(r));
-	ret->root_steals = bench_pool_counter(client, "root_steals") - root_steals;
+	ret->job_steals = bench_pool_counter(client, "job_steals") - job_steals;
 	ret->steal_attempts = bench_pool_counter(client, "steal_attempts") - attempts;
 }
 
@@ -119,10 +119,10 @@ static void run_pair(bool balanced, bool stealing)
 		run(balanced, stealing, &figures[i]);
 	qsort(figures, repeat, sizeof(figures[0]), compare);
 	printf("{\"bench\": \"jobs\", \"shape\": \"%s\", \"stealing\": %s, \"threads\": %u, "
-	       "\"jobs\": %u, \"runs\": %u, \"seconds\": %.9f, \"root_steals\": %llu, "
+	       "\"jobs\": %u, \"runs\": %u, \"seconds\": %.9f, \"job_steals\": %llu, "
 	       "\"steal_attempts\": %llu}\n",
 	       balanced ? "balanced" : "imbalanced", stealing ? "true" : "false", threads, n_jobs,
-	       repeat, (double)middle->ns * 1e-9, (unsigned long long)middle->root_steals,
+	       repeat, (double)middle->ns * 1e-9, (unsigned long long)middle->job_steals,
 	       (unsigned long long)middle->steal_attempts);
 	fflush(stdout);
 }

@@ -76,8 +76,8 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	DAEMON_AWAIT(count_of(group) == 0);
-	ck_assert_uint_eq(daemon_counter(&d, "garbage"), 0);
-	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "malformed_slots"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "jobs_refused"), 0);
 	jobs_end(&d, c);
 }
 

@@ -481,7 +481,7 @@ static void die_everywhere(enum mode by)
 	for (uint32_t i = 0; i < 2; i++)
 		DAEMON_AWAIT(is_at_rest(ring_of(i)));
 	/* What was started has ended, each once. */
-	DAEMON_AWAIT(daemon_counter(&d, "roots") ==
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") ==
 		     daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed"));
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_msg(oracle_judge(&o, &v), "%s", v.wrong);

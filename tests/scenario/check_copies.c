@@ -81,7 +81,7 @@ START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
 	/* The arena, both heaps, and what forkd is itself; eight copies are twice that. */
 	if (!daemon_sanitized())
 		ck_assert_int_le(peak, (int64_t)(arena + heap + (32u << 20)));
-	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "jobs_refused"), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_close(greedy), 0);
 	jobs_end(&d, modest);

@@ -40,7 +40,7 @@ static void wait_for_pool_after(pid_t old)
 	job = jobs_submit(c, "null:add", 0, 1, 2);
 	err = fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC);
 	ck_assert_msg(err == 0, "no answer: %s; the pool threw %" PRIu64 " words away",
-		      fk_strerror(err), daemon_counter(&d, "garbage"));
+		      fk_strerror(err), daemon_counter(&d, "malformed_slots"));
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
 	ck_assert_int_eq(n, 3);
 	ck_assert_int_eq(fk_release(c, job), 0);
@@ -378,12 +378,12 @@ START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_start
 
 	c = JOBS_BEGIN(&d, "--workers=3", NULL);
 	for (uint32_t k = 1; k <= 6; k++) { /* one more than deaths in a row that end forkd */
-		uint64_t roots = daemon_counter(&d, "roots");
+		uint64_t roots = daemon_counter(&d, "jobs_started");
 
 		pool = daemon_pool(&d);
 		once = jobs_submit(c, "crash:hang", 0, 60000, 0);
 		twice = jobs_submit(c, "crash:hang", FK_IDEMPOTENT, 300, 0);
-		DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + 2);
+		DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == roots + 2);
 		bad = jobs_submit(c, "wild:fronts", 0, offsetof(struct arena, fault),
 				  offsetof(struct board, counters));
 		jobs_queue(c, FK_IDEMPOTENT, queued, QUEUED);

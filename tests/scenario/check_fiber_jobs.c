@@ -181,7 +181,7 @@ START_TEST(fibers_talk_through_pipes_in_every_sandbox)
 	for (size_t i = 0; i < ARRAY_SIZE(sandboxed); i++) {
 		c = JOBS_BEGIN(&d, "--workers=2", sandboxed[i], NULL);
 		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
-		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
+		ck_assert_uint_gt(daemon_counter(&d, "fiber_io_waits"), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
 		jobs_end(&d, c);
 	}

@@ -167,10 +167,10 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
 	busy = hold(0, &gate);
-	moved = daemon_counter(&d, "moved");
+	moved = daemon_counter(&d, "frames_suspended");
 	bad = jobs_submit(c, "hang:untidy", 0, where("crash:hold", 0), 0);
 	/* It has begun, and waits for that worker. */
-	DAEMON_AWAIT(daemon_counter(&d, "moved") > moved);
+	DAEMON_AWAIT(daemon_counter(&d, "frames_suspended") > moved);
 	ck_assert_int_eq(fk_cancel(c, bad), 0);
 	(void)poll(NULL, 0, 300);
 	*gate = 1;

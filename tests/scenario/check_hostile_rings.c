@@ -121,13 +121,13 @@ START_TEST(entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
 		/* Not always at the same place of the rings, nor in the same lap. */
 		for (size_t k = 0; k < 2 + i; k++)
 			ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
-		garbage = daemon_counter(&d, "garbage");
+		garbage = daemon_counter(&d, "malformed_slots");
 		ck_assert_int_eq(daemon_reap(daemon_client(wrecker, HOSTILE_UID)), 256 + SIGKILL);
 		status = daemon_reap(daemon_client(honest_late, HOSTILE_UID));
 		ck_assert_msg(status == 0, "after %s the next client ended with %d", wreck->name,
 			      status);
 		printf("%s: %" PRIu64 " words thrown away\n", wreck->name,
-		       daemon_counter(&d, "garbage") - garbage);
+		       daemon_counter(&d, "malformed_slots") - garbage);
 	}
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);

@@ -191,7 +191,7 @@ START_TEST(another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager)
 	pool = daemon_pool(&d);
 	client = daemon_client(alice, ALICE);
 	DAEMON_AWAIT(atomic_load(&shared->ready));
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	thief = daemon_client(mallory, MALLORY);
 	DAEMON_AWAIT(atomic_load(&shared->connected));
 	note(CLIENT, "client", client);

@@ -257,10 +257,10 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(other), 0);
 	/* Each job that came off a ring was started, or dropped; what was started has ended. */
-	DAEMON_AWAIT(daemon_counter(&d, "roots") ==
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") ==
 		     daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed"));
 	DAEMON_AWAIT(daemon_counter(&d, "drained") ==
-		     daemon_counter(&d, "roots") + daemon_counter(&d, "dropped"));
+		     daemon_counter(&d, "jobs_started") + daemon_counter(&d, "jobs_dropped"));
 	ck_assert_msg(oracle_judge(&o, &v), "%s", v.wrong);
 	ck_assert_uint_eq(v.outcomes[FK_LOST] + v.outcomes[FK_CANCELLED] + v.again, 0);
 	printf("of the %" PRIu64 " jobs that were counted %" PRIu64 " were seen to end, %" PRIu64
@@ -300,7 +300,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 	leaf_ms = 300;
 	/* One runs for sure; another one may, and others may still be about to submit. */
 	pids[0] = daemon_client(waiter, DAEMON_UID);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	for (size_t i = 1; i < ARRAY_SIZE(pids); i++)
 		pids[i] = daemon_client(waiter, DAEMON_UID);
 	/* The first may have gone. */
@@ -326,7 +326,7 @@ START_TEST(jobs_beyond_the_stop_deadline_are_cancelled_and_the_client_returns)
 	daemon_start(&d, "--workers=1", "--stop-timeout=300ms", NULL);
 	leaf_ms = 120000;
 	a = daemon_client(waiter, DAEMON_UID);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	b = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 3);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
@@ -349,7 +349,7 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 	leaf_ms = 3600000; /* a wait for the job would not return in time */
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
 		pids[i] = daemon_client(waiter, DAEMON_UID);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 2);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
 	start_ns = clock_ns();
 	/* The segments stay as long as a client has them: first the clients' ends are seen. */

@@ -224,7 +224,7 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
 	pid = daemon_client(giant, uid);
-	DAEMON_AWAIT_BUSY(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT_BUSY(daemon_counter(&d, "jobs_started") == 1);
 	if (only)
 		DAEMON_AWAIT_BUSY((row = atomic_load(&c->board->running[0].job)) != UINT32_MAX);
 	for (uint32_t i = 0; i < SMALL; i++) {
@@ -233,7 +233,7 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 			DAEMON_AWAIT_BUSY(atomic_load(&c->board->running[0].job) == row);
 		(void)run_small(c, task);
 	}
-	moved = daemon_counter(&d, "moved");
+	moved = daemon_counter(&d, "frames_suspended");
 	/* With one worker there is no other way. */
 	if (only)
 		ck_assert_uint_ge(moved, SMALL);

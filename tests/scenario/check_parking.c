@@ -116,7 +116,7 @@ static bool is_parked(uint32_t worker)
 /* What it has run by itself: others' continuations, and jobs. */
 static uint64_t ran(uint32_t worker)
 {
-	return count(worker, "roots") + count(worker, "steals");
+	return count(worker, "jobs_started") + count(worker, "steals");
 }
 
 /* As taskset -a does it. */

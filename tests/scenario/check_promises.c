@@ -90,7 +90,7 @@ static void giants(bool leaves, uint32_t n)
 
 static pid_t start_giants(bool leaves, uint32_t n)
 {
-	uint64_t roots = daemon_counter(&d, "roots");
+	uint64_t roots = daemon_counter(&d, "jobs_started");
 	pid_t pid;
 
 	ck_assert_uint_le(n, GIANTS_MAX);
@@ -99,7 +99,7 @@ static pid_t start_giants(bool leaves, uint32_t n)
 		giants(leaves, n);
 		_exit(0);
 	}
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + n);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == roots + n);
 	return pid;
 }
 
@@ -135,7 +135,7 @@ static void beside_forking_giants(uint32_t n_workers)
 	start(n_workers);
 	pid = start_giants(false, n_workers);
 	small_jobs_beside("giants that fork", &pid, 1);
-	ck_assert_uint_gt(daemon_counter(&d, "moved"), 0);
+	ck_assert_uint_gt(daemon_counter(&d, "frames_suspended"), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
@@ -181,7 +181,7 @@ START_TEST(small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_
 	pids[0] = start_giants(true, 1);
 	pids[1] = start_giants(false, 1);
 	small_jobs_beside("a long leaf and a giant that forks", pids, 2);
-	ck_assert_uint_gt(daemon_counter(&d, "moved"), 0);
+	ck_assert_uint_gt(daemon_counter(&d, "frames_suspended"), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

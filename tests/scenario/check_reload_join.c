@@ -189,7 +189,7 @@ START_TEST(rules_hold_for_tasks_that_join)
 	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\nallow-tasks = %u:join003:*\n",
 		       (uint32_t)geteuid(), (uint32_t)geteuid());
 	configure(conf);
-	load(0, JOINED "; changed: tasks", copy(3));
+	load(0, JOINED "; changed: allow-tasks", copy(3));
 	ck_assert_int_eq(call_next("join003:next"), 0);
 	ck_assert_int_eq(call_next("join002:next"), -EACCES);
 	ck_assert_int_eq(daemon_pool(&d), pool);

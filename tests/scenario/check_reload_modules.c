@@ -101,7 +101,7 @@ START_TEST(queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end)
 	jobs_see_end(c, jobs[1], "CANCELLED");
 	jobs_see_end(c, jobs[2], "EXPIRED");
 	(void)fk_close(gone);
-	DAEMON_AWAIT(daemon_counter(&d, "dropped") == 3);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_dropped") == 3);
 	ck_assert(!daemon_has_ended(waits));
 	ck_assert_int_eq(fk_outcome(c, jobs[0], NULL, NULL), FK_PENDING);
 	*gate = 1;

@@ -184,9 +184,9 @@ static fk_job stop_before_the_next_is_told(void)
 
 	for (;;) {
 		old = daemon_pool(&d);
-		roots = daemon_counter(&d, "roots");
+		roots = daemon_counter(&d, "jobs_started");
 		job = jobs_submit(c, "crash:hang", FK_IDEMPOTENT, 300, 0);
-		DAEMON_AWAIT_BUSY(daemon_counter(&d, "roots") == roots + 1);
+		DAEMON_AWAIT_BUSY(daemon_counter(&d, "jobs_started") == roots + 1);
 		ck_assert_int_eq(kill(old, SIGKILL), 0);
 		DAEMON_AWAIT_BUSY(atomic_load(&d.board->manager.pool_pid) &&
 				  (pid_t)atomic_load(&d.board->manager.pool_pid) != old);
@@ -268,7 +268,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	go_on(pool);
 	/* The only worker is at it, and comes to others when the dispatcher asks it to. */
 	busy = jobs_submit(c, "crash:spin", 0, 600000, 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	for (int64_t i = 0; i < 100; i++)
 		jobs_see(c, jobs_submit(c, "null:add", 0, i, 1), i + 1);
 	ck_assert_int_eq(daemon_proc_state(d.manager), 'T');

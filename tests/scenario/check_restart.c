@@ -43,7 +43,7 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	running = submit("crash:hang", 0, 60000, 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = submit("null:add", 0, i, 1000);
 
@@ -124,7 +124,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	pool = daemon_pool(&d);
 	running = submit("crash:hang", 0, 500, 0);
 	queued = submit("null:add", 0, 1, 2);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") >= 1); /* the other one is behind it */
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") >= 1); /* the other one is behind it */
 	/* A terminal that goes tells both. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	ck_assert_int_eq(kill(pool, SIGHUP), 0);

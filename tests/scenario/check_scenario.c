@@ -209,10 +209,10 @@ static void everybody(const char *workers)
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed") > jobs);
 	ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), jobs);
 	ck_assert_uint_eq(daemon_counter(&d, "jobs_failed"), 1);
-	ck_assert_uint_eq(daemon_counter(&d, "roots"), jobs + 1);
+	ck_assert_uint_eq(daemon_counter(&d, "jobs_started"), jobs + 1);
 	ck_assert_uint_eq(daemon_counter(&d, "drained"), jobs + 1);
-	ck_assert_uint_eq(daemon_counter(&d, "garbage"), 0);
-	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "malformed_slots"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "jobs_refused"), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 

@@ -49,9 +49,9 @@ START_TEST(the_scheduler_is_switched_to_and_fro)
 		daemon_set(&d, "scheduler", "busy", "scheduler = busy (was lazy)\n");
 		ck_assert_uint_eq(scheduler(), 1);
 		DAEMON_AWAIT(workers(WAKE_LOOKING) == 3);
-		sleeps = daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps");
+		sleeps = daemon_counter(&d, "sleeps") + daemon_counter(&d, "timed_sleeps");
 		daemon_call_fib(&d);
-		ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"),
+		ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "timed_sleeps"),
 				  sleeps);
 		daemon_set(&d, "scheduler", "lazy", "scheduler = lazy (was busy)\n");
 		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
@@ -76,7 +76,7 @@ START_TEST(the_next_pool_gets_what_was_set)
 	daemon_call_fib(&d);
 	DAEMON_AWAIT(workers(WAKE_LOOKING) == 2);
 	/* Of this pool: the counters began anew. */
-	ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "timed_sleeps"), 0);
 	ck_assert_uint_eq(scheduler(), 1);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -190,7 +190,7 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 	ck_assert_int_eq(fk_alloc(c, gate.buf.size, &gate.buf.data), 0);
 	*(volatile char *)gate.buf.data = 0;
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	DAEMON_AWAIT(cpus_of(0) == 1);
 	pid = start_hog(cpu);
 	DAEMON_AWAIT(cpus_of(0) > 1);
@@ -210,7 +210,7 @@ static bool cancel_beside(fk_client *c, uint32_t cpu)
 	struct fk_request request = { .task = jobs_task(c, "fib:fib"),
 				      .values = &forever,
 				      .size = 1 };
-	uint64_t before = daemon_counter(&d, "hurried");
+	uint64_t before = daemon_counter(&d, "cpu_moves");
 	fk_job job;
 	pid_t pid;
 
@@ -221,7 +221,7 @@ static bool cancel_beside(fk_client *c, uint32_t cpu)
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert(atomic_load(&hog->runs));
 	daemon_kill_client(pid);
-	return daemon_counter(&d, "hurried") > before;
+	return daemon_counter(&d, "cpu_moves") > before;
 }
 
 /* True if worker 0 may run on its own CPU alone. The dispatcher pins no worker while all sleep. */
@@ -257,14 +257,14 @@ START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	request.task = jobs_task(c, "hang:wait");
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	DAEMON_AWAIT(daemon_proc_state(thread_of(0)) == 'S' && !sleeps(0));
 	/* A look at the worker before it slept is over. */
-	rounds = daemon_counter(&d, "rounds");
-	DAEMON_AWAIT(daemon_counter(&d, "rounds") >= rounds + 2);
+	rounds = daemon_counter(&d, "dispatcher_passes");
+	DAEMON_AWAIT(daemon_counter(&d, "dispatcher_passes") >= rounds + 2);
 	before = daemon_counter(&d, "starved");
-	rounds = daemon_counter(&d, "rounds");
-	DAEMON_AWAIT(daemon_counter(&d, "rounds") >= rounds + ROUNDS);
+	rounds = daemon_counter(&d, "dispatcher_passes");
+	DAEMON_AWAIT(daemon_counter(&d, "dispatcher_passes") >= rounds + ROUNDS);
 	ck_assert_uint_eq(daemon_counter(&d, "starved") - before, 0);
 	/* Nothing else ends this task. */
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);

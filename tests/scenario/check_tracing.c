@@ -99,9 +99,9 @@ static const struct {
 	const char *event;
 	const char *counter;
 } pairs[] = {
-	{ "strands", "strands" },    { "roots", "roots" },  { "DONE", "jobs_done" },
-	{ "FAILED", "jobs_failed" }, { "steal", "steals" }, { "sleep", "sleeps" },
-	{ "nap", "naps" },	     { "wake", "wakes" },   { "parked", "parks" },
+	{ "strands", "strands" },    { "jobs", "jobs_started" }, { "DONE", "jobs_done" },
+	{ "FAILED", "jobs_failed" }, { "steal", "steals" },	 { "sleep", "sleeps" },
+	{ "nap", "timed_sleeps" },   { "wake", "wakes" },	 { "parked", "offline_sleeps" },
 };
 
 static void look(uint64_t *ret_counters)
@@ -196,7 +196,7 @@ START_TEST(a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced)
 	ck_assert_int_eq(daemon_reap(pid), 1);
 	ck_assert(says("t.json.out", "the trace ends early: the pool has died"));
 	validate("t.json", 0, 0, text + 1, sizeof(text) - 1);
-	ck_assert_uint_eq(number(text, "roots"), 2);
+	ck_assert_uint_eq(number(text, "jobs"), 2);
 	ck_assert_uint_eq(number(text, "DONE"), 1);
 	(void)jobs_pool_after(&d, pool);
 	pid = begin("again.json");

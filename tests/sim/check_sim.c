@@ -96,8 +96,8 @@ static void check_run(const char *name, uint32_t workers, const struct dag_measu
 		      (unsigned long long)steals(s), (unsigned long long)m->depth);
 	/* The thief of either was the last to join, or handed the frame over; each loss is joined.
 	 */
-	ck_assert_uint_eq(s->lost, steals(s));
-	ck_assert_uint_le(s->published, s->forks + s->taken_back);
+	ck_assert_uint_eq(s->forks_stolen, steals(s));
+	ck_assert_uint_le(s->published, s->forks + s->unpublished);
 	ck_assert_uint_le(s->peak_busy, workers);
 }
 
@@ -252,7 +252,7 @@ START_TEST(a_job_that_never_forks_wakes_nobody)
 
 	ck_assert_ptr_null(s.broken);
 	ck_assert_uint_eq(s.wakes, 0);
-	ck_assert_uint_eq(s.asks, 0);
+	ck_assert_uint_eq(s.steal_requests, 0);
 	ck_assert_uint_eq(s.peak_busy, 1);
 	dag_free(dag);
 	machine_free(machine);
@@ -278,10 +278,10 @@ START_TEST(work_behind_a_long_leaf_comes_out)
 	struct dag_measure m;
 	struct sim_stats s = run_hidden(SIM_SOUND, &m);
 
-	ck_assert_uint_ge(s.exposed, 1);
+	ck_assert_uint_ge(s.published_by_signal, 1);
 	ck_assert_uint_lt(s.t_p, m.work / 100 * 55);
 	s = run_hidden(SIM_NO_SIGNALS, &m);
-	ck_assert_uint_eq(s.exposed, 0);
+	ck_assert_uint_eq(s.published_by_signal, 0);
 	ck_assert_uint_ge(s.t_p, m.work / 100 * 75);
 }
 END_TEST
@@ -318,8 +318,8 @@ START_TEST(a_machine_that_slept_is_awake_soon)
 	one_by_one = run(machine, dag, chain);
 	ck_assert_ptr_null(s.broken);
 	ck_assert_ptr_null(one_by_one.broken);
-	ck_assert_uint_gt(s.wakes_more, 0);
-	ck_assert_uint_eq(one_by_one.wakes_more, 0);
+	ck_assert_uint_gt(s.wakes_extra, 0);
+	ck_assert_uint_eq(one_by_one.wakes_extra, 0);
 	/* Simulated time. */
 	ck_assert_uint_lt(s.t_p, one_by_one.t_p / 3 * 2);
 	ck_assert_uint_lt(s.half_at, one_by_one.half_at / 2);

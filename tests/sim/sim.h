@@ -66,9 +66,10 @@ struct sim_stats {
 	uint64_t work; /* ps of the computation, all workers */
 	uint64_t forks;
 	uint64_t attempts, races, steals[VICTIMS_LEVELS];
-	uint64_t asks, presses, exposed, attentions, unnested, published, taken_back;
-	uint64_t lost, joins_last, joins_waited;
-	uint64_t wakes, wakes_more, sleeps, naps;
+	uint64_t steal_requests, steal_signals, published_by_signal, requests_served,
+		frames_materialized, published, unpublished;
+	uint64_t forks_stolen, joins_last, joins_waited;
+	uint64_t wakes, wakes_extra, sleeps, timed_sleeps;
 	/* integrals over the run, worker-picoseconds */
 	uint64_t busy_ps, looking_ps, sleeping_ps;
 	uint32_t peak_busy;

@@ -72,18 +72,19 @@ static void run_print(const struct run *run, const struct dag *dag, const struct
 	       (unsigned long long)s->attempts, (unsigned long long)s->races,
 	       (unsigned long long)steals, (unsigned long long)s->steals[0],
 	       (unsigned long long)s->steals[1], (unsigned long long)s->steals[2]);
-	printf("\"asks\": %llu, \"presses\": %llu, \"exposed\": %llu, \"attentions\": %llu, "
-	       "\"unnested\": %llu, \"published\": %llu, "
-	       "\"taken_back\": %llu, \"lost\": %llu, \"joins_last\": %llu, "
-	       "\"joins_waited\": %llu, \"wakes\": %llu, \"wakes_more\": %llu, "
-	       "\"sleeps\": %llu, \"naps\": %llu, ",
-	       (unsigned long long)s->asks, (unsigned long long)s->presses,
-	       (unsigned long long)s->exposed, (unsigned long long)s->attentions,
-	       (unsigned long long)s->unnested, (unsigned long long)s->published,
-	       (unsigned long long)s->taken_back, (unsigned long long)s->lost,
+	printf("\"steal_requests\": %llu, \"steal_signals\": %llu, \"published_by_signal\": %llu, "
+	       "\"requests_served\": %llu, "
+	       "\"frames_materialized\": %llu, \"published\": %llu, "
+	       "\"unpublished\": %llu, \"forks_stolen\": %llu, \"joins_last\": %llu, "
+	       "\"joins_waited\": %llu, \"wakes\": %llu, \"wakes_extra\": %llu, "
+	       "\"sleeps\": %llu, \"timed_sleeps\": %llu, ",
+	       (unsigned long long)s->steal_requests, (unsigned long long)s->steal_signals,
+	       (unsigned long long)s->published_by_signal, (unsigned long long)s->requests_served,
+	       (unsigned long long)s->frames_materialized, (unsigned long long)s->published,
+	       (unsigned long long)s->unpublished, (unsigned long long)s->forks_stolen,
 	       (unsigned long long)s->joins_last, (unsigned long long)s->joins_waited,
-	       (unsigned long long)s->wakes, (unsigned long long)s->wakes_more,
-	       (unsigned long long)s->sleeps, (unsigned long long)s->naps);
+	       (unsigned long long)s->wakes, (unsigned long long)s->wakes_extra,
+	       (unsigned long long)s->sleeps, (unsigned long long)s->timed_sleeps);
 	printf("\"busy\": %.4f, \"looking\": %.4f, \"sleeping\": %.4f, \"peak_busy\": %u, ",
 	       (double)s->busy_ps / t_p, (double)s->looking_ps / t_p, (double)s->sleeping_ps / t_p,
 	       s->peak_busy);

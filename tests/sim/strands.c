@@ -78,7 +78,7 @@ static bool strands_reclaim(struct sim *sim, struct sim_worker *w)
 	uint64_t n = sim_public(w);
 
 	w->now = line_write(sim->machine, &w->deque, sim_index(sim, w), w->now);
-	sim->stats.taken_back += n;
+	sim->stats.unpublished += n;
 	w->split = w->top;
 	return n > 0;
 }
@@ -121,7 +121,7 @@ void strands_expose(struct sim *sim, struct sim_worker *w, uint64_t now)
 	line_write(sim->machine, &w->deque, sim_index(sim, w), now);
 	w->split += n;
 	sim->stats.published += n;
-	sim->stats.exposed++;
+	sim->stats.published_by_signal++;
 }
 
 /* fk_rt_unnest() and fk_rt_attend(): the fork found the limit lowered. */
@@ -135,12 +135,12 @@ static void strands_attend(struct sim *sim, struct sim_worker *w, struct sim_fra
 		strands_park(frame);
 		frame->state = SIM_RESUMED;
 		w->now += costs->unnest + costs->resume;
-		sim->stats.unnested++;
+		sim->stats.frames_materialized++;
 	}
 	w->now = line_write(sim->machine, &w->limit, self, w->now + costs->attend);
 	w->asked_at = SIM_NEVER;
 	w->signal_wait = POLICY_SIGNAL_MIN;
-	sim->stats.attentions++;
+	sim->stats.requests_served++;
 	if (w->wake_debt) {
 		w->wake_debt = false;
 		thieves_wake_one(sim, w);
@@ -184,7 +184,7 @@ static void strands_lost(struct sim *sim, struct sim_worker *w, struct sim_frame
 	/* S3: a victim that has lost one entry has lost all. */
 	if (w->top != w->bottom && !sim->stats.broken)
 		sim->stats.broken = "S3: an entry was stolen before an older one";
-	sim->stats.lost++;
+	sim->stats.forks_stolen++;
 	w->now = line_write(sim->machine, &join, sim_index(sim, w), w->now);
 	parent->holder = sim_index(sim, w);
 	if (--parent->joins != 0) {

@@ -194,7 +194,7 @@ static void thieves_spread(struct sim *sim, struct sim_worker *w)
 			return;
 		thieves_after(sim, w, group, before);
 		thieves_rouse(sim, w, thief);
-		sim->stats.wakes_more++;
+		sim->stats.wakes_extra++;
 	}
 }
 
@@ -249,7 +249,7 @@ static void thieves_signal(struct sim *sim, struct sim_worker *w, struct sim_wor
 	victim->signal_at = w->now + 2 * THIEVES_PS(victim->signal_wait);
 	victim->signal_wait = min(2 * victim->signal_wait, POLICY_SIGNAL_MAX);
 	w->now += costs->press_call;
-	sim->stats.presses++;
+	sim->stats.steal_signals++;
 	if (!victim->running)
 		return;
 	strands_expose(sim, victim, w->now + costs->press_run);
@@ -269,7 +269,7 @@ static void thieves_ask(struct sim *sim, struct sim_worker *w, struct sim_worker
 		return;
 	}
 	victim->signal_at = w->now + THIEVES_PS(victim->signal_wait);
-	sim->stats.asks++;
+	sim->stats.steal_requests++;
 	w->recall = victim;
 	thieves_request(sim, w, victim);
 }
@@ -300,7 +300,7 @@ static void thieves_rest(struct sim *sim, struct sim_worker *w)
 		sim->stats.sleeps++;
 		w->now = SIM_NEVER;
 	} else {
-		sim->stats.naps++;
+		sim->stats.timed_sleeps++;
 		w->now += THIEVES_PS(POLICY_TIMED_SLEEP) + costs->wake_run + costs->idle_shallow;
 	}
 }

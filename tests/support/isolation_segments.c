@@ -161,7 +161,7 @@ void try_cancels(fk_client *c)
 static uint64_t garbage(const fk_client *c)
 {
 	for (uint32_t i = 0; i < board_n_counters; i++)
-		if (streq(board_counter_rows[i].name, "garbage"))
+		if (streq(board_counter_rows[i].name, "malformed_slots"))
 			return board_counter_sum(c->board, &board_counter_rows[i]);
 	_exit(26);
 }

@@ -32,7 +32,7 @@ static inline void quiet(struct rig *rig)
 			      (unsigned long long)atomic_load(&pool->rows.stack_bytes[row]));
 	ck_assert_int_le((int64_t)rig_counter(rig, stack_bytes),
 			 (int64_t)pool->n_workers * QUIET_STACK);
-	ck_assert_uint_eq(rig_counter(rig, roots),
+	ck_assert_uint_eq(rig_counter(rig, jobs_started),
 			  rig_counter(rig, jobs_done) + rig_counter(rig, jobs_failed));
 	for (uint32_t i = 0; i < pool->n_groups; i++)
 		while (atomic_load(&pool->stacks[i].dirty))

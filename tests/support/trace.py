@@ -94,7 +94,7 @@ def count(events, begun, end):
         elif e["ph"] == "i":
             n[e["name"]] += 1
         elif e["ph"] == "b" and e["name"] == "running":
-            n["roots"] += 1
+            n["jobs"] += 1
         elif e["ph"] == "e" and "outcome" in e["args"]:
             n[e["args"]["outcome"]] += 1
     return n

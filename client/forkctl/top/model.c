@@ -247,9 +247,9 @@ static json_t *thief_row(const struct between *b, const json_t *now, const json_
 	json_t *row = json_pack("{s:O, s:O, s:o, s:o, s:o, s:o, s:o}", "worker",
 				json_object_get(now, "worker"), "node",
 				json_object_get(now, "node"), "attempts", per_second(b, of),
-				"found", b->seconds > 0 ? part(n, of) : json_null(), "roots",
-				per_second(b, grown(now, old, "root_steals")), "lost",
-				per_second(b, grown(now, old, "lost")), "sleeps",
+				"found", b->seconds > 0 ? part(n, of) : json_null(), "job_steals",
+				per_second(b, grown(now, old, "job_steals")), "forks_stolen",
+				per_second(b, grown(now, old, "forks_stolen")), "sleeps",
 				per_second(b, grown(now, old, "sleeps")));
 
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
@@ -492,7 +492,7 @@ static json_t *frame_head(const struct between *b, const struct top_frame *frame
 	set(head, "jobs_rate", per_second(b, grown(now->head, old ? old->head : NULL, "jobs")));
 	set(head, "failed_rate",
 	    per_second(b, grown(counters, before, "jobs_failed") +
-				  grown(counters, before, "dropped")));
+				  grown(counters, before, "jobs_dropped")));
 	set(head, "stack_bytes", json_incref(json_object_get(counters, "stack_bytes")));
 	for (i = 0; i < ARRAY_SIZE(rates); i++)
 		set(head, rates[i], per_second(b, grown(counters, before, rates[i])));

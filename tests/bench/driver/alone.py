@@ -133,8 +133,8 @@ class Alone:
         for r in self.jobs:
             what = "stealing" if r["stealing"] else "strict"
             row = [f"{r['shape']}, {what}", str(r["jobs"]), str(r["runs"]), text(r["seconds"], 4)]
-            row += [str(r["root_steals"]), str(r["steal_attempts"])]
-            success = ratio(r["root_steals"], r["steal_attempts"])
+            row += [str(r["job_steals"]), str(r["steal_attempts"])]
+            success = ratio(r["job_steals"], r["steal_attempts"])
             row.append("-" if success is None else f"{100 * success:.2f} %")
             rows.append(row)
         head = ["", "jobs", "runs", "seconds", "jobs stolen", "attempts", "success"]

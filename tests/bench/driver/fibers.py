@@ -38,7 +38,7 @@ ROUNDS = {"quick": 1, "default": 5, "full": 11}
 LIMIT_S = {"quick": 30, "default": 60, "full": 1200}
 # Of these the speedup is a goal.
 SCALING = ("balanced", "fib", "n-queens")
-KEYS = ("steals", "steal_attempts", "fibers", "fiber_parks", "fiber_moves")
+KEYS = ("steals", "steal_attempts", "fibers", "fiber_parks", "fiber_migrations")
 
 
 class Fibers:

@@ -156,7 +156,7 @@ class Bench:
             "pool_pss_idle_kib": most("pool_pss_idle_kib"),
             "pool_pss_peak_kib": most("pool_pss_peak_kib"),
         }
-        for key in ("steals", "steal_attempts", "root_steals"):
+        for key in ("steals", "steal_attempts", "job_steals"):
             row[key] = self.median(peer, p, key)
         for serial in SERIAL:
             row["over_" + serial] = ratio(t1, self.median(serial, 1))
@@ -331,7 +331,7 @@ class Suite:
                     text(r["steals"], 0),
                     text(r["steal_attempts"], 0),
                     "-" if success is None else f"{100 * success:.2f} %",
-                    text(r["root_steals"], 0),
+                    text(r["job_steals"], 0),
                 ]
             )
         return Table(f"steals in a run, {self.p} workers", head, rows) if rows else None

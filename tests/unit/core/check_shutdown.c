@@ -98,7 +98,7 @@ START_TEST(idle_pool_that_halts_starts_nothing)
 	wait_until_idle();
 	for (uint32_t i = 0; i < QUEUED; i++)
 		ck_assert(is_left(i));
-	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_started), 0);
 	ck_assert(shutdown_is_over(rig.pool));
 	rig_stop(&rig);
 }
@@ -127,7 +127,7 @@ START_TEST(forking_jobs_continue_on_all_workers_to_their_end)
 	}
 	ck_assert_uint_eq(done + left, 2 * QUEUED);
 	ck_assert_uint_ge(left, QUEUED);
-	ck_assert_uint_eq(rig_counter(&rig, roots), 3 + done);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_started), 3 + done);
 	rig_stop(&rig);
 }
 END_TEST
@@ -142,11 +142,11 @@ START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 		rig_submit(&rig, i, "t:held", &arg, sizeof(arg));
 	wait_until_over();
 	wait_until_idle();
-	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_started), 0);
 	shutdown_end(rig.pool);
 	pool_wake_dispatcher(rig.pool);
 	/* They run, and the later jobs wait. */
-	while (rig_counter(&rig, roots) < 2)
+	while (rig_counter(&rig, jobs_started) < 2)
 		sched_yield();
 	shutdown_begin(rig.pool);
 	/* The dispatcher's observations during the first halt do not count. */
@@ -160,7 +160,7 @@ START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 			sched_yield();
 	for (uint32_t i = 0; i < QUEUED; i++)
 		ck_assert_uint_eq(job_outcome(&rig.jobs[i]), JOB_DONE);
-	ck_assert_uint_eq(rig_counter(&rig, roots), QUEUED);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_started), QUEUED);
 	rig_stop(&rig);
 }
 END_TEST

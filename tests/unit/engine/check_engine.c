@@ -252,7 +252,7 @@ START_TEST(continuation_of_a_fork_is_stolen)
 	ck_assert_int_eq(roots[0].result, 42);
 	ck_assert_uint_gt(n_stolen, 0);
 	ck_assert_uint_gt(COUNTED(published), 0);
-	ck_assert_uint_gt(COUNTED(lost), 0);
+	ck_assert_uint_gt(COUNTED(forks_stolen), 0);
 	ck_assert_uint_eq(COUNTED(joins_waited), COUNTED(joins_last));
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(another_root_preempts_at_a_safepoint)
 	roots[2] = ROOT(fib, 10);
 	run(3);
 	ck_assert_uint_eq(n_preempted, 1);
-	ck_assert_uint_gt(COUNTED(moved), 0);
+	ck_assert_uint_gt(COUNTED(frames_suspended), 0);
 	ck_assert_int_eq(roots[2].order, 1);
 	ck_assert_int_eq(roots[2].result, 55);
 	ck_assert_int_eq(roots[1].result, 610);

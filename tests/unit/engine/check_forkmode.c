@@ -81,12 +81,12 @@ START_TEST(late_children_run_after_the_continuation_of_their_fork)
 	atomic_store(&turn, 0);
 	/* No child has run at the join; then the newest runs first. */
 	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 3210);
-	ck_assert_uint_eq(rig_counter(&rig, moved), 4);
+	ck_assert_uint_eq(rig_counter(&rig, frames_suspended), 4);
 	rig_stop(&rig);
 	rig_start(&rig, 1, &fk_module, true);
 	atomic_store(&turn, 0);
 	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 40123);
-	ck_assert_uint_eq(rig_counter(&rig, moved), 0);
+	ck_assert_uint_eq(rig_counter(&rig, frames_suspended), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -97,7 +97,7 @@ START_TEST(results_are_right_with_late_children)
 		start(late, workers);
 		for (int i = 0; i < 3; i++)
 			ck_assert_int_eq(rig_call(&rig, "mode:fib", 16), 987);
-		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		ck_assert_uint_gt(rig_counter(&rig, frames_suspended), 0);
 		/* Each inner node of fib forks once, and each fork is stolen, by its own worker or
 		 * another one. */
 		ck_assert_uint_ge(rig_counter(&rig, steals), 3 * 1596);
@@ -110,10 +110,10 @@ START_TEST(late_children_are_limited_by_the_room_for_them)
 {
 	start(late, 1);
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 5 * WORKER_DELAYED), 5 * WORKER_DELAYED);
-	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED);
+	ck_assert_uint_eq(rig_counter(&rig, frames_suspended), WORKER_DELAYED);
 	/* The room is free again. */
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 10), 10);
-	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_DELAYED + 10);
+	ck_assert_uint_eq(rig_counter(&rig, frames_suspended), WORKER_DELAYED + 10);
 	ck_assert_uint_eq(rig.pool->workers[0].engine.n_delayed, 0);
 	ck_assert_uint_eq(rig.pool->workers[0].engine.n_self_stolen, 0);
 	rig_stop(&rig);
@@ -148,8 +148,8 @@ START_TEST(results_are_right_with_the_schedule_fuzzer)
 		for (int i = 0; i < 10; i++)
 			ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
 		/* Random, but certain to happen in 40,000 forks. */
-		ck_assert_uint_gt(rig_counter(&rig, unnested), 100);
-		ck_assert_uint_gt(rig_counter(&rig, attentions), 100);
+		ck_assert_uint_gt(rig_counter(&rig, frames_materialized), 100);
+		ck_assert_uint_gt(rig_counter(&rig, requests_served), 100);
 		ck_assert_uint_gt(rig_counter(&rig, steals), 100);
 		/* And not all of them. */
 		ck_assert_uint_lt(rig_counter(&rig, steals), 10 * 4180);

@@ -289,7 +289,7 @@ START_TEST(job_on_the_right_worker_stays)
 {
 	start(2, false);
 	ck_assert_int_eq(rig_call(&rig, "t:stay", 1000), 1000);
-	ck_assert_uint_eq(rig_counter(&rig, moved), 0);
+	ck_assert_uint_eq(rig_counter(&rig, frames_suspended), 0);
 	stop();
 }
 END_TEST

@@ -188,7 +188,7 @@ static void take_turns(const char *task, uint32_t workers, bool forced)
 		all_go_on(i + 1, JOBS);
 	}
 	if (workers == 1)
-		ck_assert_uint_ge(rig_counter(&rig, turns), JOBS);
+		ck_assert_uint_ge(rig_counter(&rig, jobs_resumed), JOBS);
 	quiet(&rig);
 	rig_stop(&rig);
 }
@@ -220,11 +220,11 @@ static uint64_t rounds_of_turns(void)
 	for (uint32_t i = 0; i < 2; i++)
 		submit(i, "t:endless", i);
 	all_go_on(0, 2);
-	rounds = rig_counter(&rig, rounds);
-	turns = rig_counter(&rig, turns);
-	while (rig_counter(&rig, turns) < turns + TURNS)
+	rounds = rig_counter(&rig, dispatcher_passes);
+	turns = rig_counter(&rig, jobs_resumed);
+	while (rig_counter(&rig, jobs_resumed) < turns + TURNS)
 		sched_yield();
-	rounds = rig_counter(&rig, rounds) - rounds;
+	rounds = rig_counter(&rig, dispatcher_passes) - rounds;
 	for (uint32_t i = 0; i < 2; i++) {
 		rig_cancel(&rig, i);
 		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
@@ -236,7 +236,7 @@ START_TEST(timers_alternate_jobs_without_the_dispatcher)
 {
 	uint64_t rounds = rounds_of_turns();
 
-	ck_assert_uint_ge(rig_counter(&rig, alarms), TURNS);
+	ck_assert_uint_ge(rig_counter(&rig, slice_expirations), TURNS);
 	ck_assert_uint_lt(rounds, TURNS / 2);
 	rig_stop(&rig);
 }
@@ -254,7 +254,7 @@ START_TEST(dispatcher_alternates_jobs_if_there_are_no_timers)
 	rounds = rounds_of_turns();
 	/* libcheck needs a timer, too. */
 	ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &before), 0);
-	ck_assert_uint_eq(rig_counter(&rig, alarms), 0);
+	ck_assert_uint_eq(rig_counter(&rig, slice_expirations), 0);
 	ck_assert_uint_ge(rounds, TURNS);
 	rig_stop(&rig);
 }

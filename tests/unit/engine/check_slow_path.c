@@ -17,9 +17,9 @@ START_TEST(nested_children_touch_nothing_but_the_fast_path) /* rows 1, 2, 12 */
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 20), 6765);
-	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
-	ck_assert_uint_eq(rig_counter(&rig, taken_back), 0);
-	ck_assert_uint_eq(rig_counter(&rig, unnested), 0);
+	ck_assert_uint_eq(rig_counter(&rig, forks_stolen), 0);
+	ck_assert_uint_eq(rig_counter(&rig, unpublished), 0);
+	ck_assert_uint_eq(rig_counter(&rig, frames_materialized), 0);
 	ck_assert_uint_eq(rig_counter(&rig, strands), 1);
 	rig_stop(&rig);
 }
@@ -29,7 +29,7 @@ START_TEST(frames_of_sixty_forks_fit_on_the_first_stacklet)
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:forked", 60), 60);
-	ck_assert_uint_eq(rig_counter(&rig, unnested), 0);
+	ck_assert_uint_eq(rig_counter(&rig, frames_materialized), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -38,8 +38,8 @@ START_TEST(resumed_parents_of_called_children_continue) /* rows 6, 10, 11 */
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:called", 200000), 200000);
-	ck_assert_uint_gt(rig_counter(&rig, unnested), 0);
-	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	ck_assert_uint_gt(rig_counter(&rig, frames_materialized), 0);
+	ck_assert_uint_eq(rig_counter(&rig, forks_stolen), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -48,9 +48,9 @@ START_TEST(resumed_parents_of_forked_children_are_popped) /* rows 7, 13 */
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:forked", 200000), 200000);
-	ck_assert_uint_gt(rig_counter(&rig, unnested), 0);
-	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
-	ck_assert_uint_eq(rig_counter(&rig, taken_back), 0);
+	ck_assert_uint_gt(rig_counter(&rig, frames_materialized), 0);
+	ck_assert_uint_eq(rig_counter(&rig, forks_stolen), 0);
+	ck_assert_uint_eq(rig_counter(&rig, unpublished), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -59,9 +59,9 @@ START_TEST(published_parents_are_taken_back) /* rows 3, 4, 8 */
 {
 	rig_start(&rig, 1, &fk_module, false);
 	ck_assert_int_eq(rig_call(&rig, "t:askers", 1000), 1000);
-	ck_assert_uint_ge(rig_counter(&rig, taken_back), 998);
-	ck_assert_uint_eq(rig_counter(&rig, published), rig_counter(&rig, taken_back));
-	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	ck_assert_uint_ge(rig_counter(&rig, unpublished), 998);
+	ck_assert_uint_eq(rig_counter(&rig, published), rig_counter(&rig, unpublished));
+	ck_assert_uint_eq(rig_counter(&rig, forks_stolen), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -72,7 +72,7 @@ START_TEST(stolen_parents_join_when_all_have_ended) /* rows 5, 9, 14 */
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
 	/* fib(15) has 986 inner nodes, and each fork was stolen. */
 	ck_assert_uint_eq(rig_counter(&rig, steals), 986);
-	ck_assert_uint_eq(rig_counter(&rig, lost), 986);
+	ck_assert_uint_eq(rig_counter(&rig, forks_stolen), 986);
 	ck_assert_uint_eq(rig_counter(&rig, joins_waited), 0);
 	ck_assert_uint_eq(rig_counter(&rig, joins_last), 0);
 	rig_stop(&rig);
@@ -105,11 +105,11 @@ START_TEST(waiting_job_preempts_the_giant_which_then_resumes) /* moved */
 		/* As many giants as workers. */
 		for (uint32_t i = 0; i < workers; i++)
 			rig_submit(&rig, 10 + i, "t:until", &n, sizeof(n));
-		while (rig_counter(&rig, roots) < workers)
+		while (rig_counter(&rig, jobs_started) < workers)
 			sched_yield();
 		for (int i = 0; i < 20; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
-		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		ck_assert_uint_gt(rig_counter(&rig, frames_suspended), 0);
 		ck_assert_uint_eq(rig_counter(&rig, jobs_done), 20);
 		atomic_store(&tasks_opened, 1);
 		for (uint32_t i = 0; i < workers; i++)
@@ -134,7 +134,7 @@ START_TEST(work_behind_a_long_leaf_is_taken) /* row 3 */
 			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:deep", 50), 50);
 		}
-		ck_assert_uint_gt(rig_counter(&rig, lost), 0);
+		ck_assert_uint_gt(rig_counter(&rig, forks_stolen), 0);
 		rig_stop(&rig);
 	}
 }
@@ -172,7 +172,7 @@ START_TEST(signals_at_any_moment_do_no_harm)
 			ck_assert_int_eq(rig_call(&rig, "t:fib", 18), 2584);
 			ck_assert_int_eq(rig_call(&rig, "t:forked", 3000), 3000);
 			ck_assert_int_eq(rig_call(&rig, "t:called", 3000), 3000);
-		} while (rig_counter(&rig, exposed) < 30);
+		} while (rig_counter(&rig, published_by_signal) < 30);
 		atomic_store(&storm, 0);
 		pthread_join(thread, NULL);
 		rig_stop(&rig);
@@ -233,7 +233,7 @@ START_TEST(many_jobs_at_once_have_one_outcome_each)
 		}
 	}
 	ck_assert_uint_eq(rig_counter(&rig, jobs_done), 20 * RIG_JOBS);
-	ck_assert_uint_eq(rig_counter(&rig, refused), 0);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_refused), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -245,8 +245,9 @@ START_TEST(worker_that_only_calls_serves_a_request_once)
 	for (uint64_t i = 1; i <= 10; i++) {
 		ck_assert_int_eq(rig_call(&rig, "t:caller", 12), 4096);
 		/* The dispatcher may have sent requests, too. */
-		ck_assert_uint_ge(rig_counter(&rig, unnested), i);
-		ck_assert_uint_le(rig_counter(&rig, unnested), rig_counter(&rig, attentions));
+		ck_assert_uint_ge(rig_counter(&rig, frames_materialized), i);
+		ck_assert_uint_le(rig_counter(&rig, frames_materialized),
+				  rig_counter(&rig, requests_served));
 	}
 	rig_stop(&rig);
 }

@@ -150,7 +150,7 @@ START_TEST(signals_with_a_full_deque_lose_no_frame)
 	ck_assert_int_eq(pthread_create(&thread, NULL, send_signals, &rig.pool->workers[0]), 0);
 	do {
 		ck_assert_int_eq(rig_call(&rig, "t:forked", 3 * PLACES), 3 * PLACES);
-	} while (++rounds < 300 || rig_counter(&rig, exposed) < 50);
+	} while (++rounds < 300 || rig_counter(&rig, published_by_signal) < 50);
 	atomic_store(&storm, 0);
 	pthread_join(thread, NULL);
 	stop_and_look(true);
@@ -171,11 +171,11 @@ START_TEST(preempting_job_has_room_above_the_suspended_frame)
 		rig_submit(&rig, 10, "t:diver", &n, sizeof(n));
 		while (!atomic_load(&tasks_reached))
 			sched_yield();
-		before = rig_counter(&rig, attentions);
+		before = rig_counter(&rig, requests_served);
 		rig_submit(&rig, 0, "t:fib", &nine, sizeof(nine));
 		/* Served at the first request, or never as long as there is no room. */
 		while (job_outcome(&rig.jobs[0]) == JOB_PENDING &&
-		       rig_counter(&rig, attentions) < before + 50)
+		       rig_counter(&rig, requests_served) < before + 50)
 			sched_yield();
 		if (job_outcome(&rig.jobs[0]) == JOB_PENDING)
 			full = true;
@@ -189,7 +189,7 @@ START_TEST(preempting_job_has_room_above_the_suspended_frame)
 	}
 	/* Both sides of the bound occurred. */
 	ck_assert(served && full);
-	ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+	ck_assert_uint_gt(rig_counter(&rig, frames_suspended), 0);
 	stop_and_look(true);
 }
 END_TEST

@@ -147,7 +147,7 @@ START_TEST(many_jobs_are_cancelled_at_once)
 				ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
 			quiet(&rig);
 			ck_assert_uint_eq(rig_counter(&rig, jobs_failed) +
-						  rig_counter(&rig, dropped),
+						  rig_counter(&rig, jobs_dropped),
 					  60 * (round + 1));
 		}
 		stop();
@@ -183,10 +183,10 @@ START_TEST(suspended_job_is_cancelled)
 		start(1, false);
 		submit(1, shapes[i % 3], 100);
 		wait_reached(1);
-		moved = rig_counter(&rig, moved);
+		moved = rig_counter(&rig, frames_suspended);
 		submit(2, "t:until", 7);
 		wait_reached(2);
-		ck_assert_uint_gt(rig_counter(&rig, moved), moved);
+		ck_assert_uint_gt(rig_counter(&rig, frames_suspended), moved);
 		rig_cancel(&rig, 1);
 		atomic_store(&tasks_opened, 1);
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);

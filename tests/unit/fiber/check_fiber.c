@@ -97,7 +97,7 @@ START_TEST(results_are_right_with_late_children)
 			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
 		}
 		/* Frames that had begun were delayed until after the continuation of their fork. */
-		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		ck_assert_uint_gt(rig_counter(&rig, frames_suspended), 0);
 		stop();
 	}
 }
@@ -110,7 +110,7 @@ START_TEST(fibers_on_one_worker_wait_and_never_migrate)
 	/* 88 inner fibers wait for their two children, which run then; leaves do not wait. */
 	ck_assert_uint_eq(rig_counter(&rig, fiber_parks), 88);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_switches), 177 + 88);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_moves), 0);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_migrations), 0);
 	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
 	stop();
 }
@@ -140,7 +140,7 @@ START_TEST(stolen_fiber_migrates_and_continues)
 	/* Until two of them have run at the same time. */
 	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(rig_call(&rig, "t:meet", 8), 8);
-	ck_assert_uint_gt(rig_counter(&rig, fiber_moves), 0);
+	ck_assert_uint_gt(rig_counter(&rig, fiber_migrations), 0);
 	stop();
 }
 END_TEST
@@ -175,7 +175,7 @@ START_TEST(queued_job_preempts_fibers_that_only_yield)
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+	ck_assert_uint_gt(rig_counter(&rig, frames_suspended), 0);
 	stop();
 }
 END_TEST
@@ -304,7 +304,7 @@ START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 		do {
 			for (int i = 0; i < 3; i++)
 				ck_assert_int_eq(rig_call(&rig, tasks[i], 8), results[i]);
-		} while (rig_counter(&rig, exposed) < 10);
+		} while (rig_counter(&rig, published_by_signal) < 10);
 		quiet_storm_end(storm);
 		stop();
 	}

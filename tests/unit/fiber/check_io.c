@@ -199,7 +199,7 @@ FK_FIBER_TASK(int64_t, calls, (int64_t, n))
 	int64_t x;
 
 	FAILS(fk_fiber_spawn(reads_one, NULL, &all), 0);
-	while (!rig_counter(&rig, fiber_ios))
+	while (!rig_counter(&rig, fiber_io_waits))
 		(void)fk_fiber_yield();
 	while (!atomic_load(&ended))
 		FAILS(FK_FIBER_CALL(&x, fib, 1), 0);
@@ -504,7 +504,7 @@ START_TEST(available_data_needs_no_wait)
 			make(b, sockets);
 			start(workers, false);
 			ck_assert_int_eq(rig_call(&rig, "t:at_once", 1), 0);
-			ck_assert_uint_eq(rig_counter(&rig, fiber_ios), 0);
+			ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits), 0);
 			ck_assert_uint_gt(rig_counter(&rig, fiber_io_calls), 15);
 			stop();
 			(void)close(a[0]);
@@ -527,8 +527,8 @@ START_TEST(missing_data_is_waited_for)
 			start(workers, false);
 			ck_assert_int_eq(rig_call(&rig, "t:waits", 20), 0);
 			ck_assert_uint_eq(atomic_load(&ended), 21);
-			ck_assert_uint_ge(rig_counter(&rig, fiber_ios), 20);
-			ck_assert_uint_gt(rig_counter(&rig, poller_turns), 0);
+			ck_assert_uint_ge(rig_counter(&rig, fiber_io_waits), 20);
+			ck_assert_uint_gt(rig_counter(&rig, poller_passes), 0);
 			stop();
 			drop(a);
 		}
@@ -562,11 +562,11 @@ START_TEST(fiber_that_waits_each_time_does_not_try_each_time)
 		comes(1 + 3, 6);
 		comes(1 + 7, 14);
 		comes(1 + 7, 22);
-		ck_assert_uint_ge(rig_counter(&rig, fiber_ios), 22);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_io_waits), 22);
 		/* The first try after that succeeds, and so do the following ones. */
 		comes(1 + 7 + 13, 43);
 		ck_assert_int_eq(result(1), 0);
-		ck_assert_uint_eq(rig_counter(&rig, fiber_ios),
+		ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits),
 				  1 + 1 + 1 + 3 + 1 + 7 + 1 + 7 + 1 + 7);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_io_calls), 2 * 43);
 		stop();
@@ -586,7 +586,7 @@ START_TEST(fruitless_poll_does_not_affect_the_next_read)
 		for (uint32_t i = 1; i <= 20; i++)
 			comes(1, i);
 		ck_assert_int_eq(result(1), 0);
-		ck_assert_uint_eq(rig_counter(&rig, fiber_ios), 20);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits), 20);
 		stop();
 		drop(a);
 	}
@@ -718,26 +718,26 @@ START_TEST(ten_thousand_readers_block_no_worker)
 		start(workers, false);
 		submit(1, "t:readers", n);
 		await_io((uint64_t)n);
-		ck_assert_uint_eq(rig_counter(&rig, fiber_ios), (uint64_t)n);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits), (uint64_t)n);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_io_calls), (uint64_t)n);
 		/* Other jobs run at the same time. */
 		ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
-		moved = rig_counter(&rig, moved);
+		moved = rig_counter(&rig, frames_suspended);
 		for (int64_t x = 1; x <= 3; x++) {
 			for (int64_t i = 0; i < n; i++) {
 				ck_assert_int_eq(write(ends[i][1], &x, sizeof(x)), sizeof(x));
 				sum += x * (i + 1) + 1;
 			}
-			while (rig_counter(&rig, fiber_ios) != (uint64_t)(n * (x + 1)))
+			while (rig_counter(&rig, fiber_io_waits) != (uint64_t)(n * (x + 1)))
 				sched_yield();
 		}
 		/* No fiber is preempted by others that have their data. */
-		ck_assert_uint_eq(rig_counter(&rig, moved), moved);
+		ck_assert_uint_eq(rig_counter(&rig, frames_suspended), moved);
 		for (int64_t i = 0; i < n; i++)
 			(void)close(ends[i][1]);
 		ck_assert_int_eq(result(1), sum);
 		/* The poller has handled more than one of them per pass. */
-		ck_assert_uint_lt(rig_counter(&rig, poller_turns), (uint64_t)n * 5);
+		ck_assert_uint_lt(rig_counter(&rig, poller_passes), (uint64_t)n * 5);
 		stop();
 		for (int64_t i = 0; i < n; i++) {
 			(void)close(ends[i][0]);
@@ -826,12 +826,12 @@ START_TEST(data_at_the_deadline_is_read_once_or_times_out)
 		start(workers, false);
 		submit(1, "t:at_that_time", 1000);
 		while (rig_counter(&rig, jobs_done) == 0) {
-			uint64_t waits = rig_counter(&rig, fiber_ios);
+			uint64_t waits = rig_counter(&rig, fiber_io_waits);
 
 			if (write(a[1], "x", 1) == 1)
 				n++;
 			for (uint64_t until = clock_ns() + 100 * NSEC_PER_USEC;
-			     rig_counter(&rig, fiber_ios) == waits && clock_ns() < until;)
+			     rig_counter(&rig, fiber_io_waits) == waits && clock_ns() < until;)
 				sched_yield();
 		}
 		got = result(1);

@@ -209,7 +209,7 @@ START_TEST(queued_job_expires_at_its_deadline_and_not_later)
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 		ck_assert_uint_eq(atomic_load(&tasks_reached), 1);
 	}
-	ck_assert_uint_eq(rig_counter(&rig, dropped), 5 * 298);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_dropped), 5 * 298);
 	stop();
 }
 END_TEST
@@ -226,9 +226,9 @@ START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 	while (!fair_queued(rig.pool->fair))
 		sched_yield();
 	clients_gone(rig.pool, 0, 1);
-	while (!rig_counter(&rig, dropped) || fair_queued(rig.pool->fair))
+	while (!rig_counter(&rig, jobs_dropped) || fair_queued(rig.pool->fair))
 		sched_yield();
-	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_started), 1);
 	atomic_store(&tasks_opened, 1);
 	while (atomic_load(&rig.pool->clients.entries[0].state) != CLIENT_NONE)
 		sched_yield();
@@ -281,7 +281,7 @@ START_TEST(cancel_finds_a_job_in_a_ring_at_a_worker_and_in_a_queue)
 {
 	rig_prepare = cancel_by_hand;
 	start(1, false);
-	ck_assert_uint_eq(rig_counter(&rig, dropped), 3);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_dropped), 3);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	stop();
 }
@@ -423,7 +423,8 @@ START_TEST(thousands_of_short_jobs_with_deadlines)
 	ck_assert_uint_ge(expired, 6);
 	ck_assert_uint_eq(done + expired, 6 * RIG_JOBS);
 	ck_assert_uint_eq(rig_counter(&rig, jobs_done), done);
-	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, dropped), expired);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, jobs_dropped),
+			  expired);
 	stop();
 }
 END_TEST

@@ -29,7 +29,7 @@ START_TEST(queued_job_past_its_deadline_expires_and_does_not_run)
 	publish(1, 0);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	ck_assert_uint_eq(atomic_load(&ran), 1);
-	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, dropped), 1);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, jobs_dropped), 1);
 	rig_stop(&rig);
 }
 END_TEST
@@ -42,7 +42,7 @@ START_TEST(later_job_of_a_batch_is_taken_back_and_runs_first)
 	fill(1, "intake:set", LAST);
 	publish(0, 0);
 	rig_all_done(&rig, 0, 2);
-	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
+	ck_assert_uint_ge(rig_counter(&rig, frames_suspended), 1);
 	rig_stop(&rig);
 }
 END_TEST
@@ -142,9 +142,9 @@ static void take_by_hand(struct pool *pool)
 	w->job.row = WORKER_NO_JOB;
 	/* Each thread counts in the counters that it alone writes. */
 	ck_assert_uint_eq(w->counters->drained, 4);
-	ck_assert_uint_eq(w->counters->dropped, 0);
+	ck_assert_uint_eq(w->counters->jobs_dropped, 0);
 	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].drained, 3);
-	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 5);
+	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].jobs_dropped, 5);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
@@ -174,7 +174,7 @@ static void search_by_hand(struct pool *pool)
 		ck_assert_uint_eq(row, i);
 		job_drop(pool, row, JOB_CANCELLED, 0);
 		/* Once per interval, not once per search. */
-		ck_assert_uint_eq(thief->counters->asks, 1 + i / 2);
+		ck_assert_uint_eq(thief->counters->steal_requests, 1 + i / 2);
 		ck_assert_int_eq(!atomic_load(&victim->engine.fk.limit), i != 1);
 		worker_take_request(victim);
 		for (from = clock_ns(); clock_ns() < from + POLICY_ASK_MAX;)
@@ -203,7 +203,7 @@ static void leave_by_hand(struct pool *pool)
 	ck_assert_uint_eq(pool->clients.entries[0].state, CLIENT_DYING);
 	ck_assert_int_eq(intake_release(pool), INTAKE_NONE);
 	ck_assert_uint_eq(pool->clients.entries[0].state, CLIENT_NONE);
-	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 2 * INTAKE_CUT + 1);
+	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].jobs_dropped, 2 * INTAKE_CUT + 1);
 }
 
 START_TEST(jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause)
@@ -223,7 +223,7 @@ START_TEST(draining_pool_is_not_empty_before_the_last_job_has_ended)
 	publish(1, 0);
 	publish(2, 0);
 	ck_assert(!intake_is_empty(rig.pool));
-	while (!rig_counter(&rig, roots))
+	while (!rig_counter(&rig, jobs_started))
 		sched_yield();
 	/* One of these two waits for the worker that holds. */
 	while (rig_counter(&rig, jobs_done) < 1)

@@ -202,7 +202,7 @@ START_TEST(invalid_reference_fails_the_job_before_anything_is_allocated)
 	rig_fails(&rig, 0, -EFAULT);
 	quiet(&rig);
 	ck_assert_uint_eq(rig_counter(&rig, stacklets), stacklets);
-	ck_assert_uint_eq(rig_counter(&rig, refused), 3 * ARRAY_SIZE(bad) + 1);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_refused), 3 * ARRAY_SIZE(bad) + 1);
 	rig_stop(&rig);
 }
 END_TEST
@@ -232,7 +232,7 @@ START_TEST(copies_beyond_the_limit_fail_only_their_job)
 	}
 	ck_assert_uint_eq(atomic_load(&wrong), 0);
 	/* This is not an error of its record. */
-	ck_assert_uint_eq(rig_counter(&rig, refused), 0);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_refused), 0);
 	rig_stop(&rig);
 }
 END_TEST

@@ -188,7 +188,7 @@ static void stop(void)
 
 static uint64_t refused(void)
 {
-	return rig_counter(&rig, refused) + rig_counter(&rig, garbage);
+	return rig_counter(&rig, jobs_refused) + rig_counter(&rig, malformed_slots);
 }
 
 /*

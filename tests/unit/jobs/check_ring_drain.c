@@ -9,7 +9,7 @@
 
 static uint64_t refused(void)
 {
-	return rig_counter(&rig, refused);
+	return rig_counter(&rig, jobs_refused);
 }
 
 START_TEST(chain_of_all_records_runs_each_once)
@@ -26,7 +26,7 @@ START_TEST(chain_of_all_records_runs_each_once)
 			ck_assert_uint_eq(atomic_load(&ran), round * RIG_JOBS);
 		}
 		ck_assert_uint_eq(refused(), 0);
-		ck_assert_uint_eq(rig_counter(&rig, garbage), 0);
+		ck_assert_uint_eq(rig_counter(&rig, malformed_slots), 0);
 		ck_assert_uint_eq(rig_counter(&rig, drained), 20 * RIG_JOBS);
 		rig_stop(&rig);
 	}
@@ -39,7 +39,7 @@ START_TEST(drain_resumes_where_the_last_one_stopped)
 	/* The first words use some of the steps of a drain, so the chain needs two drains. */
 	atomic_store(&flag, 0);
 	submit(0, "intake:hold", 0);
-	while (!rig_counter(&rig, roots))
+	while (!rig_counter(&rig, jobs_started))
 		sched_yield();
 	for (uint32_t i = 1; i < 100; i++) {
 		submit(i, "intake:count", 0);
@@ -72,7 +72,7 @@ START_TEST(circular_chain_ends)
 	ck_assert_uint_eq(atomic_load(&ran), 5);
 	/* Each chain is followed for as many steps as there are records. */
 	ck_assert_uint_eq(refused(), RIG_JOBS - 3 + RIG_JOBS - 1);
-	ck_assert_uint_eq(rig_counter(&rig, garbage), 2);
+	ck_assert_uint_eq(rig_counter(&rig, malformed_slots), 2);
 	rig_stop(&rig);
 }
 END_TEST
@@ -90,7 +90,7 @@ START_TEST(chain_with_an_invalid_next_ends_there)
 	}
 	submit(0, "intake:count", 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
-	ck_assert_uint_eq(rig_counter(&rig, garbage), ARRAY_SIZE(nowhere));
+	ck_assert_uint_eq(rig_counter(&rig, malformed_slots), ARRAY_SIZE(nowhere));
 	rig_stop(&rig);
 }
 END_TEST
@@ -155,7 +155,7 @@ START_TEST(tenant_gets_a_share_of_a_drain_and_malformed_words_count)
 {
 	rig_prepare = drain_by_hand;
 	start(2);
-	ck_assert_uint_eq(rig_counter(&rig, garbage), 2 * (RING_SLOTS - 1));
+	ck_assert_uint_eq(rig_counter(&rig, malformed_slots), 2 * (RING_SLOTS - 1));
 	submit(0, "intake:count", 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	rig_stop(&rig);

@@ -108,7 +108,7 @@ START_TEST(flood_of_strict_jobs_does_not_delay_other_clients)
 			o = other_client(same_uid);
 			atomic_store(&on_worker, 0);
 			submit(0, "intake:hold", 0);
-			while (!rig_counter(&rig, roots))
+			while (!rig_counter(&rig, jobs_started))
 				sched_yield();
 			chain(1, 900, "intake:strict", STRICT(0));
 			publish(1, 0);
@@ -140,15 +140,15 @@ START_TEST(strict_job_preempts_a_giant_on_its_worker)
 	o = other_client(false);
 	/* No worker steals it. */
 	submit_placed(1, "intake:hold", STRICT(0), 0);
-	while (!rig_counter(&rig, roots))
+	while (!rig_counter(&rig, jobs_started))
 		sched_yield();
 	submit_placed(0, "intake:await", STRICT(1), 0);
-	while (rig_counter(&rig, roots) < 2)
+	while (rig_counter(&rig, jobs_started) < 2)
 		sched_yield();
 	other_submit(&o, 0, "intake:set", STRICT(1));
 	other_wait(&o, 0, JOB_DONE);
 	rig_all_done(&rig, 0, 2);
-	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
+	ck_assert_uint_ge(rig_counter(&rig, frames_suspended), 1);
 	rig_stop(&rig);
 	other_end(&o);
 }

@@ -87,7 +87,7 @@ START_TEST(slot_is_reused_while_workers_search)
 		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	}
 	ck_assert_uint_eq(atomic_load(&ran), ROUNDS * (JOBS + 1));
-	ck_assert_uint_eq(rig_counter(&rig, garbage) + rig_counter(&rig, refused), 0);
+	ck_assert_uint_eq(rig_counter(&rig, malformed_slots) + rig_counter(&rig, jobs_refused), 0);
 	rig_stop(&rig);
 }
 END_TEST

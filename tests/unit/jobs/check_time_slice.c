@@ -166,7 +166,7 @@ START_TEST(job_submitted_without_a_wake_is_found_while_the_dispatcher_dozes)
 		for (uint32_t i = 0; i < 2; i++) {
 			submit(i, "intake:await", 0);
 		}
-		while (rig_counter(&rig, roots) < 2)
+		while (rig_counter(&rig, jobs_started) < 2)
 			sched_yield();
 		/* A timer that expires at this moment does not count. */
 		while (dispatcher_state() != WAKE_DOZING) {

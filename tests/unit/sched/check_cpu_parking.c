@@ -123,7 +123,7 @@ static void both_run(void)
 
 static uint64_t roots_of(uint32_t worker)
 {
-	return atomic_load(&rig.pool->board->counters[worker].roots);
+	return atomic_load(&rig.pool->board->counters[worker].jobs_started);
 }
 
 /* Worker 0 runs job 0 until the flag is set. */
@@ -167,7 +167,7 @@ START_TEST(offline_worker_runs_only_jobs_that_no_other_may_run)
 		both_run();
 	}
 	ck_assert_uint_eq(atomic_load(&there), 0);
-	ck_assert_uint_ge(rig_counter(&rig, parks), 20);
+	ck_assert_uint_ge(rig_counter(&rig, offline_sleeps), 20);
 	rig_stop(&rig);
 }
 END_TEST
@@ -376,7 +376,7 @@ static void flips(const char *machine, uint32_t workers, const char *scheduler, 
 	atomic_store(&done, true);
 	pthread_join(flipper, NULL);
 	ck_assert_uint_eq(atomic_load(&there), 0);
-	ck_assert_uint_gt(rig_counter(&rig, parks), 0);
+	ck_assert_uint_gt(rig_counter(&rig, offline_sleeps), 0);
 	choose(0);
 	rig_stop(&rig);
 }

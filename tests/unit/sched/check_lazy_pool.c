@@ -467,7 +467,7 @@ START_TEST(each_group_keeps_a_thief_while_one_worker_forks)
 
 			thieves += lazy_looking(group, value) + lazy_busy(value) >= 1;
 		}
-	} while (thieves < 4 || rig_counter(&rig, naps) < 20);
+	} while (thieves < 4 || rig_counter(&rig, timed_sleeps) < 20);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	ck_assert_uint_gt(rig_counter(&rig, wakes_far), 0);
@@ -487,8 +487,8 @@ START_TEST(woken_worker_that_leaves_work_wakes_others)
 		atomic_store(&arrived, 0);
 		ck_assert_int_eq(rig_call(&rig, "lazy:meet", 5), 32);
 	}
-	ck_assert_uint_gt(rig_counter(&rig, wakes_more), 0);
-	ck_assert_uint_gt(rig_counter(&rig, wakes), rig_counter(&rig, wakes_more));
+	ck_assert_uint_gt(rig_counter(&rig, wakes_extra), 0);
+	ck_assert_uint_gt(rig_counter(&rig, wakes), rig_counter(&rig, wakes_extra));
 	rig_stop(&rig);
 }
 END_TEST

@@ -47,7 +47,7 @@ static void ring_by_hand(struct pool *pool)
 	slice_timer_ring(w);
 	ck_assert_uint_eq(rings_at(w), 0);
 	ck_assert(!preempt_is_requested(w));
-	ck_assert_uint_eq(w->counters->alarms, 3);
+	ck_assert_uint_eq(w->counters->slice_expirations, 3);
 	wake_store(&w->board->wake, WAKE_BUSY);
 	slice_timer_end(w);
 }
@@ -107,13 +107,13 @@ static void cross_by_hand(struct pool *pool)
 	slice_timer_begin(w);
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	for (int i = 0; i < 1000; i++) {
-		uint64_t rings = w->counters->alarms, now = clock_ns();
+		uint64_t rings = w->counters->slice_expirations, now = clock_ns();
 
 		if (i % 2)
 			slice_timer_at(w, now);
 		else
 			slice_timer_by(w, now, now);
-		while (w->counters->alarms == rings)
+		while (w->counters->slice_expirations == rings)
 			sched_yield();
 		/* The timer does not repeat, so none is set. */
 		ck_assert_uint_eq(rings_at(w), 0);

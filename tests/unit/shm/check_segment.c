@@ -190,7 +190,7 @@ START_TEST(counters_have_rows_in_order)
 	static struct board board;
 
 	ck_assert_uint_ge(board_n_counters, 25);
-	ck_assert_str_eq(board_counter_rows[0].name, "roots");
+	ck_assert_str_eq(board_counter_rows[0].name, "jobs_started");
 	board.counters[3].stack_bytes = 77;
 	ck_assert_str_eq(board_counter_rows[24].name, "stack_bytes");
 	ck_assert_uint_eq(board_counter(&board, 3, &board_counter_rows[24]), 77);
