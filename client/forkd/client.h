@@ -112,6 +112,8 @@ union fk_value {
 #define FK_STRICT     4u /* of options with a place: nowhere else, however long it waits */
 /* Buffers that cannot be used without a copy are copied to the heap: fk_submit_values(). */
 #define FK_COPY_BUFFERS 8u
+#define FK_WATCH	16u /* of options: the end is reported, as after fk_watch() */
+#define FK_RELEASE	32u /* of options: fk_dispatch() releases the job after on_completion() */
 
 /* Where a job is to start: with FK_STRICT an order, otherwise a wish, which of a batch counts for
  * the first request alone. What it forks goes wherever there is a worker free. */
@@ -127,7 +129,10 @@ struct fk_job_options {
 	uint32_t weight;     /* share of CPU time among jobs of this connection; 0: 100 */
 	uint32_t place;	     /* FK_PLACE_* */
 	uint32_t place_index; /* 0 with FK_PLACE_ANY */
-	uint64_t reserved[6]; /* 0 */
+	/* called by fk_dispatch() when the job has ended, as after fk_watch(). NULL: none */
+	void (*on_completion)(fk_client *client, fk_job job, void *data);
+	void *data;	      /* for on_completion(), or with FK_WATCH for fk_next_ended() */
+	uint64_t reserved[4]; /* 0 */
 };
 
 #ifndef __cplusplus
@@ -283,7 +288,9 @@ int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_
 /*
  * Submits a job with options, such as FK_OPTIONS(.timeout_ns = 20000000) for a deadline of 20 ms.
  * It is a macro of C, as fk_submitv() is, with the same arguments.
- * options: NULL for the defaults.
+ * A job with on_completion() or FK_WATCH is watched from the start, without fk_watch(). If the
+ * daemon goes away during the submission, such a job may count as submitted: then it is reported.
+ * options: NULL for the defaults. ret_job: NULL is fine for a job that is watched.
  * Returns what fk_submitv() does, and what fk_submit_batch() returns for the options.
  */
 #ifdef FKC_DOCUMENTATION
@@ -304,7 +311,8 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         every ring of the first request's place
  *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
  *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
- *	         without values, unknown flags, or what is reserved is not 0
+ *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
+ *	         reserved is not 0
  *	-ENOENT  a task is gone from where it was found (fk_submit())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM  as fk_submit_values()
@@ -354,9 +362,10 @@ int fk_wait_all(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 
 /*
  * Has the end of a job reported, once: by a call of ended() from fk_dispatch(), or with ended NULL
- * by fk_next_ended(). A job that has ended already is reported as well, and when the daemon is gone
- * every watched job is: then fk_outcome() of those that have none is -ECONNRESET. One that is
- * released before is not.
+ * by fk_next_ended(). The options of a submission do that from the start: fk_submit_opts(). A job
+ * that has ended already is reported as well, and when the daemon is gone every watched job is:
+ * then fk_outcome() of those that have none is -ECONNRESET. A job that is released before is not
+ * reported.
  * ended: NULL, or called with this data. It may call all functions of the library but fk_close().
  * data: what the caller likes.
  * Returns 0, -ESTALE (no such job), -EALREADY (it is watched, and was not reported yet), -ENOMEM.
@@ -500,7 +509,8 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 /*
  * Calls a task with options: a deadline of 20 ms is FK_OPTIONS(.timeout_ns = 20000000). It is a
  * macro of C, as fk_call() is, with the same result and arguments.
- * options: NULL for the defaults.
+ * options: NULL for the defaults. on_completion(), FK_WATCH and FK_RELEASE are -EINVAL: the call
+ * itself waits for the job, and releases it.
  * Returns what fk_call() does, and what fk_submit_batch() returns for the options. A job that was
  * not done at its deadline is -ETIME.
  */

@@ -16,6 +16,9 @@
  *       writes. Only the latter is followed here, and only until the publication: from then on
  *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
  *       handles are given out before.
+ *   I4. Jobs that are watched from the start are linked before the publication (events.c, I7). If
+ *       it fails because the daemon is gone, the batch counts as submitted: another thread may have
+ *       reported some of its jobs.
  *
  * If a peer dies: this client, before the word is in the ring: none of the jobs was submitted, and
  * the table, with what was counted into its groups, goes with the client. After it: all of them
@@ -26,11 +29,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/lib/events.h"
 #include "client/lib/publish.h"
 #include "client/lib/record_pool.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+
+/* Flags of a request; FK_WAIT_ROOM is one of the batch. */
+#define BATCH_FLAGS (FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS | FK_WATCH | FK_RELEASE)
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
 {
@@ -81,8 +88,8 @@ static int batch_check(struct fk_client *client, const struct fk_request *r,
 	const struct fk_job_options *o = &r->options;
 	const struct signature *signature;
 
-	if (!r->task || o->flags & ~(FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS) ||
-	    (o->flags & FK_COPY_BUFFERS && !r->values) || batch_reserved(o))
+	if (!r->task || o->flags & ~BATCH_FLAGS || (o->flags & FK_COPY_BUFFERS && !r->values) ||
+	    (o->flags & FK_RELEASE && !o->on_completion) || batch_reserved(o))
 		return -EINVAL;
 	signature = &r->task->signature;
 	if (r->size != (r->values ? signature->n_args : signature->args_size) ||
@@ -185,6 +192,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	uint64_t now = clock_ns();
 	uint32_t index = first;
 	int grouped = 0;
+	int watched = 0;
 	int err;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -201,13 +209,23 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 		}
 		FK_CRASH(batch_filled);
 		grouped |= requests[i].options.group != 0;
+		watched |= events_wanted(&requests[i].options);
 		index = next;
+	}
+	err = watched ? events_watch_batch(client, requests, ret_jobs, n) : 0;
+	if (err) {
+		batch_undo(client, first, n);
+		return err;
 	}
 	if (grouped)
 		batch_count(client, first, n, 1);
 	FK_CRASH(batch_counted);
 	err = publish_record(client, first, batch_place(&requests[0].options),
 			     flags & FK_WAIT_ROOM);
+	if (watched && !err)
+		events_published(client);
+	if (watched && err && events_unpublished(client, ret_jobs, n))
+		err = 0;
 	if (err) {
 		if (grouped)
 			batch_count(client, first, n, 0);

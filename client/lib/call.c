@@ -6,8 +6,10 @@
  */
 #include "client/lib/client.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "client/lib/events.h"
 #include "common/util.h"
 
 /* The arguments fit the task. */
@@ -17,6 +19,8 @@ static int submit_typed(fk_client *client, const fk_task *task,
 {
 	size_t n = task->signature.n_args;
 	struct fk_request request;
+	fk_job job;
+	int err;
 
 	if (likely(!options))
 		return fk_submit_values(client, task, values, n, flags, ret_job);
@@ -26,7 +30,12 @@ static int submit_typed(fk_client *client, const fk_task *task,
 	flags |= options->flags & FK_WAIT_ROOM;
 	request.options.flags |= flags;
 	request.options.flags &= ~FK_WAIT_ROOM;
-	return fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, ret_job);
+	if (!ret_job && !events_wanted(options))
+		return -EINVAL;
+	err = fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, &job);
+	if (!err && ret_job)
+		*ret_job = job;
+	return err;
 }
 
 int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_options *options,
@@ -54,6 +63,9 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 	err = args_check(task, types, result != NULL, size);
 	if (err)
 		return err;
+	if (unlikely(options && events_wanted(options)))
+		return error_say(-EINVAL, "%s: a call waits for its job itself, without a callback",
+				 name);
 	err = submit_typed(client, task, options, FK_WAIT_ROOM | FK_COPY_BUFFERS, &job, values);
 	if (err)
 		return error_of_task(err, name);

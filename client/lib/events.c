@@ -35,6 +35,12 @@
  *       is in doubt, once in WAKER_DOUBT, and for EVENTS_FRESH after that each sleep ends after
  *       WAKER_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
  *       that began before a job was submitted, either that job is in doubt or all is well.
+ *   I7. A job that is watched from its submission on (struct fk_job_options) is linked, and marked,
+ *       before it is published. So its end is found as that of any other, and no thread reports it
+ *       before its publication, except when the daemon is gone (I5). If the publication fails, a
+ *       look under the lock decides: while the daemon is not known to be gone no thread has taken
+ *       the entry, and it is unlinked. Otherwise the job counts as submitted: it is reported once,
+ *       as one without an outcome.
  *
  * If a peer dies: pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays
  * readable. A child of fork() has no such thread, and its copy of the eventfd is closed.
@@ -78,6 +84,16 @@ static void events_collect(struct fk_client *client)
 	}
 }
 
+/* Makes the entries of the job table at the first use. Returns 0 or -ENOMEM. */
+static int events_prepare(struct fk_client *client)
+{
+	struct events *events = &client->events;
+
+	if (!events->entries)
+		events->entries = calloc(client->n_jobs, sizeof(*events->entries));
+	return events->entries ? 0 : -ENOMEM;
+}
+
 /* Finds the entry of a job. Returns 0, -ESTALE (no such job), -ENOMEM. */
 static int events_find(struct fk_client *client, fk_job job, struct events_entry **ret_entry)
 {
@@ -86,9 +102,7 @@ static int events_find(struct fk_client *client, fk_job job, struct events_entry
 
 	if (!spilled && !client_slot(client, job))
 		return -ESTALE;
-	if (!events->entries)
-		events->entries = calloc(client->n_jobs, sizeof(*events->entries));
-	if (!events->entries)
+	if (events_prepare(client))
 		return -ENOMEM;
 	*ret_entry = spilled ? spilled : &events->entries[job & 0xffffu];
 	return 0;
@@ -124,7 +138,7 @@ static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadl
 	uint64_t end = deadline_ns;
 	int err;
 
-	/* Relaxed: it was written with the lock held, before the count of ends that tells of it. */
+	/* Relaxed: it was written before the count of ends that tells of it. */
 	if (now < load_relaxed(&client->events.kicked_ns) + EVENTS_FRESH)
 		end = min(end, now + WAKER_DOUBT);
 	err = client_sleep(client, &watch->ended, value, end);
@@ -164,13 +178,17 @@ static int events_doubt(struct fk_client *client)
 	       client_due(&client->events.kicked_ns, clock_ns(), WAKER_DOUBT);
 }
 
-/* True if sleepers are to have another look. */
-static int events_add(struct fk_client *client, struct events_entry *entry)
+/* Watches a job, with an entry that is its own but for the list that it may be in. Returns true if
+ * sleepers are to have another look. */
+static int events_add(struct fk_client *client, struct events_entry *entry,
+		      const struct events_entry *values)
 {
 	struct events *events = &client->events;
 	int idle = events->idle;
 	int pending;
 
+	events_unlink(events, entry);
+	*entry = *values;
 	events->idle = 0;
 	/* The mark first: where the job has ended already there is none to come (I2). A spilled
 	 * one has. */
@@ -198,17 +216,65 @@ int fk_watch(fk_client *client, fk_job job,
 		if (entry->list != EVENTS_NONE && entry->job == job) {
 			err = -EALREADY;
 		} else {
-			events_unlink(events, entry);
-			entry->job = job;
-			entry->ended = ended;
-			entry->data = data;
-			kick = events_add(client, entry);
+			kick = events_add(
+				client, entry,
+				&(struct events_entry){ .job = job, .ended = ended, .data = data });
 		}
 	}
 	pthread_mutex_unlock(&events->lock);
 	if (kick)
 		client_kick(client);
 	return err;
+}
+
+int events_watch_batch(struct fk_client *client, const struct fk_request *requests,
+		       const fk_job *jobs, uint32_t n)
+{
+	struct events *events = &client->events;
+	int kick = 0;
+	int err;
+
+	pthread_mutex_lock(&events->lock);
+	err = events_prepare(client);
+	for (uint32_t i = 0; i < n && !err; i++) {
+		const struct fk_job_options *o = &requests[i].options;
+
+		if (events_wanted(o))
+			kick |= events_add(client, &events->entries[jobs[i] & 0xffffu],
+					   &(struct events_entry){
+						   .job = jobs[i],
+						   .ended = o->on_completion,
+						   .data = o->data,
+						   .release = (o->flags & FK_RELEASE) != 0,
+					   });
+	}
+	pthread_mutex_unlock(&events->lock);
+	if (kick)
+		client_kick(client);
+	return err;
+}
+
+void events_published(struct fk_client *client)
+{
+	if (events_doubt(client))
+		client_kick(client);
+}
+
+int events_unpublished(struct fk_client *client, const fk_job *jobs, uint32_t n)
+{
+	struct events *events = &client->events;
+	int gone;
+
+	pthread_mutex_lock(&events->lock);
+	gone = client_is_gone(client);
+	for (uint32_t i = 0; i < n && !gone; i++) {
+		struct events_entry *entry = &events->entries[jobs[i] & 0xffffu];
+
+		if (entry->job == jobs[i])
+			events_drop(client, entry);
+	}
+	pthread_mutex_unlock(&events->lock);
+	return gone;
 }
 
 int fk_unwatch(fk_client *client, fk_job job)
@@ -264,6 +330,9 @@ int fk_dispatch(fk_client *client, uint64_t timeout_ns)
 	pthread_mutex_unlock(&events->lock);
 	do {
 		entry.ended(client, entry.job, entry.data);
+		/* -ESTALE: the callback has released it. */
+		if (entry.release)
+			(void)fk_release(client, entry.job);
 		n++;
 	} while (left-- && events_take(client, EVENTS_CALL, 0, &entry));
 	return n;

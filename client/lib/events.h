@@ -6,6 +6,28 @@
 
 void events_init(struct fk_client *client);
 
+/* True if the completion of a job with these options is to be reported. */
+static inline int events_wanted(const struct fk_job_options *options)
+{
+	return options->on_completion || options->flags & FK_WATCH;
+}
+
+/*
+ * Watches those of n jobs whose options want it, before they are published. Returns 0, or -ENOMEM:
+ * then none is watched.
+ */
+int events_watch_batch(struct fk_client *client, const struct fk_request *requests,
+		       const fk_job *jobs, uint32_t n);
+
+/* After the publication of such jobs. */
+void events_published(struct fk_client *client);
+
+/*
+ * The publication of such jobs has failed: nothing of them is reported. Returns 0; or 1 if the
+ * daemon is gone: then they are reported, and count as submitted (I7).
+ */
+int events_unpublished(struct fk_client *client, const fk_job *jobs, uint32_t n);
+
 /* Ends the thread, and frees what there is. */
 void events_fini(struct fk_client *client);
 

@@ -25,6 +25,7 @@ struct events_entry {
 	fk_job job;
 	void (*ended)(fk_client *client, fk_job job, void *data);
 	void *data;
+	int release; /* the job, after ended() */
 };
 
 struct events {
@@ -37,7 +38,8 @@ struct events {
 	int idle;   /* the thread sleeps, and does not look now and then */
 	int stop;   /* it is to end */
 	pthread_t thread;
-	_Atomic uint64_t kicked_ns; /* when sleepers were last sent to look sooner, I6 */
+	_Atomic uint64_t kicked_ns; /* when sleepers were last sent to look sooner, I6; written
+				     * before the count of ends that tells of it */
 };
 
 /* All functions: with the lock held. */

@@ -182,6 +182,15 @@ START_TEST(call_with_options_has_a_result_or_an_error_with_a_text)
 	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_STRICT), &n, 1, 2),
 			 -EINVAL);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:add: "));
+	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_WATCH), &n, 1, 2),
+			 -EINVAL);
+	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_RELEASE), &n, 1,
+				      2),
+			 -EINVAL);
+	/* A job without a handle is one that is reported. */
+	ck_assert_int_eq(fk_submit_opts(client, must_find(client, "test:add"),
+					FK_OPTIONS(.weight = 7), NULL, 1, 2),
+			 -EINVAL);
 	REFUSED(fk_call_opts(client, "test:add", FK_OPTIONS(.weight = 7), &n, 1, 2.0),
 		ADD "(i64, f64) -> i64");
 	ck_assert_int_eq(n, 5);

@@ -283,6 +283,139 @@ START_TEST(callbacks_run_on_the_thread_that_dispatches_once_for_each_job)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ watched by its options */
+
+/* Adds up the results of jobs that it does not release. */
+static void add_result(fk_client *of, fk_job job, void *data)
+{
+	int64_t sum = 0;
+
+	ck_assert_int_eq(fk_result(of, job, &sum, sizeof(sum)), 0);
+	*(int64_t *)data += sum;
+	n_calls++;
+}
+
+START_TEST(job_is_watched_by_the_options_of_its_submission)
+{
+	const fk_task *task;
+	int64_t sum = 0, other;
+	fk_job job;
+	void *data;
+
+	start(1, 0);
+	fd = must_event_fd();
+	task = requests[0].task;
+	n_calls = 0;
+	ck_assert_int_eq(fk_submit_opts(client, task,
+					FK_OPTIONS(.on_completion = add_result, .data = &sum,
+						   .flags = FK_RELEASE),
+					NULL, 1, 2),
+			 0);
+	ck_assert_int_eq(fk_submit_opts(client, task, FK_OPTIONS(.flags = FK_WATCH, .data = &other),
+					&job, 3, 4),
+			 0);
+	ck_assert_int_eq(fk_watch(client, job, NULL, NULL), -EALREADY);
+	must_be_quiet();
+	run_all();
+	await_readable();
+	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 1);
+	ck_assert_int_eq(sum, 3);
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &jobs[0], &data), 0);
+	ck_assert_uint_eq(jobs[0], job);
+	ck_assert_ptr_eq(data, &other);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	must_be_quiet();
+	/* The callback of a job that was released before is not called. */
+	ck_assert_int_eq(
+		fk_submit_opts(client, task, FK_OPTIONS(.on_completion = never), &job, 5, 6), 0);
+	run_all();
+	ck_assert_int_eq(fk_release(client, job), 0);
+	ck_assert_int_eq(fk_dispatch(client, 0), 0);
+	stop();
+}
+END_TEST
+
+/* Workers end jobs while others are being submitted. */
+START_TEST(each_job_of_a_batch_is_reported_as_its_options_say)
+{
+	int64_t sum = 0;
+	fk_job job;
+
+	start(3, 3);
+	fd = must_event_fd();
+	for (uint32_t i = 0; i < JOBS; i++)
+		requests[i].options = (struct fk_job_options){
+			.flags = i % 2 ? FK_WATCH : FK_RELEASE,
+			.on_completion = i % 2 ? NULL : add_result,
+			.data = &sum,
+		};
+	for (uint32_t round = 0; round < 50; round++) {
+		uint32_t fetched = 0;
+
+		n_calls = 0;
+		submit(JOBS);
+		while (n_calls + fetched < JOBS) {
+			await_readable();
+			ck_assert_int_ge(fk_dispatch(client, 0), 0);
+			while (fk_next_ended(client, 0, &job, NULL) == 0) {
+				ck_assert_uint_eq(index_of(job) % 2, 1);
+				ck_assert_int_eq(fk_release(client, job), 0);
+				fetched++;
+			}
+		}
+		must_be_quiet();
+		ck_assert_uint_eq(fetched, JOBS / 2);
+	}
+	/* 1000 + i of every other i. */
+	ck_assert_int_eq(sum, 50 * (JOBS / 2 * 1000 + JOBS / 2 * (JOBS / 2 - 1)));
+	stop();
+}
+END_TEST
+
+/* All rings have as many words as they have room for. */
+static void fill_rings(void)
+{
+	for (uint32_t w = 0; w < fake.n_workers; w++)
+		for (uint64_t position, i = 0; i < RING_SLOTS; i++)
+			ck_assert_int_eq(ring_push(&fake.tenant->rings[w], 0, &position), RING_OK);
+}
+
+START_TEST(job_that_was_not_published_is_not_reported)
+{
+	start(2, 0);
+	fd = must_event_fd();
+	requests[1].options = (struct fk_job_options){ .on_completion = never };
+	requests[2].options = (struct fk_job_options){ .flags = FK_WATCH };
+	fill_rings();
+	ck_assert_int_eq(fk_submit_batch(client, requests, 4, 0, jobs), -EAGAIN);
+	must_be_quiet();
+	/* The next jobs of the records are not watched. */
+	must_be_clean();
+	fake_close();
+}
+END_TEST
+
+START_TEST(job_is_reported_once_if_the_daemon_goes_away_during_its_submission)
+{
+	fk_job job;
+
+	start(2, 0);
+	requests[1].options = (struct fk_job_options){ .flags = FK_WATCH };
+	fill_rings();
+	fake_hang_up();
+	ck_assert_int_eq(fk_submit_batch(client, requests, 2, 0, jobs), 0);
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[1]);
+	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_wait(client, jobs[0], FK_FOREVER), -ECONNRESET);
+	/* Without a watch it is an error. */
+	requests[1].options.flags = 0;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 2, 0, jobs), -ECONNRESET);
+	fake_close();
+}
+END_TEST
+
 /* Jobs watched by a callback have ended by then, but the call returns all the same. */
 START_TEST(dispatch_calls_only_for_jobs_ended_before)
 {
