@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/client.hpp - libforkclient for C++17 in a header: owners, futures, exceptions
+ * forkd/client.hpp - libforkclient for C++17: owning objects, futures and exceptions
  *
  *	forkd::client client;
  *	auto f = client.submit<std::int64_t>("fib:fib", 30);
  *	std::cout << f.get() << '\n';
  *
- * Everything is moved and not copied, and may be used by one thread at a time, but the client,
- * which any number of threads may use at once. A future and a buffer end before their client.
+ * LIFETIME
+ *   Clients, buffers and futures release what they own. They can be moved, but not copied. Destroy
+ *   the buffers and futures of a client before the client.
+ *
+ * THREADS
+ *   Any number of threads may use a client at the same time. One thread at a time may use any other
+ *   object.
  *
  * ERRORS
- *   What fails throws forkd::error, a std::system_error whose code compares with std::errc
- *   (std::errc::timed_out, ...) and whose text is fk_strerror()'s; a job that has ended in another
- *   way than with a result throws forkd::job_error, which has its outcome, code and signal.
+ *   Functions that fail throw forkd::error, a std::system_error. Its code compares with std::errc,
+ *   such as std::errc::timed_out. A job that ends without a result throws forkd::job_error from
+ *   get() and call(), with the outcome, the code and the signal of the job.
+ *   Results that a program must not drop are [[nodiscard]].
  *
  * TYPES
- *   Of a signature i64 takes any integer and gives std::int64_t, f64 takes any number and gives
- *   double, str takes std::string, std::string_view and const char *, buf and iobuf take a
- *   forkd::buffer, a forkd::span of a part of one, and a forkd::span or fk_buffer of other memory.
- *   call() copies other memory, and so does submit() with options::copy_buffers(). What does not
- *   fit the task's signature throws, before anything is submitted. Several results are a
- *   std::tuple.
+ *	signature   argument                                         result
+ *	i64         any integer                                      std::int64_t
+ *	f64         any number                                       double
+ *	str         std::string, std::string_view, const char *
+ *	buf, iobuf  forkd::buffer, forkd::span, fk_buffer
+ *   Several results are a std::tuple. Arguments and results that do not fit the signature throw
+ *   std::errc::invalid_argument before the job is submitted.
+ *   Tasks use memory of a forkd::buffer without a copy. call() copies other memory; submit() does
+ *   so with options::copy_buffers().
  */
 #ifndef FORKD_CLIENT_HPP
 #define FORKD_CLIENT_HPP
@@ -73,7 +82,7 @@ inline const std::error_category &category() noexcept
 	return the_only;
 }
 
-/* err: an errno of the library, negative or positive. */
+/* An error of the library. err: an errno, negative or positive. */
 class error : public std::system_error
 {
 public:
@@ -83,7 +92,8 @@ public:
 	}
 };
 
-/* A job has ended without a result. An errno that its task has given is one of the system. */
+/* The error of a job that has ended without a result. An errno that the task has returned is of
+ * std::generic_category(). */
 class job_error : public error
 {
 public:
@@ -93,29 +103,29 @@ public:
 		  what_(what), outcome_(outcome), code_(code), signo_(signo)
 	{
 	}
-	/* The task's name, the outcome and the reason, as fk_error_text() has them. */
+	/* Returns the name of the task, the outcome and the reason, as fk_error_text() does. */
 	const char *what() const noexcept override
 	{
 		return what_.what();
 	}
-	/* FK_FAILED, FK_CANCELLED, FK_EXPIRED, FK_CRASHED or FK_LOST. */
+	/* Returns FK_FAILED, FK_CANCELLED, FK_EXPIRED, FK_CRASHED or FK_LOST. */
 	int outcome() const noexcept
 	{
 		return outcome_;
 	}
-	/* Of FK_FAILED: a negative errno, or the task's own number. */
+	/* Returns a negative errno or the task's own number if the outcome is FK_FAILED, else 0. */
 	int task_code() const noexcept
 	{
 		return code_;
 	}
-	/* Of FK_CRASHED: the signal, if there was one. */
+	/* Returns the signal if the outcome is FK_CRASHED and there was one, else 0. */
 	int signal() const noexcept
 	{
 		return signo_;
 	}
 
 private:
-	std::runtime_error what_; /* a text that is copied without an exception */
+	std::runtime_error what_; /* copying it does not throw */
 	int outcome_, code_, signo_;
 };
 
@@ -130,7 +140,7 @@ inline void check(int err, const char *what)
 
 } // namespace detail
 
-/* FK_FOREVER for the longest, 0 for what is not positive. */
+/* Converts a timeout for the C functions: FK_FOREVER for forkd::forever, 0 if it is negative. */
 inline std::uint64_t timeout_ns(std::chrono::nanoseconds timeout) noexcept
 {
 	if (timeout == std::chrono::nanoseconds::max())
@@ -142,7 +152,10 @@ inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::ma
 
 /* ------------------------------------------------------------------------ buffers */
 
-/* A part of a buffer, which owns it. It starts at a multiple of 8 bytes for buf and iobuf. */
+/*
+ * A view of elements that another object owns. Tasks use a part of a forkd::buffer without a copy
+ * if it starts at a multiple of 8 bytes.
+ */
 template <class T> class span
 {
 public:
@@ -150,7 +163,7 @@ public:
 	span(T *data, std::size_t size) noexcept : data_(data), size_(size)
 	{
 	}
-	/* A std::vector, a std::array, an array: other memory, which call() copies. */
+	/* All elements of a std::vector, a std::array or an array. */
 	template <class C, class = decltype(std::data(std::declval<C &>()))>
 	span(C &container) noexcept : data_(std::data(container)), size_(std::size(container))
 	{
@@ -179,7 +192,7 @@ public:
 	{
 		return data_[i];
 	}
-	/* What lies beyond the end is left out. */
+	/* Returns n elements at most, without those beyond the end. */
 	span subspan(std::size_t from, std::size_t n = SIZE_MAX) const noexcept
 	{
 		from = from < size_ ? from : size_;
@@ -199,11 +212,13 @@ private:
 template <class C>
 span(C &) -> span<std::remove_pointer_t<decltype(std::data(std::declval<C &>()))>>;
 
-/* Memory in the shared heap: a task works on it where it is. Made by client::alloc(). */
+/* Elements in the shared heap, from client::alloc(). Tasks use them without a copy. */
 template <class T> class [[nodiscard]] buffer : public span<T>
 {
-	static_assert(std::is_trivially_copyable_v<T>, "another process reads and writes it");
-	static_assert(alignof(T) <= 64, "the heap aligns to a cache line");
+	static_assert(std::is_trivially_copyable_v<T>,
+		      "T must be trivially copyable: another process reads and writes it");
+	static_assert(alignof(T) <= 64,
+		      "T must not need more than the heap's alignment of 64 bytes");
 
 public:
 	buffer() = default;
@@ -240,7 +255,7 @@ namespace detail
 
 enum class kind { i64, f64, str, buf };
 
-/* The types of a signature, "name:type, ... -> type, ...", whose form the library has checked. */
+/* The types of "name:type, ... -> name:type, ...", a signature that the library has checked. */
 class signature
 {
 public:
@@ -280,11 +295,12 @@ private:
 	}
 };
 
-/* The type of an argument; an integer fits an f64, too. */
+/* Returns the type of an argument. */
 template <class T> constexpr kind kind_of()
 {
-	static_assert(!std::is_integral_v<T> || sizeof(T) <= 8, "an i64 has 64 bits");
-	static_assert(!std::is_same_v<T, std::nullptr_t>, "a string is no null pointer");
+	static_assert(!std::is_integral_v<T> || sizeof(T) <= 8,
+		      "an integer must not have more than 64 bits");
+	static_assert(!std::is_same_v<T, std::nullptr_t>, "an argument must not be a null pointer");
 	if constexpr (std::is_convertible_v<const T &, fk_buffer>)
 		return kind::buf;
 	else if constexpr (std::is_convertible_v<const T &, std::string_view>)
@@ -294,11 +310,11 @@ template <class T> constexpr kind kind_of()
 	static_assert(std::is_convertible_v<const T &, fk_buffer> ||
 			      std::is_convertible_v<const T &, std::string_view> ||
 			      std::is_arithmetic_v<T>,
-		      "no task takes such an argument");
+		      "an argument must be a number, a string or a buffer");
 	return kind::f64;
 }
 
-/* Names of types with commas between them, as in a signature. */
+/* Returns the names of types, separated by commas. */
 template <class I> std::string list_of(I first, I last)
 {
 	static const char *const names[] = { "i64", "f64", "str", "buf" };
@@ -309,7 +325,8 @@ template <class I> std::string list_of(I first, I last)
 	return all;
 }
 
-/* Throws unless a call fits the signature of its task. A call without results ignores them. */
+/* Throws if the types of a call do not fit the signature of the task. An integer fits an f64, and
+ * a call without results fits any results. */
 template <std::size_t N, std::size_t M>
 void check_types(const fk_task *task, const signature &wanted, const std::array<kind, N> &args,
 		 const std::array<kind, M> &results)
@@ -326,7 +343,8 @@ void check_types(const fk_task *task, const signature &wanted, const std::array<
 				    (M ? " -> " + list_of(results.begin(), results.end()) : ""));
 }
 
-/* An argument as the signature wants it. text: where a text is kept meanwhile, with its NUL. */
+/* Converts an argument to the type in the signature. text: keeps a string until the job has been
+ * submitted. */
 template <class T>
 fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &text)
 {
@@ -337,8 +355,9 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 	} else if constexpr (kind_of<T>() == kind::str) {
 		if constexpr (std::is_pointer_v<T>)
 			if (!arg)
-				throw error(EINVAL, std::string(fk_task_name(task)) +
-							    ": a string is a null pointer");
+				throw error(EINVAL,
+					    std::string(fk_task_name(task)) +
+						    ": a string argument is a null pointer");
 		text = std::string_view(arg);
 		value.str = text.c_str();
 	} else if (want == kind::f64) {
@@ -347,8 +366,8 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 		if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
 			if (arg > static_cast<T>(INT64_MAX))
 				throw error(EINVAL, std::string(fk_task_name(task)) +
-							    ": an integer does not fit into 64 "
-							    "bits with a sign");
+							    ": an integer does not fit into a "
+							    "signed 64-bit integer");
 		value.i64 = static_cast<std::int64_t>(arg);
 	}
 	return value;
@@ -361,7 +380,7 @@ inline constexpr bool is_result = std::is_same_v<R, double> ||
 
 } // namespace detail
 
-/* A task, by client::find(); as long as its client. */
+/* A task, from client::find(). Valid as long as its client. */
 class [[nodiscard]] task
 {
 public:
@@ -456,8 +475,8 @@ private:
 /* ------------------------------------------------------------------------ futures */
 
 /*
- * A job that was submitted, without its result. One that goes before its job has ended cancels the
- * job and waits for its end: it may be at work in a buffer.
+ * A submitted job. Its destructor cancels a job that has not ended and waits for its end, because
+ * the task may still use a buffer that is destroyed next.
  */
 class [[nodiscard]] job
 {
@@ -479,18 +498,19 @@ public:
 	{
 		if (!valid())
 			return;
-		/* EAGAIN: forkd has not read the last cancels yet. */
+		/* EAGAIN: forkd has not read earlier cancel requests yet. */
 		while (fk_poll(client_, job_) == 0 && fk_cancel(client_, job_) == -EAGAIN)
 			(void)fk_wait(client_, job_, 1000000);
 		(void)fk_wait(client_, job_, FK_FOREVER);
 		release();
 	}
-	/* There is a job, and get() has not been called. Only then the others may be. */
+	/* Returns true if there is a job and get() has not been called. If not, no other function
+	 * may be called. */
 	[[nodiscard]] bool valid() const noexcept
 	{
 		return job_ != 0;
 	}
-	/* For the functions of the library, such as fk_watch(). */
+	/* Returns the job and its client for C functions, such as fk_watch(). */
 	fk_job handle() const noexcept
 	{
 		return job_;
@@ -517,7 +537,7 @@ public:
 	{
 		return wait_for(std::chrono::nanoseconds(0));
 	}
-	/* FK_PENDING, FK_DONE, ... */
+	/* Returns an enum fk_outcome; FK_PENDING while the job has not ended. */
 	[[nodiscard]] int outcome() const
 	{
 		const int outcome = fk_outcome(client_, job_, nullptr, nullptr);
@@ -532,7 +552,7 @@ public:
 		detail::check(fk_timings_of(&timings), fk_task_name(task_));
 		return timings;
 	}
-	/* Asks for its end: wait() or get() comes after it. */
+	/* Requests the end of the job, and does not wait for it. */
 	void cancel()
 	{
 		detail::check(fk_cancel(client_, job_), fk_task_name(task_));
@@ -543,7 +563,7 @@ protected:
 		: client_(client), task_(task), job_(handle)
 	{
 	}
-	/* Waits for its end, copies its result and releases it, or throws. */
+	/* Waits for the end of the job and releases it. Copies its result, or throws. */
 	void take(void *bytes, std::size_t size)
 	{
 		int code = 0, signo = 0, outcome, err;
@@ -573,15 +593,16 @@ private:
 	fk_job job_ = 0;
 };
 
-/* A job and its result: none, an std::int64_t or a double, or a tuple of them. */
+/* A job with results of the types R. Without types, the results are ignored. */
 template <class... R> class [[nodiscard]] future : public job
 {
-	static_assert((detail::is_result<R> && ...), "results are std::int64_t and double");
+	static_assert((detail::is_result<R> && ...), "a result must be a std::int64_t or a double");
 
 public:
 	future() = default;
 
-	/* Waits, and gives the result; once. Throws job_error if there is none. */
+	/* Waits for the end of the job and returns its result; called once. Throws job_error if
+	 * there is no result. */
 	[[nodiscard]] auto get()
 	{
 		std::array<unsigned char, 64> bytes;
@@ -612,7 +633,8 @@ private:
 class client
 {
 public:
-	/* socket: nullptr for $FORKD_SOCKET, or else the one forkd was installed with. */
+	/* Connects to forkd. socket: path of its socket; nullptr for $FORKD_SOCKET, or else the
+	 * default socket of fk_open(). */
 	explicit client(const char *socket = nullptr, const fk_open_options &options = {})
 	{
 		const int err = fk_open(socket, &options, &client_);
@@ -644,8 +666,8 @@ public:
 		return task(raw);
 	}
 	/*
-	 * Submits a job and returns its future. task: a task of find(), or its name. R: types of
-	 * the results; without them the results are ignored.
+	 * Submits a job and returns its future. R: types of the results; without types, the results
+	 * are ignored. task: a task of find(), or its name.
 	 */
 	template <class... R, class T, class... A>
 	future<R...> submit(const T &task, const options &opts, const A &...args)
@@ -657,7 +679,7 @@ public:
 	{
 		return submit<R...>(task, options(), args...);
 	}
-	/* Submits a job, waits for its end and returns its result. Copies buffers as needed. */
+	/* Submits a job, waits and returns its result. Copies buffers that are outside the heap. */
 	template <class... R, class T, class... A>
 	[[nodiscard]] auto call(const T &task, const options &opts, const A &...args)
 	{
@@ -668,7 +690,7 @@ public:
 	{
 		return call<R...>(task, options(), args...);
 	}
-	/* n elements in the shared heap, whose values are not defined. */
+	/* Allocates n elements in the shared heap, with undefined values. */
 	template <class T> buffer<T> alloc(std::size_t n)
 	{
 		void *data = nullptr;
@@ -678,7 +700,7 @@ public:
 			      "alloc");
 		return { client_, static_cast<T *>(data), n };
 	}
-	/* fk_event_fd() and fk_dispatch(). */
+	/* Returns the descriptor of fk_event_fd(). */
 	[[nodiscard]] int event_fd()
 	{
 		int fd = -1;
@@ -686,6 +708,7 @@ public:
 		detail::check(fk_event_fd(client_, &fd), "event_fd");
 		return fd;
 	}
+	/* Calls the callbacks of watched jobs, as fk_dispatch() does. Returns their number. */
 	int dispatch(std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0))
 	{
 		const int n = fk_dispatch(client_, timeout_ns(timeout));
@@ -718,7 +741,7 @@ private:
 			std::array<detail::kind, sizeof...(R)>{ (std::is_same_v<R, double>
 									 ? detail::kind::f64
 									 : detail::kind::i64)... });
-		/* In a list in braces the order is that of the arguments. */
+		/* A list in braces is evaluated from left to right. */
 		const std::array<fk_value, sizeof...(A) + 1> values{
 			(i++,
 			 detail::value_of(raw, task.signature_.args[i - 1], args, texts[i - 1]))...
@@ -761,14 +784,14 @@ public:
 	{
 		return handles_.empty();
 	}
-	/* Returns false on a timeout. */
+	/* Waits for all jobs. Returns false on a timeout. */
 	bool wait_all(std::chrono::nanoseconds timeout) const
 	{
 		return empty() || ended(fk_wait_all(client_, handles_.data(), handles_.size(),
 						    timeout_ns(timeout)));
 	}
-	/* Returns the index of a future whose job has ended, or none: on a timeout, or if there are
-	 * no jobs. */
+	/* Waits for one job and returns the index of its future. Returns none on a timeout, or if
+	 * there are no jobs. */
 	std::size_t wait_any(std::chrono::nanoseconds timeout) const
 	{
 		std::size_t i = 0;
@@ -834,7 +857,7 @@ public:
 		std::swap(valid_, other.valid_);
 		return *this;
 	}
-	/* False after get(). */
+	/* Returns true if there are futures and get() has not been called. */
 	[[nodiscard]] bool valid() const noexcept
 	{
 		return valid_;
@@ -872,7 +895,7 @@ public:
 	{
 		return wait_for(std::chrono::nanoseconds(0));
 	}
-	/* Waits until all jobs have ended, and gives the futures back. */
+	/* Waits until all jobs have ended, and returns the futures. */
 	[[nodiscard]] Futures get()
 	{
 		wait();
@@ -880,7 +903,7 @@ public:
 	}
 };
 
-/* The argument of when_all() or when_any() as a std::vector or a std::tuple. */
+/* Return the arguments of when_all() or when_any() as a std::vector or a std::tuple. */
 template <class F> std::vector<F> gather(std::vector<F> &&futures)
 {
 	return std::move(futures);
@@ -894,7 +917,7 @@ template <class... F, class = std::enable_if_t<(std::is_base_of_v<job, std::deca
 std::tuple<std::decay_t<F>...> gather(F &&...futures)
 {
 	static_assert(!(std::is_lvalue_reference_v<F> || ...),
-		      "futures are moved: std::move(future)");
+		      "futures cannot be copied: write std::move(future)");
 	return { std::move(futures)... };
 }
 
@@ -902,8 +925,8 @@ std::tuple<std::decay_t<F>...> gather(F &&...futures)
 
 /* The result of when_any(), as in the Concurrency TS. */
 template <class Futures> struct [[nodiscard]] when_any_result {
-	std::size_t index; /* of a future whose job has ended; SIZE_MAX if no future is valid */
-	Futures futures;   /* all futures, in their order */
+	std::size_t index; /* index of a future whose job has ended; SIZE_MAX if none is valid */
+	Futures futures;   /* all futures, in the order of the arguments */
 };
 
 template <class F> class [[nodiscard]] future<std::vector<F>> : public detail::every<std::vector<F>>
@@ -936,7 +959,7 @@ public:
 	{
 		return wait_for(std::chrono::nanoseconds(0));
 	}
-	/* Waits until a job has ended, and gives the futures back. */
+	/* Waits until one job has ended, and returns the futures. */
 	when_any_result<Futures> get()
 	{
 		const std::size_t index = this->jobs_.wait_any(forever);
@@ -946,14 +969,13 @@ public:
 };
 
 /*
- * Joins futures to one, which is ready when all of their jobs have ended. The futures are those of
- * a std::vector, of a range (first, last), or the arguments; they are moved from:
- *	when_all(std::move(vector)).get()	a std::vector of futures
- *	when_all(first, last).get()		a std::vector of futures
- *	when_all(submit(), submit()).get()	a std::tuple of futures
- * No job starts a thread, and none of these functions waits: get(), wait() and ready() of the
- * new future do. A job that has failed throws from get() of its own future.
- * All futures are of one client; otherwise this throws std::errc::invalid_argument.
+ * Joins futures into one future, which is ready when all jobs have ended. Moves the futures of a
+ * std::vector, of a range of iterators, or of the arguments:
+ *	when_all(std::move(vector)).get()  returns a std::vector of futures
+ *	when_all(first, last).get()        returns a std::vector of futures
+ *	when_all(future, future).get()     returns a std::tuple of futures
+ * Does not wait and starts no thread. A failed job throws from get() of its own future only.
+ * Throws std::errc::invalid_argument if the futures belong to several clients.
  */
 template <class... A> auto when_all(A &&...futures)
 {
@@ -963,8 +985,8 @@ template <class... A> auto when_all(A &&...futures)
 }
 
 /*
- * Joins futures to one, which is ready when one of their jobs has ended. The arguments are those of
- * when_all(). get() returns a when_any_result, so that the caller can continue with the others.
+ * Joins futures into one future, which is ready when one job has ended. The arguments are those of
+ * when_all(). get() returns a when_any_result with all futures.
  */
 template <class... A> auto when_any(A &&...futures)
 {

@@ -174,9 +174,9 @@ static void misfits(forkd::client &client)
 	MUST(throws(misfit, [&] { (void)client.submit<std::int64_t>("fib:fib", "1"); }));
 	MUST(throws(misfit, [&] { (void)client.submit<std::int64_t>("fib:fib", UINT64_MAX); }));
 	MUST(throws(misfit, [&] { (void)client.submit<double>("fib:fib", 1); }));
-	MUST(says("uts:uts: a string is a null pointer",
+	MUST(says("uts:uts: a string argument is a null pointer",
 		  [&] { (void)client.submit("uts:uts", static_cast<const char *>(nullptr)); }));
-	MUST(says("uts:uts: a string is a null pointer",
+	MUST(says("uts:uts: a string argument is a null pointer",
 		  [&] { (void)client.submit("uts:uts", static_cast<char *>(nullptr)); }));
 	MUST(throws(misfit,
 		    [&] { (void)client.submit<std::int64_t, std::int64_t>("fib:fib", 1); }));
