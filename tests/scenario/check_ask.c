@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * scenario: requests of other processes about a client's jobs (daemon/manager/control_request.c):
- * to end them, to list them; and which users may
+ * cancel them, list them; and the users that may do so
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ static struct daemon d;
 static volatile uint8_t *gate_open;
 static uint64_t answer_n; /* the number in the last answer */
 
-/* Sends a request of this size; *ret_fd: the descriptor of the answer, or NULL. Returns the code of
- * the error, 0 for an answer, 1 for the end of the connection. No assertion of libcheck's: it also
+/* Sends a request of this size; *ret_fd: the descriptor of the answer, or NULL. Returns the error
+ * code, 0 for an answer, 1 for the end of the connection. Uses no assertion of libcheck: it also
  * runs in children. */
 static int ask(const struct proto_ask *question, uint32_t size, int *ret_fd)
 {
@@ -80,7 +80,7 @@ static int cancel_job(const fk_client *c, fk_job job)
 	return cancel(c, (uint32_t)(job & 0xffff), (uint32_t)(job >> 16));
 }
 
-/* The jobs that this process is told of. */
+/* Lists the jobs that forkd reports to this process. */
 static uint32_t list(struct proto_job *ret_jobs, uint32_t most)
 {
 	struct proto_ask question = { .head = { PROTO_MAGIC, PROTO_JOBS } };
@@ -94,14 +94,14 @@ static uint32_t list(struct proto_job *ret_jobs, uint32_t most)
 	return (uint32_t)fread(ret_jobs, sizeof(*ret_jobs), most, file);
 }
 
-START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
+START_TEST(cancel_of_a_client_ends_all_its_jobs_and_no_other)
 {
 	fk_job gate, jobs[ONE], other;
 	fk_client *a, *b;
 
 	a = JOBS_BEGIN(&d, "--workers=1", NULL);
 	b = daemon_open(&d);
-	/* Not of one generation all. */
+	/* Gives the records different generations. */
 	for (uint32_t i = 0; i < 3; i++)
 		jobs_see(a, jobs_submit(a, "fib:fib", 0, 10, 0), 55);
 	gate = jobs_hold_one(&d, a, 0, &gate_open);
@@ -109,13 +109,13 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 	other = jobs_submit(b, "fib:fib", 0, 10, 0);
 	ck_assert_int_eq(cancel(a, PROTO_EVERY_JOB, 0), 0);
 	ck_assert_uint_eq(answer_n, ONE + 1);
-	/* They have not waited for the gate. */
+	/* They did not wait for the gate. */
 	for (uint32_t i = 0; i < ONE; i++)
 		ck_assert_int_eq(jobs_outcome(a, jobs[i], NULL), FK_CANCELLED);
 	*gate_open = 1;
 	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_CANCELLED);
 	jobs_see(b, other, 55);
-	/* Those that come after it, in the same records. */
+	/* Later jobs in the same records. */
 	for (uint32_t i = 0; i < ONE; i++)
 		ck_assert_int_eq(fk_release(a, jobs[i]), 0);
 	jobs_queue(a, 0, jobs, ONE);
@@ -140,7 +140,7 @@ START_TEST(cancel_ends_one_job_and_not_the_next_of_its_record)
 	ck_assert_uint_eq(next & 0xffff, jobs[3] & 0xffff);
 	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
 	ck_assert_uint_eq(answer_n, 0);
-	/* What the pool was told before has come to it when this has. */
+	/* The pool has handled earlier messages when it has handled this one. */
 	ck_assert_int_eq(cancel_job(c, jobs[4]), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[4], NULL), FK_CANCELLED);
 	*gate_open = 1;
@@ -177,8 +177,9 @@ START_TEST(cancel_of_an_unknown_job_or_client_is_refused)
 }
 END_TEST
 
-/* It may run again, and does, but for the cancel: whether the pool had heard of that or not. */
-START_TEST(a_cancel_outlives_the_pool)
+/* The job may run again, and would without the cancel, whether the pool had received the cancel or
+ * not. */
+START_TEST(cancel_survives_the_death_of_the_pool)
 {
 	fk_job gate, jobs[ONE], one;
 	fk_client *c;
@@ -195,7 +196,7 @@ START_TEST(a_cancel_outlives_the_pool)
 		*gate_open = 1;
 		jobs_drop(c, one, "CANCELLED");
 	}
-	/* All, and no job that comes after that. */
+	/* All jobs, and no job submitted later. */
 	pool = daemon_pool(&d);
 	gate = jobs_hold_one(&d, c, 0, &gate_open);
 	jobs_queue(c, 0, jobs, ONE);
@@ -229,7 +230,7 @@ START_TEST(running_and_queued_jobs_are_reported)
 	for (uint32_t i = 1; i <= ONE; i++) {
 		ck_assert_uint_eq(told[i].client, c->id);
 		ck_assert_uint_eq(told[i].worker, UINT32_MAX);
-		/* In the order of the records, which is that of the jobs. */
+		/* In order of the records, which is that of the jobs. */
 		ck_assert_uint_eq((uint64_t)told[i].generation << 16 | told[i].job, jobs[i - 1]);
 	}
 	*gate_open = 1;
@@ -242,13 +243,13 @@ END_TEST
 
 /* ------------------------------------------------------------------------ permissions */
 
-/* What the owner's process and the test tell each other. */
+/* Memory that the owner's process shares with the test. */
 static struct {
-	struct proto_ask question; /* its job's; client_generation UINT32_MAX: not there yet */
+	struct proto_ask question; /* of its job; client_generation UINT32_MAX: not set yet */
 	_Atomic uint32_t ready;
 } * shared;
 
-/* Has a job that runs for ever, and ends well if it is cancelled. */
+/* Runs an endless job, and exits with 0 if it is cancelled. */
 static void own(void)
 {
 	fk_client *c = NULL;
@@ -276,7 +277,7 @@ static pid_t begin_own(void)
 	return pid;
 }
 
-/* Another user: may do nothing, and knows of nothing. */
+/* Another user may do nothing, and gets no information. */
 static void fail_to_end_it(void)
 {
 	struct proto_ask all = shared->question;
@@ -300,13 +301,13 @@ static void end_it(void)
 	DAEMON_MUST(ask_again(&shared->question) == 0);
 }
 
-START_TEST(its_user_and_root_may_and_nobody_else)
+START_TEST(only_its_user_and_root_may_cancel)
 {
 	struct proto_job told;
 	pid_t owner;
 
 	if (geteuid() != 0) {
-		check_unit_not_run(its_user_and_root_may_and_nobody_else,
+		check_unit_not_run(only_its_user_and_root_may_cancel,
 				   "only root can take other uids");
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blame: whichever way a task ends the pool, its own job is CRASHED and all is said of it; and what
- * is not a task's doing is no task's fault
+ * blame: in whichever way a task ends the pool, its own job is CRASHED and the report is complete;
+ * deaths that no task has caused are not blamed on a task
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,8 +18,8 @@ static struct daemon d;
 static fk_client *c;
 
 /*
- * A task that ends the pool while another runs. argument: of the task, if it takes one. signo: that
- * the crash has; how: what the log says of it. n: how many there have been, this one included.
+ * Runs a task that ends the pool while another task runs. argument: of the task, if it takes one.
+ * signo: signal of the crash; how: text in the log. n: number of crashes including this one.
  */
 static void blame(const char *task, int64_t argument, int signo, const char *how, uint64_t n)
 {
@@ -46,7 +46,7 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 	ck_assert_uint_eq(crash->lost, 1);
 	ck_assert_uint_eq(crash->requeued, 0);
 	(void)snprintf(text, sizeof(text), "task %s,", task);
-	/* It comes after the crash stands on the board. */
+	/* The log line follows the crash on the board. */
 	DAEMON_AWAIT(daemon_logged(&d, how, text));
 	ck_assert_int_eq(fk_release(c, bad), 0);
 	ck_assert_int_eq(fk_release(c, other), 0);
@@ -54,7 +54,7 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
 }
 
-START_TEST(a_task_that_ends_the_process_in_any_way_of_libc_is_blamed)
+START_TEST(task_that_ends_the_process_by_libc_is_blamed)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:exit", 0, 0, "exited with status 3", 1);
@@ -65,7 +65,7 @@ START_TEST(a_task_that_ends_the_process_in_any_way_of_libc_is_blamed)
 }
 END_TEST
 
-START_TEST(a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed)
+START_TEST(task_that_ends_its_thread_is_blamed_and_no_worker_is_lost)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:exit_thread", 0, 0, "exited with status 1", 1);
@@ -73,7 +73,7 @@ START_TEST(a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed)
 }
 END_TEST
 
-/* How long the last of jobs that are queued behind such a task waits, in us. */
+/* Returns how long the last of the jobs queued after such a task waits, in us. */
 static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
 {
 	volatile uint8_t *gate;
@@ -93,7 +93,7 @@ static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
 	return since / NSEC_PER_USEC;
 }
 
-START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_in_every_sandbox)
+START_TEST(task_that_ends_its_thread_without_libc_is_blamed_in_every_sandbox)
 {
 	static const char *const sandbox[] = { "--sandbox=off", "--sandbox=normal",
 					       "--sandbox=strict" };
@@ -112,7 +112,7 @@ START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_in_every_sandbox)
 }
 END_TEST
 
-START_TEST(a_task_that_uses_up_its_C_stack_is_blamed)
+START_TEST(task_that_exhausts_its_C_stack_is_blamed)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	blame("crash:recurse", 0, SIGSEGV, "died of signal 11", 1);
@@ -120,9 +120,9 @@ START_TEST(a_task_that_uses_up_its_C_stack_is_blamed)
 }
 END_TEST
 
-START_TEST(a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is)
+START_TEST(task_is_blamed_for_any_signal_that_it_raises)
 {
-	/* All that end a process, but those that the manager's process gets as well. */
+	/* All signals that end a process, except those that the manager's process gets as well. */
 	const int signals[] = { SIGABRT, SIGALRM, SIGBUS,  SIGFPE,    SIGILL,	SIGIO,
 				SIGPROF, SIGPWR,  SIGQUIT, SIGSEGV,   SIGSYS,	SIGTRAP,
 				SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM, SIGRTMIN, SIGRTMAX };
@@ -137,7 +137,7 @@ START_TEST(a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is)
 }
 END_TEST
 
-START_TEST(signals_that_are_not_the_pools_to_die_of_end_nothing)
+START_TEST(signals_that_the_pool_ignores_end_nothing)
 {
 	const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG };
 	pid_t pool;
@@ -155,17 +155,17 @@ START_TEST(signals_that_are_not_the_pools_to_die_of_end_nothing)
 }
 END_TEST
 
-START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
+START_TEST(end_of_a_vfork_child_ends_no_pool_and_blames_no_task)
 {
 	fk_job jobs[2];
 	int64_t n = 0;
 	pid_t pool;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* otherwise vfork() is refused */
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:fork_shared", &n, INT64_C(17)), 0);
 	ck_assert_int_eq(n, 17);
-	/* If it had left a word in the arena, one of these would be to blame. */
+	/* If the child had stored a fault report, one of these jobs would be blamed. */
 	jobs[0] = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	jobs[1] = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 2);
@@ -180,9 +180,9 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 }
 END_TEST
 
-/* The worker reads where a client has made a hole that the kernel has no page for: not by a real
- * one, for which the whole machine would have to be short of memory. */
-START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
+/* The worker reads where a client has made a hole for which the kernel has no page. The hole is
+ * simulated: a real one would need the whole machine to be short of memory. */
+START_TEST(hole_in_the_segment_of_another_client_is_not_blamed_on_the_job)
 {
 	fk_client *other;
 	fk_job job;
@@ -199,14 +199,14 @@ START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
 	(void)jobs_pool_after(&d, pool);
 	ck_assert_int_eq(fk_close(other), 0);
 	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
-	/* In its own client's. */
+	/* A hole in its own client's segment. */
 	blame("crash:hole", c->segment->client, SIGBUS, "died of signal 7", 2);
 	jobs_end(&d, c);
 }
 END_TEST
 
-/* A worker that runs another job may miss it first. */
-START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
+/* A worker that runs another job may access it first. */
+START_TEST(memory_unmapped_by_a_task_is_not_blamed_on_another_job)
 {
 	volatile uint8_t *gate;
 
@@ -232,7 +232,7 @@ START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
 }
 END_TEST
 
-START_TEST(a_library_that_a_task_unloads_is_not_missed)
+START_TEST(library_unloaded_by_a_task_is_not_needed)
 {
 	fk_job job;
 

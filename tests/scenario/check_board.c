@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: the board has right figures of workers, clients and tasks while jobs run
- */
+/* scenario: the board has correct figures of workers, clients and tasks while jobs run */
 #include <unistd.h>
 
 #include "daemon/core/cpu_account.h"
@@ -39,21 +37,21 @@ static uint64_t loads(const char *task, uint64_t *ret_run_ns)
 	return jobs;
 }
 
-/* A job keeps the only worker, and JOBS more wait, which the board knows. */
+/* A job keeps the only worker, and JOBS more are pending on the board. */
 static fk_job fill(fk_client *c, fk_job *ret_jobs)
 {
 	fk_job gate = jobs_hold_one(&d, c, 0, &gate_open);
 
 	for (uint32_t i = 0; i < JOBS; i++)
 		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
-	/* The dispatcher takes up what no worker does. */
+	/* The dispatcher takes jobs that no worker takes. */
 	DAEMON_AWAIT(board_client_pending(d.board, c->id) == 1 + JOBS);
 	return gate;
 }
 
-/* If no job waits, the dispatcher settles the accounts every STARVED_TICK while a worker is awake:
- * the board shows what a running job uses, and no more than its worker has worked. */
-START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
+/* If no job waits, the dispatcher settles the accounts every STARVED_TICK while a worker is awake.
+ * So the board shows the time of a running job, and at most the time that its worker has worked. */
+START_TEST(running_job_is_charged_to_its_client_and_its_worker)
 {
 	fk_client *c;
 	fk_job gate;
@@ -69,7 +67,7 @@ START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
 	}
 	*gate_open = 1;
 	jobs_see_end(c, gate, "DONE");
-	/* Charged by now, and no more of it. */
+	/* Charged by now, and not more than that. */
 	DAEMON_AWAIT(atomic_load(&d.board->running[0].job) == UINT32_MAX);
 	before = busy(0);
 	ck_assert_uint_gt(before, 3 * NSEC_PER_MSEC);
@@ -81,7 +79,7 @@ START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
 END_TEST
 
 /* The sleep ends with the wake for a job, and another one begins after it. */
-START_TEST(a_worker_that_sleeps_rests_and_one_with_a_job_does_not)
+START_TEST(sleeping_worker_rests_and_one_with_a_job_does_not)
 {
 	fk_client *c;
 	fk_job gate;
@@ -122,8 +120,8 @@ START_TEST(jobs_are_pending_until_they_end_and_count_for_their_task)
 }
 END_TEST
 
-/* What ran is lost, and counts among the ended ones nowhere. */
-START_TEST(the_next_pool_has_pending_what_was_queued)
+/* Running jobs are lost, and do not count as ended. */
+START_TEST(queued_jobs_are_pending_in_the_next_pool)
 {
 	fk_job gate, jobs[JOBS];
 	fk_client *c;
@@ -139,7 +137,7 @@ START_TEST(the_next_pool_has_pending_what_was_queued)
 }
 END_TEST
 
-START_TEST(a_connection_shows_what_its_user_weighs)
+START_TEST(connection_shows_the_weight_of_its_user)
 {
 	char option[64];
 	fk_client *c;

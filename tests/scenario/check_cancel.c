@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel: jobs of a real forkd that end because their client wants it, and clients that want too
- * much; batches, groups and places on the way.
+ * cancel: jobs of a real forkd that end on request of their client, and excessive requests; also
+ * batches, groups and places
  *
- * The gate: a job that keeps its worker until the test opens it. Whatever is to be cancelled while
- * it runs takes a day.
+ * The gate: a job that keeps its worker until the test opens it. A job that is to be cancelled
+ * while it runs takes a day.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 static struct daemon d;
 static volatile uint8_t *gate_open;
 
-/* A worker has taken this job, and runs nothing else before it. */
+/* Returns true if a worker has taken this job, and runs nothing else before it. */
 static bool is_taken(fk_client *c, fk_job job)
 {
 	return atomic_load(&client_job(c, job)->drained_ns) >= client_slot(c, job)->submitted_ns;
@@ -38,7 +38,7 @@ static fk_job close_gate(fk_client *c)
 	return gate;
 }
 
-/* All that was sent to the manager before has come to the pool: this goes the same way. */
+/* Waits until the pool has handled all earlier messages: this request takes the same way. */
 static void settle(fk_client *c)
 {
 	fk_job job = jobs_submit(c, "fib:fib", 0, 10, 0);
@@ -61,7 +61,7 @@ START_TEST(cancel_before_start_prevents_the_start)
 	gate = close_gate(c);
 	for (uint32_t i = 0; i < N; i++)
 		jobs[i] = jobs_submit_in(c, "fib:fib", 0, 10, group);
-	/* Every other one, and some of these twice. */
+	/* Every other job, and some of these twice. */
 	for (uint32_t i = 0; i < N; i++)
 		if (i % 2)
 			ck_assert_int_eq(fk_cancel(c, jobs[i - i % 4 / 2 * 2]), 0);
@@ -79,11 +79,11 @@ START_TEST(cancel_before_start_prevents_the_start)
 				 i % 2 ? FK_CANCELLED : FK_DONE);
 		ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), i % 2 ? -ECANCELED : 0);
 		ck_assert_int_eq(n, i % 2 ? 7 : 55);
-		/* It is known, and too late. */
+		/* The job is known, but it is too late. */
 		ck_assert_int_eq(fk_cancel(c, jobs[i]), 0);
 	}
 	ck_assert_int_eq(fk_release_batch(c, jobs, N), 0);
-	/* The same records again: what was cancelled is over. */
+	/* The same records again: earlier cancels have no effect. */
 	for (uint32_t i = 0; i < N; i++)
 		jobs[i] = jobs_submit_in(c, "fib:fib", 0, 10, group);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
@@ -119,7 +119,7 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 	gate = close_gate(a);
 	mine = jobs_submit(a, "fib:fib", 0, 10, 0);
 	theirs = jobs_submit(b, "fib:fib", 0, 10, 0);
-	/* The other one has a job with the same index and generation, and more. */
+	/* The other client has a job with the same index and generation, and more. */
 	ck_assert_int_eq(fk_cancel(b, theirs), 0);
 	for (uint32_t i = 0; i < b->n_jobs; i++) {
 		struct proto_cancel cancel = {
@@ -136,7 +136,7 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 	*gate_open = 1;
 	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(a, mine, NULL), FK_DONE);
-	/* The next clients in the slot of one that had cancelled jobs it never submitted. */
+	/* The next clients in the slot of a client that had cancelled jobs it never submitted. */
 	fk_close(b);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	for (int round = 0; round < 3; round++) {
@@ -158,7 +158,7 @@ START_TEST(cancel_of_the_job_of_another_client_is_refused)
 }
 END_TEST
 
-START_TEST(a_message_that_is_no_cancel_ends_the_connection)
+START_TEST(malformed_cancel_ends_the_connection)
 {
 	static const struct proto_cancel bad[] = {
 		{ { PROTO_MAGIC, PROTO_CANCEL }, UINT32_MAX, 1 },
@@ -178,7 +178,7 @@ START_TEST(a_message_that_is_no_cancel_ends_the_connection)
 
 		c = daemon_open(&d);
 		ck_assert_int_eq(fk_call(c, "fib:fib", &n, (int64_t)10), 0);
-		/* Cut short, too. */
+		/* Truncated, too. */
 		ck_assert_int_eq(proto_send(c->fd, &bad[i / 2],
 					    (uint32_t)sizeof(bad[0]) - (i % 2 ? 4 : 0), NULL, 0),
 				 0);
@@ -192,14 +192,14 @@ START_TEST(a_message_that_is_no_cancel_ends_the_connection)
 }
 END_TEST
 
-START_TEST(a_flood_of_cancels_holds_nobody_up)
+START_TEST(flood_of_cancels_delays_no_other_client)
 {
 	fk_client *flood, *c;
 	uint64_t sent = 0;
 	fk_job gate;
 	int64_t n;
 
-	/* However long it takes: the gate comes to no fork. */
+	/* Without a hang timeout: the gate never forks. */
 	flood = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=0", NULL);
 	gate = close_gate(flood);
 	for (int round = 0; round < 50; round++) {
@@ -221,8 +221,8 @@ START_TEST(a_flood_of_cancels_holds_nobody_up)
 }
 END_TEST
 
-/* Each job of a batch has its outcome, and the group its end, whatever happens to the pool. */
-START_TEST(a_pool_that_dies_leaves_no_group_behind)
+/* Each job of a batch has its outcome, and the group its end, if the pool dies. */
+START_TEST(group_ends_if_the_pool_dies)
 {
 	struct fk_request requests[N] = { 0 };
 	int64_t ms = 20, arguments[N];
@@ -265,9 +265,9 @@ START_TEST(a_pool_that_dies_leaves_no_group_behind)
 }
 END_TEST
 
-/* A chain is taken off its ring in parts. Of a part that was taken the records come back, and are
- * other jobs by the time that the pool dies; the rest is found all the same. */
-START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
+/* A chain is taken off its ring in parts. The records of a part that was taken are released, and
+ * hold other jobs when the pool dies. The rest is found all the same. */
+START_TEST(no_part_of_a_chain_is_lost_if_the_pool_dies)
 {
 	enum { LONG = 4000 };
 	struct fk_open_options options = { .n_jobs = LONG };
@@ -294,7 +294,7 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 		for (uint32_t i = 0; i < LONG; i++) {
 			int is;
 
-			/* None is forgotten. */
+			/* No job is lost. */
 			DAEMON_AWAIT_AMID(fk_poll(c, jobs[i]), daemon_counter(&d, "jobs_done"));
 			is = fk_outcome(c, jobs[i], NULL, NULL);
 			ck_assert(is == FK_DONE || is == FK_LOST);
@@ -306,8 +306,8 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 }
 END_TEST
 
-/* The pool would wait for it for an hour. */
-START_TEST(a_pool_that_drains_still_hears_its_clients)
+/* The pool would wait an hour for it. */
+START_TEST(draining_pool_still_handles_cancels)
 {
 	fk_client *c;
 	fk_job job;

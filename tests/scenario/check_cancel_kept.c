@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel_kept: a cancel that a pool takes with it when it dies is found again in the job's record
- * (shm/job.h, I5)
+ * cancel_kept: a cancel that is lost with its pool is found again in the job's record (shm/job.h,
+ * I5)
  *
  * The pool is stopped with SIGSTOP before the request, and killed when the manager has passed the
- * message on: so no pool ever acts on it. A group of all jobs counts each outcome once.
+ * message on. So no pool ever acts on the message. A group of all jobs counts each outcome once.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -23,7 +23,7 @@
 static struct daemon d;
 static fk_client *c;
 static fk_group group;
-static volatile uint8_t *gate; /* in the client's heap: 0 while hold() is to hold its worker */
+static volatile uint8_t *gate; /* in the client's heap: 0 while hold() must keep its worker */
 
 static void begin(const char *workers)
 {
@@ -31,7 +31,8 @@ static void begin(const char *workers)
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 }
 
-/* An outcome comes first, and is counted after that; twice, and the count is below 0 for ever. */
+/* An outcome is stored first and counted later. If it were counted twice, the count would stay
+ * negative. */
 static bool all_counted(void)
 {
 	return group_count(group_load(&c->groups[group & 0xffffu])) == 0;
@@ -50,10 +51,10 @@ static fk_job submit(const char *name, int64_t argument)
 	return jobs_submit_in(c, name, FK_IDEMPOTENT, argument, group);
 }
 
-/* A worker runs it. */
+/* Returns true if a worker runs it. */
 static bool runs(fk_job job)
 {
-	/* Its own taking off the ring, not that of the record's last job. */
+	/* Drained as this job, not as the record's last job. */
 	if (atomic_load(&client_job(c, job)->drained_ns) < client_slot(c, job)->submitted_ns)
 		return false;
 	for (uint32_t i = 0; i < LIMIT_WORKERS; i++) {
@@ -65,7 +66,7 @@ static bool runs(fk_job job)
 	return false;
 }
 
-/* A job that never comes to a fork, runs and ends when *gate is 1. */
+/* A job that never forks; it runs until *gate is 1. */
 static fk_job hold(void)
 {
 	fk_job job = jobs_hold(c, FK_IDEMPOTENT, &gate);
@@ -82,7 +83,7 @@ static pid_t stop_pool(void)
 	return pool;
 }
 
-/* The manager has read all that the client sent; what it reads it passes on at once. */
+/* Returns true if the manager has read all that the client sent; it passes messages on at once. */
 static bool is_passed_on(void)
 {
 	int bytes = -1;
@@ -107,15 +108,15 @@ START_TEST(cancelled_endless_job_ends_as_cancelled_in_the_next_pool)
 	endless = submit("crash:spin", FOREVER);
 	DAEMON_AWAIT(runs(endless));
 	pool = stop_pool();
-	/* Not before: a pool that is killed between a job's end and the count of its group leaves
-	 * the count too high (shm/group.h, I4). */
+	/* Not before: if a pool is killed between a job's end and the count of its group, the count
+	 * stays too high (shm/group.h, I4). */
 	for (uint32_t i = 0; i < N; i++)
 		others[i] = submit("fib:fib", 10);
 	ck_assert_int_eq(fk_cancel(c, endless), 0);
 	kill_pool(pool);
 	jobs_see_end(c, endless, "CANCELLED");
 	ck_assert_int_eq(fk_result(c, endless, NULL, 0), -ECANCELED);
-	/* It was the same with the others, but for the cancel. */
+	/* The others were in the same state, without a cancel. */
 	for (uint32_t i = 0; i < N; i++)
 		jobs_see_end(c, others[i], "DONE");
 	*gate = 1;
@@ -125,8 +126,8 @@ START_TEST(cancelled_endless_job_ends_as_cancelled_in_the_next_pool)
 }
 END_TEST
 
-/* In the ledger, and in a ring: a stopped pool takes nothing off it. What is cancelled does not
- * wait for the worker. */
+/* In the ledger, and in a ring: a stopped pool takes nothing off it. Cancelled jobs do not wait for
+ * the worker. */
 START_TEST(cancelled_queued_job_never_starts)
 {
 	fk_job first, waits[N], in_ring[N];
@@ -161,8 +162,8 @@ START_TEST(cancelled_queued_job_never_starts)
 END_TEST
 
 /* The message was never sent: the word alone ends the job, when it is taken off its ring, or when
- * its turn comes. */
-START_TEST(the_word_needs_no_message)
+ * it is picked. */
+START_TEST(cancel_word_in_the_record_needs_no_message)
 {
 	fk_job job, first;
 	pid_t pool;
@@ -184,7 +185,7 @@ START_TEST(the_word_needs_no_message)
 }
 END_TEST
 
-/* Generations come round after 16 million uses of a record; here the client says that they have. */
+/* Generations wrap after 16 million uses of a record; here the client sets them. */
 START_TEST(no_later_job_of_the_record_is_cancelled)
 {
 	uint32_t generation;
@@ -208,8 +209,8 @@ START_TEST(no_later_job_of_the_record_is_cancelled)
 			if (i == 1)
 				atomic_store(&c->slots[next & 0xffffu].generation, generation);
 		}
-		/* The next pool to be killed must not be at that still (shm/group.h, I4): the
-		 * dispatcher may take a job off its ring while the worker ends the one before. */
+		/* The next pool must not be killed in this state (shm/group.h, I4): the dispatcher
+		 * may take a job off its ring while the worker ends the previous one. */
 		DAEMON_AWAIT(all_counted());
 		ck_assert_uint_eq(next >> 16, generation);
 	}
@@ -217,8 +218,8 @@ START_TEST(no_later_job_of_the_record_is_cancelled)
 }
 END_TEST
 
-/* All that a client can do with the word is to cancel its own jobs. */
-START_TEST(garbage_cancels_nothing_of_anothers)
+/* A client can only cancel its own jobs by this word. */
+START_TEST(malformed_words_cancel_no_job_of_another_client)
 {
 	static const uint32_t words[] = { 0, UINT32_MAX, JOB_GEN_MASK, 1u << 31, 1, 2, 3 };
 	fk_client *other;

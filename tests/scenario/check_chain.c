@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chain: batches of jobs, and pools that die while they take them off the rings, or run them: each
- * job ends once, and each group counts it once
+ * chain: batches of jobs, and pools that die while they drain or run them: each job ends once, and
+ * each group counts it once
  *
- * The places where a pool is killed are compiled in with --enable-crash-sites only
- * (common/crash_site.h); without them the other tests are what there is.
+ * The sites where a pool is killed exist only with --enable-crash-sites (common/crash_site.h).
+ * Without them only the other tests run.
  */
 
 #include "client/lib/client.h"
@@ -43,8 +43,8 @@ static uint32_t count_of(fk_group group)
 
 #ifdef FK_CRASH_SITES
 /*
- * A chain of n, all in one group, every other one idempotent; a job and a chain behind it, which
- * are so too, as another worker may have begun them. begun: some were taken off the ring before the
+ * A chain of n jobs in one group, every other one idempotent; then a job and a chain that are
+ * idempotent, as another worker may have begun them. begun: some were taken off the ring before the
  * walk in which the pool dies, and may run then; all are idempotent.
  */
 static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool begun)
@@ -63,7 +63,7 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	ck_assert_int_eq(fk_submit_batch(c, requests + n, 1, 0, jobs + n), 0);
 	ck_assert_int_eq(fk_submit_batch(c, requests + n + 1, 3, 0, jobs + n + 1), 0);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
-	/* Nothing is lost; and each record is used again at once. */
+	/* Nothing is lost; and each record is reused at once. */
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < n + 4; i++) {
 			jobs_see(c, jobs[i], i + 1000);
@@ -94,7 +94,7 @@ START_TEST(each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk)
 }
 END_TEST
 
-START_TEST(a_walk_that_had_been_left_once_is_gone_on_with)
+START_TEST(interrupted_walk_of_a_chain_is_resumed)
 {
 	die_in_a_walk("intake_accepted", 700, JOBS - 4, true);
 	die_in_a_walk("intake_step", JOBS - 5, JOBS - 4, true);
@@ -103,7 +103,7 @@ START_TEST(a_walk_that_had_been_left_once_is_gone_on_with)
 END_TEST
 #endif
 
-START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
+START_TEST(group_counts_each_job_once_for_any_outcome)
 {
 	union fk_value gates[2] = { { .buf = { NULL, 1 } }, { .buf = { NULL, 1 } } };
 	fk_group group, other;
@@ -132,14 +132,14 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
 	ck_assert_int_eq(fk_submit_batch(c, &requests[2], 38, 0, &jobs[2]), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
-	/* Until here both kept their workers: nothing else but the bad one had started. */
+	/* Until here both kept their workers: only the crashing job had started. */
 	*(uint8_t *)gates[1].buf.data = 1;
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(c, jobs[2], NULL), FK_CRASHED);
 	for (uint32_t i = 3; i < 40; i++)
 		jobs_see(c, jobs[i], i + 1000);
-	/* Not only is none pending: the count is right, and the group's number goes on. */
+	/* Not only is no job pending: the count is right, and the group's number is reused. */
 	DAEMON_AWAIT(count_of(group) == 0);
 	ck_assert_int_eq(fk_group_free(c, group), 0);
 	ck_assert_int_eq(fk_group_new(c, &other), 0);
@@ -149,7 +149,7 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 }
 END_TEST
 
-/* A worker that runs a job of this client's. */
+/* Returns a worker that runs a job of this client. */
 static const struct board_running *our_worker(void)
 {
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
@@ -161,7 +161,7 @@ static const struct board_running *our_worker(void)
 	return NULL;
 }
 
-START_TEST(the_board_says_whose_job_a_worker_runs)
+START_TEST(board_shows_whose_job_a_worker_runs)
 {
 	const struct board_running *worker = NULL;
 	uint64_t before = clock_ns();
@@ -172,7 +172,7 @@ START_TEST(the_board_says_whose_job_a_worker_runs)
 	open_client();
 	ck_assert_ptr_null(our_worker());
 	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "fib:fib"), 0, &job, INT64_C(60)), 0);
-	/* Of a thief as of the one that has started it. */
+	/* For a thief as well as for the worker that started it. */
 	DAEMON_AWAIT((worker = our_worker()) != NULL &&
 		     (task = board_job_task(d.board, atomic_load(&worker->job))) < LIMIT_TASKS);
 	ck_assert_str_eq(d.board->tasks[task].name, "fib:fib");

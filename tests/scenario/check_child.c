@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child: clients that have children, by fork(), by a fork that knows no handlers, from one of many
- * threads, by vfork() and by posix_spawn(): the child is not its parent, the parent goes on, and a
- * child that outlives its parent keeps neither slot nor memory
+ * child: clients that have children: by fork(), by a fork without handlers, from one of many
+ * threads, by vfork() and by posix_spawn(). The child is not its parent, the parent continues, and
+ * a child that survives its parent keeps neither slot nor memory.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,26 +24,26 @@
 #define JOBS	20u
 #define THREADS 3u
 
-/* Between the test, the parent and the child. */
+/* Memory shared by the test, the parent and the child. */
 struct shared {
 	_Atomic int32_t child;	  /* its pid */
-	_Atomic uint32_t born;	  /* the child has looked around */
-	_Atomic uint32_t ready;	  /* the parent has done what it wanted to beside its child */
-	_Atomic uint32_t over;	  /* for the child */
+	_Atomic uint32_t born;	  /* the child has made its checks */
+	_Atomic uint32_t ready;	  /* the parent has finished its calls */
+	_Atomic uint32_t over;	  /* tells the child to exit */
 	_Atomic uint64_t threads; /* calls of the parent's threads */
 };
 
 static struct shared *shared;
 static struct daemon d;
 static struct oracle o;
-static int gate[2]; /* what a program reads until the test closes it */
+static int gate[2]; /* a program reads it until the test closes it */
 
 /* ------------------------------------------------------------------------ the child */
 
 static fk_client *c;
 static struct oracle_job jobs[JOBS];
 
-/* Every call but fk_open() says that it is another process's client. */
+/* Checks that every call except fk_open() refuses another process's client. */
 static int refused_calls(void)
 {
 	const fk_task *task = NULL;
@@ -68,7 +68,7 @@ static int refused_calls(void)
 	return bad;
 }
 
-/* A client of its own, though the parent's threads were anywhere when it was made. */
+/* Opens its own client, whatever the parent's threads were doing at the fork. */
 static int own_client(void)
 {
 	fk_client *own = NULL;
@@ -79,7 +79,7 @@ static int own_client(void)
 	return bad || fk_close(own) < 0;
 }
 
-/* Its pages of the parent's segment are in its page tables: it has looked at all of them. */
+/* Reads every page of the parent's segment, so that they are in its page tables. */
 static int look_at_segment(void)
 {
 	const volatile unsigned char *bytes = (const void *)c->segment;
@@ -98,7 +98,7 @@ static _Noreturn void child(void)
 		_exit(bad);
 	atomic_store(&shared->child, getpid());
 	atomic_store(&shared->born, 1);
-	/* It is left to itself if the test fails. */
+	/* The child exits on its own if the test fails. */
 	for (uint32_t ms = 0; ms < 2 * DAEMON_PATIENCE * 1000 && !atomic_load(&shared->over); ms++)
 		(void)poll(NULL, 0, 1);
 	_exit(refused_calls() ? 4 : 0);
@@ -112,7 +112,7 @@ static void by_fork(void)
 		child();
 }
 
-/* As a program would that calls clone(): the handlers of pthread_atfork() do not run. */
+/* As a program that calls clone(): the handlers of pthread_atfork() do not run. */
 static void by_bare_fork(void)
 {
 	if (_Fork() == 0)
@@ -147,7 +147,7 @@ static void by_fork_beside_threads(void)
 
 static char *const cat[] = { (char *)(uintptr_t) "cat", NULL };
 
-/* vfork() is what this is for, though there are better ways. */
+/* This is to test vfork(), though there are better ways. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static void by_vfork(void)
@@ -180,7 +180,7 @@ static void by_spawn(void)
 
 static void (*make_child)(void);
 
-/* Has jobs under way, makes a child, and sees its jobs and more of them end beside it. */
+/* Submits jobs, makes a child, and checks that these jobs and more of them end. */
 static void parent(void)
 {
 	uint64_t calls;
@@ -209,7 +209,7 @@ static void parent(void)
 
 /* ------------------------------------------------------------------------ the test */
 
-/* A descriptor of a process that is a segment, or a socket. */
+/* Returns true if a process has a descriptor of a segment, or a socket. */
 static bool has_descriptors(pid_t pid)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -231,7 +231,7 @@ static bool has_descriptors(pid_t pid)
 	return false;
 }
 
-/* how: makes a child. execs: it is another program. */
+/* how: makes a child. execs: it runs another program. */
 static void outlive(void (*how)(void), bool execs)
 {
 	struct oracle_verdict v;
@@ -242,7 +242,7 @@ static void outlive(void (*how)(void), bool execs)
 	shared = daemon_share(sizeof(*shared));
 	make_child = how;
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
-	/* The watcher, the parent, and a child with one of its own. */
+	/* The watcher, the parent, and a child with its own client. */
 	daemon_start(&d, "--workers=2", "--clients-max=3", NULL);
 	oracle_init(&o, d.folder);
 	before = counts_read(&d);
@@ -255,19 +255,19 @@ static void outlive(void (*how)(void), bool execs)
 	ck_assert_msg(atomic_load(&shared->ready), "the parent ended with %d", daemon_reap(pid));
 	child_pid = (pid_t)atomic_load(&shared->child);
 	if (execs) {
-		/* It may be on its way into its program. */
+		/* It may not have executed its program yet. */
 		DAEMON_AWAIT(!has_descriptors(child_pid));
 		ck_assert_uint_eq(counts_mapped(child_pid, "forkd-", NULL), 0);
 	} else {
 		ck_assert_uint_eq(counts_mapped(child_pid, "forkd-client", &pages), 2);
 		ck_assert_uint_gt(pages, 0);
 	}
-	/* The connection is the parent's: it ends with it. */
+	/* The connection belongs to the parent and ends with it. */
 	daemon_kill_client(pid);
 	oracle_note_killed(&o, pid);
 	counts_await(&d, &before);
 	if (!execs) {
-		/* It has the mapping, and there is nothing in it. */
+		/* The child has the mapping, but no page of it. */
 		ck_assert_uint_eq(counts_mapped(child_pid, "forkd-client", &pages), 2);
 		ck_assert_uint_eq(pages, 0);
 	}
@@ -283,31 +283,31 @@ static void outlive(void (*how)(void), bool execs)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_child_of_fork_is_not_its_parent_and_keeps_nothing_of_it)
+START_TEST(child_of_fork_is_not_its_parent_and_keeps_nothing_of_it)
 {
 	outlive(by_fork, false);
 }
 END_TEST
 
-START_TEST(a_child_that_no_handler_knows_of_keeps_nothing_of_its_parent)
+START_TEST(child_without_fork_handlers_keeps_nothing_of_its_parent)
 {
 	outlive(by_bare_fork, false);
 }
 END_TEST
 
-START_TEST(a_child_of_one_of_many_threads_is_not_its_parent)
+START_TEST(child_of_one_of_many_threads_is_not_its_parent)
 {
 	outlive(by_fork_beside_threads, false);
 }
 END_TEST
 
-START_TEST(a_program_that_was_started_by_vfork_has_nothing_of_its_parents)
+START_TEST(program_started_by_vfork_has_nothing_of_its_parent)
 {
 	outlive(by_vfork, true);
 }
 END_TEST
 
-START_TEST(a_program_that_was_spawned_has_nothing_of_its_parents)
+START_TEST(spawned_program_has_nothing_of_its_parent)
 {
 	outlive(by_spawn, true);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client_sites: a client that dies at each site of common/crash_site.def, with one job under way,
- * with a chain of them, and with jobs in groups; and two others, one of its own uid, that go on
+ * client_sites: a client that dies at each site of common/crash_site.def, with one job, with a
+ * chain, and with jobs in groups; two other clients, one of its own uid, continue
  *
- * Everything that a victim had comes back: its slot, its descriptors and segments in manager and
- * pool, its words in the rings. tests/support/oracle.h looks after the jobs. Built with
+ * Everything that a victim had is released: its slot, its descriptors and segments in manager and
+ * pool, its words in the rings. tests/support/oracle.h checks the jobs. Built with
  * --enable-crash-sites only.
  */
 #include <inttypes.h>
@@ -31,7 +31,7 @@ enum mode { ALONE, IN_CHAIN, IN_GROUPS };
 
 static const char *const mode_names[] = { "alone", "in a chain", "in groups" };
 
-/* Between the test and its client processes. */
+/* Memory shared by the test and its client processes. */
 struct shared {
 	_Atomic uint64_t ended[2]; /* jobs of the survivors */
 	_Atomic uint32_t id;	   /* of the victim's last connection */
@@ -63,7 +63,7 @@ static uint32_t n_jobs(void)
 	return mode == ALONE ? 1 : CHAIN;
 }
 
-/* As many as the mode says; in groups if it says so, or grouped. */
+/* As many jobs as the mode requires; in groups if the mode or grouped says so. */
 static int submit(bool grouped, unsigned int flags)
 {
 	static struct oracle_job more[CHAIN];
@@ -72,7 +72,7 @@ static int submit(bool grouped, unsigned int flags)
 			     more);
 }
 
-/* A job without end, which winds down once it is cancelled, or its client gone. */
+/* An endless job, which unwinds when it is cancelled, or when its client has left. */
 static void submit_endless(fk_job *ret_job)
 {
 	static const int64_t ms = 3600000;
@@ -94,7 +94,7 @@ static void open_client(uint32_t records)
 	atomic_store(&shared->generation, c->generation);
 }
 
-/* What it does at the site, if it comes there. */
+/* The victim's actions at the site, if it reaches the site. */
 
 static void open_only(void)
 {
@@ -116,13 +116,13 @@ static void submit_grouped(void)
 	must(submit(true, FK_WAIT_ROOM));
 }
 
-/* One is a chain, too. */
+/* A single job is a chain, too. */
 static void submit_chain(void)
 {
 	must(submit(mode == ALONE, FK_WAIT_ROOM));
 }
 
-/* More than there are records, and none of them ends: one that has ended makes room. */
+/* More than there are records, and none of them ends: an ended one would make room. */
 static void submit_all(void)
 {
 	fk_job job;
@@ -132,7 +132,7 @@ static void submit_all(void)
 	must(submit(false, FK_WAIT_ROOM));
 }
 
-/* Again and again, until the moment has come. prepare: before each, or NULL. */
+/* Submits repeatedly, until the site is reached. prepare: called before each, or NULL. */
 static void go_on(void (*prepare)(struct ring *ring))
 {
 	struct oracle_job more[CHAIN];
@@ -185,9 +185,9 @@ static void go_on_astray(void)
 }
 
 /*
- * With the pool stopped, which the test lets go on; by words of a record that has no job: the pool
- * refuses them. A record for each would take long: a worker that was stopped on its way into its
- * sleep has every one that is published try to wake it.
+ * Runs while the pool is stopped; the test resumes it. Uses words of a record without a job, which
+ * the pool refuses. A record for each would take long: all of them would try to wake a worker that
+ * was stopped on its way into its sleep.
  */
 static void fill_rings(void)
 {
@@ -334,7 +334,7 @@ static const struct row {
 	SITE(close_shut, close_client),
 };
 
-/* Has jobs under way, and then dies at the site. */
+/* Submits jobs, and then dies at the site. */
 static _Noreturn void victim(const struct row *row)
 {
 	if (row->act != open_only) {
@@ -352,7 +352,7 @@ static _Noreturn void victim(const struct row *row)
 
 /* ------------------------------------------------------------------------ the others */
 
-/* Both have results that they had not before. */
+/* Both have new results. */
 static void see_survivors_go_on(void)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -362,7 +362,7 @@ static void see_survivors_go_on(void)
 	}
 }
 
-/* Every ring of the victim's uid takes a job, and its worker comes to it. */
+/* Every ring of the victim's uid accepts a job, and its worker runs it. */
 static void see_rings_go_on(void)
 {
 	static const int64_t args[2] = { 40, 2 };
@@ -378,7 +378,7 @@ static void see_rings_go_on(void)
 	ck_assert_int_eq(fk_task_find(d.watcher, "null:add", &request.task), 0);
 	for (uint32_t i = 0; i < d.watcher->n_workers; i++) {
 		request.options.place_index = i;
-		/* It may still be full of what the victim left. */
+		/* It may still be full of the victim's words. */
 		ck_assert_int_eq(fk_submit_batch(d.watcher, &request, 1, FK_WAIT_ROOM, &job), 0);
 		ck_assert_int_eq(fk_wait(d.watcher, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
 		ck_assert_int_eq(fk_result(d.watcher, job, &sum, sizeof(sum)), 0);
@@ -387,7 +387,7 @@ static void see_rings_go_on(void)
 	}
 }
 
-/* The rings of the victim's uid, by the eyes of the watcher, which has the same. */
+/* Returns a ring of the victim's uid; the watcher has the same rings. */
 static struct ring *ring_of(uint32_t worker)
 {
 	return &d.watcher->tenant->rings[worker];
@@ -408,7 +408,8 @@ static bool has_word_of_victim(void)
 	return false;
 }
 
-/* No word is in it, and the next producer finds its place at the tail, or one behind it. */
+/* Returns true if the ring is empty, and the next producer finds its slot at the tail or one after
+ * it. */
 static bool is_at_rest(struct ring *ring)
 {
 	uint64_t tail = atomic_load(&ring->tail);
@@ -480,12 +481,12 @@ static void die_everywhere(enum mode by)
 		ck_assert_int_eq(daemon_reap(survivors[i]), 0);
 	for (uint32_t i = 0; i < 2; i++)
 		DAEMON_AWAIT(is_at_rest(ring_of(i)));
-	/* What was started has ended, each once. */
+	/* All started jobs have ended, each once. */
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") ==
 		     daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed"));
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_msg(oracle_judge(&o, &v), "%s", v.wrong);
-	/* Nothing of the survivors' was anything but done. */
+	/* All jobs of the survivors are DONE. */
 	ck_assert_uint_eq(v.outcomes[FK_LOST] + v.outcomes[FK_CANCELLED] + v.again, 0);
 	ck_assert_uint_ge(v.outcomes[FK_DONE],
 			  atomic_load(&shared->ended[0]) + atomic_load(&shared->ended[1]));
@@ -495,19 +496,19 @@ static void die_everywhere(enum mode by)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_client_with_one_job_dies_at_each_site_and_the_others_go_on)
+START_TEST(others_continue_if_a_client_with_one_job_dies_at_any_site)
 {
 	die_everywhere(ALONE);
 }
 END_TEST
 
-START_TEST(a_client_with_a_chain_dies_at_each_site_and_the_others_go_on)
+START_TEST(others_continue_if_a_client_with_a_chain_dies_at_any_site)
 {
 	die_everywhere(IN_CHAIN);
 }
 END_TEST
 
-START_TEST(a_client_with_jobs_in_groups_dies_at_each_site_and_the_others_go_on)
+START_TEST(others_continue_if_a_client_with_groups_dies_at_any_site)
 {
 	die_everywhere(IN_GROUPS);
 }

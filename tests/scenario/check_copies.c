@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copies: of the arguments of jobs, in a real forkd: they are part of what a job may have, and a
- * pool that dies while it writes them back leaves no job that runs on what it has half changed
+ * copies: copies of jobs' arguments, in a real forkd: they count against the limit of a job, and if
+ * a pool dies while it writes them back, no job runs on half-written buffers
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,10 +15,10 @@
 
 static struct daemon d;
 
-/* A client all of whose heap is one buffer of this size. */
+/* A client whose whole heap is one buffer of this size. */
 static fk_client *open_with_buffer(size_t size, struct fk_buffer *ret_buffer)
 {
-	/* What the allocator of the heap needs, beside it. */
+	/* The overhead of the heap's allocator. */
 	const struct fk_open_options options = { .heap_size = size + 65536 };
 	fk_client *c = NULL;
 
@@ -50,7 +50,7 @@ static void use_as_ever(fk_client *c, struct fk_buffer b)
 	ck_assert_int_eq(n, (int64_t)b.size);
 }
 
-START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
+START_TEST(copies_of_a_whole_heap_fail_only_their_jobs)
 {
 	const size_t heap = 16u << 20, arena = 64u << 20;
 	struct fk_buffer whole, small;
@@ -78,7 +78,7 @@ START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
 	}
 	peak = daemon_proc_status(pool, "VmHWM") * 1024;
 	printf("the pool had %" PRId64 " bytes at most\n", peak);
-	/* The arena, both heaps, and what forkd is itself; eight copies are twice that. */
+	/* The arena, both heaps, and forkd itself; eight copies are twice that. */
 	if (!daemon_sanitized())
 		ck_assert_int_le(peak, (int64_t)(arena + heap + (32u << 20)));
 	ck_assert_uint_eq(daemon_counter(&d, "jobs_refused"), 0);
@@ -88,7 +88,7 @@ START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
 }
 END_TEST
 
-START_TEST(copies_that_fit_come_and_go_without_end)
+START_TEST(copies_that_fit_are_made_and_freed_repeatedly)
 {
 	const size_t heap = 1u << 20;
 	struct fk_buffer whole;
@@ -102,7 +102,7 @@ START_TEST(copies_that_fit_come_and_go_without_end)
 		for (uint32_t i = 0; i < JOBS; i++)
 			jobs_see(c, jobs[i], 8 * (int64_t)heap);
 	}
-	/* Each worker keeps two stacklets, and knows so when it has nothing to do. */
+	/* Each worker keeps two stacklets, and publishes that when it is idle. */
 	DAEMON_AWAIT(daemon_counter(&d, "stack_bytes") <= UINT64_C(2) * 3 * 4096);
 	jobs_end(&d, c);
 }
@@ -121,7 +121,7 @@ START_TEST(copies_count_for_stack_max)
 		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, whole), -ENOMEM);
 		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, part), 0);
 		ck_assert_int_eq(n, (int64_t)part.size);
-		/* One that works on the client's own memory needs none. */
+		/* A task that works in place needs none. */
 		ck_assert_int_eq(fk_call(c, "array:sum_i64", &n, whole), 0);
 	}
 	jobs_end(&d, c);
@@ -129,7 +129,7 @@ START_TEST(copies_count_for_stack_max)
 END_TEST
 
 #ifdef FK_CRASH_SITES
-/* Two buffers that are inverted; the pool dies when it has written back so many of them. */
+/* Two buffers that are inverted; the pool dies after it has written back `after` of them. */
 static void die_while_copying(uint32_t after, unsigned int flags)
 {
 	const size_t size = 100000;
@@ -145,7 +145,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	a = (struct fk_buffer){ bytes, size };
 	b = (struct fk_buffer){ bytes + size, size };
 	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
-	/* Inverted once more it would be what it was: DONE, and wrong. */
+	/* Inverted again it would have its old contents: DONE, and wrong. */
 	jobs_see_end(c, job, "LOST");
 	ck_assert(!daemon_is_mined(&d));
 	ck_assert_uint_eq(bytes[0], after > 0 ? 0xfe : 1);
@@ -153,7 +153,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	ck_assert_uint_eq(d.board->crashes[0].requeued, 0);
 	ck_assert_uint_eq(d.board->crashes[0].lost, 1);
-	/* The record and the buffers are as good as ever. */
+	/* The record and the buffers are usable again. */
 	ck_assert_int_eq(fk_release(c, job), 0);
 	memset(bytes, 1, 2 * size);
 	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
@@ -163,7 +163,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again)
+START_TEST(job_with_partly_written_buffers_is_LOST_and_not_rerun)
 {
 	for (uint32_t after = 0; after < 2; after++) {
 		die_while_copying(after, FK_IDEMPOTENT);

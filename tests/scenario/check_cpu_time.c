@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: jobs are charged the CPU time that they have used, whatever else the CPUs run
+ * scenario: jobs are charged the CPU time that they have used, whatever other programs run
  *
  * WHAT IS COMPARED
  *   What all connections were charged (cpu_ns on the board), and what the threads of all workers
  *   have had of CPUs by the kernel's account (/proc/TID/schedstat), between two samples. Each
  *   worker has a job, or one is queued, from the first sample to the second: so none searches for
  *   work, which is not charged. A sample is taken when accounts are settled, and again if the
- *   workers have had much of the CPUs meanwhile. If jobs ran out, the comparison is made again.
+ *   workers have used much CPU time during it. If jobs ran out, the comparison is repeated.
  *   On each worker's CPU two loops of other programs run: by the clock on the wall a job takes
  *   three times as long.
  */
@@ -27,14 +27,14 @@
 #define USERS	  2u
 #define FIRST_UID 65530u
 #define USED	  (400 * NSEC_PER_MSEC) /* between two samples */
-#define NEAR	  (4 * NSEC_PER_MSEC)	/* within one */
+#define NEAR	  (4 * NSEC_PER_MSEC)	/* within a sample */
 #define JOBS	  1000u			/* of a user, queued at once */
 #define JOB_US	  500
 
 struct shared {
 	_Atomic uint32_t ready; /* users whose jobs are queued */
 	_Atomic uint32_t open;	/* long jobs are to end */
-	_Atomic uint32_t over;	/* users whose jobs have all ended */
+	_Atomic uint32_t over;	/* users all of whose jobs have ended */
 };
 
 struct sample {
@@ -55,7 +55,7 @@ static uint64_t charged(void)
 	return sum;
 }
 
-/* What all workers have had of CPUs. */
+/* Returns the CPU time of all workers. */
 static uint64_t used(void)
 {
 	uint64_t sum = 0;
@@ -74,13 +74,13 @@ static bool all_sleep(void)
 	return true;
 }
 
-/* True if this process got its CPU too late: the jobs of a user have ended. */
+/* Returns true if all jobs of a user have ended, because this process got its CPU too late. */
 static bool ran_out(void)
 {
 	return atomic_load(&shared->over) > 0;
 }
 
-/* True if the accounts were settled, and little was used, from the beginning to the end; or if jobs
+/* Returns true if the accounts were settled, and little time was used during the sample; or if jobs
  * ran out. */
 static bool take_sample(struct sample *ret)
 {
@@ -98,7 +98,7 @@ static void run_loop(uint32_t cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	/* Without pins the kernel puts the loops where it likes. */
+	/* Without pins the kernel chooses the CPUs of the loops. */
 	if (cpu < CPU_SETSIZE)
 		DAEMON_MUST(sched_setaffinity(0, sizeof(set), &set) == 0);
 	for (;;)
@@ -123,7 +123,7 @@ static void stop(void)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-/* A user with short jobs, all of which are queued at once. */
+/* A user with short jobs, all queued at once. */
 static void call_short(void)
 {
 	struct fk_open_options options = { .n_jobs = JOBS };
@@ -147,7 +147,7 @@ static void call_short(void)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* A user with one job, which comes to no fork. */
+/* A user with one job, which never forks. */
 static void call_long(void)
 {
 	struct fk_buffer buffer = { NULL, 1 };
@@ -171,7 +171,7 @@ static void call_long(void)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* Jobs of the daemon that have not ended. */
+/* Returns the number of pending jobs of the daemon. */
 static uint32_t pending(void)
 {
 	uint32_t sum = 0;
@@ -182,7 +182,7 @@ static uint32_t pending(void)
 	return sum;
 }
 
-/* True if all workers were busy from one sample to the other. */
+/* Returns true if all workers were busy from one sample to the other. */
 static bool compare(void (*user)(void))
 {
 	struct sample from, to;
@@ -214,17 +214,17 @@ static bool compare(void (*user)(void))
 	return true;
 }
 
-START_TEST(short_jobs_of_two_users_beside_busy_loops_are_charged_their_cpu_time)
+START_TEST(short_jobs_are_charged_their_cpu_time_while_other_programs_run)
 {
 	start();
-	/* As often as it takes. */
+	/* Until a comparison is valid. */
 	while (!compare(call_short))
 		continue;
 	stop();
 }
 END_TEST
 
-START_TEST(long_jobs_of_two_users_beside_busy_loops_are_charged_their_cpu_time)
+START_TEST(long_jobs_are_charged_their_cpu_time_while_other_programs_run)
 {
 	start();
 	while (!compare(call_long))
@@ -233,7 +233,7 @@ START_TEST(long_jobs_of_two_users_beside_busy_loops_are_charged_their_cpu_time)
 }
 END_TEST
 
-/* The unit of a time that forkctl prints, in ns. */
+/* Returns the unit of a time that forkctl prints, in ns. */
 static double unit(const char *name)
 {
 	return name[0] == 's' ? 1e9 : name[0] == 'm' ? 1e6 : name[0] == 'u' ? 1e3 : 1;
@@ -264,11 +264,11 @@ START_TEST(forkctl_call_prints_the_cpu_time_of_its_job)
 }
 END_TEST
 
-#define QUEUED	 128u /* more than go past the queues */
+#define QUEUED	 128u /* more than bypass the queues */
 #define SLEEPS	 20
 #define SLEEP_US 5000
 
-/* Jobs that are queued bring the virtual times up to date. */
+/* Queued jobs update the virtual times. */
 static uint64_t virtual_time(fk_client *c)
 {
 	fk_job jobs[QUEUED];
@@ -280,9 +280,9 @@ static uint64_t virtual_time(fk_client *c)
 	return atomic_load(&d.board->clients[c->id].vtime_ns);
 }
 
-/* It keeps its worker from other jobs meanwhile: its user's virtual time goes on. How much of the
- * time without a CPU was sleep is an estimate. */
-START_TEST(a_task_that_sleeps_uses_no_cpu_time_but_its_users_turn)
+/* The task blocks its worker during the sleep, so its user's virtual time advances. The share of
+ * sleep in the time without a CPU is an estimate. */
+START_TEST(sleeping_task_uses_no_cpu_time_but_virtual_time_of_its_user)
 {
 	const uint64_t slept = SLEEPS * SLEEP_US * NSEC_PER_USEC;
 	uint64_t had, sum, vtime;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: forkd keeps to the CPUs that it was allowed when it started, as by taskset or a cpuset
+ * scenario: forkd uses only the CPUs that it was allowed at its start, as by taskset or a cpuset
  *
- * Each test allows this process, and so forkd, one CPU only: the last of those it has.
+ * Each test allows this process, and so forkd, only the last of its CPUs.
  */
 #define CHECK_TIMEOUT 120
 
@@ -27,7 +27,7 @@ static uint32_t last_of(const cpu_set_t *set)
 	return cpu;
 }
 
-/* From here on one CPU. Returns it. */
+/* Restricts this process to one CPU. Returns it. */
 static uint32_t keep_one(void)
 {
 	cpu_set_t set;
@@ -41,7 +41,7 @@ static uint32_t keep_one(void)
 	return cpu;
 }
 
-/* All threads of a process are on this CPU and no other. Returns how many. */
+/* Checks that all threads of a process are on this CPU and no other. Returns their number. */
 static uint32_t check_threads(pid_t pid, uint32_t cpu)
 {
 	_cleanup_closedir_ DIR *folder = NULL;
@@ -66,7 +66,7 @@ static uint32_t check_threads(pid_t pid, uint32_t cpu)
 	return n;
 }
 
-START_TEST(one_cpu_is_one_worker_on_it_and_so_it_stays_in_the_next_pool)
+START_TEST(one_cpu_gives_one_worker_also_in_the_next_pool)
 {
 	uint32_t cpu = keep_one();
 
@@ -86,7 +86,7 @@ START_TEST(one_cpu_is_one_worker_on_it_and_so_it_stays_in_the_next_pool)
 }
 END_TEST
 
-START_TEST(more_workers_than_cpus_share_those_that_are_allowed)
+START_TEST(more_workers_than_cpus_share_the_allowed_cpus)
 {
 	uint32_t cpu = keep_one();
 
@@ -100,7 +100,7 @@ START_TEST(more_workers_than_cpus_share_those_that_are_allowed)
 }
 END_TEST
 
-START_TEST(a_cpu_that_is_not_allowed_is_refused_by_its_number)
+START_TEST(forbidden_cpu_is_refused_by_its_number)
 {
 	uint32_t cpu = keep_one();
 	char option[32], allowed[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * crash: tasks that kill the pool, and pools that are killed: each job gets exactly one outcome,
- * and the next pool goes on
+ * and the next pool continues
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "tests/support/jobs.h"
 
 #define QUEUED	40
-#define CHANNEL 3 /* of the pool to the manager */
+#define CHANNEL 3 /* of the pool, to the manager */
 
 static struct daemon d;
 static fk_client *c;
@@ -36,7 +36,7 @@ static void wait_for_pool_after(pid_t old)
 	int err;
 
 	(void)jobs_pool_after(&d, old);
-	/* Published while the next pool may not have started yet. */
+	/* Submitted while the next pool may not have started yet. */
 	job = jobs_submit(c, "null:add", 0, 1, 2);
 	err = fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC);
 	ck_assert_msg(err == 0, "no answer: %s; the pool threw %" PRIu64 " words away",
@@ -49,8 +49,8 @@ static void wait_for_pool_after(pid_t old)
 }
 
 /*
- * Three workers: one runs a job that may not run twice, one runs a job that may; the third gets the
- * job that crashes, with others queued behind it.
+ * Three workers: one runs a job that is not idempotent, one runs an idempotent job; the third gets
+ * the job that crashes, with others queued after it.
  */
 static void crash_among_others(const char *task, int signo, const char *how)
 {
@@ -87,32 +87,32 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	ck_assert(daemon_logged(&d, how, task));
 	(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
 	ck_assert(daemon_logged(&d, text, task));
-	/* Exactly one: they are what they were. */
+	/* Exactly one outcome: they have not changed. */
 	jobs_drop(c, bad, "CRASHED");
 	jobs_drop(c, once, "LOST");
 	jobs_drop(c, twice, "DONE");
 	jobs_end(&d, c);
 }
 
-START_TEST(a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve)
+START_TEST(task_that_writes_to_an_unmapped_address_is_CRASHED)
 {
 	crash_among_others("crash:segv", SIGSEGV, "died of signal 11");
 }
 END_TEST
 
-START_TEST(a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve)
+START_TEST(task_that_aborts_is_CRASHED)
 {
 	crash_among_others("crash:abort", SIGABRT, "died of signal 6");
 }
 END_TEST
 
-START_TEST(a_task_that_ends_the_process_is_CRASHED_and_the_others_get_what_they_deserve)
+START_TEST(task_that_ends_the_process_is_CRASHED)
 {
 	crash_among_others("crash:exit", 0, "exited with status 3");
 }
 END_TEST
 
-START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
+START_TEST(killed_pool_loses_running_jobs_and_reruns_the_others)
 {
 	fk_job once, twice, queued[QUEUED];
 	volatile uint8_t *gate;
@@ -123,7 +123,7 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 	once = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1 && jobs_running(&d, "crash:hold") == 1);
-	/* Both workers are in a leaf: these wait in the rings. */
+	/* Both workers run a leaf: these jobs wait in the rings. */
 	jobs_queue(c, 0, queued, QUEUED);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
@@ -139,7 +139,7 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 }
 END_TEST
 
-START_TEST(an_idle_pool_that_is_killed_comes_back_with_its_clients)
+START_TEST(killed_idle_pool_is_replaced_and_keeps_its_clients)
 {
 	pid_t pool;
 
@@ -151,7 +151,7 @@ START_TEST(an_idle_pool_that_is_killed_comes_back_with_its_clients)
 }
 END_TEST
 
-START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
+START_TEST(crash_deep_in_stolen_work_blames_the_right_job)
 {
 	fk_job giant, bad;
 	int signo = 0;
@@ -172,8 +172,8 @@ START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
 }
 END_TEST
 
-/* The thief has started another task, or none. */
-START_TEST(a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with)
+/* The thief has started another root task, or none. */
+START_TEST(crash_in_a_stolen_strand_names_the_root_task_of_its_job)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (uint64_t k = 1; k <= 3; k++) {
@@ -189,7 +189,7 @@ START_TEST(a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with)
 }
 END_TEST
 
-START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
+START_TEST(task_that_crashes_repeatedly_fails_no_other_job)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	for (int k = 0; k < 12; k++) {
@@ -206,7 +206,7 @@ START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
 }
 END_TEST
 
-START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
+START_TEST(waiting_client_gets_its_outcome_at_once_and_keeps_its_handle)
 {
 	fk_client *other;
 	fk_job job;
@@ -231,7 +231,7 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 }
 END_TEST
 
-/* What the pool has open that no task is to find; false if there is nothing. */
+/* Returns true if the pool has a descriptor that no task must find. */
 static bool pool_has_more(char *ret_what, size_t size)
 {
 	char path[64], status[64], target[256];
@@ -257,7 +257,7 @@ static bool pool_has_more(char *ret_what, size_t size)
 	return found;
 }
 
-START_TEST(the_pool_has_no_descriptor_but_stdio_its_channel_and_its_status)
+START_TEST(pool_has_only_stdio_its_channel_and_its_status_open)
 {
 	char what[600];
 	uint64_t end;
@@ -275,7 +275,7 @@ START_TEST(the_pool_has_no_descriptor_but_stdio_its_channel_and_its_status)
 }
 END_TEST
 
-START_TEST(a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_blamed)
+START_TEST(C_stack_overflow_by_a_frame_of_any_size_hits_the_guard)
 {
 	int signo = 0;
 
@@ -294,7 +294,7 @@ START_TEST(a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_
 }
 END_TEST
 
-START_TEST(a_signal_from_outside_blames_nobody)
+START_TEST(signal_from_outside_blames_no_job)
 {
 	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGTRAP };
 	struct fk_buffer buffer = { .size = 1 };
@@ -335,27 +335,27 @@ START_TEST(a_signal_from_outside_blames_nobody)
 }
 END_TEST
 
-START_TEST(the_child_of_a_task_that_forks_is_no_pool)
+START_TEST(child_forked_by_a_task_is_not_a_pool)
 {
 	static const char *const tasks[] = { "crash:fork", "crash:fork_frame" };
 	uint64_t done;
 	int64_t n;
 	pid_t pool, stray;
 
-	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* else there is none */
+	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL); /* otherwise fork() is refused */
 	pool = daemon_pool(&d);
 	for (int i = 0; i < 20; i++) {
 		done = daemon_counter(&d, "jobs_done");
 		n = -1;
 		ck_assert_int_eq(fk_call(c, tasks[i % 2], &n, INT64_C(5)), 0);
-		/* The child that came back into the worker found no memory of the pool there. */
+		/* The child that returned into the worker found no memory of the pool there. */
 		ck_assert_int_eq(n, SIGSEGV);
 		DAEMON_AWAIT(daemon_counter(&d, "jobs_done") >= done + 1);
 		ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), done + 1);
 	}
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	/* One that stays maps no segment, and ends with its pool. */
+	/* A child that stays maps no segment, and ends with its pool. */
 	ck_assert_int_eq(fk_call(c, "crash:fork_stray", &n, INT64_C(0)), 0);
 	stray = (pid_t)n;
 	ck_assert_uint_ge(counts_mapped(pool, "forkd-", NULL), 4);
@@ -369,8 +369,8 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 }
 END_TEST
 
-/* The fronts of arena and board are garbage, and another client's job runs on all the while. */
-START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)
+/* The fronts of arena and board are overwritten, while another client's job runs. */
+START_TEST(task_that_overwrites_the_fronts_is_CRASHED_and_the_next_pool_starts)
 {
 	fk_job bad, once, twice, queued[QUEUED];
 	pid_t pool;

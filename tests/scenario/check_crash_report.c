@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crash_report: a crash report names the task, the function and the place in the module, and a C
- * stack that was too small
+ * crash_report: a crash report names the task, the function and its place in the module, and
+ * reports a C stack that was too small
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 static struct daemon d;
 static fk_client *c;
 
-/* The report of the n-th crash, which a task's job has caused, when the next pool is there. */
+/* Returns the report of the n-th crash, caused by a job of this task, when the next pool runs. */
 static const struct board_crash *crash(const char *task, int64_t argument, int signo, uint64_t n)
 {
 	pid_t pool = daemon_pool(&d);
@@ -44,7 +44,7 @@ static bool is_in(const struct backtrace_place *place, const char *function)
 	       (!place->function[n] || place->function[n] == '.');
 }
 
-/* The index of the newest place in a function. */
+/* Returns the index of the newest place in a function. */
 static uint32_t place_in(const struct board_crash *report, const char *function)
 {
 	uint32_t i = 0;
@@ -55,7 +55,7 @@ static uint32_t place_in(const struct board_crash *report, const char *function)
 	return i;
 }
 
-START_TEST(a_fault_in_a_static_function_names_it_its_place_and_the_inner_task)
+START_TEST(fault_in_a_static_function_names_it_its_place_and_the_inner_task)
 {
 	const struct board_crash *report;
 	char text[80];
@@ -75,7 +75,7 @@ START_TEST(a_fault_in_a_static_function_names_it_its_place_and_the_inner_task)
 }
 END_TEST
 
-START_TEST(a_call_that_leads_nowhere_names_its_caller)
+START_TEST(call_of_an_invalid_address_names_its_caller)
 {
 	const struct board_crash *report;
 
@@ -90,12 +90,12 @@ START_TEST(a_call_that_leads_nowhere_names_its_caller)
 }
 END_TEST
 
-START_TEST(a_fault_in_code_that_a_task_has_loaded_names_its_caller)
+START_TEST(fault_in_code_loaded_by_a_task_names_its_caller)
 {
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* as in dlfcn.h of glibc 2.35 and later */
 	const struct board_crash *report;
 
-	/* Else the task can open no file. */
+	/* Otherwise the task can open no file. */
 	c = JOBS_BEGIN(&d, "--workers=2", "--sandbox=off", NULL);
 	report = crash("crash:picture", FAULT_LOADED, SIGSEGV, 1);
 	ck_assert_str_eq(report->inner, "row");
@@ -104,13 +104,12 @@ START_TEST(a_fault_in_code_that_a_task_has_loaded_names_its_caller)
 	DAEMON_AWAIT(daemon_logged(&d, "backtrace: ??+0x", "(spoil"));
 	jobs_end(&d, c);
 #else
-	check_unit_not_run(a_fault_in_code_that_a_task_has_loaded_names_its_caller,
-			   "it needs glibc 2.35");
+	check_unit_not_run(fault_in_code_loaded_by_a_task_names_its_caller, "it needs glibc 2.35");
 #endif
 }
 END_TEST
 
-START_TEST(a_fault_in_the_first_block_of_a_child_names_the_child)
+START_TEST(fault_in_the_first_block_of_a_child_names_the_child)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_str_eq(crash("crash:picture", FAULT_FIRST_BLOCK, SIGSEGV, 1)->inner, "row");
@@ -118,7 +117,7 @@ START_TEST(a_fault_in_the_first_block_of_a_child_names_the_child)
 }
 END_TEST
 
-START_TEST(a_fault_in_a_library_names_the_function_that_has_called_it)
+START_TEST(fault_in_a_library_names_the_calling_function)
 {
 	const struct board_crash *report;
 
@@ -133,7 +132,7 @@ START_TEST(a_fault_in_a_library_names_the_function_that_has_called_it)
 }
 END_TEST
 
-START_TEST(a_fault_in_a_fine_grained_descendant_names_it)
+START_TEST(fault_in_a_fine_grained_descendant_names_it)
 {
 	const struct board_crash *report;
 
@@ -148,7 +147,7 @@ START_TEST(a_fault_in_a_fine_grained_descendant_names_it)
 }
 END_TEST
 
-START_TEST(the_first_task_of_a_job_is_its_own_inner_task)
+START_TEST(root_task_is_its_own_inner_task)
 {
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	ck_assert_str_eq(crash("crash:segv", 0, SIGSEGV, 1)->inner, "segv");
@@ -159,7 +158,7 @@ START_TEST(the_first_task_of_a_job_is_its_own_inner_task)
 }
 END_TEST
 
-START_TEST(a_C_stack_that_is_too_small_is_reported_with_its_size_and_task)
+START_TEST(C_stack_that_is_too_small_is_reported_with_its_size_and_task)
 {
 	const struct board_crash *report;
 
@@ -176,12 +175,12 @@ START_TEST(a_C_stack_that_is_too_small_is_reported_with_its_size_and_task)
 }
 END_TEST
 
-START_TEST(a_task_that_needs_a_larger_C_stack_ends_with_worker_stack)
+START_TEST(task_that_needs_a_larger_C_stack_succeeds_with_worker_stack)
 {
 	fk_job job;
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--worker-stack=32M", NULL);
-	/* As many calls as this number is below -1, each with 256 bytes at least. */
+	/* As many calls as this number is below -1, each with at least 256 bytes. */
 	job = jobs_submit(c, "crash:recurse", 0, -10000, 0);
 	jobs_drop(c, job, "DONE");
 	ck_assert_uint_eq(crash("crash:recurse", 0, SIGSEGV, 1)->stack_size, UINT64_C(32) << 20);
@@ -192,7 +191,7 @@ START_TEST(a_task_that_needs_a_larger_C_stack_ends_with_worker_stack)
 }
 END_TEST
 
-START_TEST(a_task_that_has_spoiled_its_stack_or_its_worker_is_reported_all_the_same)
+START_TEST(task_that_has_overwritten_its_stack_or_worker_is_reported)
 {
 	const int64_t words[] = { 0, 8, -8, 0x5a5a5a5a5a5a5a5a, 0x00007f5a5a5a5a58 };
 	uint64_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cut: connections that end while their client lives: it finds outcomes or errors, and never that
- * something has ended well which has not
+ * cut: connections that end while their client lives: it gets outcomes or errors, and never a false
+ * success
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 static struct daemon d;
 
-/* A client with a job that is done, a group that is, and a job that runs. */
+/* A client with a finished job, a finished group, and a running job. */
 static struct cut {
 	fk_client *c;
 	fk_group group;
@@ -24,7 +24,7 @@ static struct cut {
 	fk_job busy;
 } cut;
 
-/* Of three clients one is the test's own (tests/support/daemon.h), and one may come. */
+/* Of three clients one is the test's (tests/support/daemon.h), and one more may connect. */
 static void begin(void)
 {
 	cut.c = JOBS_BEGIN(&d, "--workers=2", "--arena-max=64M", "--clients-max=3", NULL);
@@ -40,7 +40,7 @@ static void end(void)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-/* What a wait for it has said: that it was cancelled, or that its outcome is lost. */
+/* Checks the result of a wait for the running job: it was cancelled, or its outcome is lost. */
 static void busy_is_over(int err)
 {
 	int outcome = fk_outcome(cut.c, cut.busy, NULL, NULL);
@@ -61,8 +61,8 @@ START_TEST(client_that_breaks_the_protocol_keeps_results_and_slot_until_it_close
 	ck_assert_int_eq(send(cut.c->fd, "garbage", 7, 0), 7);
 	busy_is_over(fk_wait(cut.c, cut.busy, FK_FOREVER));
 	DAEMON_AWAIT(counts_mapped(daemon_pool(&d), "forkd-client", NULL) == 1);
-	/* Its WELCOME comes after the word that the pool has released the first; and if that one's
-	 * pages go, after that: they are of one user. */
+	/* Its WELCOME follows the report that the pool has released the first client. If that
+	 * client's pages were released, this happens later, as both are of one user. */
 	other = daemon_open(&d);
 	ck_assert_int_eq(fk_wait(cut.c, cut.done, 0), 0);
 	ck_assert_int_eq(fk_result(cut.c, cut.done, &n, sizeof(n)), 0);
@@ -84,7 +84,7 @@ static void *wait_for_busy(void *arg)
 	return arg;
 }
 
-/* forkd takes the segment back: how could it know that the process lives. */
+/* forkd takes the segment back: it cannot know that the process lives. */
 static void everything_is_gone(void (*close_it)(void))
 {
 	pthread_t waiter;
@@ -112,7 +112,7 @@ static void everything_is_gone(void (*close_it)(void))
 	end();
 }
 
-/* As a program does that becomes a daemon, and has something else there soon. */
+/* As a program that becomes a daemon, and soon opens another file with this number. */
 static void replace(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);

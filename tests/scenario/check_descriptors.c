@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * descriptors: a task takes care that the pool may open none; a client that connects then is
- * refused, and nothing else happens
+ * descriptors: a task uses up all descriptors of the pool. A client that connects then is refused,
+ * and nothing else happens
  */
 #include <errno.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ static int64_t descriptors(fk_client *c, int64_t most)
 	return n;
 }
 
-START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
+START_TEST(client_that_connects_while_no_descriptor_is_left_is_refused)
 {
 	fk_client *c, *late = NULL;
 	fk_job job;

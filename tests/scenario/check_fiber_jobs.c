@@ -23,26 +23,26 @@ static fk_job submit(const char *name, int64_t n)
 	return jobs_submit(c, name, 0, n, 0);
 }
 
-/* So many fibers have begun to wait. */
+/* Waits until n fibers have begun to wait. */
 static void await_waiting(uint64_t n)
 {
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_parks") >= n);
 }
 
-/* So many fibers wait for input. */
+/* Waits until n fibers wait for input. */
 static void await_reading(uint64_t n)
 {
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
 }
 
-/* The next job is as good as the first, and then forkd ends. */
+/* The next job runs as well, and then forkd ends. */
 static void see_tree_and_end(void)
 {
 	jobs_see(c, submit("fiber:tree", 10), 55);
 	jobs_end(&d, c);
 }
 
-/* The same, where fibers have waited for input: none does any more. */
+/* The same, after fibers have waited for input: none waits any more. */
 static void see_talk_and_end(void)
 {
 	await_reading(0);
@@ -50,7 +50,7 @@ static void see_talk_and_end(void)
 	jobs_end(&d, c);
 }
 
-START_TEST(jobs_that_are_fibers_have_their_results)
+START_TEST(fiber_jobs_have_their_results)
 {
 	static const char *const workers[] = { "--workers=1", "--workers=2" };
 
@@ -65,7 +65,7 @@ START_TEST(jobs_that_are_fibers_have_their_results)
 }
 END_TEST
 
-START_TEST(a_client_cancels_fibers_that_wait)
+START_TEST(cancel_by_the_client_ends_waiting_fibers)
 {
 	fk_job job;
 
@@ -130,7 +130,7 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 	for (int workers = 1; workers <= 2; workers++) {
 		c = JOBS_BEGIN(&d, workers == 1 ? "--workers=1" : "--workers=2", "--hang-timeout=0",
 			       NULL);
-		/* Those that wait for what does end are not told of. */
+		/* Fibers whose wait ends are not logged. */
 		jobs_cancel(c, submit("fiber:forever", 100));
 		ck_assert(!daemon_logged(&d, "each other's end", ""));
 		jobs_cancel(c, circle(c, 1));
@@ -147,7 +147,7 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 }
 END_TEST
 
-START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
+START_TEST(fiber_that_repeats_a_cancelled_wait_is_ended)
 {
 	fk_job job;
 
@@ -160,7 +160,7 @@ START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
 }
 END_TEST
 
-START_TEST(a_fiber_that_fails_says_with_what)
+START_TEST(failing_fiber_reports_its_code)
 {
 	fk_job job;
 	int code = 0;
@@ -188,7 +188,7 @@ START_TEST(fibers_talk_through_pipes_in_every_sandbox)
 }
 END_TEST
 
-START_TEST(a_cancel_ends_fibers_that_read)
+START_TEST(cancel_ends_fibers_that_read)
 {
 	fk_job job;
 
@@ -209,7 +209,7 @@ static void submits_and_stays(void)
 		(void)pause();
 }
 
-START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
+START_TEST(reading_fibers_end_with_a_killed_client)
 {
 	pid_t pid;
 
@@ -221,8 +221,8 @@ START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
 }
 END_TEST
 
-/* Whatever the pool waits for, and however it ends: nothing of it is left. */
-START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
+/* For any kind of wait, and any end of the pool: nothing of it is left. */
+START_TEST(killed_pool_leaves_nothing_of_reading_fibers)
 {
 	fk_job job;
 	pid_t pool;
@@ -240,7 +240,7 @@ END_TEST
 
 /*
  * Fibers wait for input, another one begins to, and other jobs are queued. Returns how long the
- * queued ones waited, in us. how: of wild:rings; < 0: nothing is written over.
+ * queued ones waited, in us. how: of wild:rings; < 0: nothing is overwritten.
  */
 static uint64_t write_over_rings(int64_t how)
 {
@@ -248,7 +248,7 @@ static uint64_t write_over_rings(int64_t how)
 	fk_job reading = submit("fiber:reading", 10), other, bad, queued[QUEUED];
 	pid_t pool = daemon_pool(&d);
 
-	/* The ring's memory is as it was at first until something has completed. */
+	/* The ring's memory has its initial contents until an operation has completed. */
 	await_reading(10);
 	jobs_cancel(c, reading);
 	ck_assert_int_eq(fk_release(c, reading), 0);
@@ -268,7 +268,7 @@ static uint64_t write_over_rings(int64_t how)
 		ck_assert_int_eq(daemon_pool(&d), pool);
 	} else {
 		ck_assert_int_eq(jobs_outcome(c, reading, NULL), FK_LOST);
-		/* The pool may have ended before it began. */
+		/* The pool may have ended before the job began. */
 		(void)fk_cancel(c, other);
 		ck_assert_int_ne(jobs_outcome(c, other, NULL), FK_CRASHED);
 		ck_assert_str_eq(jobs_crash(&d, crashes + 1)->task, "");
@@ -279,8 +279,8 @@ static uint64_t write_over_rings(int64_t how)
 	return since / NSEC_PER_USEC;
 }
 
-/* The kernel would look for completions for ever if a thread waited for them in the ring. */
-START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job)
+/* The kernel would search for completions forever if a thread waited for them in the ring. */
+START_TEST(overwritten_io_uring_memory_ends_the_pool_and_blames_no_job)
 {
 	uint64_t control, longest = 0;
 
@@ -294,7 +294,7 @@ START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blam
 }
 END_TEST
 
-/* Ends the pool in one of its ways; the fiber is named, and the next pool runs fibers. */
+/* Ends the pool in one of several ways; the fiber is named, and the next pool runs fibers. */
 static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fiber,
 			const char *said)
 {
@@ -316,43 +316,43 @@ static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fib
 	see_tree_and_end();
 }
 
-START_TEST(an_overflow_is_a_crash_and_names_the_fiber)
+START_TEST(stack_overflow_is_a_crash_and_names_the_fiber)
 {
 	see_bad_end(0, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
 }
 END_TEST
 
-START_TEST(an_overflow_of_a_shared_stack_names_who_was_on_it)
+START_TEST(overflow_of_a_shared_stack_names_the_fiber_on_it)
 {
 	see_bad_end(5, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
 }
 END_TEST
 
-START_TEST(exit_in_a_fiber_is_its_jobs)
+START_TEST(exit_in_a_fiber_is_blamed_on_its_job)
 {
 	see_bad_end(1, 0, CRASH_EXIT, "leaves", "in fiber leaves");
 }
 END_TEST
 
-START_TEST(pthread_exit_in_a_fiber_is_its_jobs)
+START_TEST(pthread_exit_in_a_fiber_is_blamed_on_its_job)
 {
 	see_bad_end(2, 0, CRASH_EXIT, "thread_ends", "in fiber thread_ends");
 }
 END_TEST
 
-START_TEST(a_fiber_that_ends_its_thread_past_libc_is_its_jobs)
+START_TEST(fiber_that_ends_its_thread_without_libc_is_blamed_on_its_job)
 {
 	see_bad_end(6, 0, CRASH_EXIT, "thread_vanishes", "in fiber thread_vanishes");
 }
 END_TEST
 
-START_TEST(abort_in_a_fiber_is_its_jobs)
+START_TEST(abort_in_a_fiber_is_blamed_on_its_job)
 {
 	see_bad_end(3, SIGABRT, CRASH_FAULT, "aborts", "in fiber aborts");
 }
 END_TEST
 
-START_TEST(a_signal_that_a_module_handles_goes_by)
+START_TEST(signal_handled_by_a_module_ends_nothing)
 {
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	jobs_see(c, submit("fiber:signals", 8), 1 | 8);
@@ -360,7 +360,8 @@ START_TEST(a_signal_that_a_module_handles_goes_by)
 }
 END_TEST
 
-/* In a section that may block: on no worker, which runs another job that is not to blame. */
+/* In a section that may block: on no worker, and the worker runs another job that is not to
+ * blame. */
 static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason)
 {
 	const struct board_crash *crash;
@@ -389,7 +390,7 @@ static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason
 	jobs_end(&d, c);
 }
 
-START_TEST(a_fiber_that_ends_badly_in_a_section_is_its_jobs)
+START_TEST(crash_in_a_section_is_blamed_on_its_job)
 {
 	see_bad_end_aside(0, false, SIGSEGV, CRASH_STACK);
 	see_bad_end_aside(1, false, 0, CRASH_EXIT);
@@ -399,7 +400,7 @@ START_TEST(a_fiber_that_ends_badly_in_a_section_is_its_jobs)
 }
 END_TEST
 
-START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
+START_TEST(crash_in_a_section_is_not_blamed_on_the_job_of_the_worker)
 {
 	see_bad_end_aside(0, true, SIGSEGV, CRASH_STACK);
 	see_bad_end_aside(1, true, 0, CRASH_EXIT);
@@ -408,7 +409,7 @@ START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
 }
 END_TEST
 
-START_TEST(sections_are_there_in_every_sandbox)
+START_TEST(sections_work_in_every_sandbox)
 {
 	static const char *const sandbox[] = { "--sandbox=off", "--sandbox=normal",
 					       "--sandbox=strict" };
@@ -424,8 +425,8 @@ START_TEST(sections_are_there_in_every_sandbox)
 }
 END_TEST
 
-/* A stop waits for a section as it waits for a task, and for no longer. */
-START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
+/* A stop waits for a section as it waits for a task, and not longer. */
+START_TEST(stop_waits_for_a_section_up_to_its_timeout)
 {
 	fk_job job;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: a user moves the sleepers of the board's words to a word of its own, and others' jobs
- * run all the same (shm/wake.h, W10 and W11)
+ * scenario: a user moves the sleepers of the board's words to another word, and others' jobs run
+ * all the same (shm/wake.h, W10 and W11)
  *
  * FUTEX_REQUEUE works on a read-only mapping, so every client can do that. Each user is a process
- * with a uid of its own, which only root can start. What is asserted is that each job has its
- * result and that the pool is still the same. How long jobs have waited is printed, next to the
- * same without the attack; FREEZE_SECONDS=60 makes the long form (with CK_TIMEOUT_MULTIPLIER=4).
+ * with another uid, which only root can start. The test asserts that each job has its result and
+ * that the pool was not replaced. It prints how long jobs have waited, next to the same without the
+ * attack. FREEZE_SECONDS=60 makes the long form (with CK_TIMEOUT_MULTIPLIER=4).
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -31,7 +31,7 @@
 #define ROUNDS	  10u
 #define WORKERS	  2u
 #define WORDS	  (WORKERS + 1) /* and the dispatcher's */
-#define STEADY	  3u		/* looks, a millisecond apart, that find no sleeper */
+#define STEADY	  3u		/* checks, a millisecond apart, that find no sleeper */
 #define RINGS	  2000u
 #define SHORT_RUN (300 * NSEC_PER_MSEC)
 
@@ -41,11 +41,11 @@ enum attack {
 	STEAL,	 /* the same, and wait on their words */
 	JAM,	 /* the same, and wait there so that each FUTEX_WAKE fails */
 	LOOP,	 /* requeue them again and again */
-	HARMLESS /* the same calls for a word of its own: it takes CPU time alone */
+	HARMLESS /* the same calls for a private word: they only take CPU time */
 };
 
 struct shared {
-	_Atomic uint32_t ready; /* the attacker has done what it wants */
+	_Atomic uint32_t ready; /* the attacker has finished its first attack */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t jobs;
 	_Atomic uint64_t worst_ns;
@@ -162,7 +162,7 @@ static void attack(void)
 		for (uint32_t i = 0; i < WORDS; i++)
 			DAEMON_MUST(pthread_create(&thread, NULL, waits,
 						   (void *)(uintptr_t)word_at(i)) == 0);
-		/* Onto the same word: that says how many there are. */
+		/* A requeue onto the same word returns the number of sleepers. */
 		while (shared->attack == STEAL && move_all(NULL) < WORDS)
 			nap();
 		for (uint32_t i = 0; shared->attack == JAM && i < WORDS;)
@@ -213,7 +213,7 @@ static void one_job(fk_client *c)
 	atomic_fetch_add(&shared->jobs, 1);
 }
 
-/* Jobs for run_ns, one at least. */
+/* Runs jobs for run_ns, at least one. */
 static void work(void)
 {
 	uint64_t end = clock_ns() + shared->run_ns;
@@ -221,7 +221,7 @@ static void work(void)
 
 	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
 	do {
-		/* Not for ever: an attacker may wake them all the time, too. */
+		/* Not forever: an attacker may wake them all the time, too. */
 		for (uint32_t i = 0; shared->pauses && i < 3 && !all_sleep(c->board); i++)
 			nap();
 		one_job(c);
@@ -248,7 +248,7 @@ static void begin(void (*entering)(void))
 	pool = daemon_pool(&d);
 }
 
-/* The pool is the one that it was, and has lost no job. */
+/* The pool was not replaced, and has lost no job. */
 static void end(void)
 {
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -257,7 +257,7 @@ static void end(void)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-/* The worst wait of a job in ROUNDS of them, each of a new client while all of the pool sleeps. */
+/* Returns the worst wait of ROUNDS jobs, each of a new client while the whole pool sleeps. */
 static double worst_after(enum attack kind)
 {
 	pid_t pid;
@@ -266,7 +266,7 @@ static double worst_after(enum attack kind)
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		DAEMON_AWAIT(all_sleep(d.board));
 		pid = kind != NONE ? begin_attack(kind) : 0;
-		/* One that takes wakes stays. */
+		/* An attacker that takes wakes stays. */
 		if (kind == REQUEUE)
 			end_attack(pid);
 		work_for(0);
@@ -288,26 +288,26 @@ static void attack_once(enum attack kind, const char *what, void (*entering)(voi
 	end();
 }
 
-START_TEST(a_job_runs_after_all_sleepers_were_moved_away)
+START_TEST(job_runs_after_all_sleepers_were_moved)
 {
 	attack_once(REQUEUE, "sleepers moved once", NULL);
 }
 END_TEST
 
-START_TEST(a_job_runs_though_an_attacker_takes_the_wakes)
+START_TEST(job_runs_although_an_attacker_takes_the_wakes)
 {
 	attack_once(STEAL, "sleepers moved once and their wakes taken", NULL);
 }
 END_TEST
 
-START_TEST(a_job_runs_though_no_word_can_be_woken)
+START_TEST(job_runs_although_no_word_can_be_woken)
 {
 	attack_once(JAM, "sleepers moved once and each wake refused", NULL);
 }
 END_TEST
 
 /* The thread that reports watched jobs sleeps already when the job is submitted. */
-START_TEST(a_watched_job_is_reported_though_an_attacker_takes_the_wakes)
+START_TEST(watched_job_is_reported_although_an_attacker_takes_the_wakes)
 {
 	struct pollfd pfd = { .events = POLLIN };
 	uint64_t since, worst = 0;
@@ -321,7 +321,7 @@ START_TEST(a_watched_job_is_reported_though_an_attacker_takes_the_wakes)
 	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
 	ck_assert_int_eq(fk_event_fd(c, &pfd.fd), 0);
 	for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
-		/* Every second one is not attacked: it has the thread look at its next tick. */
+		/* Every second job is not attacked, but lets the thread look at its next tick. */
 		pid = i % 2 ? begin_attack(STEAL) : 0;
 		since = clock_ns();
 		ck_assert_int_eq(fk_submitv(c, add, 0, &job, INT64_C(1), INT64_C(2)), 0);
@@ -341,7 +341,7 @@ START_TEST(a_watched_job_is_reported_though_an_attacker_takes_the_wakes)
 }
 END_TEST
 
-/* False: no sleeper was moved in the meantime. */
+/* Returns false if no sleeper was moved in the meantime. */
 static bool run_beside(enum attack kind, bool pauses, uint64_t ns, double *ret_rate,
 		       double *ret_worst)
 {
@@ -365,7 +365,7 @@ static void attack_all_the_time(const char *what, void (*entering)(void))
 	const char *seconds = getenv("FREEZE_SECONDS");
 	uint64_t ns = seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC : SHORT_RUN;
 	static const char *const kinds[] = {
-		[NONE] = "without", [LOOP] = "attacked", [HARMLESS] = "beside the same loop, harmless"
+		[NONE] = "without", [LOOP] = "attacked", [HARMLESS] = "next to the same loop, harmless"
 	};
 	static const enum attack order[] = { NONE, HARMLESS, LOOP };
 
@@ -383,7 +383,7 @@ static void attack_all_the_time(const char *what, void (*entering)(void))
 	}
 }
 
-START_TEST(jobs_run_while_all_sleepers_are_moved_again_and_again)
+START_TEST(jobs_run_while_all_sleepers_are_moved_repeatedly)
 {
 	attack_all_the_time("sleepers moved all the time", NULL);
 	ck_assert(!daemon_logged(&d, "futex_waitv", ""));
@@ -393,7 +393,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ rings */
 
-/* More of them than the socket takes. */
+/* Sends more requests than the socket holds. */
 static void ring(void)
 {
 	const struct proto_head head = { PROTO_MAGIC, PROTO_RING };
@@ -405,14 +405,14 @@ static void ring(void)
 
 		DAEMON_MUST(r == 0 || r == -EAGAIN);
 	}
-	/* It is still there, and its cancels arrive behind them. */
+	/* It is still connected, and its cancels arrive after them. */
 	one_job(c);
 	DAEMON_MUST(!client_gone(c));
 	DAEMON_MUST(fk_close(c) == 0);
 	_exit(0);
 }
 
-START_TEST(a_client_may_ring_as_often_as_it_likes)
+START_TEST(unlimited_ring_requests_are_accepted)
 {
 	begin(NULL);
 	ck_assert_int_eq(daemon_reap(daemon_client(ring, ATTACKER)), 0);
@@ -423,19 +423,19 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the fallback */
 
-/* As under a container's filter that is older than the call. */
+/* As a container's filter that is older than the call. */
 static void refuse_waitv(void)
 {
 	DAEMON_MUST(refuse_call(SYS_futex_waitv, EPERM));
 }
 
-START_TEST(without_futex_waitv_a_job_runs_after_all_sleepers_were_moved_away)
+START_TEST(job_runs_after_all_sleepers_were_moved_without_futex_waitv)
 {
 	attack_once(REQUEUE, "sleepers moved once, without futex_waitv", refuse_waitv);
 }
 END_TEST
 
-START_TEST(without_futex_waitv_jobs_run_all_the_same)
+START_TEST(jobs_run_without_futex_waitv)
 {
 	attack_all_the_time("the same without futex_waitv", refuse_waitv);
 	ck_assert(daemon_logged(&d, "futex_waitv", "Operation not permitted"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hanging: jobs of a real forkd that are to end and come to no fork; and those that are slow, or
- * starved, and are to be left alone
+ * hanging: jobs of a real forkd that ignore a cancel or deadline because they never fork; and jobs
+ * that are slow, or starved, and must not be blamed
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 static struct daemon d;
 static fk_client *c;
 
-/* The worker that runs a job of this task that has begun since then; -1 if none does. */
+/* Returns the worker that runs a job of this task that has begun since then; -1 if none does. */
 static int64_t where(const char *name, uint64_t since_ns)
 {
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
@@ -42,8 +42,8 @@ static int64_t where(const char *name, uint64_t since_ns)
 	return -1;
 }
 
-/* Submits a job that may take so long; 0: as long as it likes. It has begun when this returns: on a
- * busy machine one that is late before it has gets more time. */
+/* Submits a job with this timeout; 0: none. It has begun when this returns. On a busy machine a job
+ * that expires before it begins gets more time. */
 static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 {
 	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
@@ -62,7 +62,7 @@ static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 	}
 }
 
-/* Busy until the first byte of *ret_gate, which is on the heap, is not 0. */
+/* A job that is busy until the first byte of *ret_gate, which is on the heap, is not 0. */
 static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
 {
 	fk_job job = jobs_hold(c, flags, ret_gate);
@@ -71,7 +71,7 @@ static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
 	return job;
 }
 
-/* The job, which runs, is blamed, and no other. */
+/* Checks that this running job is blamed, and no other. */
 static void blamed(fk_job job, const char *name, pid_t pool)
 {
 	const struct board_crash *crash;
@@ -92,9 +92,9 @@ static void blamed(fk_job job, const char *name, pid_t pool)
 	(void)jobs_pool_after(&d, pool);
 }
 
-/* ------------------------------------------------------------------------ those that hang */
+/* ------------------------------------------------------------------------ jobs that hang */
 
-START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve)
+START_TEST(job_that_spins_beyond_its_deadline_is_CRASHED)
 {
 	fk_job bad, twice, queued[QUEUED];
 	volatile unsigned char *gate;
@@ -121,8 +121,8 @@ START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_wh
 }
 END_TEST
 
-/* A job alongside it that must not run twice is LOST. The limit: more than what a task that
- * sleeps uses of a CPU as long as the test is patient, to answer. */
+/* A job running at the same time that is not idempotent is LOST. The timeout is longer than the CPU
+ * time that a sleeping task uses for its answers during the test's patience. */
 static void cancelled(const char *name, int64_t a)
 {
 	fk_job bad, once;
@@ -138,26 +138,26 @@ static void cancelled(const char *name, int64_t a)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED)
+START_TEST(job_that_waits_in_read_after_a_cancel_is_CRASHED)
 {
 	cancelled("hang:wait", 0);
 }
 END_TEST
 
-START_TEST(a_job_that_naps_after_it_was_cancelled_is_CRASHED)
+START_TEST(job_that_sleeps_after_a_cancel_is_CRASHED)
 {
 	cancelled("hang:nap", 1);
 }
 END_TEST
 
-START_TEST(a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED)
+START_TEST(job_that_spins_while_it_unwinds_is_CRASHED)
 {
 	cancelled("hang:untidy", -1);
 }
 END_TEST
 
 /* It waits for a worker that is busy long after the cancel. */
-START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
+START_TEST(job_that_hangs_long_after_a_cancel_is_CRASHED)
 {
 	volatile unsigned char *gate;
 	fk_job busy, bad;
@@ -180,7 +180,7 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 }
 END_TEST
 
-START_TEST(a_job_that_spins_on_two_workers_is_blamed_once)
+START_TEST(job_that_spins_on_two_workers_is_blamed_once)
 {
 	fk_job bad;
 	pid_t pool;
@@ -202,7 +202,7 @@ static void spin_and_stay(void)
 		(void)pause();
 }
 
-START_TEST(a_client_that_is_killed_while_its_job_spins_is_gone_altogether)
+START_TEST(client_killed_while_its_job_spins_is_removed)
 {
 	const struct board_crash *crash;
 	pid_t pool, client;
@@ -224,7 +224,7 @@ START_TEST(a_client_that_is_killed_while_its_job_spins_is_gone_altogether)
 }
 END_TEST
 
-START_TEST(a_task_that_hangs_again_and_again_is_refused_to_its_user)
+START_TEST(task_that_hangs_repeatedly_is_refused_to_its_user)
 {
 	int64_t n = 0;
 
@@ -244,16 +244,16 @@ START_TEST(a_task_that_hangs_again_and_again_is_refused_to_its_user)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ those that do not */
+/* ------------------------------------------------------------------------ jobs that do not */
 
-START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
+START_TEST(job_that_was_not_cancelled_may_run_long)
 {
 	fk_job job;
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	job = run("hang:work", 500, 0, 0);
 	jobs_see(c, job, 500);
-	/* One with a deadline as well, until that has passed. */
+	/* A job with a deadline as well, until that has passed. */
 	job = run("hang:work", 500, 0, DAEMON_PATIENCE * NSEC_PER_SEC);
 	jobs_see(c, job, 500);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
@@ -261,7 +261,7 @@ START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
 }
 END_TEST
 
-START_TEST(with_hang_timeout_off_a_job_that_spins_stays)
+START_TEST(job_that_spins_stays_with_hang_timeout_off)
 {
 	uint64_t before;
 	fk_job job;
@@ -288,14 +288,14 @@ static void ends_in_time(const char *limit, const char *name, int64_t a, int64_t
 	jobs_end(&d, c);
 }
 
-START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
+START_TEST(slow_job_that_forks_in_time_is_not_blamed)
 {
 	ends_in_time("--hang-timeout=1s", "hang:slow", 100, 0);
 }
 END_TEST
 
-/* All together they take more than the limit; each is some way on. */
-START_TEST(a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed)
+/* All together they take more than the timeout, but each makes progress. */
+START_TEST(job_that_unwinds_slowly_is_not_blamed)
 {
 	ends_in_time("--hang-timeout=200ms", "hang:tidy", 9, 50);
 }
@@ -311,17 +311,17 @@ static void spin(void)
 }
 
 /*
- * Beside 16 others on its CPUs and with every process of it stopped for nine tenths of the time it
- * has a hundredth of a CPU: many times the limit goes by on the wall.
+ * With 16 other programs on its CPUs, and all its processes stopped for 90 % of the time, it gets 1
+ * % of a CPU. Many times the timeout passes in real time.
  */
-START_TEST(a_starved_job_is_not_blamed)
+START_TEST(starved_job_is_not_blamed)
 {
 	struct timespec run_for = { .tv_nsec = 4000000 }, stop_for = { .tv_nsec = 36000000 };
 	uint64_t asked, stops = 0;
 	pid_t spinners[SPINNERS], pool;
 	fk_job job;
 
-	/* All of these: other tests that run just now are not to starve. */
+	/* All of these have a low priority: other tests that run now must not starve. */
 	(void)setpriority(PRIO_PROCESS, 0, STARVED_NICE);
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=300ms", NULL);
 	pool = daemon_pool(&d);
@@ -348,7 +348,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the pool itself */
 
-/* A job that runs meanwhile is LOST; all clients are served by the next pool. */
+/* Blocks this thread of the pool. A running job is LOST; the next pool serves all clients. */
 static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 {
 	const struct board_crash *crash;
@@ -370,7 +370,7 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	ck_assert_uint_eq(crash->reason, CRASH_HANG);
 	ck_assert_uint_eq(crash->client_pid, 0);
 	ck_assert_uint_eq(crash->lost, n_busy);
-	/* It has a second, whatever tasks have. */
+	/* The pool has a second to answer, whatever the hang timeout of tasks is. */
 	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it did not answer for 1"));
 	for (uint32_t i = 0; i < n_busy; i++)
 		ck_assert_int_eq(jobs_outcome(c, once[i], NULL), FK_LOST);
@@ -381,19 +381,19 @@ static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_pool_whose_channel_is_stuck_is_replaced)
+START_TEST(pool_whose_channel_is_stuck_is_replaced)
 {
 	stuck("", "hang:spin", 1);
 }
 END_TEST
 
-START_TEST(a_pool_whose_dispatcher_is_stuck_is_replaced)
+START_TEST(pool_whose_dispatcher_is_stuck_is_replaced)
 {
 	stuck("forkd-dispatch", "hang:spin", 1);
 }
 END_TEST
 
-START_TEST(a_pool_that_is_stuck_is_found_out_while_its_workers_sleep)
+START_TEST(stuck_pool_is_detected_while_its_workers_sleep)
 {
 	stuck("", "hang:wait", 2);
 }
@@ -404,7 +404,7 @@ static void connect_and_leave(void)
 	ck_assert_int_eq(fk_close(daemon_open(&d)), 0);
 }
 
-START_TEST(a_pool_that_is_stopped_owes_no_answer)
+START_TEST(stopped_pool_owes_no_answer)
 {
 	pid_t pool, client;
 	fk_job job;
@@ -414,7 +414,7 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	job = run("hang:slow", 1, 0, 0);
 	daemon_suspend(pool);
 	client = daemon_client(connect_and_leave, DAEMON_UID);
-	/* Not a wait for something: this is the time in which nothing may happen. */
+	/* Not a wait for a state: nothing must happen in this time. */
 	(void)poll(NULL, 0, 1000);
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	ck_assert_int_eq(daemon_reap(client), 0);
@@ -427,8 +427,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ a debugger */
 
-/* A process that traces the main thread of the pool until it is killed: what a signal stops it
- * continues. -1: it may not, which this test then says. */
+/* Starts a process that traces the main thread of the pool until it is killed, and continues it
+ * after each signal. Returns -1 if it may not; this test is then reported as not run. */
 static pid_t trace(const TTest *test)
 {
 	pid_t pool = daemon_pool(&d), tracer = fork();
@@ -456,7 +456,7 @@ static void trace_no_more(pid_t tracer)
 	daemon_kill_client(tracer);
 }
 
-/* Until the pool has had so much CPU time while a debugger traced it. */
+/* Waits until the pool has used this much CPU time while a debugger traced it. */
 static void left_alone(uint64_t ms)
 {
 	uint64_t before = daemon_pool_cpu_ns(&d);
@@ -465,14 +465,14 @@ static void left_alone(uint64_t ms)
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 }
 
-START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
+START_TEST(job_that_hangs_in_a_debugger_is_blamed_after_the_debugger_ends)
 {
 	pid_t pool, tracer;
 	fk_job job;
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
-	tracer = trace(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone);
+	tracer = trace(job_that_hangs_in_a_debugger_is_blamed_after_the_debugger_ends);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	if (tracer > 0) {
@@ -487,7 +487,7 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 }
 END_TEST
 
-START_TEST(a_task_cannot_pretend_that_a_debugger_traces_the_pool)
+START_TEST(task_cannot_pretend_that_a_debugger_traces_the_pool)
 {
 	int64_t n = 0;
 	pid_t pool;
@@ -504,7 +504,7 @@ START_TEST(a_task_cannot_pretend_that_a_debugger_traces_the_pool)
 }
 END_TEST
 
-START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone)
+START_TEST(pool_stuck_in_a_debugger_is_replaced_after_the_debugger_ends)
 {
 	pid_t pool, tracer;
 	fk_job job;
@@ -512,11 +512,11 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=100ms", NULL);
 	pool = daemon_pool(&d);
-	tracer = trace(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone);
+	tracer = trace(pool_stuck_in_a_debugger_is_replaced_after_the_debugger_ends);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
 	ck_assert_int_eq(n, 0);
-	/* Three times what it has without one. */
+	/* Three times the time that it has without a debugger. */
 	if (tracer > 0) {
 		left_alone(3000);
 		trace_no_more(tracer);
@@ -548,14 +548,14 @@ static void lose(fk_job job, const char *name)
 	atomic_store(&client_job(c, job)->state, row.generation << JOB_GEN_SHIFT | JOB_PENDING);
 }
 
-START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
+START_TEST(cancelled_job_that_no_worker_has_is_CRASHED)
 {
 	fk_job waits, lost;
 	pid_t pool;
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	pool = daemon_pool(&d);
-	/* Its fiber waits, and it is not to end. */
+	/* Its fiber waits, and it is not cancelled. */
 	waits = jobs_submit(c, "fiber:forever", 0, 1, 0);
 	lost = jobs_submit(c, "null:add", 0, 1, 2);
 	jobs_see_end(c, lost, "DONE");
