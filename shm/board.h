@@ -45,8 +45,8 @@
 #define BOARD_STOPPED  3u
 
 /* Flags of a task. */
-#define TASK_GONE	      1u
-#define TASK_CHANGING_BUFFERS 2u /* runs on the client's own memory, no copy */
+#define TASK_GONE     1u
+#define TASK_IN_PLACE 2u /* its buffers are used in place, without a copy */
 
 struct board_manager {
 	_Atomic uint32_t state; /* BOARD_* */

@@ -50,7 +50,7 @@ static json_t *task_row(const fk_client *client, uint32_t index)
 				out_text(task->help, sizeof(task->help)), "denied",
 				(int)(denied >> index % 64 & 1), "quarantined",
 				is_quarantined(client->board, task, geteuid()), "in_place",
-				(flags & TASK_CHANGING_BUFFERS) != 0);
+				(flags & TASK_IN_PLACE) != 0);
 
 	(void)json_object_update_new(row, rows_load(client->board, index));
 	return row;

@@ -29,7 +29,7 @@
  * The functions are compiled into the loop of a leaf, so none of them may fork, and all their local
  * variables are their own. Elements come to them by pointer, what is accumulated comes and goes by
  * value. A pointer is to the array itself: on a buffer that a client can change at any time
- * (FK_EXPORT_CHANGING_BUFFERS) a function copies the element, once, before it looks at it twice.
+ * (FK_EXPORT_IN_PLACE) a function copies the element, once, before it looks at it twice.
  *
  * FK_INVOKE is a statement of a task's body: it runs several different tasks side by side.
  *

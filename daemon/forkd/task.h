@@ -166,8 +166,9 @@ struct fk_iobuf {
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
 #endif
 
-/* The task stays in bounds whatever its buffers' bytes change to while it runs: no copy is made. */
-#define FK_EXPORT_CHANGING_BUFFERS 1u
+/* Buffers are used in place, without a copy. The task must stay in bounds even if the client changes
+ * their bytes while it runs. */
+#define FK_EXPORT_IN_PLACE 1u
 
 /* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
  * switch is an error and not a label of that switch. */

@@ -330,7 +330,7 @@ static const char *module_wrong(const struct fk_export *export)
 	if (task->frame_size < sizeof(struct fk_frame) || task->frame_size % 8 ||
 	    task->frame_size != export->frame_size)
 		return "has a frame of an impossible size: export it with FK_EXPORT()";
-	if (export->flags & ~FK_EXPORT_CHANGING_BUFFERS)
+	if (export->flags & ~FK_EXPORT_IN_PLACE)
 		return "has flags that this forkd does not know: build it with this forkd's "
 		       "headers";
 	return NULL;
@@ -455,7 +455,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 	struct board_task *entry = &board->tasks[place];
 	const struct fk_export *export = task->export;
 	struct board_task new = { .help = "" };
-	uint32_t flags = export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS : 0;
+	uint32_t flags = export->flags & FK_EXPORT_IN_PLACE ? TASK_IN_PLACE : 0;
 
 	strcpy(new.name, task->name);
 	memcpy(new.signature, task->text, sizeof(new.signature));

@@ -41,8 +41,7 @@ static bool input_is_copied(const struct record *record, uint32_t i)
 	uint8_t type = input_item(record, i)->type;
 
 	return type == SIGNATURE_STR ||
-	       (signature_is_buffer(type) &&
-		!(record->task->export->flags & FK_EXPORT_CHANGING_BUFFERS));
+	       (signature_is_buffer(type) && !(record->task->export->flags & FK_EXPORT_IN_PLACE));
 }
 
 /* Bytes of a copy of size bytes; a string has its NUL in addition. */

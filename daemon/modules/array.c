@@ -465,25 +465,25 @@ FK_BODY(histogram_i64)
 }
 FK_END(histogram_i64)
 
-FK_EXPORT_RESULTS(sum_i64, (int64_t, sum), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(sum_i64, (int64_t, sum), FK_EXPORT_IN_PLACE,
 		  "The sum of 64-bit integers, modulo 2^64")
-FK_EXPORT_RESULTS(sum_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(sum_f64, (double, sum), FK_EXPORT_IN_PLACE,
 		  "The sum of 64-bit floating point numbers")
-FK_EXPORT_RESULTS(minmax_i64, (int64_t, min, int64_t, max), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(minmax_i64, (int64_t, min, int64_t, max), FK_EXPORT_IN_PLACE,
 		  "The smallest and the largest of 64-bit integers")
-FK_EXPORT_RESULTS(minmax_f64, (double, min, double, max), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(minmax_f64, (double, min, double, max), FK_EXPORT_IN_PLACE,
 		  "The smallest and the largest of 64-bit floating point numbers, without NaN")
 FK_EXPORT_RESULTS(stats_f64, (int64_t, n, double, min, double, max, double, mean, double, sd),
-		  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
-FK_EXPORT_RESULTS(prefix_i64, (int64_t, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  FK_EXPORT_IN_PLACE, "Extremes, mean and standard deviation (of a sample)")
+FK_EXPORT_RESULTS(prefix_i64, (int64_t, sum), FK_EXPORT_IN_PLACE,
 		  "Inclusive scan: each integer becomes the sum of those up to it, modulo 2^64")
-FK_EXPORT_RESULTS(prefix_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(prefix_f64, (double, sum), FK_EXPORT_IN_PLACE,
 		  "Inclusive scan: each number becomes the sum of those up to it")
-FK_EXPORT_RESULTS(dot_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(dot_f64, (double, sum), FK_EXPORT_IN_PLACE,
 		  "The sum of the products of two arrays' numbers")
-FK_EXPORT(scale_f64, FK_EXPORT_CHANGING_BUFFERS, "Multiplies each number by a factor")
-FK_EXPORT_RESULTS(histogram_f64, (int64_t, outside), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(scale_f64, FK_EXPORT_IN_PLACE, "Multiplies each number by a factor")
+FK_EXPORT_RESULTS(histogram_f64, (int64_t, outside), FK_EXPORT_IN_PLACE,
 		  "Counts numbers in [low, high) into equal bins, one per integer of counts")
-FK_EXPORT_RESULTS(histogram_i64, (int64_t, outside), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(histogram_i64, (int64_t, outside), FK_EXPORT_IN_PLACE,
 		  "Counts integers in [low, high) into bins, one per integer of counts")
 FK_MODULE(array, "Arrays of numbers: reduce (sums, extremes), scan (prefix sums), histograms")

@@ -464,7 +464,7 @@ FK_LEAF_TASK(int64_t, gzip_bound, (int64_t, size))
 		FK_RETURN(self->size);                                                             \
 	}                                                                                          \
 	FK_END(NAME)                                                                               \
-	FK_EXPORT_RESULTS(NAME, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, help)
+	FK_EXPORT_RESULTS(NAME, (int64_t, size), FK_EXPORT_IN_PLACE, help)
 
 /* Room for anything, and nothing to write to. */
 #define COUNTED ((struct fk_iobuf){ .size = INT64_MAX })

@@ -152,8 +152,7 @@ FK_BODY(sha256)
 }
 FK_END(sha256)
 
-FK_EXPORT_RESULTS(xxh3, (int64_t, high, int64_t, low), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(xxh3, (int64_t, high, int64_t, low), FK_EXPORT_IN_PLACE,
 		  "A fast checksum: XXH3-128 of the XXH3-128 of chunks of 256 KiB")
-FK_EXPORT(sha256, FK_EXPORT_CHANGING_BUFFERS,
-	  "The SHA-256 tree hash (of Amazon S3 Glacier), as 64 letters")
+FK_EXPORT(sha256, FK_EXPORT_IN_PLACE, "The SHA-256 tree hash (of Amazon S3 Glacier), as 64 letters")
 FK_MODULE(hash, "Checksums of large buffers")

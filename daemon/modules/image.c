@@ -382,8 +382,7 @@ FK_BODY(convert)
 }
 FK_END(convert)
 
-FK_EXPORT(resize, FK_EXPORT_CHANGING_BUFFERS,
-	  "Another size, by the filter box, bilinear or lanczos")
-FK_EXPORT_RESULTS(convert, (int64_t, pixels), FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(resize, FK_EXPORT_IN_PLACE, "Another size, by the filter box, bilinear or lanczos")
+FK_EXPORT_RESULTS(convert, (int64_t, pixels), FK_EXPORT_IN_PLACE,
 		  "Pixels of 1 (gray), 3 (RGB) or 4 bytes (RGBA) to others")
 FK_MODULE(image, "Decoded pixels")

@@ -258,6 +258,5 @@ FK_BODY(f64)
 }
 FK_END(f64)
 
-FK_EXPORT(f64, FK_EXPORT_CHANGING_BUFFERS,
-	  "c = a b: rows times inner numbers, and inner times columns")
+FK_EXPORT(f64, FK_EXPORT_IN_PLACE, "c = a b: rows times inner numbers, and inner times columns")
 FK_MODULE(matmul, "The product of two matrices")

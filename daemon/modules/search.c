@@ -227,7 +227,7 @@ FK_END(find)
 		FK_RETURN(self->n);                                                                \
 	}                                                                                          \
 	FK_END(NAME)                                                                               \
-	FK_EXPORT_RESULTS(NAME, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS, help)
+	FK_EXPORT_RESULTS(NAME, (int64_t, count), FK_EXPORT_IN_PLACE, help)
 
 SEARCH_TASK(count, "How often a text stands in the data, overlaps counted",
 	    (struct fk_buf, data, struct fk_str, text), FK_BUF(self->text), NOWHERE, 0)

@@ -246,9 +246,9 @@ FK_NO_LEAF(records)
 }
 FK_END(records)
 
-FK_EXPORT(i64, FK_EXPORT_CHANGING_BUFFERS, "Sorts a buffer of 64-bit integers in place")
-FK_EXPORT(f64, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(i64, FK_EXPORT_IN_PLACE, "Sorts a buffer of 64-bit integers in place")
+FK_EXPORT(f64, FK_EXPORT_IN_PLACE,
 	  "Sorts a buffer of 64-bit floating point numbers in place, NaN last")
-FK_EXPORT(records, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(records, FK_EXPORT_IN_PLACE,
 	  "Sorts records of a size by the key at an offset: i64, u32, f64, b10 ...")
 FK_MODULE(sort, "Parallel merge sort")

@@ -99,7 +99,7 @@ static void take_export(struct fuzz_input *input, struct table *table, uint32_t 
 	}
 	export->enter = missing & 1 ? NULL : enter;
 	export->task = missing & 2 ? NULL : task;
-	export->flags = fuzz_u8(input) % 4 ? FK_EXPORT_CHANGING_BUFFERS : fuzz_u8(input);
+	export->flags = fuzz_u8(input) % 4 ? FK_EXPORT_IN_PLACE : fuzz_u8(input);
 	export->args_size = take_size(input, signature.args_size);
 	export->result_size = take_size(input, signature.results_size);
 	export->frame_size = take_size(input, sizeof(struct fk_frame) + 8 * fuzz_u8(input));

@@ -65,7 +65,7 @@ static void set_up(void)
 		struct module_task *task = &modules.tasks[i];
 		const char *text = signatures[i / 2];
 
-		exports[i].flags = i % 2 ? FK_EXPORT_CHANGING_BUFFERS : 0;
+		exports[i].flags = i % 2 ? FK_EXPORT_IN_PLACE : 0;
 		task->export = &exports[i];
 		FUZZ_ASSERT(signature_parse(text, &task->signature, NULL) == 0);
 		task->hash = signature_hash("fuzz:task", text);
@@ -153,7 +153,7 @@ static void check_args(const struct record *record, const struct job *before, co
 		       const char *heap_before, uint64_t heap_size)
 {
 	const struct module_task *task = record->task;
-	bool shares = task->export->flags & FK_EXPORT_CHANGING_BUFFERS;
+	bool shares = task->export->flags & FK_EXPORT_IN_PLACE;
 
 	for (uint32_t i = 0; i < task->signature.n_args; i++) {
 		const struct signature_item *item = &task->signature.args[i];

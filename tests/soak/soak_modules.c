@@ -150,7 +150,7 @@ static bool run_sha256(struct soak *s)
 	       wrong(s, "hash:sha256: wrong for %zu bytes", size);
 }
 
-/* ------------------------------------------------------------------------ on changing buffers */
+/* ---------------------------------------------------------------------- on buffers that change */
 
 /* Beside a result, before and behind. */
 #define GUARD 64u

@@ -83,6 +83,6 @@ FK_END(pit)
 
 FK_EXPORT(spin, 0, "A hash of i in the given rounds")
 FK_EXPORT(tree, 0, "The sum of n such hashes, a fork for each")
-FK_EXPORT(pit, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(pit, FK_EXPORT_IN_PLACE,
 	  "A tree without end under n forks; flag, a 32-bit number, is 1 from then on")
 FK_MODULE(busy, "Tasks of a known length")

@@ -70,5 +70,5 @@ FK_BODY(matmul)
 }
 FK_END(matmul)
 
-FK_EXPORT(matmul, FK_EXPORT_CHANGING_BUFFERS, "c += a * b, all of them n x n matrices of float")
+FK_EXPORT(matmul, FK_EXPORT_IN_PLACE, "c += a * b, all of them n x n matrices of float")
 FK_MODULE(matmul, "Matrix multiplication")

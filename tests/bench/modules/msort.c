@@ -74,6 +74,6 @@ FK_BODY(msort)
 }
 FK_END(msort)
 
-FK_EXPORT(msort, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(msort, FK_EXPORT_IN_PLACE,
 	  "Sorts a buffer of 64-bit integers in place, with a second one as large")
 FK_MODULE(msort, "The merge sort of the benchmarks")

@@ -188,11 +188,10 @@ FK_BODY(moves)
 FK_END(moves)
 
 FK_EXPORT(loop, 0, "Hashes n numbers, the heavy ones with ten times the rounds")
-FK_EXPORT(heat, FK_EXPORT_CHANGING_BUFFERS, "Heat diffusion on a square of n x n numbers")
-FK_EXPORT(bfs, FK_EXPORT_CHANGING_BUFFERS,
-	  "Levels of the nodes of a graph, seen from the first one")
-FK_EXPORT(sort, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(heat, FK_EXPORT_IN_PLACE, "Heat diffusion on a square of n x n numbers")
+FK_EXPORT(bfs, FK_EXPORT_IN_PLACE, "Levels of the nodes of a graph, seen from the first one")
+FK_EXPORT(sort, FK_EXPORT_IN_PLACE,
 	  "Sorts n 64-bit integers, step by step from one buffer to the other")
-FK_EXPORT(moves, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(moves, FK_EXPORT_IN_PLACE,
 	  "Fibers that say where they were sent from and have run, and how long it took")
 FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search, merge sort")

@@ -453,7 +453,7 @@ FK_EXPORT(fork_frame, 0, "Forks a child that writes into its frame; the signal t
 FK_EXPORT(fork_shared, 0, "A child by vfork() that sets what this returns")
 FK_EXPORT(fork_stray, 0, "Forks a child that stays; its pid")
 FK_EXPORT(hang, 0, "Busy for so long in one leaf; how often it looked at the clock")
-FK_EXPORT(hold, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(hold, FK_EXPORT_IN_PLACE,
 	  "Busy in one leaf until the first byte is not 0; how often it looked there")
 FK_EXPORT(spin, 0, "Busy for so long with forks; how many there were")
 FK_MODULE(crash, "Tasks that misbehave")

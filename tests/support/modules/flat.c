@@ -95,6 +95,6 @@ FK_END(fill)
 
 FK_EXPORT(flat, 0, "The sum of n hashes, a fork for each")
 FK_EXPORT(rounds, 0, "The same with leaves of the given rounds")
-FK_EXPORT(fill, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(fill, FK_EXPORT_IN_PLACE,
 	  "The same leaves, left in the client's own array of 32-bit numbers")
 FK_MODULE(flat, "A flat loop of leaves")

@@ -85,7 +85,7 @@ FK_LEAF_TASK(int64_t, some, (int64_t, bytes))
 }
 
 FK_EXPORT(eat, 0, "Takes pieces of this size until there are none, gives them back and fails")
-FK_EXPORT(keep, FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(keep, FK_EXPORT_IN_PLACE,
 	  "Takes all there is and keeps it until the first byte is not 0; how much it was")
 FK_EXPORT(held, 0, "What keep keeps; 0 before it has all and when it ends")
 FK_EXPORT(some, 0, "Allocates this much, touches it and frees it")

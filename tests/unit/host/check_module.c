@@ -102,12 +102,12 @@ START_TEST(valid_module_is_entered_in_the_order_of_its_names)
 {
 	make(N);
 	table[0].name = "zz";
-	table[1].flags = FK_EXPORT_CHANGING_BUFFERS;
+	table[1].flags = FK_EXPORT_IN_PLACE;
 	ck_assert_int_eq(add(), 0);
 	ck_assert_str_eq(error, "");
 	ck_assert_uint_eq(board->n_tasks, N);
 	ck_assert_str_eq(board->tasks[0].name, "mine:task1");
-	ck_assert_uint_eq(board->tasks[0].flags, TASK_CHANGING_BUFFERS);
+	ck_assert_uint_eq(board->tasks[0].flags, TASK_IN_PLACE);
 	ck_assert_str_eq(board->tasks[N - 1].name, "mine:zz");
 	ck_assert_str_eq(board->tasks[N - 1].help, "A task");
 	ck_assert_ptr_eq(modules->tasks[N - 1].export, &table[0]);

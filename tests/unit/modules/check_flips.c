@@ -133,7 +133,7 @@ static void add_module(const struct fk_module *module, bool copied)
 		ck_assert_uint_lt(n_exports, MAX_TASKS);
 		exports[n_exports] = *e;
 		if (copied)
-			exports[n_exports].flags &= ~FK_EXPORT_CHANGING_BUFFERS;
+			exports[n_exports].flags &= ~FK_EXPORT_IN_PLACE;
 		n_exports++;
 	}
 	modules[n_modules] = *module;
