@@ -166,7 +166,7 @@ struct fk_iobuf {
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
 #endif
 
-/* Buffers are used in place, without a copy. The task must stay in bounds even if the client changes
+/* Buffers are used in place, without a copy: the task must stay in bounds even if the client changes
  * their bytes while it runs. */
 #define FK_EXPORT_IN_PLACE 1u
 
