@@ -166,8 +166,8 @@ struct fk_iobuf {
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
 #endif
 
-/* Buffers are used in place, without a copy: the task must stay in bounds even if the client changes
- * their bytes while it runs. */
+/* Buffers are used in place, without a copy: the task must stay in bounds even if the client
+ * changes their bytes while it runs. */
 #define FK_EXPORT_IN_PLACE 1u
 
 /* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
