@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostile: a client that writes garbage wherever it can write, and another uid that sees nothing
- * of it
+ * hostile: a client that writes malformed data wherever it can write, and another uid that is not
+ * affected
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -35,11 +35,11 @@ static const char *const attack_names[ATTACK_KINDS] = {
 	"nothing", "slots", "tails", "summary", "records", "states", "heads", "all",
 };
 
-/* What the hostile client shares with the test. */
+/* Memory that the hostile client shares with the test. */
 struct siege {
-	_Atomic uint64_t attacks; /* of the kind that is on */
+	_Atomic uint64_t attacks; /* of the current kind */
 	_Atomic uint32_t kind;
-	_Atomic uint32_t doing; /* the kind that the hostile client has come to */
+	_Atomic uint32_t doing; /* the kind of attack that the hostile client makes now */
 };
 
 static struct siege *siege;
@@ -84,7 +84,7 @@ static void spoil_slot(void)
 	uint64_t index = draw() % RING_SLOTS, lap = draw() % 8 ? draw() % 4 : draw() >> 32;
 	uint64_t payload = draw() & RING_PAYLOAD;
 
-	/* Half of them name its own records: those get through to the checks of the record. */
+	/* Half of them name its own records: those pass on to the checks of the record. */
 	if (draw() % 2)
 		payload = ring_payload(hostile->id, hostile->generation,
 				       (uint32_t)(draw() % (hostile->n_jobs + 1)));
@@ -136,7 +136,7 @@ static void spoil_record(void)
 	atomic_store(&job->weight, (uint32_t)odd_number());
 	atomic_store(&job->group,
 		     draw() % 2 ? draw() % (LIMIT_GROUPS + 1) : (uint32_t)odd_number());
-	/* Not strict, so that it is started, but for garbage. */
+	/* Not strict, so that it is started, except for random values. */
 	atomic_store(&job->place, draw() % 4 ? 0 : (uint32_t)odd_number());
 	if (draw() % 4)
 		atomic_fetch_add(&job->generation, 1);
@@ -183,7 +183,7 @@ static void spoil_head(void)
 	tenant->n_rings = (uint32_t)odd_number();
 }
 
-/* A word that the consumer will come to, of its own record, with a wake: as honest as it gets. */
+/* Pushes a valid word of its own record, with a wake. */
 static void push_record(void)
 {
 	uint32_t index = (uint32_t)(draw() % hostile->n_jobs);
@@ -232,8 +232,8 @@ static void attacker(void)
 	const fk_task *task;
 
 	hostile = hostile_open();
-	/* Tasks that end soon whatever their arguments are: a record is read while it is being
-	 * written. deep:deep goes as deep as stack-max lets it, and fails alone. */
+	/* Tasks that end soon for any arguments, as the record is read while it is being written.
+	 * deep:deep goes as deep as stack-max allows, and fails alone. */
 	if (fk_task_find(hostile, "bytes:sum", &task) < 0 ||
 	    fk_task_find(hostile, "bytes:text", &task) < 0 ||
 	    fk_task_find(hostile, "deep:deep", &task) < 0)
@@ -247,19 +247,19 @@ static void attacker(void)
 			(void)poll(NULL, 0, 1);
 			continue;
 		}
-		/* The words of the ring are what brings the pool to all the rest. */
+		/* The words of the ring make the pool read all the rest. */
 		for (int i = 0; i < 16; i++)
 			attack(kind);
 		push_record();
 		atomic_fetch_add(&siege->attacks, 1);
 		if (n % 64 == 0)
-			(void)poll(NULL, 0, 1); /* two CPUs are not many */
+			(void)poll(NULL, 0, 1); /* this machine may have only two CPUs */
 	}
 }
 
 /* ------------------------------------------------------------------------ the test */
 
-/* CPU time that the pool took in this time. */
+/* Returns the CPU time that the pool uses in this time. */
 static uint64_t pool_time(uint64_t ns)
 {
 	uint64_t before = daemon_pool_cpu_ns(&d);
@@ -287,7 +287,7 @@ static void look_after(pid_t other, pid_t manager)
 	ck_assert_msg(info.si_pid == 0, "the honest client ended with %d", info.si_status);
 }
 
-/* Garbage of one kind, until the honest client has had so many results meanwhile. */
+/* Makes attacks of one kind until the honest client has had enough results. */
 static void besiege(enum attack kind, pid_t other)
 {
 	uint64_t rounds = daemon_sanitized() ? 500 : 3000;
@@ -303,11 +303,11 @@ static void besiege(enum attack kind, pid_t other)
 			      atomic_load(&honest->good) - seen);
 		(void)poll(NULL, 0, 1);
 	}
-	printf("%-8s %6" PRIu64 " x 16, %" PRIu64 " right results meanwhile\n", attack_names[kind],
-	       atomic_load(&siege->attacks), atomic_load(&honest->good) - seen);
+	printf("%-8s %6" PRIu64 " x 16, %" PRIu64 " right results at the same time\n",
+	       attack_names[kind], atomic_load(&siege->attacks), atomic_load(&honest->good) - seen);
 }
 
-START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
+START_TEST(malformed_data_of_one_uid_does_not_affect_another)
 {
 	pid_t manager, pool, evil, other = 0;
 	uint64_t seen, spent, stop_ns;
@@ -328,7 +328,7 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 
-	/* A new pool maps what has been spoilt, and is shot at meanwhile. */
+	/* A new pool maps the spoiled segments while attacks continue. */
 	atomic_store(&honest->killing, 1);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	DAEMON_AWAIT(daemon_crashes(&d) == 1);
@@ -342,7 +342,7 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	printf("%" PRIu64 " jobs of the honest client were told of the kill\n",
 	       atomic_load(&honest->told));
 
-	/* No job is left; what has been written stays. */
+	/* No job is left; the written data stays. */
 	besiege(ATTACK_SUMMARY, other);
 	order(ATTACK_NONE);
 	atomic_store(&honest->stop, 1);
@@ -352,7 +352,7 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	printf("then the pool took %" PRIu64 " us of %" PRIu64 " ms\n", spent / 1000,
 	       SETTLE_NS / NSEC_PER_MSEC);
 
-	/* New clients of other uids work, while it is there and when it has been killed. */
+	/* New clients of other uids work, while the hostile client runs and after it was killed. */
 	if (root) {
 		ck_assert_int_eq(daemon_reap(daemon_client(honest_late, 0)), 0);
 		ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HONEST_UID)), 0);
@@ -363,15 +363,15 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1);
 	if (root)
 		ck_assert_int_eq(daemon_reap(daemon_client(honest_late, FRESH_UID)), 0);
-	/* And of its own uid: only the manager and the pool repair what it has spoilt, down to the
-	 * head of the segment. */
+	/* And of its own uid: the manager and the pool repair the spoiled data, down to the head of
+	 * the segment. */
 	ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
 
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	look_after(0, manager);
 
-	/* And it stops in its time under fire: from a uid whose segments can still be mapped. */
+	/* And it stops in time during attacks: by a uid whose segments can still be mapped. */
 	atomic_store(&siege->doing, ATTACK_NONE);
 	evil = daemon_client(attacker, FRESH_UID);
 	if (root) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * hostile_record: a client whose records are wrong in one field each
- */
+/* hostile_record: a client whose records have one wrong field each */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +18,7 @@ static fk_client *hostile;
 
 static uint32_t next_generation = 100;
 
-/* Submits record 0 as it stands. Returns its outcome, or JOB_PENDING if nothing came in a while. */
+/* Submits record 0 as it is. Returns its outcome, or JOB_PENDING after patience_ns. */
 static uint32_t submit_record(uint32_t generation, uint64_t patience_ns)
 {
 	struct job *job = &hostile->jobs[0];
@@ -108,7 +106,7 @@ static void bad_references(const fk_task *task, uint64_t heap)
 	}
 }
 
-/* Everything but the one field is right; each gets its outcome, and none of them DONE. */
+/* All fields except one are right; each job gets its outcome, and none is DONE. */
 static void careful(void)
 {
 	static const uint32_t numbers[] = { LIMIT_TASKS - 1, LIMIT_TASKS, INT32_MAX,
@@ -138,11 +136,11 @@ static void careful(void)
 	must_not_run("a hash that is off by", 1);
 	bad_references(task, hostile->segment->heap_size);
 
-	/* The same generation once more runs nothing and is counted. */
+	/* The same generation a second time runs nothing and is counted. */
 	set_record(task, good);
 	if (submit_record(next_generation, HOSTILE_HANG) != JOB_DONE)
 		_exit(24);
-	/* As often as it takes: the worker that ended it may not have come to freeing the row. */
+	/* Until it is refused: the worker that ended the job may not have freed the row yet. */
 	before = atomic_load(refused);
 	end = clock_ns() + HOSTILE_HANG;
 	do {
@@ -163,7 +161,7 @@ static void careful(void)
 	(void)fk_close(hostile);
 }
 
-START_TEST(a_record_with_one_wrong_field_gets_an_outcome_and_never_runs)
+START_TEST(record_with_one_wrong_field_gets_an_outcome_and_never_runs)
 {
 	pid_t pool;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostile_rings: what a client may leave in the rings of its uid, and the next client of that uid
+ * hostile_rings: the contents that a client may leave in the rings of its uid, and the next client
+ * of that uid
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -23,9 +24,9 @@ static uint64_t draw(void)
 
 #define SLOT_KEPT UINT64_MAX
 
-/* What a client leaves in a slot. */
+/* Contents that a client leaves in a slot. */
 enum slot {
-	KEPT, /* what is in it */
+	KEPT, /* unchanged */
 	FREE_LATER,
 	FREE_BEFORE,
 	FULL_BEFORE,
@@ -41,11 +42,11 @@ static uint64_t slot_word(uint64_t lap, bool full)
 	return lap << 32 | (full ? RING_FULL_BIT | ring_payload(1023, 31, 65535) : 0);
 }
 
-/* What a client leaves in every ring of its uid before it dies. */
+/* Contents that a client leaves in every ring of its uid before it dies. */
 static const struct wreck {
 	const char *name;
 	uint64_t tail; /* from the next honest job's position on */
-	bool fixed;    /* tail is the whole of it */
+	bool fixed;    /* tail is absolute */
 	enum slot slot;
 } wrecks[] = {
 	{ "a tail one too far", 1, false, KEPT },
@@ -118,7 +119,7 @@ START_TEST(entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
 		int status;
 
 		wreck = &wrecks[i % ARRAY_SIZE(wrecks)];
-		/* Not always at the same place of the rings, nor in the same lap. */
+		/* Not always at the same position of the rings, nor in the same lap. */
 		for (size_t k = 0; k < 2 + i; k++)
 			ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
 		garbage = daemon_counter(&d, "malformed_slots");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject - each call of the kernel fails once, in each process
+ * inject - each system call fails once, in each process
  *
- * One call after another fails, once each (inject_runs.h). What a run has to show:
+ * One call after another fails, once each (inject_runs.h). Required results of a run:
  *
- * 	- each call of a client gets the right result, or an error in words; in time
- * 	- no process dies of a signal, and the manager not at all once it is ready
- * 	- afterwards everything works, and is given back: descriptors, mappings, memory, children
+ * 	- each call of a client gets the right result, or an error with a text; in time
+ * 	- no process dies of a signal, and the manager never ends once it is ready
+ * 	- afterwards everything works, and all is released: descriptors, mappings, memory, children
  *
- * In a run a client of another user comes, calls, submits, cancels and leaves (use); and a task
- * crashes the pool, which is started again (restart); or a module has changed, and forkd reloads
+ * In a run a client of another user connects, calls, submits, cancels and leaves (use); and a task
+ * crashes the pool, which is replaced (restart); or a module has changed, and forkd reloads
  * (reload); or workers are traced (trace); or forkd itself starts, is used and stops (life).
  */
 #include <dirent.h>
@@ -42,12 +42,12 @@
 
 static struct daemon d;
 
-/* ------------------------------------------------------------------------ what goes on */
+/* ------------------------------------------------------------------------ actions */
 
-/* How many users there are, and which of them was here last. */
+/* The number of users, and the user of the last visit. */
 static uint32_t n_users = UIDS, visitor;
 
-/* A visitor, in a process of its own, of the last user. */
+/* A visitor, in a child, of the last user. */
 static enum answer visit_again(enum when when)
 {
 	pid_t pid = daemon_fork(FIRST_UID + visitor % n_users);
@@ -62,14 +62,14 @@ static enum answer visit_again(enum when when)
 	return (enum answer)status;
 }
 
-/* Of a user that was not here for a while. */
+/* A visitor of a user that was absent for some time. */
 static enum answer visit(enum when when)
 {
 	visitor++;
 	return visit_again(when);
 }
 
-/* Another file of a module is there, and the next pool has loaded it; or forkctl says why not. */
+/* A module has another file, and the next pool has loaded it; or forkctl reports an error. */
 static enum answer reload_and_visit(enum when when)
 {
 	char path[128], text[1024] = "";
@@ -93,7 +93,7 @@ static void read_text(const char *path, char *text, size_t size)
 	text[file ? fread(text, 1, size - 1, file) : 0] = '\0';
 }
 
-/* forkctl traces meanwhile, or says why not. */
+/* forkctl traces at the same time, or reports an error. */
 static enum answer trace_and_visit(enum when when)
 {
 	static const char *const argv[] = { "forkctl", "trace", "-o", "/dev/null", NULL };
@@ -103,7 +103,7 @@ static enum answer trace_and_visit(enum when when)
 	pid_t pid;
 
 	(void)snprintf(path, sizeof(path), "%s/trace.out", d.folder);
-	(void)unlink(path); /* of the run before */
+	(void)unlink(path); /* of the previous run */
 	pid = daemon_spawn(&d, "trace.out", argv);
 	while (!strstr(text, "tracing") && !daemon_has_ended(pid))
 		read_text(path, text, sizeof(text));
@@ -124,7 +124,7 @@ static void enter(void)
 		_exit(126);
 }
 
-/* More modules would be more calls of the same. */
+/* More modules would be more calls of the same kind. */
 static void prepare(void)
 {
 	daemon_prepare_bare(&d);
@@ -137,32 +137,32 @@ static void prepare(void)
 
 static struct counts counts_before;
 
-/* What the manager has, but for what it has of a client that has just left. */
+/* Returns the resources of the manager, except for those of a client that has just left. */
 static struct counts_process held(void)
 {
 	DAEMON_AWAIT(counts_mapped(d.manager, "forkd-client", NULL) == 1);
 	return counts_read(&d).manager;
 }
 
-/* What holds when nothing fails any more. */
+/* The checks after a run, when no call fails any more. */
 static void look(void)
 {
 	const struct counts_process *before = &counts_before.manager;
 
 	SAY(waitpid(d.manager, NULL, WNOHANG) == 0, "the manager has ended, see %s", d.log);
 	SAY(!daemon_logged(&d, "Assertion", ""), "an assertion, see %s", d.log);
-	/* These two come again, so the pool has what it could not map the first time. */
+	/* Both clients connect again, so the pool has mappings that failed the first time. */
 	if (n_users == 1) {
 		(void)fk_close(d.watcher);
 		d.watcher = daemon_open(&d);
 		d.board = d.watcher->board;
 	}
 	SAY(visit_again(USE) == RIGHT, "it does not work afterwards, see %s", d.log);
-	/* For a client that got no memory the manager has given back what it kept. */
+	/* For a client that got no memory the manager has released a kept segment. */
 	for (uint32_t i = 0; all && i < KEPT; i++)
 		if (held().memfds < before->memfds)
 			(void)visit(USE);
-	/* A descriptor that it has kept for the next pool comes again with that. */
+	/* A descriptor that it had kept for the next pool returns with that pool. */
 	if (all && n_users == 1 && held().descriptors < before->descriptors)
 		(void)visit(RESTART);
 	counts_await(&d, &counts_before);
@@ -177,14 +177,14 @@ static void while_it_runs(enum who who, enum when when)
 
 	if (!are_wanted(who, when))
 		return;
-	/* With more, the next pool may have failed to map the rings of an absent user. */
+	/* With more users, the next pool may have failed to map the rings of an absent user. */
 	if (when != USE)
 		n_users = 1;
 	prepare();
 	daemon_start(&d, OPTIONS, NULL);
 	for (uint32_t i = 0; i < n_users; i++)
 		SAY(visit(i ? USE : RESTART) == RIGHT, "not even without a fault, see %s", d.log);
-	/* The pool keeps the place of a trace in its memory for the next one. */
+	/* The pool keeps the address range of a trace for the next one. */
 	SAY(when != TRACE || trace_and_visit(when) == RIGHT, "not even without a fault");
 	DAEMON_AWAIT((counts_before = counts_read(&d)).manager.memfds ==
 		     MEMFDS(min(n_users, KEPT)));
@@ -193,59 +193,59 @@ static void while_it_runs(enum who who, enum when when)
 	inject_end(&inject);
 }
 
-START_TEST(a_call_of_the_manager_fails_while_clients_come_and_go)
+START_TEST(manager_survives_failed_calls_while_clients_come_and_go)
 {
 	while_it_runs(MANAGER, USE);
 }
 END_TEST
 
-START_TEST(a_call_of_the_pool_fails_while_clients_come_and_go)
+START_TEST(pool_survives_failed_calls_while_clients_come_and_go)
 {
 	while_it_runs(POOL, USE);
 }
 END_TEST
 
-START_TEST(a_call_of_the_manager_fails_while_the_pool_is_started_again)
+START_TEST(manager_survives_failed_calls_while_the_pool_is_replaced)
 {
 	while_it_runs(MANAGER, RESTART);
 }
 END_TEST
 
-START_TEST(a_call_of_the_pool_fails_while_it_is_started_again)
+START_TEST(pool_survives_failed_calls_while_it_is_replaced)
 {
 	while_it_runs(POOL, RESTART);
 }
 END_TEST
 
-START_TEST(a_call_of_the_manager_fails_while_it_reloads)
+START_TEST(manager_survives_failed_calls_during_a_reload)
 {
 	while_it_runs(MANAGER, RELOAD);
 }
 END_TEST
 
-START_TEST(a_call_of_the_pool_or_of_the_trial_fails_in_a_reload)
+START_TEST(pool_and_trial_survive_failed_calls_in_a_reload)
 {
 	while_it_runs(POOL, RELOAD);
 }
 END_TEST
 
-START_TEST(a_call_of_the_manager_fails_while_somebody_traces)
+START_TEST(manager_survives_failed_calls_during_a_trace)
 {
 	while_it_runs(MANAGER, TRACE);
 }
 END_TEST
 
-START_TEST(a_call_of_the_pool_fails_while_somebody_traces)
+START_TEST(pool_survives_failed_calls_during_a_trace)
 {
 	while_it_runs(POOL, TRACE);
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ for long */
+/* ------------------------------------------------------------------------ repeated failures */
 
 #define LONG 100u /* refusals in a row */
 
-/* A process that has no memory to receive with receives later, and does not spin meanwhile. */
+/* A process without memory to receive receives later, and does not spin until then. */
 static void for_long(enum who who, const struct call *call, int err)
 {
 	uint64_t refused, naps;
@@ -256,26 +256,26 @@ static void for_long(enum who who, const struct call *call, int err)
 	prepare();
 	daemon_start(&d, OPTIONS, NULL);
 	SAY(visit(USE) == RIGHT, "not even without a fault");
-	/* It is not the end of that one that is disturbed. */
+	/* The end of that client is not disturbed. */
 	(void)held();
 	arm(who, call, err, 1, LONG);
 	SAY(visit(USE) == RIGHT, "it does not work, see %s", d.log);
 	refused = disarm(who, call);
 	naps = inject_naps(&inject);
 	SAY(refused == LONG, "only %" PRIu64 " have failed", refused);
-	/* All that are waited for share them: some for the client, the pool, the socket. */
+	/* All waits share them: some for the client, the pool, the socket. */
 	SAY(naps >= LONG / 10, "only %" PRIu64 " naps", naps);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 	inject_end(&inject);
 }
 
-START_TEST(the_manager_has_no_memory_to_hear_anybody_with_for_long)
+START_TEST(manager_without_memory_to_receive_recovers)
 {
 	for_long(MANAGER, &(struct call){ "recvmsg", SYS_recvmsg }, ENOMEM);
 }
 END_TEST
 
-START_TEST(the_pool_has_no_memory_to_hear_the_manager_with_for_long)
+START_TEST(pool_without_memory_to_receive_recovers)
 {
 	for_long(POOL, &(struct call){ "recvmsg", SYS_recvmsg }, ENOBUFS);
 }
@@ -320,14 +320,14 @@ static void own_compare(void)
 {
 	const struct own after = own_counts();
 
-	/* A sanitizer's allocator has mappings as it likes. */
+	/* A sanitizer's allocator has other mappings at any time. */
 	SAY(after.descriptors == own_before.descriptors &&
 		    (daemon_sanitized() || after.maps == own_before.maps),
 	    "%u descriptors and %u maps, were %u and %u", after.descriptors, after.maps,
 	    own_before.descriptors, own_before.maps);
 }
 
-START_TEST(a_call_of_a_client_fails)
+START_TEST(client_survives_failed_calls)
 {
 	const struct run run = { CLIENT, USE, own_note, own_use, own_compare };
 	struct counts before;
@@ -356,7 +356,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ a whole life */
 
-/* forkd, from its start to its end. */
+/* Runs forkd from its start to its end. */
 static enum answer live(enum when when)
 {
 	static const char *const options[] = { OPTIONS, NULL };
@@ -369,7 +369,7 @@ static enum answer live(enum when when)
 		SAY(status == 0, "forkd ended with %d", status);
 		return answer;
 	}
-	/* It never was ready: it says why, and has taken its socket along. */
+	/* It never was ready: it logs the cause, and has removed its socket. */
 	SAY(status > MANAGER_EXIT_BUG && status < 126, "forkd ended with %d, see %s", status,
 	    d.log);
 	SAY(daemon_logged(&d, ": ", ""), "forkd ended with %d and has no words", status);
@@ -393,13 +393,13 @@ static void in_its_life(enum who who)
 	run_all(&run);
 }
 
-START_TEST(a_call_of_the_manager_fails_in_its_life)
+START_TEST(manager_reports_failed_calls_from_start_to_stop)
 {
 	in_its_life(MANAGER);
 }
 END_TEST
 
-START_TEST(a_call_of_the_pool_fails_in_its_life)
+START_TEST(pool_survives_failed_calls_from_start_to_stop)
 {
 	in_its_life(POOL);
 }
@@ -440,7 +440,7 @@ START_TEST(io_uring_fails_while_the_pool_is_restarted)
 }
 END_TEST
 
-START_TEST(the_kernel_has_no_memory_to_wait_with_for_long)
+START_TEST(manager_recovers_if_the_kernel_has_no_memory_for_waits)
 {
 	ring_begin();
 	for_long(RING, &(struct call){ "poll", LOOP_INJECT_POLL }, ENOMEM);
@@ -470,7 +470,7 @@ int main(void)
 			     &io_uring_fails_while_clients_come_and_go,
 			     &io_uring_fails_while_the_pool_is_restarted,
 			     &io_uring_fails_in_the_life_of_the_manager,
-			     &the_kernel_has_no_memory_to_wait_with_for_long);
+			     &manager_recovers_if_the_kernel_has_no_memory_for_waits);
 #endif
 	return check_unit_run("inject", NULL, NULL, all ? 20000 : CHECK_TIMEOUT);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * isolation: what one uid tries to get at another's client, at the pool and at the manager
+ * isolation: attempts of one uid to access another uid's client, the pool and the manager
  *
- * Alice has a job that runs on a buffer of hers, and a record that she has filled and not
- * submitted. Mallory, another uid, tries one way in after the other; each attempt is counted, and
- * must be refused. In the end nothing of Alice's has changed. That the attempts on processes are
- * real ones is seen when root makes them.
+ * Alice has a job that runs on one of her buffers, and a filled record that is not submitted.
+ * Mallory, another uid, makes one attempt after another. Each attempt is counted, and must be
+ * refused. In the end none of Alice's data has changed. Root makes the same attempts on processes,
+ * which must succeed: this shows that they are real.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void alice(void)
 	int64_t looks;
 	fk_job job;
 
-	/* As a program is that has not come here by setuid(). */
+	/* As a program that was not started by setuid(). */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
 	if (fk_open(d.socket, &options, &c) < 0 || fk_alloc(c, SECRET, &secret.data) < 0 ||
 	    fk_task_find(c, "crash:hold", &hold) < 0 ||
@@ -103,7 +103,7 @@ static void alice(void)
 
 /* ------------------------------------------------------------------------ mallory */
 
-/* Root: that all of this is possible at all. */
+/* Root: all these attempts are possible at all. */
 static void root_looks(void)
 {
 	try_files(&shared->processes[CLIENT], true);
@@ -144,7 +144,7 @@ static void mallory(void)
 
 /* ------------------------------------------------------------------------ the test */
 
-/* Notes where a process has forkd's segments. */
+/* Notes the addresses of forkd's segments in a process. */
 static void note(int which, const char *name, pid_t pid)
 {
 	struct process *p = &shared->processes[which];
@@ -166,7 +166,7 @@ static void note(int which, const char *name, pid_t pid)
 	}
 }
 
-/* Where a process has alice's buffer. */
+/* Returns the address of alice's buffer in a process. */
 static uint64_t secret_in(int which, uint64_t offset)
 {
 	const struct process *alices = &shared->processes[CLIENT], *p = &shared->processes[which];
@@ -180,7 +180,7 @@ static uint64_t secret_in(int which, uint64_t offset)
 	return 0;
 }
 
-START_TEST(another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager)
+START_TEST(another_uid_cannot_access_a_client_the_pool_and_the_manager)
 {
 	pid_t client, thief, root, pool;
 	uint64_t offset, jobs;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeping - how forkd comes back by what the service manager has kept, and the one pool that it is
- * told of before that has anything. tests/scenario/check_keeping_state.c has what is kept of
- * clients.
+ * keeping - how forkd restarts with the descriptors that the service manager has kept; and that a
+ * pool is stored before it maps anything. tests/scenario/check_keeping_state.c has the descriptors
+ * of clients.
  */
 #define CHECK_TIMEOUT 60
 
@@ -24,7 +24,7 @@
 #include "tests/support/counts.h"
 #include "tests/support/keeping.h"
 
-/* Beside board, arena, saved state, and what clients have. */
+/* Returns true if one pool is stored, in addition to board, arena, saved state, and clients. */
 static bool keeps_one_pool(struct systemd_stub *store)
 {
 	char found[512], *save = NULL;
@@ -36,7 +36,7 @@ static bool keeps_one_pool(struct systemd_stub *store)
 	return n == 1;
 }
 
-START_TEST(the_pool_that_runs_is_kept_and_no_other)
+START_TEST(only_the_running_pool_is_kept)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c;
@@ -60,7 +60,7 @@ START_TEST(the_pool_that_runs_is_kept_and_no_other)
 }
 END_TEST
 
-START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
+START_TEST(killed_manager_is_restarted_on_the_same_socket)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	pid_t pool = 0;
@@ -80,7 +80,7 @@ START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
 }
 END_TEST
 
-START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
+START_TEST(next_manager_computes_the_weights_of_its_clients)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0, "--user-weights=*:300");
 	struct service_client c;
@@ -90,7 +90,7 @@ START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
 	DAEMON_AWAIT(STUB_WEIGHT(c.board) == 300);
 	told = STUB_TOLD(c.board);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
-	/* The next pool hears of the client first. */
+	/* The next pool receives the client first. */
 	DAEMON_AWAIT(STUB_TOLD(c.board) > told);
 	ck_assert_uint_eq(STUB_WEIGHT(c.board), 300);
 	(void)close(c.fd);
@@ -98,12 +98,12 @@ START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
 }
 END_TEST
 
-START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
+START_TEST(stopped_manager_is_killed_by_the_watchdog_and_restarted)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 500000);
 
 	serves();
-	/* It gives signs of life as long as it lives. */
+	/* It sends WATCHDOG=1 as long as it runs. */
 	DAEMON_AWAIT(store->signs >= 4);
 	daemon_suspend(store->service);
 	DAEMON_AWAIT(store->starts == 2);
@@ -114,7 +114,7 @@ START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
 }
 END_TEST
 
-START_TEST(told_to_stop_it_leaves_nothing_behind)
+START_TEST(stop_leaves_nothing_behind)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 
@@ -130,7 +130,7 @@ START_TEST(told_to_stop_it_leaves_nothing_behind)
 END_TEST
 
 /* Where the next manager finds no memory, once. */
-static enum { NOWHERE, EARLY, LATE } * fails; /* before it knows of the last one, and after */
+static enum { NOWHERE, EARLY, LATE } * fails; /* before the takeover, after it */
 
 int __real_listener_open(struct listener *listener, struct store *store, const char *path,
 			 uint32_t mode, uint32_t gid, char *error, size_t error_size);
@@ -168,7 +168,7 @@ int __wrap_pool_process_init(struct pool_process *pool, struct socket_closer *cl
 			       : __real_pool_process_init(pool, closer, store, options, events);
 }
 
-START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
+START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next_one)
 {
 	struct systemd_stub *store;
 	struct service_client c;
@@ -189,7 +189,7 @@ START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
 }
 END_TEST
 
-START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
+START_TEST(forkd_that_gives_up_leaves_nothing_behind)
 {
 	struct systemd_stub *store = SERVICE_KEEP("once", 32, 0);
 
@@ -206,7 +206,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the fence */
 
-/* How many processes have this parent and, unless it is 0, are in this state; one of them. */
+/* Returns the number of processes with this parent and, unless state is 0, in this state. Sets
+ * *ret_child to one of them. */
 static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc");
@@ -229,7 +230,7 @@ static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
 	return n;
 }
 
-/* The child has become the pool's program. */
+/* Returns true if the child has executed the pool's program. */
 static bool is_pool(pid_t pid)
 {
 	char path[64], command[64] = "";
@@ -242,7 +243,7 @@ static bool is_pool(pid_t pid)
 	return memmem(command, sizeof(command), "--pool", 6) != NULL;
 }
 
-START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
+START_TEST(pool_that_is_not_kept_yet_has_nothing_mapped)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c;
@@ -269,7 +270,7 @@ START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
 END_TEST
 
 #ifdef FK_CRASH_SITES
-static _Atomic int *mined; /* the site at which a manager dies, once */
+static _Atomic int *mined; /* the site at which one manager dies */
 
 static void die_once(void)
 {
@@ -305,7 +306,7 @@ static void dies_at(enum crash_site site)
 	serves();
 	pool = kept_pool(store, pool);
 	ck_assert(keeps_one_pool(store));
-	/* The pools of those that died have ended. */
+	/* The pools of managers that died have ended. */
 	DAEMON_AWAIT(children_of(store->pid, 0, &pool) == 1);
 	ck_assert_int_eq(pool, store->service);
 	service_end(store);
@@ -323,8 +324,8 @@ START_TEST(manager_may_die_before_the_pool_is_told_to_start)
 }
 END_TEST
 
-/* The manager dies when it has welcomed the client and has not noted that; the next one's pool
- * cannot map it. */
+/* The manager dies after it has sent WELCOME and before it has noted that; the next one's pool
+ * cannot map the client. */
 START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 {
 	union proto_message m;
@@ -340,7 +341,7 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	c = service_attach();
-	/* Nor does the last one's pool see the job. */
+	/* The last one's pool does not see the job either. */
 	DAEMON_AWAIT(children_of(store->pid, 'Z', &pid) == 2);
 	service_submit(&c, 0, STUB_DONE, 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);

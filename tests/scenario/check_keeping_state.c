@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeping_state - what the service manager has at any time is what the saved state names: clients,
- * their rings, and clients for which it has no room or no time
+ * keeping_state - the service manager's store always has exactly the descriptors that the saved
+ * state names: clients, their rings, and clients for which it has no room or no time
  */
 #define CHECK_TIMEOUT 60
 
@@ -27,7 +27,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* What is to be in the store, as systemd_stub_names() says it. */
+/* Returns the names that must be in the store, as systemd_stub_names() does. */
 static void say_saved(const struct saved_state *saved, char *ret_names, size_t size)
 {
 	char names[SYSTEMD_STUB_MAX][FDSTORE_NAME] = { "arena", "board", "pool", "roster" };
@@ -57,7 +57,7 @@ static bool is_as_saved(struct systemd_stub *store, const struct saved_state *sa
 	return holds(store, names);
 }
 
-/* Also that. */
+/* And checks them against the saved state. */
 #define AWAIT_STORE(...)                                                                           \
 	DAEMON_AWAIT(holds(store, "arena board " __VA_ARGS__) && is_as_saved(store, saved))
 
@@ -79,15 +79,16 @@ START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	pool = kept_pool(store, pool);
 	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
-	/* Killed, and again. */
+	/* Killed twice. */
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 		service_expect("READY=1");
 		pool = kept_pool(store, pool);
 		AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
 	}
-	/* One says what it may not, and lets go of what it has at last; and one leaves. */
-	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
+	/* One client sends a malformed message, and finally releases its memory; one client
+	 * leaves. */
+	ck_assert_int_eq(send(a.fd, "not-ours", 8, 0), 8);
 	DAEMON_AWAIT(saved->clients[0].state == SAVED_GONE);
 	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
 	(void)close(a.fd);
@@ -106,7 +107,7 @@ START_TEST(kept_descriptors_are_those_that_the_saved_state_names)
 }
 END_TEST
 
-/* Only root has several users. Any of them may connect; the saved state that is kept. */
+/* Only root has several users. Any of them may connect. Returns the saved state that is kept. */
 static struct saved_state *keep_for_all(struct systemd_stub *store)
 {
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
@@ -115,11 +116,11 @@ static struct saved_state *keep_for_all(struct systemd_stub *store)
 	return systemd_stub_saved(store);
 }
 
-/* Of that many users a segment with rings is kept. */
+/* Segments with rings are kept for this many users. */
 #define IDLE  16u
 #define USERS (IDLE + 3)
 
-START_TEST(tenants_that_are_released_leave_the_store)
+START_TEST(released_tenants_leave_the_store)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", SYSTEMD_STUB_MAX, 0);
 	struct saved_state *saved;
@@ -143,7 +144,7 @@ START_TEST(tenants_that_are_released_leave_the_store)
 }
 END_TEST
 
-START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
+START_TEST(client_without_room_in_the_store_is_refused)
 {
 	/* Three of the manager's, the pool, one client and its rings. */
 	struct systemd_stub *store = SERVICE_KEEP("", 4 + 4, 0);
@@ -152,7 +153,7 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 
 	a = service_attach();
 	service_refused_hello(service_hello(), -ENOSPC, "");
-	/* Nothing that was promised was for nothing. */
+	/* No descriptor was refused. */
 	ck_assert_uint_eq(store->refused, 0);
 	pool = kept_pool(store, 0);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
@@ -166,7 +167,7 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 }
 END_TEST
 
-/* Returns how many of the connections have ended, and one that has not. */
+/* Returns how many of the connections have ended, and sets *ret_here to one that has not. */
 static uint32_t count_ended(const struct service_client *clients, uint32_t n, uint32_t *ret_here)
 {
 	uint32_t ended = 0;
@@ -186,7 +187,7 @@ static uint32_t count_ended(const struct service_client *clients, uint32_t n, ui
 	return ended;
 }
 
-START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
+START_TEST(smaller_store_keeps_as_many_clients_as_fit)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c[3];
@@ -215,7 +216,8 @@ START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
 }
 END_TEST
 
-/* How many segments of this name the manager has, and what waits of them. */
+/* Returns the number of descriptors of this segment in the manager, including those that wait to be
+ * stored. */
 static uint32_t segments(pid_t manager, const char *name)
 {
 	char path[64], target[64];
@@ -232,7 +234,7 @@ static uint32_t segments(pid_t manager, const char *name)
 	return n;
 }
 
-START_TEST(a_client_waits_while_the_service_manager_does_not_read)
+START_TEST(client_waits_while_the_service_manager_does_not_read)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 0);
 	struct proto_hello h = service_hello();
@@ -245,10 +247,10 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 	deafen(store);
 	p.fd = fd = service_dial();
 	ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
-	/* Its segment, and what waits of it. */
+	/* Its segment, and its copy that waits. */
 	DAEMON_AWAIT(segments(store->service, "forkd-client") == 2);
-	/* Others are served meanwhile: it is refused at once, so the loop turns. */
-	service_refused("nonsense", 8, -EBADMSG, "");
+	/* Other clients are served: this one is refused at once, so the loop runs. */
+	service_refused("not-ours", 8, -EBADMSG, "");
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_gt(proto_recv(fd, &m, fds, &n, 0), 0);
@@ -258,7 +260,7 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 }
 END_TEST
 
-/* A client of this user, that leaves when it has an answer or its connection has ended. */
+/* A client of this user that leaves when it has an answer or its connection has ended. */
 static pid_t dial_as(uint32_t uid)
 {
 	const struct proto_hello h = service_hello();
@@ -274,7 +276,7 @@ static pid_t dial_as(uint32_t uid)
 	_exit(proto_recv(fd, &m, fds, &n, 0) <= 0 || m.head.type != PROTO_WELCOME);
 }
 
-START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
+START_TEST(ring_slot_is_not_reused_while_its_last_rings_are_kept)
 {
 	struct systemd_stub *store =
 		SERVICE_KEEP("", 32, 0, "--shared-memory-max=64M", "--heap-max=64M");
@@ -287,24 +289,24 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	DAEMON_AWAIT(saved->clients[0].state == SAVED_FREE);
 	DAEMON_AWAIT(holds(store, "arena board pool roster t0"));
 	ck_assert_uint_eq(saved->tenants[0].uid, 65001);
-	/* It is released, and the service manager does not hear of it; nor of the next one. */
+	/* It is released, and the service manager has not read that, nor the next one. */
 	deafen(store);
 	large.heap_size = 64 << 20;
 	service_refused_hello(large, -ENOMEM, "");
 	DAEMON_AWAIT(saved->tenants[0].state == SAVED_FREE &&
 		     segments(store->service, "forkd-tenant") == 0);
 	pid = dial_as(65002);
-	/* The segment, and what waits of it. */
+	/* The segment, and its copy that waits. */
 	DAEMON_AWAIT(segments(store->service, "forkd-tenant") == 2);
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	(void)daemon_reap(pid);
 	service_expect("READY=1");
-	/* What is stored there under the slot's name is the first one's. */
+	/* The descriptor stored under the slot's name belongs to the first one. */
 	DAEMON_AWAIT(holds(store, "arena board pool roster"));
 	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
-	/* And one that is put is taken. */
+	/* And a slot whose descriptor waits to be stored is in use. */
 	deafen(store);
 	pid = dial_as(65002);
 	DAEMON_AWAIT(segments(store->service, "forkd-tenant") == 2);
@@ -324,7 +326,7 @@ int main(int argc, char *argv[])
 		return stub_run();
 	if (geteuid() != 0)
 		check_unit_leave_out("only root can be several users",
-				     &tenants_that_are_released_leave_the_store,
-				     &a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys);
+				     &released_tenants_leave_the_store,
+				     &ring_slot_is_not_reused_while_its_last_rings_are_kept);
 	return check_unit_main("keeping_state");
 }

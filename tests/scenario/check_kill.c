@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kill: clients that are killed at any instruction, a daemon that is told to stop, and one that is
+ * kill: clients that are killed at any instruction, a daemon that is stopped, and one that is
  * killed
  *
  * The first test kills 300 clients; 3,000 in a build with crash sites and without a sanitizer; and
- * KILLS of them where that is set: `make soak-kill`.
+ * $KILLS if that is set: `make soak-kill`.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,9 +21,9 @@
 #define CHECK_TIMEOUT 550
 #include "tests/support/check_unit.h"
 
-/* Between the test and its client processes. */
+/* Memory shared by the test and its client processes. */
 struct shared {
-	_Atomic uint64_t good;	    /* results that the survivor found right */
+	_Atomic uint64_t good;	    /* correct results of the survivor */
 	_Atomic uint64_t submitted; /* by the victim */
 	_Atomic uint32_t slot;	    /* of the victim; NOWHERE before it has one */
 	_Atomic uint32_t stop;
@@ -47,7 +47,7 @@ static uint64_t draw(uint64_t n)
 	return xorshift64(&seed) % n;
 }
 
-/* Submits and checks until it is told to stop; ends with 1 if anything is wrong. */
+/* Submits and checks until it is told to stop; exits with 1 on an error. */
 static void survivor(void)
 {
 	fk_client *c = NULL;
@@ -70,7 +70,7 @@ static void survivor(void)
 	(void)fk_close(c);
 }
 
-/* The last victim's slot comes free in a moment. */
+/* The last victim's slot is free shortly. */
 static fk_client *open_victim(void)
 {
 	fk_client *c = NULL;
@@ -81,7 +81,7 @@ static fk_client *open_victim(void)
 	return c;
 }
 
-/* Ends a victim that cannot go on, with an exit status that the test is not content with. */
+/* Ends a victim that cannot continue, with an exit status that fails the test. */
 static void must(int r, const char *what)
 {
 	if (r >= 0)
@@ -90,7 +90,7 @@ static void must(int r, const char *what)
 	_exit(2);
 }
 
-/* Submits as fast as it can, waits for nothing but room, until it is killed. */
+/* Submits as fast as it can until it is killed; it waits only for room. */
 static void victim(void)
 {
 	fk_client *c = open_victim();
@@ -139,7 +139,7 @@ static void counted_victim(void)
 	}
 }
 
-/* How long the manager took to notice each of them. */
+/* Times that the manager took to notice each death. */
 struct notices {
 	uint64_t *ns;
 	uint32_t n;
@@ -158,8 +158,8 @@ static void print_notices(struct notices *notices)
 }
 
 /*
- * Starts the victim of a round and kills it: one in four at a moment from its start on, while it
- * connects, or later; others once they have submitted so many jobs, and a bit.
+ * Starts the victim of a round and kills it: one in four at a random time from its start on, while
+ * it connects, or later. Others are killed shortly after they have submitted a number of jobs.
  */
 static void kill_one(uint32_t round, struct notices *notices)
 {
@@ -189,7 +189,7 @@ static void kill_one(uint32_t round, struct notices *notices)
 	}
 }
 
-/* KILLS says how many; make soak does. Else as many as there is time for in a check. */
+/* $KILLS, which make soak sets; otherwise as many as a check has time for. */
 static uint32_t n_kills(void)
 {
 	const char *text = getenv("KILLS");
@@ -203,7 +203,7 @@ static uint32_t n_kills(void)
 #endif
 }
 
-START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
+START_TEST(client_killed_while_it_submits_never_blocks_another)
 {
 	uint32_t rounds = n_kills();
 	struct notices notices = { .ns = calloc(rounds, sizeof(uint64_t)) };
@@ -215,7 +215,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 
 	setup();
 	ck_assert_ptr_nonnull(notices.ns);
-	/* The watcher, the survivor, and slots for the victims to come back to. */
+	/* The watcher, the survivor, and slots for the next victims. */
 	daemon_start(&d, "--workers=2", "--clients-max=4", NULL);
 	oracle_init(&o, d.folder);
 	other = daemon_client(survivor, DAEMON_UID);
@@ -233,7 +233,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 			quarter = counts_read(&d);
 		}
 	}
-	/* Their jobs, their slots and their memory are given back. */
+	/* Their jobs, their slots and their memory are released. */
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	counts_await(&d, &before);
 	after = counts_read(&d);
@@ -245,7 +245,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 		ck_assert_int_eq(fk_close(late[i]), 0);
 	print_notices(&notices);
 	printf("%" PRIu32 " clients killed, %" PRIu64
-	       " right results beside them; PSS of the manager %" PRId64 " -> %" PRId64
+	       " right results of the others; PSS of the manager %" PRId64 " -> %" PRId64
 	       " kB, of the pool %" PRId64 " -> %" PRId64 " kB\n",
 	       rounds, atomic_load(&shared->good), manager, daemon_pss(d.manager), pool,
 	       daemon_pss(daemon_pool(&d)));
@@ -256,7 +256,8 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(other), 0);
-	/* Each job that came off a ring was started, or dropped; what was started has ended. */
+	/* Each job that was taken off a ring was started, or dropped; each started job has
+	 * ended. */
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") ==
 		     daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed"));
 	DAEMON_AWAIT(daemon_counter(&d, "drained") ==
@@ -272,7 +273,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 }
 END_TEST
 
-/* A client that waits for a long leaf, and says how that went by its exit status. */
+/* A client that waits for a long leaf, and reports the result by its exit status. */
 static int64_t leaf_ms;
 
 static void waiter(void)
@@ -291,19 +292,19 @@ static void waiter(void)
 	_exit(fk_outcome(c, job, NULL, NULL));
 }
 
-START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
+START_TEST(stop_lets_running_and_queued_jobs_finish)
 {
 	pid_t pids[6];
 
 	setup();
 	daemon_start(&d, "--workers=2", "--stop-timeout=60s", NULL);
 	leaf_ms = 300;
-	/* One runs for sure; another one may, and others may still be about to submit. */
+	/* One job runs certainly; another one may run, and others may not be submitted yet. */
 	pids[0] = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	for (size_t i = 1; i < ARRAY_SIZE(pids); i++)
 		pids[i] = daemon_client(waiter, DAEMON_UID);
-	/* The first may have gone. */
+	/* The first client may have left. */
 	DAEMON_AWAIT(atomic_load(&d.board->manager.accepted) == 1 + ARRAY_SIZE(pids));
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
@@ -332,7 +333,7 @@ START_TEST(jobs_beyond_the_stop_deadline_are_cancelled_and_the_client_returns)
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 	ck_assert_int_eq(daemon_reap(a), FK_CANCELLED);
-	/* Queued; or it came too late, and found the daemon gone. */
+	/* Queued; or it was too late, and found that the daemon had ended. */
 	a = daemon_reap(b);
 	ck_assert_msg(a == FK_CANCELLED || a == 50, "%d", (int)a);
 }
@@ -352,12 +353,13 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 2);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
 	start_ns = clock_ns();
-	/* The segments stay as long as a client has them: first the clients' ends are seen. */
+	/* The segments stay as long as a client has them: first the ends of the clients are
+	 * checked. */
 	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
 		int status = daemon_reap(pids[i]);
 
-		/* The two whose jobs ran waited; the third may not have had its WELCOME yet. */
+		/* The two whose jobs ran waited; the third may not have received WELCOME yet. */
 		ck_assert_msg(status == 50 || status == 100, "client %zu: %d", i, status);
 		told += status == 50;
 	}
@@ -367,7 +369,7 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 }
 END_TEST
 
-START_TEST(a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
+START_TEST(client_of_a_killed_daemon_gets_errors_and_can_be_closed)
 {
 	fk_client *c;
 	const fk_task *task;
@@ -379,7 +381,7 @@ START_TEST(a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
-	/* The pool may run a few more before it is gone. */
+	/* The pool may run a few more before it ends. */
 	while (r == 0) {
 		fk_job job;
 

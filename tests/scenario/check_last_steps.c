@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * last_steps: a pool that dies at each step of the only job it has, and what that job gets: one
- * outcome, the right one, and not the other that it might have had as well
+ * last_steps: a pool that dies at each step of its only job, and the result for that job: exactly
+ * one outcome, the right one for that step
  *
- * In check_pool_sites.c others are under way, so there a job that is done is as right as one that
- * is lost. Built with --enable-crash-sites only.
+ * In check_pool_sites.c other jobs run as well, so there both DONE and LOST are right. Built with
+ * --enable-crash-sites only.
  */
 #include <stdlib.h>
 
@@ -16,12 +16,12 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-/* Those that a job passes for which no client waits. */
+/* Steps that a job passes for which no client waits. */
 static const struct step {
 	const char *site;
 	int outcome;	      /* of a job that is not idempotent; others are DONE */
-	uint32_t runs, again; /* of one that is not, of one that is idempotent */
-	uint32_t left;	      /* in its group: the pool has died before it counted that down */
+	uint32_t runs, again; /* of a job that is not idempotent; of an idempotent one */
+	uint32_t left;	      /* in its group: the pool has died before it decremented the count */
 } steps[] = {
 	{ "intake_accepted", FK_DONE, 1, 1, 0 }, /* QUEUED */
 	{ "job_running", FK_LOST, 0, 1, 0 },
@@ -83,7 +83,7 @@ static void die_at(const struct step *step)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_job_whose_pool_dies_at_any_step_of_it_gets_what_that_step_says)
+START_TEST(outcome_of_a_job_follows_from_the_step_at_which_its_pool_dies)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		die_at(&steps[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: a small job beside a process that floods the pool, and how much each gets
+ * scenario: small jobs while a process floods the pool, and the share of each
  *
- * Real processes, of one uid and of two. What is asserted is the order in which jobs were started,
- * and the virtual time of each connection, never how long anything took.
+ * Real processes, of one uid and of two. The test asserts the order in which jobs were started, and
+ * the virtual time of each connection, never how long anything took.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-#define FLOOD	   4096	      /* jobs that wait at a time */
+#define FLOOD	   4096	      /* jobs that are pending at a time */
 #define FLOOD_MAX  (1u << 20) /* in all */
 #define FLOOD_US   200
 #define SMALL	   20
@@ -28,11 +28,11 @@
 #define KEPT	   8000
 #define KEPT_US	   300
 #define GIANT	   INT64_C(100000000)	 /* leaves: no client waits for them */
-#define SHARE_TIME (800 * NSEC_PER_MSEC) /* virtual time of two, until one looks */
-#define SHARE_MOST (10 * SHARE_TIME)	 /* and until the share has to be right */
-#define SHARE_NEAR 1.15			 /* times too much or too little */
+#define SHARE_TIME (800 * NSEC_PER_MSEC) /* virtual time of two connections between two checks */
+#define SHARE_MOST (10 * SHARE_TIME)	 /* and until the share must be right */
+#define SHARE_NEAR 1.15			 /* accepted factor of deviation */
 
-/* Between the test and its clients. */
+/* Memory shared by the test and its clients. */
 struct shared {
 	_Atomic uint32_t go;
 	_Atomic uint32_t ready;
@@ -64,7 +64,7 @@ static fk_client *open_client(const char *task, const fk_task **ret_task)
 
 /* ------------------------------------------------------------------------ kinds of clients */
 
-/* Thousands of jobs at once, until it is told to end; leaves when each was started. */
+/* Submits thousands of jobs at once until it is told to end; stores when each was started. */
 static void flood(void)
 {
 	static fk_job jobs[FLOOD];
@@ -92,7 +92,7 @@ static void flood(void)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* One fork-join job that is not done before it is told to leave. */
+/* One fork-join job that does not end before it is told to. */
 static void giant(void)
 {
 	int64_t args[2] = { GIANT, 20 };
@@ -104,12 +104,11 @@ static void giant(void)
 	while (!atomic_load(&shared->stop))
 		(void)poll(NULL, 0, 1);
 	DAEMON_MUST(fk_outcome(c, job, NULL, NULL) == FK_PENDING);
-	/* It is cancelled. */
+	/* The job is cancelled. */
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* Has more small jobs in its queue all the time than are run meanwhile, and leaves when it is told
- * to. */
+/* Keeps more small jobs queued than the pool runs in the meantime, until it is told to end. */
 static void keep(void)
 {
 	static fk_job jobs[KEPT];
@@ -131,7 +130,7 @@ static void keep(void)
 		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
 		i = (i + 1) % KEPT;
 	}
-	/* What is left is cancelled. */
+	/* The remaining jobs are cancelled. */
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
@@ -148,7 +147,7 @@ static struct times run_small(fk_client *c, const fk_task *task)
 	struct times times;
 	fk_job job;
 
-	/* A flood of the same uid has its rings full where no worker gets to run for a while. */
+	/* A flood of the same uid fills its rings if no worker runs for some time. */
 	ck_assert_int_eq(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job), 0);
 	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);
@@ -166,9 +165,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * No small job waits for the flood: those that went before it, after it was taken off the ring, are
- * the batches that the workers had. A worker that the kernel stops in the middle of choosing lets
- * the other run on, so a single one may see more of them, but far from all.
+ * No small job waits for the flood: only the batches that the workers had taken start after it was
+ * drained and before it. If the kernel stops a worker in the middle of a choice, the other worker
+ * continues. So a single job may see more of them, but far from all.
  */
 static void small_beside_flood(uint32_t uid)
 {
@@ -199,13 +198,13 @@ static void small_beside_flood(uint32_t uid)
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(a_small_job_waits_for_a_batch_of_another_connections_flood)
+START_TEST(small_job_waits_for_one_batch_of_another_connections_flood)
 {
 	small_beside_flood(getuid());
 }
 END_TEST
 
-START_TEST(a_small_job_waits_for_a_batch_of_another_users_flood)
+START_TEST(small_job_waits_for_one_batch_of_another_users_flood)
 {
 	small_beside_flood(NOBODY);
 }
@@ -228,7 +227,7 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 	if (only)
 		DAEMON_AWAIT_BUSY((row = atomic_load(&c->board->running[0].job)) != UINT32_MAX);
 	for (uint32_t i = 0; i < SMALL; i++) {
-		/* A job that is there when the one before it ends would go on from there. */
+		/* A job that is queued when the last one ends would run without a preemption. */
 		if (only)
 			DAEMON_AWAIT_BUSY(atomic_load(&c->board->running[0].job) == row);
 		(void)run_small(c, task);
@@ -237,26 +236,26 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 	/* With one worker there is no other way. */
 	if (only)
 		ck_assert_uint_ge(moved, SMALL);
-	/* It has not ended. */
+	/* The giant has not ended. */
 	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
-	printf("%s: set aside %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
+	printf("%s: suspended %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(a_small_job_goes_before_a_giant_one_on_the_only_worker)
+START_TEST(small_job_preempts_a_giant_on_the_only_worker)
 {
 	small_beside_giant("--workers=1", getuid());
 }
 END_TEST
 
-START_TEST(a_small_job_goes_before_a_giant_one_on_two_workers)
+START_TEST(small_job_preempts_a_giant_on_two_workers)
 {
 	small_beside_giant("--workers=2", getuid());
 }
 END_TEST
 
-START_TEST(a_small_job_goes_before_a_giant_one_of_another_user)
+START_TEST(small_job_preempts_a_giant_of_another_user)
 {
 	small_beside_giant("--workers=2", NOBODY);
 }
@@ -272,14 +271,14 @@ static const struct board_client *board_row(pid_t pid)
 	return NULL;
 }
 
-/* Virtual time that two have used since one began to look. */
+/* Virtual time that two connections have used since the start of the measurement. */
 struct used {
 	const struct board_client *rows[2];
 	uint64_t from[2];
 	uint64_t ns[2];
 };
 
-/* The virtual times of both at one moment: that of the first did not change meanwhile. */
+/* Reads both virtual times at one moment: the first did not change in between. */
 static void look_at_both(const struct used *used, uint64_t v[2])
 {
 	do {
@@ -288,7 +287,7 @@ static void look_at_both(const struct used *used, uint64_t v[2])
 	} while (atomic_load(&used->rows[0]->vtime_ns) != v[0]);
 }
 
-/* How many times as much the first has as the second, and all of it. */
+/* Returns the ratio of the first to the second; sets *ret_sum to their sum. */
 static double look(struct used *used, uint64_t *ret_sum)
 {
 	uint64_t v[2];
@@ -301,11 +300,11 @@ static double look(struct used *used, uint64_t *ret_sum)
 }
 
 /*
- * Virtual time of a against that of b, while both have more to do than they can get done meanwhile.
- * A job whose worker has no CPU falls behind until other workers steal from it, and is given more
- * then: so on a busy machine it may be off by any amount at one look, but it comes close. CPU time
- * need not: virtual time has the time that a worker slept as well. What it slept is an estimate
- * where other programs take CPUs away (job_batches.c), and may be half a second of one of the two.
+ * Checks the ratio of the virtual times of a and b, while both always have pending jobs. A job
+ * whose worker has no CPU falls behind until other workers steal from it, and is given more then.
+ * So on a busy machine the ratio may be far off in one check, but it converges. CPU time need not
+ * converge: virtual time includes the sleep of a worker. That sleep is an estimate if other
+ * programs take the CPUs (job_batches.c), and may be off by half a second.
  */
 static void assert_share(pid_t a, pid_t b, double share)
 {
@@ -350,20 +349,20 @@ static void giant_beside_flood(const char *workers)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_a_worker)
+START_TEST(giant_job_and_flood_get_fair_shares_of_a_worker)
 {
 	giant_beside_flood("--workers=1");
 }
 END_TEST
 
-/* The giant runs on one worker; the others come to steal from it while it is behind. */
-START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_four_workers)
+/* The giant runs on one worker; the others steal from it while it is behind. */
+START_TEST(giant_job_and_flood_get_fair_shares_of_four_workers)
 {
 	giant_beside_flood("--workers=4");
 }
 END_TEST
 
-START_TEST(users_get_what_their_weights_say)
+START_TEST(users_get_shares_by_their_weights)
 {
 	pid_t heavy, light;
 
@@ -380,7 +379,7 @@ START_TEST(users_get_what_their_weights_say)
 }
 END_TEST
 
-/* One connection of one uid against two of another: as much as both together. */
+/* One connection of one uid against two of another: it gets as much as both together. */
 START_TEST(two_connections_of_a_user_get_no_more_than_one_of_another)
 {
 	pid_t one, two[2];
@@ -405,9 +404,9 @@ int main(void)
 {
 	if (geteuid() != 0)
 		check_unit_leave_out("only root can be two users",
-				     &a_small_job_waits_for_a_batch_of_another_users_flood,
-				     &a_small_job_goes_before_a_giant_one_of_another_user,
-				     &users_get_what_their_weights_say,
+				     &small_job_waits_for_one_batch_of_another_users_flood,
+				     &small_job_preempts_a_giant_of_another_user,
+				     &users_get_shares_by_their_weights,
 				     &two_connections_of_a_user_get_no_more_than_one_of_another);
 	return check_unit_main("latency");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * making - clients' segments, which take their time to be made and to be taken back
+ * making - clients' segments, whose pages take time to populate and to release
  *
- * The largest heap here is 1 GiB, and there is room for one of it: getting one shows that
- * not a byte of those before it is counted any more.
+ * The largest heap here is 1 GiB, and there is room for only one. A successful attach shows that no
+ * byte of the previous ones is counted any more.
  */
 #define CHECK_TIMEOUT 120
 
@@ -22,7 +22,7 @@
 #include "tests/support/service.h"
 
 #define LARGEST	  (UINT64_C(1) << 30)
-#define SMALL	  (UINT64_C(1) << 20) /* what there is without asking */
+#define SMALL	  (UINT64_C(1) << 20) /* the default */
 #define JOBS	  256u
 #define OTHER_UID 65533u
 
@@ -54,7 +54,7 @@ static struct proto_hello large(void)
 	return h;
 }
 
-/* Says HELLO for the largest heap, and does not wait for an answer. */
+/* Sends HELLO for the largest heap, and does not wait for an answer. */
 static int ask(void)
 {
 	struct proto_hello h = large();
@@ -84,7 +84,7 @@ static int answer(int fd)
 	return m.head.type == PROTO_WELCOME ? 0 : m.error.code;
 }
 
-/* Attaches, as soon as there is room. */
+/* Attaches as soon as there is room. */
 static int attach(struct proto_hello h)
 {
 	int fd, r;
@@ -96,8 +96,7 @@ static int attach(struct proto_hello h)
 	return fd;
 }
 
-/* The largest fits again, beside the first one, and of small ones not more than there was room
- * for. */
+/* Checks that the largest heap fits again, and no more small ones than there was room for. */
 static void all_is_back(void)
 {
 	int fd = attach(large()), small = attach(service_hello());
@@ -111,7 +110,7 @@ static void call(void)
 {
 	struct service_client c;
 
-	/* What the last one had may not be back yet. */
+	/* The memory of the previous client may not be back yet. */
 	while (!service_try_attach(&c))
 		;
 	service_do(&c, 0);
@@ -141,12 +140,12 @@ static void reap(pid_t pid)
 	ck_assert_int_eq(status, 0);
 }
 
-START_TEST(others_attach_and_call_while_the_largest_heap_is_made)
+START_TEST(others_attach_and_call_while_the_largest_heap_is_populated)
 {
 	pid_t pid = start();
 	bool was_first = geteuid() != 0;
 
-	/* Unless it was not given a CPU for so long. */
+	/* Unless it got no CPU for that long. */
 	for (uint32_t i = 0; i < 50 && !was_first; i++) {
 		int fd = ask();
 
@@ -209,7 +208,7 @@ START_TEST(client_killed_while_its_memory_is_made_leaves_nothing)
 }
 END_TEST
 
-START_TEST(of_one_user_one_is_made_at_a_time_in_their_order)
+START_TEST(segments_of_a_user_are_populated_one_at_a_time_in_order)
 {
 	pid_t pid = start();
 	int fd = ask();
@@ -217,21 +216,21 @@ START_TEST(of_one_user_one_is_made_at_a_time_in_their_order)
 	ck_assert_int_eq(service_answer(service_hello(), NULL), 0);
 	ck_assert(is_answered(fd));
 	(void)close(fd);
-	/* A client that does not wait for it delays no other. */
+	/* A client that does not wait for it delays no other client. */
 	all_is_back();
 	service_stop(pid);
 }
 END_TEST
 
-START_TEST(a_stop_is_said_to_whose_segment_is_being_made)
+START_TEST(client_whose_segment_is_being_populated_is_notified_of_a_stop)
 {
 	pid_t pid = start();
 	int fd = ask(), r;
 
-	/* The second is told after the first was begun. */
+	/* The second is answered after the first was begun. */
 	ck_assert_int_eq(service_answer(large(), NULL), -ENOMEM);
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
-	/* Or it was made, by a hair. */
+	/* Or the population has just ended. */
 	r = answer(fd);
 	ck_assert_msg(r == -ESHUTDOWN || r == 0, "%d", r);
 	service_expect("STOPPING=1");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* manager - the manager and its pool: one that does not start, one that dies, what becomes of
- * its jobs */
+/* manager - the manager and its pool: a pool that does not start, one that dies, and its jobs */
 #define CHECK_TIMEOUT 60
 
 #include "daemon/manager/manager.h"
@@ -15,7 +14,7 @@
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
 
-START_TEST(a_pool_that_cannot_start_ends_it)
+START_TEST(pool_that_cannot_start_ends_forkd)
 {
 	service_setup("fail");
 	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_POOL);
@@ -25,7 +24,7 @@ START_TEST(a_pool_that_cannot_start_ends_it)
 }
 END_TEST
 
-/* A manager whose first pool has died of job 1; job 0 was queued there. */
+/* A manager whose first pool was killed by job 1; job 0 was queued there. */
 static pid_t after_a_crash(const char *mode, struct service_client *ret_client)
 {
 	pid_t pid = SERVICE_READY(mode);
@@ -47,21 +46,21 @@ static void dies_again_and_again(const char *mode)
 	service_teardown();
 }
 
-START_TEST(a_pool_that_dies_again_and_again_ends_it)
+START_TEST(pool_that_dies_repeatedly_ends_forkd)
 {
 	dies_again_and_again("once");
 }
 END_TEST
 
 /* A new forkd may have the libraries that it needs. */
-START_TEST(a_later_pool_that_cannot_be_loaded_ends_it)
+START_TEST(later_pool_that_cannot_be_loaded_ends_forkd)
 {
 	dies_again_and_again("unloaded");
 }
 END_TEST
 
-/* More of them than deaths in a row that end it. */
-START_TEST(a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has)
+/* More of them than deaths in a row that end forkd. */
+START_TEST(later_pool_without_resources_is_retried_until_it_starts)
 {
 	struct service_client c;
 	pid_t pid = after_a_crash("short", &c);
@@ -74,7 +73,7 @@ START_TEST(a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has)
 }
 END_TEST
 
-START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
+START_TEST(each_job_gets_its_outcome_if_the_pool_crashes)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client c = service_attach();
@@ -107,7 +106,7 @@ START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
 }
 END_TEST
 
-START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone)
+START_TEST(next_job_of_a_worker_is_not_blamed_for_a_hang)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client c = service_attach();
@@ -128,23 +127,22 @@ START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone
 }
 END_TEST
 
-/* Nothing is said of it to the pool, and hang-timeout would have it asked in an hour. */
-START_TEST(a_pool_is_asked_with_each_sign_of_life_while_a_job_runs)
+/* The pool gets no messages, and hang-timeout would have it checked in an hour. */
+START_TEST(pool_is_checked_with_each_watchdog_signal_while_a_job_runs)
 {
 	struct systemd_stub *store = SERVICE_KEEP("", 32, 1000000, "--hang-timeout=3600s");
 	struct service_client c;
 
 	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
-	/* At its start it was told something, and of a client: twice at most it is asked for
-	 * that. */
+	/* At its start it was sent messages, and the client: at most two checks for that. */
 	DAEMON_AWAIT(STUB_PINGS(c.board) >= 5);
 	service_end(store);
 }
 END_TEST
 
-/* A task may have left that word. The job is to blame all the same. */
-START_TEST(a_pool_that_leaves_word_of_a_fault_and_does_not_end_is_ended)
+/* A task may have stored that report. The job is to blame all the same. */
+START_TEST(pool_that_stores_a_fault_report_and_does_not_end_is_killed)
 {
 	pid_t pid = SERVICE_READY("dying", "--hang-timeout=100ms");
 	struct service_client c = service_attach();
@@ -159,7 +157,7 @@ START_TEST(a_pool_that_leaves_word_of_a_fault_and_does_not_end_is_ended)
 }
 END_TEST
 
-START_TEST(a_pool_that_is_killed_comes_back)
+START_TEST(killed_pool_is_replaced)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client c = service_attach();
@@ -171,7 +169,7 @@ START_TEST(a_pool_that_is_killed_comes_back)
 }
 END_TEST
 
-/* How often a text stands in a file. */
+/* Returns how often a text is in a file. */
 static uint32_t count(FILE *file, const char *text)
 {
 	char line[1024];
@@ -183,7 +181,7 @@ static uint32_t count(FILE *file, const char *text)
 	return n;
 }
 
-START_TEST(a_pool_that_releases_what_nobody_has_does_not_fill_the_log)
+START_TEST(pool_that_releases_unknown_clients_does_not_fill_the_log)
 {
 	FILE *log = tmpfile();
 	pid_t pid;
@@ -199,7 +197,7 @@ START_TEST(a_pool_that_releases_what_nobody_has_does_not_fill_the_log)
 }
 END_TEST
 
-START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
+START_TEST(stray_write_to_the_front_of_the_arena_does_not_affect_the_manager)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client first, second;
@@ -207,7 +205,7 @@ START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 	first = service_attach();
 	service_submit(&first, 0, STUB_WILD, 0);
 	ck_assert_uint_eq(service_outcome(&first, 0), JOB_DONE);
-	/* Its rows are put in order at this. */
+	/* The new client's rows are reset by this. */
 	second = service_attach();
 	ck_assert_uint_ne(second.segment->client, first.segment->client);
 	service_do(&second, 0);
@@ -215,7 +213,7 @@ START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 }
 END_TEST
 
-/* Numbers of its own about itself, as they stand on the board. */
+/* Checks the manager's own numbers on the board. */
 static void see_board(const struct board *board, const struct board_manager *old, uint32_t crashes)
 {
 	const struct board_manager *m = &board->manager;
@@ -239,7 +237,7 @@ static void see_board(const struct board *board, const struct board_manager *old
 	ck_assert_str_eq(m->version, old->version);
 }
 
-START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
+START_TEST(task_that_overwrites_the_fronts_ends_only_its_pool)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client c, late;
@@ -260,7 +258,7 @@ START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 	see_board(c.board, &old, 1);
 	ck_assert_uint_eq(c.board->manager.manager_fails, 2);
 	ck_assert_uint_eq(c.board->crashes[0].job, 3);
-	/* Its client maps them anew. */
+	/* A new client maps them again. */
 	late = service_attach();
 	service_do(&late, 0);
 	ck_assert_uint_eq(late.board->manager.accepted, old.accepted + 1);

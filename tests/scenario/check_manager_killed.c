@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_killed - a manager that is killed and not started again: right
- * before and right after each message that it sends while clients come and go, a pool starts and
- * the next one, a job is cancelled, and all is to stop
+ * manager_killed - a manager that is killed and not restarted: right before and right after each
+ * message that it sends while clients come and go, a pool and the next one start, a job is
+ * cancelled, and forkd stops
  *
- * Each time: connected and connecting clients are told, the pool ends, no process is left, and the
- * next manager replaces the socket and serves the next client.
+ * Each time connected and connecting clients get an error, the pool ends, no process is left, and
+ * the next manager replaces the socket and serves the next client.
  */
 #define CHECK_TIMEOUT 120
 
@@ -23,12 +23,12 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"
 
-/* In the place of proto_send(): in the manager it kills itself at a message. */
+/* Replaces proto_send(): the manager kills itself at a message. */
 static struct {
 	pid_t test;
 	uint32_t type; /* of the message; 0: none */
-	uint32_t nth;  /* of these */
-	bool after;    /* it has been sent */
+	uint32_t nth;  /* of these messages */
+	bool after;    /* after it was sent */
 } plan;
 
 int __real_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
@@ -55,7 +55,7 @@ static void start(pid_t pid)
 	(void)pid;
 }
 
-/* Whatever comes back from it: it is an error, of the path. */
+/* Any result is an error that names the path. */
 static void attach(pid_t pid)
 {
 	fk_client *c = NULL;
@@ -63,7 +63,7 @@ static void attach(pid_t pid)
 
 	(void)pid;
 	if (r == 0) {
-		/* It was welcome. */
+		/* It was admitted. */
 		ck_assert_uint_eq(plan.type, PROTO_WELCOME);
 		ck_assert(plan.after);
 		ck_assert_int_eq(fk_close(c), 0);
@@ -110,12 +110,12 @@ static const struct row {
 	void (*act)(pid_t pid);
 } rows[] = {
 	{ PROTO_POOL_START, 1, start },
-	/* Of the second client; the first one is there. */
+	/* Of the second client; the first one is connected. */
 	{ PROTO_POOL_CLIENT, 2, attach },
 	{ PROTO_WELCOME, 2, attach },
 	{ PROTO_POOL_GONE, 1, leave },
 	{ PROTO_POOL_CANCEL, 1, cancel },
-	/* The next pool is told of all. */
+	/* The next pool receives all of them. */
 	{ PROTO_POOL_START, 2, crash },
 	{ PROTO_POOL_CLIENT, 3, crash },
 	{ PROTO_POOL_TENANT, 3, crash },
@@ -124,7 +124,7 @@ static const struct row {
 
 /* ------------------------------------------------------------------------ the test */
 
-/* The end of it, and no message before. */
+/* Checks that the connection ends, with no message before. */
 static void see_the_end(struct service_client *c)
 {
 	char byte;
@@ -154,17 +154,18 @@ static void die_at(const struct row *row, bool after)
 	row->act(pid);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-		      "message %u, the %uth: the manager went on", row->type, row->nth);
+		      "message %u, the %uth: the manager continued", row->type, row->nth);
 	if (pool)
 		see_the_end(&first);
-	/* Its pool or pools are this process's now, and end; no other had anything of it. */
+	/* Its pools are children of this process now, and end; no other process had anything of
+	 * it. */
 	while ((pid = waitpid(-1, &status, 0)) > 0)
 		ck_assert_msg(!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL ||
 				      (row->act == crash && WTERMSIG(status) == SIGSEGV),
 			      "process %d: status %x", (int)pid, status);
 	ck_assert_int_eq(errno, ECHILD);
 
-	/* Its socket is there without a listener; then the next manager listens. */
+	/* Its socket exists without a listener; then the next manager listens. */
 	plan.type = 0;
 	pid = SERVICE_START();
 	service_expect("READY=1");
@@ -173,7 +174,7 @@ static void die_at(const struct row *row, bool after)
 	service_stop(pid);
 }
 
-START_TEST(manager_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
+START_TEST(manager_killed_at_any_message_disconnects_all_and_leaves_nothing)
 {
 	plan.test = getpid();
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);

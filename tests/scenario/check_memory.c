@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory: the limits of all that clients and tasks can make grow, in a real forkd. Whoever comes to
- * one fails alone, and all of them together are no more than forkd may have.
+ * memory: the limits of all memory that clients and tasks can use, in a real forkd. A task or
+ * client at its limit fails alone, and all of them together use no more than forkd may have.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static void some_is_there(fk_client *c, int64_t bytes)
 	ck_assert_msg(r == 0 && n == bytes, "%" PRId64 " bytes: %s", bytes, fk_strerror(r));
 }
 
-/* A buffer of zeros, which opens a gate when its first byte is set. */
+/* A buffer of zeros; writing its first byte opens the gate. */
 static struct fk_buffer make_gate(fk_client *c)
 {
 	struct fk_buffer gate = { .size = 64 };
@@ -64,7 +64,7 @@ static void open_gate(struct fk_buffer gate)
 	*(volatile unsigned char *)gate.data = 1;
 }
 
-/* A job that takes all that tasks may allocate, and has it when this returns. */
+/* A job that allocates all that tasks may allocate, and has it when this returns. */
 static fk_job keep_all(fk_client *c, struct fk_buffer gate)
 {
 	int64_t bytes = 0;
@@ -77,7 +77,7 @@ static fk_job keep_all(fk_client *c, struct fk_buffer gate)
 
 /* ------------------------------------------------------------------------ what tasks allocate */
 
-START_TEST(a_task_that_allocates_without_end_fails_alone)
+START_TEST(task_that_allocates_endlessly_fails_alone)
 {
 	static const int64_t pieces[] = { 1000, 100000, 8 * MIB };
 	fk_client *greedy, *modest;
@@ -101,7 +101,7 @@ START_TEST(a_task_that_allocates_without_end_fails_alone)
 		while (fk_poll(greedy, job) == 0);
 		ck_assert_int_eq(outcome(greedy, job, &code), FK_FAILED);
 		ck_assert_int_eq(code, -ENOMEM);
-		/* What it had is there for others, in one piece, on any worker. */
+		/* The memory that it had is available to others, in one piece, on any worker. */
 		for (int k = 0; k < 8; k++)
 			some_is_there(modest, 40 * MIB);
 	}
@@ -120,7 +120,7 @@ static void call_fib(void)
 	daemon_call_fib(&d);
 }
 
-START_TEST(while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end)
+START_TEST(clients_connect_and_jobs_end_while_a_task_has_all_memory)
 {
 	fk_client *greedy;
 	struct fk_buffer gate;
@@ -150,7 +150,7 @@ START_TEST(while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end)
 }
 END_TEST
 
-START_TEST(the_next_pool_has_the_limit_too)
+START_TEST(next_pool_has_the_limit_too)
 {
 	fk_client *c;
 	int64_t n = 0;
@@ -166,7 +166,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ come and go */
 
-/* Two turns through all slots; of the queue to the manager it would be a quarter. */
+/* Two rounds through all slots; of the queue to the manager that is a quarter. */
 START_TEST(clients_without_jobs_leave_no_page_of_the_pool_behind)
 {
 	int64_t before, after;
@@ -189,7 +189,7 @@ END_TEST
 
 #define PUNCHES 200u
 
-/* Takes all pages out of its own segment, again and again, with jobs in it. */
+/* Removes all pages of its own segment, again and again, with jobs in it. */
 static void punch(void)
 {
 	const struct fk_open_options options = { .heap_size = 2u << 20 };
@@ -213,12 +213,12 @@ static void punch(void)
 		ck_assert_int_eq(madvise(c->segment, c->segment_size, MADV_REMOVE), 0);
 	}
 	open_gate(gate);
-	/* What no job writes back is zeros now; another record serves as ever. */
+	/* Pages that no job writes back are zeros now; another record works as before. */
 	ck_assert_int_eq(fk_call(c, "bytes:sum", &sum, quiet), 0);
 	_exit(sum == 0 ? 0 : 1);
 }
 
-START_TEST(a_client_that_takes_its_memory_away_takes_it_from_nobody_else)
+START_TEST(client_that_removes_its_memory_affects_no_other_client)
 {
 	fk_client *c;
 	pid_t pool, puncher;
@@ -231,7 +231,7 @@ START_TEST(a_client_that_takes_its_memory_away_takes_it_from_nobody_else)
 	while (rounds++ < 500)
 		fib_is_right(c);
 	ck_assert_int_eq(daemon_reap(puncher), 0);
-	/* Its slot and its jobs are gone: but for the two that are the test's. */
+	/* Its slot and its jobs have ended; the two clients of the test are left. */
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
 	fib_is_right(c);
 	ck_assert_int_eq(daemon_reap(daemon_client(call_fib, OTHER_UID)), 0);
@@ -247,7 +247,7 @@ END_TEST
 /* A control group with a limit, of either version. */
 struct limited {
 	struct control_group group;
-	struct control_group home; /* this process's own, to go back to */
+	struct control_group home; /* this process's original group */
 	const char *killed;
 };
 
@@ -258,7 +258,7 @@ static const struct {
 	{ "/sys/fs/cgroup/memory", ":memory:", "memory.limit_in_bytes", "memory.oom_control" },
 };
 
-/* The group of this process. */
+/* Returns the group of this process. */
 static void find_home(char *ret, size_t size, const char *mount, const char *controller)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/cgroup", "re");
@@ -274,7 +274,7 @@ static void find_home(char *ret, size_t size, const char *mount, const char *con
 	}
 }
 
-/* False: none can be made here. */
+/* Returns false if no group can be created here. */
 static bool make_limited(struct limited *g)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(hierarchies); i++) {
@@ -292,7 +292,7 @@ static bool make_limited(struct limited *g)
 	return false;
 }
 
-/* How often the kernel has killed in it. */
+/* Returns how often the kernel has killed in it. */
 static int64_t kills_in(const struct limited *g)
 {
 	char path[512], line[64];
@@ -319,7 +319,7 @@ static int try_in(const struct limited *g, const char *const *options)
 	return status;
 }
 
-/* Clients' memory until there is no more of it. Returns how many have some. */
+/* Allocates clients' memory until there is no more. Returns the number of clients that got some. */
 static uint32_t take_shared(fk_client *clients[], uint32_t n)
 {
 	const struct fk_open_options options = { .heap_size = 16u << 20 };
@@ -331,7 +331,7 @@ static uint32_t take_shared(fk_client *clients[], uint32_t n)
 	return i;
 }
 
-START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit)
+START_TEST(all_memory_in_use_at_once_stays_within_the_control_group)
 {
 	const char *const large[] = { "--workers=2", "--arena-max=290M", NULL };
 	const char *const usual[] = { "--workers=2", "--heap-max=16M",
@@ -345,9 +345,8 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 	int code;
 
 	if (!make_limited(&g)) {
-		check_unit_not_run(
-			in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
-			"no control group with a limit of memory can be made here");
+		check_unit_not_run(all_memory_in_use_at_once_stays_within_the_control_group,
+				   "no control group with a limit of memory can be made here");
 		return;
 	}
 	ck_assert_int_eq(try_in(&g, large), 2);
@@ -382,12 +381,11 @@ END_TEST
 int main(void)
 {
 	if (daemon_sanitized())
-		check_unit_leave_out(
-			"a sanitizer has a malloc() of its own",
-			&in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
-			&a_task_that_allocates_without_end_fails_alone,
-			&while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end,
-			&the_next_pool_has_the_limit_too,
-			&clients_without_jobs_leave_no_page_of_the_pool_behind);
+		check_unit_leave_out("a sanitizer has a malloc() of its own",
+				     &all_memory_in_use_at_once_stays_within_the_control_group,
+				     &task_that_allocates_endlessly_fails_alone,
+				     &clients_connect_and_jobs_end_while_a_task_has_all_memory,
+				     &next_pool_has_the_limit_too,
+				     &clients_without_jobs_leave_no_page_of_the_pool_behind);
 	return check_unit_main("memory");
 }
