@@ -3,11 +3,14 @@
  * engine_internal.h - holders of frames, owners of stacks; shared by the parts of strand
  *
  * THE PARTS
- *   slow_path.c the table of all cases; fork, pop, join and end of a task promote.c gives fresh
- *   frames headers and entries, which others need to resume them ownership.c transfers frames,
- *   entries and stacks safepoint.c serves requests: publishes entries, suspends the running frame
- *   resume.c the loop resumes a frame unwind.c unwinds jobs that have failed task_failure.c a task
- *   fails its job self_steal.c the check modes: a worker steals from itself
+ *   slow_path.c     the table of all cases; fork, pop, join and end of a task
+ *   promote.c       gives fresh frames headers and entries, which others need to resume them
+ *   ownership.c     transfers frames, entries and stacks
+ *   safepoint.c     serves requests: publishes entries, suspends the running frame
+ *   resume.c        the loop resumes a frame
+ *   unwind.c        unwinds jobs that have failed
+ *   task_failure.c  a task fails its job
+ *   self_steal.c    the check modes: a worker steals from itself
  *
  * Threads: these files, on workers. Functions for other units are in slow_path.h, functions for
  * tasks in forkd/frame.h.

@@ -2,11 +2,14 @@
 /*
  * connection_internal.h - struct conn and functions shared by the parts of connection
  *
- *   connections.c all connections: slots, and messages to pool, board and manager
- *   peer_credentials.c the process at the other end connection_close.c ends a connection
- *   trace_subscribers.c connections that trace workers control_request.c answers requests that need
- *   no slot connection.c the states of a connection connection_line.c connections that arrive too
- *   fast connection_takeover.c takes over connections of an earlier manager
+ *   connections.c          all connections: slots, and messages to pool, board and manager
+ *   peer_credentials.c     the process at the other end
+ *   connection_close.c     ends a connection
+ *   trace_subscribers.c    connections that trace workers
+ *   control_request.c      answers requests that need no slot
+ *   connection.c           the states of a connection
+ *   connection_line.c      connections that arrive too fast
+ *   connection_takeover.c  takes over connections of an earlier manager
  *
  *   Each file uses only those above it. The external interface is in connection.h and
  *   connections.h.

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
+ * manager_pool.c - the manager and its pool: start, READY, death, and the pool's requests
  *
- *	      +---- later <---- something is short, and it is wanted
- *	      v                    ^                ^
- *	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later
- *	                  |                          |           |
- *	                  +-- not wanted: the end    |           +-- again and again: LOST, the end
- *	                                             +-- for other modules: start
- *	                                             +-- stopping, halting: manager_stop.c
+ * 	      +---- later <---- memory or descriptors are short, and a client waits
+ * 	      v                    ^                ^
+ * 	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later
+ * 	                  |                          |           |
+ * 	                  +-- no client: exit        |           +-- too many deaths: LOST, exit
+ * 	                                             +-- to load other modules: start
+ * 	                                             +-- stopping, halting: manager_stop.c
  *
  * INVARIANTS
- *   I1. Jobs wait for a pool as long as one may come: that descriptors, memory or threads are short
- *       ends nothing once a client has been served, or was by the last manager
- *       (manager_is_wanted()). The start is tried again, at longer intervals. If no client waits
- *       forkd ends with the error, which an operator sees at once.
- *   I2. When a pool has died the fronts of board and arena are written again before anything else:
- *       a task can write there (pool_segments.c, I1). A task can also send messages for the pool:
- *       the manager believes one only if it knows that it may be true.
- *   I3. A pool that is ready is told of settings, CPUs and quarantines before it has tenants, and
- *       of all clients before the next one connects.
+ *   I1. Jobs wait for a pool as long as one can start: once this manager or the last one has served
+ *       a client (manager_is_wanted()), a shortage of descriptors, memory or threads ends nothing.
+ *       The start is tried again, at increasing intervals. If no client waits, forkd exits with the
+ *       error, so an operator sees it at once.
+ *   I2. When a pool has died, the manager first writes the fronts of board and arena again, because
+ *       a task can write there (pool_segments.c, I1). A task can also send messages in the pool's
+ *       name: the manager accepts one only if its own state allows it.
+ *   I3. A ready pool receives settings, CPUs and quarantines before tenants, and all clients before
+ *       the next client connects.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -54,23 +54,23 @@
 #include "shm/proto.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
-#define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
-#define MANAGER_LIVED_NS   NSEC_PER_SEC /* this long after READY an end counts as no failed try */
+#define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* minimum interval between two reads of cpu.max */
+#define MANAGER_LIVED_NS   NSEC_PER_SEC		 /* later than this after READY, no failed start */
 
-/* A client waits for the pool: it is not the first one, or not this manager's. */
+/* Clients wait for the pool: this manager has had one ready, or has taken over clients. */
 static bool manager_is_wanted(const struct manager *m)
 {
 	return m->ready || m->takeover.n_clients;
 }
 
-/* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
+/* Starts the pool later; n: delays so far, from 0. False if no timer could be set. */
 static bool manager_restart_later(struct manager *m, uint32_t n)
 {
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
 }
 
 /* The pool could not be started. failure: POOL_PROCESS_LATER, or a negative errno. True if it is
- * started later: not the first one, for which no client waits. */
+ * started later. Never for the first pool, because no client waits for it. */
 static bool manager_try_again(struct manager *m, int failure, const char *why)
 {
 	if (!manager_is_wanted(m) || failure != POOL_PROCESS_LATER ||
@@ -108,7 +108,7 @@ static bool manager_on_accept(struct listener *listener, int fd)
 	return conn_accept(&container_of(listener, struct manager, listener)->conns, fd);
 }
 
-/* It asks once a second, while it works (cpu_parking.h); a task could ask at any time. */
+/* The pool asks once a second while it works (cpu_parking.h); a task could ask at any time. */
 static void manager_on_asks_cpus(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -131,7 +131,7 @@ static void manager_on_ready(struct pool_process *pool)
 	m->n_shortages = 0;
 	pool_segments_keep_tasks(&m->pool_segments);
 	settings_tell_pool(m->options, pool);
-	manager_on_asks_cpus(pool); /* what it asked before is not answered */
+	manager_on_asks_cpus(pool); /* a request from before READY was not answered */
 	quarantine_tell_pool(&m->quarantine);
 	pool_death_cancel_gone(&m->pool_death);
 	conn_tell_pool(&m->conns);
@@ -164,8 +164,8 @@ void manager_on_lived(struct loop_source *source, int result)
 	saved_acquit(container_of(source, struct manager, lived_source)->takeover.saved);
 }
 
-/* A task may have written over the front of the board: the next pool's clients are not to find
- * that, nor those that connect now. No job can be blamed. */
+/* A task may have written over the front of the board. Neither the clients of the next pool nor
+ * those that connect now may read that. No job can be blamed. */
 static void manager_check_board(struct manager *m)
 {
 	struct pool_process *pool = &m->pool;
@@ -233,8 +233,8 @@ static void manager_pool_failed(struct manager *m, const struct pool_process_end
 	manager_end(m, JOB_LOST);
 }
 
-/* It has made room for one with other modules, or its time for that was over. That is the end of
- * the one that was told, and of none after it. */
+/* True if this pool ended for a pool with other modules, or was killed when its time for that had
+ * passed. Only the pool that was told to end counts, not a later one. */
 static bool manager_was_to_end(struct manager *m, const struct pool_process_end *end)
 {
 	bool killed = m->reload.killed;
@@ -244,14 +244,14 @@ static bool manager_was_to_end(struct manager *m, const struct pool_process_end 
 	       (end->stopped || (killed && end->signo == SIGKILL));
 }
 
-/* What was said to the pool is in force; or the next one begins with it. */
+/* The settings sent to the pool are in force; or the next pool begins with them. */
 static void manager_on_heard(struct pool_process *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	manager_check_board(m);
 	conn_heard(&m->conns);
-	/* The board may have lost tasks that the pool has added: its death answers. */
+	/* The board may have lost tasks that the pool has added: then its death ends the reload. */
 	if (pool->state != POOL_PROCESS_READY || !pool->killed)
 		manager_reload_heard(m);
 }
@@ -284,13 +284,13 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 	manager_reload_died(m);
 	manager_on_heard(pool);
 	if (m->halting) {
-		/* If it crashed a job may be to blame. */
+		/* If it crashed, a job may be to blame. */
 		if (!end->stopped && end->signo != SIGKILL)
 			(void)pool_death_run(&m->pool_death, end);
 		manager_leave(m);
 		return;
 	}
-	/* Killed at stop-timeout: what ran was cancelled, not lost. */
+	/* Killed at stop-timeout: the jobs that ran are CANCELLED, not LOST. */
 	if (m->stopping && (end->stopped || end->signo == SIGKILL)) {
 		manager_end(m, JOB_CANCELLED);
 		return;
@@ -299,7 +299,7 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 		manager_pool_failed(m, end);
 		return;
 	}
-	/* No job was its own yet. */
+	/* This pool had no job yet. */
 	if (!m->stopping && !end->was_ready &&
 	    manager_try_again(m, end->failed, end->failed_text)) {
 		pool_segments_clear_workers(&m->pool_segments);

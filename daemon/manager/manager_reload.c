@@ -1,71 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_reload.c - forkd.conf and the modules are read again while forkd runs
+ * manager_reload.c - reads forkd.conf and the modules again while forkd runs
  *
- * SIGHUP, or forkctl reload. First all of it is tried by a process of its own (reload_trial.c).
- * Then options that can change at run time do, in the manager and in the pool that runs. If files
- * of modules have come and none has changed or gone, the pool that runs loads them (module.c,
- * JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
- * gone, because frames and stacks refer to its code; if a new one has constructors or brings a
- * library, because they may need what the pool has given up (sandbox.c); with sandbox = strict,
- * because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
- * another pool, by the rules of a planned end (shutdown.h): jobs that run end first, queued jobs
- * wait, and no client loses its connection. If jobs still run after the time that was asked for,
- * the old pool resumes, and nothing has changed; only if the reload was asked for with force are
- * they ended.
+ * SIGHUP or forkctl reload starts it. First a separate process tries all of it (reload_trial.c).
+ * Then the options that can change at run time change, in the manager and in the running pool. If
+ * there are new module files and none has changed or gone, the running pool loads them (module.c,
+ * JOINING): no job ends or waits for that. The running pool cannot load them in these cases: a
+ * module has changed or gone, because frames and stacks refer to its code; a new module has
+ * constructors or needs a new library, because they may need rights that the pool has dropped
+ * (sandbox.c); sandbox = strict, because such a pool opens no files; there is no gate (gate.h); or
+ * the pool reports an error. Then another pool replaces it, by the rules of a planned end
+ * (shutdown.h): running jobs end first, queued jobs wait, and no client loses its connection. If
+ * jobs still run after the requested time, the old pool resumes, and nothing has changed. Only a
+ * reload with force ends them.
  *
- * 	        asked, and the pool is ready                  other modules
+ * 	        requested, and the pool is ready              other modules
  * 	IDLE ------------------------------> TRYING ------------------------------> RENEWING
  * 	 ^ ^                                   |  |                                 ^ |    |
- * 	 | +--- wrong: nothing changes --------+  +--- more modules --> LOADING ----+ |    |
- * 	 |                                        |                      |  it cannot |    |
+ * 	 | +--- error: nothing changes --------+  +--- new modules --> LOADING -----+ |    |
+ * 	 |                                        |                      |   error    |    |
  * 	 |                                        +-- the same modules   | loaded     |    |
  * 	 |                                        v                      |            |    |
- * 	 +-- the pool has heard, or has ended -- TELLING <---------------+            |    |
+ * 	 +-- the pool has read it, or ended ---- TELLING <---------------+            |    |
  * 	                                          ^ ^------ the next pool is ready ---+    |
  * 	                                          +--- jobs still run: the pool resumes ---+
  *
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
- *       right as a start would have them, and either no file of the modules differs from those
- *       that the pool has, or each of them can be loaded whole. If there has to be another pool,
- *       nothing changes before the old one has ended. The only failure after that is a lack of
- *       memory for the options, which is reported.
- *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
- *       several is enough as long as it has not begun; it waits as long as the most patient of
- *       them, and ends jobs if one of them says so. Of a request whose forkctl has ended nothing
- *       counts any more, whatever the reload does then; if there is no other request, the reload
- *       does not begin, and ends no pool.
- *   I3. The pool that runs when a reload has succeeded has loaded the files that were in the folder
- *       after it was asked for: the trial reports which files there are, and the pool which it has.
- *       If the pool died in the meantime all of it begins again when there is one. The next pool
- *       may find newer files than the trial, which is as well, as long as it has left out no more
- *       of them.
- *   I4. Jobs: queued jobs stay queued. Running jobs have the time of the terms to end. If some
- *       still run then, either all of them continue, and so do the queued ones, in the same pool;
- *       or, with force, they are LOST, or run again if they are idempotent, and none is blamed.
- *       They continue as well when no forkctl waits for the reload any more, unless a signal
- *       asked for it: an interrupted command holds no job back. A
- *       task keeps its place on the board as long as its name and signature are the same
- *       (module.c), so queued jobs and clients that know the task continue with the new one.
- *   I5. When a reload is reported as over no job begins by the old settings: the pool has heard the
- *       new ones, or has ended, and the next one is told before it has any job.
- *   I6. The pool ends or resumes, and not both (shutdown.h, I3): if it has ended before it read
+ *       correct, as at a start; and unless the pool has all files of modules already, or can load
+ *       each new one completely. If another pool is needed, nothing changes before the old one has
+ *       ended. After that the only possible error is a lack of memory for the options, which is
+ *       reported.
+ *   I2. A requested reload begins after its request, so it reads every file that existed at that
+ *       time. One reload serves all requests from before its begin. It waits as long as the most
+ *       patient request says, and ends jobs if one request has force. A request whose forkctl has
+ *       ended no longer counts, in any state of the reload. If no other request is left, the reload
+ *       does not begin and ends no pool.
+ *   I3. The pool that runs when a reload has succeeded has loaded the files that were in the
+ *       directory after the request: both the trial and the pool report which files they found. If
+ *       the pool died in the meantime, the reload starts again with the next pool. The next pool
+ *       may find newer files than the trial. That is allowed, as long as it has left out no more of
+ *       them.
+ *   I4. Queued jobs stay queued. Running jobs have the time of the terms to end. If some still run
+ *       then, either all of them, and the queued ones, continue in the same pool; or, with force,
+ *       they are LOST, or run again if they are idempotent, and none is blamed. They also continue
+ *       when no forkctl waits for the reload any more, unless a signal requested it: an interrupted
+ *       command delays no job. A task keeps its place on the board as long as its name and
+ *       signature stay the same (module.c), so queued jobs and clients that know the task use the
+ *       new one.
+ *   I5. When a reload is reported as complete, no job begins by the old settings: the pool has read
+ *       the new ones, or has ended, and the next pool receives them before any job.
+ *   I6. The pool either ends or resumes (shutdown.h, I3): if it has ended before it read
  *       PROTO_POOL_RESUME, the reload has succeeded.
- *   I7. A task of a module that the pool has loaded while it runs cannot be called before rules,
- *       quarantines and limits hold for it: they are sent after PROTO_POOL_LOADED and before
- *       PROTO_POOL_ENTER, and the pool acts on messages in their order (module.c, J2). If the pool
- *       dies before it has sent PROTO_POOL_LOADED, the reload begins again with the next one (I3);
- *       if it dies later, the next one has loaded the same files. If a task has said
- *       PROTO_POOL_LOADED in its place, the pool's own answer is one too many, the pool is killed,
- *       and the next one has loaded the same files.
+ *   I7. A task of a module that the running pool has loaded cannot be called before rules,
+ *       quarantines and limits hold for it. They are sent after PROTO_POOL_LOADED and before
+ *       PROTO_POOL_ENTER, and the pool handles messages in order (module.c, J2). If the pool dies
+ *       before it has sent PROTO_POOL_LOADED, the reload starts again with the next pool (I3). If
+ *       it dies later, the next pool has loaded the same files. If a task has sent
+ *       PROTO_POOL_LOADED in the pool's name, the pool's own message is one too many: the pool is
+ *       killed, and the next pool has loaded the same files.
  *   I8. A load has the time of the terms, and RELOAD_LAST_NS at least. After that the gate is
- *       closed, and nothing has changed: no task that the pool loads later is callable before the
- *       next load (module.c, J5). With force the pool is killed instead.
+ *       closed, and nothing has changed: a task that the pool loads later is not callable before
+ *       the next load (module.c, J5). With force the pool is killed instead.
  *
- * If a peer dies: the trial: nothing changes. The pool: while it is to end, it has crashed as at
- * any other time, and the next one is that which was wanted. The client that waits for the answer:
- * connection.c. The manager: the next one reads all of it at its start.
+ *   If a peer dies: the trial: nothing changes. The pool: a death while it is to end is handled as
+ *   any crash, and the next pool is the one that the reload needs. The client that waits for the
+ *   answer: connection.c. The manager: the next one reads everything at its start.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -95,7 +95,7 @@
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
 #define RELOAD_LEFT	"forkctl has ended before running jobs had"
-/* From the end of the last job to that of the pool, and for a load, at least. */
+/* At least this long: from the last job's end to the pool's end; and for a load. */
 #define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
 
 static void reload_forget(struct reload *r)
@@ -105,7 +105,7 @@ static void reload_forget(struct reload *r)
 	r->is_found = false;
 }
 
-/* The requests that wait are answered, and the service manager. code: 0, or a negative errno; then
+/* Answers the requests that wait, and tells the service manager. code: 0, or a negative errno; then
  * nothing has changed, unless text is r->text. */
 static void reload_over(struct manager *m, int code, const char *text)
 {
@@ -117,14 +117,15 @@ static void reload_over(struct manager *m, int code, const char *text)
 	reload_forget(r);
 	if (text != r->text)
 		(void)snprintf(r->text, sizeof(r->text), "%s%s", nothing, text);
-	/* First: ExecReload= ends with the answer, and the service manager is to know by then. */
+	/* Before the answer: ExecReload= ends with it, and the service manager must know by
+	 * then. */
 	manager_announce(m);
 	manager_status(&m->notify);
 	conn_reloaded(&m->conns, r->begun, code, text);
 	manager_reload_go(m);
 }
 
-/* The terms of the reload that runs are those of all that want it now (I2). False: none does. */
+/* Computes the terms from all requests for the running reload (I2). False if there is none. */
 static bool reload_agree(struct manager *m)
 {
 	struct reload *r = &m->reload;
@@ -144,7 +145,7 @@ static void reload_take(struct manager *m)
 	conn_judge_all(&m->conns);
 }
 
-/* All is done, with this code and r->text, but that the pool has to hear of it. */
+/* The reload is done, with this code and r->text, except that the pool must read the messages. */
 static void reload_tell(struct manager *m, int code)
 {
 	m->reload.state = RELOAD_TELLING;
@@ -165,7 +166,7 @@ void manager_reload_heard(struct manager *m)
 	reload_over(m, r->code, r->text);
 }
 
-/* The pool makes room for one with other modules. why: it cannot load them. */
+/* The pool ends so that one with other modules can start. why: the obstacle to loading them. */
 static void reload_renew(struct manager *m, const char *why)
 {
 	const struct proto_pool halt = { .head = { PROTO_MAGIC, PROTO_POOL_HALT } };
@@ -264,7 +265,7 @@ void manager_reload_left(struct manager *m)
 	struct reload *r = &m->reload;
 	uint64_t end, now;
 
-	/* While its pool starts there is nothing to resume. */
+	/* While the next pool starts there is no old one that could resume. */
 	if (r->state != RELOAD_RENEWING || m->pool.state != POOL_PROCESS_READY || r->killed)
 		return;
 	if (!reload_agree(m)) {
@@ -272,21 +273,21 @@ void manager_reload_left(struct manager *m)
 		reload_resume(m);
 		return;
 	}
-	/* The terms of those that still wait may be shorter. */
+	/* The terms of the requests that are left may be shorter. */
 	end = r->renewing_ns + r->terms.limit_ns;
 	now = clock_ns();
 	if (!r->late)
 		(void)loop_timer(&m->loop, &m->stop_source, end > now ? end - now : 1);
 }
 
-/* Is another pool to have what the trial has found? What this one has left out may be whole now
- * though its file is the same: a library that it needs is there, or memory. */
+/* Does the trial's result need loading? A module that the pool has left out may now load although
+ * its file is the same: a library that it needs, or memory, is there now. */
 static bool reload_is_other(const struct manager *m, const struct reload_trial_found *found)
 {
 	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
 }
 
-/* Why the pool that runs cannot load what the trial has found; NULL if nothing is known. */
+/* Returns why the running pool cannot load what the trial has found; NULL if no reason is known. */
 static const char *reload_obstacle(const struct manager *m, const struct reload_trial_found *found)
 {
 	if (m->options->sandbox == OPTIONS_SANDBOX_STRICT)
@@ -301,7 +302,7 @@ static const char *reload_obstacle(const struct manager *m, const struct reload_
 	return NULL;
 }
 
-/* The pool loads the new modules while jobs run. */
+/* The running pool loads the new modules. */
 static void reload_load(struct manager *m, uint64_t version)
 {
 	uint64_t limit = max(m->reload.terms.limit_ns, RELOAD_LAST_NS);
@@ -316,8 +317,8 @@ static void reload_load(struct manager *m, uint64_t version)
 	pool_process_load(&m->pool, version);
 }
 
-/* Takes the options that the trial has found. modules: what has become of these, for r->text.
- * Returns 0 or -ENOMEM, and no option has changed. */
+/* Takes the options that the trial has found. modules: what happened to the modules, for r->text.
+ * Returns 0; or -ENOMEM, and no option has changed. */
 static int reload_apply(struct manager *m, const char *modules)
 {
 	struct settings_names changed, restart;
@@ -336,7 +337,7 @@ static int reload_apply(struct manager *m, const char *modules)
 	if (r->n_ended)
 		(void)snprintf(ended, sizeof(ended), "%" PRIu32 " running jobs were ended; ",
 			       r->n_ended);
-	/* Names last: if there is no room for all, it is names that are cut. */
+	/* Names last: if the text is too long, only names are cut. */
 	(void)snprintf(r->text, sizeof(r->text), "%s%s%s%s%s", modules, ended,
 		       restart.text[0] && err == 0 ? "some options need a restart; " : "",
 		       err < 0		 ? "no option has changed: out of memory"
@@ -348,7 +349,7 @@ static int reload_apply(struct manager *m, const char *modules)
 	return err;
 }
 
-/* There is no pool that could take what was found: when there is one, all begins again (I3). */
+/* No pool can take the result: the reload starts again when one is ready (I3). */
 static void reload_again(struct reload *r)
 {
 	reload_forget(r);

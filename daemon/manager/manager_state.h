@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* manager_state.h - the state of the manager: its parts, and what it is doing; no functions */
+/* manager_state.h - the state of the manager; no functions */
 #pragma once
 
 #include <stdbool.h>
@@ -25,36 +25,36 @@ enum reload_state {
 	RELOAD_IDLE,
 	RELOAD_TRYING,	 /* a trial runs */
 	RELOAD_LOADING,	 /* the pool loads new modules while it runs */
-	RELOAD_RENEWING, /* the pool is to end for the next one */
-	RELOAD_TELLING,	 /* the pool has not heard all of it yet */
+	RELOAD_RENEWING, /* the pool ends, and the next one starts */
+	RELOAD_TELLING,	 /* the pool has not read all messages yet */
 };
 
 /* manager_reload.c */
 struct reload {
 	enum reload_state state;
-	uint64_t asked;		   /* so far */
-	uint64_t begun;		   /* of these, up to the one that runs, or was the last */
-	bool unasked;		   /* a signal wants the one that runs: no connection waits */
-	bool unasked_next;	   /* the same, of those that have not begun */
-	struct reload_terms terms; /* of the one that runs: reload_agree() */
+	uint64_t asked;		   /* requests so far */
+	uint64_t begun;		   /* requests that the running reload, or the last one, serves */
+	bool unasked;		   /* a signal requested the running reload: no connection waits */
+	bool unasked_next;	   /* the same, for requests that have not begun */
+	struct reload_terms terms; /* of the running reload: reload_agree() */
 	uint64_t renewing_ns;	   /* RENEWING: since when, CLOCK_MONOTONIC */
-	bool killed;		   /* RENEWING: the pool, because its time was over */
-	bool late;		   /* RENEWING: its time was over, and no job ran any more */
+	bool killed;		   /* RENEWING: the pool was killed at the time limit */
+	bool late;		   /* RENEWING: the time limit has passed, and no job runs */
 	bool resuming;		   /* TELLING: the pool stays, unless it has ended already */
-	bool is_found;		   /* found is what the trial has found, not taken yet */
+	bool is_found;		   /* found holds the trial's result, not taken yet */
 	struct reload_trial_found found;
-	uint32_t n_left_out; /* RENEWING: modules that the trial has */
+	uint32_t n_left_out; /* RENEWING: modules that the trial has left out */
 	uint32_t n_ended;    /* RENEWING: jobs that ran when the pool was killed */
 	uint64_t heard;	     /* TELLING: pool_process_ask() */
-	int code;	     /* what has come of it */
+	int code;	     /* the result */
 	char text[400];
 	struct reload_trial trial;
 };
 
 struct manager {
 	struct options *options;
-	char *const *args;	   /* the command line that they are of, or NULL */
-	struct options configured; /* as they were when forkd was started, nothing settled */
+	char *const *args;	   /* the command line that gave the options, or NULL */
+	struct options configured; /* as given at the start, before auto values were replaced */
 	struct loop loop;
 	struct socket_closer closer;
 	struct runas runas;
@@ -69,23 +69,23 @@ struct manager {
 	struct quarantine quarantine;
 	struct reload reload;
 	int signal_fd;
-	bool ready; /* the first pool was */
+	bool ready; /* the first pool has been ready */
 	bool stopping;
 	bool halting; /* to be started again */
 	int exit_code;
-	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
+	uint32_t n_shortages; /* successive tries to start the pool that failed */
 	struct log_limit shortages;
-	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
-	uint64_t ended_before;	 /* jobs, when the stop began */
+	struct log_limit strays; /* log lines that a task can cause through the pool's channel */
+	uint64_t ended_before;	 /* jobs ended when the stop began */
 	struct {
 		bool known;
-		uint64_t per_second; /* jobs that ended, between the last two signs of life */
-		uint64_t ns;	     /* of the last one */
-		uint64_t ended;	     /* jobs, by then, of this pool */
+		uint64_t per_second; /* jobs that ended, between the last two watchdog messages */
+		uint64_t ns;	     /* time of the last one */
+		uint64_t ended;	     /* jobs that this pool had ended then */
 		uint32_t pool;
 	} pace;
-	uint64_t cpus_ns; /* of the last look at cpu.max */
-	uint32_t cpus;	  /* that it was enough for; 0: for any number */
+	uint64_t cpus_ns; /* time of the last read of cpu.max */
+	uint32_t cpus;	  /* CPUs that cpu.max allows; 0: no limit */
 	struct loop_source signal_source;
 	struct loop_source restart_source;
 	struct loop_source stop_source;

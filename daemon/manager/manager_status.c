@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_status.c - what the service manager is told: that forkd is ready, and one line, which
- * systemctl status shows
+ * manager_status.c - what the service manager is told: that forkd is ready, and one status line
  *
- *	Running: 8 workers, 3 clients of 2 users, 1234 jobs/s, 1 crashes, 2 in quarantine; reload:
- *	changed: spin
+ * systemctl status shows the line:
  *
- *   sd_notify.c calls it when something of it has changed, and with each sign of life that the
- *   service manager wants: the manager is awake then, and the number of jobs is that of the time
- *   between two of them. Nothing wakes it for this line alone.
+ * 	Running: 8 workers, 3 clients of 2 users, 1234 jobs/s, 1 crashes, 2 in quarantine; reload:
+ * 	changed: spin
+ *
+ * sd_notify.c calls manager_status() when a part of the line has changed, and manager_alive() with
+ * each watchdog message, because the manager is awake then. The number of jobs is measured between
+ * two of them. Nothing wakes the manager for this line alone.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -88,7 +89,7 @@ void manager_status(struct notify *notify)
 	notify_status(notify, "%s", t.text);
 }
 
-/* How many jobs have ended since the last time. Each pool counts from 0. */
+/* Computes how many jobs have ended since the last time. Each pool counts from 0. */
 static void status_pace(struct manager *m)
 {
 	uint64_t now = clock_ns(), ended = pool_segments_jobs_ended(&m->pool_segments);
@@ -114,7 +115,7 @@ void manager_alive(struct notify *notify)
 		notify_changed(notify);
 }
 
-/* The service manager waits for it, and ends forkd if it does not come. */
+/* The service manager waits for this message, and ends forkd if it does not come. */
 void manager_announce(struct manager *m)
 {
 	int r = notify_ready();

@@ -2,18 +2,18 @@
 /*
  * manager_stop.c - how the manager ends
  *
- * 				jobs that run	jobs that wait	the store	saved state
- * 	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
- * 	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
- * 	gives up by itself	LOST		LOST		is emptied	ended
- * 	not begun, loop fails	the next one's	stay queued	stays		acquitted
- * 	killed			the next one's	stay queued	stays		as it is
+ *  				running jobs	queued jobs	the store	saved state
+ *  	stop, SIGTERM		stop-timeout	run until then	is emptied	ended
+ *  	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
+ *  	forkd gives up		LOST		LOST		is emptied	ended
+ *  	no start, loop fails	for next forkd	stay queued	stays		acquitted
+ *  	killed			for next forkd	stay queued	stays		unchanged
  *
- * A reload ends only the pool: manager_reload.c. Such a pool starts no more jobs: if forkd is
- * stopped meanwhile, the jobs that wait are CANCELLED when the running ones have ended.
+ * A reload ends only the pool (manager_reload.c). Such a pool starts no more jobs: if forkd is
+ * stopped during the reload, the queued jobs are CANCELLED when the running ones have ended.
  *
- * A halt is for the next forkd that the service manager starts: if not all that it needs is in the
- * store it is a stop.
+ * A halt prepares for the next forkd that the service manager starts. If the store lacks something
+ * that the next forkd needs, the halt becomes a stop.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -88,7 +88,7 @@ static void manager_stop(struct manager *m, const char *why)
 		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
 	m->stopping = true;
 	m->halting = false;
-	m->exit_code = MANAGER_EXIT_OK; /* also where a halt was over already */
+	m->exit_code = MANAGER_EXIT_OK; /* also after a halt that had ended */
 	m->ended_before = pool_segments_jobs_ended(&m->pool_segments);
 	pool_segments_set_state(&m->pool_segments, BOARD_STOPPING);
 	notify_stopping();
@@ -169,7 +169,7 @@ void manager_on_signal(struct loop_source *source, int result)
 	}
 }
 
-/* Halted, or never begun: the end of the process closes the sockets, and nothing is sent. */
+/* After a halt, or without a start: the exit of the process closes the sockets; nothing is sent. */
 void manager_part(struct manager *m)
 {
 	fdstore_fini(&m->store);

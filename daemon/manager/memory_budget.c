@@ -16,11 +16,11 @@
 #include "shm/limits.h"
 
 #define BUDGET_MIB	  (UINT64_C(1) << 20)
-#define BUDGET_MEMORY_MAX (UINT64_C(1) << 30) /* what is auto has no more, for it may not use it */
+#define BUDGET_MEMORY_MAX (UINT64_C(1) << 30) /* limit of what auto gives: more may never be used */
 #define BUDGET_ARENA_MAX  (UINT64_C(4) << 30)
 #define BUDGET_HEAP_MAX	  (UINT64_C(64) << 20)
-#define BUDGET_KERNEL	  64	/* one byte of 64 is the kernel's, for two tables of pages */
-#define BUDGET_CPUS	  8192u /* numbers below it: as the option cpus */
+#define BUDGET_KERNEL	  64	/* 1/64 is for the kernel's page tables of two processes */
+#define BUDGET_CPUS	  8192u /* CPU numbers are below it, as in the option cpus */
 
 struct budget {
 	uint64_t heap; /* of the largest connection: a part of memory */
@@ -30,7 +30,7 @@ struct budget {
 	uint64_t own;
 };
 
-/* Whole MiB, so that it can be read. */
+/* Rounds to whole MiB, for readable numbers. */
 static uint64_t budget_down(uint64_t bytes)
 {
 	return bytes & ~(BUDGET_MIB - 1);
@@ -41,7 +41,8 @@ static uint64_t budget_up(uint64_t bytes)
 	return align_up(bytes, BUDGET_MIB);
 }
 
-/* forkd's own. Tables are as sparse as records are few, and those are in the shared memory. */
+/* forkd's own memory. Tables take memory only for records that exist, and the shared memory bounds
+ * those. */
 static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t total,
 			   uint64_t memory)
 {
@@ -56,7 +57,7 @@ static uint64_t budget_sum(const struct budget *b)
 	return b->memory + b->arena + b->module + b->own;
 }
 
-/* The division if those that are auto have part each. */
+/* The division if each auto option gets part. */
 static struct budget budget_with(const struct options *o, uint32_t n_workers, uint64_t total,
 				 uint64_t arena, uint64_t part)
 {
@@ -71,7 +72,7 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 	if (!b.heap)
 		b.heap = max(min(heap, BUDGET_HEAP_MAX), option_find("heap-max")->min);
 	if (!b.memory)
-		/* Room for one of the largest, of which no uid gets all: quota.c. */
+		/* Room for one of the largest: no uid gets all of it (quota.c). */
 		b.memory = max(min(part, BUDGET_MEMORY_MAX), budget_up(b.heap / 4 * 5));
 	if (!b.module)
 		b.module = max(part, option_find("module-memory-max")->min);
@@ -79,7 +80,7 @@ static struct budget budget_with(const struct options *o, uint32_t n_workers, ui
 	return b;
 }
 
-/* With such an arena the others have as much as fits, at most a quarter each. */
+/* With this arena the others get as much as fits, at most a quarter each. */
 static struct budget budget_beside(const struct options *o, uint32_t n_workers, uint64_t total,
 				   uint64_t arena)
 {
@@ -98,7 +99,7 @@ static struct budget budget_beside(const struct options *o, uint32_t n_workers, 
 	return budget_with(o, n_workers, total, arena, part * BUDGET_MIB);
 }
 
-/* The arena has what the others leave, and an eighth of all before they have a quarter. */
+/* The arena gets what the others leave, and at least an eighth of all before they get a quarter. */
 static struct budget budget_first(const struct options *o, uint32_t n_workers, uint64_t total)
 {
 	uint64_t least = option_find("arena-max")->min;
@@ -114,7 +115,7 @@ static struct budget budget_first(const struct options *o, uint32_t n_workers, u
 	return b;
 }
 
-/* With the arena as it was, if that leaves the others half of what they would have. */
+/* Keeps the arena's old size, if that leaves the others half of what they would get otherwise. */
 static struct budget budget_as_before(const struct options *o, uint32_t n_workers, uint64_t total,
 				      uint64_t before)
 {
@@ -129,7 +130,7 @@ static struct budget budget_as_before(const struct options *o, uint32_t n_worker
 	return b;
 }
 
-/* What the arena could have if it were auto, as a hint; or nothing. */
+/* Writes what the arena would get with auto, as a hint; or an empty string. */
 static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t total, char hint[64])
 {
 	struct options others = *o;
@@ -170,7 +171,7 @@ uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
 	return 0;
 }
 
-/* At most: there may be fewer cores than CPUs, and fewer that are allowed. */
+/* At most: there may be fewer cores than CPUs, and fewer CPUs may be allowed. */
 static uint32_t budget_workers(const struct options *o)
 {
 	union {

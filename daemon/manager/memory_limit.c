@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_limit.c - how much memory there is for forkd, by the kernel's word
+ * memory_limit.c - how much memory forkd may use, according to the kernel
  *
- * A control group has a limit (MemoryMax= of systemd), and so may each that it is in (cgroup.h):
- * the least of them counts. A file that cannot be read limits nothing. The machine's memory is that
- * of sysinfo(2): the unit of systemd hides /proc/meminfo. A change counts from the next start on.
+ * A control group has a limit (MemoryMax= of systemd), and so may each of its ancestors (cgroup.h):
+ * the least of them counts. A file that cannot be read limits nothing. The machine's memory comes
+ * from sysinfo(2), because the systemd unit hides /proc/meminfo. A change takes effect at the next
+ * start.
  */
 #include "daemon/manager/memory_limit.h"
 
@@ -41,7 +42,7 @@ uint64_t memory_limit_machine(void)
 {
 	struct sysinfo info;
 
-	/* It fails for a bad address only. */
+	/* It fails only for an invalid address. */
 	if (sysinfo(&info) < 0)
 		return UINT64_MAX;
 	return (uint64_t)info.totalram * info.mem_unit;

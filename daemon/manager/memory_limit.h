@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memory_limit.h - how much memory there is for forkd, by the kernel's word */
+/* memory_limit.h - how much memory forkd may use, according to the kernel */
 #pragma once
 
 #include <stdint.h>
@@ -10,11 +10,11 @@ struct memory_limit {
 };
 
 /*
- * The least of what the machine has and what the control groups of this process may have, up to
- * their root.
- * root: a folder with proc and sys; "" for the system's. machine: bytes that the machine has.
+ * Finds the least of the machine's memory and the limits of the control groups of this process, up
+ * to their root.
+ * root: a directory with proc and sys; "" for the system's. machine: bytes of the machine's memory.
  */
 void memory_limit_find(const char *root, uint64_t machine, struct memory_limit *ret);
 
-/* Bytes of memory that the machine has. */
+/* Bytes of memory of the machine. */
 uint64_t memory_limit_machine(void);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_populate.c - the pages of a shared segment, made and given back piece by piece
+ * page_populate.c - allocates and frees the pages of a shared segment in pieces
  *
- * io_uring's workers make the pages (loop.c, I5): a client chooses how many there are.
+ * io_uring's workers allocate the pages (loop.c, I5), because a client chooses how many there are.
  *
  * 	pages_make() --> piece, piece, ... --> call(0 or errno)
  * 	                   |
  * 	              pages_drop() --> the piece's end --> piece, piece, ... --> call()
  *
  * INVARIANTS
- *   I1. One piece of a segment is under way at a time, and its end is waited for before anything
- *       else is done with the segment. So after call() of pages_drop() no page is there that forkd
- *       has made.
- *   I2. A process that maps or unmaps the segment, or forks with it mapped, waits at most until
- *       the pages of one piece are freed.
- *   I3. A piece that was interrupted is begun again.
+ *   I1. One piece of a segment is in progress at a time, and nothing else is done with the segment
+ *       before its end. So after call() of pages_drop() no page that forkd has allocated is left.
+ *   I2. A process that maps or unmaps the segment, or forks with it mapped, waits at most until the
+ *       pages of one piece are freed.
+ *   I3. An interrupted piece is repeated.
  */
 #include "daemon/manager/page_populate.h"
 

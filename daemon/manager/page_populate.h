@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page_populate.h - the pages of a shared segment, made and given back piece by piece */
+/* page_populate.h - allocates and frees the pages of a shared segment in pieces */
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 
 #include "daemon/manager/loop.h"
 
-#define PAGES_PIECE (UINT64_C(4) << 20) /* bytes at a time */
+#define PAGES_PIECE (UINT64_C(4) << 20) /* bytes of a piece */
 
 struct pages {
 	struct loop *loop;
@@ -18,23 +18,24 @@ struct pages {
 	int mode; /* of fallocate(2) */
 	uint64_t size;
 	uint64_t done;
-	bool turned; /* what is under way is of another mode */
+	bool turned; /* the piece in progress has the other mode */
 };
 
 /*
- * Makes all pages of a segment of size bytes, then calls pages->call(); loop and call are set.
- * fd: borrowed until then, or until pages_stop(). -ENOSPC, -ENOMEM: some were made.
- * Returns 0 or a negative errno, with no call: -ENOMEM.
+ * Allocates all pages of a segment of size bytes, then calls pages->call(). The caller has set loop
+ * and call.
+ * fd: borrowed until then, or until pages_stop(). -ENOSPC, -ENOMEM: some were allocated.
+ * Returns 0; or -ENOMEM, without a call.
  */
 int pages_make(struct pages *pages, int fd, uint64_t size);
 
 /*
- * Gives all of them back, even if a process has the segment mapped or open: they read as zeros
- * then, and a touch makes one. Its size stays. If they are still being made, that ends, without a
+ * Frees all pages, even if a process has the segment mapped or open: they read as zeros then, and
+ * an access allocates one. The size stays. If pages are still being allocated, that ends without a
  * call.
  */
 int pages_drop(struct pages *pages, int fd, uint64_t size);
 
-/* Neither continues, and there is no call. What is under way in the kernel touches the segment once
- * more: only for a caller that does not count its pages any more. */
+/* Ends both without a call. The kernel may access the segment once more for the piece in progress:
+ * only for a caller that no longer counts its pages. */
 void pages_stop(struct pages *pages);

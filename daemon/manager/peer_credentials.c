@@ -20,14 +20,14 @@
 #include "daemon/manager/quota.h"
 #include "daemon/manager/socket_close.h"
 
-/* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
+/* Newer than the headers of Debian 12; a kernel before 6.5 fails with ENOPROTOOPT. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
 
-/* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
- * could in theory be another process's by now: the right one is dead then, and so is the
- * connection. */
+/* Finds the process behind a connection: sets s->pidfd, or s->unwatched. Without SO_PEERPIDFD the
+ * pid could in theory be another process's by now; then the right process is dead, and the
+ * connection ends. */
 static void conn_watch(struct conn *s, int32_t pid)
 {
 	socklen_t size = sizeof(s->pidfd);
@@ -39,7 +39,7 @@ static void conn_watch(struct conn *s, int32_t pid)
 		return;
 	if (errno == ENOPROTOOPT)
 		s->pidfd = pidfd_open(pid, 0);
-	/* On valgrind the end of its connection has to do. */
+	/* Under valgrind, only the end of the connection is seen. */
 	s->unwatched = s->pidfd < 0 && errno != ENOSYS ? -errno : 0;
 }
 
@@ -51,16 +51,16 @@ int conn_identify(struct conn *s)
 	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -errno;
 	s->uid = peer.uid;
-	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
+	/* 0: of a pid namespace that this one cannot see; on the board 0 marks a free slot. */
 	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
-	/* A process that cannot be watched is refused after its HELLO: if that came into a closed
-	 * socket, the client could not read the reason. */
+	/* A process that cannot be watched is refused after its HELLO: if the HELLO came into a
+	 * closed socket, the client could not read the reason. */
 	conn_watch(s, peer.pid);
 	return 0;
 }
 
-/* The groups of the process that made the connection, with that of SO_PEERCRED, without the one
- * that stands for several. */
+/* The groups of the process that made the connection, with that of SO_PEERCRED, without the
+ * overflow group (userns.c). */
 static int conn_gids(const struct conn *s, uint32_t **ret_gids, uint32_t *ret_n)
 {
 	_cleanup_free_ uint32_t *gids = NULL;
@@ -68,7 +68,7 @@ static int conn_gids(const struct conn *s, uint32_t **ret_gids, uint32_t *ret_n)
 	socklen_t size = 0, size_peer = sizeof(peer);
 	uint32_t all;
 
-	/* Says how many there are; there may be none. */
+	/* Gets the number of groups, which may be 0. */
 	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) < 0 && errno != ERANGE)
 		return -errno;
 	gids = malloc(size + sizeof(*gids));
@@ -163,7 +163,7 @@ void conn_judge(struct conn *s,
 	struct admission_peer peer = conn_peer(s);
 	_cleanup_free_ uint32_t *gids = conn_groups(s, &peer);
 
-	(void)gids; /* peer has them */
+	(void)gids; /* peer refers to them */
 	admission(s->table->options, &peer, ret_verdict);
 	s->rights = ret_verdict->rights;
 }

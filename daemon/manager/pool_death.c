@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_death.c - a pool has died: its jobs, the report, and whether there is another pool
+ * pool_death.c - handles a pool's death: its jobs, the report, and whether another pool starts
  *
  * WHEN FORKD GIVES UP
- *   A pool that began no job and died young died at its start. POOL_DEATH_MOST of those within
- *   POOL_DEATH_WITHIN_NS, and no other in between: forkd ends, so that a service manager sees it.
- *   The tries are further and further apart until then.
+ *   A pool that began no job and lived for less than POOL_DEATH_YOUNG_NS died at its start. If
+ *   POOL_DEATH_MOST pools in succession do so within POOL_DEATH_WITHIN_NS, forkd ends, so that a
+ *   service manager sees it. The intervals between the tries grow until then.
  */
 #include "daemon/manager/pool_death.h"
 
@@ -30,7 +30,7 @@
 #include "shm/limits.h"
 
 #define POOL_DEATH_WITHIN_NS (10 * NSEC_PER_SEC)
-#define POOL_DEATH_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
+#define POOL_DEATH_YOUNG_NS  NSEC_PER_SEC
 
 static struct recovery_limits pool_death_limits(const struct pool_death *p)
 {
@@ -56,7 +56,7 @@ void pool_death_cancel_gone(struct pool_death *p)
 	conn_count_fails(p->conns, n);
 }
 
-/* A pool that dies slowly of something else does not answer either. */
+/* A pool that is slow to die of another cause does not answer either. */
 static bool pool_death_hung(const struct pool_process_end *end, const struct recovery_report *r)
 {
 	return r->hung || (end->hung && r->worker == UINT32_MAX);
@@ -105,7 +105,7 @@ static struct board_crash pool_death_crash(const struct pool_death *p,
 	return c;
 }
 
-/* What the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
+/* Writes what the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
 static void pool_death_describe(const struct recovery_report *r, const struct board_crash *c,
 				char *text, size_t size)
 {
@@ -202,7 +202,8 @@ static bool pool_death_too_many(struct pool_death *p)
 static void pool_death_accuse(struct pool_death *p, const struct recovery_report *r,
 			      const struct board_crash *c)
 {
-	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
+	/* Relaxed: the pool is dead. A faulty task may have written there; any value is a
+	 * number. */
 	uint64_t task = r->task < LIMIT_TASKS
 			      ? load_relaxed(&p->pool_segments->board->tasks[r->task].hash)
 			      : 0;
@@ -258,7 +259,7 @@ void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end
 
 enum pool_death_next pool_death_run(struct pool_death *p, const struct pool_process_end *end)
 {
-	/* Before it was ready, the board has the count of the last pool. */
+	/* Before READY, the board has the count of the previous pool. */
 	bool served = end->was_ready && pool_segments_jobs_ended(p->pool_segments);
 	const struct recovery_report report = pool_death_recover(p, end, false);
 	const struct board_crash crash = pool_death_crash(p, end, &report);

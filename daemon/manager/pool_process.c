@@ -8,44 +8,44 @@
  *
  * INVARIANTS
  *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
- *       without what belongs to the service manager.
- *   I2. Messages arrive in the order of pool_process_send(), or the pool dies. None blocks the
- *       manager: what the pool does not read waits here. Nor does closing the channel: of what a
- *       task has put into it no descriptor is received (proto.c, I3), or closed (socket_close.c).
- *       Only before PROTO_POOL_READY, when no task has run, one descriptor is received: the gate.
- *   I3. died() is called once for each start that worked, after everything that the pool had sent
- *       was read and its process was reaped. The process of an abandoned pool is reaped later (I7).
- *       If there is no memory to read with, the rest is dropped POOL_PROCESS_DEATH_NS after the
- *       kill.
- *   I4. A pool that sends without end keeps the manager from nothing: after POOL_PROCESS_TURN
- *       messages it is the turn of whatever else is ready.
- *   I5. A start needs three descriptors of the manager's: channel, pidfd, and what waits for the
- *       store. The third is held as a spare while the pool runs, and when it has ended those that
- *       it leaves, until the next start: connections cannot take them meanwhile. What a failed
- *       start could not get back is gathered by the next tries.
+ *       without the service manager's variables.
+ *   I2. Messages arrive in the order of pool_process_send(), or the pool is killed. None blocks the
+ *       manager: messages that the pool does not read wait in the manager. Closing the channel does
+ *       not block either: of the descriptors that a task has put into it, none is received
+ *       (proto.c, I3) or closed (socket_close.c). Only before PROTO_POOL_READY, when no task has
+ *       run, one descriptor is received: the gate.
+ *   I3. died() is called once for each successful start, after all the pool's messages were read
+ *       and its process was reaped. The process of an abandoned pool is reaped later (I7). If there
+ *       is no memory to read with, the rest is dropped POOL_PROCESS_DEATH_NS after the kill.
+ *   I4. A pool that sends without end does not block the manager: after POOL_PROCESS_TURN messages
+ *       the loop handles its other ready sources.
+ *   I5. A start needs three descriptors in the manager: the channel, the pidfd, and a socket
+ *       that waits for the store. A spare descriptor holds the place of the third while the pool
+ *       runs. When the pool has ended, spares hold all three places until the next start, so
+ *       connections cannot take them. The next tries collect spares that a failed start could not
+ *       get back.
  *   I6. PROTO_POOL_START, with board and arena, is sent when the pool's pidfd is in the service
- *       manager's store, and without it the pool maps nothing and ends with its channel. So the
- *       next manager knows each pool that has the arena mapped: it kills the pool and waits for its
- *       end before it reads the ledger. An abandoned pool has another arena mapped, if there was
- *       memory for the next one (I7).
- *   I7. A pool that was killed and has not ended after POOL_PROCESS_DEATH_NS is abandoned: died()
- *       is called, and the process is reaped when it ends (pool_process_on_child()). A thread with
- *       a pending SIGKILL executes no instruction of its own any more, so nothing but the kernel
- *       can still write for it: a read(2) under way, or one of its io_uring. So the next pool
- *       gets another arena (pool_segments_replace_arena()): no frame of it is in memory that the
- *       abandoned pool has mapped. Board, tenants' segments and clients' segments stay shared with
- *       it. A read that is under way can write into the buffer that it was made for, which is in
- *       the segment of the job's client, or wherever a task has pointed it. So the jobs that were
- *       running there end as LOST, idempotent ones as well (job_recovery.c): none runs again in
- *       these buffers. The pidfd stays in the store until the next pool is started: then the next
- *       arena is in the store and those jobs have their outcomes. If the manager dies before, the
- *       next manager finds the pidfd, waits, and abandons the pool once more (takeover.c, I1).
- *       POOL_PROCESS_ABANDONED of them are the limit: the manager waits for the end of the next
- *       one, or of one of them.
+ *       manager's store. Without it the pool maps nothing and ends with its channel. So the next
+ *       manager knows each pool that has the arena mapped: it kills the pool and waits for its end
+ *       before it reads the ledger. An abandoned pool has another arena mapped, if there was memory
+ *       for the next one (I7).
+ *   I7. A killed pool that has not ended after POOL_PROCESS_DEATH_NS is abandoned: died() is
+ *       called, and the process is reaped when it ends (pool_process_on_child()). A thread with a
+ *       pending SIGKILL executes no further instruction of its own, so only the kernel can still
+ *       write for it: a read(2) in progress, or one of its io_uring. So the next pool gets another
+ *       arena (pool_segments_replace_arena()): none of its frames is in memory that the abandoned
+ *       pool has mapped. The two still share the board, tenants' segments and clients' segments. A
+ *       read in progress can write into its buffer, which is in the segment of the job's client, or
+ *       at any address that a task gave. So the jobs that ran in that pool end as LOST, idempotent
+ *       ones as well (job_recovery.c): none runs again in these buffers. The pidfd stays in the
+ *       store until the next pool starts: then the next arena is in the store and those jobs have
+ *       their outcomes. If the manager dies before, the next manager finds the pidfd, waits, and
+ *       abandons the pool again (takeover.c, I1). The manager abandons at most
+ *       POOL_PROCESS_ABANDONED pools: after that it waits until one of the killed pools ends.
  *
- * If a peer dies: the pool: see died(). A pool that closes its channel, sends what it may not, or
- * is stuck (pool_watchdog.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG),
- * soon; and see I6.
+ * If a peer dies: the pool: see died(). A pool that closes its channel, sends a forbidden message,
+ * or is stuck (pool_watchdog.h), is killed. The manager: the kernel kills the pool
+ * (PR_SET_PDEATHSIG); and see I6.
  */
 #include "daemon/manager/pool_process.h"
 
@@ -74,9 +74,9 @@
 
 #define POOL_PROCESS_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOL_PROCESS_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
-#define POOL_PROCESS_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
-#define POOL_PROCESS_TURN     64u   /* messages that are read before all others have their turn */
-#define POOL_PROCESS_REST     4096u /* more than a socket holds: those of a pool that has ended */
+#define POOL_PROCESS_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries if memory is short */
+#define POOL_PROCESS_TURN     64u   /* messages read before other sources are handled */
+#define POOL_PROCESS_REST     4096u /* more messages than the socket of an ended pool holds */
 
 struct pool_process_message {
 	struct pool_process_message *next;
@@ -84,7 +84,8 @@ struct pool_process_message {
 	int fd;
 };
 
-/* What a failure to start means to the manager: POOL_PROCESS_LATER, or that negative errno. */
+/* Classifies a failure to start: POOL_PROCESS_LATER if a retry may work, else the negative
+ * errno. */
 static int pool_process_failure(int r)
 {
 	switch (r) {
@@ -107,7 +108,7 @@ static void pool_process_free_argv(char **argv)
 	free(argv);
 }
 
-/* The options as arguments: "name = value" becomes "--name=value". */
+/* Returns the options as arguments: "name = value" becomes "--name=value". */
 static char **pool_process_argv(const struct options *options)
 {
 	_cleanup_free_ char *text = NULL;
@@ -160,7 +161,7 @@ int pool_process_set_options(struct pool_process *pool, const struct options *op
 	return 0;
 }
 
-/* I5. Each is a file of its own, so that room in the system's table of them is held as well. */
+/* I5. Each spare is a file of its own, so that it also holds room in the system's file table. */
 static void pool_process_hold_spares(struct pool_process *pool, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -174,7 +175,8 @@ static void pool_process_free_spares(struct pool_process *pool)
 		pool->spares[i] = safe_close(pool->spares[i]);
 }
 
-/* Everything but the process itself. abandons: it has not ended, and the store keeps its pidfd. */
+/* Frees all but the process itself. abandons: the process has not ended, so the store keeps its
+ * pidfd. */
 static void pool_process_close(struct pool_process *pool, bool abandons)
 {
 	loop_forget(pool->loop, &pool->process);
@@ -200,7 +202,7 @@ static void pool_process_close(struct pool_process *pool, bool abandons)
 	pool->state = POOL_PROCESS_DOWN;
 }
 
-/* Waits for the end of the process, ms at most, and reaps it. */
+/* Waits up to ms for the end of the process, and reaps it. */
 static void pool_process_await(const struct pool_process *pool, int ms)
 {
 	struct pollfd p = { .fd = pool->pidfd, .events = (short)pool->ends };
@@ -231,10 +233,10 @@ static int pool_process_begin(struct pool_process *pool)
 	int r;
 
 	FK_CRASH(pool_stored);
-	/* The third one's: nothing waits for the store now. */
+	/* The third descriptor's: nothing waits for the store now. */
 	pool_process_hold_spares(pool, 1);
 	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
-	/* It has ended already, or is about to: the pidfd tells. */
+	/* The pool has ended, or is about to: the pidfd reports it. */
 	if (r == -EPIPE || pool->killed)
 		return 0;
 	return r < 0 ? r : loop_timer(pool->loop, &pool->limit, POOL_PROCESS_START_NS);
@@ -253,8 +255,8 @@ static void pool_process_on_stored(struct fdstore_put *put, int result)
 	pool_process_kill(pool);
 }
 
-/* Waits for the end of the process. Without pidfds, as in valgrind, the end of the channel is what
- * shows it: the process has it as long as it lives. */
+/* Waits for the end of the process. Without pidfds, as under valgrind, the end of the channel shows
+ * it: the process keeps the channel open as long as it lives. */
 static int pool_process_watch(struct pool_process *pool)
 {
 	pool->pidfd = pidfd_open(pool->pid, 0);
@@ -278,7 +280,7 @@ int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd)
 	int r;
 
 	pool_process_free_spares(pool);
-	/* Of an abandoned one, this manager's or the last one's. */
+	/* The pidfd of a pool that this manager, or an earlier one, has abandoned. */
 	fdstore_remove(pool->store, FDSTORE_POOL);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		r = -errno;
@@ -300,7 +302,7 @@ int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd)
 	pool->failed_text[0] = '\0';
 	pool->fds[0] = board_fd;
 	pool->fds[1] = arena_fd;
-	/* Its place is the pidfd's (I5). */
+	/* The pidfd takes its place (I5). */
 	theirs = safe_close(theirs);
 	FK_CRASH(pool_forked);
 	r = pool_process_watch(pool);
@@ -321,7 +323,7 @@ fail:
 	return pool_process_failure(r);
 }
 
-/* It was killed: looks after it in POOL_PROCESS_DEATH_NS. */
+/* The pool was killed: checks after POOL_PROCESS_DEATH_NS whether it has ended. */
 static void pool_process_limit_death(struct pool_process *pool)
 {
 	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOL_PROCESS_DEATH_NS) < 0)
@@ -352,7 +354,7 @@ static void pool_process_on_watchdog_kills(struct watchdog *watchdog, const char
 
 void pool_process_glance(struct pool_process *pool)
 {
-	/* There may have been no memory for the limit of its end. */
+	/* There may have been no memory for the timer of its end. */
 	if (pool->killed)
 		pool_process_kill(pool);
 	watchdog_glance(&pool->watchdog);
@@ -375,9 +377,9 @@ void pool_process_on_child(struct pool_process *pool, pid_t stopped)
 }
 
 enum pool_process_push {
-	PUSH_DONE,  /* it was sent; or the pool is dying, which the pidfd tells */
-	PUSH_FULL,  /* there is no room before the pool reads */
-	PUSH_SHORT, /* the kernel is short of something; the channel may have room */
+	PUSH_DONE,  /* sent; or the pool is dying, which the pidfd reports */
+	PUSH_FULL,  /* the socket is full until the pool reads */
+	PUSH_SHORT, /* the kernel lacks memory; the channel may have room */
 };
 
 static enum pool_process_push pool_process_push(struct pool_process *pool,
@@ -416,7 +418,7 @@ void pool_process_send(struct pool_process *pool, const struct proto_pool *messa
 
 	if (pool->state != POOL_PROCESS_READY)
 		return;
-	/* A pool that asks for its CPUs answers, and asks only while it works. */
+	/* PROTO_POOL_CPUS answers a pool that works, so it is no reason to check the pool. */
 	if (message->head.type != PROTO_POOL_CPUS)
 		watchdog_said(&pool->watchdog);
 	if (!pool->first)
@@ -425,7 +427,7 @@ void pool_process_send(struct pool_process *pool, const struct proto_pool *messa
 		return;
 	m = malloc(sizeof(*m));
 	if (!m) {
-		/* A pool that missed a message is of no use; the next is told everything. */
+		/* A pool that missed a message is unusable; the next one receives everything. */
 		log_error("out of memory for a message to the pool: it is restarted");
 		pool_process_kill(pool);
 		return;
@@ -485,7 +487,7 @@ static void pool_process_on_outgoing(struct loop_source *source, int result)
 	}
 }
 
-/* A task may have said it: then a client is answered too soon, and no more. */
+/* A task may have sent it: then a client is answered too early, with no other effect. */
 static void pool_process_take_pong(struct pool_process *pool, uint64_t number)
 {
 	if (number <= pool->heard || number > pool->asked)
@@ -495,13 +497,13 @@ static void pool_process_take_pong(struct pool_process *pool, uint64_t number)
 	pool->events->heard(pool);
 }
 
-/* False: the pool has answered each load already. So a task has sent one of the answers. */
+/* False if the pool has answered each load already: then a task has sent one of the answers. */
 static bool pool_process_take_loaded(struct pool_process *pool, const struct proto_pool *message)
 {
 	if (!pool->n_loads)
 		return false;
 	if (--pool->n_loads)
-		return true; /* to one that the manager does not wait for any more */
+		return true; /* answers a load that the manager no longer waits for */
 	pool->gate.open = false;
 	pool->events->loaded(pool, message->error, message->text);
 	return true;
@@ -514,7 +516,7 @@ static bool pool_process_take(struct pool_process *pool, struct proto_pool *mess
 	case PROTO_POOL_READY:
 		if (pool->state != POOL_PROCESS_STARTING)
 			return false;
-		/* The limit is the time until its end now. */
+		/* The timer now limits the time until its end. */
 		if (pool->killed)
 			return true;
 		proto_take_no_descriptors(pool->channel);
@@ -563,7 +565,7 @@ static bool pool_process_take(struct pool_process *pool, struct proto_pool *mess
 	}
 }
 
-/* As proto_recv_plain(). A pool that is not ready has run no task: its gate is received (gate.h,
+/* Like proto_recv_plain(). Before READY the pool has run no task: its gate is received (gate.h,
  * I2). */
 static int pool_process_recv(struct pool_process *pool, union proto_message *message)
 {
@@ -580,8 +582,8 @@ static int pool_process_recv(struct pool_process *pool, union proto_message *mes
 	return r;
 }
 
-/* Reads what is there, max messages at most. Returns 0 if there may be more, or what
- * proto_is_later() knows; -EPIPE if the channel has ended, or has what may not come. */
+/* Reads at most max messages. Returns 0 if there may be more; an error that proto_is_later()
+ * accepts; or -EPIPE if the channel has ended, or holds a forbidden message. */
 static int pool_process_read(struct pool_process *pool, uint32_t max)
 {
 	while (max--) {
@@ -591,7 +593,7 @@ static int pool_process_read(struct pool_process *pool, uint32_t max)
 		if (proto_is_later(r))
 			return r;
 		if (r == -ECONNRESET)
-			continue; /* once, of a pool that ended without reading everything */
+			continue; /* once, from a pool that ended without reading everything */
 		if (r <= 0 && r != -EBADMSG && r != -EPERM)
 			return -EPIPE;
 		if (r != (int)sizeof(message.pool) || !pool_process_take(pool, &message.pool)) {
@@ -604,7 +606,8 @@ static int pool_process_read(struct pool_process *pool, uint32_t max)
 	return 0;
 }
 
-/* r: of pool_process_read(). Waits for more; false if there is none, or no way to. */
+/* Waits for more messages. r: of pool_process_read(). False if none can come, or the wait
+ * failed. */
 static bool pool_process_listen(struct pool_process *pool, int r)
 {
 	if (proto_is_short(r))
@@ -617,15 +620,15 @@ static void pool_process_on_incoming(struct loop_source *source, int result)
 	struct pool_process *pool = container_of(source, struct pool_process, incoming);
 
 	(void)result;
-	/* Without its channel the pool is of no use. A pool that has said why it ends, or that it
-	 * is done, is left to exit by itself. */
+	/* A pool without its channel is unusable. A pool that has reported why it ends, or that it
+	 * has stopped, exits by itself. */
 	if (pool_process_listen(pool, pool_process_read(pool, POOL_PROCESS_TURN)))
 		return;
 	if (!pool->stopped && !pool->failed_text[0])
 		pool_process_kill(pool);
 }
 
-/* The cause, of a pool that has sent none. */
+/* Sets the cause, for a pool that has sent none. */
 static void pool_process_guess(struct pool_process_end *end)
 {
 	const char *why = "";
@@ -649,7 +652,7 @@ static void pool_process_guess(struct pool_process_end *end)
 	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s", why);
 }
 
-/* Closes everything but its process, and calls died(). */
+/* Frees all but the process, and calls died(). */
 static void pool_process_die(struct pool_process *pool, struct pool_process_end *end)
 {
 	end->was_ready = pool->state == POOL_PROCESS_READY;
@@ -663,8 +666,8 @@ static void pool_process_die(struct pool_process *pool, struct pool_process_end 
 	pool->events->died(pool, end);
 }
 
-/* Reads what the pool has left, and reaps it. False if it cannot be reaped now. last: what there is
- * no memory to read is left unread. */
+/* Reads the pool's last messages, and reaps it. False if it cannot be reaped now. last: messages
+ * for which there is no memory stay unread. */
 static bool pool_process_reap(struct pool_process *pool, bool last)
 {
 	struct pool_process_end end = { .pid = pool->pid };
@@ -689,7 +692,7 @@ static void pool_process_on_process(struct loop_source *source, int result)
 	struct pool_process *pool = container_of(source, struct pool_process, process);
 
 	(void)result;
-	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+	/* A live pool's end is not reported: loop.c, I8 excludes that. */
 	if (!pool_process_reap(pool, false) &&
 	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, pool->ends) < 0)
 		log_error("out of memory: the end of the pool will not be seen");

@@ -21,33 +21,34 @@ struct pool_process_message;
 struct proto_pool;
 struct runas;
 
-#define POOL_PROCESS_ABANDONED 8u /* pools that do not end although they were killed, at most */
+#define POOL_PROCESS_ABANDONED 8u /* at most: killed pools that have not ended */
 
 enum pool_process_state {
-	POOL_PROCESS_DOWN,     /* there is no process, or none but abandoned ones */
+	POOL_PROCESS_DOWN,     /* no process, except abandoned ones */
 	POOL_PROCESS_STARTING, /* until PROTO_POOL_READY */
 	POOL_PROCESS_READY,
 };
 
-/* Something was short: a later try to start a pool may work. */
+/* Memory or descriptors are short: a later try to start a pool may work. */
 #define POOL_PROCESS_LATER 1
 
-/* How a pool ended. */
 struct pool_process_end {
 	pid_t pid;
-	uint32_t signo; /* that ended it, 0 if it exited */
-	int status;	/* of its exit */
+	uint32_t signo; /* signal that ended it, 0 if it exited */
+	int status;	/* exit status */
 	bool was_ready;
-	bool stopped;	   /* it had said PROTO_POOL_STOPPED */
-	bool hung;	   /* it was killed because it did not answer: pool_watchdog.h */
-	bool abandoned;	   /* it was killed and has not ended: pool_process.c, I7 */
-	uint64_t lived_ns; /* since it was ready */
-	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
+	bool stopped;	   /* it had sent PROTO_POOL_STOPPED */
+	bool hung;	   /* killed because it did not answer: pool_watchdog.h */
+	bool abandoned;	   /* killed, but it has not ended: pool_process.c, I7 */
+	uint64_t lived_ns; /* since READY */
+	/* from PROTO_POOL_FAILED; or what the manager knows of a pool that sent none; else 0 and
+	 * "" */
 	int failed; /* POOL_PROCESS_LATER or a negative errno */
 	char failed_text[224];
 };
 
-/* What the manager is told. None is called from within a pool_process function of the manager's. */
+/* Calls for the manager. None is made from within a pool_process function that the manager
+ * called. */
 struct pool_process_events {
 	void (*ready)(struct pool_process *pool);
 	/* text: empty, or why the client cannot be served */
@@ -60,8 +61,8 @@ struct pool_process_events {
 	void (*heard)(struct pool_process *pool);
 	/* text: empty, or why it does not trace */
 	void (*traced)(struct pool_process *pool, const char *text);
-	/* Its answer to the last pool_process_load(). error: 0, or a negative errno and a line that
-	 * says why it has loaded no module */
+	/* The answer to the last pool_process_load(). error: 0, or a negative errno and a line that
+	 * says why no module was loaded. */
 	void (*loaded)(struct pool_process *pool, int error, const char *text);
 	void (*died)(struct pool_process *pool, const struct pool_process_end *end);
 };
@@ -72,27 +73,27 @@ struct pool_process {
 	struct store *store;
 	const struct pool_process_events *events;
 	char **argv;
-	const struct runas *runas; /* the user that each process becomes; NULL: the manager's */
+	const struct runas *runas; /* the user that each pool becomes; NULL: the manager's */
 	enum pool_process_state state;
 	pid_t pid;
-	int pidfd;     /* or, where there are none, the channel again */
-	uint32_t ends; /* events by which that shows the end */
+	int pidfd;     /* without pidfds: a copy of the channel */
+	uint32_t ends; /* poll events of pidfd that show the end */
 	int channel;
 	int fds[2];    /* board and arena; borrowed */
-	int spares[3]; /* for the next start; one while there is a process */
+	int spares[3]; /* for the next start; one while a process exists */
 	bool stopped;
 	bool hung;
 	bool killed; /* by pool_process_kill(): limit is the time until its end */
 	pid_t abandoned[POOL_PROCESS_ABANDONED];
 	uint32_t n_abandoned;
-	struct log_limit waits; /* a line: there are POOL_PROCESS_ABANDONED */
+	struct log_limit waits; /* for the line about POOL_PROCESS_ABANDONED */
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
-	uint64_t joinable;   /* those of them that can join a pool that runs */
-	uint32_t n_left_out; /* of them, that could not be loaded whole */
-	uint32_t n_loads;    /* pool_process_load(): that it has not answered */
-	uint64_t asked;	     /* PINGs so far, of all pools */
-	uint64_t heard;	     /* up to which it has answered, or has died, which is as good */
+	uint64_t joinable;   /* those of them that a running pool can load */
+	uint32_t n_left_out; /* modules that could not be loaded completely */
+	uint32_t n_loads;    /* pool_process_load() calls that it has not answered */
+	uint64_t asked;	     /* PINGs so far, to all pools */
+	uint64_t heard;	     /* last PING that the pool has answered; its death counts as answer */
 	int failed;
 	char failed_text[224];
 	struct loop_source process;
@@ -102,12 +103,12 @@ struct pool_process {
 	struct fdstore_put stored;
 	struct gate gate;
 	struct watchdog watchdog;
-	struct pool_process_message *first; /* waiting to be sent */
+	struct pool_process_message *first; /* waits to be sent */
 	struct pool_process_message **last;
 };
 
-/* closer: gets the channel of each pool that has ended. store: it has the pidfd of each that runs,
- * as FDSTORE_POOL. Returns 0 or -ENOMEM. After it, pool_process_fini() may be called. */
+/* closer: gets the channel of each ended pool. store: keeps the pidfd of each running pool, as
+ * FDSTORE_POOL. Returns 0 or -ENOMEM. After it, pool_process_fini() may be called. */
 int pool_process_init(struct pool_process *pool, struct socket_closer *closer, struct store *store,
 		      const struct options *options, const struct pool_process_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
@@ -116,42 +117,42 @@ int pool_process_set_options(struct pool_process *pool, const struct options *op
 void pool_process_fini(struct pool_process *pool);
 
 /*
- * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
+ * Starts the process, which must be DOWN, and sends it PROTO_POOL_START.
  * board_fd, arena_fd: borrowed until it has died. Returns 0; or, with a line in failed_text,
  * POOL_PROCESS_LATER or a negative errno.
  */
 int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd);
 
 /*
- * Sends a message, in order with all others, at once or when the pool reads. Dropped unless READY.
- * fd: goes with it, -1 for none; borrowed until the pool has died, or has answered what was sent
- * last about it.
+ * Sends a message in order, at once or when the pool reads. Dropped unless READY.
+ * fd: sent with it, -1 for none; borrowed until the pool has died, or has answered the last message
+ * about it.
  */
 void pool_process_send(struct pool_process *pool, const struct proto_pool *message, int fd);
 
-/* It is to load the files that have come; version: of all files. The gate is open until it has
+/* Tells the pool to load the new files; version: of all files. The gate is open until the pool has
  * answered, or the caller closes it. */
 void pool_process_load(struct pool_process *pool, uint64_t version);
 
 /*
- * Asks whether all that was sent so far is in force. Returns a number: as soon as pool->heard is
- * not less it is so, or there is no pool, and the next one begins with what was sent. Where there
- * is none that is READY that is so at once.
+ * Asks the pool whether all messages so far are in force. Returns a number: they are when
+ * pool->heard has reached it, or there is no pool, and the next one begins with them. If no pool is
+ * READY, that is at once.
  */
 uint64_t pool_process_ask(struct pool_process *pool);
 
-/* True if a message would go to the pool at once, as far as can be known: READY, none waits. */
+/* True if a message would probably go to the pool at once: READY, and no message waits. */
 static inline bool pool_process_is_free(const struct pool_process *pool)
 {
 	return pool->state == POOL_PROCESS_READY && !pool->first;
 }
 
-/* If there was no memory for the timer of its end, another call tries to set it again. */
+/* Also tries again to set the timer of its end, if there was no memory for it. */
 void pool_process_kill(struct pool_process *pool);
 
-/* The manager is awake anyway. */
+/* Checks the pool; for a caller that has woken the manager anyway. */
 void pool_process_glance(struct pool_process *pool);
 
 /* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. stopped:
- * the process that was stopped, as the signal says, or 0. */
+ * the stopped process that the signal reports, or 0. */
 void pool_process_on_child(struct pool_process *pool, pid_t stopped);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_segments.c - board and arena as the manager makes them, and what it says of itself there
+ * pool_segments.c - the manager's parts of board and arena: creates, writes and checks them
  *
  * INVARIANTS
- *   I1. A task can write over the fronts of board and arena, and the next pool and clients believe
- *       them. So they are kept here, and written again when a pool has died, before anything else:
- *       pool_segments_write(). While the pool lives, the data that clients need to connect and to
- *       submit (head, geometry, task table) are compared with the kept ones at each client that the
- *       pool takes on and at each answer of the pool: pool_segments_restore().
+ *   I1. A task can write over the fronts of board and arena, which the next pool and clients trust.
+ *       So the manager keeps a copy. When a pool has died, it writes the copy back before anything
+ *       else: pool_segments_write(). While a pool lives, the manager compares the data that clients
+ *       need to connect and to submit (head, geometry, task table) with the copy. It does so at
+ *       each client that the pool takes on and at each answer of the pool: pool_segments_restore().
  */
 #include "daemon/manager/pool_segments.h"
 
@@ -32,8 +32,8 @@
 void pool_segments_set_state(struct pool_segments *f, uint32_t state)
 {
 	f->state = state;
-	/* Relaxed: it is for clients that wait for long. A client that sees STOPPED late finds its
-	 * socket closed; after a restart it is STARTING for a moment. */
+	/* Relaxed: for clients that wait for long. A client that sees STOPPED late finds its socket
+	 * closed; after a restart the state is STARTING for a moment. */
 	store_relaxed(&f->board->manager.state, state);
 }
 
@@ -83,7 +83,7 @@ static void pool_segments_write_fixed(struct pool_segments *f)
 	store_relaxed(&f->board->n_tasks, f->n_tasks);
 }
 
-/* Relaxed, all: as above. */
+/* Relaxed loads: as above. */
 static bool pool_segments_tasks_are_spoilt(const struct pool_segments *f)
 {
 	uint32_t n = load_relaxed(&f->board->n_tasks);
@@ -153,8 +153,8 @@ void pool_segments_write(struct pool_segments *f)
 
 void pool_segments_clear_workers(struct pool_segments *f)
 {
-	/* Relaxed: the pool is dead. Clients see a value that is not SLEEPING, and go to
-	 * the dispatcher, where the same holds; the next pool looks at all rings when it starts. */
+	/* Relaxed: the pool is dead. Clients see a value other than SLEEPING, and wake the
+	 * dispatcher, which has BUSY too; the next pool checks all rings when it starts. */
 	for (uint32_t i = 0; i <= f->n_workers; i++) {
 		struct board_worker *w = &f->board->workers[i];
 		_Atomic uint32_t *word = i < f->n_workers ? &w->wake : &f->board->dispatcher;
@@ -191,7 +191,7 @@ struct saved_geometry pool_segments_geometry(const struct options *options, uint
 	};
 }
 
-/* All but the times: board.h, I6. */
+/* Allocates all but the times: board.h, I6. */
 static int pool_segments_allocate_board(const struct pool_segments *f)
 {
 	int r = segment_allocate(f->board_fd, 0, BOARD_FRONT);
@@ -261,7 +261,7 @@ static int pool_segments_make_arena(struct pool_segments *f, uint64_t epoch, con
 	return 0;
 }
 
-/* Writes the pages that there are of the arena's first bytes into another file. */
+/* Copies the existing pages of the arena's first bytes into another file. */
 static int pool_segments_copy(const struct pool_segments *f, int fd, uint64_t size)
 {
 	off_t from, to = 0;
@@ -292,7 +292,7 @@ int pool_segments_replace_arena(struct pool_segments *f)
 
 	if (r < 0)
 		return r;
-	/* At the same address, which others have. */
+	/* At the same address, because others have pointers to it. */
 	if (mmap(f->arena, f->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
 	    MAP_FAILED)
 		return -errno;
@@ -314,8 +314,8 @@ int pool_segments_init(struct pool_segments *f, const struct options *options, u
 	f->saved = inherited->saved;
 	f->board_fd = inherited->board_fd;
 	f->arena_fd = inherited->arena_fd;
-	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
-	 * of another by it (client/lib/wake_worker.c). */
+	/* Each manager's first pool has a new generation: clients use it to tell the sleeps of one
+	 * pool from those of another (client/lib/wake_worker.c). */
 	(void)saved_next_pool(f->saved);
 	r = pool_segments_make_board(f, epoch, ret_what);
 	return r < 0 ? r : pool_segments_make_arena(f, epoch, ret_what);

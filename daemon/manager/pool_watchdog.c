@@ -14,10 +14,10 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
-#define WATCHDOG_LEAST	 NSEC_PER_SEC /* the limit of the pool itself, if hang-timeout is less */
-#define WATCHDOG_LOOKS	 32u	      /* in that */
+#define WATCHDOG_LEAST	 NSEC_PER_SEC /* the least limit, if hang-timeout is less */
+#define WATCHDOG_LOOKS	 32u	      /* looks within the limit */
 #define WATCHDOG_SELDOM	 (300 * NSEC_PER_MSEC)
-#define WATCHDOG_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */
+#define WATCHDOG_SOON_NS (100 * NSEC_PER_MSEC) /* from a message to the question */
 
 uint64_t watchdog_judge(struct watchdog_watch *watch, const struct watchdog_look *look,
 			uint64_t interval)
@@ -52,7 +52,7 @@ static void watchdog_timer(struct watchdog *p, enum watchdog_state state, uint64
 	p->state = loop_timer(p->loop, &p->timer, ns) == 0 ? state : WATCHDOG_QUIET;
 }
 
-/* Does a worker run a job? What stands there may be garbage of a task. */
+/* Does a worker run a job? The word may hold garbage that a task wrote. */
 static bool watchdog_works(const struct watchdog *p)
 {
 	/* Relaxed: it changes all the time. */
@@ -62,7 +62,7 @@ static bool watchdog_works(const struct watchdog *p)
 	return false;
 }
 
-/* The pool is READY: no PING goes to another one, and no PONG would come. */
+/* The pool is READY: a PING goes to no other pool, and no PONG would come. */
 static void watchdog_ask(struct watchdog *p)
 {
 	assert(p->pid);
@@ -90,7 +90,7 @@ static void watchdog_kill(struct watchdog *p, const char *why, uint64_t ns)
 	p->calls->kill(p, text);
 }
 
-/* I4. True if it was ended. */
+/* I4. True if the pool was killed. */
 static bool watchdog_revive(struct watchdog *p)
 {
 	if (p->continued) {
@@ -119,7 +119,7 @@ static void watchdog_look(struct watchdog *p)
 	bool killed = p->watch.last.killed;
 	uint64_t held;
 
-	/* After now was taken: with many threads it takes longer than a look may be late. */
+	/* After now was taken: with many threads this takes longer than a look may be late. */
 	if (look.cpu == p->watch.last.cpu || p->watch.held + interval >= p->limit) {
 		struct thread_states threads = thread_states_look(p->pid);
 
@@ -129,11 +129,11 @@ static void watchdog_look(struct watchdog *p)
 		look.traced = threads.traced;
 	}
 	held = watchdog_judge(&p->watch, &look, interval);
-	/* At two looks: a core file may have been begun while the first one was taken. */
+	/* At two looks: a core file may have been started during the first one. */
 	if (killed && look.killed)
 		p->calls->kill(p, NULL);
 	if (p->leaves) {
-		p->state = WATCHDOG_QUIET; /* it only has to go */
+		p->state = WATCHDOG_QUIET; /* it owes no answer, and only has to exit */
 		return;
 	}
 	if (held >= p->limit) {
@@ -189,7 +189,7 @@ void watchdog_init(struct watchdog *p, struct loop *loop, const struct watchdog_
 	};
 }
 
-/* Nothing is asked until something is said. */
+/* Asks nothing until a message is sent. */
 static void watchdog_rest(struct watchdog *p)
 {
 	loop_forget(p->loop, &p->timer);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine.c - tasks that are refused to a user, because they crash for that user
+ * quarantine.c - refuses tasks to a user for whom they crash
  *
- * A crash of a pool that a job is blamed for counts against its user and task, and against the
- * user. After quarantine-task-crashes of a task within quarantine-window the task is refused to
- * this user; after quarantine-user-crashes crashes of the user, all tasks are. It ends after
- * quarantine-time, or when an operator lifts it.
+ * If a pool crashes and a job is blamed, the crash counts against the job's user and task, and
+ * against the user. After quarantine-task-crashes of a task within quarantine-window, this user
+ * cannot call the task; after quarantine-user-crashes of the user, no task. The quarantine ends
+ * after quarantine-time, or when an operator lifts it.
  *
  * INVARIANTS
- *   I1. Crashes are counted for each user alone: others call the same tasks. The uid is the
- *       manager's own, by the slot of the blamed row.
+ *   I1. Crashes are counted per user, because others call the same tasks. The uid is the manager's
+ *       own record for the slot of the blamed row.
  *   I2. A crash without a job to blame is not counted: signals from outside, a kill, other code.
- *   I3. A crash leads to one entry for a task at most: with it the count is 0 again. It stays
+ *   I3. A crash leads to at most one entry for a task, which resets the task's count to 0. It stays
  *       counted against the user.
- *   I4. If there is no room for one more, the entry that ends first ends now, even if it is
- *       another user's.
+ *   I4. If the table is full, the entry that would end first ends now, even if it is another
+ *       user's.
  *
- * If a peer dies: the pool: the next one is told of all entries before it has any job. The manager:
- * crashes and entries stand in the saved state, each whole or not there (saved_state.c, I1), and
- * the next manager goes on with them.
+ * If a peer dies: the pool: the next one receives all entries before any job. The manager: crashes
+ * and entries are in the saved state, each complete or absent (saved_state.c, I1), and the next
+ * manager continues with them.
  */
 #include "daemon/manager/quarantine.h"
 
@@ -52,7 +52,7 @@ static struct board_quarantine *quarantine_row(struct quarantine *q, const struc
 	return &q->board->quarantine[e - q->memory->refusals];
 }
 
-/* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
+/* Relaxed throughout: for display. until_ns is written first if the row becomes free, else last. */
 static void quarantine_show_entry(struct quarantine *q, const struct saved_refusal *e)
 {
 	struct board_quarantine *b = quarantine_row(q, e);
@@ -90,7 +90,7 @@ static void quarantine_tell_one(struct quarantine *q, const struct saved_refusal
 		.refused = refused,
 	};
 
-	/* What is refused to one that leaves, the pool forgets with it. */
+	/* When a tenant leaves, the pool drops its refused tasks with it. */
 	if (slot->state == TENANTS_USED && slot->uid == e->uid)
 		pool_process_send(q->pool, &m, -1);
 }
@@ -131,8 +131,8 @@ static struct log_about quarantine_about(const struct saved_refusal *e)
 	};
 }
 
-/* The board and the pool first: a client that reads the line finds no row. The saved state last: a
- * manager that dies before leaves the entry to the next one, which ends it. */
+/* Updates board and pool first, so that a client that reads the line finds no row. The saved state
+ * last: if the manager dies before, the next manager finds the entry and ends it. */
 static void quarantine_end(struct quarantine *q, struct saved_refusal *e, const char *why)
 {
 	const struct log_about about = quarantine_about(e);
@@ -145,7 +145,7 @@ static void quarantine_end(struct quarantine *q, struct saved_refusal *e, const 
 	saved_store(&e->until_ns, 0);
 }
 
-/* The one that ends first; NULL if there is none. */
+/* The entry that ends first; NULL if there is none. */
 static struct saved_refusal *quarantine_first(struct quarantine *q)
 {
 	struct saved_refusal *first = NULL;
@@ -160,7 +160,7 @@ static struct saved_refusal *quarantine_first(struct quarantine *q)
 	return first;
 }
 
-/* Ends what is over, and waits for the next. */
+/* Ends entries whose time has passed, and waits for the next one. */
 static void quarantine_wait(struct quarantine *q)
 {
 	uint64_t now = clock_ns();
@@ -179,7 +179,7 @@ static void quarantine_on_timer(struct loop_source *source, int result)
 	quarantine_wait(container_of(source, struct quarantine, timer));
 }
 
-/* The user's entry for this task, or else a free one (I4). */
+/* Returns the user's entry for this task, or else a free one (I4). */
 static struct saved_refusal *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
 {
 	struct saved_refusal *free = NULL;
@@ -241,7 +241,7 @@ void quarantine_init(struct quarantine *q, const struct options *options, struct
 
 /* ------------------------------------------------------------------------ crashes */
 
-/* Crashes of the user's within the window; task: 0: of any. */
+/* Counts the user's crashes within the window; task: 0: of any. */
 static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint64_t task,
 				 uint64_t now)
 {
@@ -258,7 +258,7 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 	return n;
 }
 
-/* They count for the task no more; 0: for any task, and for the user neither. */
+/* Stops counting the user's crashes against the task; task 0: against any task and the user. */
 static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
 {
 	for (uint32_t i = 0; i < SAVED_CRASHES; i++) {

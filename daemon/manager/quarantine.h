@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quarantine.h - tasks that are refused to a user, because they crash for that user */
+/* quarantine.h - refuses tasks to a user for whom they crash */
 #pragma once
 
 #include <stddef.h>
@@ -23,13 +23,13 @@ struct quarantine {
 	struct saved_quarantine *memory; /* in the saved state */
 };
 
-/* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
+/* All of these stay the caller's, and must outlive it. Continues with the entries in memory. */
 void quarantine_init(struct quarantine *quarantine, const struct options *options,
 		     struct loop *loop, struct pool_process *pool, const struct tenants *tenants,
 		     struct board *board, struct saved_quarantine *memory);
 
-/* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;
- * 0 and "" if it is not known. */
+/* A job of the user has crashed a pool, which is dead. task: the task's hash on the board, and its
+ * name; 0 and "" if unknown. */
 void quarantine_crashed(struct quarantine *quarantine, uint32_t uid, uint64_t task,
 			const char *name);
 
@@ -38,16 +38,16 @@ uint32_t quarantine_count_all(const struct quarantine *quarantine);
 /* Writes the board's rows again. No pool may be alive. */
 void quarantine_show(struct quarantine *quarantine);
 
-/* Tells the pool what is refused to a tenant that was just made, before it is told of it. */
+/* Tells the pool which tasks are refused to a new tenant, before the pool is told of the tenant. */
 void quarantine_tell_tenant(struct quarantine *quarantine, uint32_t tenant);
 
 /* Tells the pool, which has just become ready; before it is told of tenants and clients. */
 void quarantine_tell_pool(struct quarantine *quarantine);
 
 /*
- * Ends the quarantine of a user's task, of this name; "": of all, and what has crashed so far
- * counts no more. uid: a number. Returns 0 with a text that says how many, or a negative errno with
- * a line that says why.
+ * Ends the quarantine of the user's task of this name; "": of all tasks, and the user's crashes so
+ * far no longer count. uid: a number. Returns 0 and the number of entries as text; or a negative
+ * errno and a line that says why.
  */
 int quarantine_lift(struct quarantine *quarantine, const char *uid, const char *name, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota.c - what each uid may hold of what all share
+ * quota.c - what each uid may hold of the shared resources
  *
  * Connections, bytes and connections without a HELLO are limited for all uids together. So that one
  * uid cannot take all of them, each uid's part is counted and limited: by forkd.conf, else to seven
- * eighths. A client counts until the pool has released it, or until it lets go of a connection that
+ * eighths. A client counts until the pool has released it, or until it closes a connection that
  * forkd has ended. The limit of a group (user-clients-max and similar options) holds for each uid
- * that connects with it: all connections of a uid are counted together, and a new one is measured
- * by its own limit. So a uid never has more than the best of its connections may; a connection that
- * may have less is refused what others of its uid have taken. Connections without a HELLO soon
- * send it, and many may come at once, when forkd was restarted. So a uid may have all of these
- * places; if none is left the uid that has most of them loses its newest.
+ * that connects with it: all connections of a uid are counted together, and a new one is compared
+ * with its own limit. So a uid never has more than the best of its connections may have; a
+ * connection with a lower limit is refused what others of its uid have taken. Connections without a
+ * HELLO soon send it, and many may come at once after a restart of forkd. So a uid may have all of
+ * these places; if none is left, the uid that has most of them loses its newest.
  *
- * The manager's CPU time is limited as well, because it runs at a high priority: each connection
- * and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the clock (the
- * generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second, or 10,000
- * requests, and 768 connections at once; root and forkd's own uid have 16 times as many. Beyond
- * that connections wait (connection_line.c), and requests stay in their sockets.
+ * The manager's CPU time is limited as well, because the manager runs at a high priority: each
+ * connection and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the clock
+ * (the generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second, or 10,000
+ * requests, and 768 connections at once; root and forkd's own uid have 16 times as many. Further
+ * connections wait (connection_line.c), and further requests stay in their sockets.
  *
  * INVARIANTS
- *   I1. What a uid holds is counted whenever it is asked for, over its connections (connections.c):
+ *   I1. What a uid holds is counted from its connections (connections.c) whenever it is needed:
  *       there is no second account that could differ. It is counted once for a HELLO, and there are
  *       no more connections than slots.
- *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
- *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
+ *   I2. A uid that is not in the table has charged nothing. The table drops the uid that is ahead
+ *       the least. While at most QUOTA_PACED uids are ahead of the clock, that uid is not ahead.
  *   I3. A request is charged when it is read, and waits until its time (quota_reserve()), with one
- *       timer. A connection makes no other request meanwhile (connection_internal.h, I6). So the
+ *       timer. Until then the connection makes no other request (connection_internal.h, I6). So the
  *       requests of all connections bring a uid at most LIMIT_CLIENTS * QUOTA_REQUEST_NS beyond
  *       QUOTA_REQUEST_BURST_NS. That leaves time for another connection, even if each connection
  *       makes requests in a loop. Connections delay a request by 110 ms at most.
@@ -35,7 +35,7 @@
 #include "common/option_list.h"
 #include "common/util.h"
 
-/* All but an eighth, as long as that is one. */
+/* All but an eighth; the eighth is rounded down to whole units. */
 static uint64_t quota_most(uint64_t all)
 {
 	return all - all / 8;
@@ -71,7 +71,7 @@ uint32_t quota_hog(const uint32_t *uids, uint32_t n)
 	return hog;
 }
 
-/* The uid's place in the table, with a time that is not over. */
+/* Returns the uid's entry in the table, with a time that has not passed. */
 static struct quota_paced *quota_user(struct quota_pace *pace, uint32_t uid, uint64_t now)
 {
 	struct quota_paced *user = &pace->users[0];

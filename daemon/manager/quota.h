@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quota.h - what each uid may hold of what all share */
+/* quota.h - what each uid may hold of the shared resources */
 #pragma once
 
 #include <stdint.h>
@@ -10,19 +10,19 @@
 struct options;
 struct options_peer;
 
-#define QUOTA_GREETINGS 256u /* connections without a HELLO, of all together */
-#define QUOTA_WAITING	256u /* connections that come too fast and wait for their turn, of all */
+#define QUOTA_GREETINGS 256u /* connections without a HELLO, of all uids */
+#define QUOTA_WAITING	256u /* connections that came too fast and wait, of all uids */
 #define QUOTA_WAITING_1 64u  /* the same, of one uid */
 
-/* What is charged for, ns of a uid's time. */
+/* Charges, in ns of a uid's time. */
 #define QUOTA_CONNECT_NS (2 * NSEC_PER_MSEC)
 #define QUOTA_REQUEST_NS (100 * NSEC_PER_USEC)
-#define QUOTA_BURST_NS	 (768 * QUOTA_CONNECT_NS) /* that a uid may be ahead of the clock */
-/* The same for requests. The rest is for one request of each connection that waits, and for another
+#define QUOTA_BURST_NS	 (768 * QUOTA_CONNECT_NS) /* a uid may be this far ahead of the clock */
+/* The same for requests. The rest is for one request of each waiting connection, and for another
  * connection (quota.c, I3). */
 #define QUOTA_REQUEST_BURST_NS                                                                     \
 	(QUOTA_BURST_NS - LIMIT_CLIENTS * QUOTA_REQUEST_NS - 2 * QUOTA_CONNECT_NS)
-#define QUOTA_OPERATOR 16u /* a charge is this part for root and forkd's own uid */
+#define QUOTA_OPERATOR 16u /* root and forkd's own uid pay this fraction */
 #define QUOTA_PACED    256u
 
 /* What is held, or may be. */
@@ -32,15 +32,15 @@ struct quota_sums {
 	uint64_t bytes;	  /* of clients' segments */
 };
 
-/* What the uid of a peer may hold if the peer wants more. Connections without a HELLO have no limit
- * of their own: quota_hog(). */
+/* What the uid of a peer may hold if the peer requests more. Connections without a HELLO have no
+ * limit of their own: quota_hog(). */
 struct quota_sums quota_for(const struct options *options, const struct options_peer *peer);
 
-/* The uid that stands most often among n of them, of several the one that stands furthest back.
- * n: at least 1, and no more than QUOTA_GREETINGS + 1, for each is compared with each. */
+/* Returns the uid that occurs most often among n of them; of several, the one whose last entry is
+ * last. n: at least 1, and at most QUOTA_GREETINGS + 1, because each is compared with each. */
 uint32_t quota_hog(const uint32_t *uids, uint32_t n);
 
-/* Up to when each uid has used its time, CLOCK_MONOTONIC, ns. All zero at first. */
+/* Time up to which each uid has used its share, CLOCK_MONOTONIC, ns. All zero at first. */
 struct quota_pace {
 	struct quota_paced {
 		uint32_t uid;
@@ -48,10 +48,10 @@ struct quota_pace {
 	} users[QUOTA_PACED];
 };
 
-/* Charges a uid for a connection. Returns 0, or how many ns it has to wait first: nothing is
- * charged then. */
+/* Charges a uid for a connection. Returns 0; or, without a charge, how many ns it must wait
+ * first. */
 uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);
 
-/* Charges a uid for a request. Returns how many ns later it is to be served. Until then the same
+/* Charges a uid for a request. Returns how many ns later it may be served. Until then the same
  * connection must not make another one. */
 uint64_t quota_reserve(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);

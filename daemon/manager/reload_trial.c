@@ -2,18 +2,18 @@
 /*
  * reload_trial.c - the dry run of a reload: reads forkd.conf and loads the modules in a process
  *
- * The manager waits for nothing (manager.c, I2) and loads nothing, so another process does both
- * (reload_trial_main.c). It writes its findings into a file in memory, which is read when it has
- * ended.
+ * The manager never blocks (manager.c, I2) and loads no module, so another process reads and loads
+ * (reload_trial_main.c). It writes its results into a memory file, which the manager reads after
+ * the process has ended.
  *
  * INVARIANTS
- *   I1. It is read when the process has been reaped. What a module's constructor may have left
- *       behind could write still; so it is read once, RELOAD_TRIAL_SIZE at most, and then parsed,
- *       each value as the command line's are.
- *   I2. A trial is over after limit_ns and RELOAD_TRIAL_LAST_NS at most, and the manager waits for
- *       none of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that
- *       lets go of it. Until then it is there, killed, and there is no other. One whose end nothing
- *       tells of, for want of a descriptor or of memory, is looked at until it has ended.
+ *   I1. The file is read when the process has been reaped. A process that a module's constructor
+ *       has forked could still write. So the file is read once, at most RELOAD_TRIAL_SIZE bytes,
+ *       and then parsed, each value like those of the command line.
+ *   I2. A trial ends at the latest after limit_ns and RELOAD_TRIAL_LAST_NS, and the manager does
+ *       not block on it. A process that is stuck in the kernel, as on a disk that hangs, is killed
+ *       and ends when the kernel returns; until then there is no other trial. If a process's end
+ *       cannot be watched, for lack of a descriptor or memory, a timer checks until it has ended.
  *
  * If the process dies, done() gets the cause. If the manager dies, the kernel kills the process.
  */
@@ -40,11 +40,10 @@
 
 #define RELOAD_TRIAL_SIZE     (1u << 20)
 #define RELOAD_TRIAL_LAST_NS  (2 * NSEC_PER_SEC)   /* from SIGKILL to the end, if not stuck */
-#define RELOAD_TRIAL_AGAIN_NS (10 * NSEC_PER_MSEC) /* between two looks whether it has ended */
+#define RELOAD_TRIAL_AGAIN_NS (10 * NSEC_PER_MSEC) /* between two checks whether it has ended */
 
-/* ------------------------------------------------------------------------ what it says */
+/* ------------------------------------------------------------------------ its output */
 
-/* One line of options_print(). */
 static int reload_trial_take_line(struct reload_trial_found *found, char *line, bool *complete)
 {
 	char *equals = strstr(line, " =");
@@ -107,7 +106,8 @@ static void reload_trial_close(struct reload_trial *t)
 	t->file = safe_close(t->file);
 }
 
-/* Killed, and nothing tells of its end: now, or later, or by the next trial. */
+/* The process was killed, and no event reports its end: reaps it now, later, or at the next
+ * trial. */
 static void reload_trial_reap(struct reload_trial *t)
 {
 	loop_forget(t->loop, &t->limit);
@@ -117,7 +117,7 @@ static void reload_trial_reap(struct reload_trial *t)
 		t->pid = 0;
 }
 
-/* Its end cannot be waited for. */
+/* Kills a process whose end cannot be watched. */
 static void reload_trial_leave(struct reload_trial *t)
 {
 	reload_trial_close(t);
@@ -133,7 +133,7 @@ static void reload_trial_tell(struct reload_trial *t, struct reload_trial_found 
 	t->done(t, found, why);
 }
 
-/* Returns 0 and what it found, or a negative errno with why. */
+/* Returns 0 and the results, or a negative errno and why. */
 static int reload_trial_judge(struct reload_trial *t, const siginfo_t *info,
 			      struct reload_trial_found *ret, char *why, size_t size)
 {
@@ -174,7 +174,7 @@ static void reload_trial_on_process(struct loop_source *source, int result)
 	while (waitid(P_PIDFD, (id_t)t->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
 		;
 	if (!info.si_pid) {
-		/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+		/* A live process's end is not reported: loop.c, I8 excludes that. */
 		if (loop_poll_later(t->loop, &t->process, t->pidfd, POLLIN) == 0)
 			return;
 		reload_trial_leave(t);
@@ -218,7 +218,7 @@ static void reload_trial_on_limit(struct loop_source *source, int result)
 	reload_trial_tell(t, NULL, t->why);
 }
 
-/* The command line, with --dry-run before all else: the first of such flags counts. */
+/* Returns the command line with --dry-run as first argument: the first of such flags counts. */
 static char **reload_trial_argv(char *const *args)
 {
 	char **argv;
@@ -257,8 +257,8 @@ int reload_trial_start(struct reload_trial *t, char *const *args)
 		return t->file;
 	t->pid = fork();
 	if (t->pid == 0) {
-		/* It may go to all processes of a service, and is the manager's alone. Ignored it
-		 * stays so for what is executed. */
+		/* A SIGHUP to all processes of a service is meant for the manager alone. The
+		 * executed program inherits that it is ignored. */
 		(void)signal(SIGHUP, SIG_IGN);
 		spawn_exec(argv, manager, t->file, SPAWN_OOM_TRIAL, NULL);
 	}
@@ -284,7 +284,7 @@ void reload_trial_end(struct reload_trial *t)
 {
 	if (!t->pid)
 		return;
-	/* If it has not ended at once init reaps it. */
+	/* If it has not ended yet, init reaps it. */
 	(void)kill(t->pid, SIGKILL);
 	(void)waitpid(t->pid, NULL, WNOHANG);
 	reload_trial_close(t);

@@ -9,48 +9,49 @@
 #include "daemon/manager/loop.h"
 
 struct reload_trial_found {
-	struct options options; /* as files and command line have them: nothing is settled */
+	struct options options; /* of files and command line, with auto not replaced */
 	uint64_t modules;	/* which files there are: struct modules, version */
-	uint32_t n_left_out;	/* of them, that cannot be loaded whole */
-	uint64_t joinable;	/* those that can join a pool that runs: struct modules */
+	uint32_t n_left_out;	/* modules that cannot be loaded completely */
+	uint64_t joinable;	/* those that a running pool can load: struct modules */
 };
 
 enum reload_trial_state {
 	RELOAD_TRIAL_RUNS,
-	RELOAD_TRIAL_KILLED, /* it was over its limit */
-	RELOAD_TRIAL_OVER,   /* done() is not called any more; if there is a pid it has not ended */
+	RELOAD_TRIAL_KILLED, /* it took too long */
+	RELOAD_TRIAL_OVER,   /* done() was or will not be called; a pid: it has not ended */
 };
 
 struct reload_trial {
 	/* the caller sets these; the rest starts as zero, and the descriptors as -1 */
 	struct loop *loop;
 	uint64_t limit_ns; /* for the whole run */
-	/* found: NULL if it has failed, with a line that says why; else the callee's, with
-	 * options_fini() to follow. Not called from within a function of the trial. */
+	/* found: NULL if the trial has failed, with a line that says why; else the callee owns it,
+	 * and must call options_fini(). Not called from within a function of the trial. */
 	void (*done)(struct reload_trial *trial, struct reload_trial_found *found, const char *why);
 
 	enum reload_trial_state state;
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: there is no process */
 	int pidfd;
 	int file;
 	struct loop_source process;
 	struct loop_source limit;
-	char why[96]; /* KILLED: the words for it */
+	char why[96]; /* KILLED: why */
 };
 
 #define RELOAD_TRIAL_INIT ((struct reload_trial){ .pidfd = -1, .file = -1 })
 
-/* Starts it; args: the command line of this forkd, with its name, NULL at the end. None must run.
- * Returns 0, and done() follows; or a negative errno: -EBUSY, the last one was killed and is stuck
- * in the kernel. */
+/* Starts a trial; none may run. args: the command line of this forkd, with its name, NULL at the
+ * end. Returns 0, and done() follows; or a negative errno: -EBUSY: the last process was killed and
+ * is stuck in the kernel. */
 int reload_trial_start(struct reload_trial *trial, char *const *args);
 
 /*
- * The process: checks the options as a start would, loads all modules as a pool would, and writes
- * what it found to fd, for reload_trial.c. options: as files and command line have them; what is
- * auto is settled here. Returns the exit status of the process; errors have been logged.
+ * The trial's process: checks the options like a start, loads all modules like a pool, and writes
+ * the results to fd, for reload_trial.c. options: of files and command line; auto values are
+ * replaced here. Returns the exit status of the process; errors have been logged.
  */
 int reload_trial_main(struct options *options, int fd);
 
-/* done() does not come any more. Waits for nothing; what does not end by then is init's. */
+/* Ends the trial without done(), and without waiting. A process that has not ended by then is left
+ * to init. */
 void reload_trial_end(struct reload_trial *trial);

@@ -4,12 +4,12 @@
  *
  * forkd --dry-run, which the manager starts (reload_trial.c). It reads what a start would read, by
  * the same command line, and may wait for disks and for directory services. It loads every module,
- * whose constructors may do anything. Then it writes what it found, and ends:
+ * whose constructors may do anything. Then it writes its results, and ends:
  *
- * 	[forkd]
- * 	name = value		as options_print() has them, users and groups as numbers
- * 	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
- * 				how many were left out
+ *  	[forkd]
+ *  	name = value		as options_print() has them, users and groups as numbers
+ *  	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
+ *  				how many were left out
  */
 #include "daemon/manager/reload_trial.h"
 
@@ -49,7 +49,7 @@ static int reload_trial_main_load(const struct options *options, struct modules 
 	return r;
 }
 
-/* The pool cannot read more than this user can. */
+/* The pool can read only what this user can. */
 static int reload_trial_main_become(const struct options *options)
 {
 	struct options_error text;
@@ -81,9 +81,9 @@ int reload_trial_main(struct options *options, int fd)
 			"--dry-run is for forkd itself: forkd --check-config looks at forkd.conf");
 		return MANAGER_EXIT_USAGE;
 	}
-	/* Before what is auto is settled: that is not what was said. */
+	/* Before auto values are replaced: the manager needs the values as given. */
 	options_print(options, out);
-	/* A constructor that forks and exits would write what stands in the buffer once more. */
+	/* A constructor that forks and exits would write the buffer's contents a second time. */
 	if (fflush(out) != 0)
 		return MANAGER_EXIT_SYSTEM;
 	if (budget_decide(options, 0, &text) < 0) {

@@ -29,10 +29,10 @@ int runas_become(const struct runas *runas)
 	    setresgid(runas->gid, runas->gid, runas->gid) < 0 ||
 	    setresuid(runas->uid, runas->uid, runas->uid) < 0)
 		return -errno;
-	/* With a capability left there would be a way back. */
+	/* A capability that is left would allow to become root again. */
 	if (setuid(0) == 0 || (runas->gid != 0 && setgid(0) == 0))
 		return -EPERM;
-	/* Its memory and descriptors were root's. */
+	/* Memory and descriptors were root's. */
 	sandbox_hide(OPTIONS_SANDBOX_NORMAL);
 	/* The kernel resets it when the user changes. */
 	if (parent_signal)
@@ -50,7 +50,7 @@ static bool runas_may_kill(void)
 	       sets[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL);
 }
 
-/* Returns 0 if a child can become that user, and this process can still end it. */
+/* Returns 0 if a child can become that user, and this process can still kill it. */
 static int runas_try(const struct runas *runas)
 {
 	int status;
@@ -123,7 +123,7 @@ static int runas_choose_default(struct runas *ret, struct options_error *ret_tex
 		return 0;
 	}
 	r = entry->pw_uid == 0 ? 0 : runas_fill(entry, ret, ret_text);
-	/* Not allowed, or not in this user namespace: it stays so. */
+	/* Not permitted, or no such user in this user namespace: tasks keep running as root. */
 	if (r == -EPERM || r == -EINVAL) {
 		*ret = (struct runas){ .drops = false };
 		options_error_set(ret_text,

@@ -5,9 +5,9 @@
  * The manager stays root: it owns the socket and signals the pool. The pool, and the process that
  * tries a reload, become the user of the option `user` before they load a module. Without the
  * option this is the user `forkd`, if the system has one. The manager looks the user up once, at
- * its start: a pool that starts later does not wait for a directory service.
+ * its start: so a pool that starts later does not wait for a directory service.
  *
- * A process that calls a function of this file has one thread.
+ * Threads: a process that calls a function of this file has one.
  */
 #pragma once
 
@@ -29,18 +29,17 @@ struct runas {
 };
 
 /*
- * Finds the user that tasks are to run as, and tries in a child whether this process can become
- * that user. Returns 0 with one line in ret_text: which user it is if *ret drops, or a warning, or
- * nothing. Returns a negative errno with an error in ret_text if the user that the option names has
- * no entry in passwd(5), or this process cannot become it.
+ * Finds the user that tasks run as, and tries in a child whether this process can become that user.
+ * Returns 0 with one line in ret_text: the user if *ret drops, or a warning, or nothing. Returns a
+ * negative errno with an error in ret_text if the user of the option has no entry in passwd(5), or
+ * this process cannot become it.
  */
 int runas_choose(const struct options *options, struct runas *ret, struct options_error *ret_text);
 
 /*
  * The process becomes this user for good, with the user's groups and without capabilities. It may
  * make its threads urgent until it calls low_latency_settle(). The signal at its parent's death
- * stays as it was. Other processes of the user cannot look into this one until it executes a
- * program. It has one thread. Async-signal-safe. Returns 0 or a negative errno; then the process
- * must end.
+ * stays set. Other processes of the user cannot inspect this one until it executes a program. Needs
+ * a single thread; async-signal-safe. Returns 0; or a negative errno, and the process must end.
  */
 int runas_become(const struct runas *runas);

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * saved_state.c - what the next forkd needs to know, to go on with the clients of this one
+ * saved_state.c - the state that the next forkd needs to continue with the clients of this one
  *
- * A manager may be killed at any instruction. The data of clients, pool and tasks are in segments,
- * and the service manager keeps their descriptors (fdstore.c). The state that only the manager had
- * is here, in a segment that no other process maps: the client and the size of each slot. So the
- * next manager believes it (takeover.c), and reads no byte that a client or a task can write. It
- * starts when the service manager has seen the end of the last one.
+ * A manager may be killed at any instruction. The data of clients, pool and tasks are in segments
+ * whose descriptors the service manager keeps (fdstore.c). The state that only the manager had is
+ * here, in a segment that no other process maps: the client and the size of each slot. So the next
+ * manager trusts it (takeover.c), and reads no byte that a client or a task can write. The next
+ * manager starts when the service manager has seen the end of the last one.
  *
  * INVARIANTS
- *   I1. Killed between any two stores a manager leaves each slot as it was before or as it is
- *       after, never half: all words of a free slot are written before its state; from then on
- *       until it is free again only its state and welcomed change, a word each. Of a free slot only
- *       the generation is read, and whichever of the two is there, the next client's differs. CPUs
- *       are written to the row that does not hold, and then the word that says which row does.
+ *   I1. A manager that is killed between any two stores leaves each slot in its old or its new
+ *       state, never between them: all words of a free slot are written before its state. From then
+ *       until the slot is free again, only its state and welcomed change, a word each. Of a free
+ *       slot only the generation is read; the next client's generation differs from both the old
+ *       and the new value. CPUs are written to the row that is not in use, and then the word that
+ *       selects the row.
  *   I2. What is here is in the store as well: a slot is taken when the service manager has its
- *       descriptors, and is free before it is told to let go of them. Descriptors of free slots in
- *       the store belong to no client: a manager died before it could remove them.
- *   I3. A tenant's slot is taken before any client's that needs it, for the store gets their
- *       descriptors in this order; and it is free after all of these.
- *   I4. Up to the clients it is the same in each version of forkd, and one with more slots
- *       is longer: so of one that this forkd does not know it can still end each job. The rest is
- *       believed if it is known, saved_is_known().
- *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
- *       counts them, up to SAVED_TRIES. A manager that lives reports that it is no such manager
- *       (saved_acquit()); for a dead one counts a job that has ended since it was ready.
+ *       descriptors, and is free before the service manager is told to drop them. Descriptors of
+ *       free slots in the store belong to no client: a manager died before it could remove them.
+ *   I3. A tenant's slot is taken before that of any client that needs it, because the store gets
+ *       their descriptors in this order; and it is freed after all of these.
+ *   I4. The part up to the clients is the same in each version of forkd, and a version with more
+ *       slots only appends. So a forkd that does not know a state's version can still end each job.
+ *       The rest is trusted if the version is known, saved_is_known().
+ *   I5. A state that kills each manager that takes it over is not taken over forever: tries counts
+ *       them, up to SAVED_TRIES. A manager that lives long enough resets the count
+ *       (saved_acquit()). A dead manager is not counted if a job has ended since its pool was
+ *       ready.
  *
- *   The proof of I1: the compiler keeps each store on its side of a saved_store(), and a process
- *   that is killed has made those before some instruction and none after it, whatever the
- *   caches did: the next process reads after the death, which the kernel orders.
+ *   Proof of I1: the compiler keeps each store on its side of a saved_store(). A killed process has
+ *   made the stores before some instruction and none after it, regardless of caches: the next
+ *   process reads after the death, and the kernel orders the two.
  */
 #include "daemon/manager/saved_state.h"
 
@@ -61,8 +63,8 @@ _Static_assert(offsetof(struct saved_state, records) == 112 &&
 
 void saved_store(_Atomic uint64_t *word, uint64_t value)
 {
-	/* ORDER saved/state [X1]: release, so that no store to the rest of a slot comes after
-	 * the one to its state; and the compiler moves none that follows before it. Pairs with
+	/* ORDER saved/state [X1]: release, so that no store to the rest of a slot comes after the
+	 * one to its state; and the compiler moves no later store before it. Pairs with
 	 * saved_load(), in the next process (I1). */
 	atomic_store_explicit(word, value, memory_order_release);
 	fence_signal();
@@ -112,7 +114,7 @@ int saved_map(int fd, struct saved_state **ret_saved)
 	void *base;
 	int r;
 
-	/* Its head is looked at below: a layout that is not ours is no reason to refuse it. */
+	/* The head is checked below, so that another version's layout is accepted as well. */
 	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
 	if (r < 0)
 		return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* saved_state.h - the state from which the next forkd continues the clients of this one */
+/* saved_state.h - the state that the next forkd needs to continue with the clients of this one */
 #pragma once
 
 #include <stdatomic.h>
@@ -12,17 +12,17 @@
 struct hwloc_bitmap_s;
 
 #define SAVED_VERSION 3u
-#define SAVED_CPUS    8192u /* numbers below it: as the option cpus */
+#define SAVED_CPUS    8192u /* CPU numbers are below it, as in the option cpus */
 #define SAVED_WHY     256u  /* bytes of a text */
 
 enum saved_stage {
 	SAVED_FREE,
 	SAVED_HERE,	/* a client with its connection; a tenant that is served */
-	SAVED_GONE,	/* a client whose connection has ended; a tenant that is to leave */
-	SAVED_EMPTYING, /* no pool knows it, its pages are taken back */
+	SAVED_GONE,	/* a client whose connection has ended; a tenant that leaves */
+	SAVED_EMPTYING, /* no pool knows it, its pages are being freed */
 };
 
-/* A client's slot; a word each. */
+/* A client's slot; one word each. */
 struct saved_client {
 	_Atomic uint64_t state; /* enum saved_stage */
 	_Atomic uint64_t generation;
@@ -31,7 +31,7 @@ struct saved_client {
 	_Atomic uint64_t tenant;
 	_Atomic uint64_t n_jobs;
 	_Atomic uint64_t size;	   /* bytes of the segment */
-	_Atomic uint64_t welcomed; /* it has been told so */
+	_Atomic uint64_t welcomed; /* WELCOME was sent */
 };
 
 struct saved_tenant {
@@ -39,22 +39,22 @@ struct saved_tenant {
 	_Atomic uint64_t uid;
 };
 
-#define SAVED_CRASHES 1024u /* that are remembered */
+#define SAVED_CRASHES 1024u /* crashes that are kept */
 
-/* For quarantine.c: a crash, and a task that is refused; the first word of each says that the
- * others are valid. */
+/* For quarantine.c: a crash, and a refused task. The first word of each says that the others are
+ * valid. */
 struct saved_crash {
-	_Atomic uint64_t time_ns; /* 0: none, or it counts no more */
-	_Atomic uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
+	_Atomic uint64_t time_ns; /* 0: none, or it no longer counts */
+	_Atomic uint64_t task;	  /* its hash; 0: unknown, or it counts for its user alone */
 	_Atomic uint64_t uid;
 };
 
 struct saved_refusal {
 	_Atomic uint64_t until_ns; /* 0: free */
-	uint64_t task;		   /* its hash; 0: all of the user's */
+	uint64_t task;		   /* its hash; 0: all tasks */
 	uint32_t uid;
-	uint32_t crashes; /* that led to it */
-	char name[64];	  /* of the task; empty: all */
+	uint32_t crashes; /* crashes that led to it */
+	char name[64];	  /* of the task; "": all */
 };
 
 struct saved_quarantine {
@@ -63,7 +63,7 @@ struct saved_quarantine {
 	struct saved_refusal refusals[LIMIT_QUARANTINE];
 };
 
-/* What all segments depend on; constant. */
+/* What the sizes of all segments depend on; constant. */
 struct saved_geometry {
 	uint64_t n_workers;
 	uint64_t clients_max;
@@ -85,35 +85,35 @@ struct saved_records {
 };
 
 struct saved_state {
-	/* The same in all versions of this file: by it a forkd gives the jobs of another version
-	 * their outcome. */
-	struct segment head; /* its layout and epoch are those of all the segments */
+	/* The same in all versions of this file: with it a forkd ends the jobs of another
+	 * version. */
+	struct segment head; /* its layout and epoch are those of all segments */
 	uint64_t version;    /* SAVED_VERSION */
 	struct saved_geometry geometry;
 	struct saved_records records;
 	/* what changes */
 	_Atomic uint64_t ended; /* no next forkd continues from here */
-	_Atomic uint64_t ready; /* 1, and jobs that had ended then; 0: no pool of it was ready */
-	_Atomic uint64_t tries; /* managers that have come to nothing, one after the other */
+	_Atomic uint64_t ready; /* 1 + jobs that had ended then; 0: no pool of it was ready */
+	_Atomic uint64_t tries; /* managers that have failed, in succession */
 	_Atomic uint64_t pool_generation; /* as the board shows it */
-	_Atomic uint64_t crashes;	  /* as well */
+	_Atomic uint64_t crashes;	  /* of pools, as the board shows it */
 	struct saved_tenant tenants[LIMIT_TENANTS];
 	struct saved_client clients[LIMIT_CLIENTS];
 	/* of this version alone */
 	struct saved_quarantine quarantine;
 	_Atomic uint64_t threads_per_core; /* the option */
-	_Atomic uint64_t cpus_at;	   /* which of the two holds */
-	uint64_t cpus[2][SAVED_CPUS / 64]; /* a bit each */
+	_Atomic uint64_t cpus_at;	   /* which of the two is in use */
+	uint64_t cpus[2][SAVED_CPUS / 64]; /* one bit each */
 };
 
-/* A word that changes. A manager that is killed after it has made all stores before it
+/* Writes a word that changes. A manager that is killed after it has made all earlier stores
  * (saved_state.c, I1). */
 void saved_store(_Atomic uint64_t *word, uint64_t value);
 uint64_t saved_load(const _Atomic uint64_t *word);
 
 struct saved_entry {
 	enum saved_stage state;
-	uint32_t generation; /* of a free slot: of the last client, or of one that has never been */
+	uint32_t generation; /* of a free slot: its last client's, or never used */
 	uint32_t uid;
 	uint32_t pid;
 	uint32_t tenant;
@@ -122,30 +122,31 @@ struct saved_entry {
 	bool welcomed;
 };
 
-/* Makes an empty one. Returns its descriptor, or a negative errno; sets *ret_saved. */
+/* Creates an empty saved state. Returns its descriptor, or a negative errno; sets *ret_saved. */
 int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
 	      struct saved_state **ret_saved);
 
-/* Maps one that was inherited; fd is borrowed. Returns 0, or a negative errno: -EBADMSG it is none,
- * or too short. It may be of another version of this file, and of another layout. */
+/* Maps an inherited saved state; fd is borrowed. Returns 0, or a negative errno: -EBADMSG: none, or
+ * too short. It may be of another version of this file, and of another layout. */
 int saved_map(int fd, struct saved_state **ret_saved);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void saved_unmap(struct saved_state *saved);
 
-/* True if it is of this forkd's version and layout, and its numbers mean what they mean here. */
+/* True if it is of this forkd's version and layout, so that all its fields have the same
+ * meaning. */
 bool saved_is_known(const struct saved_state *saved);
 
-/* True if what this forkd is to make has the same layout and geometry. Else ret_why says what is
- * not the same, and how it was and is. */
+/* True if this forkd's segments have the same layout and geometry. Else ret_why says what differs,
+ * with both values. */
 bool saved_fits(const struct saved_state *saved, const struct saved_geometry *geometry,
 		char ret_why[SAVED_WHY]);
 
-/* arena-max, in bytes. */
+/* In bytes. */
 uint64_t saved_arena_max(const struct saved_geometry *geometry);
 
-/* The CPUs that workers are pinned to, may they be there or not, of a saved state that is known. To
- * be freed by hwloc_bitmap_free(); NULL for want of memory. */
+/* The CPUs that workers are pinned to, present or not, of a known saved state. The caller frees
+ * them by hwloc_bitmap_free(); NULL: no memory. */
 void saved_set_cpus(struct saved_state *saved, const struct hwloc_bitmap_s *cpus);
 struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved);
 
@@ -153,36 +154,36 @@ struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved);
 void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct saved_entry *entry);
 void saved_enter_tenant(struct saved_state *saved, uint32_t slot, uint32_t uid);
 
-/* The slot is in another state now: a later one, or free. */
+/* Sets the slot's next state: a later one, or free. */
 void saved_client_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
 void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
 
-/* WELCOME has been sent. */
 void saved_welcome(struct saved_state *saved, uint32_t slot);
 
 struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot);
-/* The state of a tenant's slot; *ret_uid is set unless it is free, or NULL. */
+/* Returns the state of a tenant's slot; sets *ret_uid, if not NULL, unless the slot is free. */
 enum saved_stage saved_tenant(const struct saved_state *saved, uint32_t slot, uint32_t *ret_uid);
 
 /*
- * A manager begins to go on from here. n_ended: jobs so far; the last manager has come to something
- * if one has ended since it was ready.
- * False if too many have not, one after the other: what stands here may be why.
+ * A manager begins to continue from here. n_ended: jobs so far; the last manager has not failed if
+ * a job has ended since its pool was ready.
+ * False if too many managers have failed in succession: the saved state may be the cause.
  */
 bool saved_try(struct saved_state *saved, uint64_t n_ended);
 void saved_ready(struct saved_state *saved, uint64_t n_ended);
 
-/* If the manager ends now, this state is not the cause: it has lived long enough, must make room
- * for the next, or something was short when it began. */
+/* The saved state is not the cause if the manager ends now: it has lived long enough, it ends for
+ * the next one, or resources were short at its start. */
 void saved_acquit(struct saved_state *saved);
 
-/* What the board shows of pools; one more of them. Return how many there have been. */
+/* What the board shows of pools; and the same after one more. Return the number of pools or crashes
+ * so far. */
 uint32_t saved_pool_generation(const struct saved_state *saved);
 uint64_t saved_crashes(const struct saved_state *saved);
 uint32_t saved_next_pool(struct saved_state *saved);
 uint64_t saved_crashed(struct saved_state *saved);
 
-/* No next manager continues from here: pending jobs get their outcome from this one, or their
- * connections end. */
+/* No next manager continues from here: this one gives pending jobs their outcome, or ends their
+ * connections. */
 void saved_end(struct saved_state *saved);
 bool saved_has_ended(const struct saved_state *saved);

@@ -2,13 +2,14 @@
 /*
  * sd_notify.c - messages to the service manager
  *
- * sd_notify(3) waits for room if the service manager does not read. So all is sent without waiting
- * here; a message that finds no room is dropped, except READY=1, which the caller sends again.
+ * sd_notify(3) blocks if the service manager does not read. So messages are sent without blocking
+ * here. If the socket is full, the message is dropped, except READY=1, which the caller sends
+ * again.
  *
  * THE WATCHDOG
- *   A timer of the loop sends WATCHDOG=1: a manager that is stopped, or hangs anywhere, does not,
- *   and is killed and started again. Half of the service manager's time has passed before each, so
- *   one that found no room is sent again in time.
+ *   A timer of the loop sends WATCHDOG=1. A manager that is stopped, or hangs anywhere, does not
+ *   send it, so the service manager kills it and starts it again. Each message is sent after half
+ *   of the service manager's time, so a failed one is repeated in time.
  */
 #include "daemon/manager/sd_notify.h"
 
@@ -29,9 +30,9 @@
 #include "common/util.h"
 
 #define NOTIFY_STATUS_NS NSEC_PER_SEC	       /* between two status lines */
-#define NOTIFY_AGAIN_NS	 (100 * NSEC_PER_MSEC) /* after a sign of life that found no room */
+#define NOTIFY_AGAIN_NS	 (100 * NSEC_PER_MSEC) /* after a watchdog message that could not be sent */
 
-/* The protocol of sd_notify(3): datagrams to $NOTIFY_SOCKET, whose leading @ stands for a NUL. */
+/* The protocol of sd_notify(3): datagrams to $NOTIFY_SOCKET; a leading @ means a NUL. */
 int notify_connect(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -51,7 +52,7 @@ int notify_connect(void)
 	return steal_fd(&fd);
 }
 
-/* Returns 0, or a negative errno: -ENOENT, no service manager; -EAGAIN, no room. */
+/* Returns 0, or a negative errno: -ENOENT: no service manager; -EAGAIN: its socket is full. */
 static int notify_send(const char *text)
 {
 	_cleanup_close_ int fd = notify_connect();
@@ -87,7 +88,7 @@ void notify_reloading(void)
 {
 	char text[64];
 
-	/* The time tells the service manager which reload it is that READY=1 ends. */
+	/* The time tells the service manager which reload READY=1 ends. */
 	(void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		       (unsigned long long)(clock_ns() / NSEC_PER_USEC));
 	(void)notify_send(text);

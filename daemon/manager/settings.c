@@ -22,7 +22,7 @@ static void settings_tell(void *context, const char *name, const char *value)
 	pool_process_send(pool, &set, -1);
 }
 
-/* Only the tasks of each rule: PROTO_POOL_CLIENT has the rules of a client. */
+/* Only the tasks of each rule: PROTO_POOL_CLIENT has the rules that apply to a client. */
 static void settings_tell_rules(const struct options_list *tasks, struct pool_process *pool)
 {
 	struct proto_pool rule = { .head = { PROTO_MAGIC, PROTO_POOL_RULE } };

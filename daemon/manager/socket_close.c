@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket_close.c - closing sockets of clients and tasks, whatever they have put into them
+ * socket_close.c - closes sockets of clients and tasks without blocking
  *
  * A message that was not received keeps its descriptors open, and the close of the socket closes
- * them: that may take as long as the sender wants (proto.c, I3). So a socket is closed here when it
- * is known to have none in it:
+ * them: the sender decides how long that takes (proto.c, I3). So a socket is closed here only when
+ * no descriptors are left in it:
  *
- * 	shut down --> look at the next message --> none: close
- * 	                 ^      |          |
- * 	                 |      | plain    | with descriptors
- * 	                 +------+          v
- * 	                 +--- thrown away by one of io_uring's workers, which waits in our place
+ *  	shut down --> look at the next message --> none: close
+ *  	                 ^      |          |
+ *  	                 |      | plain    | with descriptors
+ *  	                 +------+          v
+ *  	                 +--- discarded by a worker of io_uring, which may block
  *
  * INVARIANTS
  *   I1. After shutdown() no process can send any more, so the queue only gets shorter.
- *   I2. A worker gets exactly one message that has descriptors, and from then on only its thread
- *       uses them. Those workers do nothing else (loop.c, I7): a close that never ends holds up
- *       others of this kind, each of which costs a descriptor, and nothing else.
- *   I3. At the end of the process nothing is waited for: the kernel lets no exiting process linger.
+ *   I2. A worker of io_uring gets exactly one message that has descriptors, and from then on only
+ *       its thread uses them. Those workers do nothing else (loop.c, I7): a close that never ends
+ *       delays only other such closes, each of which costs a descriptor.
+ *   I3. The end of the process waits for nothing: the kernel ignores SO_LINGER when a process
+ *       exits.
  *
- * From Linux 6.16 on there are such messages only of clients that had connected before forkd had
- * the listening socket.
+ * From Linux 6.16 on, only clients that had connected before forkd had the listening socket can
+ * send such messages.
  */
 #include "daemon/manager/socket_close.h"
 
@@ -35,7 +36,7 @@
 #include "daemon/manager/loop.h"
 #include "shm/proto.h"
 
-#define SOCKET_CLOSE_TURN 64u /* messages that are looked at here */
+#define SOCKET_CLOSE_TURN 64u /* messages that the manager itself looks at */
 
 struct socket_close {
 	struct socket_closer *all;
@@ -44,8 +45,9 @@ struct socket_close {
 	int fd;
 };
 
-/* True for the end, false for an empty message. No call says which it is; but a receiver of
- * credentials without room for them gets MSG_CTRUNC with each message, and not at the end. */
+/* True for the end, false for an empty message. No call tells the two apart directly. But a
+ * receiver that requests credentials without room for them gets MSG_CTRUNC with each message, and
+ * not at the end. */
 static bool socket_close_is_end(int fd)
 {
 	struct msghdr header = { 0 };
@@ -58,7 +60,7 @@ static bool socket_close_is_end(int fd)
 	return !(header.msg_flags & MSG_CTRUNC);
 }
 
-/* True if nothing is left in it. False: the next message is for a worker. */
+/* True if no message is left. False: the next message is for a worker of io_uring. */
 static bool socket_close_look(int fd)
 {
 	union proto_message message;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spawn.c - this program again, as a child of the manager's: a pool, a dry run
+ * spawn.c - executes this program again as a child of the manager: a pool, a dry run
  *
- * It runs in the child of a process of one thread.
+ * Threads: it runs in the child of a process that has one thread.
  */
 #include "daemon/manager/spawn.h"
 
@@ -21,8 +21,8 @@
 #include "common/valgrind.h"
 #include "daemon/manager/runas.h"
 
-/* If memory is short the child goes, which can be started again, and not the manager. Raising it
- * needs no right. */
+/* Makes the kernel kill the child, which can be restarted, before the manager if memory runs out.
+ * Raising the score needs no privilege. */
 static bool spawn_offer(int oom)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
@@ -35,7 +35,8 @@ static bool spawn_offer(int oom)
 	return pwrite(fd, text, (size_t)n, 0) == n;
 }
 
-/* The program. On valgrind the kernel's link leads to valgrind, but valgrind reads it itself. */
+/* The program. Under valgrind the kernel's link refers to valgrind, but valgrind emulates
+ * readlink(). */
 static const char *spawn_file(void)
 {
 	static char file[4096];
@@ -54,7 +55,7 @@ void spawn_exec(char *const *argv, pid_t manager, int fd, int oom, const struct 
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != manager)
-		_exit(SPAWN_NO_EXEC); /* it died before that */
+		_exit(SPAWN_NO_EXEC); /* the manager died before prctl() */
 	low_latency_hand_over();
 	(void)unsetenv("FDSTORE");
 	(void)unsetenv("NOTIFY_SOCKET");
@@ -70,8 +71,8 @@ void spawn_exec(char *const *argv, pid_t manager, int fd, int oom, const struct 
 	r = runas && runas->drops ? runas_become(runas) : 0;
 	if (r < 0)
 		_exit(r == -EAGAIN || r == -ENOMEM ? SPAWN_SHORT : SPAWN_NO_USER);
-	/* The link works after an update has replaced the file, too: the manager and its children
-	 * are always of one version. */
+	/* The link also works after an update has replaced the file: so the manager and its
+	 * children always have the same version. */
 	(void)execv(spawn_file(), argv);
 	_exit(errno == ENOMEM || errno == EAGAIN || errno == ENFILE ? SPAWN_SHORT : SPAWN_NO_EXEC);
 }

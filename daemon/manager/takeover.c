@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * takeover.c - a manager goes on with the clients of one that has ended
+ * takeover.c - a manager continues with the clients of an earlier one
  *
  * Sockets, segments and pidfds of the last manager are in the service manager's store, however it
- * ended; what it knew of them is in its saved state. Clients notice nothing: their sockets are
- * still open, and what they submit or cancel meanwhile is in segments. The pool is not taken over:
- * it is another process's child, perhaps of another version. It is killed, and its jobs are decided
- * as those of a pool that has died (job_recovery.c), but none is suspected.
+ * ended; its knowledge of them is in its saved state. Clients notice nothing: their sockets stay
+ * open, and what they submit or cancel until then is in segments. The pool is not taken over: it is
+ * another process's child, perhaps of another version. It is killed, and its jobs get outcomes like
+ * those of a pool that has died (job_recovery.c), but none is suspected.
  *
- * 	FENCE --> saved state --> options --> fits? --> map as it says --> recover --> pool, sockets
+ * 	FENCE --> saved state --> options --> fits? --> map segments --> recover --> pool, sockets
  * 	                                   |
  * 	                                   +-- no --> each pending job LOST, sockets closed
  *
- * Segments are as large as they are, and each worker has its place in them. So all that the options
- * leave open is as it was, whatever CPUs and memory there are now. Workers whose CPUs are missing
- * park (cpu_parking.h). All of it happens before the manager's loop runs.
+ * Segments keep their sizes, and each worker has its place in them. So options that are auto keep
+ * their old values, whatever CPUs and memory there are now. Workers whose CPUs are missing park
+ * (cpu_parking.h). All of it happens before the manager's loop runs.
  *
  * INVARIANTS
- *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
- *       pidfd of one is in the store before it is told what to map (pool_process.c), and here all
- *       that are in the store are killed and waited for first. A pool that has not ended in time
- *       executes no instruction any more, and the arena is replaced (pool_process.c, I7). Its pidfd
- *       leaves the store when its jobs have their outcomes: a manager that is killed before then
- *       leaves it to the next one, which replaces the arena again.
+ *   I1. No memory of an earlier pool is read before each pool that may have it mapped is dead. A
+ *       pool's pidfd is in the store before the pool is told what to map (pool_process.c), and this
+ *       file first kills all pools in the store and waits for them. A pool that has not ended in
+ *       time executes no instruction any more, and the arena is replaced (pool_process.c, I7). Its
+ *       pidfd leaves the store when its jobs have their outcomes: if a manager is killed before
+ *       that, the next one finds the pidfd and replaces the arena again.
  *   I2. Nothing is read that clients and tasks can write: neither the head of a segment nor a
- *       number in it; the saved state has them all.
- *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
- *       same: a slot that is free, an outcome more. So the next one does the same again, and
- *       job_recovery.c may (its I4). What was done cannot be undone by it: outcomes are given by
- *       compare-and-swap, pages that were punched are punched again.
- *   I4. It comes to an end: saved_try() counts the managers that came to nothing (saved_state.c,
- *       I5).
- *   I5. A connection that was not told that it is in (GREETING, MAKING) is in no saved state; it is
- *       closed with the manager that had it, and its client reads that before WELCOME.
+ *       number in it. The saved state has them all.
+ *   I3. A manager that is killed at any instruction of the takeover leaves what it found, or a
+ *       later state of it: one slot more is free, one job more has its outcome. So the next one
+ *       repeats it safely, as job_recovery.c may (its I4): outcomes are given by compare-and-swap,
+ *       and punching pages again has no effect.
+ *   I4. Repeated takeovers end: saved_try() counts the managers that failed (saved_state.c, I5).
+ *   I5. A connection that was not welcomed (GREETING, MAKING) is in no saved state. Its manager's
+ *       end closes it, and its client sees the close before a WELCOME.
  *
- * If a peer dies: a client, before or meanwhile: its socket and its pidfd say so, and are asked
- * before its jobs are looked at. A cancel of the time between stands in the record and in the
- * socket (job.h, I5). This manager: I3.
+ * If a peer dies: a client, before or during the takeover: its socket and its pidfd show it, and
+ * are checked before its jobs. A cancel from that time is in the record and in the socket (job.h,
+ * I5). This manager: I3.
  */
 #include "daemon/manager/takeover.h"
 
@@ -70,7 +69,7 @@
 #include "shm/limits.h"
 #include "shm/segment.h"
 
-#define TAKEOVER_PATIENCE_MS 5000 /* until a pool is abandoned (pool_process.c, I7) */
+#define TAKEOVER_PATIENCE_MS 5000 /* then a pool is abandoned (pool_process.c, I7) */
 
 #define TAKEOVER_ARENA 1u
 
@@ -82,8 +81,8 @@ static const char *takeover_name(const struct takeover *takeover, uint32_t i)
 	return i == TAKEOVER_ARENA ? takeover->arena : takeover_names[i];
 }
 
-/* The last manager may have died when it had put the next arena and not removed the last one. No
- * pool has used the next one then, and the last one is replaced again. */
+/* The last manager may have died between storing the next arena and removing the last one. Then no
+ * pool has used the next one, and the last one is replaced again. */
 static int takeover_take_arena(struct takeover *takeover, struct store *store)
 {
 	int fd = fdstore_take(store, FDSTORE_ARENA, FDSTORE_MEMFD);
@@ -107,7 +106,7 @@ static bool takeover_kill(int pidfd)
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	int n;
 
-	/* One that has ended says ESRCH, and is there at once. */
+	/* ESRCH for an ended process, whose pidfd is ready at once. */
 	(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 	while ((n = poll(&p, 1, TAKEOVER_PATIENCE_MS)) < 0)
 		;
@@ -129,18 +128,19 @@ static void takeover_fence(struct takeover *takeover, struct store *store)
 		(void)close(pidfd);
 		FK_CRASH(takeover_fenced);
 	}
-	/* Else before the next pool is started (pool_process.c, I7). */
+	/* An abandoned pool's leaves when the next pool starts (pool_process.c, I7). */
 	if (!takeover->abandoned)
 		fdstore_remove(store, FDSTORE_POOL);
 }
 
-/* The record may be of another layout. */
+/* The record may have another layout. */
 static bool takeover_lose_job(const struct saved_records *records, _Atomic uint32_t *word)
 {
 	uint32_t mask = (uint32_t)records->outcome_mask, waiter = (uint32_t)records->waiter;
 	uint32_t state = load_relaxed(word);
 
-	/* Relaxed: no result comes with it. A client that hammers the word keeps it. */
+	/* Relaxed: no result comes with it. A client that changes the word all the time keeps its
+	 * state. */
 	for (uint32_t tries = 0; tries < 10000 && (state & mask) == records->pending; tries++) {
 		uint32_t lost = (state & ~(mask | waiter)) | (uint32_t)records->lost;
 
@@ -154,7 +154,7 @@ static bool takeover_lose_job(const struct saved_records *records, _Atomic uint3
 	return false;
 }
 
-/* All of a client's, by the saved state's numbers. Returns how many. */
+/* Loses all of a client's pending jobs, by the saved state's numbers. Returns how many. */
 static uint32_t takeover_lose_client(const struct saved_state *saved,
 				     const struct saved_entry *entry, int fd)
 {
@@ -202,7 +202,7 @@ static void takeover_drain(struct takeover *takeover, struct store *store, const
 	saved_end(takeover->saved);
 }
 
-/* True if it cannot go on from there: why. */
+/* True if this manager cannot continue from there; says why. */
 static bool takeover_is_barred(struct takeover *takeover, const struct saved_geometry *geometry,
 			       char ret_why[SAVED_WHY])
 {
@@ -215,7 +215,7 @@ static bool takeover_is_barred(struct takeover *takeover, const struct saved_geo
 		(void)snprintf(ret_why, SAVED_WHY, "board or arena is missing in the store");
 		return true;
 	}
-	/* A number, whatever tasks have written there. */
+	/* Tasks may have written there; any value is a number. */
 	if (segment_map_sized(takeover->board_fd, geometry->board_size, &base) == 0) {
 		n_ended = board_jobs_ended(base, (uint32_t)geometry->n_workers);
 		segment_unmap(base, geometry->board_size);
@@ -290,7 +290,7 @@ bool takeover_had_cpus(const struct takeover *takeover, const struct hwloc_bitma
 	return same;
 }
 
-/* How many workers the options want; 0: as many as there were. */
+/* Returns the number of workers that the options request; 0: as many as there were. */
 static uint64_t takeover_workers(const struct takeover *takeover, const struct options *o)
 {
 	if (o->workers || !o->cpus || takeover_had_cpus(takeover, o->cpus))
@@ -309,7 +309,7 @@ uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 	g = &saved->geometry;
 	workers = takeover_workers(takeover, o);
 	arena_max = saved_arena_max(g);
-	/* All is made again: as it is best now. */
+	/* Then nothing can be kept: all is made new. */
 	if (g->clients_max != o->clients_max || g->jobs_max != o->jobs_max ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
 		return 0;
@@ -380,7 +380,7 @@ void takeover_share_arena(struct takeover *takeover, struct store *store,
 
 	fdstore_forget(&takeover->puts[TAKEOVER_ARENA]);
 	takeover->arena = streq(last, FDSTORE_ARENA) ? FDSTORE_ARENA_NEXT : FDSTORE_ARENA;
-	/* A store that is full has no room for both: the next manager finds one, or none. */
+	/* A full store has no room for both: the next manager finds one, or none. */
 	if (store->n >= store->max)
 		fdstore_remove(store, last);
 	takeover_put(takeover, store, TAKEOVER_ARENA, pool_segments->arena_fd);

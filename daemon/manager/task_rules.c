@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task_rules.c - compares the patterns of the option allow-tasks with the tasks that there are
+ * task_rules.c - compares the patterns of the option allow-tasks with the loaded tasks
  *
- * A pattern that fits nothing is most likely a mistake: its user may call less than was meant. It
- * cannot be an error, because modules come and go without forkd.conf.
+ * A pattern that matches no task is most likely a mistake: its user may call fewer tasks than
+ * intended. It cannot be an error, because modules come and go without changes of forkd.conf.
  */
 #include "daemon/manager/task_rules.h"
 

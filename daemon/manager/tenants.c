@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tenants.c - the uids that forkd serves, and the segment with rings that each of them has
+ * tenants.c - the uids that forkd serves, each with a segment of rings
  *
- * 	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
+ *  	FREE --> USED, connected <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
  * INVARIANTS
- *   I1. One uid has one tenant in use with one segment, from its first client until it has no
- *       connection and others need the slot: the one that has been idle the longest goes first.
- *       Some are kept, for uids that come back. A uid that comes back before the pool has released
- *       its last tenant gets a new one.
+ *   I1. A uid has at most one USED tenant with one segment, from its first client until it has no
+ *       connection and others need the slot: the tenant that has been idle the longest leaves
+ *       first. Some idle tenants are kept, for uids that come back. A uid that comes back before
+ *       the pool has released its last tenant gets a new one.
  *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
- *       uid, size and head stand here.
- *   I3. A client that attaches finds the head as it was made, whatever others of its uid have done
- *       to it: it is written again each time. Those that have attached before do not read it.
- *   I4. Rings are never cleared: their words belong to clients that may be alive. What one client
- *       of the uid spoils there lasts until it ends: then tenants_mark() makes the pool repair them
- *       (ring.h).
- *   I5. A slot is free when no pool has its rings, and its pages are gone. The rings' heads in the
- *       arena are those of a new segment again. A former client may have the old segment mapped:
- *       its pages are punched out of it, before its bytes stop being counted.
- *   I6. The board shows a tenant from its beginning until it is to leave: never two of one uid.
- *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
- *       goes when no pool counts there any more, with the rings.
+ *       uid, size and head are kept here.
+ *   I3. A client that attaches finds the original head, whatever other clients of its uid have
+ *       written there: it is written again each time. Attached clients do not read it.
+ *   I4. Rings are never cleared, because their words belong to clients that may be alive. Damage by
+ *       one client of the uid lasts until that client ends: then tenants_mark() makes the pool
+ *       repair the rings (ring.h).
+ *   I5. A slot is free when no pool has its rings mapped, and its pages are freed. The rings' heads
+ *       in the arena are then those of a new segment again. An earlier client may have the old
+ *       segment mapped: its pages are punched out, and only then its bytes stop being counted.
+ *   I6. The board shows a tenant from its start until it leaves: never two of one uid. The memory
+ *       of its times is allocated, and 0, before a pool or a client is told of it. It is freed with
+ *       the rings, when no pool counts there any more.
  *
  * If a peer dies: a client between a ring's slot and its summary bit, or a consumer between
- * clearing the bit and its last look: tenants_mark() makes up for both. The pool:
- * tenants_tell_pool() when the next one is ready; it never hears of those that the last one was to
- * let go of. The manager: the next one has them from the store, as the saved state says
- * (saved_state.c, I3); of their segments none is asked. One that was to leave is taken back when
- * its pool is ready.
+ * clearing the bit and its last check: tenants_mark() repairs both. The pool: tenants_tell_pool()
+ * when the next one is ready; it is not told of tenants that the last one had to release. The
+ * manager: the next one has the tenants from the store, by the saved state (saved_state.c, I3), and
+ * reads nothing from their segments. A tenant that was LEAVING is emptied when its pool is ready.
  */
 #include "daemon/manager/tenants.h"
 
@@ -53,8 +52,8 @@
 #include "shm/tenant.h"
 #include "shm/wake.h"
 
-#define TENANTS_IDLE  16u /* that are kept */
-#define TENANTS_SPARE 16u /* slots that idle ones leave free, for uids that come all at once */
+#define TENANTS_IDLE  16u /* idle tenants that are kept */
+#define TENANTS_SPARE 16u /* slots that idle tenants leave free, for many new uids at once */
 
 /* ------------------------------------------------------------------------ what the board shows */
 
@@ -75,7 +74,7 @@ static void tenants_show(struct tenants *tenants, uint32_t index)
 	store_relaxed(&b->since_ns, t->since_ns);
 }
 
-/* What a former manager has shown, as far as it stands there. */
+/* Shows what an earlier manager showed, as far as the board still has it. */
 static void tenants_show_again(struct tenants *tenants, uint32_t index)
 {
 	const struct board_tenant *b = &tenants->board->tenants[index];
@@ -102,7 +101,7 @@ static uint64_t tenants_times(uint32_t index)
 	return offsetof(struct board, times) + index * sizeof(((struct board *)NULL)->times[0]);
 }
 
-/* Of a tenant that is gone, or is to come: 0s, and no memory. */
+/* Clears the times of a tenant that has left, or is new: all 0, and no memory. */
 static int tenants_clear_times(struct tenants *tenants, uint32_t index)
 {
 	store_relaxed(&tenants->board->tenants[index].dropped, 0);
@@ -145,7 +144,8 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
 	tenants_tell(tenants, index);
 }
 
-/* No next manager continues it: the slot is free first (saved_state.c, I2). */
+/* No next manager continues with it: its slot in the saved state is freed first (saved_state.c,
+ * I2). */
 static void tenants_forget(struct tenants *tenants, uint32_t index)
 {
 	char name[FDSTORE_NAME];
@@ -171,7 +171,7 @@ static void tenants_on_emptied(struct pages *pages, int result)
 	tenants_forget(t->all, (uint32_t)(t - t->all->slots));
 }
 
-/* No pool has it, or will hear of it (I5). */
+/* No pool has it mapped, or will be told of it (I5). */
 static void tenants_empty(struct tenants *tenants, uint32_t index)
 {
 	struct tenants_slot *t = &tenants->slots[index];
@@ -179,12 +179,11 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 
 	segment_unmap(t->segment, t->size);
 	t->segment = NULL;
-	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
-	 * it. */
+	/* Relaxed: a pool is told of the slot's next tenant after this store. */
 	for (uint32_t i = 0; i < tenants->n_workers; i++)
 		store_relaxed(&tenants->arena->rings[index][i].head, 0);
 	t->state = TENANTS_EMPTYING;
-	/* If it fails, it is tried again before the slot is another's. */
+	/* If it fails, it is tried again before the slot's next use. */
 	(void)tenants_clear_times(tenants, index);
 	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
 	r = pages_drop(&t->pages, t->fd, t->size);
@@ -197,7 +196,7 @@ void tenants_tell_pool(struct tenants *tenants)
 	for (uint32_t i = 0; i < tenants->n; i++)
 		if (tenants->slots[i].state == TENANTS_USED) {
 			tenants_tell(tenants, i);
-			/* The last one may have written there. */
+			/* The last pool may have written there. */
 			tenants_show(tenants, i);
 		} else if (tenants->slots[i].state == TENANTS_LEAVING) {
 			tenants_empty(tenants, i);
@@ -218,8 +217,8 @@ void tenants_mark(struct tenants *tenants, uint32_t index)
 void tenants_ring(struct tenants *tenants)
 {
 	wake_published();
-	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds that the bell has
-	 * changed. Without futex_waitv(2) it looks within BELL_TIMED_SLEEP. */
+	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds the bell changed.
+	 * Without futex_waitv(2) it checks within BELL_TIMED_SLEEP. */
 	(void)add_relaxed(&tenants->arena->bell, 1);
 	(void)futex_wake(&tenants->arena->bell, INT32_MAX);
 }
@@ -242,7 +241,7 @@ static void tenants_head(struct tenants *tenants, uint32_t index)
 	t->segment->n_rings = tenants->n_workers;
 }
 
-/* The uid's tenant; LIMIT_TENANTS if there is none. */
+/* Returns the uid's tenant; LIMIT_TENANTS if there is none. */
 static uint32_t tenants_find(const struct tenants *tenants, uint32_t uid)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
@@ -251,7 +250,7 @@ static uint32_t tenants_find(const struct tenants *tenants, uint32_t uid)
 	return LIMIT_TENANTS;
 }
 
-/* A slot for one; LIMIT_TENANTS if there is none. */
+/* Returns a free slot; LIMIT_TENANTS if there is none. */
 static uint32_t tenants_find_free(const struct tenants *tenants)
 {
 	uint32_t i = 0;
@@ -272,7 +271,7 @@ bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
 	       tenants_find_free(tenants) == LIMIT_TENANTS;
 }
 
-/* What the store has under the slot's name is this tenant's: the next manager may believe it. */
+/* The store now has this tenant's segment under the slot's name: the saved state may say so. */
 static void tenants_enter(struct tenants *tenants, uint32_t index)
 {
 	saved_enter_tenant(tenants->saved, index, tenants->slots[index].uid);
@@ -287,7 +286,7 @@ static void tenants_on_stored(struct fdstore_put *put, int result)
 	if (result == 0)
 		tenants_enter(t->all, (uint32_t)(t - t->all->slots));
 	else
-		/* Its clients are not there either then: they come after it. */
+		/* Then its clients are not in the store either: they are stored after it. */
 		log_warning("the rings of uid %u are not in the store: %s", t->uid,
 			    strerror(-result));
 }
@@ -380,7 +379,7 @@ void tenants_detach(struct tenants *tenants, uint32_t index)
 	tenants_trim(tenants, TENANTS_IDLE);
 }
 
-/* The one that has been idle the longest goes. */
+/* Releases the tenant that has been idle the longest. */
 static void tenants_release_one(struct tenants *tenants)
 {
 	struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT_GONE } };
@@ -396,7 +395,7 @@ static void tenants_release_one(struct tenants *tenants)
 	assert(oldest);
 	m.tenant = (uint32_t)(oldest - tenants->slots);
 	tenants_hide(tenants, m.tenant);
-	/* Not if it waits for the store. */
+	/* Not if it still waits for the store. */
 	if (saved_tenant(tenants->saved, m.tenant, NULL) != SAVED_FREE)
 		saved_tenant_is(tenants->saved, m.tenant, SAVED_GONE);
 	if (tenants->pool->state == POOL_PROCESS_READY) {
@@ -438,7 +437,7 @@ bool tenants_released(struct tenants *tenants, uint32_t index)
 	return true;
 }
 
-/* One that a former manager had. Returns as segments_map(). */
+/* Takes over one tenant of an earlier manager. Returns as segments_map(). */
 static int tenants_takeover_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	uint64_t size = tenant_segment_size(tenants->n_workers);
@@ -456,7 +455,7 @@ static int tenants_takeover_one(struct tenants *tenants, uint32_t index, uint32_
 		return r;
 	}
 	tenants_place(tenants, index, uid, fd, base, size);
-	/* As if a pool had been told: the next one is not. */
+	/* As if a pool had been told of it: the next one is not. */
 	if (saved_tenant(tenants->saved, index, NULL) != SAVED_HERE)
 		tenants->slots[index].state = TENANTS_LEAVING;
 	else

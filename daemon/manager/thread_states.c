@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread_states.c - what the kernel says about the threads of a process (/proc)
+ * thread_states.c - what the kernel shows about the threads of a process (/proc)
  *
- * It reads a file for each thread, which any user can read.
+ * It reads one file per thread, which any user can read.
  */
 #include "daemon/manager/thread_states.h"
 
@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/valgrind.h"
 
-/* One thread. False: it has ended, or cannot be seen. */
+/* Reads one thread's file. False: the thread has ended, or is not visible. */
 static bool thread_states_read(pid_t pid, const char *tid, struct thread_states *threads)
 {
 	_cleanup_fclose_ FILE *f = NULL;

@@ -2,23 +2,23 @@
 /*
  * trace_subscribers.c - the connections that trace workers
  *
- * 	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
- * 	                                 <--PROTO_POOL_TRACED--
- * 	        <--PROTO_TOLD, the segment, read-only--
- * 	        reads it, for as long as it likes, and closes the connection
- * 	                         manager --PROTO_POOL_TRACE_END--> pool
+ *  	forkctl --PROTO_TRACE--> manager --PROTO_POOL_TRACE, the segment--> pool
+ *  	                                 <--PROTO_POOL_TRACED--
+ *  	        <--PROTO_TOLD, the segment, read-only--
+ *  	        reads it for any time, and closes the connection
+ *  	                         manager --PROTO_POOL_TRACE_END--> pool
  *
  * INVARIANTS
- *   T1. There is a segment (shm/trace.h) from the first connection that traces until the last one
- *       has left, and a new one after that: it shows that time, and one pool. The next connection
- *       waits for the pool's answer about it like the first.
+ *   T1. A segment (shm/trace.h) exists from the first connection that traces until the last one has
+ *       ended, and a new one after that: it shows that time, and one pool. Each connection waits
+ *       for the pool's answer about the segment.
  *   T2. The pool has been told of a segment once, and has answered, before it is told that no
- *       connection traces any more; then the manager closes it. So the pool writes to at most one,
- *       and only as long as a connection lasts, however that ends.
+ *       connection traces any more; then the manager closes the segment. So the pool writes to at
+ *       most one, and only while a connection exists, however that ends.
  *   T3. A connection that traces stays GREETING: it has no slot. Any message ends it.
  *
- * If the pool dies: all connections that trace are told so, and have the segment with what it
- * wrote; the next pool knows nothing of it.
+ * If the pool dies: all connections that trace are told so, and keep the segment with its contents;
+ * the next pool is not told of it.
  */
 #include <poll.h>
 #include <string.h>
@@ -111,7 +111,7 @@ bool conn_traced(struct conn_table *table, const char *text)
 	list_for_each (s, &table->greeting, link)
 		if (s->traces)
 			trace_tell(s);
-	/* Perhaps none has waited so long. */
+	/* All connections may have ended by now. */
 	conn_trace_left(table);
 	return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * userns.c - the user namespace that forkd runs in: which uids and gids it can tell apart
+ * userns.c - the user namespace of forkd: which uids and gids it can tell apart
  *
- * In a user namespace that has some uids only, as PrivateUsers=yes of systemd makes it, peers of
- * all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
- * tenant, with rings that all of them can write. The same is so for groups: there one that is many
- * must not be taken for the one that forkd.conf may name.
+ * In a user namespace that maps only some uids, as PrivateUsers=yes of systemd makes it,
+ * SO_PEERCRED shows the same uid, /proc/sys/kernel/overflowuid, for all other users. They would be
+ * one tenant, with rings that all of them can write. The same applies to groups: the overflow gid
+ * must not match a group that forkd.conf names.
  */
 #include "daemon/manager/userns.h"
 
@@ -14,20 +14,20 @@
 
 #include "common/cleanup.h"
 
-#define USERNS_OVERFLOW 65534u /* where the system does not say */
+#define USERNS_OVERFLOW 65534u /* if the kernel does not show it */
 
 bool userns_is_whole(const char *map)
 {
 	uint64_t sum = 0, n;
 	int size;
 
-	/* Lines of "inside outside count", none over another. -1 is no id. */
+	/* Lines of "inside outside count", which do not overlap. -1 is no id. */
 	for (; sscanf(map, "%*u %*u %" SCNu64 "%n", &n, &size) == 1; map += size)
 		sum += n;
 	return sum == UINT32_MAX;
 }
 
-/* What stands for the ids that a map leaves out. */
+/* Returns the id that is shown for all unmapped ids. */
 static uint32_t userns_overflow(const char *map_path, const char *overflow_path)
 {
 	_cleanup_fclose_ FILE *map = fopen(map_path, "re");
@@ -36,7 +36,7 @@ static uint32_t userns_overflow(const char *map_path, const char *overflow_path)
 	uint32_t id = USERNS_OVERFLOW;
 	size_t size = 0;
 
-	/* Not there: the kernel has no such namespaces. */
+	/* No file: the kernel has no such namespaces. */
 	if (!map)
 		return USERNS_NO_STRANGERS;
 	if (getdelim(&text, &size, '\0', map) > 0 && userns_is_whole(text))

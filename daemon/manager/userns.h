@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* userns.h - the user namespace that forkd runs in: which uids and gids it can tell apart */
+/* userns.h - the user namespace of forkd: which uids and gids it can tell apart */
 #pragma once
 
 #include <stdbool.h>
@@ -7,12 +7,11 @@
 
 #define USERNS_NO_STRANGERS UINT32_MAX
 
-/* The uid that all users seem to have whom the namespace does not know; USERNS_NO_STRANGERS if it
- * knows all. */
+/* The uid that is shown for all users outside the namespace; USERNS_NO_STRANGERS if it maps all. */
 uint32_t userns_stranger(void);
 
-/* The same of groups. */
+/* The same for groups. */
 uint32_t userns_strange_group(void);
 
-/* True if there is no id that a map, as /proc/self/uid_map has it, leaves out. */
+/* True if a map, in the format of /proc/self/uid_map, leaves out no id. */
 bool userns_is_whole(const char *map);
