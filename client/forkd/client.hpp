@@ -443,6 +443,13 @@ public:
 		flags_ = 0;
 		return *this;
 	}
+	/* client::dispatch() calls ended() with this data when the job has ended. */
+	options &on_completion(void (*ended)(fk_client *, fk_job, void *), void *data) noexcept
+	{
+		raw_.on_completion = ended;
+		raw_.data = data;
+		return *this;
+	}
 	/* The worker to start on, counted from 0; a hint. */
 	options &worker(std::uint32_t index) noexcept
 	{

@@ -357,13 +357,10 @@ static void event_loop(forkd::client &client)
 	pollfd loop = { client.event_fd(), POLLIN, 0 };
 	int n = 0;
 
-	for (int i = 0; i < 100; i++) {
-		all.push_back(client.submit<std::int64_t>("fib:fib", 15));
-		MUST(!fk_watch(
-			client.get(), all.back().handle(),
-			[](fk_client *, fk_job, void *count) { ++*static_cast<int *>(count); },
-			&n));
-	}
+	const auto count = [](fk_client *, fk_job, void *data) { ++*static_cast<int *>(data); };
+	for (int i = 0; i < 100; i++)
+		all.push_back(client.submit<std::int64_t>(
+			"fib:fib", forkd::options().on_completion(count, &n), 15));
 	for (int told = 0; told < 100;) {
 		MUST(poll(&loop, 1, -1) == 1);
 		told += client.dispatch();
