@@ -14,7 +14,7 @@
  * ERRORS
  *   Every function that can fail returns 0 or a negative errno, fk_strerror() has a text for it.
  *   fk_error_text() says more about the failures of fk_open(), fk_call(), fk_call_typed(),
- *   fk_submitv(), fk_submit_typed() and fk_result().
+ *   fk_submit(), fk_submit_typed() and fk_result().
  *   What is called ret_x or result is left alone on failure.
  *
  * THREADS
@@ -33,7 +33,7 @@
  *   where its comment does not repeat it.
  *
  * MACROS
- *   fk_call() and fk_submitv() are macros of C. Their prototypes stand within FKC_DOCUMENTATION,
+ *   fk_call() and fk_submit() are macros of C. Their prototypes stand within FKC_DOCUMENTATION,
  *   which is never defined: the library has no functions of these names.
  *
  * UNITS
@@ -81,7 +81,7 @@ struct fk_buffer {
 };
 
 #ifndef __cplusplus
-/* A struct fk_buffer as an argument of fk_call() or fk_submitv(). They are macros: to those the
+/* A struct fk_buffer as an argument of fk_call() or fk_submit(). They are macros: to those the
  * comma of (struct fk_buffer){ data, size } would separate two arguments. */
 #define FK_BUFFER(data, size) ((struct fk_buffer){ (data), (size) })
 #endif
@@ -101,10 +101,10 @@ union fk_value {
 };
 
 /* Types of arguments and results in fk_call_typed() and fk_submit_typed(). */
-#define FK_I64 1u
-#define FK_F64 2u
-#define FK_STR 3u
-#define FK_BUF 4u /* buf and iobuf */
+#define FK_TYPE_I64    1u
+#define FK_TYPE_F64    2u
+#define FK_TYPE_STR    3u
+#define FK_TYPE_BUFFER 4u /* buf and iobuf */
 
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
@@ -131,7 +131,7 @@ struct fk_job_options {
 	uint32_t place_index; /* 0 with FK_PLACE_ANY */
 	/* called by fk_dispatch() when the job has ended, as after fk_watch(). NULL: none */
 	void (*on_completion)(fk_client *client, fk_job job, void *data);
-	void *data;	      /* for on_completion(), or with FK_WATCH for fk_next_ended() */
+	void *data;	      /* for on_completion(), or with FK_WATCH for fk_next_completion() */
 	uint64_t reserved[4]; /* 0 */
 };
 
@@ -145,7 +145,7 @@ struct fk_job_options {
 struct fk_request {
 	const fk_task *task;
 	const union fk_value *values; /* one per argument, as in fk_submit_values(); or NULL: */
-	const void *args;	      /* packed arguments, as in fk_submit() */
+	const void *args;	      /* packed arguments, as in fk_submit_packed() */
 	size_t size;		      /* bytes at args, or number of values */
 	struct fk_job_options options;
 };
@@ -196,7 +196,7 @@ struct fk_timings {
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
- * The calling thread's last failure of fk_open(), fk_call(), fk_call_typed(), fk_submitv(),
+ * The calling thread's last failure of fk_open(), fk_call(), fk_call_typed(), fk_submit(),
  * fk_submit_typed() or fk_result(), as one line that says what failed, and why or what to do.
  * Never NULL; valid until the thread's next call of one of these.
  */
@@ -241,19 +241,19 @@ size_t fk_task_result_size(const fk_task *task);
  * function. So no call waits for a job that its own caller would have to release.
  * A deadline, a weight, a place or a group: fk_submit_opts().
  */
-int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
-	      unsigned int flags, fk_job *ret_job);
+int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, size_t size,
+		     unsigned int flags, fk_job *ret_job);
 
 /*
  * Submits a job with one value per argument, packed by the library. Strings are copied to the heap
- * and freed with the job. The rest is as in fk_submit().
- * flags: as in fk_submit(), and FK_COPY_BUFFERS: the library copies each buffer that is outside the
- * heap, or does not start at a multiple of 8 bytes, to the heap. The copies and the strings of a
- * job need one block of the heap, in which each copy starts at a multiple of 64 bytes. The caller
- * may change or free a buf that was copied when this function has returned. The contents of an
- * iobuf are copied back by fk_result() if the job is FK_DONE; otherwise the caller's buffer does
- * not change. It must stay valid until the job is released.
- * Returns what fk_submit() does, or
+ * and freed with the job. The rest is as in fk_submit_packed().
+ * flags: as in fk_submit_packed(), and FK_COPY_BUFFERS: the library copies each buffer that is
+ * outside the heap, or does not start at a multiple of 8 bytes, to the heap. The copies and the
+ * strings of a job need one block of the heap, in which each copy starts at a multiple of 64 bytes.
+ * The caller may change or free a buf that was copied when this function has returned. The contents
+ * of an iobuf are copied back by fk_result() if the job is FK_DONE; otherwise the caller's buffer
+ * does not change. It must stay valid until the job is released.
+ * Returns what fk_submit_packed() does, or
  *	-EINVAL  n is not the signature's, or a string is NULL
  *	-EFAULT  a buffer is outside the heap, or not at a multiple of 8 bytes; with
  *	         FK_COPY_BUFFERS: it is partly in the heap, or NULL with a size that is not 0
@@ -273,13 +273,13 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
  * has a type of its own: write +s.field, or a cast such as (int64_t)s.field, which a field wider
  * than an int needs. The types are compared with the signature that the task has now.
  * C++ has forkd/client.hpp. Other languages have fk_submit_typed(), of which types has 4 bits for
- * each argument, those of the first one lowest: FK_I64, FK_F64, FK_STR or FK_BUF. Its flags are
- * added to those of the options, which may be NULL.
+ * each argument, those of the first one lowest: FK_TYPE_I64, FK_TYPE_F64, FK_TYPE_STR or
+ * FK_TYPE_BUFFER. Its flags are added to those of the options, which may be NULL.
  * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
  * signature: fk_error_text() shows both.
  */
 #ifdef FKC_DOCUMENTATION
-int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
+int fk_submit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
 #endif
 int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_options *options,
 		    unsigned int flags, fk_job *ret_job, uint64_t types,
@@ -287,11 +287,11 @@ int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_
 
 /*
  * Submits a job with options, such as FK_OPTIONS(.timeout_ns = 20000000) for a deadline of 20 ms.
- * It is a macro of C, as fk_submitv() is, with the same arguments.
+ * It is a macro of C, as fk_submit() is, with the same arguments.
  * A job with on_completion() or FK_WATCH is watched from the start, without fk_watch(). If the
  * daemon goes away during the submission, such a job may count as submitted: then it is reported.
  * options: NULL for the defaults. ret_job: NULL is fine for a job that is watched.
- * Returns what fk_submitv() does, and what fk_submit_batch() returns for the options.
+ * Returns what fk_submit() does, and what fk_submit_batch() returns for the options.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_options *options,
@@ -313,14 +313,14 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
  *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
  *	         reserved is not 0
- *	-ENOENT  a task is gone from where it was found (fk_submit())
+ *	-ENOENT  a task is gone from where it was found (fk_submit_packed())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM  as fk_submit_values()
- * After -EAGAIN do as with fk_submit(). Where FK_STRICT is the reason, nothing that the caller
- * could release helps: the workers of that place have to take jobs off their rings. Try again when
- * one of the jobs there has ended, or without FK_STRICT, or let FK_WAIT_ROOM wait for that.
- * With FK_WAIT_ROOM it waits until there are n free records at once and holds none meanwhile; what
- * wants fewer may overtake it.
+ * After -EAGAIN do as with fk_submit_packed(). Where FK_STRICT is the reason, nothing that the
+ * caller could release helps: the workers of that place have to take jobs off their rings. Try
+ * again when one of the jobs there has ended, or without FK_STRICT, or let FK_WAIT_ROOM wait for
+ * that. With FK_WAIT_ROOM it waits until there are n free records at once and holds none meanwhile;
+ * what wants fewer may overtake it.
  */
 int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
 		    unsigned int flags, fk_job *ret_jobs);
@@ -362,8 +362,8 @@ int fk_wait_all(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 
 /*
  * Has the end of a job reported, once: by a call of ended() from fk_dispatch(), or with ended NULL
- * by fk_next_ended(). The options of a submission do that from the start: fk_submit_opts(). A job
- * that has ended already is reported as well, and when the daemon is gone every watched job is:
+ * by fk_next_completion(). The options of a submission do that from the start: fk_submit_opts(). A
+ * job that has ended already is reported as well, and when the daemon is gone every watched job is:
  * then fk_outcome() of those that have none is -ECONNRESET. A job that is released before is not
  * reported.
  * ended: NULL, or called with this data. It may call all functions of the library but fk_close().
@@ -388,7 +388,7 @@ int fk_unwatch(fk_client *client, fk_job job);
  * Returns 0, -ETIMEDOUT (there is none), -ECONNRESET (the daemon is gone, and every watched job was
  * reported).
  */
-int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data);
+int fk_next_completion(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data);
 
 /*
  * Calls the callbacks of watched jobs that have ended, on this thread. Jobs that callbacks watch
@@ -400,10 +400,10 @@ int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void 
 int fk_dispatch(fk_client *client, uint64_t timeout_ns);
 
 /*
- * A descriptor for poll() and its kin: readable as long as fk_next_ended() or fk_dispatch() has
- * something to report, the end of the daemon too. It belongs to the client, and is closed with it;
- * it is there to be waited for, not to be read, written or closed. The first call starts a thread,
- * which sleeps but for a look now and then while jobs are watched.
+ * A descriptor for poll() and its kin: readable as long as fk_next_completion() or fk_dispatch()
+ * has something to report, the end of the daemon too. It belongs to the client, and is closed with
+ * it; it is there to be waited for, not to be read, written or closed. The first call starts a
+ * thread, which sleeps but for a look now and then while jobs are watched.
  * Returns 0 (the same descriptor each time), -EMFILE, -ENFILE (no descriptor), -EAGAIN (no thread),
  * -ENOMEM.
  */
@@ -490,13 +490,13 @@ int fk_group_free(fk_client *client, fk_group group);
  * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
  * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
  * none, or it does not matter. Of a structure or an array only the size is compared.
- * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
+ * The arguments follow as in fk_submit(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
  * does, and copies buffers, as FK_COPY_BUFFERS does: with FK_BUFFER(array, sizeof(array)) a buffer
  * may be any memory. An iobuf has its new contents when the call returns 0.
  * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with options or NULL, types as in
- * fk_submit_typed() and in bits 48 to 51 FK_I64 or FK_F64 for one result of this type, or 0 for
- * results of any type. size: bytes of the result.
- * Returns 0, or the errors of fk_task_find(), fk_submitv(), fk_wait() and fk_result(), and -EINVAL
+ * fk_submit_typed() and in bits 48 to 51 FK_TYPE_I64 or FK_TYPE_F64 for one result of this type, or
+ * 0 for results of any type. size: bytes of the result.
+ * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(), and -EINVAL
  * where the types, or the size of the result, are not those of the signature. fk_error_text() says
  * which of them it was.
  */
@@ -548,13 +548,13 @@ const char *fk_strerror(int err);
 const char *fk_outcome_name(int outcome);
 
 #ifdef __cplusplus
-#define fk_submitv(...)	    fk_submitv_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_submit(...)	    fk_submit_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_submit_opts(...) fk_submit_opts_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call(...)	    fk_call_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call_opts(...)   fk_call_opts_is_for_C_and_forkd_client_hpp_for_CPP
 #else
 
-/* ------------------------------------------------------------ fk_call() and fk_submitv(), in C */
+/* ------------------------------------------------------------ fk_call() and fk_submit(), in C */
 
 static inline union fk_value fkc_signed(int64_t n)
 {
@@ -605,10 +605,12 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 	(x), rest
 #define FKC_VALUE_MORE 0
 #define FKC_TYPE(x, rest)                                                                          \
-	((uint64_t)FKC_BY_TYPE(x, FK_I64, FK_I64, FK_F64, FK_F64, FK_STR, FK_BUF, 0u) | (rest) << 4)
+	((uint64_t)FKC_BY_TYPE(x, FK_TYPE_I64, FK_TYPE_I64, FK_TYPE_F64, FK_TYPE_F64, FK_TYPE_STR, \
+			       FK_TYPE_BUFFER, 0u) |                                               \
+	 (rest) << 4)
 #define FKC_TYPE_MORE                                                                              \
 	sizeof(struct {                                                                            \
-		_Static_assert(0, "fk_call(), fk_submitv(): a task has at most 12 arguments");     \
+		_Static_assert(0, "fk_call(), fk_submit(): a task has at most 12 arguments");      \
 		char none;                                                                         \
 	})
 
@@ -642,8 +644,8 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 /* No task has a result of type 14 or 15. The address of a pointer is 14, such as that of one & too
  * many. A void * is 15, because its size is not known; the library takes it if it is NULL. */
 #define FKC_RESULT_TYPE(result)                                                                    \
-	((uint64_t)_Generic((result), long *: FK_I64, unsigned long *: FK_I64,                     \
-			    long long *: FK_I64, unsigned long long *: FK_I64, double *: FK_F64,   \
+	((uint64_t)_Generic((result), long *: FK_TYPE_I64, unsigned long *: FK_TYPE_I64,                     \
+			    long long *: FK_TYPE_I64, unsigned long long *: FK_TYPE_I64, double *: FK_TYPE_F64,   \
 			    void *: 15u, void **: 14u, const void **: 14u, char **: 14u,           \
 			    const char **: 14u, long **: 14u, unsigned long **: 14u,               \
 			    long long **: 14u, unsigned long long **: 14u, double **: 14u,         \
@@ -651,7 +653,7 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 	 << 48)
 #define FKC_RESULT_SIZE(result) sizeof(*_Generic((result), void * : (char *)0, default : (result)))
 
-#define fk_submitv(client, task, flags, ...)                                                       \
+#define fk_submit(client, task, flags, ...)                                                        \
 	fk_submit_typed(client, task, NULL, flags, FKC_FIRST(__VA_ARGS__), FKC_TYPES(__VA_ARGS__), \
 			FKC_VALUES(__VA_ARGS__))
 #define fk_submit_opts(client, task, options, ...)                                                 \

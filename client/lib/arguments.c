@@ -241,19 +241,19 @@ void *args_keep(struct heap *heap, void *memory)
 	return copies;
 }
 
-/* FK_I64, ... for the type of an argument or a result. */
+/* FK_TYPE_I64, ... for the type of an argument or a result. */
 static uint64_t arguments_type(uint8_t type)
 {
 	switch ((enum signature_type)type) {
 	case SIGNATURE_I64:
-		return FK_I64;
+		return FK_TYPE_I64;
 	case SIGNATURE_F64:
-		return FK_F64;
+		return FK_TYPE_F64;
 	case SIGNATURE_STR:
-		return FK_STR;
+		return FK_TYPE_STR;
 	case SIGNATURE_BUF:
 	case SIGNATURE_IOBUF:
-		return FK_BUF;
+		return FK_TYPE_BUFFER;
 	}
 	return 0;
 }
@@ -274,7 +274,7 @@ int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t siz
 {
 	static const char *const names[] = { "?", "i64", "f64", "str", "buf" };
 	static const char *const results[] = {
-		[FK_I64] = "i64", [FK_F64] = "f64", [14] = "pointer", [15] = "void *"
+		[FK_TYPE_I64] = "i64", [FK_TYPE_F64] = "f64", [14] = "pointer", [15] = "void *"
 	};
 	uint32_t result = ARGS_TYPE(types, ARGS_RESULT / 4);
 	char args[SIGNATURE_MAX_ARGS * 5 + 1] = "", to[32] = "";

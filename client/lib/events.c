@@ -3,10 +3,10 @@
  * events.c - watched jobs, reported when they have ended, and an eventfd that says so
  *
  * fk_watch() marks a job (shm/watch.h) and puts its entry into a list. When the job has ended, the
- * next thread that looks moves the entry to one of two other lists, from which fk_next_ended() and
- * fk_dispatch() take it. No lock is held while a callback runs.
+ * next thread that looks moves the entry to one of two other lists, from which fk_next_completion()
+ * and fk_dispatch() take it. No lock is held while a callback runs.
  *
- * 	watched --ended--> fetch --> fk_next_ended()
+ * 	watched --ended--> fetch --> fk_next_completion()
  * 			\-> call --> fk_dispatch() --> the callback
  *
  * No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
@@ -296,7 +296,7 @@ int fk_unwatch(fk_client *client, fk_job job)
 	return err;
 }
 
-int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data)
+int fk_next_completion(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data)
 {
 	struct events_entry entry;
 	int err = client_check(client);

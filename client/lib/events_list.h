@@ -13,7 +13,7 @@
 enum events_list {
 	EVENTS_NONE,
 	EVENTS_WATCHED, /* has not ended */
-	EVENTS_FETCH,	/* has ended: for fk_next_ended() */
+	EVENTS_FETCH,	/* has ended: for fk_next_completion() */
 	EVENTS_CALL,	/* has ended: for fk_dispatch() */
 	EVENTS_LISTS,
 };

@@ -96,8 +96,8 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	return 0;
 }
 
-int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
-	      unsigned int flags, fk_job *ret_job)
+int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, size_t size,
+		     unsigned int flags, fk_job *ret_job)
 {
 	int err = client_check(client);
 

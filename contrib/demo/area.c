@@ -31,7 +31,7 @@ int main(int argc, char *argv[])
 
 	demo_must(fk_task_find(client, "integrate:integrate", &task), "area: integrate");
 	for (int i = 0; i < AREA_SLICES; i++)
-		demo_must(fk_submitv(client, task, 0, &jobs[i], AREA_WIDTH * (i + 1), AREA_EPS),
+		demo_must(fk_submit(client, task, 0, &jobs[i], AREA_WIDTH * (i + 1), AREA_EPS),
 			  "area: submit");
 	for (int i = 0; i < AREA_SLICES; i++) {
 		double want = area_right(AREA_WIDTH * (i + 1)) - area_right(AREA_WIDTH * i);

@@ -35,7 +35,7 @@ int main(int argc, char *argv[])
 			sum += result;
 		}
 		if (i < MANY_JOBS)
-			demo_must(fk_submitv(client, fib, FK_WAIT_ROOM, job, i % 16),
+			demo_must(fk_submit(client, fib, FK_WAIT_ROOM, job, i % 16),
 				  "many: submit");
 	}
 	(void)snprintf(what, sizeof(what), "fib:fib, %u small jobs, sum", MANY_JOBS);

@@ -503,7 +503,7 @@ static int pingpong(struct args *args)
 			asleep += all_asleep();
 		}
 		began = clock_ns();
-		r = fk_submit(client, task, NULL, 0, 0, &null);
+		r = fk_submit_packed(client, task, NULL, 0, 0, &null);
 		if (r == 0)
 			r = fk_wait(client, null, FK_FOREVER);
 		if (measured)
@@ -558,8 +558,8 @@ static void nulls_client(struct nulls *nulls, uint32_t index, uint32_t in_flight
 		sched_yield();
 	while (r == 0 && !atomic_load_explicit(&nulls->end, memory_order_relaxed)) {
 		while (r == 0 && submitted - done < in_flight)
-			r = fk_submit(c, task, NULL, 0, FK_WAIT_ROOM,
-				      &jobs[submitted++ % in_flight]);
+			r = fk_submit_packed(c, task, NULL, 0, FK_WAIT_ROOM,
+					     &jobs[submitted++ % in_flight]);
 		if (r == 0)
 			r = fk_wait(c, jobs[done % in_flight], FK_FOREVER);
 		/* Whatever has ended by now, in order. */

@@ -171,7 +171,7 @@ START_TEST(board_shows_whose_job_a_worker_runs)
 	daemon_start(&d, "--workers=2", NULL);
 	open_client();
 	ck_assert_ptr_null(our_worker());
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "fib:fib"), 0, &job, INT64_C(60)), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "fib:fib"), 0, &job, INT64_C(60)), 0);
 	/* For a thief as well as for the worker that started it. */
 	DAEMON_AWAIT((worker = our_worker()) != NULL &&
 		     (task = board_job_task(d.board, atomic_load(&worker->job))) < LIMIT_TASKS);

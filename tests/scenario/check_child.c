@@ -55,7 +55,7 @@ static int refused_calls(void)
 
 	bad |= fk_task_find(c, "null:add", &task) != -EPERM;
 	bad |= fk_call(c, "null:add", &n, INT64_C(1), INT64_C(1)) != -EPERM;
-	bad |= fk_submit(c, task, NULL, 0, 0, &job) != -EPERM;
+	bad |= fk_submit_packed(c, task, NULL, 0, 0, &job) != -EPERM;
 	bad |= fk_submit_batch(c, NULL, 0, 0, NULL) != -EPERM;
 	bad |= fk_wait(c, jobs[0].job, FK_FOREVER) != -EPERM;
 	bad |= fk_poll(c, jobs[0].job) != -EPERM;

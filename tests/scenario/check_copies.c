@@ -35,7 +35,7 @@ static void submit_all(fk_client *c, struct fk_buffer b, fk_job jobs[JOBS])
 	const fk_task *eight = jobs_task(c, "bytes:eight");
 
 	for (uint32_t i = 0; i < JOBS; i++)
-		ck_assert_int_eq(fk_submitv(c, eight, 0, &jobs[i], b, b, b, b, b, b, b, b), 0);
+		ck_assert_int_eq(fk_submit(c, eight, 0, &jobs[i], b, b, b, b, b, b, b, b), 0);
 }
 
 static void use_as_ever(fk_client *c, struct fk_buffer b)
@@ -144,7 +144,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	bytes = both.data;
 	a = (struct fk_buffer){ bytes, size };
 	b = (struct fk_buffer){ bytes + size, size };
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
 	/* Inverted again it would have its old contents: DONE, and wrong. */
 	jobs_see_end(c, job, "LOST");
 	ck_assert(!daemon_is_mined(&d));
@@ -156,7 +156,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	/* The record and the buffers are usable again. */
 	ck_assert_int_eq(fk_release(c, job), 0);
 	memset(bytes, 1, 2 * size);
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
 	jobs_see_end(c, job, "DONE");
 	ck_assert_uint_eq(bytes[0], 0xfe);
 	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);

@@ -161,7 +161,7 @@ static void call_long(void)
 	DAEMON_MUST(fk_alloc(c, buffer.size, &buffer.data) == 0);
 	gate = buffer.data;
 	*gate = 0;
-	DAEMON_MUST(fk_submitv(c, task, 0, &job, buffer) == 0);
+	DAEMON_MUST(fk_submit(c, task, 0, &job, buffer) == 0);
 	atomic_fetch_add(&shared->ready, 1);
 	while (!atomic_load(&shared->open))
 		(void)poll(NULL, 0, 1);

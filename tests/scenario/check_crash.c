@@ -311,8 +311,8 @@ START_TEST(signal_from_outside_blames_no_job)
 		pid_t pool = daemon_pool(&d);
 
 		*gate = 0;
-		ck_assert_int_eq(fk_submitv(c, hold, 0, &once, buffer), 0);
-		ck_assert_int_eq(fk_submitv(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
+		ck_assert_int_eq(fk_submit(c, hold, 0, &once, buffer), 0);
+		ck_assert_int_eq(fk_submit(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
 		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
 		/* To the process, and to a thread that runs a job. */
 		if (i % 2)

@@ -324,12 +324,12 @@ START_TEST(watched_job_is_reported_although_an_attacker_takes_the_wakes)
 		/* Every second job is not attacked, but lets the thread look at its next tick. */
 		pid = i % 2 ? begin_attack(STEAL) : 0;
 		since = clock_ns();
-		ck_assert_int_eq(fk_submitv(c, add, 0, &job, INT64_C(1), INT64_C(2)), 0);
+		ck_assert_int_eq(fk_submit(c, add, 0, &job, INT64_C(1), INT64_C(2)), 0);
 		ck_assert_int_eq(fk_watch(c, job, NULL, NULL), 0);
 		ck_assert_int_eq(poll(&pfd, 1, -1), 1);
 		if (pid)
 			worst = max(worst, clock_ns() - since);
-		ck_assert_int_eq(fk_next_ended(c, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_next_completion(c, 0, &job, NULL), 0);
 		ck_assert_int_eq(fk_release(c, job), 0);
 		atomic_fetch_add(&shared->jobs, 1);
 		if (pid)

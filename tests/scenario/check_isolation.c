@@ -67,7 +67,7 @@ static void alice(void)
 	for (uint32_t i = 1; i < SECRET; i++)
 		bytes[i] = secret_byte(i);
 	bytes[0] = 0;
-	if (fk_submitv(c, hold, 0, &job, secret) < 0)
+	if (fk_submit(c, hold, 0, &job, secret) < 0)
 		_exit(3);
 	shared->client = c->id;
 	shared->generation = c->generation;

@@ -109,11 +109,11 @@ static void victim(void)
 			must(fk_release(c, jobs[k]), "a release");
 		}
 		if (i % 8 == 0)
-			r = fk_submitv(c, fib, FK_WAIT_ROOM, &jobs[k], INT64_C(12));
+			r = fk_submit(c, fib, FK_WAIT_ROOM, &jobs[k], INT64_C(12));
 		else if (i % 8 == 1)
-			r = fk_submitv(c, text, FK_WAIT_ROOM, &jobs[k], "some text", INT64_C(2));
+			r = fk_submit(c, text, FK_WAIT_ROOM, &jobs[k], "some text", INT64_C(2));
 		else
-			r = fk_submitv(c, add, FK_WAIT_ROOM, &jobs[k], INT64_C(1), INT64_C(2));
+			r = fk_submit(c, add, FK_WAIT_ROOM, &jobs[k], INT64_C(1), INT64_C(2));
 		must(r, "a submission");
 		atomic_fetch_add(&shared->submitted, 1);
 	}
@@ -284,7 +284,7 @@ static void waiter(void)
 	int r;
 
 	if (fk_open(d.socket, NULL, &c) < 0 || fk_task_find(c, "crash:hang", &task) < 0 ||
-	    fk_submit(c, task, &leaf_ms, sizeof(leaf_ms), 0, &job) < 0)
+	    fk_submit_packed(c, task, &leaf_ms, sizeof(leaf_ms), 0, &job) < 0)
 		_exit(100);
 	r = fk_wait(c, job, FK_FOREVER);
 	if (r < 0)
@@ -385,7 +385,7 @@ START_TEST(client_of_a_killed_daemon_gets_errors_and_can_be_closed)
 	while (r == 0) {
 		fk_job job;
 
-		r = fk_submit(c, task, args, sizeof(args), FK_WAIT_ROOM, &job);
+		r = fk_submit_packed(c, task, args, sizeof(args), FK_WAIT_ROOM, &job);
 		if (r == 0)
 			r = fk_wait(c, job, FK_FOREVER);
 		if (r == 0)

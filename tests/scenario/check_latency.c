@@ -73,7 +73,8 @@ static void flood(void)
 	fk_client *c = open_client("spin:us", &task);
 
 	for (uint32_t i = 0; i < FLOOD; i++)
-		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		DAEMON_MUST(fk_submit_packed(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
+			    0);
 	atomic_store(&shared->ready, 1);
 	for (uint32_t i = 0, left = FLOOD; left; i = (i + 1) % FLOOD) {
 		while (!fk_poll(c, jobs[i]))
@@ -86,8 +87,8 @@ static void flood(void)
 		if (atomic_load(&shared->stop))
 			left--;
 		else
-			DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
-				    0);
+			DAEMON_MUST(fk_submit_packed(c, task, &us, sizeof(us), FK_WAIT_ROOM,
+						     &jobs[i]) == 0);
 	}
 	DAEMON_MUST(fk_close(c) == 0);
 }
@@ -100,7 +101,7 @@ static void giant(void)
 	fk_client *c = open_client("spin:tree", &task);
 	fk_job job;
 
-	DAEMON_MUST(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
+	DAEMON_MUST(fk_submit_packed(c, task, args, sizeof(args), 0, &job) == 0);
 	while (!atomic_load(&shared->stop))
 		(void)poll(NULL, 0, 1);
 	DAEMON_MUST(fk_outcome(c, job, NULL, NULL) == FK_PENDING);
@@ -119,7 +120,8 @@ static void keep(void)
 	while (!atomic_load(&shared->go))
 		(void)poll(NULL, 0, 1);
 	for (uint32_t i = 0; i < KEPT; i++)
-		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		DAEMON_MUST(fk_submit_packed(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
+			    0);
 	atomic_fetch_add(&shared->ready, 1);
 	for (uint32_t i = 0; !atomic_load(&shared->stop);) {
 		if (!fk_poll(c, jobs[i])) {
@@ -127,7 +129,8 @@ static void keep(void)
 			continue;
 		}
 		DAEMON_MUST(fk_release(c, jobs[i]) == 0);
-		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		DAEMON_MUST(fk_submit_packed(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
+			    0);
 		i = (i + 1) % KEPT;
 	}
 	/* The remaining jobs are cancelled. */
@@ -148,7 +151,7 @@ static struct times run_small(fk_client *c, const fk_task *task)
 	fk_job job;
 
 	/* A flood of the same uid fills its rings if no worker runs for some time. */
-	ck_assert_int_eq(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job), 0);
 	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);
 	times.drained_ns = atomic_load(&client_job(c, job)->drained_ns);

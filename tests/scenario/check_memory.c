@@ -70,7 +70,7 @@ static fk_job keep_all(fk_client *c, struct fk_buffer gate)
 	int64_t bytes = 0;
 	fk_job job;
 
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "hog:keep"), 0, &job, gate), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "hog:keep"), 0, &job, gate), 0);
 	DAEMON_AWAIT(fk_call(c, "hog:held", &bytes, INT64_C(0)) == 0 && bytes > 0);
 	return job;
 }
@@ -94,7 +94,7 @@ START_TEST(task_that_allocates_endlessly_fails_alone)
 		int code = 0;
 		fk_job job;
 
-		ck_assert_int_eq(fk_submitv(greedy, jobs_task(greedy, "hog:eat"), 0, &job, piece),
+		ck_assert_int_eq(fk_submit(greedy, jobs_task(greedy, "hog:eat"), 0, &job, piece),
 				 0);
 		do
 			fib_is_right(modest);
@@ -206,10 +206,10 @@ static void punch(void)
 	ck_assert_int_eq(fk_alloc(c, data.size, &data.data), 0);
 	ck_assert_int_eq(fk_alloc(c, quiet.size, &quiet.data), 0);
 	memset(quiet.data, 1, quiet.size);
-	ck_assert_int_eq(fk_submitv(c, hold, 0, &job, gate), 0);
+	ck_assert_int_eq(fk_submit(c, hold, 0, &job, gate), 0);
 	for (uint32_t i = 0; i < PUNCHES; i++) {
 		memset(data.data, 1, data.size);
-		(void)fk_submitv(c, invert, 0, &job, data);
+		(void)fk_submit(c, invert, 0, &job, data);
 		ck_assert_int_eq(madvise(c->segment, c->segment_size, MADV_REMOVE), 0);
 	}
 	open_gate(gate);
@@ -361,7 +361,7 @@ START_TEST(all_memory_in_use_at_once_stays_within_the_control_group)
 	for (int round = 0; round < 2; round++) {
 		keeps = keep_all(c, gate);
 		ck_assert_int_eq(
-			fk_submitv(c, jobs_task(c, "deep:deep"), 0, &deep, INT64_C(1) << 40), 0);
+			fk_submit(c, jobs_task(c, "deep:deep"), 0, &deep, INT64_C(1) << 40), 0);
 		ck_assert_int_eq(outcome(c, deep, &code), FK_FAILED);
 		ck_assert_int_eq(code, -ENOMEM);
 		fib_is_right(clients[0]);

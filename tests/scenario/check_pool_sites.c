@@ -168,7 +168,7 @@ static void change_buffers(void)
 	must(fk_task_find(c, "bytes:invert", &task));
 	must(fk_alloc(c, b.size, &b.data));
 	memset(b.data, 1, b.size);
-	must(fk_submitv(c, task, FK_WAIT_ROOM, &job, b));
+	must(fk_submit(c, task, FK_WAIT_ROOM, &job, b));
 	if (end(job, FK_DONE, FK_LOST) == FK_DONE)
 		for (size_t i = 0; i < b.size; i++)
 			must_be(((unsigned char *)b.data)[i] == 0xfe, "a byte is not inverted");
@@ -214,7 +214,7 @@ static void visitor(void)
 	must_be(r < 0 || n == 42, "a sum");
 	/* What it leaves behind is dropped. */
 	must(fk_task_find(c, "crash:spin", &task));
-	must(fk_submit(c, task, &hour, sizeof(hour), 0, &job));
+	must(fk_submit_packed(c, task, &hour, sizeof(hour), 0, &job));
 }
 
 /* Uids that come once and go: some are kept, the others' tenants leave. */

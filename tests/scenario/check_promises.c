@@ -70,8 +70,8 @@ static void giants(bool leaves, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct fk_buffer buffer = { data, 1 };
 
-		if ((leaves ? fk_submitv(c, task, 0, &jobs[i], buffer)
-			    : fk_submitv(c, task, 0, &jobs[i], FOREVER_MS)) < 0)
+		if ((leaves ? fk_submit(c, task, 0, &jobs[i], buffer)
+			    : fk_submit(c, task, 0, &jobs[i], FOREVER_MS)) < 0)
 			_exit(3);
 	}
 	while (!atomic_load(&shared->over))

@@ -141,7 +141,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 	ck_assert_uint_eq(daemon_crashes(&d), 3);
 	ck_assert_int_eq(fk_task_find(c, "crash:maybe", &task), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(queued); i++)
-		ck_assert_int_eq(fk_submitv(c, task, FK_IDEMPOTENT, &queued[i], INT64_C(1)), 0);
+		ck_assert_int_eq(fk_submit(c, task, FK_IDEMPOTENT, &queued[i], INT64_C(1)), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(queued); i++) {
 		int code = 0;
 
@@ -357,7 +357,7 @@ START_TEST(a_signal_from_outside_counts_against_nobody)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		pid_t pool = daemon_pool(&d);
 
-		ck_assert_int_eq(fk_submitv(c, hang, 0, &job, INT64_C(60000)), 0);
+		ck_assert_int_eq(fk_submit(c, hang, 0, &job, INT64_C(60000)), 0);
 		DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
 		ck_assert_int_eq(kill(pool, signals[i]), 0);
 		ck_assert_int_eq(fk_wait(c, job, FK_FOREVER), 0);

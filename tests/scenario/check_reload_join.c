@@ -90,7 +90,7 @@ static int user_run(_Atomic uint32_t *end)
 	    fk_task_find(client, "crash:hold", &hold) < 0)
 		return 2;
 	*(volatile uint8_t *)gate.data = 0;
-	if (fk_submitv(client, hold, 0, &job, gate) < 0)
+	if (fk_submit(client, hold, 0, &job, gate) < 0)
 		return 3;
 	while (!atomic_load(end))
 		(void)usleep(1000);
@@ -256,7 +256,7 @@ static fk_job ask_until(const char *task, volatile uint8_t **ret_gate)
 	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
 	*ret_gate = buffer.data;
 	**ret_gate = 0;
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, task), 0, &job, buffer), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, task), 0, &job, buffer), 0);
 	return job;
 }
 
@@ -354,7 +354,7 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 	memcpy(bytes.data, &loaded, sizeof(loaded));
 	load = daemon_spawn(&d, "load", args);
 	DAEMON_AWAIT(daemon_logged(&d, "the running pool is to load them", ""));
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "ask:write"), 0, &says, INT64_C(3), bytes), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "ask:write"), 0, &says, INT64_C(3), bytes), 0);
 	jobs_see(c, says, (int64_t)sizeof(loaded));
 	*gate = 1;
 	ck_assert_int_eq(fk_wait(c, keeps, FK_FOREVER), 0);

@@ -67,7 +67,7 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
 	/* A handle of then is as good as ever, and of those that came there are some. */
-	ck_assert_int_eq(fk_submit(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &held[0]), 0);
+	ck_assert_int_eq(fk_submit_packed(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &held[0]), 0);
 	jobs_see(c, held[0], 42);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
 	ck_assert_int_eq(fk_close(late), 0);
@@ -132,8 +132,10 @@ START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
 	take_away("sort.so");
 	reload(0, "another pool has other modules");
 	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert_int_eq(fk_submit(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_submit(c, sort, nothing, fk_task_args_size(sort), 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &job),
+			 -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(c, sort, nothing, fk_task_args_size(sort), 0, &job),
+			 -ENOENT);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -ENOENT);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
 	ck_assert_str_eq(fk_task_signature(add), "a:i64, b:i64, c:i64 -> i64");
@@ -400,7 +402,7 @@ static int user_run(struct users *users, uint32_t n)
 		    fk_task_find(client, "crash:hold", &hold) < 0)
 			return 3;
 		*(volatile uint8_t *)gate.data = 0;
-		if (fk_submitv(client, hold, 0, &job, gate) < 0)
+		if (fk_submit(client, hold, 0, &job, gate) < 0)
 			return 4;
 		while (atomic_load(&users->opened) <= i)
 			(void)usleep(1000);

@@ -184,7 +184,7 @@ static void victim(void)
 		/* Each worker has one that never ends before the others come. */
 		while (i == 2 && marks_left() < 2)
 			(void)poll(NULL, 0, 1);
-		if (fk_submitv(mine, leave, FK_IDEMPOTENT, &job, marks, (int64_t)(i < 2)) < 0)
+		if (fk_submit(mine, leave, FK_IDEMPOTENT, &job, marks, (int64_t)(i < 2)) < 0)
 			_exit(3);
 	}
 	atomic_store(submitted, 1);

@@ -133,8 +133,8 @@ static void client_many(const struct daemon *d, int64_t mark, int64_t total)
 			int64_t args[2] = { mark, i };
 
 			sums[k] = mark + i;
-			DAEMON_MUST(fk_submit(c, task, args, sizeof(args), FK_WAIT_ROOM,
-					      &jobs[k]) == 0);
+			DAEMON_MUST(fk_submit_packed(c, task, args, sizeof(args), FK_WAIT_ROOM,
+						     &jobs[k]) == 0);
 		}
 	}
 	DAEMON_MUST(fk_close(c) == 0);
@@ -314,7 +314,7 @@ START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
 	daemon_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
-	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), 0, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(c, task, args, sizeof(args), 0, &job), 0);
 	pid = daemon_fork(DAEMON_UID);
 	if (pid == 0) {
 		fk_client *own;

@@ -148,7 +148,7 @@ static void probe(fk_client *c, uint64_t start)
 	fk_job job;
 
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
-	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), FK_IDEMPOTENT, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(c, task, args, sizeof(args), FK_IDEMPOTENT, &job), 0);
 	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
 	times_ns[n_times++] = clock_ns() - start;
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);

@@ -138,7 +138,7 @@ static void be_other(void)
 	DAEMON_MUST(fk_alloc(client, buffer.size, &buffer.data) == 0);
 	DAEMON_MUST(fk_task_find(client, "bytes:spoil", &spoil) == 0);
 	for (uint32_t i = 0; i < 4; i++) {
-		DAEMON_MUST(fk_submitv(client, spoil, 0, &job, buffer) == 0);
+		DAEMON_MUST(fk_submit(client, spoil, 0, &job, buffer) == 0);
 		add(other, client, job, FK_FAILED);
 	}
 	DAEMON_MUST(fk_close(client) == 0);

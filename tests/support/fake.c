@@ -433,6 +433,7 @@ fk_job must_drop(void)
 
 	fake_open(1, 1);
 	/* NULL is allowed if there are no arguments. */
-	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), NULL, 0, 0, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(client, must_find(client, "test:drop"), NULL, 0, 0, &job),
+			 0);
 	return job;
 }

@@ -29,7 +29,7 @@ static int honest_call(fk_client *c, const fk_task *fib)
 	fk_job job;
 	int r;
 
-	r = fk_submitv(c, fib, FK_WAIT_ROOM, &job, INT64_C(10));
+	r = fk_submit(c, fib, FK_WAIT_ROOM, &job, INT64_C(10));
 	if (r < 0)
 		return 3;
 	r = fk_wait(c, job, HOSTILE_HANG);

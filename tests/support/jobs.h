@@ -57,7 +57,7 @@ static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_
 	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
 	*ret_gate = buffer.data;
 	**ret_gate = 0;
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "crash:hold"), flags, &job, buffer), 0);
+	ck_assert_int_eq(fk_submit(c, jobs_task(c, "crash:hold"), flags, &job, buffer), 0);
 	return job;
 }
 

@@ -34,7 +34,7 @@ static inline void start(uint32_t n_workers, uint32_t n_running)
 	}
 }
 
-/* Checks that all records are free, and in the state that fk_submit() expects. */
+/* Checks that all records are free, and in the state that fk_submit_packed() expects. */
 static inline void must_be_clean(void)
 {
 	for (uint32_t i = 0; i < JOBS; i++) {

@@ -134,7 +134,7 @@ static enum answer watch(fk_client *c)
 	if (!err && poll(&loop, 1, VISITOR_PATIENCE * 1000) != 1)
 		err = -ETIMEDOUT;
 	if (!err)
-		err = fk_next_ended(c, 0, &ended, NULL);
+		err = fk_next_completion(c, 0, &ended, NULL);
 	answer = outcome(c, job, 377);
 	r = !err && ended != job;
 	return r ? wrong("watched job", r) : err ? worse(answer, error("watch", err)) : answer;
@@ -166,7 +166,7 @@ static enum answer crash(fk_client *c)
 	int err = fk_task_find(c, "crash:segv", &task);
 
 	if (!err)
-		err = fk_submit(c, task, NULL, 0, 0, &job);
+		err = fk_submit_packed(c, task, NULL, 0, 0, &job);
 	if (err)
 		return error("crash", err);
 	return outcome(c, job, -ENOTRECOVERABLE);

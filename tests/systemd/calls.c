@@ -85,7 +85,7 @@ static void answer(uint64_t since)
 	fk_job job;
 
 	ck_assert(fk_task_find(client, "null:add", &task) == 0);
-	ck_assert(fk_submit(client, task, args, sizeof(args), FK_IDEMPOTENT, &job) == 0);
+	ck_assert(fk_submit_packed(client, task, args, sizeof(args), FK_IDEMPOTENT, &job) == 0);
 	ck_assert(fk_wait(client, job, FK_FOREVER) == 0);
 	ck_assert(fk_result(client, job, &sum, sizeof(sum)) == 0 && sum == 42);
 	(void)fk_release(client, job);

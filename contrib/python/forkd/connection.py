@@ -187,7 +187,7 @@ class Connection:
     def take(self, timeout_ns: int) -> bool:
         """Takes one report and delivers its result. Returns False for none."""
         handle = ffi.new("fk_job *")
-        if lib.fk_next_ended(self.client, timeout_ns, handle, ffi.NULL):
+        if lib.fk_next_completion(self.client, timeout_ns, handle, ffi.NULL):
             return False
         job = self._watched.pop(handle[0], None)
         if job is not None:

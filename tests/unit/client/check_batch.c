@@ -253,7 +253,7 @@ START_TEST(options_are_stored_in_the_record_and_cleared_with_the_job)
 	run_all();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	/* The same record without options. */
-	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers, 16, 0, jobs), 0);
+	ck_assert_int_eq(fk_submit_packed(client, requests[0].task, numbers, 16, 0, jobs), 0);
 	ck_assert_ptr_eq(client_job(client, jobs[0]), job);
 	ck_assert_uint_eq(job->deadline_ns | job->weight | job->group | job->place, 0);
 	run_all();
@@ -343,7 +343,8 @@ START_TEST(record_of_a_chain_is_reused_while_the_rest_waits)
 			;
 		ck_assert_int_eq(fk_poll(client, jobs[k]), 1);
 		ck_assert_int_eq(fk_release(client, jobs[k]), 0);
-		ck_assert_int_eq(fk_submit(client, requests[k].task, numbers[k], 16, 0, &again), 0);
+		ck_assert_int_eq(
+			fk_submit_packed(client, requests[k].task, numbers[k], 16, 0, &again), 0);
 		ck_assert_uint_eq(again & 0xffff, jobs[k] & 0xffff);
 		ck_assert_uint_eq(again >> 16, (jobs[k] >> 16) + 1);
 		jobs[k] = again;

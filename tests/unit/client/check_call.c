@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call: fk_call() and fk_submitv() determine the types of their arguments and compare them with the
+ * call: fk_call() and fk_submit() determine the types of their arguments and compare them with the
  * signature. Uses tests/support/fake.h.
  */
 #include <errno.h>
@@ -43,8 +43,8 @@ START_TEST(arguments_of_other_types_are_refused_with_both_signatures)
 	REFUSED(fk_call(client, "test:add", &n), ADD "() -> i64");
 	REFUSED(fk_call(client, "test:add", NULL, 1, 2, 3), ADD "(i64, i64, i64)");
 	REFUSED(fk_call(client, "test:add", &n, "1", FK_BUFFER(&n, 8)), ADD "(str, buf) -> i64");
-	REFUSED(fk_submitv(client, task, 0, &job, 1, 2.0f), ADD "(i64, f64)");
-	REFUSED(fk_submitv(client, task, 0, &job), ADD "()");
+	REFUSED(fk_submit(client, task, 0, &job, 1, 2.0f), ADD "(i64, f64)");
+	REFUSED(fk_submit(client, task, 0, &job), ADD "()");
 	REFUSED(fk_call(client, "test:crash", NULL, 1), "test:crash is (->), called as (i64)");
 	ck_assert_int_eq(n, 5);
 	ck_assert_uint_eq(job, 7);
@@ -157,7 +157,7 @@ START_TEST(options_of_one_job_are_in_its_record)
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	ck_assert_int_eq(fk_submit_opts(client, task, FK_OPTIONS(.group = group), &job, 1, 2), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
-	/* As fk_submit(). */
+	/* As fk_submit_packed(). */
 	ck_assert_int_eq(fk_submit_opts(client, task, NULL, &job, 1, 2), 0);
 	ck_assert_uint_eq(client->slots[job & 0xffff].options, 0);
 	ck_assert_uint_eq(client_job(client, job)->flags, 0);
@@ -215,9 +215,9 @@ START_TEST(each_type_of_a_signature_is_packed)
 	task = must_find(client, "test:add");
 	ck_assert_int_eq(fk_alloc(client, 64, &memory), 0);
 	/* clang accepts it. */
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0.5, 2.5f, (double)++calls, "literal",
-				    text, pointer, FK_BUFFER(memory, 16),
-				    FK_BUFFER((char *)memory + 16, 8)),
+	ck_assert_int_eq(fk_submit(client, task, 0, &job, 0.5, 2.5f, (double)++calls, "literal",
+				   text, pointer, FK_BUFFER(memory, 16),
+				   FK_BUFFER((char *)memory + 16, 8)),
 			 0);
 	ck_assert_int_eq(calls, 1);
 	record = client_job(client, job);
@@ -243,8 +243,7 @@ START_TEST(twelve_arguments_are_in_order)
 	fake_open(1, 0);
 	set_signature("test:add", "i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64 ->");
 	task = must_find(client, "test:add");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-			 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 0);
 	memcpy(packed, client_job(client, job)->args, sizeof(packed));
 	for (int i = 0; i < 12; i++)
 		ck_assert_int_eq(packed[i], i);
@@ -278,11 +277,11 @@ START_TEST(each_failure_of_a_call_has_a_text)
 	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no such task"));
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), 0, &job,
-				    FK_BUFFER(elsewhere, 8)),
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), 0, &job,
+				   FK_BUFFER(elsewhere, 8)),
 			 -EFAULT);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:inc: a buffer lies outside"));
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: an argument does not fit"));
 	fake_close();
 }
@@ -306,8 +305,8 @@ static const struct {
 	{ BIT_FIELD, "called object '" TYPES "'", NULL },
 	{ "1) + !(fk_call", "'fk_call' undeclared", "undeclared identifier 'fk_call'" },
 	{ "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13",
-	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"",
-	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"" },
+	  "\"fk_call(), fk_submit(): a task has at most 12 arguments\"",
+	  "\"fk_call(), fk_submit(): a task has at most 12 arguments\"" },
 };
 
 static int compile_call(const char *cc, const char *flags, const char *args)

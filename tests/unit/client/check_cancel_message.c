@@ -16,7 +16,7 @@ START_TEST(cancel_names_the_job_and_its_generation)
 	struct job *record;
 	fk_job jobs[2] = { must_drop() };
 
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	ck_assert_int_eq(fake_recv(0, &message, 0), sizeof(message.cancel));
 	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);

@@ -123,7 +123,7 @@ START_TEST(child_of_fork_may_not_use_the_parents_client)
 	fake_open(1, 1);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
 	task = must_find(client, "test:crash");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 	ck_assert_int_eq(pipe(block), 0);
 	pid = fork();
 	if (!pid) {
@@ -132,7 +132,7 @@ START_TEST(child_of_fork_may_not_use_the_parents_client)
 		void *data;
 		int bad = 0;
 
-		bad |= fk_submitv(client, task, 0, &job) != -EPERM;
+		bad |= fk_submit(client, task, 0, &job) != -EPERM;
 		bad |= fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2) != -EPERM;
 		bad |= fk_wait(client, job, FK_FOREVER) != -EPERM;
 		bad |= fk_poll(client, job) != -EPERM;

@@ -25,7 +25,7 @@ START_TEST(every_outcome_has_its_error)
 	ck_assert_int_eq(result, 5);
 	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
 	task = must_find(client, "test:crash");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_outcome(client, job, &code, &signo), FK_CRASHED);
 	ck_assert_int_eq(code, 0);
@@ -73,7 +73,7 @@ START_TEST(code_of_the_pool_says_that_the_task_was_not_begun)
 	fk_job job;
 
 	fake_open(2, 2);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:fail"), 0, &job, -ENOENT), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:fail"), 0, &job, -ENOENT), 0);
 	ck_assert_int_eq(fk_result(client, 77, &result, 8), -ESTALE);
 	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);

@@ -40,7 +40,7 @@ static void must_be_quiet(void)
 {
 	fk_job job;
 
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_int_eq(fk_dispatch(client, 0), 0);
 	ck_assert(!is_readable(fd));
 }
@@ -76,16 +76,16 @@ START_TEST(watched_job_is_reported_once)
 	for (uint32_t i = 0; i < 3; i++)
 		watch(i);
 	ck_assert_int_eq(fk_watch(client, jobs[1], NULL, NULL), -EALREADY);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
-	ck_assert_int_eq(fk_next_ended(client, 1000, &job, &data), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, &data), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 1000, &job, &data), -ETIMEDOUT);
 	ck_assert_uint_eq(job, 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		run_one();
-		ck_assert_int_eq(fk_next_ended(client, i ? FK_FOREVER : 0, &job, &data), 0);
+		ck_assert_int_eq(fk_next_completion(client, i ? FK_FOREVER : 0, &job, &data), 0);
 		ck_assert_int_eq(fk_poll(client, job), 1);
 		ck_assert_ptr_eq(data, &numbers[index_of(job)]);
 		ck_assert_int_eq(fk_release(client, job), 0);
-		ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
+		ck_assert_int_eq(fk_next_completion(client, 0, &job, &data), -ETIMEDOUT);
 		ck_assert_int_eq(fk_watch(client, job, NULL, NULL), -ESTALE);
 	}
 	/* No thread was needed. */
@@ -104,11 +104,11 @@ START_TEST(job_that_had_ended_before_is_reported)
 	run_all();
 	watch(0);
 	ck_assert(is_readable(fd));
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 	must_be_quiet();
 	/* And again, if it is watched again. */
 	watch(0);
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
 	must_be_quiet();
 	ck_assert_int_eq(fk_release(client, job), 0);
@@ -128,7 +128,7 @@ START_TEST(released_job_is_not_reported)
 	/* One job before its end was found. The first fetch finds all ends, in order of the
 	 * watches. */
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[1]);
 	fd = must_event_fd();
 	/* One job after that. The record of another one holds a new job by now, which is
@@ -141,9 +141,9 @@ START_TEST(released_job_is_not_reported)
 	watch(0);
 	await_readable();
 	while (is_readable(fd))
-		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+		ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ETIMEDOUT);
 	run_all();
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
 	must_be_quiet();
 	ck_assert_int_eq(fk_release(client, job), 0);
@@ -174,7 +174,7 @@ START_TEST(cancelled_watch_is_not_reported)
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
 	run_all();
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
 	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
 	/* And one whose end was found: the descriptor shows that nothing else is left. */
@@ -184,7 +184,7 @@ START_TEST(cancelled_watch_is_not_reported)
 	must_be_quiet();
 	/* It can be watched again. */
 	watch(1);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[1]);
 	must_be_quiet();
 	/* The next job of the record is another job. */
@@ -221,7 +221,7 @@ START_TEST(descriptor_is_readable_while_there_is_a_job_to_report)
 	run_all();
 	for (uint32_t i = 0; i < JOBS; i++) {
 		await_readable();
-		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 		ck_assert_int_eq(fk_release(client, job), 0);
 	}
 	must_be_quiet();
@@ -320,7 +320,7 @@ START_TEST(job_is_watched_by_the_options_of_its_submission)
 	await_readable();
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 1);
 	ck_assert_int_eq(sum, 3);
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &jobs[0], &data), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &jobs[0], &data), 0);
 	ck_assert_uint_eq(jobs[0], job);
 	ck_assert_ptr_eq(data, &other);
 	ck_assert_int_eq(fk_release(client, job), 0);
@@ -357,7 +357,7 @@ START_TEST(each_job_of_a_batch_is_reported_as_its_options_say)
 		while (n_calls + fetched < JOBS) {
 			await_readable();
 			ck_assert_int_ge(fk_dispatch(client, 0), 0);
-			while (fk_next_ended(client, 0, &job, NULL) == 0) {
+			while (fk_next_completion(client, 0, &job, NULL) == 0) {
 				ck_assert_uint_eq(index_of(job) % 2, 1);
 				ck_assert_int_eq(fk_release(client, job), 0);
 				fetched++;
@@ -404,10 +404,10 @@ START_TEST(job_is_reported_once_if_the_daemon_goes_away_during_its_submission)
 	fill_rings();
 	fake_hang_up();
 	ck_assert_int_eq(fk_submit_batch(client, requests, 2, 0, jobs), 0);
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[1]);
 	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ECONNRESET);
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), -ECONNRESET);
 	ck_assert_int_eq(fk_wait(client, jobs[0], FK_FOREVER), -ECONNRESET);
 	/* Without a watch it is an error. */
 	requests[1].options.flags = 0;
@@ -446,9 +446,9 @@ START_TEST(fetching_and_dispatching_threads_get_their_own_events)
 	watch(0);
 	ck_assert_int_eq(fk_watch(client, jobs[1], count_call, &numbers[1]), 0);
 	run_all();
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_dispatch(client, 0), 1);
 	must_be_quiet();
@@ -467,7 +467,7 @@ static void *fetch(void *number)
 		int64_t sum = 0;
 		fk_job job;
 
-		if (fk_next_ended(client, FK_FOREVER, &job, &data) ||
+		if (fk_next_completion(client, FK_FOREVER, &job, &data) ||
 		    fk_result(client, job, &sum, sizeof(sum)) ||
 		    sum != ((int64_t(*)[2])data - numbers) + 1000 || fk_release(client, job))
 			return number;
@@ -520,7 +520,7 @@ START_TEST(thread_sleeps_while_no_job_is_watched)
 		/* The thread polls again: no wake arrives for this job. */
 		(void)fake_finish(jobs[0], JOB_DONE);
 		await_readable();
-		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 		ck_assert_int_eq(fk_release(client, job), 0);
 	}
 	fake_close();
@@ -535,14 +535,14 @@ START_TEST(uncounted_end_is_reported)
 	watch(0);
 	run_all();
 	await_readable();
-	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &jobs[0], NULL), 0);
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	submit(1);
 	watch(0);
 	/* The pool dies before it counts the end. */
 	ck_assert_uint_eq(fake_finish(jobs[0], JOB_CRASHED), JOB_WATCHED);
 	await_readable();
-	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &jobs[0], NULL), 0);
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	fake_close();
 }
@@ -595,7 +595,7 @@ START_TEST(thread_exists_only_after_a_request_and_blocks_all_signals)
 	ck_assert_str_eq(text, "SigBlk:\tfffffffe7ffbfeff");
 	run_all();
 	await_readable();
-	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &jobs[0], NULL), 0);
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	stop();
 	ck_assert(!find_thread("Sig", text, sizeof(text)));
@@ -619,7 +619,7 @@ START_TEST(child_has_neither_thread_nor_descriptor_and_its_parent_continues)
 
 		bad |= fk_watch(client, jobs[0], NULL, NULL) != -EPERM;
 		bad |= fk_unwatch(client, jobs[0]) != -EPERM;
-		bad |= fk_next_ended(client, 0, &job, NULL) != -EPERM;
+		bad |= fk_next_completion(client, 0, &job, NULL) != -EPERM;
 		bad |= fk_dispatch(client, 0) != -EPERM;
 		bad |= fk_event_fd(client, &fd) != -EPERM;
 		bad |= fk_wait_any(client, jobs, 1, 0, &(size_t){ 0 }) != -EPERM;
@@ -631,7 +631,7 @@ START_TEST(child_has_neither_thread_nor_descriptor_and_its_parent_continues)
 	ck_assert_int_eq(status, 0);
 	run_all();
 	await_readable();
-	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &jobs[0], NULL), 0);
 	must_be_quiet();
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	stop();
@@ -663,12 +663,12 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	await_readable();
 	/* The last outcome of the daemon was found by then, or is found now. */
 	for (uint32_t i = 0; i < 2; i++) {
-		ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+		ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 		ck_assert_int_eq(fk_outcome(client, job, NULL, NULL),
 				 job == jobs[1] ? FK_DONE : -ECONNRESET);
 	}
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ECONNRESET);
 	ck_assert_int_eq(fk_dispatch(client, 0), 1);
 	ck_assert_uint_eq(n_told, 1);
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), -ECONNRESET);
@@ -676,7 +676,7 @@ START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
 	/* As with a socket whose other end is closed. */
 	ck_assert(is_readable(fd));
 	watch(0);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 	fake_close();
 }
 END_TEST
@@ -688,7 +688,7 @@ START_TEST(wait_for_the_next_event_ends_when_the_daemon_is_gone)
 
 	start(1, 0);
 	fake_hang_up();
-	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), -ECONNRESET);
 	fake_close();
 }
 END_TEST

@@ -424,7 +424,7 @@ static void *submit_without_system_calls(void *unused)
 	(void)forbid_system_calls;
 #endif
 	for (int i = 0; i < 50; i++) {
-		if (!fk_submitv(client, task, 0, &job, (int64_t)i, (int64_t)1))
+		if (!fk_submit(client, task, 0, &job, (int64_t)i, (int64_t)1))
 			atomic_fetch_add(&submitted, 1);
 	}
 #ifndef FK_SANITIZE

@@ -75,8 +75,8 @@ static fk_job waited;
 static void *submit_with_room(void *unused)
 {
 	(void)unused;
-	return (void *)(intptr_t)fk_submitv(client, must_find(client, "test:add"), FK_WAIT_ROOM,
-					    &waited, (int64_t)1, (int64_t)2);
+	return (void *)(intptr_t)fk_submit(client, must_find(client, "test:add"), FK_WAIT_ROOM,
+					   &waited, (int64_t)1, (int64_t)2);
 }
 
 START_TEST(full_table_of_pending_jobs_is_an_error_or_a_wait)
@@ -89,8 +89,8 @@ START_TEST(full_table_of_pending_jobs_is_an_error_or_a_wait)
 	fake_open(1, 0);
 	task = must_find(client, "test:len");
 	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
-		ck_assert_int_eq(fk_submitv(client, task, 0, &jobs[i], "abc"), 0);
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job, "abc"), -EAGAIN);
+		ck_assert_int_eq(fk_submit(client, task, 0, &jobs[i], "abc"), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job, "abc"), -EAGAIN);
 	/* The string of the failed submission was freed. */
 	ck_assert_uint_eq(heap_used(&client->heap), 64 * 64);
 	threads_start(&thread, 1, submit_with_room);
@@ -179,7 +179,7 @@ START_TEST(batch_that_waits_for_room_holds_no_records)
 	start(1, 0);
 	drop = must_find(client, "test:drop");
 	for (int i = 0; i < 40; i++)
-		ck_assert_int_eq(fk_submitv(client, drop, 0, &jobs[i]), 0);
+		ck_assert_int_eq(fk_submit(client, drop, 0, &jobs[i]), 0);
 	threads_start(threads, 2, submit_sixty);
 	while (atomic_load(&client->room_waiters) != 2 * CLIENT_ROOM_CHAIN)
 		sched_yield();

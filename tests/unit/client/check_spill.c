@@ -64,8 +64,8 @@ START_TEST(results_of_more_jobs_than_records_are_kept)
 	start(1, 1);
 	for (uint32_t round = 0; round < ROUNDS; round++)
 		for (uint32_t i = 0; i < JOBS; i++)
-			ck_assert_int_eq(fk_submit(client, requests[i].task, numbers[i], 16,
-						   FK_WAIT_ROOM, &all[round][i]),
+			ck_assert_int_eq(fk_submit_packed(client, requests[i].task, numbers[i], 16,
+							  FK_WAIT_ROOM, &all[round][i]),
 					 0);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		for (uint32_t i = 0; i < JOBS; i++)
@@ -138,7 +138,7 @@ START_TEST(failure_of_a_spilled_job_is_kept)
 
 	start(1, 0);
 	fail = must_find(client, "test:crash");
-	ck_assert_int_eq(fk_submitv(client, fail, 0, &failed), 0);
+	ck_assert_int_eq(fk_submit(client, fail, 0, &failed), 0);
 	run_all();
 	outcome = fk_outcome(client, failed, &code, &signo);
 	err = fk_result(client, failed, &sum, sizeof(sum));
@@ -189,18 +189,18 @@ START_TEST(spilled_job_is_reported_once)
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
 	for (uint32_t i = 2; i <= 4; i += 2) {
-		ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, &data), 0);
+		ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, &data), 0);
 		ck_assert_uint_eq(job, jobs[i]);
 		ck_assert_ptr_eq(data, &jobs[i]);
 	}
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, &data), -ETIMEDOUT);
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
 	ck_assert_uint_eq(called, 2);
 	ck_assert(!is_readable(fd));
 	run_all();
 	for (uint32_t i = 0; i < 6; i++)
-		ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, &data), 0);
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
+		ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, &data), 0);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, &data), -ETIMEDOUT);
 	ck_assert_int_eq(fk_release_batch(client, jobs + 1, JOBS - 1), 0);
 	clear();
 	stop();
@@ -218,10 +218,10 @@ START_TEST(spilled_jobs_are_reported_in_the_order_of_their_ends)
 		ck_assert_int_eq(fk_watch(client, jobs[order[i]], NULL, NULL), 0);
 	spill();
 	for (uint32_t i = 0; i < 4; i++) {
-		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), 0);
 		ck_assert_uint_eq(job, jobs[order[i]]);
 	}
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
 	clear();
 	stop();
@@ -258,7 +258,7 @@ START_TEST(strings_do_not_wait_for_the_release)
 	start(1, 0);
 	task = must_find(client, "test:len");
 	for (uint32_t i = 0; i < JOBS; i++)
-		ck_assert_int_eq(fk_submitv(client, task, 0, &jobs[i], "abc"), 0);
+		ck_assert_int_eq(fk_submit(client, task, 0, &jobs[i], "abc"), 0);
 	run_all();
 	spill();
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
@@ -280,8 +280,8 @@ START_TEST(copies_of_iobufs_wait_for_the_release)
 	task = must_find(client, "test:inc");
 	for (uint32_t i = 0; i < JOBS; i++) {
 		numbers_of[i][0] = (char)i;
-		ck_assert_int_eq(fk_submitv(client, task, FK_COPY_BUFFERS, &jobs[i],
-					    FK_BUFFER(numbers_of[i], 2)),
+		ck_assert_int_eq(fk_submit(client, task, FK_COPY_BUFFERS, &jobs[i],
+					   FK_BUFFER(numbers_of[i], 2)),
 				 0);
 	}
 	run_all();
@@ -317,7 +317,7 @@ START_TEST(handle_is_never_reused)
 			     generation + 2 * (JOB_GEN_MASK + UINT64_C(1)));
 	}
 	numbers[0][1] = 7;
-	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, 0, &again), 0);
+	ck_assert_int_eq(fk_submit_packed(client, requests[0].task, numbers[0], 16, 0, &again), 0);
 	ck_assert_uint_eq(again & 0xffffffffffu, jobs[again & 0xffff] & 0xffffffffffu);
 	run_all();
 	ck_assert_int_eq(fk_result(client, again, &sum, sizeof(sum)), 0);
@@ -336,11 +336,11 @@ static void spill_some(int n_callocs, int n_searches, uint32_t n)
 
 	atomic_store(&callocs, n_callocs);
 	atomic_store(&searches, n_searches);
-	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, 0, &later[0]),
+	ck_assert_int_eq(fk_submit_packed(client, requests[0].task, numbers[0], 16, 0, &later[0]),
 			 n ? 0 : -ENOMEM);
 	if (!n)
-		ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, FK_WAIT_ROOM,
-					   &later[0]),
+		ck_assert_int_eq(fk_submit_packed(client, requests[0].task, numbers[0], 16,
+						  FK_WAIT_ROOM, &later[0]),
 				 -ENOMEM);
 	atomic_store(&callocs, INT_MAX);
 	atomic_store(&searches, INT_MAX);
@@ -477,7 +477,7 @@ START_TEST(batch_that_waits_for_a_ring_blocks_no_other_thread)
 	pthread_create(&thread, NULL, submit_strictly, NULL);
 	while (n_pending() != 2)
 		sched_yield();
-	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, 0, &more), 0);
+	ck_assert_int_eq(fk_submit_packed(client, requests[0].task, numbers[0], 16, 0, &more), 0);
 	for (uint32_t i = 0; i < JOBS - 2; i++)
 		ck_assert_ptr_null(client_slot(client, jobs[i]));
 	for (uint32_t i = 0; i < RING_SLOTS; i++) {
@@ -549,7 +549,7 @@ static int submit_some(uint32_t *seed, uint32_t first, uint32_t n, fk_job *held)
 	}
 	if (n > 1 || draw(seed) % 2)
 		return fk_submit_batch(client, some, n, FK_WAIT_ROOM, held);
-	return fk_submit(client, some[0].task, args[0], 16, FK_WAIT_ROOM, held);
+	return fk_submit_packed(client, some[0].task, args[0], 16, FK_WAIT_ROOM, held);
 }
 
 /* Waits in one way or the other, takes the result and releases. */
@@ -619,7 +619,7 @@ START_TEST(threads_hold_more_jobs_than_there_are_records)
 	threads_start(threads, THREADS, submit_and_hold);
 	threads_join(threads, THREADS);
 	/* Released jobs are not reported, even if they were watched. */
-	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_completion(client, 0, &job, NULL), -ETIMEDOUT);
 	ck_assert_ptr_null(client->spilled);
 	stop();
 }

@@ -57,23 +57,24 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	ck_assert_str_eq(fk_task_name(task), "test:add");
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64 -> i64");
 	ck_assert_ptr_eq(task, must_find(client, "test:add"));
-	ck_assert_int_eq(fk_submit(client, task, packed, 24, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit(client, task, packed, 8, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, 4, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 24, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 8, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 4, &job), -EINVAL);
 	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_COPY_BUFFERS, &job), -EINVAL);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), 0, &job,
-				    FK_BUFFER(local, 4)),
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, FK_COPY_BUFFERS, &job),
+			 -EINVAL);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), 0, &job,
+				   FK_BUFFER(local, 4)),
 			 -EFAULT);
 	ck_assert_uint_eq(job, 7);
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_uint_eq(client_job(client, job)->flags, JOB_IDEMPOTENT);
 	ck_assert_int_eq(fk_result(client, job, &sum, 4), -EINVAL);
 	ck_assert_int_eq(fk_result(client, job, &sum, 8), 0);
 	ck_assert_int_eq(sum, 3);
 	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
 	fake_close();
 }
@@ -86,8 +87,8 @@ START_TEST(buffers_are_copied_in_by_the_submission_and_back_by_the_result)
 	fk_job job;
 
 	fake_open(1, 0);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), FK_COPY_BUFFERS, &job,
-				    FK_BUFFER(numbers, 4)),
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), FK_COPY_BUFFERS, &job,
+				   FK_BUFFER(numbers, 4)),
 			 0);
 	memset(numbers, 9, sizeof(numbers));
 	ck_assert_int_eq(fk_result(client, job, NULL, 0), -EINPROGRESS);
@@ -116,8 +117,8 @@ START_TEST(buffers_of_a_job_that_is_not_done_do_not_change)
 
 	fake_open(1, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
-		ck_assert_int_eq(fk_submitv(client, must_find(client, "test:inc"), FK_COPY_BUFFERS,
-					    &job, FK_BUFFER(numbers, 4)),
+		ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), FK_COPY_BUFFERS,
+					   &job, FK_BUFFER(numbers, 4)),
 				 0);
 		memset(client->heap.base, 7, 64);
 		fake_finish(job, outcomes[i]);
@@ -140,7 +141,7 @@ START_TEST(copies_of_a_job_that_was_not_submitted_are_freed)
 	fake_open(1, 0);
 	task = must_find(client, "test:inc");
 	do {
-		err = fk_submitv(client, task, FK_COPY_BUFFERS, &job, FK_BUFFER(numbers, 4));
+		err = fk_submit(client, task, FK_COPY_BUFFERS, &job, FK_BUFFER(numbers, 4));
 	} while (!err);
 	ck_assert_int_eq(err, -EAGAIN);
 	ck_assert_uint_eq(heap_used(&client->heap), UINT64_C(64) * client->n_jobs);
@@ -166,20 +167,20 @@ START_TEST(index_of_a_replaced_task_is_refused)
 	request = (struct fk_request){ .task = task, .args = packed, .size = 16 };
 	add = board[0];
 	board[0] = board[2];
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -ENOENT);
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
 	/* It is found at its new index. */
 	board[3] = add;
 	moved = must_find(client, "test:add");
 	ck_assert_ptr_ne(moved, task);
-	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), 0);
+	ck_assert_int_eq(fk_submit_packed(client, moved, packed, 16, 0, &job), 0);
 	ck_assert_uint_eq(client_job(client, job)->task, 3);
-	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
 	/* The same name with another signature is another task. */
 	(void)strcpy(board[3].signature, "a:f64, b:i64 -> i64");
 	atomic_store(&board[3].hash, signature_hash(board[3].name, board[3].signature));
-	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, moved, packed, 16, 0, &job), -ENOENT);
 	newer = must_find(client, "test:add");
 	ck_assert_ptr_ne(newer, moved);
 	ck_assert_str_eq(fk_task_signature(newer), "a:f64, b:i64 -> i64");
@@ -198,7 +199,7 @@ static fk_job keep_one(uint32_t n)
 
 	fake_open(n, n);
 	atomic_store(&fake.hold, 1);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:hold"), 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:hold"), 0, &job), 0);
 	fake_await_held(1);
 	return job;
 }
@@ -225,7 +226,7 @@ START_TEST(handle_is_invalid_after_its_release)
 	ck_assert_int_eq(fk_release(client, job), -ESTALE);
 	ck_assert_int_eq(fk_wait(client, job, 0), -ESTALE);
 	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ESTALE);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &next), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:crash"), 0, &next), 0);
 	ck_assert_uint_eq(next & 0xffff, job & 0xffff);
 	ck_assert_uint_ne(next, job);
 	ck_assert_int_eq(fk_poll(client, job), -ESTALE);
@@ -281,7 +282,7 @@ START_TEST(only_used_records_are_resident)
 	fake.n_jobs = 4096;
 	client = must_open();
 	ck_assert_uint_eq(client->n_jobs, 4096);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:crash"), 0, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	/* All of them are more than 1 MiB; the kernel may map 64 KiB around used memory. */
 	ck_assert_uint_le(resident_kib(client->jobs), 256);
@@ -299,10 +300,10 @@ START_TEST(generations_wrap_and_skip_zero)
 	client = must_open();
 	task = must_find(client, "test:crash");
 	atomic_store(&client->slots[0].generation, JOB_GEN_MASK);
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_release(client, job), 0);
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 	/* The record has 24 bits of it. */
 	ck_assert_uint_eq(job >> 16, JOB_GEN_MASK + UINT64_C(2));
 	ck_assert_uint_eq(client_job(client, job)->generation, 1);

@@ -49,7 +49,7 @@ START_TEST(waiter_detects_the_end_of_the_daemon)
 	ck_assert_int_eq(fk_poll(client, job), -ECONNRESET);
 	ck_assert_int_eq(fk_wait(client, job, 0), -ECONNRESET);
 	ck_assert_int_eq(fk_release(client, job), 0);
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), FK_WAIT_ROOM, &job),
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), FK_WAIT_ROOM, &job),
 			 -ECONNRESET);
 	fake_close();
 }
@@ -69,7 +69,7 @@ START_TEST(waiter_detects_a_dismissal_by_the_daemon)
 {
 	fk_job job = wait_in_vain(dismiss_when_waited_for);
 
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
 	fake_close();
 }
 END_TEST
@@ -156,9 +156,9 @@ START_TEST(poll_and_wait_for_room_end_when_the_daemon_is_gone)
 	fake.n_jobs = 1;
 	client = must_open();
 	task = must_find(client, "test:drop");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 	fake_hang_up();
-	ck_assert_int_eq(fk_submitv(client, task, FK_WAIT_ROOM, &job), -ECONNRESET);
+	ck_assert_int_eq(fk_submit(client, task, FK_WAIT_ROOM, &job), -ECONNRESET);
 	atomic_store(&client->gone, 0);
 	while (!r)
 		r = fk_poll(client, job);
@@ -279,7 +279,7 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 	word = &fake.board->workers[0].wake;
 	wake_store(word, WAKE_LOOKING);
 	client = must_open();
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), 0, &job), 0);
 	tenant_clear(fake.tenant, 0);
 	worker.value = wake_prepare(word);
 	pthread_create(&thread, NULL, sleep_late, &worker);
@@ -319,7 +319,7 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 		pthread_t thread;
 		fk_job job;
 
-		ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+		ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 		ck_assert(!long_job_spends(&client->long_job, client_job(client, job)));
 		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
 		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);

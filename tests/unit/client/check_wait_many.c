@@ -85,7 +85,7 @@ START_TEST(end_of_any_of_600_jobs_wakes_the_thread_that_waits_for_any)
 		/* The next wait is for the others, and another job that is watched. */
 		ck_assert_int_eq(fk_release(client, many[order[i]]), 0);
 		ck_assert_int_eq(
-			fk_submitv(client, must_find(client, "test:drop"), 0, &many[order[i]]), 0);
+			fk_submit(client, must_find(client, "test:drop"), 0, &many[order[i]]), 0);
 	}
 	ck_assert_int_gt(wakes, 0);
 	fake_close();
