@@ -123,11 +123,11 @@ union fk_value {
 
 /* Options of one job. A field of 0 has its default. FK_OPTIONS() makes one within a call. */
 struct fk_job_options {
-	uint64_t timeout_ns; /* from the submission on; then the job ends as FK_EXPIRED. 0: never */
-	fk_group group;	     /* 0: none */
-	uint32_t flags;	     /* FK_IDEMPOTENT, FK_WAIT_ROOM, FK_STRICT, FK_COPY_BUFFERS */
-	uint32_t weight;     /* share of CPU time among jobs of this connection; 0: 100 */
-	uint32_t place;	     /* FK_PLACE_* */
+	uint64_t timeout_ns;  /* then the job ends as FK_EXPIRED; 0: default-deadline */
+	fk_group group;	      /* 0: none */
+	uint32_t flags;	      /* FK_IDEMPOTENT, FK_WAIT_ROOM, FK_STRICT, FK_COPY_BUFFERS */
+	uint32_t weight;      /* share of CPU time among jobs of this connection; 0: 100 */
+	uint32_t place;	      /* FK_PLACE_* */
 	uint32_t place_index; /* 0 with FK_PLACE_ANY */
 	/* called by fk_dispatch() when the job has ended, as after fk_watch(). NULL: none */
 	void (*on_completion)(fk_client *client, fk_job job, void *data);

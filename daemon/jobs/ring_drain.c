@@ -155,10 +155,20 @@ static uint32_t drain_place(struct pool *pool, uint32_t place)
 	return at == FAIR_NOWHERE || job_place_strict(place) ? at : FAIR_ANYWHERE;
 }
 
+/* The job's deadline, CLOCK_MONOTONIC, ns; 0: it has none. A job that the next pool admits again
+ * keeps the time at which it was accepted. */
+static uint64_t drain_deadline(struct pool *pool, struct job *job)
+{
+	uint64_t own = load_relaxed(&job->deadline_ns);
+	uint64_t usual = load_relaxed(&pool->settings.default_deadline);
+
+	return own || !usual ? own : load_relaxed(&job->drained_ns) + usual;
+}
+
 void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t generation)
 {
 	struct pool *pool = drain->pool;
-	uint64_t deadline = load_relaxed(&job->deadline_ns);
+	uint64_t deadline = drain_deadline(pool, job);
 	uint32_t place = load_relaxed(&job->place);
 
 	if (deadline)

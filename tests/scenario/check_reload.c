@@ -86,6 +86,23 @@ START_TEST(reload_reads_the_directory_of_the_file)
 }
 END_TEST
 
+START_TEST(default_deadline_ends_the_next_jobs)
+{
+	int64_t n;
+
+	prepare();
+	start("");
+	configure("default-deadline = 1ms\n");
+	reload(0, "changed: default-deadline");
+	/* It would take years. */
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(90)), -ETIME);
+	configure("");
+	reload(0, "changed: default-deadline");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 {
 	char conf[256];

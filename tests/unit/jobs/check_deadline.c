@@ -18,6 +18,8 @@
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/core/job_abort.h"
 #include "daemon/jobs/job_batches.h"
+#include "daemon/pool/manager_requests.h"
+#include "shm/ledger.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
 #include "tests/support/rig.h"
@@ -53,6 +55,11 @@ static void stop(void)
 	quiet(&rig);
 	ck_assert_uint_eq(listed(), 0);
 	rig_stop(&rig);
+}
+
+static bool runs(uint32_t job)
+{
+	return ledger_row(rig.pool->arena, job).state == LEDGER_RUNNING;
 }
 
 static void submit(uint32_t job, const char *task, int64_t n, uint64_t deadline)
@@ -357,6 +364,32 @@ START_TEST(only_jobs_past_their_deadline_expire)
 			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 		}
 	}
+	stop();
+}
+END_TEST
+
+START_TEST(default_deadline_is_for_jobs_without_one_and_can_change)
+{
+	start(4, false);
+	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "3ms"), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		submit(1, "t:flat", 0, clock_ns() + FAR);
+		submit(2, "t:flat", 0, 0);
+		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_EXPIRED);
+		ck_assert_uint_eq(job_outcome(&rig.jobs[1]), JOB_PENDING);
+		rig_cancel(&rig, 1);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	}
+	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "1000s"), 0);
+	submit(1, "t:fib", 15, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "0"), 0);
+	submit(1, "t:flat", 0, 0);
+	while (!runs(1))
+		sched_yield();
+	ck_assert_uint_eq(listed(), 0);
+	rig_cancel(&rig, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 	stop();
 }
 END_TEST
