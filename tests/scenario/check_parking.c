@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: CPUs are taken away from forkd and given back while clients work: by the affinity of
- * the pool's threads, set from outside, and where that can be done by a cpuset and a quota. Every
- * result is right, and the worker that has no CPU any more runs nothing but what is placed there.
+ * scenario: CPUs are taken from forkd and given back while clients work: by the affinity of the
+ * pool's threads, set from outside, and if possible by a cpuset and a quota. Every result is right,
+ * and a worker without a CPU runs only jobs that are placed there.
  */
 #define CHECK_TIMEOUT 200
 
@@ -30,7 +30,7 @@ struct shared {
 };
 
 static struct daemon d;
-static struct systemd_stub *store; /* of a forkd that is kept */
+static struct systemd_stub *store; /* the systemd stub, if forkd is kept */
 static struct shared *shared;
 static uint32_t number; /* of the client */
 static pid_t clients[CLIENTS];
@@ -54,7 +54,7 @@ static void work(void)
 	ck_assert_int_eq(fk_close(c), 0);
 }
 
-/* Until each client has done so many more calls. */
+/* Waits until each client has made n more calls. */
 static void await_calls(uint64_t n)
 {
 	for (uint32_t i = 0; i < CLIENTS; i++) {
@@ -72,7 +72,7 @@ static void end_load(void)
 	ck_assert_uint_eq(atomic_load(&shared->wrong), 0);
 }
 
-/* n jobs that worker 1 alone may run. */
+/* Runs n jobs that only worker 1 may run. */
 static void call_placed(uint32_t n)
 {
 	union fk_value value = { .i64 = 15 };
@@ -113,13 +113,13 @@ static bool is_parked(uint32_t worker)
 	return wake_state(wake_load(&d.board->workers[worker].wake)) == WAKE_PARKED;
 }
 
-/* What it has run by itself: others' continuations, and jobs. */
+/* Returns the number of root tasks and stolen continuations that it has run. */
 static uint64_t ran(uint32_t worker)
 {
 	return count(worker, "jobs_started") + count(worker, "steals");
 }
 
-/* As taskset -a does it. */
+/* As taskset -a does. */
 static void allow(pid_t pid, const cpu_set_t *set)
 {
 	_cleanup_closedir_ DIR *folder = NULL;
@@ -142,8 +142,8 @@ static bool is_pinned(uint32_t worker)
 	       CPU_COUNT(&set) == 1 && CPU_ISSET(d.board->workers[worker].cpu, &set);
 }
 
-/* As an option, the first two that this test may use; and the test no others. False if there are no
- * two. */
+/* Sets list to the first two CPUs that this test may use, as an option, and restricts the test to
+ * them. Returns false if there are no two. */
 static bool two_cpus(const TTest *test, char list[64])
 {
 	cpu_set_t set;
@@ -166,7 +166,7 @@ static bool two_cpus(const TTest *test, char list[64])
 	return n >= 2;
 }
 
-/* forkd runs, with two workers on two CPUs. */
+/* Starts forkd, with two workers on two CPUs. */
 static void begin_load(void)
 {
 	CPU_ZERO(&one);
@@ -190,7 +190,7 @@ static bool begin(const TTest *test, const char *option)
 	return true;
 }
 
-/* Worker 1 has lost its CPU: it parks, and runs what is placed there and nothing else. */
+/* Worker 1 has lost its CPU: it goes offline, and runs only jobs placed there. */
 static void check_parked(void)
 {
 	uint64_t before;
@@ -201,12 +201,12 @@ static void check_parked(void)
 	ck_assert_uint_eq(ran(1), before);
 	call_placed(10);
 	await_calls(20);
-	/* Having run them it rests again, when it gets the CPU that the other has as well. */
+	/* After these it rests again, when it gets the CPU that the other worker uses as well. */
 	DAEMON_AWAIT(is_parked(1));
 	ck_assert_uint_eq(ran(1), before + 10);
 }
 
-/* It has its CPU again. */
+/* Worker 1 has its CPU again. */
 static void check_back(void)
 {
 	uint64_t before = ran(1);
@@ -215,11 +215,11 @@ static void check_back(void)
 	DAEMON_AWAIT(is_pinned(1));
 }
 
-START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
+START_TEST(worker_without_its_cpu_goes_offline_and_returns)
 {
 	char text[4096];
 
-	if (!begin(a_worker_whose_cpu_is_taken_away_parks_and_comes_back, "--sandbox=strict"))
+	if (!begin(worker_without_its_cpu_goes_offline_and_returns, "--sandbox=strict"))
 		return;
 	for (uint32_t round = 0; round < 2; round++) {
 		allow(daemon_pool(&d), &one);
@@ -241,7 +241,8 @@ START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
 }
 END_TEST
 
-/* As they were when forkd started, each on its CPU, and parked if that is missing. */
+/* The workers are as they were when forkd started, each on its CPU, and offline if that is
+ * missing. */
 static void crash_with_one_cpu(const TTest *test, const char *option)
 {
 	uint32_t cpu;
@@ -267,15 +268,15 @@ static void crash_with_one_cpu(const TTest *test, const char *option)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers)
+START_TEST(pool_started_while_a_cpu_is_missing_has_all_its_workers)
 {
-	crash_with_one_cpu(a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers, NULL);
+	crash_with_one_cpu(pool_started_while_a_cpu_is_missing_has_all_its_workers, NULL);
 }
 END_TEST
 
-START_TEST(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts)
+START_TEST(pool_starts_while_a_cpu_of_its_list_is_missing)
 {
-	const TTest *test = a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts;
+	const TTest *test = pool_starts_while_a_cpu_of_its_list_is_missing;
 	char list[64];
 
 	if (two_cpus(test, list))
@@ -283,15 +284,15 @@ START_TEST(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts)
 }
 END_TEST
 
-/* The same of managers, of one that is killed and of one that makes room: whoever is connected
- * stays, with all the workers. */
+/* The same for managers, one that is killed and one that is restarted: connected clients stay, with
+ * all workers. */
 static void restart_with_one_cpu(void)
 {
 	uint32_t cpu = d.board->workers[1].cpu, starts;
 
 	begin_load();
 	atomic_store(&shared->crashes, 1);
-	allow(store->pid, &one); /* and whom it starts from now on */
+	allow(store->pid, &one); /* and the processes that it starts from now on */
 	allow(daemon_pool(&d), &one);
 	DAEMON_AWAIT(is_parked(1));
 	kept_kill(&d, store);
@@ -312,9 +313,9 @@ static void restart_with_one_cpu(void)
 	kept_stop(&d, store);
 }
 
-START_TEST(a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers)
+START_TEST(manager_started_while_a_cpu_is_missing_has_all_its_workers)
 {
-	const TTest *test = a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers;
+	const TTest *test = manager_started_while_a_cpu_is_missing_has_all_its_workers;
 	char list[64];
 
 	if (!two_cpus(test, list))
@@ -329,11 +330,11 @@ START_TEST(a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers)
 }
 END_TEST
 
-START_TEST(a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts)
+START_TEST(manager_starts_while_a_cpu_of_its_list_is_missing)
 {
 	char list[64];
 
-	if (!two_cpus(a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts, list))
+	if (!two_cpus(manager_starts_while_a_cpu_of_its_list_is_missing, list))
 		return;
 	store = kept_start(&d, list, NULL);
 	restart_with_one_cpu();
@@ -342,7 +343,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ control groups */
 
-/* A number of a CPU, or those of both workers. */
+/* The number of a CPU, or those of both workers. */
 static void set_cpus(const struct control_group *group, bool all)
 {
 	char text[32];
@@ -353,11 +354,11 @@ static void set_cpus(const struct control_group *group, bool all)
 	ck_assert(control_group_put(group, "cpuset.cpus", text));
 }
 
-START_TEST(a_cpuset_is_followed)
+START_TEST(cpuset_change_is_followed)
 {
 	static struct control_group group;
 
-	if (!begin(a_cpuset_is_followed, "--sandbox=normal"))
+	if (!begin(cpuset_change_is_followed, "--sandbox=normal"))
 		return;
 	if (control_group_make(&group, CONTROL_GROUP_V2 "/cpuset", "cpuset.mems", "0") ||
 	    control_group_make(&group, CONTROL_GROUP_V2, "cpuset.mems", "0")) {
@@ -369,7 +370,7 @@ START_TEST(a_cpuset_is_followed)
 		set_cpus(&group, true);
 		check_back();
 	} else {
-		check_unit_not_run(a_cpuset_is_followed, "no cpuset can be made here");
+		check_unit_not_run(cpuset_change_is_followed, "no cpuset can be made here");
 	}
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -377,12 +378,12 @@ START_TEST(a_cpuset_is_followed)
 }
 END_TEST
 
-START_TEST(a_quota_is_followed)
+START_TEST(quota_change_is_followed)
 {
 	static struct control_group group;
 	bool old;
 
-	if (!begin(a_quota_is_followed, "--sandbox=strict"))
+	if (!begin(quota_change_is_followed, "--sandbox=strict"))
 		return;
 	old = control_group_make(&group, CONTROL_GROUP_V2 "/cpu", "cpu.cfs_quota_us", "-1");
 	if (old || control_group_make(&group, CONTROL_GROUP_V2, "cpu.max", "max")) {
@@ -396,7 +397,7 @@ START_TEST(a_quota_is_followed)
 		check_back();
 		ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "enough for 1"));
 	} else {
-		check_unit_not_run(a_quota_is_followed, "no quota can be set here");
+		check_unit_not_run(quota_change_is_followed, "no quota can be set here");
 	}
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passed - clients that send descriptors along so that the manager closes them
+ * passed - clients that send descriptors so that the manager closes them
  *
- * Before Linux 6.16 the kernel lets them through; that one is here by a filter of system calls. A
- * manager that closed one of those would wait for longer than the test's time limit: so that
- * another client attaches at all is what each test shows.
+ * Before Linux 6.16 the kernel delivers them; a filter of system calls simulates that kernel here.
+ * A manager that closed such a descriptor would wait for longer than the test's time limit. So each
+ * test shows that another client can attach.
  */
 #define CHECK_TIMEOUT 60
 
@@ -24,7 +24,7 @@
 
 static struct service_client first;
 
-/* Starts a manager, with a client to look at the board. */
+/* Starts a manager, with a client that reads the board. */
 static pid_t start(bool old)
 {
 	pid_t pid;
@@ -36,8 +36,8 @@ static pid_t start(bool old)
 	return pid;
 }
 
-/* Until the manager waits for its loop, and for nothing else. Whoever comes would interrupt what it
- * waits for otherwise: io_uring has a signal of its own. */
+/* Waits until the manager waits only for its loop. Otherwise a new message would interrupt its
+ * wait, because io_uring uses a signal for that. */
 static void await_loop(pid_t manager)
 {
 	char path[64], text[64];
@@ -53,7 +53,7 @@ static void await_loop(pid_t manager)
 	} while (n > 0 && atoi(text) != SYS_io_uring_enter);
 }
 
-/* The next client is served as usual. */
+/* Checks that the next client is served as usual. */
 static void others_are_served(pid_t manager)
 {
 	struct service_client c;
@@ -73,8 +73,8 @@ static void halt(pid_t manager)
 	ck_assert_int_eq(waitid(P_PID, (id_t)manager, &info, WSTOPPED), 0);
 }
 
-/* Sends something with a descriptor that lingers, of which the manager has the last one: it is
- * stopped until there is no other. Returns what ends the lingering. */
+/* Sends a message with a lingering descriptor, of which the manager will have the last copy: it is
+ * stopped until no other process has one. Returns the descriptor whose close ends the wait. */
 static int send_lingering(pid_t manager, int fd, const void *message, size_t size)
 {
 	int peer, r;
@@ -86,7 +86,7 @@ static int send_lingering(pid_t manager, int fd, const void *message, size_t siz
 	return peer;
 }
 
-/* The connection is told why, and is over. */
+/* Checks that the connection gets the reason, and ends. */
 static void is_refused(int fd)
 {
 	union proto_message m;
@@ -94,14 +94,14 @@ static void is_refused(int fd)
 	uint32_t n = 0;
 	int r = proto_recv(fd, &m, fds, &n, 0);
 
-	/* What had come into the socket when it was closed may take the words away. */
+	/* Unread data in the socket when it was closed may discard the message. */
 	if (r == -ECONNRESET)
 		r = proto_recv(fd, &m, fds, &n, 0);
 	ck_assert_int_eq(r, sizeof(m.error));
 	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
 	ck_assert_int_eq(m.error.code, -EPERM);
 	ck_assert_ptr_nonnull(strstr(m.error.text, "no descriptors"));
-	/* Or what was in it is known only now. */
+	/* Or the contents of the socket are known only now. */
 	r = proto_recv(fd, &m, fds, &n, 0);
 	ck_assert_msg(r == 0 || r == -ECONNRESET, "%d", r);
 }
@@ -119,7 +119,7 @@ static void is_over(int fd)
 	char byte;
 	ssize_t n = recv(fd, &byte, 1, 0);
 
-	ck_assert_msg(n == 0 || (n < 0 && errno == ECONNRESET), "it goes on");
+	ck_assert_msg(n == 0 || (n < 0 && errno == ECONNRESET), "it continues");
 }
 
 START_TEST(client_that_greets_with_lingering_sockets_is_disconnected_and_others_are_served)
@@ -158,7 +158,8 @@ START_TEST(client_that_cancels_with_lingering_sockets_is_disconnected_and_others
 }
 END_TEST
 
-/* Those are not read: something else ends the connection, in its first message or by its end. */
+/* The descriptors are not read: something else ends the connection, in its first message or by its
+ * end. */
 START_TEST(unread_descriptors_delay_no_other_client)
 {
 	struct proto_hello h = service_hello();
@@ -185,7 +186,7 @@ START_TEST(unread_descriptors_delay_no_other_client)
 }
 END_TEST
 
-/* As many as a message holds: of a pipe, which shows when the last one is closed. */
+/* As many as one message holds, of a pipe, which shows when the last one is closed. */
 static void pass_many(int fd, const void *message, uint32_t size)
 {
 	int ends[2], fds[PASSED_MANY];
@@ -200,7 +201,7 @@ static void pass_many(int fd, const void *message, uint32_t size)
 	(void)close(ends[0]);
 }
 
-START_TEST(as_many_as_a_message_holds_are_all_closed_and_who_sent_them_is_out)
+START_TEST(full_message_of_descriptors_is_closed_and_its_sender_disconnected)
 {
 	struct proto_hello h = service_hello();
 	pid_t pid = start(true);
@@ -218,7 +219,7 @@ START_TEST(as_many_as_a_message_holds_are_all_closed_and_who_sent_them_is_out)
 }
 END_TEST
 
-START_TEST(a_kernel_that_can_keep_them_out_does)
+START_TEST(new_kernel_refuses_descriptors)
 {
 	const int off = 0;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), r, peer;
@@ -229,7 +230,7 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 	r = setsockopt(fd, SOL_SOCKET, PASSED_RIGHTS, &off, sizeof(off));
 	(void)close(fd);
 	if (r < 0) {
-		check_unit_not_run(a_kernel_that_can_keep_them_out_does, "this kernel cannot");
+		check_unit_not_run(new_kernel_refuses_descriptors, "this kernel cannot");
 		return;
 	}
 	pid = start(false);
@@ -241,7 +242,7 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 	peer = passed_send_lingering(fd, &h, sizeof(h), &r);
 	ck_assert_int_eq(r, -EPERM);
 	(void)close(peer);
-	/* Nothing has come. */
+	/* No message arrived. */
 	service_do(&c, 0);
 	others_are_served(pid);
 	ck_assert_uint_eq(first.board->manager.refused, 0);
@@ -249,7 +250,7 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 }
 END_TEST
 
-/* A service manager had the socket, and took connections, before forkd could say anything. */
+/* A service manager owned the socket, and accepted connections, before forkd could set options. */
 START_TEST(client_that_connected_before_forkd_ran_is_disconnected)
 {
 	struct proto_hello h = service_hello();
@@ -263,7 +264,7 @@ START_TEST(client_that_connected_before_forkd_ran_is_disconnected)
 	service_address(&address, service_socket);
 	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(listener, 10), 0);
-	/* PassCredentials=yes: then each message has something besides its bytes. */
+	/* PassCredentials=yes: each message has ancillary data. */
 	ck_assert_int_eq(setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
 	fd = service_dial();
 	peer = passed_send_lingering(fd, &h, sizeof(h), &r);

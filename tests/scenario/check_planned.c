@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * planned - forkd is to be started again, as by systemctl restart: what runs may end, what is
- * queued waits, and no client notices
+ * planned - forkd is restarted, as by systemctl restart: running jobs may end, queued jobs wait,
+ * and no client notices
  */
 #include <signal.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 static struct daemon d;
 static struct systemd_stub *store;
 
-/* Waits until the next one has been started. */
+/* Waits until the next forkd has been started. */
 static void restart(void)
 {
 	uint32_t starts = store->starts;
@@ -37,7 +37,7 @@ static fk_job add(fk_client *c)
 	return jobs_submit(c, "null:add", 0, 40, 2);
 }
 
-/* All that was said to the manager before has been said to the pool, which has done it: that goes
+/* Waits until the pool has handled all messages that the manager received before: this one takes
  * the same way. */
 static void settle(fk_client *c)
 {
@@ -82,7 +82,7 @@ START_TEST(running_jobs_end_and_queued_jobs_run_in_the_next_pool)
 }
 END_TEST
 
-START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
+START_TEST(jobs_beyond_the_time_limit_are_LOST_or_run_again)
 {
 	volatile uint8_t *gates[2];
 	fk_job jobs[2];
@@ -93,7 +93,7 @@ START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	/* No job is suspected of the end of its pool. */
+	/* No job is a suspect for the end of its pool. */
 	for (uint32_t i = 0; i < 3; i++) {
 		restart();
 		kept_ready(&d, store);
@@ -108,7 +108,7 @@ START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 }
 END_TEST
 
-START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
+START_TEST(second_signal_ends_at_once_and_a_stop_stops)
 {
 	volatile uint8_t *gate;
 	fk_client *c;
@@ -140,7 +140,7 @@ START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
 }
 END_TEST
 
-START_TEST(with_other_memory_nothing_is_lost)
+START_TEST(changed_memory_sizes_lose_nothing)
 {
 	volatile uint8_t *gate;
 	fk_client *c;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pool_sites: a pool that dies at each of its sites of common/crash_site.def, with two clients of
- * different uids that have jobs of all kinds under way, and a third one that does what leads there
+ * different uids that have jobs of all kinds, and a third client whose actions reach the site
  *
- * tests/support/oracle.h says whether each job ended once, and in the right way; what is idempotent
- * is done in the end. The next pool serves all of them. Built with --enable-crash-sites only.
+ * tests/support/oracle.h checks that each job ended once, and in the right way; idempotent jobs are
+ * DONE in the end. The next pool serves all of them. Built with --enable-crash-sites only.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -26,10 +26,10 @@
 #define BATCH	    1000u
 #define BYTES	    4096u
 
-/* Between the test and its client processes. */
+/* Memory shared by the test and its client processes. */
 struct shared {
-	_Atomic uint64_t ended[2]; /* jobs of the two */
-	_Atomic uint64_t rounds;   /* of the third one */
+	_Atomic uint64_t ended[2]; /* jobs of the first two clients */
+	_Atomic uint64_t rounds;   /* of the third client */
 };
 
 static struct shared *shared;
@@ -39,7 +39,7 @@ static struct oracle o;
 /* ------------------------------------------------------------------------ the third client */
 
 static fk_client *c;
-static bool twice; /* two pools die: what is idempotent may be lost after all */
+static bool twice; /* two pools die: even an idempotent job may be lost */
 
 static void must(int r)
 {
@@ -68,7 +68,7 @@ static fk_job submit(const char *name, unsigned int flags, int64_t n)
 	return job;
 }
 
-/* Its outcome, which is one of two. */
+/* Waits for a job, whose outcome must be one of two. */
 static int end(fk_job job, int one, int other)
 {
 	int outcome;
@@ -81,7 +81,7 @@ static int end(fk_job job, int one, int other)
 	return outcome;
 }
 
-/* What the two do leads there; most jobs are of those that no crash may lose. */
+/* Jobs like those of the first two clients reach the site; most are idempotent. */
 static void submit_many(void)
 {
 	struct oracle_job jobs[64];
@@ -112,7 +112,7 @@ static void wait_for_any(void)
 		must_be(oracle_end(&o, c, &jobs[i]) == FK_DONE, "an idempotent job is not done");
 }
 
-/* One that thieves take from, for as long as it lasts. */
+/* A job with continuations to steal during all of its time. */
 static void fork_often(void)
 {
 	fk_job lost = submit("crash:spin", 0, 2), again = submit("crash:spin", FK_IDEMPOTENT, 2);
@@ -121,7 +121,7 @@ static void fork_often(void)
 	(void)end(again, FK_DONE, FK_DONE);
 }
 
-/* More than there are workers, each for longer than its turn; and short ones that go first. */
+/* More jobs than workers, each longer than a time slice; and short ones that preempt them. */
 static void take_turns(void)
 {
 	fk_job jobs[4];
@@ -144,7 +144,7 @@ static void go_to_and_fro(void)
 	must(fk_release(c, again));
 }
 
-/* Jobs without end: some run, some wait. */
+/* Endless jobs: some run, some are queued. */
 static void cancel(void)
 {
 	fk_job jobs[6];
@@ -158,7 +158,7 @@ static void cancel(void)
 		(void)end(jobs[i], FK_CANCELLED, FK_LOST);
 }
 
-/* A pool that dies while it writes back leaves bytes of both kinds. */
+/* If a pool dies while it writes back, bytes of both kinds remain. */
 static void change_buffers(void)
 {
 	struct fk_buffer b = { .size = BYTES };
@@ -175,7 +175,7 @@ static void change_buffers(void)
 	must(fk_free(c, b.data));
 }
 
-/* Long ones with nothing to steal, and behind them more than one worker takes at once. */
+/* Long jobs without continuations, and after them more jobs than one worker takes at once. */
 static void wait_in_queues(void)
 {
 	static struct fk_request requests[BATCH];
@@ -212,12 +212,12 @@ static void visitor(void)
 	must(fk_open(d.socket, NULL, &c));
 	r = fk_call(c, "null:add", &n, INT64_C(40), INT64_C(2));
 	must_be(r < 0 || n == 42, "a sum");
-	/* What it leaves behind is dropped. */
+	/* Jobs that it leaves are dropped. */
 	must(fk_task_find(c, "crash:spin", &task));
 	must(fk_submit_packed(c, task, &hour, sizeof(hour), 0, &job));
 }
 
-/* Uids that come once and go: some are kept, the others' tenants leave. */
+/* Uids that connect once and leave: some are kept, the tenants of others are removed. */
 static void have_visitors(void)
 {
 	static uint32_t visits;
@@ -226,7 +226,7 @@ static void have_visitors(void)
 	must_be(daemon_reap(daemon_client(visitor, uid)) == 0, "a visitor");
 }
 
-/* Once: then it is there. */
+/* Once: then it is loaded. */
 static void load_a_module(void)
 {
 	static bool loaded;
@@ -244,7 +244,7 @@ static void load_a_module(void)
 
 struct row {
 	enum crash_site site;
-	uint32_t after; /* passes, so that others are under way */
+	uint32_t after; /* passes before the crash, so that other jobs run */
 	void (*act)(void);
 	bool killed; /* the pool before it is killed */
 };
@@ -311,7 +311,7 @@ static uint64_t all_ended(void)
 	       atomic_load(&shared->rounds);
 }
 
-/* Or they have ended, which is found when they are reaped. */
+/* They may have ended, which is found when they are reaped. */
 static void see_all_go_on(const pid_t pids[3])
 {
 	uint64_t rounds = atomic_load(&shared->rounds);
@@ -325,7 +325,8 @@ static void see_all_go_on(const pid_t pids[3])
 	DAEMON_AWAIT(atomic_load(&shared->rounds) > rounds + 1 || daemon_has_ended(pids[2]));
 }
 
-/* Until one has left enough behind that the next comes to the site. Returns how many. */
+/* Kills the pool until the next one reaches the site, because of jobs that were left. Returns the
+ * number of kills. */
 static uint64_t kill_until_reached(const char *site, const pid_t pids[3])
 {
 	uint64_t before = daemon_crashes(&d), n = 0;
@@ -373,13 +374,13 @@ static void die_there(const struct row *row)
 	ck_assert_uint_eq(daemon_crashes(&d), deaths);
 	ck_assert_msg(oracle_judge(&o, &v), "%s: %s; the log is %s", site, v.wrong, d.log);
 	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
-	/* One that two pools died under is as lost as any. */
+	/* A job under which two pools died is LOST. */
 	ck_assert_msg(v.lost_idempotent == 0 || row->killed, "%s: an idempotent job is lost", site);
 	oracle_fini(&o);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(a_pool_dies_at_each_site_and_each_job_ends_once)
+START_TEST(each_job_ends_once_if_the_pool_dies_at_any_site)
 {
 	const char *only = getenv("SITE");
 
@@ -388,7 +389,7 @@ START_TEST(a_pool_dies_at_each_site_and_each_job_ends_once)
 
 		if (only && !streq(only, site))
 			continue;
-		/* Its modules have constructors, so that none joins. */
+		/* Its modules have constructors, so that none can be loaded into a running pool. */
 		if (daemon_sanitized() && rows[i].act == load_a_module)
 			continue;
 		/* All are of one uid then. */
@@ -396,7 +397,7 @@ START_TEST(a_pool_dies_at_each_site_and_each_job_ends_once)
 			printf("left out: %s: only root has clients of other uids\n", site);
 			continue;
 		}
-		/* The last one that is named is the one that something is wrong with. */
+		/* The last name printed is the one that failed. */
 		printf("%s\n", site);
 		die_there(&rows[i]);
 	}

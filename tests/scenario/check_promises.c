@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * promises: what forkd says of itself, seen from outside
+ * promises: documented properties of forkd, observed from outside
  *
- * Small jobs get through whatever the workers are at; nobody wakes up for nothing; who hands jobs
- * on goes before workers; recursion is as deep as memory goes, gives its memory back, and takes
- * nobody else's; the trees of UTS have the nodes that their authors found.
+ * Small jobs end whatever the workers run. No thread wakes up without a reason. The dispatcher has
+ * priority over workers. Recursion is limited only by memory, releases its memory, and takes none
+ * from other jobs. The trees of UTS have the nodes that their authors found.
  *
  * Times are printed and never asserted. With SOAK=1 in the environment the idle pool is watched for
  * 30 s instead of 3, and the large tree T3L is walked as well.
@@ -27,11 +27,11 @@
 
 #define SMALL_JOBS 20
 #define GIANTS_MAX 8u
-#define FOREVER_MS INT64_C(86400000) /* a day: a giant is cancelled */
+#define FOREVER_MS INT64_C(86400000) /* a day: the giants are cancelled */
 
-/* Between the test and its clients. */
+/* Memory shared by the test and its clients. */
 struct shared {
-	_Atomic uint32_t over; /* the test: the small jobs have ended */
+	_Atomic uint32_t over; /* set by the test when the small jobs have ended */
 	_Atomic uint32_t told; /* deep jobs that have ended */
 };
 
@@ -44,15 +44,15 @@ static void start(uint32_t n_workers)
 
 	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
-	/* So long after a job the manager may look for the last time: less than settling takes. */
+	/* The manager may make its last check this long after a job: less than settling takes. */
 	daemon_start(&d, workers, "--hang-timeout=1s", NULL);
 }
 
-/* ------------------------------------------------------------------------ small beside giant */
+/* ------------------------------------------------------------------------ small jobs and giants */
 
 /*
- * Jobs that end only when this client wants it, and it does once the small jobs have ended: those
- * that fork are cancelled then, leaves see it in the client's memory.
+ * Jobs that end only on request of this client, after the small jobs have ended: forking ones are
+ * then cancelled, leaves read it in the client's memory.
  */
 static void giants(bool leaves, uint32_t n)
 {
@@ -103,7 +103,7 @@ static pid_t start_giants(bool leaves, uint32_t n)
 	return pid;
 }
 
-/* The small jobs of another client, all of which end before any of the giants is let go. */
+/* The small jobs of another client, all of which must end before any giant is released. */
 static void small_jobs_beside(const char *what, const pid_t *pids, uint32_t n_pids)
 {
 	fk_client *c = daemon_open(&d);
@@ -120,7 +120,7 @@ static void small_jobs_beside(const char *what, const pid_t *pids, uint32_t n_pi
 			worst = ns;
 	}
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_done") >= done + SMALL_JOBS);
-	printf("beside %s, %" PRIu32 " workers: worst round trip %" PRIu64 " us\n", what,
+	printf("with %s, %" PRIu32 " workers: worst round trip %" PRIu64 " us\n", what,
 	       d.board->manager.n_workers, worst / NSEC_PER_USEC);
 	ck_assert_int_eq(fk_close(c), 0);
 	atomic_store(&shared->over, 1);
@@ -202,10 +202,10 @@ static uint64_t switches(void)
 }
 
 /*
- * A thread that says it sleeps has still to come to the kernel. And after a change the manager
- * tells its service manager so, a second later at most, once. A thread that its timer has woken and
- * that waits for a CPU has not switched, but does not sleep either. A CPU that a hypervisor has
- * taken away brings a timer late: so this takes longer than the timer.
+ * A thread whose word is SLEEPING may not be in the kernel yet. After a change the manager notifies
+ * its service manager once, within a second. A thread that its timer has woken and that waits for a
+ * CPU has not switched, but does not sleep either. If a hypervisor takes a CPU away, a timer is
+ * late: so this waits for longer than the timer.
  */
 static bool has_settled(void)
 {
@@ -216,7 +216,7 @@ static bool has_settled(void)
 	       daemon_is_all(daemon_pool(&d), 'S') && switches() == before;
 }
 
-START_TEST(an_idle_pool_and_its_manager_do_not_wake_up)
+START_TEST(idle_pool_and_its_manager_do_not_wake_up)
 {
 	int seconds = getenv("SOAK") ? 30 : 3;
 	uint64_t before;
@@ -230,11 +230,11 @@ START_TEST(an_idle_pool_and_its_manager_do_not_wake_up)
 	DAEMON_AWAIT(all_sleep());
 	DAEMON_AWAIT(has_settled());
 	before = switches();
-	/* Not a wait for something: this is the time in which nothing may happen. */
+	/* Not a wait for a state: nothing must happen in this time. */
 	(void)poll(NULL, 0, seconds * 1000);
 	ck_assert_uint_eq(switches() - before, 0);
 	ck_assert(all_sleep());
-	/* And it was asleep, not dead: a job counts as switches. */
+	/* The pool was asleep, not dead: a job counts as switches. */
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
 	ck_assert_int_eq(n, 75025);
 	DAEMON_AWAIT(switches() > before);
@@ -244,7 +244,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ urgent */
 
-/* as: the user that the process becomes before. */
+/* as: the user that the process becomes first. */
 static bool may_be_urgent(uid_t as)
 {
 	const struct rlimit limit = { 35, 35 };
@@ -259,7 +259,8 @@ static bool may_be_urgent(uid_t as)
 	return daemon_reap(pid);
 }
 
-/* Has each thread of this name that nice value? Threads get their names when they run first. */
+/* Returns true if each thread of this name has that nice value. Threads get their names when they
+ * first run. */
 static bool has_nice(pid_t pid, const char *thread, int wanted)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -304,7 +305,7 @@ START_TEST(dispatcher_is_urgent_and_workers_are_not)
 		DAEMON_AWAIT(has_nice(before, "forkd-pool", urgent_pool));
 		DAEMON_AWAIT(has_nice(before, "forkd-dispatch", urgent_pool));
 		DAEMON_AWAIT(has_nice(before, "forkd-worker", usual));
-		/* Its successor is born by an urgent thread. */
+		/* An urgent thread starts the next pool. */
 		ck_assert_int_eq(kill(before, SIGKILL), 0);
 		DAEMON_AWAIT(daemon_pool(&d) != before);
 	}
@@ -333,13 +334,13 @@ static void as_deep_as(const char *task, int64_t levels)
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(ten_million_calls_within_each_other_fit_into_two_gigabytes)
+START_TEST(ten_million_nested_calls_fit_into_two_gigabytes)
 {
 	as_deep_as("deep:deep", 10000000);
 }
 END_TEST
 
-START_TEST(a_million_forks_within_each_other_fit_into_two_gigabytes)
+START_TEST(million_nested_forks_fit_into_two_gigabytes)
 {
 	as_deep_as("deep:forked", 1000000);
 }
@@ -349,13 +350,13 @@ END_TEST
 static int64_t pool_memory(void)
 {
 	pid_t pid = daemon_pool(&d);
-	/* A sanitizer has memory of its own. */
+	/* A sanitizer has its own memory. */
 	int64_t anon = daemon_sanitized() ? 0 : daemon_proc_status(pid, "RssAnon");
 
 	return daemon_proc_status(pid, "RssShmem") + anon;
 }
 
-/* All is given back in the end by the dispatcher and the workers alone, which then sleep. */
+/* The dispatcher and the workers release all of it without other jobs, and then sleep. */
 static void deep_and_back(const char *task, int64_t levels)
 {
 	int64_t n = 0, idle;
@@ -381,26 +382,27 @@ static void deep_and_back(const char *task, int64_t levels)
 	       task, levels, idle, pool_memory());
 	DAEMON_AWAIT(has_settled());
 	before = switches();
-	/* Not a wait for something: this is the time in which nothing may happen. */
+	/* Not a wait for a state: nothing must happen in this time. */
 	(void)poll(NULL, 0, 2000);
 	ck_assert_uint_eq(switches() - before, 0);
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(memory_of_deep_calls_goes_back_and_the_pool_comes_to_rest)
+START_TEST(memory_of_deep_calls_is_released_and_the_pool_sleeps)
 {
 	deep_and_back("deep:deep", 10000000);
 }
 END_TEST
 
-START_TEST(memory_of_deep_forks_goes_back_and_the_pool_comes_to_rest)
+START_TEST(memory_of_deep_forks_is_released_and_the_pool_sleeps)
 {
 	deep_and_back("deep:forked", 1000000);
 }
 END_TEST
 
-/* stack-max is more than there is: the deep job takes what it can get, again and again. */
-START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
+/* stack-max exceeds the arena: the deep job takes all the memory that it can get, again and
+ * again. */
+START_TEST(small_jobs_end_while_one_takes_the_whole_arena)
 {
 	fk_client *c;
 	pid_t pid;
@@ -415,7 +417,8 @@ START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
 		if (fk_open(d.socket, NULL, &deep) < 0)
 			_exit(2);
 		while (!atomic_load(&shared->over)) {
-			/* Its own trouble; a job of the other is never that large. */
+			/* The deep job's own error; a job of the other client is never that
+			 * large. */
 			if (fk_call(deep, "deep:deep", &n, INT64_C(100000000)) != -ENOMEM)
 				_exit(3);
 			atomic_fetch_add(&shared->told, 1);

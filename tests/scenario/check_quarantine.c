@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine: tasks that crash again and again are refused to the user that they crash for, and to
- * nobody else; until that is over, or lifted
+ * quarantine: tasks that crash repeatedly are refused to the user for whom they crash, and to no
+ * other user, until the quarantine has expired or was lifted
  */
 #include <errno.h>
 #include <pwd.h>
@@ -18,7 +18,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/jobs.h"
 
-#define OTHER_UID 65531u /* if the test is root's: else there is no other to be */
+#define OTHER_UID 65531u /* if the test runs as root; otherwise there is no other user */
 
 static struct daemon d;
 static fk_client *c;
@@ -55,7 +55,7 @@ static int fib(void)
 	return err;
 }
 
-/* A job of this user's crashes a pool, n times; and the next pool is there each time. */
+/* A job of this user crashes a pool, n times; the next pool runs each time. */
 static void crash(const char *name, uint32_t n)
 {
 	while (n--) {
@@ -69,7 +69,7 @@ static void crash(const char *name, uint32_t n)
 	}
 }
 
-/* Another user's client. */
+/* A client of another user. */
 static void call_as_another(void)
 {
 	int64_t n = -1;
@@ -89,7 +89,7 @@ static void see_that_others_may(void)
 		ck_assert_int_eq(daemon_reap(daemon_client(call_as_another, OTHER_UID)), 0);
 }
 
-/* `forkctl quarantine ARG...` succeeds, and says this. */
+/* Checks that `forkctl quarantine ARG...` succeeds and prints this. */
 static void ctl(const char *text, const char *lift, const char *whose, const char *task)
 {
 	char output[4096];
@@ -110,7 +110,7 @@ static void ctl_fails(int status, const char *text, const char *lift, const char
 	ck_assert_msg(strstr(output, text), "no \"%s\" in: %s", text, output);
 }
 
-/* Rows of the board that are in use. */
+/* Returns the number of rows of the board in use. */
 static uint32_t n_rows(void)
 {
 	uint32_t n = 0;
@@ -120,7 +120,7 @@ static uint32_t n_rows(void)
 	return n;
 }
 
-START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
+START_TEST(crashing_task_is_refused_only_to_its_user)
 {
 	const struct board_quarantine *row;
 	fk_job queued[8];
@@ -132,7 +132,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 	ck_assert_uint_eq(n_rows(), 0);
 	crash("crash:maybe", 1);
 
-	/* Well or ill, it is refused now, and no pool dies of it. */
+	/* Whether it would crash or not, it is refused now, and no pool dies. */
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 	ck_assert_int_eq(maybe(1), -EKEYREVOKED);
 	ck_assert_ptr_eq(strstr(fk_error_text(),
@@ -151,7 +151,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 		ck_assert_int_eq(fk_release(c, queued[i]), 0);
 	}
 	ck_assert_ptr_nonnull(strstr(fk_strerror(-EKEYREVOKED), "forkctl quarantine"));
-	/* Its other tasks and other users are not concerned. */
+	/* Other tasks and other users are not affected. */
 	ck_assert_int_eq(fib(), 0);
 	crash("crash:segv", 1);
 	see_that_others_may();
@@ -166,18 +166,18 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 }
 END_TEST
 
-START_TEST(the_next_pool_knows_before_it_has_any_job)
+START_TEST(next_pool_has_the_quarantine_before_its_first_job)
 {
 	pid_t pool;
 
 	setup("--quarantine-task-crashes=1", NULL, NULL);
 	crash("crash:maybe", 1);
 	for (int i = 0; i < 4; i++) {
-		/* One that is killed before it is ready is none that has died. */
+		/* A pool that is killed before it is ready does not count as a crash. */
 		ck_assert_int_eq(fib(), 0);
 		pool = daemon_pool(&d);
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
-		/* Published while there is none. */
+		/* Submitted while there is no pool. */
 		ck_assert_int_eq(maybe(1), -EKEYREVOKED);
 		(void)jobs_pool_after(&d, pool);
 	}
@@ -222,7 +222,7 @@ START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 }
 END_TEST
 
-/* Asks for the end of all quarantines of this user. Returns the connection. */
+/* Requests the end of all quarantines of this user. Returns the connection. */
 static int ask_for_lift(void)
 {
 	struct proto_set lift = { .head = { PROTO_MAGIC, PROTO_LIFT } };
@@ -234,7 +234,7 @@ static int ask_for_lift(void)
 	return fd;
 }
 
-START_TEST(a_lift_is_answered_when_the_pool_has_heard_or_has_ended)
+START_TEST(lift_is_answered_when_the_pool_has_applied_it_or_ended)
 {
 	union proto_message answer;
 	int fds[PROTO_MAX_FDS];
@@ -252,10 +252,10 @@ START_TEST(a_lift_is_answered_when_the_pool_has_heard_or_has_ended)
 		daemon_suspend(pool);
 		fd = ask_for_lift();
 		DAEMON_AWAIT(daemon_count_lines(&d, "lifted for uid", user) == ends + 1);
-		/* What it did in that turn is done when it answers another. */
+		/* The manager has completed that loop turn when it answers another request. */
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
 		r = proto_recv(fd, &answer, fds, &n_fds, MSG_DONTWAIT);
-		/* If this took 5 s, it was answered that the pool has not heard. */
+		/* If this took 5 s, the answer was that the pool has not confirmed. */
 		if (r != -EAGAIN)
 			ck_assert_uint_eq(answer.head.type, PROTO_SET_SENT);
 		ck_assert_int_eq(kill(pool, ends ? SIGKILL : SIGCONT), 0);
@@ -284,7 +284,7 @@ static void lift_as_another(void)
 		_exit(2);
 }
 
-START_TEST(another_user_may_not_lift_it)
+START_TEST(another_user_may_not_lift_a_quarantine)
 {
 	setup("--quarantine-task-crashes=1", NULL, NULL);
 	crash("crash:maybe", 1);
@@ -301,7 +301,7 @@ START_TEST(quarantine_ends_without_a_command)
 	crash("crash:maybe", 2);
 	DAEMON_AWAIT(daemon_logged(&d, "task crash:maybe of uid", "its time is over"));
 	ck_assert_uint_eq(n_rows(), 0);
-	/* The pool has been sent that, and reads it when it can. */
+	/* The pool has been notified, and reads the message when it can. */
 	DAEMON_AWAIT(maybe(0) == 0);
 	/* The count begins again. */
 	crash("crash:maybe", 1);
@@ -310,7 +310,7 @@ START_TEST(quarantine_ends_without_a_command)
 }
 END_TEST
 
-START_TEST(a_user_that_crashes_too_much_has_no_task_left)
+START_TEST(user_with_too_many_crashes_is_refused_all_tasks)
 {
 	static const char *const tasks[] = { "crash:segv", "crash:abort", "crash:maybe" };
 
@@ -345,7 +345,7 @@ START_TEST(crashes_that_are_far_apart_do_not_count_together)
 }
 END_TEST
 
-START_TEST(a_signal_from_outside_counts_against_nobody)
+START_TEST(signal_from_outside_counts_for_no_user)
 {
 	static const int signals[] = { SIGSEGV, SIGABRT, SIGKILL, SIGBUS };
 	const fk_task *hang;
@@ -398,7 +398,7 @@ START_TEST(details_of_a_crash_are_shown)
 	(void)snprintf(text, sizeof(text), " %d ", (int)getpid());
 	ck_assert_ptr_nonnull(strstr(output, text));
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", "all", NULL), 2);
-	/* More than are remembered. */
+	/* More than are stored. */
 	crash("crash:abort", more);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);
 	for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reload - forkd.conf and the modules are read again while forkd runs: what can change does, what
- * is wrong changes nothing, and connected clients notice a pause at most; check_reload_modules.c
- * has what becomes of tasks
+ * reload - forkd.conf and the modules are read again while forkd runs: changed reloadable options
+ * apply, an error changes nothing, and connected clients notice at most a pause.
+ * check_reload_modules.c has the effect on tasks
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define CLIENTS 3u
 #define RELOADS 3u
 
-/* The outcome of a job of a task by this name, and its error. */
+/* Returns the error code of a job of a task by this name. */
 static int code_of(const char *name)
 {
 	fk_job job = jobs_submit(c, name, 0, 1, 2);
@@ -46,11 +46,11 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 	ck_assert(daemon_logged(&d, "stay as they are: workers, jobs-max", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
 	daemon_set(&d, "spin", "30us", "spin = 30us (was 20us)\n");
-	/* What was set is as the file says again. */
+	/* Settings are as in the file again. */
 	reload(0, "some options need a restart; changed: spin");
 	configure("workers = 2\njobs-max = 100\n");
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
-	/* It begins after that one is over. */
+	/* A reload begins after the previous one has ended. */
 	reload(0, "no option has changed");
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -118,7 +118,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	ck_assert_int_eq(code_of("fib:fib"), 0);
 	ck_assert_int_eq(code_of("null:add"), -EACCES);
 	daemon_see_ctl(&d, 3, "deny", "call", "fib:fib", "20", NULL);
-	/* By their places in the list the old rules would let it call the other one. */
+	/* By their places in the list the old rules would allow it the other task. */
 	(void)snprintf(conf, sizeof(conf),
 		       "allow-tasks = 4294967294:x:y\nallow-tasks = %u:null:*\n", uid);
 	configure(conf);
@@ -126,7 +126,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
 	ck_assert_int_eq(code_of("null:add"), 0);
 	ck_assert(daemon_logged(&d, "forkd.conf:1: tasks: \"x:y\" fits no task", ""));
-	/* The next pool is told of the list that holds, not of that which it was started with. */
+	/* The next pool gets the current list, not the one with which forkd was started. */
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	pool = jobs_pool_after(&d, pool);
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
@@ -155,7 +155,7 @@ START_TEST(invalid_config_is_reported_and_nothing_changes)
 	configure("spin = 20us\nmemory-max = 16M\n");
 	reload(1, "log");
 	ck_assert(daemon_logged(&d, "memory-max is 16M", "forkd-reload"));
-	configure("spin = 20us\nallow = nobody-has-this-name\n");
+	configure("spin = 20us\nallow = no-user-has-this-name\n");
 	reload(1, "log");
 	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.folder);
 	ck_assert_int_eq(unlink(text), 0);
@@ -199,7 +199,7 @@ START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 	for (uint32_t i = 0; i < RELOADS; i++)
 		jobs_see(c, queued[i], i + 1);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	/* No job runs, and so there is nothing to wait for. */
+	/* No job runs, so there is nothing to wait for. */
 	daemon_see_ctl(&d, 0, "another pool has other modules; changed: spin", "reload",
 		       "--timeout=0s", NULL);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
@@ -207,7 +207,7 @@ START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 }
 END_TEST
 
-START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
+START_TEST(interrupted_reload_delays_no_job)
 {
 	fk_job held, queued;
 	volatile uint8_t *gate;
@@ -230,7 +230,8 @@ START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
 }
 END_TEST
 
-/* forkctl reload with this option, or NULL: returns its pid when forkd has n requests so far. */
+/* Starts forkctl reload with this option, or NULL. Returns its pid when forkd has received n
+ * requests in total. */
 static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
 {
 	pid_t pid = daemon_spawn(&d, "reload",
@@ -240,8 +241,8 @@ static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
 	return pid;
 }
 
-/* A job is held, and forkctl reload, whose pid is *ret_tries, waits for a trial. The trial takes as
- * long as there is this file. Returns the job. */
+/* A job is held, and forkctl reload (*ret_tries) waits for a trial, which takes as long as this
+ * file exists. Returns the job. */
 static fk_job hold_and_try(volatile uint8_t **ret_gate, pid_t *ret_tries, char *ret_file,
 			   size_t size)
 {
@@ -257,7 +258,7 @@ static fk_job hold_and_try(volatile uint8_t **ret_gate, pid_t *ret_tries, char *
 	return held;
 }
 
-/* What forkd did by then is done when it answers. */
+/* forkd has completed a loop turn when it answers. */
 static void see_turn(void)
 {
 	char text[16384];
@@ -265,7 +266,7 @@ static void see_turn(void)
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
 }
 
-START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
+START_TEST(reload_interrupted_before_it_replaces_the_pool_ends_no_job)
 {
 	volatile uint8_t *gate;
 	char file[128];
@@ -279,7 +280,7 @@ START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
 	daemon_kill_client(forced);
 	see_turn();
 	ck_assert_int_eq(unlink(file), 0);
-	/* The one that was tried, and the one that waited for it. */
+	/* The request that was in a trial, and the one that waited for it. */
 	DAEMON_AWAIT(daemon_count_lines(&d, "nothing changes: forkctl has ended", "reload") == 2);
 	jobs_let_go(c, held, gate);
 	ck_assert(!daemon_logged(&d, "no job is started any more", ""));
@@ -289,7 +290,7 @@ START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
 }
 END_TEST
 
-START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
+START_TEST(request_of_an_ended_forkctl_does_not_count)
 {
 	volatile uint8_t *gate;
 	pid_t pool, tries, forced, polite;
@@ -312,7 +313,7 @@ START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
 }
 END_TEST
 
-START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
+START_TEST(forced_reload_makes_late_jobs_LOST_or_rerun_and_blames_no_job)
 {
 	volatile uint8_t *gates[2];
 	char text[512], ended[64];
@@ -323,7 +324,7 @@ START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
-	/* Again and again: it is suspected of nothing. */
+	/* Repeatedly: the job is not a suspect. */
 	for (uint32_t i = 0; i < 3; i++) {
 		put(OURS("null"));
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=50ms",
@@ -360,14 +361,15 @@ START_TEST(hang_limit_set_later_finds_a_job_that_hangs_already)
 }
 END_TEST
 
-/* forkctl reload has begun, and forkd goes by this scheduler; it has not said that yet. */
+/* Starts forkctl reload. Returns its pid when forkd uses this scheduler and has not reported that
+ * yet. */
 static pid_t reload_begins(uint32_t scheduler, const char *said)
 {
 	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
 	char text[16384];
 
 	DAEMON_AWAIT(atomic_load(&d.board->manager.scheduler) == scheduler);
-	/* What it did in that turn is done when it answers another. */
+	/* The manager has completed that loop turn when it answers another request. */
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
 	ck_assert(!daemon_logged(&d, "reload: changed:", said));
 	return pid;
@@ -399,7 +401,7 @@ START_TEST(reload_ends_when_the_pool_has_applied_it_or_has_ended)
 }
 END_TEST
 
-/* The pool has not let go of it yet, and its groups cannot be asked for any more. */
+/* The pool has not released it yet, and its groups cannot be read any more. */
 START_TEST(disconnected_client_is_not_checked)
 {
 	fk_client *late;
@@ -422,7 +424,7 @@ START_TEST(disconnected_client_is_not_checked)
 }
 END_TEST
 
-START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
+START_TEST(long_reports_are_truncated_at_names)
 {
 	prepare();
 	start("workers = 2\n");
@@ -440,7 +442,7 @@ START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
 }
 END_TEST
 
-START_TEST(a_constructor_that_forks_and_exits_writes_nothing_twice)
+START_TEST(constructor_that_forks_and_exits_writes_nothing_twice)
 {
 	prepare();
 	put("tests/support/modules/later/.libs/forks.so", "forks.so");
@@ -450,7 +452,7 @@ START_TEST(a_constructor_that_forks_and_exits_writes_nothing_twice)
 }
 END_TEST
 
-START_TEST(a_stop_does_not_wait_for_a_reload)
+START_TEST(stop_does_not_wait_for_a_reload)
 {
 	volatile uint8_t *gate;
 	pid_t waits;
@@ -469,7 +471,7 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 }
 END_TEST
 
-START_TEST(planned_restart_crashes_no_job_and_waiting_clients_are_told)
+START_TEST(planned_restart_crashes_no_job_and_notifies_waiting_clients)
 {
 	const char *conf = kept_configure(&d, "workers = 1\nstop-timeout = 1000s\n");
 	volatile uint8_t *gate;
@@ -492,7 +494,8 @@ START_TEST(planned_restart_crashes_no_job_and_waiting_clients_are_told)
 }
 END_TEST
 
-/* The next message to the service manager that begins so; flags: MSG_DONTWAIT if it is there. */
+/* Waits for the next message to the service manager that begins with this text; flags: MSG_DONTWAIT
+ * if it must have arrived. */
 static void told_so(const char *text, int flags)
 {
 	char message[512];
@@ -510,7 +513,7 @@ static void told(const char *text)
 	told_so(text, 0);
 }
 
-START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
+START_TEST(service_manager_is_notified_when_a_reload_begins_and_ends)
 {
 	prepare();
 	start("workers = 2\n");
@@ -521,7 +524,7 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 	put(OURS("null"));
 	put(SHIPPED("sort"));
 	reload(0, "");
-	/* Before forkctl, which is ExecReload=. */
+	/* Before the answer to forkctl, which is ExecReload=. */
 	told_so("RELOADING=1\nMONOTONIC_USEC=", MSG_DONTWAIT);
 	told_so("READY=1", MSG_DONTWAIT);
 	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: another pool has other "
@@ -532,8 +535,8 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 }
 END_TEST
 
-/* The old one has ended, and the new one takes its time. */
-START_TEST(the_service_manager_is_told_that_another_pool_starts)
+/* The old pool has ended, and the new one starts slowly. */
+START_TEST(service_manager_is_notified_that_another_pool_starts)
 {
 	volatile uint8_t *gate;
 	char file[128];
@@ -559,8 +562,8 @@ START_TEST(the_service_manager_is_told_that_another_pool_starts)
 }
 END_TEST
 
-/* Reloads n times while clients have jobs of all kinds; may_fail: with so little time that jobs may
- * still run, and then nothing changes. Returns how many have succeeded. */
+/* Reloads n times while clients have jobs of all kinds; may_fail: with so short a timeout that jobs
+ * may still run, and then nothing changes. Returns the number of successes. */
 static uint32_t reloads_under_load(uint32_t n, const char *timeout, bool may_fail)
 {
 	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reload, joining - modules that come are loaded into the pool that runs: no job ends or waits for
- * that, and what cannot be loaded so is loaded by another pool, with the reason in the log
+ * reload, joining - new modules are loaded into the running pool: no job ends or waits. Modules
+ * that cannot be loaded this way are loaded by another pool, with the reason in the log
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static const char *copy(uint32_t number)
 	return path;
 }
 
-/* `forkctl modules load FILE` ends with this status, and what it prints has this text. */
+/* Checks that `forkctl modules load FILE` ends with this status and prints this text. */
 static void load(int status, const char *text, const char *file)
 {
 	char output[2048];
@@ -63,7 +63,7 @@ static void load(int status, const char *text, const char *file)
 	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
 }
 
-/* A copy is loaded, and its task can be called by the client that was connected before. */
+/* Loads a copy, and checks that a client that was connected before can call its task. */
 static void join(uint32_t number)
 {
 	const char *path = copy(number);
@@ -97,14 +97,14 @@ static int user_run(_Atomic uint32_t *end)
 	*(volatile uint8_t *)gate.data = 1;
 	if (fk_wait(client, job, FK_FOREVER) < 0 || fk_outcome(client, job, NULL, NULL) != FK_DONE)
 		return 4;
-	/* Its own connection knows the last one, too. */
+	/* Its own connection can call the last module, too. */
 	if (fk_call(client, "join100:next", &sum, INT64_C(1)) < 0 || sum != 2)
 		return 5;
 	(void)fk_close(client);
 	return 0;
 }
 
-/* After start(): true if modules can join here. */
+/* After start(): returns true if modules can join here. */
 static bool joins(const TTest *test)
 {
 	if (can_join())
@@ -115,7 +115,7 @@ static bool joins(const TTest *test)
 	return false;
 }
 
-START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
+START_TEST(modules_join_100_times_during_long_jobs_of_three_users)
 {
 	_Atomic uint32_t *end = daemon_share(sizeof(*end));
 	pid_t pids[USERS], pool;
@@ -124,7 +124,7 @@ START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
 
 	prepare();
 	start("workers = 4\n");
-	if (!joins(modules_join_100_times_beside_long_jobs_of_three_users))
+	if (!joins(modules_join_100_times_during_long_jobs_of_three_users))
 		return;
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < USERS; i++) {
@@ -135,7 +135,7 @@ START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == USERS);
 	for (uint32_t i = 1; i <= LOADS; i++)
 		join(i);
-	/* What is wrong leaves all as it is: a file whose task is there already. */
+	/* An error changes nothing: a file whose task exists already. */
 	(void)snprintf(twice, sizeof(twice), "%s/twice.so", d.folder);
 	ck_assert_int_eq(rename(copy(7), twice), 0);
 	load(1, "not all modules can be loaded", twice);
@@ -159,7 +159,7 @@ START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
 }
 END_TEST
 
-/* The code of a call that fails, or 0. */
+/* Returns the error code of a call, or 0. */
 static int call_next(const char *name)
 {
 	int64_t n = 0;
@@ -169,7 +169,7 @@ static int call_next(const char *name)
 	return err;
 }
 
-START_TEST(rules_hold_for_tasks_that_join)
+START_TEST(rules_apply_to_tasks_that_join)
 {
 	char conf[256];
 	pid_t pool;
@@ -178,7 +178,7 @@ START_TEST(rules_hold_for_tasks_that_join)
 	(void)snprintf(conf, sizeof(conf), "allow-tasks = %u:fib:*\nallow-tasks = %u:join002:*\n",
 		       (uint32_t)geteuid(), (uint32_t)geteuid());
 	start(conf);
-	if (!joins(rules_hold_for_tasks_that_join))
+	if (!joins(rules_apply_to_tasks_that_join))
 		return;
 	pool = daemon_pool(&d);
 	load(0, JOINED, copy(1));
@@ -197,7 +197,7 @@ START_TEST(rules_hold_for_tasks_that_join)
 }
 END_TEST
 
-START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
+START_TEST(quarantine_applies_to_a_task_that_is_loaded_again)
 {
 	char text[1024];
 	pid_t pool;
@@ -205,7 +205,7 @@ START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
 
 	prepare();
 	c = JOBS_BEGIN(&d, kept_configure(&d, ""), "--quarantine-task-crashes=1", NULL);
-	if (!joins(a_quarantine_holds_for_a_task_that_comes_back))
+	if (!joins(quarantine_applies_to_a_task_that_is_loaded_again))
 		return;
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(1)), -ENOTRECOVERABLE);
@@ -221,7 +221,7 @@ START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
 }
 END_TEST
 
-/* Loads a module that cannot join: another pool has it, and the log says why. */
+/* Loads a module that cannot join: another pool loads it, and the log has the reason. */
 static void see_drained(const char *path, const char *name, const char *why)
 {
 	pid_t pool = daemon_pool(&d);
@@ -247,7 +247,7 @@ START_TEST(module_that_cannot_join_is_loaded_by_another_pool)
 }
 END_TEST
 
-/* A job of this task, which has to end when **ret_gate is 1. */
+/* A job of this task, which must end when **ret_gate is 1. */
 static fk_job ask_until(const char *task, volatile uint8_t **ret_gate)
 {
 	struct fk_buffer buffer = { NULL, 1 };
@@ -260,7 +260,7 @@ static fk_job ask_until(const char *task, volatile uint8_t **ret_gate)
 	return job;
 }
 
-START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
+START_TEST(tasks_cannot_use_the_gate_while_modules_join)
 {
 	volatile uint8_t *gates[2];
 	fk_job asks[2];
@@ -268,14 +268,14 @@ START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
 	prepare();
 	put(OURS("ask"));
 	start("workers = 3\n");
-	if (!joins(the_gate_is_closed_to_tasks_while_modules_join))
+	if (!joins(tasks_cannot_use_the_gate_while_modules_join))
 		return;
 	for (uint32_t i = 0; i < ARRAY_SIZE(asks); i++)
 		asks[i] = ask_until("ask:map", &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, "ask:map") == ARRAY_SIZE(asks));
 	for (uint32_t i = 1; i <= USERS; i++)
 		join(i);
-	/* The manager has time for others, too. */
+	/* The manager serves other clients, too. */
 	daemon_call_fib(&d);
 	for (uint32_t i = 0; i < ARRAY_SIZE(asks); i++) {
 		*gates[i] = 1;
@@ -285,7 +285,7 @@ START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
 }
 END_TEST
 
-/* A job that keeps the lock of the loader: no module can be loaded until **ret_gate is 1. */
+/* A job that holds the lock of the loader: no module can be loaded until **ret_gate is 1. */
 static fk_job keep_loader(volatile uint8_t **ret_gate)
 {
 	fk_job job = ask_until("ask:loader", ret_gate);
@@ -294,9 +294,9 @@ static fk_job keep_loader(volatile uint8_t **ret_gate)
 	return job;
 }
 
-/* While a task keeps the lock of the loader the pool can load nothing: the reload ends all the
- * same. What the pool loads later is callable after the next reload. */
-START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
+/* While a task holds the lock of the loader the pool can load nothing, but the reload ends. Modules
+ * that the pool loads later are callable after the next reload. */
+START_TEST(endless_load_changes_nothing_or_ends_the_pool_by_force)
 {
 	volatile uint8_t *gate;
 	char output[2048];
@@ -306,7 +306,7 @@ START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
 	prepare();
 	put(OURS("ask"));
 	start("workers = 2\nhang-timeout = 0\n");
-	if (!joins(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force))
+	if (!joins(endless_load_changes_nothing_or_ends_the_pool_by_force))
 		return;
 	pool = daemon_pool(&d);
 	put(ORIGIN, "join000.so");
@@ -331,8 +331,8 @@ START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
 }
 END_TEST
 
-/* A task says that the pool has loaded what it was to load, and the pool is killed for it. */
-START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
+/* A task sends the answer that the pool has loaded the modules, and the pool is killed for it. */
+START_TEST(answer_forged_by_a_task_ends_the_pool)
 {
 	const struct proto_pool loaded = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
 	struct fk_buffer bytes = { NULL, sizeof(loaded) };
@@ -345,7 +345,7 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 	prepare();
 	put(OURS("ask"));
 	start("workers = 2\nhang-timeout = 0\n");
-	if (!joins(an_answer_that_a_task_has_given_ends_the_pool))
+	if (!joins(answer_forged_by_a_task_ends_the_pool))
 		return;
 	pool = daemon_pool(&d);
 	args[3] = copy(1);
@@ -366,15 +366,15 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 }
 END_TEST
 
-/* In forkd's process: there is a filter already that decides about system calls, as a container may
- * have one. The kernel allows one only. */
+/* In forkd's process: installs a filter with a listener, as a container may have one. The kernel
+ * allows only one. */
 static void deny_listener(void)
 {
 	if (!refuse_call_if(SYS_seccomp, 1, BPF_JSET, SECCOMP_FILTER_FLAG_NEW_LISTENER, EBUSY))
 		_exit(90);
 }
 
-START_TEST(without_a_gate_another_pool_has_the_module)
+START_TEST(module_is_loaded_by_another_pool_if_there_is_no_gate)
 {
 	prepare();
 	d.entering = deny_listener;
@@ -388,14 +388,14 @@ START_TEST(without_a_gate_another_pool_has_the_module)
 END_TEST
 
 /* The pool dies when it has loaded a module whose tasks no client can call yet. */
-START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
+START_TEST(pool_that_dies_before_a_task_is_callable_is_replaced_by_one_with_it)
 {
 	int64_t n = 0;
 
 	prepare();
 	daemon_mine(&d, "module_joined", 0);
 	start("workers = 2\n");
-	if (!joins(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it))
+	if (!joins(pool_that_dies_before_a_task_is_callable_is_replaced_by_one_with_it))
 		return;
 	load(0, JOINED, copy(1));
 #ifdef FK_CRASH_SITES

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reload of modules - others come and go with another pool, and what was queued or is known of
- * tasks goes on
+ * reload of modules - modules are added and removed with another pool; queued jobs and task handles
+ * survive
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static void take_away(const char *name)
 	ck_assert_int_eq(unlink(path), 0);
 }
 
-START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
+START_TEST(modules_are_replaced_after_running_jobs_and_before_queued_ones)
 {
 	fk_job held[2], queued[2 * QUEUED];
 	volatile uint8_t *gates[2];
@@ -54,7 +54,7 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 	jobs_let_go(c, held[0], gates[0]);
 	for (uint32_t i = 0; i < 2 * QUEUED; i++)
 		ck_assert_int_eq(fk_outcome(c, queued[i], NULL, NULL), FK_PENDING);
-	/* A client that connects is served meanwhile, as far as that goes. */
+	/* A client that connects is served in the meantime, except that its jobs wait. */
 	late = daemon_open(&d);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert(!daemon_has_ended(waits));
@@ -66,7 +66,7 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 	ck_assert_int_ne(daemon_pool(&d), pool);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
-	/* A handle of then is as good as ever, and of those that came there are some. */
+	/* An old handle still works, and new tasks are found. */
 	ck_assert_int_eq(fk_submit_packed(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &held[0]), 0);
 	jobs_see(c, held[0], 42);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
@@ -112,7 +112,7 @@ START_TEST(queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end)
 }
 END_TEST
 
-START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
+START_TEST(replaced_task_must_be_looked_up_again)
 {
 	static const uint8_t nothing[LIMIT_ARGS];
 	const fk_task *add, *fib, *sort;
@@ -144,7 +144,7 @@ START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
 	/* Another file with the same task. */
 	ck_assert_int_eq(fk_submit_values(c, fib, &(union fk_value){ .i64 = 20 }, 1, 0, &job), 0);
 	jobs_see(c, job, 6765);
-	/* It comes back to where it was. */
+	/* It has its old index again. */
 	put(SHIPPED("sort"));
 	reload(0, can_join() ? "loaded into the running pool" : "another pool has other modules");
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
@@ -152,7 +152,7 @@ START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
 }
 END_TEST
 
-START_TEST(a_job_that_waits_for_a_task_that_is_another_now_fails)
+START_TEST(queued_job_of_a_replaced_task_fails)
 {
 	volatile uint8_t *gate;
 	fk_job held, other, gone;
@@ -178,7 +178,7 @@ START_TEST(a_job_that_waits_for_a_task_that_is_another_now_fails)
 }
 END_TEST
 
-START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
+START_TEST(module_that_cannot_be_loaded_leaves_the_others)
 {
 	pid_t pool;
 
@@ -186,7 +186,7 @@ START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
 	put("tests/support/modules/broken/.libs/broken_abi.so", "old.so");
 	start("workers = 2\nspin = 10us\n");
 	pool = daemon_pool(&d);
-	/* It was so when forkd was started. */
+	/* This was so when forkd was started. */
 	configure("workers = 2\nspin = 20us\n");
 	reload(0, "changed: spin");
 	put("tests/support/modules/broken/.libs/broken_undefined.so", "other.so");
@@ -204,13 +204,13 @@ START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
 }
 END_TEST
 
-/* The library that it needs comes, and no file in the folder changes. */
-START_TEST(a_module_that_was_left_out_is_tried_again)
+/* The library that the module needs is installed, and no file in the directory changes. */
+START_TEST(module_that_was_left_out_is_tried_again)
 {
 	char library[128];
 	pid_t pool;
 
-	/* Its runtime wants to be the first of all libraries. */
+	/* Its runtime must be the first of all libraries. */
 	if (daemon_sanitized())
 		return;
 	prepare();
@@ -224,7 +224,7 @@ START_TEST(a_module_that_was_left_out_is_tried_again)
 	reload(0, "no option has changed");
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	put("tests/support/modules/later/.libs/needed.so", "../needed.so");
-	/* Another that is as it was keeps it from nothing. */
+	/* An unchanged module does not prevent that. */
 	reload(0, "another pool has other modules");
 	ck_assert_int_ne(daemon_pool(&d), pool);
 	jobs_see(c, jobs_submit(c, "needs:next", 0, 41, 0), 42);
@@ -237,8 +237,8 @@ START_TEST(a_module_that_was_left_out_is_tried_again)
 }
 END_TEST
 
-/* After the trial, and before the pool that was to load what it had tried. */
-START_TEST(a_pool_that_has_left_out_more_than_the_trial_is_no_success)
+/* After the trial, and before the pool that must load the same modules. */
+START_TEST(pool_that_leaves_out_more_than_the_trial_is_a_failure)
 {
 	volatile uint8_t *gate;
 	fk_job held, queued;
@@ -263,7 +263,7 @@ START_TEST(a_pool_that_has_left_out_more_than_the_trial_is_no_success)
 }
 END_TEST
 
-START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
+START_TEST(pool_that_dies_before_its_end_is_replaced_too)
 {
 	volatile uint8_t *gate;
 	fk_job held, queued;
@@ -286,7 +286,7 @@ START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 }
 END_TEST
 
-/* `forkctl modules WHAT FILE` ends with this status, and what it prints has this text. */
+/* Checks that `forkctl modules WHAT FILE` ends with this status and prints this text. */
 static void modules(int status, const char *text, const char *what, const char *file)
 {
 	daemon_see_ctl(&d, status, text, "modules", what, file, NULL);
@@ -311,7 +311,7 @@ static bool is_there(const char *name)
 	return stat(path, &st) == 0 && (st.st_mode & 07777) == 0644;
 }
 
-/* Files in the module folder, of whatever name. */
+/* Returns the number of files in the module directory. */
 static uint32_t n_files(void)
 {
 	_cleanup_closedir_ DIR *dir = opendir(d.modules);
@@ -323,7 +323,7 @@ static uint32_t n_files(void)
 	return n - 2;
 }
 
-START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
+START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 {
 	const char *come;
 	char copy[128];
@@ -341,7 +341,7 @@ START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
 	ck_assert_uint_eq(n_files(), 4);
-	/* One that cannot be loaded: a new one, and one in place of another. */
+	/* A module that cannot be loaded: a new one, and one instead of another. */
 	pool = daemon_pool(&d);
 	modules(1, "is as it was", "load",
 		built("tests/support/modules/broken/.libs/broken_crash.so"));
@@ -352,7 +352,7 @@ START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
 	ck_assert_uint_eq(n_files(), 4);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	reload(0, "no option has changed");
-	/* Nor does the next reload take the file that was brought back for another one. */
+	/* The next reload does not take the restored file for a changed one. */
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
@@ -378,13 +378,13 @@ END_TEST
 #define USERS 3u
 #define LOADS 50u
 
-/* What the users of the next test and the test tell each other. */
+/* Memory that the users of the next test share with the test. */
 struct users {
 	_Atomic uint32_t opened; /* long jobs that each user may end */
-	_Atomic uint32_t ended;	 /* those of all that have */
+	_Atomic uint32_t ended;	 /* of all ended jobs */
 };
 
-/* A user with one long job after the other, and a short one that may have to wait. Returns an exit
+/* A user with one long job after another, and a short one that may have to wait. Returns an exit
  * status. */
 static int user_run(struct users *users, uint32_t n)
 {
@@ -419,9 +419,9 @@ static int user_run(struct users *users, uint32_t n)
 	return 0;
 }
 
-/* Every other time the jobs run on, and nothing changes; else they end by themselves while forkctl
- * waits, and the pool is replaced. */
-START_TEST(a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_three_users)
+/* Every other time the jobs continue, and nothing changes. Otherwise they end while forkctl waits,
+ * and the pool is replaced. */
+START_TEST(module_is_loaded_and_refused_50_times_during_long_jobs_of_three_users)
 {
 	static const char *const load[] = { "forkctl",	       "modules", "load",
 					    "--timeout=1000s", NULL,	  NULL };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * renew: what a new pool finds: memory that the last one has used, no room for a client's rings, a
- * manager that does not read
+ * renew: the state that a new pool finds: memory that the last one has used, no room for a client's
+ * rings, a manager that does not read
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #include "tests/support/counts.h"
 #include "tests/support/jobs.h"
 
-#define WORKERS	    32u /* so many rings are larger than what a small client needs */
+#define WORKERS	    32u /* the rings for this many workers exceed the needs of a small client */
 #define OTHER_UID   12345u
 #define LEAVERS	    60u
 #define CHANNEL	    3		       /* the pool's descriptor */
@@ -31,7 +31,7 @@
 static struct daemon d;
 static fk_client *c;
 
-/* ------------------------------------------------------------------------ processes that stop */
+/* ------------------------------------------------------------------------ stopped processes */
 
 static void go_on(pid_t pid)
 {
@@ -40,7 +40,7 @@ static void go_on(pid_t pid)
 
 /* ------------------------------------------------------------------------ memory */
 
-/* Bytes that the arena's file has. */
+/* Returns the allocated bytes of the arena's file. */
 static int64_t arena_bytes(void)
 {
 	char path[64], target[64];
@@ -61,7 +61,7 @@ static int64_t arena_bytes(void)
 	return 0;
 }
 
-START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
+START_TEST(gigabyte_used_by_the_last_job_is_released_by_the_next_pool)
 {
 	int64_t bytes = daemon_sanitized() ? DEEP / 64 : DEEP, before;
 	uint64_t start;
@@ -86,7 +86,7 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 		jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
 		printf("an answer %" PRIu64 " us after a crash that left %" PRId64 " MiB\n",
 		       (clock_ns() - start) / NSEC_PER_USEC, bytes >> 20);
-		/* What was used is used again, and its pages go. */
+		/* Used memory is used again, and its pages are released. */
 		if (i == 2)
 			daemon_call_fib(&d);
 		if (i != 2)
@@ -99,8 +99,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ no room for rings */
 
-/* All threads of the pool are there (the main one, the dispatcher, the poller, the watch,
- * workers), and it waits for the manager. */
+/* Returns true if all threads of the pool exist (the main one, the dispatcher, the poller, the
+ * watch, workers), and it waits for the manager. */
 static bool is_ready(pid_t pool)
 {
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -109,13 +109,13 @@ static bool is_ready(pid_t pool)
 	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && daemon_proc_state(pool) == 'S';
 }
 
-/* The pool gets at most this many bytes of addresses more; 0: no limit. For the pool of another
- * user this needs CAP_SYS_RESOURCE, which root may lack. So tasks run as root. */
+/* Limits the pool to this many more bytes of addresses; 0: no limit. For the pool of another user
+ * this needs CAP_SYS_RESOURCE, which root may lack. So tasks run as root. */
 static void limit_pool(uint64_t more)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY };
 
-	/* A thread that starts maps and unmaps. */
+	/* A starting thread maps and unmaps memory. */
 	DAEMON_AWAIT(is_ready(daemon_pool(&d)));
 	if (more)
 		limit.rlim_cur =
@@ -146,7 +146,7 @@ static void newcomer(void)
 	(void)fk_close(mine);
 }
 
-START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_them)
+START_TEST(client_whose_rings_cannot_be_mapped_is_refused_and_the_next_is_served)
 {
 	char workers[32];
 	int64_t n = 0;
@@ -162,7 +162,7 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 	if (!atomic_load(step))
 		ck_assert_int_eq(daemon_reap(pid), 0);
 	limit_pool(0);
-	/* Connected clients are served as ever. */
+	/* Connected clients are served as before. */
 	ck_assert_int_eq(fk_call(d.watcher, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
 	ck_assert_int_eq(n, 3);
 	atomic_store(step, 2);
@@ -173,8 +173,8 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 END_TEST
 
 /*
- * Kills the pool under a job that may run twice, and stops the manager before it has told the next
- * one of anybody. Returns the job.
+ * Kills the pool under an idempotent job, and stops the manager before it has sent any client to
+ * the next pool. Returns the job.
  */
 static fk_job stop_before_the_next_is_told(void)
 {
@@ -194,14 +194,14 @@ static fk_job stop_before_the_next_is_told(void)
 		DAEMON_AWAIT(is_ready(daemon_pool(&d)));
 		if (!counts_mapped(daemon_pool(&d), "forkd-client", NULL))
 			return job;
-		/* Too late: once more, with the next one. */
+		/* Too late: once more, with the next pool. */
 		go_on(d.manager);
 		ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
 		ck_assert_int_eq(fk_release(c, job), 0);
 	}
 }
 
-START_TEST(after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told)
+START_TEST(accepted_jobs_run_after_a_restart_and_clients_without_rings_are_refused)
 {
 	fk_client *next = NULL;
 	fk_job running, waiting;
@@ -222,7 +222,7 @@ START_TEST(after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told)
 	limit_pool(0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(fk_close(d.watcher), 0);
-	/* When all of the uid are gone the rings are tried again. */
+	/* When all clients of the uid have left, mapping the rings is tried again. */
 	DAEMON_AWAIT(fk_open(d.socket, NULL, &next) == 0);
 	d.watcher = next;
 	d.board = next->board;
@@ -235,7 +235,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ a manager that stops */
 
-/* From now on the manager's end holds a few messages. */
+/* From now on the manager's end holds only a few messages. */
 static void narrow_channel(pid_t pool)
 {
 	int process = pidfd_open(pool, 0), channel, bytes = 1;
@@ -248,7 +248,7 @@ static void narrow_channel(pid_t pool)
 	(void)close(process);
 }
 
-START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
+START_TEST(stopped_manager_does_not_delay_clients_of_the_pool)
 {
 	fk_client *others[LEAVERS];
 	fk_job busy;
@@ -258,7 +258,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		others[i] = daemon_open(&d);
-	/* All leave; the pool says so when the manager does not read. */
+	/* All leave; the pool reports that while the manager does not read. */
 	daemon_suspend(pool);
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		ck_assert_int_eq(fk_close(others[i]), 0);
@@ -266,14 +266,14 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	daemon_suspend(d.manager);
 	narrow_channel(pool);
 	go_on(pool);
-	/* The only worker is at it, and comes to others when the dispatcher asks it to. */
+	/* The only worker runs this job, and serves others on request of the dispatcher. */
 	busy = jobs_submit(c, "crash:spin", 0, 600000, 0);
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	for (int64_t i = 0; i < 100; i++)
 		jobs_see(c, jobs_submit(c, "null:add", 0, i, 1), i + 1);
 	ck_assert_int_eq(daemon_proc_state(d.manager), 'T');
 	go_on(d.manager);
-	/* Each slot is free again, for the manager has heard of each. */
+	/* Each slot is free again, because the manager has received each report. */
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		DAEMON_AWAIT(fk_open(d.socket, NULL, &others[i]) == 0);
 	ck_assert_int_eq(fk_cancel(c, busy), 0);
@@ -290,11 +290,11 @@ int main(void)
 	if (daemon_sanitized())
 		check_unit_leave_out(
 			"a sanitizer takes all addresses",
-			&after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told,
-			&a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_them);
+			&accepted_jobs_run_after_a_restart_and_clients_without_rings_are_refused,
+			&client_whose_rings_cannot_be_mapped_is_refused_and_the_next_is_served);
 	else if (geteuid() != 0)
 		check_unit_leave_out(
 			"only root can be two users",
-			&a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_them);
+			&client_whose_rings_cannot_be_mapped_is_refused_and_the_next_is_served);
 	return check_unit_main("renew");
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * restart: a pool that is killed when it is hardest to replace, and what its jobs become
- */
+/* restart: a pool that is killed when it is hardest to replace, and its jobs */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,8 +31,8 @@ static int outcome(fk_job job)
 }
 
 /*
- * The manager's limit of this resource is lowered, its pool inherits that and cannot start; this
- * many tries see it. Then it is put back.
+ * Lowers the manager's limit of this resource. Its pool inherits that and cannot start, for this
+ * many tries. Then restores it.
  */
 static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries)
 {
@@ -54,7 +52,7 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", why));
 	ck_assert(daemon_logged(&d, why, "trying again"));
 	ck_assert_int_eq(outcome(running), FK_LOST);
-	/* Each has another pid. */
+	/* Each try has another pid. */
 	DAEMON_AWAIT(!tries || (daemon_pool(&d) && d.n_pools >= 1 + tries));
 	for (int i = 0; i < QUEUED; i++)
 		ck_assert_int_eq(fk_wait(c, queued[i], 0), -ETIMEDOUT);
@@ -63,33 +61,32 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 	for (int i = 0; i < QUEUED; i++)
 		jobs_see(c, queued[i], i + 1000);
 	ck_assert_int_eq(fk_release(c, running), 0);
-	/* Those that could not start are none. */
+	/* Pools that could not start do not count. */
 	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
+START_TEST(pool_that_cannot_be_started_is_retried_and_no_queued_job_is_lost)
 {
 	short_of(RLIMIT_NOFILE, 3, "Too many open files", 0);
 }
 END_TEST
 
 /* More of them than deaths in a row that end forkd. */
-START_TEST(a_pool_that_has_no_memory_is_tried_until_it_has)
+START_TEST(pool_without_memory_is_retried)
 {
-	/* A sanitizer's own memory is more than any limit. */
+	/* A sanitizer needs more memory than any limit. */
 	if (daemon_sanitized())
-		check_unit_not_run(a_pool_that_has_no_memory_is_tried_until_it_has,
-				   "built with a sanitizer");
+		check_unit_not_run(pool_without_memory_is_retried, "built with a sanitizer");
 	else
 		short_of(RLIMIT_AS, 512 << 20, "cannot map the arena", 7);
 }
 END_TEST
 
-START_TEST(a_pool_that_cannot_make_its_threads_is_tried_until_it_can)
+START_TEST(pool_that_cannot_create_threads_is_retried)
 {
-	/* Threads get so much stack if they do not ask for less; the dispatcher does not. */
+	/* Threads get stacks of this size by default; only the dispatcher uses the default. */
 	short_of(RLIMIT_STACK, UINT64_C(100) << 40, "cannot start a thread", 7);
 }
 END_TEST
@@ -115,7 +112,7 @@ START_TEST(manager_stops_while_its_pool_cannot_be_started)
 }
 END_TEST
 
-START_TEST(a_hangup_of_the_terminal_changes_nothing)
+START_TEST(hangup_of_the_terminal_changes_nothing)
 {
 	fk_job running, queued;
 	pid_t pool;
@@ -124,8 +121,8 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	pool = daemon_pool(&d);
 	running = submit("crash:hang", 0, 500, 0);
 	queued = submit("null:add", 0, 1, 2);
-	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") >= 1); /* the other one is behind it */
-	/* A terminal that goes tells both. */
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") >= 1); /* the other is queued */
+	/* A terminal that is closed signals both. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	ck_assert_int_eq(kill(pool, SIGHUP), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "SIGHUP", "read again"));
@@ -140,7 +137,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 }
 END_TEST
 
-START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
+START_TEST(pool_is_killed_before_the_manager_if_memory_is_short)
 {
 	int64_t usual = daemon_oom_score(getpid());
 
@@ -149,9 +146,9 @@ START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
 		pid_t pool = daemon_pool(&d);
 
 		ck_assert_int_eq(daemon_oom_score(d.manager), usual);
-		/* Above the manager, and none above the last one. */
+		/* Above the manager, and not above the last one. */
 		ck_assert_int_eq(daemon_oom_score(pool), min(usual + 100, INT64_C(1000)));
-		/* As the kernel does it then. */
+		/* As the kernel does in that case. */
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		(void)jobs_pool_after(&d, pool);
 		daemon_call_fib(&d);
@@ -160,7 +157,8 @@ START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
 }
 END_TEST
 
-/* A client with jobs that mark each run in a file: of two, which never end, and of more behind. */
+/* A client with jobs that record each run in a file: two that never end, and more queued after
+ * them. */
 static char marks[128];
 static _Atomic uint32_t *submitted;
 
@@ -181,7 +179,7 @@ static void victim(void)
 	if (fk_open(d.socket, NULL, &mine) < 0 || fk_task_find(mine, "mark:leave", &leave) < 0)
 		_exit(2);
 	for (int64_t i = 0; i < QUEUED; i++) {
-		/* Each worker has one that never ends before the others come. */
+		/* Each worker has an endless job before the others are submitted. */
 		while (i == 2 && marks_left() < 2)
 			(void)poll(NULL, 0, 1);
 		if (fk_submit(mine, leave, FK_IDEMPOTENT, &job, marks, (int64_t)(i < 2)) < 0)
@@ -192,7 +190,7 @@ static void victim(void)
 		(void)pause();
 }
 
-/* late: it dies when its pool is dead, and the next one cannot be started yet. */
+/* late: the client dies when its pool is dead, and the next one cannot be started yet. */
 static void die_before_the_pool(bool late)
 {
 	struct rlimit usual, none;
@@ -225,13 +223,13 @@ static void die_before_the_pool(bool late)
 	else
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 
-	/* Its slot comes back: nothing of it is left then that could still run. */
+	/* Its slot is free: then nothing of the client can still run. */
 	DAEMON_AWAIT(fk_open(d.socket, NULL, &next) == 0);
 	ck_assert_int_eq(fk_call(next, "null:add", &n, INT64_C(20), INT64_C(22)), 0);
 	ck_assert_int_eq(n, 42);
 	ck_assert_int_eq(marks_left(), 2);
 	ck_assert_uint_eq(d.board->crashes[0].requeued, late ? 2 : 0);
-	/* No pool had to find out: that would depend on which is first. */
+	/* No pool had to detect that: this would depend on which is first. */
 	if (late)
 		ck_assert_uint_eq(atomic_load(&d.board->manager.manager_fails), QUEUED);
 	ck_assert_uint_eq(d.board->crashes[0].lost, 0);
@@ -241,20 +239,20 @@ static void die_before_the_pool(bool late)
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(jobs_of_a_client_that_has_died_do_not_run_again)
+START_TEST(jobs_of_a_dead_client_do_not_run_again)
 {
 	die_before_the_pool(false);
 }
 END_TEST
 
-START_TEST(nor_do_those_of_one_that_dies_while_there_is_no_pool)
+START_TEST(jobs_of_a_client_that_dies_without_a_pool_do_not_run_again)
 {
 	die_before_the_pool(true);
 }
 END_TEST
 
-/* Each pool has nothing in hand when it is killed, and is young. */
-START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)
+/* Each pool is idle when it is killed, and young. */
+START_TEST(pools_killed_after_they_served_a_client_are_always_replaced)
 {
 	int64_t n = 0;
 

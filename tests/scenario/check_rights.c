@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: users and groups to whom forkd.conf says different things: who may connect, how much
- * each may hold, and which tasks each may call
+ * scenario: users and groups with different entries in forkd.conf: which may connect, how much each
+ * may hold, and which tasks each may call
  *
- * Each of them is a process with a uid and groups of its own, which only root can start. And what
- * is said of it to the administrator, and to the caller.
+ * Each user is a process with other uids and groups, which only root can start. Also the messages
+ * to the administrator and to the caller.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,15 +26,15 @@
 #include "tests/support/jobs.h"
 #include "tests/support/kept.h"
 
-/* Groups that the lists below have: @60100, @60200. */
+/* Groups in the lists below: @60100, @60200. */
 #define STAFF  60100u
 #define GUESTS 60200u
-#define OTHERS 60300u /* no list has it */
+#define OTHERS 60300u /* in no list */
 
 static const struct who {
 	const char *name;
 	uint32_t uid;
-	uint32_t gid; /* that it runs with */
+	uint32_t gid; /* its group */
 	uint32_t n;
 	gid_t groups[3];
 } alice = { "alice", 65501, OTHERS, 2, { OTHERS, STAFF } },
@@ -46,16 +46,16 @@ static const struct who {
 #define MEMBERS 4u
 
 static struct shared {
-	_Atomic uint32_t round; /* they are to call once more */
-	_Atomic uint32_t ready; /* so many have done so, in all rounds */
-	_Atomic uint32_t n;	/* connections that one has got */
+	_Atomic uint32_t round; /* they must call once more */
+	_Atomic uint32_t ready; /* users that have done so, in all rounds */
+	_Atomic uint32_t n;	/* connections that one user has got */
 	_Atomic uint32_t go;	/* it may end */
-	int err;		/* of fk_open(), and the words for it */
+	int err;		/* of fk_open(), and its text */
 	char text[256];
 	struct {
 		int fib;
 		int maybe;
-		int gone; /* one that is not there */
+		int gone; /* a task that does not exist */
 	} calls[MEMBERS];
 } * shared;
 
@@ -66,13 +66,13 @@ static void begin(void)
 	shared = daemon_share(sizeof(*shared));
 }
 
-/* In a child that is root's. */
+/* In a child that runs as root. */
 static void become(const struct who *who)
 {
 	if (syscall(SYS_setgroups, who->n, who->groups) < 0 || setgid(who->gid) < 0 ||
 	    setuid(who->uid) < 0)
 		_exit(90);
-	/* Another uid forgets it. */
+	/* The change of uid has cleared it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
@@ -96,7 +96,7 @@ static int try_open(fk_client **ret)
 	return shared->err;
 }
 
-/* ------------------------------------------------------------------------ who may connect */
+/* ------------------------------------------------------------------------ connections */
 
 static void visit(void)
 {
@@ -111,7 +111,7 @@ static void visit(void)
 		_exit(4);
 }
 
-/* text: what it is told; NULL: it is served. */
+/* text: of the refusal; NULL: it is served. */
 static void visits(const struct who *who, const char *text)
 {
 	ck_assert_int_eq(daemon_reap(start(who, visit)), 0);
@@ -120,7 +120,7 @@ static void visits(const struct who *who, const char *text)
 	ck_assert_msg(!text || strstr(shared->text, text), "%s: %s", who->name, shared->text);
 }
 
-START_TEST(denied_user_is_told_why_and_others_continue)
+START_TEST(denied_user_gets_the_reason_and_others_continue)
 {
 	uint64_t refused;
 	int64_t n = 0;
@@ -132,7 +132,7 @@ START_TEST(denied_user_is_told_why_and_others_continue)
 	refused = atomic_load(&d.board->manager.refused);
 	visits(&alice, NULL);
 	visits(&bob, NULL);
-	/* The group that one runs with counts like all others. */
+	/* The primary group counts like all others. */
 	visits(&dave, NULL);
 	visits(&carol, "uid 65503 may not use this forkd: deny in forkd.conf has a group of it");
 	visits(&mallory, "uid 65505 may not use this forkd: deny in forkd.conf has it");
@@ -147,7 +147,8 @@ START_TEST(denied_user_is_told_why_and_others_continue)
 }
 END_TEST
 
-/* Alice's socket is connected while she has no group of the list; she says HELLO when she has. */
+/* Alice's socket is connected while she has no group of the list; she sends HELLO when she has
+ * one. */
 static void late_groups(void)
 {
 	const struct proto_hello hello = {
@@ -168,7 +169,7 @@ static void late_groups(void)
 	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_error_text());
 }
 
-START_TEST(groups_are_those_that_a_connection_was_made_with)
+START_TEST(groups_are_those_of_the_time_of_the_connection)
 {
 	pid_t pid;
 
@@ -187,9 +188,9 @@ START_TEST(groups_are_those_that_a_connection_was_made_with)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ what each may hold */
+/* ------------------------------------------------------------------------ limits */
 
-/* Keeps all that it can get until it is told to go. */
+/* Keeps all that it can get until it is told to exit. */
 static void take_all(void)
 {
 	fk_client *c;
@@ -201,7 +202,7 @@ static void take_all(void)
 		(void)poll(NULL, 0, 1);
 }
 
-/* It gets so many more, and these words instead of the next. */
+/* Checks that a user gets n more, and this refusal instead of the next. */
 static pid_t takes(const struct who *who, uint32_t n, const char *text)
 {
 	pid_t pid;
@@ -225,7 +226,7 @@ static void end_all(const pid_t *pids, size_t n)
 	atomic_store(&shared->go, 0);
 }
 
-START_TEST(each_holds_what_is_said_of_him_of_his_groups_or_of_everybody)
+START_TEST(limits_are_those_of_the_user_its_groups_or_all)
 {
 	pid_t pids[4];
 
@@ -278,7 +279,7 @@ START_TEST(usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ what each may call */
+/* ------------------------------------------------------------------------ tasks */
 
 static uint32_t member;
 
@@ -312,7 +313,7 @@ static void has_called(const struct who *who, uint32_t of, int fib, int maybe)
 		      shared->calls[of].maybe, shared->calls[of].gone);
 }
 
-START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
+START_TEST(each_connection_calls_only_its_tasks_also_in_the_next_pool)
 {
 	static const struct who *const members[MEMBERS] = { &alice, &plain_alice, &bob, &carol };
 	pid_t pids[MEMBERS], pool;
@@ -326,13 +327,13 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 	for (uint32_t round = 0; round < 3; round++) {
 		DAEMON_AWAIT(atomic_load(&shared->ready) == (round + 1) * MEMBERS);
 		has_called(&alice, 0, 0, 0);
-		/* Two connections of one uid, and each has its own. */
+		/* Two connections of one uid, each with its own rules. */
 		has_called(&plain_alice, 1, 0, -EACCES);
 		has_called(&bob, 2, -EACCES, 0);
 		has_called(&carol, 3, -EACCES, 0);
 		pool = daemon_pool(&d);
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
-		/* Some call while there is none. */
+		/* Some call while there is no pool. */
 		atomic_store(&shared->round, round + 1);
 		(void)jobs_pool_after(&d, pool);
 	}
@@ -341,7 +342,7 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 	end_all(pids, MEMBERS);
 	atomic_store(&shared->round, 0);
 	atomic_store(&shared->ready, 0);
-	/* What one may call, the next client in the slot may not. */
+	/* The next client in the slot has other rules. */
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		member = 0;
 		pids[0] = start(members[i], call_in_rounds);
@@ -370,9 +371,9 @@ START_TEST(user_without_a_rule_calls_all_tasks)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ with the next manager */
+/* ------------------------------------------------------------------------ the next manager */
 
-/* Each calls once more, and has done so so often. */
+/* Lets each call once more, and waits for that. */
 static void next_round(uint32_t n_members)
 {
 	uint32_t round = atomic_fetch_add(&shared->round, 1) + 1;
@@ -380,7 +381,7 @@ static void next_round(uint32_t n_members)
 	DAEMON_AWAIT(atomic_load(&shared->ready) == (round + 1) * n_members);
 }
 
-START_TEST(a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other)
+START_TEST(connection_taken_over_calls_only_its_tasks)
 {
 	static const struct who *const members[MEMBERS] = { &alice, &plain_alice, &bob, &carol };
 	struct systemd_stub *store;
@@ -415,8 +416,8 @@ static void write_conf(const char *path, const char *lines)
 	ck_assert_int_ge(fputs(lines, f), 0);
 }
 
-/* Until it is told why it is not any more, and then it ends; a child of it has the socket for
- * longer. */
+/* Stays connected until it gets the reason of a disconnection, and then ends; its child has the
+ * socket for longer. */
 static void be_there(void)
 {
 	union proto_message m;
@@ -440,7 +441,7 @@ static void be_there(void)
 		_exit(4);
 }
 
-START_TEST(the_next_manager_asks_its_own_forkd_conf)
+START_TEST(next_manager_applies_its_own_forkd_conf)
 {
 	struct systemd_stub *store;
 	char path[128], config[160];
@@ -459,7 +460,7 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 	has_called(&carol, 0, 0, -EACCES);
 	write_conf(path, "allow-tasks = @60200:crash:*\ndeny = 65502\n");
 	kept_kill(&d, store);
-	/* A client that is denied now sees its connection end. */
+	/* A client that is denied now is disconnected. */
 	ck_assert_int_eq(daemon_reap(visitor), 0);
 	kept_ready(&d, store);
 	/* Carol, and the test. */
@@ -474,16 +475,16 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ what is said of it */
+/* ------------------------------------------------------------------------ messages */
 
-START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
+START_TEST(warning_for_a_pattern_without_a_task_names_its_line)
 {
 	char path[128], config[160];
 
 	daemon_prepare(&d);
 	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
-	write_conf(path, "# Who may call what\n"
+	write_conf(path, "# Rights to call tasks\n"
 			 "allow-tasks = 65502:fib:*, 65502:srot:*\n"
 			 "workers = 1\n"
 			 "allow-tasks = *:*:*, 65503:fib:fi[x]\n");
@@ -500,7 +501,7 @@ START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
 }
 END_TEST
 
-/* The line of a task in forkctl's list has this mark, or none. */
+/* Checks that the line of a task in forkctl's list has this mark, or none. */
 static void is_listed(const char *name, const char *mark)
 {
 	char text[65536], *line, *end;
@@ -514,7 +515,7 @@ static void is_listed(const char *name, const char *mark)
 	ck_assert_msg(mark ? strstr(line, mark) != NULL : !strchr(line, '('), "%s", line);
 }
 
-START_TEST(forkctl_tasks_marks_what_the_caller_may_not_call)
+START_TEST(forkctl_tasks_marks_tasks_that_the_caller_may_not_call)
 {
 	char mine[64];
 	fk_client *c;
@@ -544,14 +545,14 @@ int main(void)
 	if (geteuid() != 0)
 		check_unit_leave_out(
 			"only root can be several users",
-			&denied_user_is_told_why_and_others_continue,
-			&groups_are_those_that_a_connection_was_made_with,
-			&each_holds_what_is_said_of_him_of_his_groups_or_of_everybody,
+			&denied_user_gets_the_reason_and_others_continue,
+			&groups_are_those_of_the_time_of_the_connection,
+			&limits_are_those_of_the_user_its_groups_or_all,
 			&jobs_and_bytes_have_limits_by_group_too,
 			&usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection,
-			&each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool,
+			&each_connection_calls_only_its_tasks_also_in_the_next_pool,
 			&user_without_a_rule_calls_all_tasks,
-			&a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other,
-			&the_next_manager_asks_its_own_forkd_conf);
+			&connection_taken_over_calls_only_its_tasks,
+			&next_manager_applies_its_own_forkd_conf);
 	return check_unit_main("rights");
 }

@@ -27,7 +27,7 @@
 #include "tests/support/jobs.h"
 
 #define USER  "nobody"
-#define FORKD 61777u /* the uid of a user forkd that only a test has */
+#define FORKD 61777u /* the uid of a user forkd that exists only in a test */
 
 static struct daemon d;
 static uid_t user_uid;
@@ -38,7 +38,7 @@ static void begin(const char *option, const char *other)
 	daemon_start(&d, "--workers=2", option, other, NULL);
 }
 
-/* A line of /proc/PID/status. */
+/* Reads a line of /proc/PID/status. */
 static void proc_line(pid_t pid, const char *name, char *ret_line, size_t size)
 {
 	char path[64], line[512];
@@ -53,7 +53,7 @@ static void proc_line(pid_t pid, const char *name, char *ret_line, size_t size)
 			(void)snprintf(ret_line, size, "%s", line);
 }
 
-/* Real, effective, saved and of the file system. */
+/* Checks the real, effective, saved and file system id. */
 static void see_ids(pid_t pid, const char *name, unsigned int id)
 {
 	unsigned int ids[4] = { 0 };
@@ -66,7 +66,7 @@ static void see_ids(pid_t pid, const char *name, unsigned int id)
 		ck_assert_msg(ids[i] == id, "%s of %d, wanted %u", line, (int)pid, id);
 }
 
-/* The user's group, and none of root's. */
+/* Checks that the groups are the user's, and none of root's. */
 static void see_groups(pid_t pid)
 {
 	char line[512], group[16];
@@ -77,7 +77,7 @@ static void see_groups(pid_t pid)
 		      line);
 }
 
-/* True if a process may be dumped: its files in /proc belong to its user then. */
+/* Returns true if a process is dumpable: its files in /proc then belong to its user. */
 static bool is_dumpable(pid_t pid)
 {
 	char path[64];
@@ -88,7 +88,7 @@ static bool is_dumpable(pid_t pid)
 	return st.st_uid == user_uid;
 }
 
-/* The pool, which has run a job: its pid is known before it has become that user. */
+/* Returns the pool after it has run a job: its pid is known before it has become that user. */
 static pid_t running_pool(void)
 {
 	daemon_call_fib(&d);
@@ -122,7 +122,7 @@ START_TEST(tasks_run_as_the_user_of_the_option_and_have_no_way_back)
 		see_ids(pool, "Gid:", user_gid);
 		see_ids(d.manager, "Uid:", 0);
 		see_groups(pool);
-		/* A sanitizer that looks for leaks traces its own process. */
+		/* A leak sanitizer traces its own process. */
 		ck_assert(is_dumpable(pool) == (i == 0 || daemon_sanitized()));
 		for (size_t k = 0; k < ARRAY_SIZE(sets); k++) {
 			proc_line(pool, sets[k], line, sizeof(line));
@@ -136,7 +136,7 @@ START_TEST(tasks_run_as_the_user_of_the_option_and_have_no_way_back)
 }
 END_TEST
 
-START_TEST(the_next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager)
+START_TEST(next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager)
 {
 	pid_t pool;
 
@@ -149,7 +149,7 @@ START_TEST(the_next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager)
 }
 END_TEST
 
-START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
+START_TEST(reload_reads_as_root_and_loads_modules_as_that_user)
 {
 	char path[128], option[160], text[64], output[4096];
 	_cleanup_fclose_ FILE *f = NULL;
@@ -170,7 +170,7 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 	ck_assert_int_eq(fflush(f), 0);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), 0);
 	ck_assert(daemon_logged(&d, "reload", "user-weights"));
-	/* The next pool could not read it, root can. */
+	/* The next pool could not read it, but root can. */
 	(void)snprintf(path, sizeof(path), "%s/fib.so", d.modules);
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	ck_assert_int_ne(daemon_ctl(&d, output, sizeof(output), "reload", NULL), 0);
@@ -184,8 +184,8 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 }
 END_TEST
 
-/* True if that process has loaded slow.so, whose constructor waits. Only then has the trial changed
- * its user. */
+/* Returns true if that process has loaded slow.so, whose constructor waits. Only then has the trial
+ * changed its user. */
 static bool is_in_constructor(pid_t pid)
 {
 	char path[64], line[1024];
@@ -199,7 +199,7 @@ static bool is_in_constructor(pid_t pid)
 	return false;
 }
 
-/* The process that tries a reload when it is there, or 0. */
+/* Returns the process that tries a reload, or 0 if there is none. */
 static pid_t trial_of(pid_t manager, pid_t pool)
 {
 	char path[64];
@@ -244,7 +244,7 @@ START_TEST(other_processes_of_that_user_cannot_look_into_a_trial)
 END_TEST
 
 /* Processes of this test see the users of this machine and a user forkd with this group, or no user
- * forkd if gid is negative. False if this root must not mount. */
+ * forkd if gid is negative. Returns false if this root must not mount. */
 static bool have_forkd(int64_t gid)
 {
 	_cleanup_fclose_ FILE *from = NULL, *to = NULL;
@@ -269,7 +269,7 @@ static bool have_forkd(int64_t gid)
 	       !getpwnam("forkd") == (gid < 0);
 }
 
-/* What a container without this capability has. */
+/* The state in a container without this capability. */
 static void lose(unsigned long capability)
 {
 	if (prctl(PR_CAPBSET_DROP, capability) < 0)
@@ -286,11 +286,11 @@ static void lose_kill(void)
 	lose(CAP_KILL);
 }
 
-START_TEST(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user)
+START_TEST(tasks_run_as_user_forkd_by_default_if_it_exists)
 {
 	daemon_prepare(&d);
 	if (!have_forkd(FORKD)) {
-		check_unit_not_run(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user,
+		check_unit_not_run(tasks_run_as_user_forkd_by_default_if_it_exists,
 				   "this root cannot mount");
 		return;
 	}
@@ -309,11 +309,11 @@ START_TEST(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user)
 }
 END_TEST
 
-START_TEST(the_group_of_that_user_may_be_the_group_of_root)
+START_TEST(group_of_that_user_may_be_the_group_of_root)
 {
 	daemon_prepare(&d);
 	if (!have_forkd(0)) {
-		check_unit_not_run(the_group_of_that_user_may_be_the_group_of_root,
+		check_unit_not_run(group_of_that_user_may_be_the_group_of_root,
 				   "this root cannot mount");
 		return;
 	}
@@ -324,11 +324,11 @@ START_TEST(the_group_of_that_user_may_be_the_group_of_root)
 }
 END_TEST
 
-START_TEST(without_that_user_tasks_run_as_root_and_the_log_has_a_warning)
+START_TEST(tasks_run_as_root_with_a_warning_if_that_user_does_not_exist)
 {
 	daemon_prepare(&d);
 	if (!have_forkd(-1)) {
-		check_unit_not_run(without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
+		check_unit_not_run(tasks_run_as_root_with_a_warning_if_that_user_does_not_exist,
 				   "this root cannot mount");
 		return;
 	}
@@ -350,7 +350,7 @@ static void become_user(void)
 		_exit(90);
 }
 
-START_TEST(a_forkd_that_another_user_starts_keeps_that_user)
+START_TEST(forkd_started_by_another_user_keeps_that_user)
 {
 	char path[128];
 
@@ -402,7 +402,7 @@ START_TEST(module_that_the_user_cannot_read_is_reported_with_its_name)
 }
 END_TEST
 
-/* True if the modules are where that user can read them. */
+/* Returns true if that user can read the modules. */
 static bool user_can_read(void)
 {
 	const char *build = getenv("top_builddir");
@@ -428,7 +428,7 @@ int main(void)
 		(void)printf("only root can have tasks run as %s\n", USER);
 		return 77;
 	}
-	/* Each of these tests has its own. */
+	/* Each of these tests sets its own user. */
 	(void)unsetenv("FORKD_TEST_USER");
 	user_uid = user->pw_uid;
 	user_gid = user->pw_gid;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sandbox: what a task of a real pool is denied by the kernel, and what it is not
+ * sandbox: the calls of a task that the kernel denies in a real pool, and those that it allows
  *
- * Every call is made such that without a filter it fails for another reason, or does nothing: that
+ * Every call is made such that without a filter it fails for another reason, or has no effect. This
  * is checked, too, as root with all capabilities.
  */
 #include <asm/ioctls.h>
@@ -39,7 +39,7 @@
 static struct daemon d;
 static fk_client *c;
 
-/* Stand for pids in the tables. */
+/* Placeholders for pids in the tables. */
 #define MANAGER INT64_C(-1001)
 #define POOL	INT64_C(-1002)
 
@@ -151,7 +151,7 @@ static const struct attempt denied[] = {
 #endif
 };
 
-/* The same, where the kernel itself is no obstacle: for a forkd that has no capabilities either. */
+/* The same, if the kernel itself does not prevent it: for a forkd without capabilities. */
 static const struct attempt denied_to_equals[] = {
 	{ CALL(sched_setaffinity), { MANAGER, 0, 0 } },
 	{ CALL(sched_setattr), { MANAGER, 0, 0 } },
@@ -161,7 +161,7 @@ static const struct attempt denied_to_equals[] = {
 	{ CALL(ioprio_set), { IOPRIO_WHO_PROCESS, MANAGER, -1 } },
 };
 
-/* These would do something, or are denied to root as well on some machines: without a filter they
+/* These would have an effect, or are denied to root as well on some machines: without a filter they
  * are not tried. */
 static const struct attempt denied_unseen[] = {
 	{ CALL(kill), { POOL, SIGSTOP } },
@@ -184,7 +184,7 @@ static const struct attempt denied_unseen[] = {
 #endif
 };
 
-/* Allowed by normal, whatever comes of them; strict knows nothing of them. */
+/* Allowed by normal, with any result; denied by strict. */
 static const struct attempt normal_only[] = {
 	{ CALL(openat), { AT_FDCWD, 0, O_RDONLY } },
 	{ CALL(openat), { AT_FDCWD, 0, O_WRONLY } },
@@ -253,7 +253,7 @@ static int64_t ask(const struct attempt *a)
 	return result;
 }
 
-/* Every attempt of the list ends with this error, or none does. */
+/* Checks that every attempt of the list ends with this error, or that none does. */
 static void each(const struct attempt *list, size_t n, int64_t error, bool all)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -264,7 +264,7 @@ static void each(const struct attempt *list, size_t n, int64_t error, bool all)
 	}
 }
 
-/* What is the same in both modes. */
+/* Checks that are the same in both modes. */
 static void see_denied(void)
 {
 	int64_t n = 0;
@@ -273,7 +273,7 @@ static void see_denied(void)
 	each(denied_unseen, ARRAY_SIZE(denied_unseen), -EPERM, true);
 	each(allowed, ARRAY_SIZE(allowed), -EPERM, false);
 	ck_assert_int_eq(ask(&(struct attempt){ CALL(clone3), { 0 } }), -ENOSYS);
-	/* By the other ways into the kernel. */
+	/* By the other entries into the kernel. */
 	ck_assert_int_eq(fk_call(c, "ask:foreign", &n, INT64_C(20)), 0);
 #ifdef __x86_64__
 	ck_assert_int_eq(n, -EPERM);
@@ -286,7 +286,7 @@ static void see_denied(void)
 	ck_assert_int_eq(n, 4711);
 }
 
-START_TEST(by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on)
+START_TEST(normal_denies_unneeded_calls_and_the_job_continues)
 {
 	setup("--sandbox=normal");
 	see_denied();
@@ -295,7 +295,7 @@ START_TEST(by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on)
 }
 END_TEST
 
-START_TEST(by_strict_a_task_is_denied_what_nobody_allows)
+START_TEST(strict_denies_all_calls_that_are_not_allowed)
 {
 	setup("--sandbox=strict");
 	see_denied();
@@ -304,7 +304,7 @@ START_TEST(by_strict_a_task_is_denied_what_nobody_allows)
 }
 END_TEST
 
-/* One process writes its line, sandboxed, to the other's descriptor. */
+/* A sandboxed process writes its line to the other's descriptor. */
 static void log_by(const int fds[2])
 {
 	char line[128] = "";
@@ -325,7 +325,7 @@ static void log_by(const int fds[2])
 	ck_assert_ptr_nonnull(strstr(line, "a line of 4711\n"));
 }
 
-START_TEST(by_strict_the_pool_logs_whatever_its_stderr_is)
+START_TEST(strict_lets_the_pool_log_to_any_kind_of_stderr)
 {
 	int fds[2];
 
@@ -336,7 +336,7 @@ START_TEST(by_strict_the_pool_logs_whatever_its_stderr_is)
 }
 END_TEST
 
-START_TEST(without_a_sandbox_the_same_calls_fail_for_other_reasons)
+START_TEST(denied_calls_fail_for_other_reasons_without_a_sandbox)
 {
 	setup("--sandbox=off");
 	each(denied, ARRAY_SIZE(denied), -EPERM, false);
@@ -345,7 +345,8 @@ START_TEST(without_a_sandbox_the_same_calls_fail_for_other_reasons)
 }
 END_TEST
 
-/* The channel is the manager's socket, too: by its next message the manager would signal itself. */
+/* The channel is the manager's socket, too: its next message would make the manager signal
+ * itself. */
 static void signal_manager(const char *sandbox)
 {
 	const struct attempt calls[] = {
@@ -359,7 +360,7 @@ static void signal_manager(const char *sandbox)
 	setup(sandbox);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		results[i] = ask(&calls[i]);
-	/* It tells the pool of a client. */
+	/* The manager sends a client to the pool. */
 	daemon_call_fib(&d);
 	ck_assert_int_eq(results[0], -EPERM);
 	ck_assert_int_eq(results[1], -EPERM);
@@ -367,7 +368,7 @@ static void signal_manager(const char *sandbox)
 	teardown();
 }
 
-START_TEST(no_task_makes_the_manager_kill_itself_by_what_it_says)
+START_TEST(task_cannot_make_the_manager_signal_itself)
 {
 	signal_manager("--sandbox=normal");
 	signal_manager("--sandbox=strict");
@@ -406,7 +407,7 @@ START_TEST(every_thread_of_the_pool_is_filtered_and_has_no_capability)
 					      set);
 		}
 	}
-	/* The channel's, the dispatcher's, two workers'. */
+	/* The channel's thread, the dispatcher, two workers. */
 	ck_assert_uint_ge(n_threads, 4);
 	teardown();
 }
@@ -440,7 +441,8 @@ START_TEST(no_memory_of_manager_and_pool_can_be_written_and_executed)
 }
 END_TEST
 
-/* forkd and all that follows are this user's. False if forkd is in a folder of root's own. */
+/* forkd and all processes that follow run as this user. Returns false if forkd is in a directory
+ * that only root can read. */
 static bool become_nobody(void)
 {
 	const char *folder = getenv("top_builddir");
@@ -453,7 +455,7 @@ static bool become_nobody(void)
 	return access(path, X_OK) == 0;
 }
 
-/* How many of these files of a process the test may read. */
+/* Returns how many of these files of a process the test may read. */
 static int readable(pid_t pid)
 {
 	static const char *const files[] = { "auxv", "environ", "maps", "mem", "smaps_rollup" };
@@ -470,11 +472,11 @@ static int readable(pid_t pid)
 	return n;
 }
 
-START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
+START_TEST(process_of_forkds_own_uid_cannot_read_its_memory)
 {
 	if (!become_nobody()) {
-		check_unit_not_run(a_process_of_forkds_own_uid_cannot_look_into_it,
-				   "another user cannot come to the build tree");
+		check_unit_not_run(process_of_forkds_own_uid_cannot_read_its_memory,
+				   "another user cannot reach the build tree");
 		return;
 	}
 	setup("--sandbox=off");
@@ -484,7 +486,7 @@ START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
 	setup("--sandbox=normal");
 	ck_assert_int_eq(readable(d.manager), 0);
 	ck_assert_int_eq(readable(daemon_pool(&d)), 0);
-	/* It could itself, before: the pool goes first where memory is short. */
+	/* Before the change it could: the pool is killed first if memory is short. */
 	ck_assert_int_gt(daemon_oom_score(daemon_pool(&d)), daemon_oom_score(d.manager));
 	teardown();
 }
@@ -497,7 +499,7 @@ START_TEST(no_task_takes_the_CPUs_from_a_manager_of_the_same_user)
 
 	if (!become_nobody()) {
 		check_unit_not_run(no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
-				   "another user cannot come to the build tree");
+				   "another user cannot reach the build tree");
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
@@ -552,11 +554,11 @@ int main(void)
 	}
 	if (geteuid() != 0)
 		check_unit_leave_out("only root can be another user",
-				     &a_process_of_forkds_own_uid_cannot_look_into_it,
+				     &process_of_forkds_own_uid_cannot_read_its_memory,
 				     &no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
-				     &without_a_sandbox_the_same_calls_fail_for_other_reasons);
+				     &denied_calls_fail_for_other_reasons_without_a_sandbox);
 	else if (!daemon_may_all())
 		check_unit_leave_out("this root may not do everything",
-				     &without_a_sandbox_the_same_calls_fail_for_other_reasons);
+				     &denied_calls_fail_for_other_reasons_without_a_sandbox);
 	return check_unit_main("sandbox");
 }

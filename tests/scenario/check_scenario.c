@@ -29,7 +29,7 @@ static uint32_t next_random(uint32_t *state)
 
 /* ------------------------------------------------------------------------ kinds of clients */
 
-/* The same call again and again. */
+/* Makes the same call repeatedly. */
 static void client_number(const struct daemon *d, const char *task, int64_t arg, int64_t wanted)
 {
 	fk_client *c = open_in_client(d, 0, 0);
@@ -73,7 +73,7 @@ static void client_sort(const struct daemon *d)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* Copied in, changed, copied out; a string beside it. */
+/* A buffer that is copied in, changed and copied out, and a string. */
 static void client_bytes(const struct daemon *d)
 {
 	enum { N = 50001 };
@@ -94,7 +94,7 @@ static void client_bytes(const struct daemon *d)
 	DAEMON_MUST(n == sum);
 	for (int i = 0; i < N; i++)
 		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
-	/* What a failed task did to its copy is not seen. */
+	/* The change that a failed task made to its copy is not visible. */
 	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, FK_BUFFER(data, N)) == -EREMOTEIO);
 	DAEMON_MUST(!strcmp(fk_error_text(), "bytes:spoil: FAILED with code 77 of its own"));
 	for (int i = 0; i < N; i++)
@@ -108,7 +108,7 @@ static void client_bytes(const struct daemon *d)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* Thousands of small jobs, many of them in flight; sums that no other client has. */
+/* Thousands of small jobs, many of them pending; the sums differ from those of other clients. */
 static void client_many(const struct daemon *d, int64_t mark, int64_t total)
 {
 	enum { WINDOW = 128 };
@@ -183,7 +183,7 @@ static void see_output(struct daemon *d, pid_t pid, const char *file, const char
 }
 
 /* Eight clients at once: five of this program, three of forkctl. */
-static void everybody(const char *workers)
+static void all_clients(const char *workers)
 {
 	static const char *const fib[] = { "forkctl", "call", "fib:fib", "30", NULL };
 	static const char *const uts[] = { "forkctl", "call", "uts:uts", "T1", NULL };
@@ -204,7 +204,7 @@ static void everybody(const char *workers)
 	see_output(&d, ctl[1], "uts", "nodes=4130071\ndepth=10\nleaves=3305118\n");
 	see_output(&d, ctl[2], "queens", "724\n");
 
-	/* Nothing was counted twice, nothing was forgotten. bytes:spoil is the one that fails. */
+	/* Each job was counted once. bytes:spoil is the one that fails. */
 	jobs = 5 + 5 + 3 + 5 + 2000 + 3;
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed") > jobs);
 	ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), jobs);
@@ -218,19 +218,19 @@ static void everybody(const char *workers)
 
 START_TEST(clients_of_different_programs_get_the_right_results_from_one_worker)
 {
-	everybody("--workers=1");
+	all_clients("--workers=1");
 }
 END_TEST
 
 START_TEST(clients_of_different_programs_get_the_right_results_from_two_workers)
 {
-	everybody("--workers=2");
+	all_clients("--workers=2");
 }
 END_TEST
 
 START_TEST(clients_of_different_programs_get_the_right_results_from_eight_workers)
 {
-	everybody("--workers=8");
+	all_clients("--workers=8");
 }
 END_TEST
 
@@ -282,7 +282,7 @@ START_TEST(two_clients_with_thousands_of_small_jobs_each_share_eight_workers)
 }
 END_TEST
 
-START_TEST(a_slot_serves_one_client_after_another)
+START_TEST(slot_serves_one_client_after_another)
 {
 	struct daemon d = { 0 };
 	int64_t n = 0;
@@ -302,7 +302,7 @@ START_TEST(a_slot_serves_one_client_after_another)
 }
 END_TEST
 
-START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
+START_TEST(child_may_not_use_its_parents_client_and_the_parent_continues)
 {
 	struct daemon d = { 0 };
 	fk_client *c;

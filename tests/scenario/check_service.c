@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* service - the manager as a service: its socket, what it tells the service manager, how it ends */
+/* service - the manager as a service: its socket, its messages to the service manager, its end */
 #define CHECK_TIMEOUT 60
 
 #include "daemon/manager/manager.h"
@@ -40,7 +40,7 @@ START_TEST(manager_is_ready_with_its_pool_and_stops_on_request)
 }
 END_TEST
 
-START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
+START_TEST(socket_from_the_service_manager_is_used_and_not_removed)
 {
 	struct service_client c;
 	struct stat st;
@@ -60,7 +60,7 @@ START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 }
 END_TEST
 
-START_TEST(mode_and_group_of_a_socket_from_the_service_manager_are_left_alone)
+START_TEST(mode_and_group_of_a_socket_from_the_service_manager_are_unchanged)
 {
 	int log = memfd_create("log", MFD_CLOEXEC), error = dup(STDERR_FILENO);
 	struct stat before, after;
@@ -103,7 +103,7 @@ START_TEST(manager_whose_READY_is_lost_serves_and_sends_READY_again)
 }
 END_TEST
 
-START_TEST(a_socket_of_the_wrong_type_is_refused)
+START_TEST(socket_of_the_wrong_type_is_refused)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -113,7 +113,7 @@ START_TEST(a_socket_of_the_wrong_type_is_refused)
 }
 END_TEST
 
-START_TEST(only_one_listens_and_a_dead_ones_socket_is_replaced)
+START_TEST(only_one_forkd_listens_and_the_socket_of_a_dead_one_is_replaced)
 {
 	pid_t pid = SERVICE_READY("");
 	struct stat st;
@@ -130,7 +130,7 @@ START_TEST(only_one_listens_and_a_dead_ones_socket_is_replaced)
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
 	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
 
-	/* What is no socket stays. */
+	/* A file that is not a socket stays. */
 	fd = open(service_socket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_LISTEN);
@@ -154,7 +154,7 @@ START_TEST(jobs_beyond_the_time_limit_are_cancelled)
 }
 END_TEST
 
-START_TEST(a_second_signal_does_not_wait_for_the_timeout)
+START_TEST(second_signal_does_not_wait_for_the_timeout)
 {
 	pid_t pid = SERVICE_READY("stuck", "--stop-timeout=3000s");
 	struct service_client c = service_attach();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* session - the manager and what its clients say: which are let in, which are refused and why */
+/* session - the manager and messages of its clients: which clients are admitted, which are refused
+ * and why */
 #define CHECK_TIMEOUT 60
 
 #include <errno.h>
@@ -51,13 +52,13 @@ START_TEST(impossible_sizes_are_refused_with_a_remedy)
 }
 END_TEST
 
-START_TEST(a_client_that_the_pool_cannot_map_is_told_so)
+START_TEST(client_that_the_pool_cannot_map_gets_an_error)
 {
 	pid_t pid = SERVICE_READY("refuse", "--clients-max=1");
 	int r;
 
 	service_refused_hello(service_hello(), -EIO, "no address space");
-	/* The slot is free again, as soon as the memory is back. */
+	/* The slot is free again as soon as the memory is back. */
 	while ((r = service_answer(service_hello(), NULL)) == -EUSERS)
 		;
 	ck_assert_int_eq(r, -EIO);
@@ -65,7 +66,7 @@ START_TEST(a_client_that_the_pool_cannot_map_is_told_so)
 }
 END_TEST
 
-START_TEST(a_client_that_the_pool_cannot_map_is_not_shown_as_connected)
+START_TEST(client_that_the_pool_cannot_map_is_not_shown_as_connected)
 {
 	pid_t pid = SERVICE_READY("refuse-others");
 	struct service_client first = service_attach();
@@ -97,7 +98,7 @@ START_TEST(silent_connection_is_closed)
 }
 END_TEST
 
-START_TEST(a_client_that_goes_on_talking_is_disconnected)
+START_TEST(client_that_sends_unexpected_messages_is_disconnected)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client c = service_attach();
@@ -112,7 +113,7 @@ START_TEST(a_client_that_goes_on_talking_is_disconnected)
 }
 END_TEST
 
-START_TEST(a_slot_is_used_again_with_the_next_generation)
+START_TEST(slot_is_reused_with_the_next_generation)
 {
 	pid_t pid = SERVICE_READY("", "--clients-max=1");
 	struct service_client c;
@@ -122,7 +123,7 @@ START_TEST(a_slot_is_used_again_with_the_next_generation)
 		pid_t child = fork();
 
 		if (child == 0) {
-			/* As long as the stub has not released the last one there is no room. */
+			/* Until the stub has released the last client there is no room. */
 			while (!service_try_attach(&c))
 				;
 			if (c.segment->client != 0 || c.segment->generation != i % 32)
@@ -143,7 +144,7 @@ END_TEST
 
 #define HEAP (UINT64_C(1) << 20)
 
-/* A client that keeps what it got. */
+/* A client that keeps its mapping and descriptors. */
 struct keeper {
 	int fd;	    /* its connection */
 	int memory; /* its segment */
@@ -152,7 +153,7 @@ struct keeper {
 	uint64_t size;
 };
 
-/* Bytes that a segment's pages take. */
+/* Returns the bytes that a segment's pages take. */
 static uint64_t pages(const struct keeper *k)
 {
 	struct stat st;
@@ -160,8 +161,8 @@ static uint64_t pages(const struct keeper *k)
 	return fstat(k->memory, &st) < 0 ? UINT64_MAX : (uint64_t)st.st_blocks * 512;
 }
 
-/* Attaches, and writes every page of the heap. False if there is no slot or no memory. No
- * assertion: it also runs in children. */
+/* Attaches, and writes every page of the heap. Returns false if there is no slot or no memory. Uses
+ * no assertion: it also runs in children. */
 static bool keeper_attach(struct keeper *k)
 {
 	struct proto_hello h = service_hello();
@@ -204,7 +205,7 @@ static int child_status(pid_t child)
 	return WEXITSTATUS(status);
 }
 
-/* With one slot, the next client's attach says that the last one's memory is back. */
+/* With one slot, the next client's attach shows that the last one's memory is back. */
 START_TEST(mapping_kept_over_many_connects_keeps_no_memory)
 {
 	enum { CONNECTS = 50 };
@@ -224,7 +225,7 @@ START_TEST(mapping_kept_over_many_connects_keeps_no_memory)
 					_exit(1);
 			(void)close(k[i].fd);
 		}
-		/* What it touches now is its own. */
+		/* Pages that it touches now are new. */
 		if (k[0].base[k[0].size - 1] != 0 || pages(&k[0]) == 0)
 			_exit(2);
 		_exit(0);
@@ -234,8 +235,8 @@ START_TEST(mapping_kept_over_many_connects_keeps_no_memory)
 }
 END_TEST
 
-/* As the last one, but killed; its child has the socket, the mapping and the descriptor. */
-START_TEST(a_child_that_outlives_its_client_keeps_no_memory)
+/* As in the last test, but killed; its child has the socket, the mapping and the descriptor. */
+START_TEST(child_that_outlives_its_client_keeps_no_memory)
 {
 	int go[2], answer[2], status;
 	struct keeper next;
@@ -276,7 +277,7 @@ START_TEST(a_child_that_outlives_its_client_keeps_no_memory)
 }
 END_TEST
 
-START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
+START_TEST(pages_stay_as_long_as_the_pool_may_write_there)
 {
 	struct keeper k, next;
 	struct service_client c;
@@ -292,7 +293,7 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 		(void)sched_yield();
 	ck_assert(!keeper_attach(&next));
 	ck_assert_uint_eq(pages(&k), k.size);
-	/* Nor has another pool been told of it. */
+	/* Another pool has not received it either. */
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	while (!keeper_attach(&next))
 		;
@@ -326,7 +327,7 @@ START_TEST(gone_client_counts_for_its_user_until_the_pool_has_released_it)
 }
 END_TEST
 
-/* The next pool cannot map it: what it has not read yet stays, until it lets go. */
+/* The next pool cannot map it: results that it has not read stay, until it closes. */
 START_TEST(client_disconnected_by_forkd_can_still_read_its_results)
 {
 	pid_t pid = SERVICE_READY("forget", "--clients-max=2", "--heap-max=1M");
@@ -340,7 +341,7 @@ START_TEST(client_disconnected_by_forkd_can_still_read_its_results)
 	ck_assert_int_eq(proto_recv(k.fd, &m, fds, &n, 0), sizeof(m.error));
 	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
 	ck_assert_int_eq(proto_recv(k.fd, &m, fds, &n, 0), 0);
-	/* Its WELCOME comes after the word that the pool has released the first. */
+	/* Its WELCOME follows the report that the pool has released the first. */
 	ck_assert(keeper_attach(&other));
 	ck_assert_uint_eq(pages(&k), k.size);
 	ck_assert_int_eq(k.base[k.size - 1], 'x');
@@ -360,7 +361,7 @@ START_TEST(client_that_goes_before_its_memory_is_made_never_reaches_the_pool)
 	uint64_t told;
 	pid_t pid, pool;
 
-	/* Of several pieces: the end of a connection is seen before that of the first. */
+	/* In several pieces: the end of a connection is seen before that of the first piece. */
 	h.heap_size = 32 << 20;
 	pid = SERVICE_READY("", "--heap-max=32M", "--shared-memory-max=1G",
 			    "--user-shared-memory-max=1G", "--clients-max=64",
@@ -375,7 +376,7 @@ START_TEST(client_that_goes_before_its_memory_is_made_never_reaches_the_pool)
 		(void)close(fd);
 	}
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
-	/* What the pool was told before is read by then. */
+	/* Messages sent to the pool before have been read by then. */
 	last = service_attach();
 	told = STUB_TOLD(first.board);
 	ck_assert_uint_ge(told, 2);
@@ -384,16 +385,17 @@ START_TEST(client_that_goes_before_its_memory_is_made_never_reaches_the_pool)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ whose end is not seen */
+/* ------------------------------------------------------------------------ unwatchable clients */
 
-/* It has said how many clients there are, for which it needs a socket, and is back in its loop. */
+/* The manager has sent its status with the number of clients, for which it needs a socket, and is
+ * in its loop. */
 static void await_quiet(pid_t pid)
 {
 	service_expect("STATUS=Running: 2 workers, 1 clients");
 	DAEMON_AWAIT(daemon_proc_state(pid) == 'S');
 }
 
-/* So that a process may have as many descriptors as it has now, and one more. */
+/* Limits a process to one more descriptor than it has now. */
 static struct rlimit leave_one_descriptor(pid_t pid)
 {
 	struct rlimit old, new;
@@ -409,7 +411,7 @@ static struct rlimit leave_one_descriptor(pid_t pid)
 	return old;
 }
 
-START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
+START_TEST(client_that_cannot_be_watched_is_refused_and_others_are_served)
 {
 	pid_t pid = SERVICE_READY("");
 	struct service_client first, next;
@@ -479,13 +481,13 @@ static void weighs(const struct service_client *c, uint64_t weight)
 		(void)sched_yield();
 }
 
-START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
+START_TEST(uid_has_the_largest_weight_of_its_connections)
 {
 	struct service_client c, light, heavy;
 	pid_t pid;
 
 	if (geteuid() != 0) {
-		check_unit_not_run(a_uid_has_the_best_weight_of_its_connections_that_are_there,
+		check_unit_not_run(uid_has_the_largest_weight_of_its_connections,
 				   "only root can have other groups");
 		return;
 	}
@@ -496,7 +498,7 @@ START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
 	weighs(&c, 100);
 	heavy = attach_of(60102);
 	weighs(&c, 300);
-	/* A light one changes nothing; nor does the next pool. */
+	/* A connection with a smaller weight changes nothing; nor does the next pool. */
 	(void)attach_of(60101);
 	weighs(&c, 300);
 	ck_assert_int_eq(kill((pid_t)c.board->manager.pool_pid, SIGKILL), 0);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: settings that are changed while forkd runs, and users that may not
- */
+/* scenario: settings that are changed while forkd runs, and users that may not change them */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +26,7 @@ static uint32_t scheduler(void)
 	return atomic_load_explicit(&d.board->manager.scheduler, memory_order_relaxed);
 }
 
-/* How many workers are in this state. */
+/* Returns the number of workers in this state. */
 static uint32_t workers(uint32_t state)
 {
 	uint32_t n = 0;
@@ -38,13 +36,13 @@ static uint32_t workers(uint32_t state)
 	return n;
 }
 
-START_TEST(the_scheduler_is_switched_to_and_fro)
+START_TEST(scheduler_is_switched_back_and_forth)
 {
 	daemon_start(&d, "--workers=3", NULL);
 	for (uint32_t i = 0; i < 3; i++) {
 		uint64_t sleeps;
 
-		/* That all look is the switch's doing, then. */
+		/* So that all workers search later is caused by the switch. */
 		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
 		daemon_set(&d, "scheduler", "busy", "scheduler = busy (was lazy)\n");
 		ck_assert_uint_eq(scheduler(), 1);
@@ -62,7 +60,7 @@ START_TEST(the_scheduler_is_switched_to_and_fro)
 }
 END_TEST
 
-START_TEST(the_next_pool_gets_what_was_set)
+START_TEST(next_pool_gets_the_changed_settings)
 {
 	char text[512];
 	pid_t pool;
@@ -75,14 +73,14 @@ START_TEST(the_next_pool_gets_what_was_set)
 	DAEMON_AWAIT(daemon_pool(&d) != pool);
 	daemon_call_fib(&d);
 	DAEMON_AWAIT(workers(WAKE_LOOKING) == 2);
-	/* Of this pool: the counters began anew. */
+	/* Of this pool: the counters start at 0. */
 	ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "timed_sleeps"), 0);
 	ck_assert_uint_eq(scheduler(), 1);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST
 
-/* Asks for it, as forkctl set does. Returns the socket, on which the answer comes. */
+/* Sends the request of forkctl set. Returns the socket, on which the answer arrives. */
 static int ask_for_spin(const char *value)
 {
 	struct proto_set set = { .head = { PROTO_MAGIC, PROTO_SET }, .name = "spin" };
@@ -110,7 +108,7 @@ START_TEST(set_is_answered_when_the_pool_has_applied_it_or_has_ended)
 		daemon_suspend(pool);
 		fd = ask_for_spin(values[ends]);
 		DAEMON_AWAIT(daemon_logged(&d, "spin is", values[ends]));
-		/* What it did in that turn is done when it answers another. */
+		/* The manager has completed that loop turn when it answers another request. */
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
 		ck_assert_int_eq(proto_recv(fd, &answer, fds, &n_fds, MSG_DONTWAIT), -EAGAIN);
 		ck_assert_int_eq(kill(pool, ends ? SIGKILL : SIGCONT), 0);
@@ -124,7 +122,7 @@ START_TEST(set_is_answered_when_the_pool_has_applied_it_or_has_ended)
 END_TEST
 
 /* A debugger holds the thread that reads the channel. */
-START_TEST(a_change_that_the_pool_does_not_answer_is_said_to_be_sent)
+START_TEST(change_without_an_answer_of_the_pool_is_reported_as_sent)
 {
 	char text[1024];
 	int status;
@@ -133,7 +131,7 @@ START_TEST(a_change_that_the_pool_does_not_answer_is_said_to_be_sent)
 	daemon_start(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
 	if (ptrace(PTRACE_SEIZE, pool, NULL, NULL) < 0) {
-		check_unit_not_run(a_change_that_the_pool_does_not_answer_is_said_to_be_sent,
+		check_unit_not_run(change_without_an_answer_of_the_pool_is_reported_as_sent,
 				   "ptrace is not allowed here");
 		ck_assert_int_eq(daemon_stop(&d), 0);
 		return;
@@ -149,7 +147,7 @@ START_TEST(a_change_that_the_pool_does_not_answer_is_said_to_be_sent)
 }
 END_TEST
 
-/* forkctl set NAME VALUE fails, and its message has this text. */
+/* Checks that forkctl set NAME VALUE fails with this text. */
 static void refused(int status, const char *name, const char *value, const char *text)
 {
 	daemon_see_ctl(&d, status, text, "set", name, value, NULL);
@@ -172,8 +170,8 @@ START_TEST(invalid_setting_is_reported_and_nothing_changes)
 }
 END_TEST
 
-/* Sends so many bytes of a message; returns the code of the error that comes back, 0 for DONE, 1
- * for the end of the connection, 2 for anything else. */
+/* Sends size bytes of a message. Returns the code of the error, 0 for DONE, 1 for the end of the
+ * connection, 2 for any other answer. */
 static int send_set(const struct proto_set *set, uint32_t size)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -210,12 +208,12 @@ static void set_as_another(void)
 	struct proto_set set = set_message("scheduler", "busy");
 	int code = send_set(&set, sizeof(set));
 
-	/* Without root there is no other user to be. */
+	/* Without root there is no other user. */
 	if (code != (geteuid() == OTHER_UID ? -EPERM : 0))
 		_exit(1);
 }
 
-START_TEST(another_user_may_not)
+START_TEST(another_user_may_not_change_settings)
 {
 	daemon_start(&d, "--workers=2", NULL);
 	ck_assert_int_eq(daemon_reap(daemon_client(set_as_another, OTHER_UID)), 0);
@@ -224,7 +222,7 @@ START_TEST(another_user_may_not)
 }
 END_TEST
 
-START_TEST(a_message_that_is_no_text_is_refused)
+START_TEST(message_that_is_not_text_is_refused)
 {
 	struct proto_set set = set_message("scheduler", "busy");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stalled: a pool that a signal stops, by a task or from outside, one that does not end though it
- * was killed, and one whose board a task has written over: others are served again soon
+ * stalled: a pool that a signal stops, from a task or from outside; one that survives its SIGKILL;
+ * and one whose board a task has overwritten: others are soon served again
  */
 #include <errno.h>
 #include <signal.h>
@@ -37,14 +37,14 @@ static void queue(void)
 		queued[i] = jobs_submit(c, "null:add", FK_IDEMPOTENT, i, 1000);
 }
 
-/* Each is done, once. */
+/* Checks that each queued job is done, once. */
 static void see_queued(void)
 {
 	for (int i = 0; i < QUEUED; i++)
 		jobs_see(c, queued[i], i + 1000);
 }
 
-/* A task fills this part of a segment with garbage. */
+/* A task overwrites this part of a segment. */
 static void fill(const char *segment, size_t from, size_t bytes)
 {
 	ck_assert_int_eq(fk_call(c, "wild:fill", NULL, segment, (int64_t)from, (int64_t)bytes), 0);
@@ -52,7 +52,7 @@ static void fill(const char *segment, size_t from, size_t bytes)
 
 /* ------------------------------------------------------------------------ stopped by a signal */
 
-START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time)
+START_TEST(pool_stopped_from_outside_is_continued_once_and_then_killed)
 {
 	pid_t pool;
 
@@ -62,7 +62,7 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
 	queue();
 	see_queued();
-	/* The thread that takes the signal may get its CPU after these jobs. */
+	/* The thread that handles the signal may get its CPU after these jobs. */
 	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -82,7 +82,7 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 }
 END_TEST
 
-/* The task has the pool stopped once. */
+/* The task stops the pool once. */
 static void see_continued(const char *sandbox, const char *task)
 {
 	fk_job job;
@@ -102,20 +102,20 @@ static void see_continued(const char *sandbox, const char *task)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_task_that_stops_the_pool_once_is_DONE)
+START_TEST(task_that_stops_the_pool_once_is_DONE)
 {
 	see_continued("--sandbox=off", "stall:stop");
 }
 END_TEST
 
 /* With the sandbox: it refuses the signal if a task sends it, but not the timer. */
-START_TEST(a_pool_that_the_timer_of_a_task_stops_is_continued)
+START_TEST(pool_stopped_by_the_timer_of_a_task_is_continued)
 {
 	see_continued(NULL, "stall:stop_later");
 }
 END_TEST
 
-START_TEST(a_task_that_stops_the_pool_again_and_again_is_LOST_with_it)
+START_TEST(task_that_stops_the_pool_repeatedly_is_LOST_with_it)
 {
 	fk_job job;
 
@@ -141,7 +141,7 @@ static void connect_and_call(void)
 	daemon_call_fib(&d);
 }
 
-/* says: a task has written that the pool has a fault, and is about to end. */
+/* says: a task has stored a fault report of the pool, which should then end. */
 static void see_sleeper_ended(bool says)
 {
 	pid_t visitor, pool;
@@ -170,19 +170,19 @@ static void see_sleeper_ended(bool says)
 	jobs_end(&d, c);
 }
 
-START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
+START_TEST(sleeping_pool_that_handles_no_signal_is_killed)
 {
 	see_sleeper_ended(false);
 }
 END_TEST
 
-START_TEST(a_sleeping_pool_with_a_false_fault_word_is_ended)
+START_TEST(sleeping_pool_with_a_false_fault_report_is_killed)
 {
 	see_sleeper_ended(true);
 }
 END_TEST
 
-/* The words of all sleepers, as a task may leave them: it has a thread of its own for that. */
+/* Overwrites the words of all sleepers, as a task may do, by a thread of the task. */
 static void hush(void)
 {
 	static const struct {
@@ -208,13 +208,13 @@ static bool is_hushed(void)
 	       !atomic_load(&d.board->dispatcher);
 }
 
-START_TEST(a_pool_whose_words_say_that_no_thread_sleeps_wakes_up)
+START_TEST(pool_whose_words_show_no_sleeper_wakes_up)
 {
 	uint64_t since;
 	fk_job job;
 
 	setup(NULL);
-	/* A worker may look about just then; it writes its word again. */
+	/* A worker may search just then; it writes its word again. */
 	hush();
 	for (uint64_t asked = clock_ns(); !is_hushed(); (void)poll(NULL, 0, 1)) {
 		if (clock_ns() - asked < 2 * NSEC_PER_SEC)
@@ -232,9 +232,9 @@ START_TEST(a_pool_whose_words_say_that_no_thread_sleeps_wakes_up)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ not to be ended */
+/* ------------------------------------------------------------------------ surviving SIGKILL */
 
-/* What a debugger makes of a process: SIGKILL takes it to its exit, and no further. */
+/* As with a debugger: SIGKILL takes the process to its exit, but not further. */
 struct held {
 	_Atomic int seized; /* 1, or a negative errno */
 	_Atomic bool exits;
@@ -263,8 +263,8 @@ static void hold_exit(void)
 		(void)pause();
 }
 
-/* From now on it cannot be ended. Returns the process that holds it; 0 if no process may: then the
- * test is not run. */
+/* From now on the pool cannot be ended. Returns the process that holds it; 0 if no process may:
+ * then the test is not run. */
 static pid_t hold_pool(const TTest *test, pid_t pool)
 {
 	pid_t pid;
@@ -280,7 +280,7 @@ static pid_t hold_pool(const TTest *test, pid_t pool)
 	return 0;
 }
 
-START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
+START_TEST(pool_that_does_not_end_is_abandoned_and_replaced)
 {
 	volatile unsigned char *gate;
 	fk_job once, idempotent;
@@ -289,7 +289,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 
 	setup("--workers=3");
 	pool = daemon_pool(&d);
-	holder = hold_pool(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves, pool);
+	holder = hold_pool(pool_that_does_not_end_is_abandoned_and_replaced, pool);
 	if (!holder) {
 		jobs_end(&d, c);
 		return;
@@ -298,7 +298,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 	once = jobs_submit(c, "hang:spin", 0, 0, 0);
 	idempotent = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "hang:spin") && jobs_running(&d, "crash:hold"));
-	/* The manager kills the pool for it, perhaps before the call is back. */
+	/* The manager kills the pool for it, perhaps before the call has returned. */
 	(void)fk_call(c, "wild:fill", NULL, "forkd-board",
 		      (int64_t)offsetof(struct board, manager.n_workers), INT64_C(4));
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
@@ -308,7 +308,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 	ck_assert_int_eq(fk_release(c, once), 0);
 	see_queued();
 	ck_assert_int_eq(daemon_reap(visitor), 0);
-	/* A read of it may be under way. */
+	/* A read by the job may still be running. */
 	ck_assert_int_eq(jobs_outcome(c, idempotent, NULL), FK_LOST);
 	ck_assert_int_eq(fk_release(c, idempotent), 0);
 	other_user_end("a pool that does not end");
@@ -323,7 +323,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 }
 END_TEST
 
-START_TEST(the_next_manager_abandons_it_as_well)
+START_TEST(next_manager_abandons_it_as_well)
 {
 	struct systemd_stub *store;
 	volatile uint8_t *gate;
@@ -335,14 +335,14 @@ START_TEST(the_next_manager_abandons_it_as_well)
 	pool = daemon_pool(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold"));
-	holder = hold_pool(the_next_manager_abandons_it_as_well, pool);
-	/* The second time with the arena that the store has got instead. */
+	holder = hold_pool(next_manager_abandons_it_as_well, pool);
+	/* The second time with the new arena in the store. */
 	for (int i = 0; i < (holder ? 2 : 0); i++) {
 		kept_kill(&d, store);
 		queue();
 		kept_ready(&d, store);
 		see_queued();
-		/* LOST with the pool that has not ended, and run again with the other. */
+		/* LOST with the pool that has not ended, and run again with the other one. */
 		if (i == 0) {
 			jobs_see_end(c, job, "LOST");
 			ck_assert_int_eq(fk_release(c, job), 0);
@@ -364,7 +364,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the board */
 
-/* Clients that connect are served, queued jobs are done, and there is another pool. */
+/* Clients that connect are served, queued jobs are done, and another pool runs. */
 static void spoils(const char *what, size_t from, size_t bytes)
 {
 	uint64_t since, control, number = daemon_crashes(&d) + 1;
@@ -386,7 +386,7 @@ static void spoils(const char *what, size_t from, size_t bytes)
 	(void)jobs_pool_after(&d, pool);
 }
 
-START_TEST(a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended)
+START_TEST(overwritten_head_of_the_board_is_restored_and_the_pool_ended)
 {
 	setup(NULL);
 	spoils("the head of the board", 0, sizeof(struct segment));
@@ -395,7 +395,7 @@ START_TEST(a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_e
 }
 END_TEST
 
-START_TEST(a_task_table_written_over_is_restored_and_the_pool_ended)
+START_TEST(overwritten_task_table_is_restored_and_the_pool_ended)
 {
 	setup(NULL);
 	spoils("the task table", offsetof(struct board, tasks), 64 * sizeof(struct board_task));

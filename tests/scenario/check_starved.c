@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: a worker that gets no CPU time keeps no job waiting but the frame that it runs
+ * scenario: a worker that gets no CPU time delays no job except the one whose frame it runs
  *
  * A real-time program takes the CPU of worker 0 (the hog). Jobs are queued to worker 0 while both
- * workers sleep. They have to end without CPU time of worker 0, or because it was moved to another
- * CPU; and while the hog runs, which ends before the client's own look after CLIENT_TICK_NS. The
- * kernel lets other programs have 5 % of a hog's CPU, so this is tried until worker 0 has none.
- * Three of the tests need two CPUs in one NUMA node, and leave to use SCHED_FIFO.
+ * workers sleep. They must end without CPU time of worker 0, or because it was moved to another
+ * CPU. This must happen while the hog runs, which ends before the client's own check after
+ * CLIENT_TICK_NS. The kernel gives other programs 5 % of a hog's CPU, so this is repeated until
+ * worker 0 has none. Three of the tests need two CPUs in one NUMA node, and permission to use
+ * SCHED_FIFO.
  */
 #define CHECK_TIMEOUT 120
 
@@ -27,18 +28,18 @@
 #define HOG_PERIOD_MS 1200
 #define ROUNDS	      40u /* of the dispatcher: STARVED_TICK apart, as long as a worker is awake */
 #define HOG_SPARE     (100 * NSEC_PER_MSEC)
-#define HOG_S	      10u /* at most */
+#define HOG_S	      10u /* maximum */
 
 static struct daemon d;
 
 struct hog {
 	_Atomic bool runs;
-	_Atomic uint64_t ends; /* when it leaves the CPU, clock_ns() */
+	_Atomic uint64_t ends; /* time at which it leaves the CPU, clock_ns() */
 };
 
 static struct hog *hog;
 
-/* On this CPU alone. */
+/* Restricts this process to this CPU. */
 static void run_on(uint32_t cpu)
 {
 	cpu_set_t set;
@@ -85,7 +86,8 @@ static pid_t start_hog(uint32_t cpu)
 		(void)pause();
 }
 
-/* A pool of two workers, and this program on another CPU than worker 0. Returns worker 0's. */
+/* Starts a pool of two workers, with this program on another CPU than worker 0. Returns worker 0's
+ * CPU. */
 static uint32_t start(void)
 {
 	uint32_t cpu;
@@ -97,7 +99,7 @@ static uint32_t start(void)
 	return cpu;
 }
 
-/* Queues short jobs to worker 0, and waits for their ends. Returns how long that took, ns. */
+/* Queues short jobs to worker 0, and waits for them. Returns the time in ns. */
 static uint64_t call_jobs(fk_client *c)
 {
 	struct fk_request requests[JOBS];
@@ -141,14 +143,15 @@ static bool sleeps(uint32_t worker)
 	return wake_rests(wake_load(&d.board->workers[worker].wake));
 }
 
-/* True if the jobs have ended while the hog ran and worker 0 had no CPU. */
+/* Returns true if the jobs have ended while the hog ran and worker 0 had no CPU. */
 static bool call_without(fk_client *c, uint32_t cpu, uint64_t *ret_ns)
 {
 	pid_t pid = start_hog(cpu);
 	uint64_t before;
 	bool without;
 
-	/* What others may have of the CPU comes at the end of a period in which they want some. */
+	/* The kernel gives other programs their share at the end of a period in which they want a
+	 * CPU. */
 	(void)poll(NULL, 0, HOG_PERIOD_MS);
 	DAEMON_AWAIT(sleeps(0) && sleeps(1));
 	before = daemon_cpu_ns(thread_of(0));
@@ -160,7 +163,7 @@ static bool call_without(fk_client *c, uint32_t cpu, uint64_t *ret_ns)
 	return without;
 }
 
-START_TEST(jobs_that_are_queued_to_a_starved_worker_are_run_by_another)
+START_TEST(jobs_queued_to_a_starved_worker_run_on_another)
 {
 	uint32_t cpu = start();
 	fk_client *c = daemon_open(&d);
@@ -174,7 +177,7 @@ START_TEST(jobs_that_are_queued_to_a_starved_worker_are_run_by_another)
 }
 END_TEST
 
-START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
+START_TEST(starved_worker_is_unpinned_until_it_is_pinned_again)
 {
 	uint32_t cpu = start();
 	fk_client *c = daemon_open(&d);
@@ -203,7 +206,7 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 }
 END_TEST
 
-/* Whether worker 0 was moved when its job was cancelled while the hog ran. */
+/* Cancels the job of worker 0 while the hog runs. Returns true if worker 0 was moved. */
 static bool cancel_beside(fk_client *c, uint32_t cpu)
 {
 	union fk_value forever = { .i64 = 60 };
@@ -224,7 +227,8 @@ static bool cancel_beside(fk_client *c, uint32_t cpu)
 	return daemon_counter(&d, "cpu_moves") > before;
 }
 
-/* True if worker 0 may run on its own CPU alone. The dispatcher pins no worker while all sleep. */
+/* Returns true if worker 0 may run only on its own CPU. The dispatcher pins no worker while all
+ * sleep. */
 static bool is_at_home(fk_client *c, uint32_t cpu)
 {
 	cpu_set_t set;
@@ -234,19 +238,19 @@ static bool is_at_home(fk_client *c, uint32_t cpu)
 	       CPU_ISSET(cpu, &set);
 }
 
-START_TEST(a_starved_worker_is_moved_when_its_job_is_to_end)
+START_TEST(starved_worker_is_moved_when_its_job_is_cancelled)
 {
 	uint32_t cpu = start();
 	fk_client *c = daemon_open(&d);
 
-	/* The dispatcher may come first: it loosens the pin. */
+	/* The dispatcher may be first: it unpins the worker. */
 	DAEMON_AWAIT(cancel_beside(c, cpu));
 	DAEMON_AWAIT(is_at_home(c, cpu));
 	daemon_stop_close(&d, c);
 }
 END_TEST
 
-START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
+START_TEST(worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 {
 	union fk_value ignored = { .i64 = 0 };
 	struct fk_request request = { .values = &ignored, .size = 1 };
@@ -259,7 +263,7 @@ START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_started") == 1);
 	DAEMON_AWAIT(daemon_proc_state(thread_of(0)) == 'S' && !sleeps(0));
-	/* A look at the worker before it slept is over. */
+	/* A check that began before the worker slept has ended. */
 	rounds = daemon_counter(&d, "dispatcher_passes");
 	DAEMON_AWAIT(daemon_counter(&d, "dispatcher_passes") >= rounds + 2);
 	before = daemon_counter(&d, "starved");
@@ -282,7 +286,7 @@ static bool can_be_real_time(void)
 	return pid > 0 && daemon_reap(pid) == 0;
 }
 
-/* The pins are loosened within a NUMA node. */
+/* Workers are unpinned within a NUMA node. */
 static bool are_neighbours(void)
 {
 	const struct topology_place *first, *second;
@@ -305,9 +309,8 @@ int main(void)
 						: NULL;
 
 	if (lacks)
-		check_unit_leave_out(lacks,
-				     &jobs_that_are_queued_to_a_starved_worker_are_run_by_another,
-				     &a_starved_worker_may_run_elsewhere_until_it_is_pinned_again,
-				     &a_starved_worker_is_moved_when_its_job_is_to_end);
+		check_unit_leave_out(lacks, &jobs_queued_to_a_starved_worker_run_on_another,
+				     &starved_worker_is_unpinned_until_it_is_pinned_again,
+				     &starved_worker_is_moved_when_its_job_is_cancelled);
 	return check_unit_main("starved");
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * storm: a pool that crashes again and again, under the load of four clients, and an oracle that
- * looks at what became of each job
+ * storm: a pool that crashes repeatedly, under the load of four clients, and an oracle that checks
+ * the outcome of each job
  *
- * It dies by kill -9, by tasks that crash it, and, with --enable-crash-sites, at named places:
+ * The pool dies by kill -9, by tasks that crash it, and, with --enable-crash-sites, at named sites:
  * between the steal of a frame and its adoption, in a job's row, and between its outcome and the
- * wake of a waiting client. CRASHES in the environment says how often in all; else it is 500 times
- * with crash sites and without a sanitizer, and 40 times otherwise, SOAK=1: 5,000.
+ * wake of a waiting client. $CRASHES is the total number. The default is 500 with crash sites and
+ * without a sanitizer, and 40 otherwise; SOAK=1: 5,000.
  *
- * How long it takes from a crash to the end of a job that is submitted after it is printed, and
- * never asserted.
+ * The time from a crash to the end of a job submitted after it is printed, and never asserted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +29,7 @@
 #define CLIENTS	  4u
 #define OTHER_UID 65531u
 
-/* Between the test and its client processes. */
+/* Memory shared by the test and its client processes. */
 struct shared {
 	_Atomic uint64_t ended[CLIENTS];
 };
@@ -38,7 +37,7 @@ struct shared {
 static struct shared *shared;
 static struct daemon d;
 static struct oracle o;
-static uint64_t *times_ns; /* from a crash to the next job done */
+static uint64_t *times_ns; /* from a crash to the next finished job */
 static uint32_t n_times;
 
 static uint64_t draw(uint64_t n)
@@ -74,7 +73,7 @@ static uint64_t all_ended(void)
 	return n;
 }
 
-/* The pool is dying, or comes to where it dies as long as it goes on. Its end was seen then. */
+/* Waits for the end of a pool that is dying, or that dies at a site as long as it runs. */
 static void await_end(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -93,7 +92,7 @@ static int open_pool(pid_t *ret_pid)
 	return fd;
 }
 
-/* All three return the moment from which its clients have had no pool. */
+/* All three return the time from which clients have had no pool. */
 
 static uint64_t be_killed(void)
 {
@@ -137,9 +136,9 @@ static uint64_t be_at_site(const char *site)
 }
 #endif
 
-/* ------------------------------------------------------------------------ what comes then */
+/* ------------------------------------------------------------------------ after a crash */
 
-/* A job that is submitted when the pool is dead, and so is run by the next. */
+/* A job that is submitted when the pool is dead, so that the next one runs it. */
 static void probe(fk_client *c, uint64_t start)
 {
 	static const int64_t args[2] = { 40, 2 };
@@ -164,7 +163,7 @@ static void see_crashed(fk_client *c, fk_job job)
 	ck_assert_int_eq(fk_release(c, job), 0);
 }
 
-/* By turns. */
+/* In turn. */
 static void crash(fk_client *c, const char *site, uint32_t turn)
 {
 	uint64_t start;
@@ -198,7 +197,7 @@ static void print_times(void)
 	       n_times, ms(n_times / 2), ms(n_times - 1 - n_times / 100), ms(n_times - 1));
 }
 
-/* One daemon, whose pools die n times: some at this site. */
+/* One daemon, whose pools die n times, some of them at this site. */
 static void rage(const char *site, uint32_t n)
 {
 	struct oracle_verdict v;
@@ -240,7 +239,7 @@ static void rage(const char *site, uint32_t n)
 	daemon_stop_close(&d, c);
 }
 
-START_TEST(each_job_of_four_clients_ends_once_however_often_the_pool_crashes)
+START_TEST(each_job_of_four_clients_ends_once_despite_many_crashes)
 {
 	static const char *const sites[] = {
 #ifdef FK_CRASH_SITES

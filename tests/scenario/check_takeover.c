@@ -2,8 +2,8 @@
 /*
  * takeover: the manager is killed, and the next one takes over its clients, which notice nothing
  *
- * The stand-in for systemd (tests/support/systemd_stub.h) has forkd's descriptors meanwhile. Each
- * client has one connection, made with the first manager.
+ * The systemd stub (tests/support/systemd_stub.h) keeps forkd's descriptors in between. Each client
+ * has one connection, made with the first manager.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "tests/support/check_unit.h"
 
 #define CLIENTS	  4u /* that stay */
-#define GUESTS	  2u /* that come and go all the time */
+#define GUESTS	  2u /* that connect and leave all the time */
 #define KILLS	  20u
 #define OTHER_UID 65531u
 
@@ -35,7 +35,7 @@ static bool is_dead(int pidfd)
 	return poll(&p, 1, 0) == 1;
 }
 
-START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
+START_TEST(takeover_waits_until_each_stored_pool_is_dead)
 {
 	struct fdstore_inherited *inherited = calloc(2, sizeof(*inherited));
 	struct takeover takeover = TAKEOVER_INIT;
@@ -55,7 +55,7 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 			.fd = dup(fds[i]),
 		};
 	}
-	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* the store that nothing is said to */
+	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* the store sends its messages nowhere */
 	s.inherited = inherited;
 	s.n_inherited = 2;
 	s.max = 16;
@@ -72,7 +72,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ without loss */
 
-/* A client that connects while a manager dies is admitted by the next. Returns an exit status. */
+/* A client that connects while a manager dies is admitted by the next one. Returns an exit
+ * status. */
 static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 {
 	while (!atomic_load(stop)) {
@@ -83,7 +84,7 @@ static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 			(void)fprintf(stderr, "guest %d: %s\n", (int)getpid(), fk_error_text());
 			return 94;
 		}
-		/* LOST, if it ran. */
+		/* LOST if it had started. */
 		if (fk_call(c, "null:add", &sum, (int64_t)40, (int64_t)2) == 0 && sum != 42)
 			return 95;
 		atomic_fetch_add(calls, 1);
@@ -132,9 +133,9 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
 	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
-	/* No two pools have one generation. */
+	/* No two pools have the same generation. */
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
-	/* The store had what the saved state says of clients. */
+	/* The store had all clients of the saved state. */
 	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
 	/* The watcher's socket, pidfd and segment are left. */
 	DAEMON_AWAIT(n_kept("c*") == 3);
@@ -181,7 +182,7 @@ START_TEST(jobs_submitted_without_a_manager_are_run)
 }
 END_TEST
 
-START_TEST(a_cancel_while_nobody_is_there_holds)
+START_TEST(cancel_without_a_manager_takes_effect)
 {
 	volatile uint8_t *gate;
 	fk_client *c;
@@ -209,7 +210,7 @@ static void be_held(void)
 		(void)pause();
 }
 
-START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
+START_TEST(client_that_dies_without_a_manager_leaves_nothing)
 {
 	pid_t pid;
 
@@ -243,7 +244,8 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 
 	c = TAKEOVER_BEGIN("--workers=2", "--quarantine-task-crashes=2", NULL);
 	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
-	/* The outcome is given before the crash is counted, and that before the next pool. */
+	/* The outcome is stored before the crash is counted, and the next pool starts after
+	 * that. */
 	serves(c);
 	kept_kill(&d, store);
 	kept_ready(&d, store);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * takeover_drain: when a manager goes on with the clients of another, and when it gives them up; as
- * the sizes are, and as often as it was tried
+ * takeover_drain: when a manager takes over the clients of another, and when it disconnects them,
+ * depending on the sizes and on the number of tries
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 
-/* The saved state of a forkd of version 1: its CPUs are missing. It knows one client. */
+/* The saved state of a forkd of version 1: its CPUs are missing. It has one client. */
 static int old_state(uint32_t slot, const struct saved_entry *entry)
 {
 	const size_t size = offsetof(struct saved_state, cpus_at);
@@ -114,7 +114,7 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	s.max = 16;
 	(void)dup2(log, STDERR_FILENO);
 	takeover_look(&takeover, &s);
-	/* Nothing of it is taken for granted. */
+	/* None of its sizes is used. */
 	ck_assert_int_eq(options_init(&o), 0);
 	ck_assert_uint_eq(takeover_inherit(&takeover, &o), 0);
 	ck_assert(!o.workers && !o.cpus);
@@ -137,7 +137,7 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	takeover_fini(&takeover);
 }
 END_TEST
-START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
+START_TEST(each_job_is_LOST_if_the_layout_has_changed)
 {
 	volatile uint8_t *gates[3];
 	struct saved_state *saved;
@@ -159,7 +159,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ tries */
 
-START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
+START_TEST(manager_that_has_run_for_a_second_does_not_count_as_a_try)
 {
 	struct saved_state *saved;
 
@@ -174,7 +174,7 @@ START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
 END_TEST
 #define FAILURES 7u
 
-static _Atomic uint32_t *failing; /* managers that are to come, which have so little: */
+static _Atomic uint32_t *failing; /* number of managers that will have too little memory: */
 static rlim_t little;		  /* bytes of addresses */
 
 static void be_short(void)
@@ -187,7 +187,7 @@ static void be_short(void)
 	}
 }
 
-/* Managers with so little memory log this line, and no client is given up. */
+/* Managers with this little memory log this line, and no client is disconnected. */
 static void start_short(rlim_t bytes, const char *line)
 {
 	const struct fk_open_options large = { .heap_size = UINT64_C(512) << 20 };
@@ -214,20 +214,20 @@ static void start_short(rlim_t bytes, const char *line)
 	takeover_end(c);
 }
 
-START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
+START_TEST(shortage_at_the_start_disconnects_no_client)
 {
 	if (daemon_sanitized())
-		check_unit_not_run(a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+		check_unit_not_run(shortage_at_the_start_disconnects_no_client,
 				   "sanitizers need address space");
 	else
 		start_short(200 << 20, "cannot map the arena");
 }
 END_TEST
 
-START_TEST(nor_is_a_shortage_while_they_are_taken_over)
+START_TEST(shortage_during_the_takeover_disconnects_no_client)
 {
 	if (daemon_sanitized())
-		check_unit_not_run(nor_is_a_shortage_while_they_are_taken_over,
+		check_unit_not_run(shortage_during_the_takeover_disconnects_no_client,
 				   "sanitizers need address space");
 	else
 		start_short(600 << 20, "cannot go on with the clients of the last forkd");
@@ -276,7 +276,7 @@ START_TEST(automatic_sizes_stay_for_connected_clients)
 }
 END_TEST
 
-/* The next one has this forkd.conf, and says that. */
+/* The next forkd has this forkd.conf, and logs this. */
 static void change(const char *conf, const char *says)
 {
 	volatile uint8_t *gate;

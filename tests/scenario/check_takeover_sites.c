@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* takeover_sites: a manager dies, or fails, at any place of a takeover */
+/* takeover_sites: a manager dies, or fails, at any step of a takeover */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 #ifdef FK_CRASH_SITES
 
-START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
+START_TEST(manager_whose_loop_fails_is_replaced)
 {
 	struct loop_inject *fault = MAP_FAILED;
 	volatile uint8_t *gate;
@@ -41,7 +41,7 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].error, -ENOMEM);
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].times, 1);
 	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].nth, 1);
-	/* Something for it to do. */
+	/* A request for it to handle. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	kept_ready(&d, store);
 	ck_assert(daemon_logged(&d, "io_uring failed", ""));
@@ -53,7 +53,7 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 }
 END_TEST
 
-START_TEST(a_state_that_kills_each_manager_is_given_up)
+START_TEST(state_that_kills_each_manager_is_discarded)
 {
 	volatile uint8_t *gate;
 	fk_client *c;
@@ -71,7 +71,8 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 }
 END_TEST
 
-/* A manager dies at the site while it takes over from one that was killed: the next takes over. */
+/* A manager dies at the site while it takes over from one that was killed: the next one takes
+ * over. */
 static void die_taking_over(const char *site)
 {
 	volatile uint8_t *gates[2];
@@ -84,7 +85,8 @@ static void die_taking_over(const char *site)
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	/* It must not come to the site itself: it stores a word when it has lived for a second. */
+	/* This manager must not reach the site itself: it stores a word after it has run for a
+	 * second. */
 	daemon_suspend(d.manager);
 	daemon_mine(&d, site, 0);
 	kept_kill(&d, store);
@@ -98,7 +100,7 @@ static void die_taking_over(const char *site)
 	takeover_end(c);
 }
 
-/* While it takes over, while it takes a client in, while it gives up. */
+/* While it takes over, while it admits a client, while it discards jobs. */
 enum when { OVER, IN, UP };
 
 #define SITE(site, when)                                                                           \
@@ -123,13 +125,13 @@ static void die_at_each(enum when when, void (*die)(const char *site))
 			die(crash_rows[rows[i].site].name);
 }
 
-START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
+START_TEST(manager_that_dies_during_a_takeover_is_replaced)
 {
 	die_at_each(OVER, die_taking_over);
 }
 END_TEST
 
-/* A manager dies at the site while it takes a client in. A client that receives WELCOME again, from
+/* A manager dies at the site while it admits a client. A client that receives WELCOME again, from
  * the next manager, ignores it. */
 static void die_taking_in(const char *site)
 {
@@ -142,7 +144,7 @@ static void die_taking_in(const char *site)
 	old = TAKEOVER_BEGIN("--workers=2", NULL);
 	daemon_mine(&d, site, 0);
 	c = daemon_open(&d);
-	/* The next manager may hear this before it has said WELCOME itself. */
+	/* The next manager may receive this before it has sent WELCOME. */
 	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
@@ -163,13 +165,13 @@ static void die_taking_in(const char *site)
 	kept_stop(&d, store);
 }
 
-START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
+START_TEST(client_admitted_by_a_dying_manager_stays_admitted)
 {
 	die_at_each(IN, die_taking_in);
 }
 END_TEST
 
-START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
+START_TEST(pool_that_dies_while_it_discards_jobs_leaves_that_to_the_next)
 {
 	volatile uint8_t *gates[2];
 	struct saved_state *saved;

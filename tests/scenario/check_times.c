@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: how long the jobs of each user have waited and run, as the board has it: each job once,
- * whatever becomes of it, of its pool and of its manager
+ * scenario: the wait and run times of each user's jobs on the board: each job counts once, also if
+ * its pool or its manager dies
  *
- * The other user is a process with a uid of its own, which only root can start.
+ * The other user is a process with another uid, which only root can start.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -16,17 +16,17 @@
 #include "tests/support/check_unit.h"
 
 #define OTHER_UID 65531u
-#define FIRST_UID 200000u /* of many */
+#define FIRST_UID 200000u /* of the visitors */
 #define VISITORS  40u
 #define BATCH	  100u
 
-/* What a client knows of its jobs that a worker has started. */
+/* A client's own figures of its started jobs. */
 struct sums {
 	uint64_t n;
 	uint64_t wait_ns;
 	uint64_t run_ns;
 	uint64_t run_max_ns;
-	uint64_t timings_wait_ns; /* as fk_timings() has it */
+	uint64_t timings_wait_ns; /* as fk_timings() returns it */
 	uint64_t timings_run_ns;
 };
 
@@ -34,9 +34,9 @@ static struct daemon d;
 static fk_client *c;
 static struct sums *other; /* of the other user */
 
-/* What the board has of one. */
+/* The board's figures of a user. */
 struct shown {
-	uint32_t n_rows; /* slots that are shown as his */
+	uint32_t n_rows; /* slots shown for the user */
 	uint64_t since_ns;
 	uint64_t ended;
 	uint64_t dropped;
@@ -62,12 +62,12 @@ static struct shown look(uint32_t uid)
 	return s;
 }
 
-/* So many of the user's jobs were started, dropped, and ended by the manager. */
+/* Waits until this many of the user's jobs were started, dropped, and ended by the manager. */
 static struct shown see(uint32_t uid, uint64_t started, uint64_t dropped, uint64_t ended)
 {
 	struct shown s;
 
-	/* The manager gives the outcome before it counts; a worker counts before that. */
+	/* The manager stores the outcome before it counts; a worker counts before that. */
 	DAEMON_AWAIT(look(uid).ended >= ended);
 	s = look(uid);
 	ck_assert_uint_eq(s.n_rows, 1);
@@ -88,7 +88,7 @@ static void end(void)
 	daemon_stop_close(&d, c);
 }
 
-/* ------------------------------------------------------------------------ what they sum up to */
+/* ------------------------------------------------------------------------ sums */
 
 /* Waits for a job that a worker starts. */
 static void add(struct sums *sums, fk_client *client, fk_job handle, int outcome)
@@ -110,7 +110,7 @@ static void add(struct sums *sums, fk_client *client, fk_job handle, int outcome
 	DAEMON_MUST(fk_release(client, handle) == 0);
 }
 
-/* n jobs of a task with up to two numbers, one after the other. */
+/* Runs n jobs of a task with up to two numbers, one after the other. */
 static void run(struct sums *sums, fk_client *client, uint32_t n, const char *name, int64_t a)
 {
 	const union fk_value values[2] = { { .i64 = a }, { .i64 = 1 } };
@@ -152,7 +152,7 @@ static void see_sums(uint32_t uid, const struct sums *sums)
 	ck_assert_uint_eq(s.times[TIMES_RUN].sum_ns, sums->run_ns);
 	ck_assert_uint_eq(s.times[TIMES_RUN].sum_ns, sums->timings_run_ns);
 	ck_assert_uint_eq(s.times[TIMES_RUN].max_ns, sums->run_max_ns);
-	/* There it begins with the submission. */
+	/* There the wait time begins with the submission. */
 	ck_assert_uint_le(s.times[TIMES_WAIT].sum_ns, sums->timings_wait_ns);
 }
 
@@ -167,14 +167,14 @@ START_TEST(counts_and_sums_are_those_of_the_jobs_themselves)
 	run(&mine, c, 3, "crash:spin", 20);
 	see_sums((uint32_t)geteuid(), &mine);
 	s = look((uint32_t)geteuid());
-	/* The three stand where they belong. */
+	/* The three long jobs are in the right buckets. */
 	ck_assert_uint_ge(s.times[TIMES_RUN].n - histogram_below(&s.times[TIMES_RUN], 24), 3);
 	ck_assert_uint_ge(histogram_quantile(&s.times[TIMES_RUN], 0.999), 16000000);
 	end();
 }
 END_TEST
 
-START_TEST(each_user_has_his_own)
+START_TEST(each_user_has_separate_times)
 {
 	struct sums mine = { 0 };
 
@@ -191,7 +191,7 @@ START_TEST(each_user_has_his_own)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ those that never run */
+/* ------------------------------------------------------------------------ jobs that never run */
 
 START_TEST(job_that_no_worker_starts_has_no_times)
 {
@@ -221,7 +221,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ pools that die */
 
-START_TEST(a_job_counts_once_though_its_pool_has_died)
+START_TEST(job_counts_once_although_its_pool_has_died)
 {
 	volatile uint8_t *gates[2];
 	struct sums sums = { 0 };
@@ -243,7 +243,7 @@ START_TEST(a_job_counts_once_though_its_pool_has_died)
 	jobs_see_end(c, holds[1], "DONE");
 	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
 		jobs_see_end(c, jobs[i], "DONE");
-	/* The second time that it ran is the one that counts. */
+	/* Only the second run counts. */
 	(void)see((uint32_t)geteuid(), 30 + 1 + ARRAY_SIZE(jobs), 0, 1);
 	end();
 }
@@ -263,7 +263,8 @@ START_TEST(cost_of_a_crash_is_shown_for_its_user)
 END_TEST
 
 #ifdef FK_CRASH_SITES
-/* The pool dies there, with its only worker amid these jobs: each is in one of the two. */
+/* The pool dies at the site while its only worker runs these jobs: each counts in one of the
+ * two. */
 static void die_at(const char *site, uint64_t started, uint64_t ended)
 {
 	fk_job jobs[BATCH];
@@ -274,12 +275,12 @@ static void die_at(const char *site, uint64_t started, uint64_t ended)
 		jobs[i] = jobs_submit(c, "null:null", FK_IDEMPOTENT, 0, 0);
 	for (uint32_t i = 0; i < BATCH; i++)
 		jobs_see_end(c, jobs[i], "DONE");
-	ck_assert_msg(!daemon_is_mined(&d), "no pool came to %s", site);
+	ck_assert_msg(!daemon_is_mined(&d), "no pool reached %s", site);
 	(void)see((uint32_t)geteuid(), started, 0, ended);
 	end();
 }
 
-START_TEST(a_pool_that_dies_while_a_job_ends_has_counted_it_or_not)
+START_TEST(job_whose_pool_dies_at_its_end_is_counted_once)
 {
 	die_at("job_loaded", BATCH, 0);
 	die_at("job_finishing", BATCH - 1, 1);
@@ -302,7 +303,7 @@ static void visit(void)
 	DAEMON_MUST(fk_close(client) == 0);
 }
 
-START_TEST(the_next_user_of_a_place_begins_at_nothing)
+START_TEST(next_user_of_a_slot_starts_at_zero)
 {
 	uint32_t shown = 0, highest = 0;
 
@@ -314,7 +315,7 @@ START_TEST(the_next_user_of_a_place_begins_at_nothing)
 	for (uint32_t i = 0; i < VISITORS; i++) {
 		struct shown s = look(FIRST_UID + i);
 
-		/* Those that have been away the longest are shown no more. */
+		/* Users that left first are no longer shown. */
 		ck_assert_uint_le(s.n_rows, 1);
 		ck_assert_uint_eq(s.times[TIMES_RUN].n, s.n_rows);
 		shown += s.n_rows;
@@ -322,14 +323,14 @@ START_TEST(the_next_user_of_a_place_begins_at_nothing)
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		if (atomic_load(&d.board->tenants[i].since_ns))
 			highest = i;
-	/* Places were used again, or this has shown nothing. */
+	/* Slots were reused; otherwise this test would prove nothing. */
 	ck_assert_uint_lt(shown, VISITORS);
 	ck_assert_uint_lt(highest, VISITORS);
 	end();
 }
 END_TEST
 
-START_TEST(they_go_on_where_another_manager_does)
+START_TEST(times_survive_a_takeover)
 {
 	struct sums sums = { 0 };
 	struct shown before, now;
@@ -353,7 +354,8 @@ END_TEST
 int main(void)
 {
 	if (geteuid() != 0)
-		check_unit_leave_out("only root has clients of other uids", &each_user_has_his_own,
-				     &the_next_user_of_a_place_begins_at_nothing);
+		check_unit_leave_out("only root has clients of other uids",
+				     &each_user_has_separate_times,
+				     &next_user_of_a_slot_starts_at_zero);
 	return check_unit_main("times");
 }

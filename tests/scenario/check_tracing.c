@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: forkctl trace beside a forkd that works: what the file says agrees with the counters,
- * and is a trace whatever ends it; and no event is written for a subscriber that has gone
+ * scenario: forkctl trace while forkd works: the file agrees with the counters, and is a valid
+ * trace whatever ends it; no event is written for a subscriber that has left
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static const char *path_of(const char *name)
 	return to;
 }
 
-/* A line of this file of the daemon's folder has the text. */
+/* Returns true if a line of this file in the daemon's directory has the text. */
 static bool says(const char *name, const char *text)
 {
 	_cleanup_fclose_ FILE *file = fopen(path_of(name), "re");
@@ -39,7 +39,7 @@ static bool says(const char *name, const char *text)
 	return false;
 }
 
-/* forkctl trace -o NAME, from when on it has begun; what it says is in NAME.out. */
+/* Starts forkctl trace -o NAME, and waits until it has begun; its output is in NAME.out. */
 static pid_t begin(const char *name)
 {
 	char output[64], path[128];
@@ -59,7 +59,7 @@ static void finish(pid_t pid)
 	ck_assert_int_eq(daemon_reap(pid), 0);
 }
 
-/* What trace.py makes of it: the file is a trace, of which it says this. from, to: 0 for all. */
+/* Runs trace.py, which checks that the file is a trace; text: its output. from, to: 0 for all. */
 static void validate(const char *name, uint64_t from, uint64_t to, char *text, size_t size)
 {
 	char script[4096], times[2][24];
@@ -74,7 +74,7 @@ static void validate(const char *name, uint64_t from, uint64_t to, char *text, s
 	ck_assert_msg(status == 0, "%s is no trace: %s", name, text);
 }
 
-/* The number behind a name in what trace.py says. */
+/* Returns the number after a name in the output of trace.py. */
 static uint64_t number(const char *text, const char *name)
 {
 	char line[64];
@@ -90,11 +90,11 @@ static bool all_sleep(void)
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
 		if (wake_state(wake_load(&d.board->workers[i].wake)) != WAKE_SLEEPING)
 			return false;
-	/* And are not on their way there, which comes after what they write of it. */
+	/* And are not on their way to sleep, after which they still write an event. */
 	return daemon_is_all(daemon_pool(&d), 'S');
 }
 
-/* The same counters as events, by the names of both. */
+/* Counters that are also events, by the names of both. */
 static const struct {
 	const char *event;
 	const char *counter;
@@ -110,8 +110,8 @@ static void look(uint64_t *ret_counters)
 		ret_counters[i] = daemon_counter(&d, pairs[i].counter);
 }
 
-/* The counters at a moment in which nothing happens. Returns when that was; now and then the
- * dispatcher has a worker tidy up. */
+/* Reads the counters at a time when nothing happens. Returns that time; the dispatcher sometimes
+ * lets a worker clean up. */
 static uint64_t stand_still(uint64_t *ret_counters)
 {
 	uint64_t again[ARRAY_SIZE(pairs)], now;
@@ -125,7 +125,7 @@ static uint64_t stand_still(uint64_t *ret_counters)
 	return now;
 }
 
-START_TEST(numbers_of_events_are_those_of_the_counters)
+START_TEST(numbers_of_events_equal_the_counters)
 {
 	uint64_t before[ARRAY_SIZE(pairs)], after[ARRAY_SIZE(pairs)], from, to;
 	char text[4096] = "\n";
@@ -139,7 +139,7 @@ START_TEST(numbers_of_events_are_those_of_the_counters)
 	jobs_see_end(c, jobs_submit(c, "nqueens:nqueens", 0, -5, 0), "FAILED");
 	for (uint32_t i = 0; i < 5; i++)
 		jobs_see(c, jobs_submit(c, "fib:fib", 0, 25, 0), 75025);
-	/* On a machine with much to do the other worker may come late. */
+	/* On a busy machine the other worker may be late. */
 	while (daemon_counter(&d, "steals") < before[4] + 3)
 		jobs_see(c, jobs_submit(c, "fib:fib", 0, 25, 0), 75025);
 	to = stand_still(after);
@@ -181,7 +181,7 @@ START_TEST(events_faster_than_the_reader_are_lost_and_counted)
 }
 END_TEST
 
-START_TEST(a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced)
+START_TEST(death_of_the_pool_ends_the_trace_and_the_next_can_be_traced)
 {
 	char text[4096] = "\n";
 	fk_client *c;
@@ -192,7 +192,7 @@ START_TEST(a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced)
 	pool = daemon_pool(&d);
 	jobs_see(c, jobs_submit(c, "fib:fib", 0, 20, 0), 6765);
 	jobs_see_end(c, jobs_submit(c, "crash:segv", 0, 0, 0), "CRASHED");
-	/* By itself. */
+	/* Without a signal. */
 	ck_assert_int_eq(daemon_reap(pid), 1);
 	ck_assert(says("t.json.out", "the trace ends early: the pool has died"));
 	validate("t.json", 0, 0, text + 1, sizeof(text) - 1);
@@ -208,7 +208,7 @@ START_TEST(a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced)
 }
 END_TEST
 
-/* Bytes of the rings that the pool has in memory, in kB. */
+/* Returns the resident kB of the pool's rings. */
 static int64_t rings_kb(void)
 {
 	char path[64], line[512];
@@ -227,7 +227,7 @@ static int64_t rings_kb(void)
 	return kb;
 }
 
-/* Some hundred events each, for every fork is a strand. */
+/* Some hundred events each, because every fork is a strand. */
 static void run_jobs(fk_client *c)
 {
 	for (uint32_t i = 0; i < 10; i++)
@@ -252,7 +252,7 @@ START_TEST(killed_subscriber_traces_no_more_and_the_other_continues)
 	validate("other.json", 0, 0, text + 1, sizeof(text) - 1);
 	ck_assert_uint_eq(number(text, "lost"), 0);
 	ck_assert_uint_eq(number(text, "DONE"), 10);
-	/* No subscriber is left: the memory goes back, and no worker writes any more. */
+	/* No subscriber is left: the memory is released, and no worker writes any more. */
 	other = begin("killed.json");
 	daemon_kill_client(other);
 	DAEMON_AWAIT(rings_kb() <= late);
@@ -262,7 +262,7 @@ START_TEST(killed_subscriber_traces_no_more_and_the_other_continues)
 }
 END_TEST
 
-START_TEST(a_command_is_traced_until_it_ends_and_its_status_is_the_traces)
+START_TEST(command_is_traced_until_it_ends_and_its_status_is_returned)
 {
 	char text[4096] = "\n", file[128], nothing[120];
 
@@ -293,7 +293,7 @@ START_TEST(a_command_is_traced_until_it_ends_and_its_status_is_the_traces)
 }
 END_TEST
 
-START_TEST(a_forkd_that_ends_ends_the_trace)
+START_TEST(end_of_forkd_ends_the_trace)
 {
 	char text[4096] = "\n";
 	pid_t pid;

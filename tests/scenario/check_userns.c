@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * userns - which uids and gids a user namespace leaves out, and what those are told who are left
- * out
+ * userns - uids and gids that a user namespace does not map, and the messages for their clients
  *
- * Where no such namespaces may be made what needs one is left out.
+ * Tests that need such a namespace are left out if it cannot be created.
  */
 #define CHECK_TIMEOUT 60
 
@@ -26,7 +25,7 @@
 
 #define OTHER_UID 65531u
 
-START_TEST(a_map_is_whole_if_its_parts_are_all_uids)
+START_TEST(map_is_complete_if_its_parts_are_all_uids)
 {
 	static const char *const whole[] = {
 		"         0          0 4294967295\n",
@@ -47,7 +46,7 @@ START_TEST(a_map_is_whole_if_its_parts_are_all_uids)
 }
 END_TEST
 
-/* The rest of the test runs in a namespace of its own; mapped: that has its user, as root. */
+/* The rest of the test runs in a new namespace; mapped: it maps the user, as root. */
 static void enter(bool mapped)
 {
 	unsigned int uid = geteuid();
@@ -57,7 +56,7 @@ static void enter(bool mapped)
 	ck_assert_int_eq(unshare(CLONE_NEWUSER), 0);
 	if (!mapped)
 		return;
-	/* Else its files in /proc are not its own. */
+	/* Otherwise its files in /proc do not belong to it. */
 	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0);
 	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
@@ -67,7 +66,7 @@ static void enter(bool mapped)
 	ck_assert_uint_eq(geteuid(), 0);
 }
 
-START_TEST(in_a_namespace_without_its_user_everybody_is_a_stranger)
+START_TEST(in_a_namespace_without_its_user_every_client_is_unmapped)
 {
 	pid_t pid;
 
@@ -79,7 +78,7 @@ START_TEST(in_a_namespace_without_its_user_everybody_is_a_stranger)
 }
 END_TEST
 
-/* A client with a uid of its own: its exit status is 0 if it was refused in words. */
+/* A client with another uid: its exit status is 0 if it was refused with a text. */
 static pid_t stranger(int pipe_fd)
 {
 	struct proto_hello h = service_hello();
@@ -105,7 +104,7 @@ static pid_t stranger(int pipe_fd)
 	_exit(0);
 }
 
-START_TEST(client_in_the_namespace_is_served_and_one_outside_is_told_why)
+START_TEST(client_in_the_namespace_is_served_and_one_outside_is_refused)
 {
 	struct service_client c;
 	int fds[2], status;
@@ -131,9 +130,9 @@ START_TEST(client_in_the_namespace_is_served_and_one_outside_is_told_why)
 }
 END_TEST
 
-/* The groups of this process are none that the namespace has: all look like nogroup there, which a
- * list may have. */
-START_TEST(groups_that_cannot_be_told_apart_are_none)
+/* The namespace maps none of this process's groups: all look like nogroup there, which may be in a
+ * list. */
+START_TEST(unmapped_groups_do_not_count)
 {
 	struct service_client c;
 	char list[64];
@@ -168,8 +167,8 @@ int main(int argc, char *argv[])
 		return stub_run();
 	if (!can_enter())
 		check_unit_leave_out("no user namespace may be made here",
-				     &in_a_namespace_without_its_user_everybody_is_a_stranger,
-				     &client_in_the_namespace_is_served_and_one_outside_is_told_why,
-				     &groups_that_cannot_be_told_apart_are_none);
+				     &in_a_namespace_without_its_user_every_client_is_unmapped,
+				     &client_in_the_namespace_is_served_and_one_outside_is_refused,
+				     &unmapped_groups_do_not_count);
 	return check_unit_main("userns");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: users that take all they can get, and others that come all the same
+ * scenario: users that take all they can get, and others that must still be served
  *
- * Each user is a process with a uid of its own, which only root can start.
+ * Each user is a process with another uid, which only root can start.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,15 +26,15 @@
 
 #define HOG_UID	  65533u
 #define OTHER_UID 65531u
-#define FIRST_UID 200000u /* of many */
+#define FIRST_UID 200000u /* of the visitors */
 
 struct shared {
-	_Atomic uint32_t ready; /* the hog has what it can get */
-	_Atomic uint32_t again; /* it is to give one back and take one */
+	_Atomic uint32_t ready; /* the hog has all it can get */
+	_Atomic uint32_t again; /* it must release one connection and open one */
 	_Atomic uint32_t n;	/* connections that it got */
-	int err;		/* why not more, and the words for it */
+	int err;		/* the error of the next one, and its text */
 	char text[256];
-	/* of a user in a hurry, and of another one */
+	/* of a user that connects in a loop, and of another one */
 	_Atomic uint32_t phase;
 	_Atomic uint64_t n_dials;
 	_Atomic uint64_t worst_ns;
@@ -48,7 +48,7 @@ static void begin(void)
 	shared = daemon_share(sizeof(*shared));
 }
 
-/* A user that opens, calls, and closes. The exit status says what went wrong. */
+/* A user that opens, calls, and closes. The exit status names the error. */
 static void visit(void)
 {
 	struct fk_open_options options = { .heap_size = 0 };
@@ -84,7 +84,7 @@ static int dial(void)
 	return fd;
 }
 
-/* Connects as often as it can, says nothing, and comes again when it is sent away. */
+/* Connects as often as it can, sends nothing, and reconnects when it is disconnected. */
 static void half_open(void)
 {
 	struct pollfd p[HALF_OPEN];
@@ -100,14 +100,14 @@ static void half_open(void)
 				continue;
 			(void)close(p[i].fd);
 			p[i].fd = dial();
-			/* So many that all places were taken. */
+			/* Enough disconnections that all places were taken. */
 			if (++away == HALF_OPEN - QUOTA_GREETINGS)
 				atomic_store(&shared->ready, 1);
 		}
 	}
 }
 
-START_TEST(silent_connections_keep_no_client_out)
+START_TEST(silent_connections_do_not_lock_out_clients)
 {
 	pid_t hog;
 
@@ -117,7 +117,7 @@ START_TEST(silent_connections_keep_no_client_out)
 	DAEMON_AWAIT(atomic_load(&shared->ready));
 	for (uint32_t i = 0; i < 20; i++)
 		visited(OTHER_UID);
-	/* A uid's own share its limit; a quick one gets through. */
+	/* The uid's own share is its limit; a fast client is served. */
 	daemon_kill_client(hog);
 	visited(HOG_UID);
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -132,7 +132,7 @@ enum { HURRY_HOLD, HURRY_CLOSE, HURRY_HELLO };
 #define HURRY_TIME (2 * NSEC_PER_SEC)
 #define VISITS	   50u
 
-/* Was the connection refused because its uid connects too often? */
+/* Returns true if the connection was refused because its uid connects too often. */
 static bool hurry_is_told(int fd)
 {
 	union proto_message m;
@@ -141,8 +141,8 @@ static bool hurry_is_told(int fd)
 	       m.error.code == -EAGAIN && strstr(m.error.text, "connects too often");
 }
 
-/* Connects in a loop: and keeps some until one is refused; and closes; and says HELLO, hears the
- * answer and closes. */
+/* Connects in a loop. It keeps some connections until one is refused; or closes each; or sends
+ * HELLO, reads the answer and closes. */
 static void hurry(void)
 {
 	const struct proto_hello hello = service_hello();
@@ -169,7 +169,7 @@ static void hurry(void)
 	}
 }
 
-/* Opens, calls and closes more seldom than the limit allows. */
+/* Opens, calls and closes less often than the limit allows. */
 static void visit_often(void)
 {
 	for (uint32_t i = 0; i < VISITS; i++) {
@@ -192,7 +192,7 @@ static void visit_often(void)
 	_exit(0);
 }
 
-/* Others come all the same, until HURRY_TIME has passed. Returns how often. */
+/* Other users are served until HURRY_TIME has passed. Returns how often. */
 static uint64_t visited_for_a_while(const char *meanwhile)
 {
 	uint64_t began = clock_ns(), cpu = daemon_cpu_ns(d.manager);
@@ -216,7 +216,7 @@ static uint64_t visited_for_a_while(const char *meanwhile)
 	return visits;
 }
 
-START_TEST(a_user_that_connects_in_a_loop_waits_and_others_do_not)
+START_TEST(user_that_connects_in_a_loop_waits_and_others_do_not)
 {
 	uint64_t accepted, began, visits, most;
 	pid_t pid;
@@ -277,7 +277,8 @@ static void hog(void)
 	}
 }
 
-/* One uid gets so many, and is refused the next in these words; another one comes and goes. */
+/* Checks that one uid gets n connections, and this refusal for the next; another uid connects and
+ * leaves. */
 static void takes_all(uint32_t n, const char *text)
 {
 	pid_t pid = daemon_client(hog, HOG_UID);
@@ -287,15 +288,15 @@ static void takes_all(uint32_t n, const char *text)
 	ck_assert_int_eq(shared->err, -EDQUOT);
 	ck_assert_msg(strstr(shared->text, "uid 65533") && strstr(shared->text, text), "%s",
 		      shared->text);
-	/* Each by another: what the last one had may not be back yet. */
+	/* Each by another uid: memory of the last one may not be back yet. */
 	for (uint32_t i = 0; i < 3; i++)
 		visited(OTHER_UID - i);
-	/* What it gives back it can have again. */
+	/* A connection that it releases can be opened again. */
 	atomic_store(&shared->again, 1);
 	DAEMON_AWAIT(!atomic_load(&shared->again));
 	visited(OTHER_UID - 3);
 	daemon_kill_client(pid);
-	/* In the end: the pool is to release what it had, and that is to be taken back. */
+	/* Finally, after the pool has released its memory and the manager has taken it back. */
 	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -326,7 +327,7 @@ START_TEST(user_at_its_memory_limit_leaves_room_for_others)
 }
 END_TEST
 
-START_TEST(without_a_word_in_forkd_conf_there_is_room_for_others)
+START_TEST(default_limits_leave_room_for_others)
 {
 	begin();
 	daemon_start(&d, "--workers=1", "--clients-max=64", NULL);
@@ -342,7 +343,7 @@ END_TEST
 
 #define USERS (2 * LIMIT_TENANTS + 44)
 
-/* Segments with rings that the manager has. */
+/* Returns the number of segments with rings in the manager. */
 static uint32_t tenants(void)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -362,7 +363,7 @@ static uint32_t tenants(void)
 	return n;
 }
 
-START_TEST(more_users_come_one_after_the_other_than_there_are_places)
+START_TEST(more_users_than_slots_connect_in_sequence)
 {
 	fk_client *steady;
 	int64_t n = 0;
@@ -372,7 +373,7 @@ START_TEST(more_users_come_one_after_the_other_than_there_are_places)
 	steady = daemon_open(&d);
 	for (uint32_t i = 0; i < USERS; i++) {
 		visited(FIRST_UID + i);
-		/* The next pool hears only of those that are there. */
+		/* The next pool receives only connected clients. */
 		if (i % 100 == 99) {
 			pid_t pool = daemon_pool(&d);
 
@@ -381,7 +382,7 @@ START_TEST(more_users_come_one_after_the_other_than_there_are_places)
 			(void)daemon_pool(&d);
 		}
 	}
-	/* The user of this process, and those that are kept a while. */
+	/* The user of this process, and users that are kept for some time. */
 	DAEMON_AWAIT(tenants() <= 20);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.tenants) == 1);
 	ck_assert_int_eq(fk_call(steady, "fib:fib", &n, (int64_t)15), 0);
@@ -390,7 +391,7 @@ START_TEST(more_users_come_one_after_the_other_than_there_are_places)
 }
 END_TEST
 
-START_TEST(users_come_and_go_side_by_side)
+START_TEST(many_users_connect_and_leave_at_the_same_time)
 {
 	enum { TOGETHER = 24, ROUNDS = 8 };
 	pid_t pids[TOGETHER];
@@ -410,8 +411,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ slots that come back */
 
-/* Says that its rings are full up to the end of time, and keeps them so as far as it gets the CPU.
- * check_clients.c has one that always does. */
+/* Overwrites its rings so that they are full for all laps, as long as it gets the CPU.
+ * check_clients.c has a client that always does so. */
 static void fill_rings(void)
 {
 	fk_client *c = NULL;
@@ -423,7 +424,7 @@ static void fill_rings(void)
 			struct ring *ring = &c->tenant->rings[i];
 
 			atomic_store(&ring->tail, UINT64_C(1) << 63);
-			/* What is free says for which lap. */
+			/* A free slot names its lap. */
 			for (uint32_t k = 0; k < RING_SLOTS; k++)
 				atomic_fetch_or(&ring->slots[k], RING_FULL_BIT | RING_PAYLOAD);
 			tenant_mark(c->tenant, i);
@@ -432,7 +433,7 @@ static void fill_rings(void)
 	}
 }
 
-/* Attaches, in the end, and dies. */
+/* Finally attaches, and dies. */
 static void die(void)
 {
 	fk_client *c = NULL;
@@ -442,7 +443,7 @@ static void die(void)
 	(void)raise(SIGKILL);
 }
 
-START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
+START_TEST(slots_of_dead_clients_are_released_although_their_rings_are_full)
 {
 	pid_t pid;
 
@@ -454,7 +455,7 @@ START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
 		ck_assert_int_eq(daemon_reap(daemon_client(die, HOG_UID)), 256 + SIGKILL);
 	visited(OTHER_UID);
 	daemon_kill_client(pid);
-	/* In the end: the pool is to release what it had, and that is to be taken back. */
+	/* Finally, after the pool has released its memory and the manager has taken it back. */
 	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
