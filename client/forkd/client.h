@@ -166,6 +166,28 @@ struct fk_timings {
 	uint64_t run_ns;  /* from start to end; 0 if its task was not begun */
 };
 
+/* Values of fk_pool_info.scheduler. */
+#define FK_SCHEDULER_LAZY 0u
+#define FK_SCHEDULER_BUSY 1u
+
+/* The pool and the connection, from fk_pool_info(). */
+struct fk_pool_info {
+	uint32_t workers;     /* threads that run tasks: the parallelism of one job at most */
+	uint32_t nodes;	      /* NUMA nodes that have a worker */
+	uint32_t scheduler;   /* FK_SCHEDULER_* */
+	uint32_t modules;     /* loaded */
+	uint32_t tasks;	      /* of these modules */
+	uint32_t connections; /* of all processes */
+	uint32_t users;	      /* that have a connection */
+	uint32_t pools;	      /* started so far: above 1 after a crash */
+	uint32_t n_jobs;      /* of this client: jobs in flight at most */
+	uint32_t reserved0;
+	uint64_t heap_size;  /* of this client: bytes of shared heap */
+	uint64_t started_ns; /* when forkd was started, CLOCK_MONOTONIC */
+	char version[32];    /* of forkd */
+	uint64_t reserved[8];
+};
+
 /* A timeout without an end. */
 #define FK_FOREVER UINT64_MAX
 
@@ -209,15 +231,34 @@ const char *fk_error_text(void);
 int fk_close(fk_client *client);
 
 /*
+ * Reads what there is of the pool: its number of workers, as std::thread::hardware_concurrency() is
+ * for threads, and its nodes, scheduler and version. No round trip. Each number is the one of now,
+ * and may change at any time.
+ * Returns 0, or -ECONNRESET if the daemon is known to be gone.
+ */
+int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info);
+
+/*
  * Finds a task by its name, "MODULE:TASK". No round trip: the tasks stand in shared memory.
  * Returns 0, -ENOENT (no module has it), -EPROTO (a signature that this library cannot read),
  * -ENOMEM.
  */
 int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
 
-/* What a task is called, and its signature: "n:i64 -> i64". Valid as long as the client. */
+/*
+ * Iterates over the tasks of all modules. No round trip.
+ * task: the address of NULL for the first task, then of the task that the last call has set, as in
+ * while (!fk_task_next(client, &task)). A task that the option allow-tasks denies to this user is
+ * included. Tasks that are loaded or removed during the iteration may be left out.
+ * Returns 0, -ENOENT (there is no further task), -ENOMEM.
+ */
+int fk_task_next(fk_client *client, const fk_task **task);
+
+/* Returns the name of a task; its signature, such as "n:i64 -> i64"; its help, one line that may be
+ * empty. Valid as long as the client. */
 const char *fk_task_name(const fk_task *task);
 const char *fk_task_signature(const fk_task *task);
+const char *fk_task_help(const fk_task *task);
 
 /* How large the packed arguments and the packed result of a task are, in bytes. */
 size_t fk_task_args_size(const fk_task *task);

@@ -41,6 +41,7 @@ struct fk_client_task {
 	struct signature signature;
 	char name[64 + 1];
 	char text[96 + 1];
+	char help[80 + 1];
 };
 
 /* Of client_slot.options: the record's fields for them are not 0; the number of its group. */

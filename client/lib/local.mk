@@ -23,6 +23,7 @@ libclientcore_la_SOURCES = \
 	client/lib/liveness.c \
 	client/lib/long_job_hint.h \
 	client/lib/outcome.c \
+	client/lib/pool_info.c \
 	client/lib/publish.c \
 	client/lib/publish.h \
 	client/lib/record_pool.c \

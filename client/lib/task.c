@@ -44,25 +44,23 @@ static const fk_task *known_task(fk_client *client, const char *name)
 	return NULL;
 }
 
-static int add_task(fk_client *client, const char *name, const fk_task **ret_task)
+/* Adds the task of an entry of the board. name: its name, or NULL for any. */
+static int add_task(fk_client *client, uint32_t index, const char *name, const fk_task **ret_task)
 {
-	const struct board_task *entry;
+	const struct board_task *entry = &client->board->tasks[index];
 	_cleanup_free_ struct fk_client_task *task = NULL;
-	int index = board_find_task(client->board, name);
 	int err;
 
-	if (index < 0)
-		return index;
-	entry = &client->board->tasks[index];
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return -ENOMEM;
-	task->index = (uint32_t)index;
+	task->index = index;
 	memcpy(task->name, entry->name, sizeof(entry->name));
 	memcpy(task->text, entry->signature, sizeof(entry->signature));
+	memcpy(task->help, entry->help, sizeof(entry->help));
 	/* Of what was copied: a new pool with other modules may be writing the entry (I2). */
 	task->hash = signature_hash(task->name, task->text);
-	if (strcmp(task->name, name) != 0 || task_check(client, task))
+	if ((name && strcmp(task->name, name) != 0) || task_check(client, task))
 		return -ENOENT;
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
@@ -73,6 +71,13 @@ static int add_task(fk_client *client, const char *name, const fk_task **ret_tas
 	atomic_store_explicit(&client->tasks, task, memory_order_release);
 	*ret_task = steal_ptr(task);
 	return 0;
+}
+
+static int find_task(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	int index = board_find_task(client->board, name);
+
+	return index < 0 ? index : add_task(client, (uint32_t)index, name, ret_task);
 }
 
 int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
@@ -87,12 +92,47 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
 		pthread_mutex_lock(&client->tasks_lock);
 		/* Another thread may have added it. */
 		task = known_task(client, name);
-		err = task ? 0 : add_task(client, name, &task);
+		err = task ? 0 : find_task(client, name, &task);
 		pthread_mutex_unlock(&client->tasks_lock);
 	}
 	if (!err)
 		*ret_task = task;
 	return err;
+}
+
+/* A task of the list that the board has at this index now, or NULL. With the lock held. */
+static const fk_task *task_at(fk_client *client, uint32_t index)
+{
+	const struct fk_client_task *task = load_relaxed(&client->tasks);
+
+	while (task && (task->index != index || task_check(client, task)))
+		task = task->next;
+	return task;
+}
+
+int fk_task_next(fk_client *client, const fk_task **task)
+{
+	const fk_task *next = NULL;
+	uint32_t index = *task ? (*task)->index + 1 : 0;
+	int err = client_check(client);
+	uint32_t n;
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	/* ORDER board/tasks [B1]: acquire, an entry is complete before the count has it. Pairs with
+	 * module_write_entry(). */
+	n = min(atomic_load_explicit(&client->board->n_tasks, memory_order_acquire), LIMIT_TASKS);
+	pthread_mutex_lock(&client->tasks_lock);
+	/* An entry that is gone, or that another module is being written to, is left out. */
+	for (; index < n && err != 0 && err != -ENOMEM; index++) {
+		next = task_at(client, index);
+		err = next ? 0 : add_task(client, index, NULL, &next);
+	}
+	pthread_mutex_unlock(&client->tasks_lock);
+	if (!err)
+		*task = next;
+	return err == -EPROTO ? -ENOENT : err;
 }
 
 const char *fk_task_name(const fk_task *task)
@@ -103,6 +143,11 @@ const char *fk_task_name(const fk_task *task)
 const char *fk_task_signature(const fk_task *task)
 {
 	return task->text;
+}
+
+const char *fk_task_help(const fk_task *task)
+{
+	return task->help;
 }
 
 size_t fk_task_args_size(const fk_task *task)

@@ -109,6 +109,66 @@ START_TEST(two_clients_of_a_process_are_independent)
 }
 END_TEST
 
+START_TEST(iteration_finds_each_task_that_can_be_called)
+{
+	static const char *const names[] = { "test:add",   "test:inc",	"test:fail",
+					     "test:crash", "test:hold", "test:drop" };
+	const fk_task *task = NULL, *found;
+
+	fake_open(1, 1);
+	(void)strcpy(fake.board->tasks[0].help, "Adds two numbers");
+	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		ck_assert_int_eq(fk_task_next(client, &task), 0);
+		ck_assert_str_eq(fk_task_name(task), names[i]);
+		ck_assert_str_eq(fk_task_help(task), i ? "" : "Adds two numbers");
+		/* It is the task that has this name. */
+		ck_assert_int_eq(fk_task_find(client, names[i], &found), 0);
+		ck_assert_ptr_eq(found, task);
+	}
+	/* The last one has a signature that this library cannot read. */
+	found = task;
+	ck_assert_int_eq(fk_task_next(client, &task), -ENOENT);
+	ck_assert_ptr_eq(task, found);
+	fake_close();
+}
+END_TEST
+
+START_TEST(pool_info_is_read_from_the_board)
+{
+	struct fk_pool_info info;
+
+	fake_start(3, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		atomic_store(&fake.board->workers[i].node, i == 1 ? 4 : 2);
+	atomic_store(&fake.board->manager.scheduler, FK_SCHEDULER_BUSY);
+	atomic_store(&fake.board->manager.clients, 5);
+	atomic_store(&fake.board->manager.tenants, 2);
+	atomic_store(&fake.board->manager.pool_generation, 7);
+	atomic_store(&fake.board->n_modules, 1);
+	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
+	(void)strcpy(fake.board->manager.version, "0.1");
+	client = must_open();
+	ck_assert_int_eq(fk_pool_info(client, &info), 0);
+	ck_assert_uint_eq(info.workers, 3);
+	ck_assert_uint_eq(info.nodes, 2);
+	ck_assert_uint_eq(info.scheduler, FK_SCHEDULER_BUSY);
+	ck_assert_uint_eq(info.modules, 1);
+	ck_assert_uint_eq(info.tasks, 7);
+	ck_assert_uint_eq(info.connections, 5);
+	ck_assert_uint_eq(info.users, 2);
+	ck_assert_uint_eq(info.pools, 7);
+	ck_assert_uint_eq(info.n_jobs, client->n_jobs);
+	ck_assert_uint_eq(info.heap_size, client->heap.size);
+	ck_assert_str_eq(info.version, "0.1");
+	fake_hang_up();
+	while (!client_look(client, clock_ns()))
+		atomic_store(&client->looked_ns, 0);
+	ck_assert_int_eq(fk_pool_info(client, &info), -ECONNRESET);
+	fake_close();
+}
+END_TEST
+
 START_TEST(child_of_fork_may_not_use_the_parents_client)
 {
 	union proto_message message;
