@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.cc - forkd/client.hpp against a forkd of its own: run by tests/cli/check-cpp, in a
- * session. Says what does not hold, and returns 1 then.
+ * client.cc - tests forkd/client.hpp. tests/cli/check-cpp runs it in a session. Prints the
+ * conditions that do not hold, and returns 1 then.
  */
 #include <forkd/client.hpp>
 
@@ -22,7 +22,7 @@ static void must(bool holds, const char *what, int line)
 }
 #define MUST(condition) must(condition, #condition, __LINE__)
 
-/* What comes out of it is an error that compares with this. */
+/* Returns true if the call throws an error that compares with want. */
 template <class F> static bool throws(std::errc want, F call)
 {
 	try {
@@ -35,7 +35,7 @@ template <class F> static bool throws(std::errc want, F call)
 	return false;
 }
 
-/* The same with an outcome. */
+/* Returns true if the call throws a job_error with this outcome. */
 template <class F> static bool ends_as(int outcome, std::errc want, F call)
 {
 	try {
@@ -71,7 +71,7 @@ static void numbers_in_and_out(forkd::client &client)
 		MUST(all[i].get() == fib_of(i % 20));
 		MUST(!all[i].valid());
 	}
-	/* An integer is a number. A call that names no result gets none. */
+	/* An integer fits an f64. A call without result types returns nothing. */
 	MUST(client.call<double>("integrate:integrate", 2, 1e-3) > 5.9);
 	client.call("fib:fib", 10u);
 }
@@ -98,7 +98,7 @@ static void buffers(forkd::client &client)
 	const auto stats =
 		client.call<std::int64_t, double, double, double, double>("array:stats_f64", reals);
 	MUST(std::get<0>(stats) == 4 && std::get<2>(stats) == 40 && std::get<3>(stats) == 25);
-	/* Memory that is not the heap's. */
+	/* Memory outside the heap. */
 	std::int64_t elsewhere[3] = { 5, 4, -3 };
 	const forkd::span all(elsewhere);
 	MUST(client.call<std::int64_t>("array:sum_i64", all) == 6);
@@ -120,7 +120,7 @@ static void buffers(forkd::client &client)
 		    [&] { (void)client.alloc<double>(SIZE_MAX / 8); }));
 }
 
-/* One of them names a tree, and a part of it only as long as no byte behind it is read. */
+/* "T1" names a tree. A string_view of a longer string must end after its own last byte. */
 static void texts(forkd::client &client)
 {
 	const auto walk = [&](const auto &name) {
@@ -141,7 +141,7 @@ static void texts(forkd::client &client)
 	}
 }
 
-/* The error for it begins with this. */
+/* Returns true if the call throws an error whose text begins with this. */
 template <class F> static bool says(const std::string &text, F call)
 {
 	try {
@@ -185,7 +185,7 @@ static void misfits(forkd::client &client)
 		    [] { forkd::client("/no/such/socket"); }));
 }
 
-/* fib:fib of 90 is endless. */
+/* fib:fib of 90 takes years. */
 static void ends_of_jobs(forkd::client &client)
 {
 	const forkd::task fib = client.find("fib:fib");
@@ -214,7 +214,7 @@ static void ends_of_jobs(forkd::client &client)
 		MUST(e.task_code() == -ERANGE && e.signal() == 0);
 		MUST(std::string(e.what()).find("nqueens:nqueens: FAILED") == 0);
 	}
-	/* They are cancelled, and their records come free: there are 256. */
+	/* Each future cancels its job and releases the record: there are only 256. */
 	for (int i = 0; i < 300; i++)
 		(void)client.submit<std::int64_t>("fib:fib", 90);
 }
@@ -275,7 +275,7 @@ static void joined_futures(forkd::client &client)
 	std::vector<number> many;
 
 	static_assert(!std::is_copy_constructible_v<forkd::future<std::vector<number>>>);
-	/* A vector. A job that has failed throws from its own future alone. */
+	/* A vector. A failed job throws from its own future only. */
 	for (int i = 0; i < 1000; i++)
 		many.push_back(client.submit<std::int64_t>("fib:fib", i % 20));
 	many.push_back(client.submit<std::int64_t>("nqueens:nqueens", 99));
@@ -290,7 +290,7 @@ static void joined_futures(forkd::client &client)
 		MUST(many[i].ready() && many[i].get() == fib_of(i % 20));
 	MUST(ends_as(FK_FAILED, std::errc::result_out_of_range, [&] { (void)many[1000].get(); }));
 
-	/* The futures of these results are not valid any more. */
+	/* All other futures are not valid: get() has taken their results. */
 	many[7] = client.submit<std::int64_t>("fib:fib", 12);
 	auto [index, rest] = forkd::when_any(std::move(many)).get();
 	MUST(index == 7 && rest.size() == 1001 && rest[index].get() == 144);
@@ -307,7 +307,7 @@ static void joined_futures(forkd::client &client)
 	MUST(n.get() == 55 && area.get() > 5.9);
 	nothing.get();
 
-	/* The first of them, and a wait for the other. A failure is an end, too. */
+	/* The first job that ends, by a failure. The other one never ends. */
 	auto first = forkd::when_any(client.submit<std::int64_t>("fib:fib", 90),
 				     client.submit<std::int64_t>("nqueens:nqueens", 99))
 			     .get();
@@ -325,14 +325,14 @@ static void joined_futures(forkd::client &client)
 	}));
 }
 
-/* Of a program that takes no result before it has submitted everything: there are 256 records. */
+/* A program can submit more jobs than the table has records before it takes a result. */
 static void more_than_records(forkd::client &client, int n)
 {
 	std::vector<forkd::future<std::int64_t>> all;
 
 	for (int i = 0; i < n; i++)
 		all.push_back(client.submit<std::int64_t>("fib:fib", i % 20));
-	/* Those that have ended are not in the way of a call. */
+	/* Jobs that have ended do not block a call. */
 	MUST(client.call<std::int64_t>("fib:fib", 10) == 55);
 	forkd::wait_all(all.begin(), all.end());
 	MUST(forkd::wait_any(all.begin(), all.end()) == all.begin());

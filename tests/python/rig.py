@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the Python package share.
+"""Common parts of the tests of the Python package.
 
-tests/cli/check-python runs them in a session, whose modules are those that ship
-and those of the tests.
+tests/cli/check-python runs the tests in a session that loads the shipped
+modules and the modules of the tests.
 """
 import ctypes
 import json
@@ -19,9 +19,10 @@ from forkd import connection
 BUILD = os.environ["top_builddir"]
 MULTIPLIER = float(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))
 
-# What it says is that a loop with debug= is slow.
+# asyncio warns that a loop with debug= is slow.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
-# A thread that waits for room is woken: one that only looks again is late.
+# A waiter must be woken when there is room; a test that relies on the periodic
+# attempt hangs.
 connection._ROOM = connection._ROOM_LATE = 1000
 
 # fib:fib of 90 takes years, with a fork at every call.
@@ -31,13 +32,13 @@ FIB = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597,
 
 
 def until(holds):
-    """Waits for what comes by itself; the limit is of the whole test."""
+    """Waits until holds() is true; TestCase limits the time of the test."""
     while not holds():
         time.sleep(0.001)
 
 
 def running(task):
-    """How many jobs of the task workers have begun."""
+    """Returns the number of running jobs of a task."""
     out = subprocess.run([BUILD + "/forkctl", "jobs", "--json"], check=True,
                          stdout=subprocess.PIPE).stdout
     return sum(job["task"] == task and job["state"] == "running"
@@ -49,13 +50,13 @@ def address(buffer):
 
 
 class Gate:
-    """crash:hold is busy in one leaf until its gate is opened."""
+    """The argument of crash:hold, which runs in one leaf until open()."""
 
     def __init__(self, test, pool):
         self.view = pool.alloc(8)
         self.view[0] = 0
         self.address = address(self.view)
-        # As long as there is memory at that address.
+        # Keeps the memory at that address valid.
         self.connection = pool._connection
         test.addCleanup(self.open)
 
@@ -64,10 +65,10 @@ class Gate:
 
 
 class Forkd:
-    """One that can be killed."""
+    """A forkd that a test can kill."""
 
-    def __init__(self, folder):
-        self.socket = os.path.join(folder, "sock")
+    def __init__(self, directory):
+        self.socket = os.path.join(directory, "sock")
 
     def start(self):
         self.process = subprocess.Popen(
@@ -90,7 +91,7 @@ class Forkd:
 
 class TestCase(unittest.TestCase):
     def setUp(self):
-        # What hangs is a failure that says where.
+        # A test that hangs fails with a traceback.
         signal.signal(signal.SIGALRM, self._late)
         signal.setitimer(signal.ITIMER_REAL, 60 * MULTIPLIER, 1)
         self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Calls, futures and coroutines, and how jobs end."""
+"""Tests of calls, futures, coroutines and the ends of jobs."""
 import asyncio
 import concurrent.futures
 import errno
@@ -12,7 +12,7 @@ from rig import ENDLESS, FIB, Gate, TestCase, address, running, until
 
 
 class Calls(TestCase):
-    def test_results_go_by_the_signature(self):
+    def test_results_have_the_types_of_the_signature(self):
         pool = self.pool()
         self.assertEqual(pool.call("fib:fib", 30), 832040)
         self.assertIsNone(pool.call("null:null"))
@@ -23,7 +23,7 @@ class Calls(TestCase):
         self.assertEqual((tree.nodes, tree.depth), (4130071, 10))
         self.assertEqual(pool.find("uts:uts").results[0], ("nodes", "i64"))
 
-    def test_integers_reach_the_ends_of_64_bits(self):
+    def test_integers_have_64_bits(self):
         pool = self.pool()
         for n in (0, -1, 2**63 - 1, -2**63, True):
             self.assertEqual(pool.call("null:add", n, 0), n)
@@ -60,7 +60,7 @@ class Calls(TestCase):
             self.assertEqual(self.raises(LookupError, "no module", name).task,
                              name)
 
-    def test_options_are_checked(self):
+    def test_options_reach_the_library(self):
         pool = self.pool()
         self.assertEqual(pool.call("fib:fib", 10, weight=50, idempotent=True,
                                    worker=1, strict=True, timeout=60), 55)
@@ -70,7 +70,7 @@ class Calls(TestCase):
         self.raises(ValueError, "strict", "fib:fib", 1, strict=True)
         self.raises(TypeError, "priority", "fib:fib", 1, priority=1)
 
-    def test_threads_share_a_pool_and_its_few_records(self):
+    def test_threads_share_a_pool_with_few_records(self):
         pool = self.pool(n_jobs=3)
         with concurrent.futures.ThreadPoolExecutor(8) as threads:
             found = list(threads.map(
@@ -80,7 +80,7 @@ class Calls(TestCase):
         self.assertEqual(found, [(FIB[i % 20],) * 2 for i in range(400)])
 
 
-    def test_room_that_comes_before_one_waits_for_it_is_seen(self):
+    def test_room_before_the_wait_is_not_missed(self):
         pool = self.pool(n_jobs=1)
         gate = Gate(self, pool)
         holding = pool.submit("crash:hold", gate.view)
@@ -97,7 +97,7 @@ class Calls(TestCase):
 
 
 class Ends(TestCase):
-    def test_a_job_fails_with_its_code(self):
+    def test_a_failed_job_raises_its_code(self):
         error = self.raises(forkd.Failed, "nqueens:nqueens: FAILED: ERANGE",
                             "nqueens:nqueens", 99)
         self.assertEqual((error.code, error.task, error.outcome),
@@ -118,7 +118,7 @@ class Ends(TestCase):
         self.assertEqual(self.raises(forkd.Failed, "code 77", "bytes:spoil",
                                      bytearray(8)).code, 77)
 
-    def test_a_late_job_expires(self):
+    def test_a_job_expires_after_its_timeout(self):
         error = self.raises(TimeoutError, "EXPIRED", *ENDLESS, timeout=0.001)
         self.assertIsInstance(error, forkd.Expired)
         self.raises(forkd.Expired, "EXPIRED", *ENDLESS, timeout=-1)
@@ -132,7 +132,7 @@ class Ends(TestCase):
         self.assertGreater(holding.result(), 0)
         self.assertGreater(sum(holding.timings), 0.01)
 
-    def test_a_crash_is_an_exception_and_others_are_lost(self):
+    def test_a_crash_raises_and_other_jobs_are_lost(self):
         pool = self.pool()
         gate = Gate(self, pool)
         holding = pool.submit("crash:hold", gate.view)
@@ -144,12 +144,12 @@ class Ends(TestCase):
                          (signal.SIGSEGV, "crash", forkd.Outcome.CRASHED))
         with self.assertRaises(forkd.Lost):
             holding.result()
-        # The session is one of --quarantine-task-crashes=1.
+        # The session has --quarantine-task-crashes=1.
         with self.assertRaisesRegex(forkd.Quarantined, "crashed too often"):
             pool.call("crash:segv")
         self.assertEqual(pool.call("fib:fib", 20), 6765)
 
-    def test_no_forkd_is_an_error_that_says_what_to_do(self):
+    def test_connect_errors_have_a_class_per_cause(self):
         with self.assertRaisesRegex(ConnectionError, "/no/such") as caught:
             forkd.connect("/no/such/socket")
         self.assertIs(type(caught.exception), forkd.NotRunning)
@@ -172,7 +172,7 @@ class Futures(TestCase):
         self.assertEqual([f.result() for f in futures], FIB * 50)
         self.assertEqual(list(pool.map("fib:fib", range(20))), FIB)
 
-    def test_a_callback_may_wait_for_room(self):
+    def test_a_callback_can_wait_for_room(self):
         pool = self.pool(n_jobs=1)
         gate = Gate(self, pool)
         found = []
@@ -187,7 +187,7 @@ class Futures(TestCase):
         until(lambda: len(found) == 3)
         self.assertEqual((found[1].result(), found[2]), (55, 89))
 
-    def test_cancel_ends_a_job_that_runs(self):
+    def test_cancel_ends_a_running_job(self):
         pool = self.pool()
         future = pool.submit(*ENDLESS)
         until(lambda: running("fib:fib"))
@@ -223,7 +223,7 @@ class Futures(TestCase):
             raise ZeroDivisionError
         self.assertTrue(future.cancelled())
 
-    def test_a_connection_goes_with_its_last_user(self):
+    def test_a_connection_ends_with_its_last_reference(self):
         pool = forkd.connect()
         futures = [pool.submit("fib:fib", 1), pool.submit("bytes:spoil",
                                                           bytearray(8))]
@@ -253,7 +253,7 @@ class Loops(TestCase):
                 *(pool.acall("fib:fib", i % 20) for i in range(100)),
                 asyncio.wrap_future(pool.submit("fib:fib", 10)))
         with concurrent.futures.ThreadPoolExecutor(3) as threads:
-            # With debug= a loop that is touched by another thread says so.
+            # With debug= a loop reports calls from other threads.
             loops = [threads.submit(asyncio.run, main(), debug=True)
                      for _ in range(3)]
             futures = [pool.submit("fib:fib", i % 20) for i in range(100)]
@@ -261,7 +261,7 @@ class Loops(TestCase):
             for loop in loops:
                 self.assertEqual(loop.result(), FIB * 5 + [55])
 
-    def test_a_task_that_is_cancelled_cancels_its_job(self):
+    def test_cancelling_a_coroutine_cancels_its_job(self):
         pool = self.pool(n_jobs=1)
 
         async def main():
@@ -277,7 +277,7 @@ class Loops(TestCase):
         asyncio.run(main())
         self.assertFalse(pool._connection.jobs)
 
-    def test_room_is_handed_on_by_who_does_not_want_it_any_more(self):
+    def test_a_cancelled_waiter_passes_room_on(self):
         pool = self.pool(n_jobs=1)
 
         async def main():
@@ -285,7 +285,7 @@ class Loops(TestCase):
                 asyncio.ensure_future(pool.acall("fib:fib", n))
                 for n in (10, 11, 12)]
             await asyncio.sleep(0)
-            # The first has ended, and the second is woken for that.
+            # The first job has ended, and the second coroutine is woken.
             until(lambda: pool._connection.take(0))
             second.cancel()
             self.assertEqual((await first, await third), (55, 144))

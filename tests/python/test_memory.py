@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Buffers and their lifetime; processes that end, fork, are interrupted."""
+"""Tests of buffers and their lifetime, and of signals, fork() and exits."""
 import array
 import asyncio
 import concurrent.futures
@@ -39,7 +39,7 @@ class Buffers(TestCase):
         self.assertEqual(pool.call("array:sum_i64", numbers[1:]),
                          total - numbers[0])
         self.assertEqual(pool.copied, 0)
-        # It is in pages that forkd has shared with this process.
+        # The array is in memory that this process shares with forkd.
         at = numbers.ctypes.data
         with open("/proc/self/maps") as maps:
             lines = [line for line in maps for low, high in
@@ -63,7 +63,7 @@ class Buffers(TestCase):
         self.assertTrue((grid == 42).all())
         self.assertEqual(pool.copied, 2400)
 
-    def test_any_buffer_will_do(self):
+    def test_all_kinds_of_buffers_are_taken(self):
         pool = self.pool()
         self.assertEqual(pool.call("bytes:sum", b"\1\2\3"), 6)
         self.assertEqual(pool.call("bytes:sum", b""), 0)
@@ -76,11 +76,11 @@ class Buffers(TestCase):
         copied = pool.copied
         self.assertEqual(pool.call("bytes:sum", heap[8:]), 1988)
         self.assertEqual(pool.copied, copied)
-        # Not at a multiple of 8 bytes.
+        # This part does not start at a multiple of 8 bytes.
         self.assertEqual(pool.call("bytes:sum", heap[1:3]), 3)
         self.assertEqual(pool.copied, copied + 2)
 
-    def test_elements_that_a_task_would_take_for_others_are_refused(self):
+    def test_elements_of_wrong_types_are_refused(self):
         pool = self.pool()
         three = [3, 1, 2]
         for words, name, *values in (
@@ -115,7 +115,7 @@ class Buffers(TestCase):
         pool.call("sort:i64", (ctypes.c_longlong * 3)(*three))
 
     @needs_numpy
-    def test_elements_of_numpy_arrays_are_known(self):
+    def test_elements_of_numpy_arrays_are_checked(self):
         pool = self.pool()
         for kind in ("int32", "uint64", "float32", "complex128", ">i8", "M8[s]"):
             with self.subTest(kind=kind):
@@ -127,7 +127,7 @@ class Buffers(TestCase):
         self.assertEqual(wide.tolist(), [1, 2, 3])
         self.assertEqual(pool.call("bytes:sum", numbers.view(numpy.uint8)), 6)
 
-    def test_what_a_job_that_fails_has_done_is_not_copied_back(self):
+    def test_a_failed_job_copies_nothing_back(self):
         pool = self.pool()
         data = bytearray(b"\1\2\3")
         with self.assertRaises(forkd.Failed):
@@ -135,7 +135,7 @@ class Buffers(TestCase):
         self.assertEqual(data, b"\1\2\3")
         pool.call("bytes:invert", data)
         self.assertEqual(data, b"\xfe\xfd\xfc")
-        # This one works in the heap itself.
+        # This task works in place.
         data = bytearray(4096)
         future = pool.submit("flat:fill", data, 10**6)
         [(_, copy)] = next(iter(pool._connection.jobs))._copies
@@ -144,7 +144,7 @@ class Buffers(TestCase):
         concurrent.futures.wait([future])
         self.assertEqual(data, bytes(4096))
 
-    def test_what_is_done_although_it_was_given_up_is_not_copied_back(self):
+    def test_an_abandoned_job_copies_nothing_back(self):
         pool = self.pool()
         data = bytearray(b"\1\2\3")
         job = pool._job("bytes:invert", (data,), {})
@@ -154,17 +154,17 @@ class Buffers(TestCase):
         self.assertEqual(job.result(), 6)
         self.assertEqual(data, b"\1\2\3")
 
-    def test_a_full_heap_is_an_error_with_words(self):
+    def test_a_full_heap_raises_with_a_hint(self):
         pool = self.pool(heap_size=65536)
         with self.assertRaisesRegex(forkd.HeapFull, "70000 bytes.*heap_size"):
             pool.alloc(70000)
         with self.assertRaisesRegex(MemoryError, r"argument 1 \(data:buf\)"):
             pool.call("bytes:sum", bytes(70000))
-        # All of it is there, as nothing was lost.
+        # The whole heap is free: no memory was leaked.
         for _ in range(3):
             self.assertEqual(pool.call("bytes:sum", bytes(65536)), 0)
 
-    def test_a_buffer_lives_as_long_as_a_job_uses_it(self):
+    def test_a_job_keeps_its_buffer(self):
         pool = self.pool(heap_size=65536)
         gate = Gate(self, pool)
         holding = pool.submit("crash:hold", gate.view)
@@ -181,7 +181,7 @@ class Buffers(TestCase):
         self.assertGreater(holding.result(), 0)
         rest.append(pool.alloc(64))
 
-    def test_close_leaves_memory_that_is_in_use(self):
+    def test_close_keeps_memory_in_use(self):
         pool = forkd.connect()
         view = pool.alloc(64)
         part = view[8:16].cast("q")
@@ -215,7 +215,7 @@ class Buffers(TestCase):
 
 
 class Processes(TestCase):
-    def test_a_program_may_end_in_the_middle_of_everything(self):
+    def test_a_program_can_exit_with_jobs_in_flight(self):
         script = """if True:
             import asyncio
             import forkd
@@ -255,7 +255,7 @@ class Processes(TestCase):
                              ("interrupted 6765\n", None))
             self.assertEqual(process.returncode, 0)
 
-    def test_a_child_of_fork_has_a_connection_of_its_own(self):
+    def test_a_child_of_fork_has_its_own_connection(self):
         pool = self.pool()
         numbers = pool.alloc(24).cast("q")
         numbers[:] = array.array("q", [3, 1, 2])
@@ -282,9 +282,9 @@ class Processes(TestCase):
         self.assertGreater(holding.result(), 0)
         self.assertEqual(pool.call("fib:fib", 20), 6765)
 
-    def test_calls_go_on_with_the_next_forkd(self):
-        with tempfile.TemporaryDirectory() as folder:
-            daemon = Forkd(folder)
+    def test_calls_continue_with_the_next_forkd(self):
+        with tempfile.TemporaryDirectory() as directory:
+            daemon = Forkd(directory)
             daemon.start()
             self.addCleanup(lambda: daemon.kill())
             pool = self.pool(socket=daemon.socket)
@@ -309,10 +309,10 @@ class Processes(TestCase):
                 pool.call("fib:fib", 20)
             daemon.start()
             self.assertEqual(pool.call("fib:fib", 20), 6765)
-            # What is in the heap of the old connection is copied now.
+            # The heap of the old connection is copied now.
             pool.call("sort:i64", data)
             self.assertEqual((data.tolist(), pool.copied), ([1, 2, 3], 48))
-            # And one that did nothing meanwhile.
+            # A connection that was idle during a restart.
             daemon.kill()
             daemon.start()
             until(lambda: not pool.connected)
