@@ -122,6 +122,7 @@ forkdalgorithmdir = $(forkdincludedir)/algorithm
 forkdalgorithm_HEADERS = \
 	daemon/forkd/algorithm/base.h \
 	daemon/forkd/algorithm/each.h \
+	daemon/forkd/algorithm/export.h \
 	daemon/forkd/algorithm/fold.h \
 	daemon/forkd/algorithm/invoke.h \
 	daemon/forkd/algorithm/scan.h \

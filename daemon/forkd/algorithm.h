@@ -31,6 +31,9 @@
  * value. A pointer is to the array itself: on a buffer that a client can change at any time
  * (FK_EXPORT_IN_PLACE) a function copies the element, once, before it looks at it twice.
  *
+ * FK_EXPORT_FOR_EACH, FK_EXPORT_MAP, FK_EXPORT_FOLD, FK_EXPORT_SCAN and FK_EXPORT_SORT also export
+ * the task, over a client's buffer: forkd/algorithm/export.h.
+ *
  * FK_INVOKE is a statement of a task's body: it runs several different tasks side by side.
  *
  * CONTEXT
@@ -91,6 +94,7 @@
 #define FORKD_ALGORITHM_H
 
 #include <forkd/algorithm/each.h>
+#include <forkd/algorithm/export.h>
 #include <forkd/algorithm/fold.h>
 #include <forkd/algorithm/invoke.h>
 #include <forkd/algorithm/scan.h>

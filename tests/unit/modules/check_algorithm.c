@@ -3,6 +3,7 @@
 #define CHECK_TIMEOUT 300
 
 #include <check.h>
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -85,6 +86,95 @@ START_TEST(invoke_runs_every_task_and_waits_for_all)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- exports */
+
+static void increment(int64_t *x, int64_t by)
+{
+	*x = fk_add_i64(*x, by);
+}
+FK_EXPORT_FOR_EACH(add_all, int64_t, increment, FK_EXPORT_IN_PLACE, "Adds a number", int64_t, by)
+
+static int32_t low_half(const int64_t *x)
+{
+	return (int32_t)*x;
+}
+FK_EXPORT_MAP(low_halves, int64_t, int32_t, low_half, 0, "The low halves")
+
+FK_EXPORT_FOLD(multiples, int64_t, int64_t, 0, add_multiple, fk_add_i64, (int64_t, sum), 0,
+	       "The sum of multiples", int64_t, factor)
+
+static int64_t add_one(int64_t total, const int64_t *x)
+{
+	return fk_add_i64(total, *x);
+}
+FK_EXPORT_SCAN(sums, int64_t, int64_t, 0, add_one, fk_add_i64, (int64_t, sum), 0, "Prefix sums")
+
+static bool is_less(const int64_t *a, const int64_t *b)
+{
+	return *a < *b;
+}
+FK_EXPORT_SORT(sorted, int64_t, is_less, FK_EXPORT_IN_PLACE, "Sorts")
+
+static int64_t others[MAX];
+static int32_t halves[MAX];
+static size_t cut; /* bytes that are missing at the end of a buffer, and by which it is moved */
+
+#define INPUT	     ((struct fk_buf){ (char *)numbers + cut, ask.n * 8 - cut })
+#define ROOM(buffer) ((struct fk_iobuf){ buffer, ask.n * sizeof(*(buffer)) - cut })
+#define BOTH	     ((struct fk_iobuf){ (char *)numbers + cut, ask.n * 8 })
+JOB_VOID(exported_for_each, add_all, BOTH, 3);
+JOB_VOID(exported_map, low_halves, ((struct fk_buf){ numbers, ask.n * 8 }), ROOM(halves));
+JOB(exported_fold, int64_t, sum, multiples, INPUT, 3);
+JOB(exported_scan, int64_t, sum, sums, ((struct fk_buf){ numbers, ask.n * 8 }), ROOM(others));
+JOB_VOID(exported_sort, sorted, BOTH);
+
+START_TEST(exported_algorithms_give_the_results_of_plain_loops)
+{
+	cut = 0;
+	for_each_mode (m, &fk_module) {
+		for (size_t s = 0; s < N_SIZES; s++) {
+			int64_t total = 0, multiple = 0;
+
+			ask.n = sizes[s];
+			fill_random(numbers);
+			run(exported_map);
+			run(exported_scan);
+			for (size_t i = 0; i < ask.n; i++) {
+				must(halves[i] == (int32_t)numbers[i]);
+				total = add_one(total, &numbers[i]);
+				must(others[i] == total);
+				multiple = add_multiple(multiple, &numbers[i], 3);
+			}
+			must(sum == total);
+			run(exported_fold);
+			must(sum == multiple);
+			memcpy(others, numbers, sizeof(others));
+			run(exported_for_each);
+			for (size_t i = 0; i < ask.n; i++)
+				must(numbers[i] == fk_add_i64(others[i], 3));
+			must(numbers[ask.n] == others[ask.n]);
+			run(exported_sort);
+			for (size_t i = 1; i < ask.n; i++)
+				must(numbers[i - 1] <= numbers[i]);
+		}
+	}
+}
+END_TEST
+
+START_TEST(exported_algorithm_refuses_a_buffer_that_is_no_array)
+{
+	for_each_mode (m, &fk_module) {
+		ask.n = 9;
+		cut = 4;
+		fails("algorithm:exported_fold", -EINVAL);
+		fails("algorithm:exported_for_each", -EINVAL);
+		fails("algorithm:exported_sort", -EINVAL);
+		fails("algorithm:exported_map", -ENOBUFS);
+		fails("algorithm:exported_scan", -ENOBUFS);
+	}
+}
+END_TEST
+
 FK_MODULE(algorithm, "Algorithms, to be tested")
 
 /* ---------------------------------------------------------------- what the compiler catches */
@@ -110,7 +200,10 @@ START_TEST(correct_algorithm_compiles_without_a_message)
 {
 	taken(STEP
 	      "FK_FOLD(f, double, double, 0, step, fk_add_f64)\n" USE("FK_CALL", "d, f, 0, 0, 0"));
-	/* The example of forkd-modules(7). */
+	/* The example of forkd-modules(7), and the same task by hand. */
+	taken("static double add(double sum, const double *x)\n{\n\treturn sum + *x;\n}\n"
+	      "FK_EXPORT_FOLD(total, double, double, 0.0, add, fk_add_f64, (double, sum),\n"
+	      "\t       FK_EXPORT_IN_PLACE, \"The sum of numbers\")\n");
 	taken("static double add(double sum, const double *x)\n{\n\treturn sum + *x;\n}\n"
 	      "FK_FOLD(sum, double, double, 0.0, add, fk_add_f64)\n"
 	      "FK_TASK(double, total, (struct fk_buf, data), double sum;)\n"
@@ -148,6 +241,9 @@ START_TEST(function_of_another_type_is_an_error_that_names_the_right_type)
 		"f: it must be float step(float, const double *)");
 	refused("static bool less(int a, int b) { return a < b; }\nFK_SORT(f, int, less)",
 		"f: it must be bool or int less(const int *, const int *)");
+	refused("static void e(double *x, double y) { *x += y; }\n"
+		"FK_EXPORT_FOR_EACH(f, double, e, 0, \"\", float, y)",
+		"f__all: it must be void or int e(double *, float)");
 }
 END_TEST
 
