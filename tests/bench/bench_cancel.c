@@ -73,7 +73,7 @@ struct kind {
 	bool flagged; /* its last value is a flag, which it sets at its full depth */
 };
 
-/* What the controls share. */
+/* State that the controls share. */
 static struct {
 	/* the main thread writes */
 	_Alignas(64) _Atomic uint32_t question;
@@ -99,7 +99,7 @@ static void await(_Atomic uint32_t *word, uint32_t value)
 {
 	uint32_t now;
 
-	/* ORDER cancel/answer [B1]: acquire, seen_ns comes with it. Pairs with answer(). */
+	/* ORDER cancel/answer [B1]: acquire: makes seen_ns visible. Pairs with answer(). */
 	while ((now = atomic_load_explicit(word, memory_order_acquire)) != value)
 		(void)futex_wait(word, now, 0);
 }
@@ -156,12 +156,12 @@ static void controls_start(void)
 			bench_die("cannot start a thread");
 }
 
-/* Odd numbers are echo()'s, even ones first()'s; there is always one of each in turns. */
+/* Odd numbers are echo()'s, even ones first()'s; the two alternate. */
 static uint64_t control_futex(uint32_t number)
 {
 	uint64_t began = clock_ns();
 
-	/* Relaxed: nothing but the number is handed over. */
+	/* Relaxed: only the number is passed. */
 	atomic_store_explicit(&control.question, number, memory_order_relaxed);
 	(void)futex_wake(&control.question, 1);
 	await(&control.answer, number);
@@ -195,7 +195,7 @@ static void pause_randomly(void)
 	(void)nanosleep(&ts, NULL);
 }
 
-/* Submits the job; back when it runs: for a pit, when that has its full depth. */
+/* Submits the job; returns when it runs: a pit, when it has its full depth. */
 static fk_job start(const struct kind *kind)
 {
 	uint64_t roots = bench_pool_counter(client, "jobs_started");
@@ -206,12 +206,12 @@ static fk_job start(const struct kind *kind)
 	memcpy(values, kind->values, sizeof(values));
 	if (kind->flagged)
 		values[kind->n - 1].buf = (struct fk_buffer){ .data = flag, .size = sizeof(*flag) };
-	/* Relaxed: the job says nothing else by it. */
+	/* Relaxed: only the flag is passed. */
 	atomic_store_explicit(flag, 0, memory_order_relaxed);
 	r = fk_submit_values(client, bench_pool_task(client, kind->task), values, kind->n, 0, &job);
 	if (r < 0)
 		bench_die("%s: %s", kind->task, fk_strerror(r));
-	/* Counted when it starts, or with the strand: then the pause alone has to do. */
+	/* Counted when it starts, or with the strand: in that case only the pause counts. */
 	for (int i = 0;
 	     !kind->flagged && i < 1000 && bench_pool_counter(client, "jobs_started") == roots; i++)
 		;
@@ -222,7 +222,7 @@ static fk_job start(const struct kind *kind)
 	return job;
 }
 
-/* True: it was cancelled, and had not ended before. */
+/* Returns true if the job was cancelled, and had not ended before. */
 static bool cancel(const struct kind *kind, fk_job job, uint64_t *ret_ns, uint64_t *ret_ended_ns)
 {
 	uint64_t began = clock_ns();

@@ -52,7 +52,7 @@
 
 struct side {
 	const char *name;
-	const char *program; /* beside this one */
+	const char *program; /* next to this one */
 	bool forkd;
 	bool passive; /* OMP_WAIT_POLICY */
 };
@@ -76,16 +76,16 @@ static uint32_t gap_us = 7000;
 
 static struct bench_pool pool;
 static struct compose_shared *shared;
-/* The members, and behind them forkd's two processes. */
+/* The members, followed by forkd's two processes. */
 static pid_t processes[COMPOSE_MEMBERS + 2];
 static uint32_t n_processes;
 
-/* Of the jobs of some members what was in the window. */
+/* Figures of some members' jobs in the window. */
 struct figures {
 	double jobs;
-	double least; /* of a member */
+	double least; /* smallest of a member */
 	double most;
-	uint64_t *times; /* of those that began in it */
+	uint64_t *times; /* of jobs that began in it */
 	size_t n_times;
 };
 
@@ -180,7 +180,7 @@ static void check_members(void)
 			bench_die("member %u has ended", i);
 }
 
-/* Until so many members have counted. */
+/* Waits until all members have counted. */
 static void await(_Atomic uint32_t *counter)
 {
 	uint64_t end = clock_ns() + PATIENCE_NS;
@@ -206,7 +206,7 @@ static void sleep_ms(uint32_t ms)
 
 static void set_phase(enum compose_phase phase)
 {
-	/* Relaxed: nothing is handed over; what a member works on was there before it was. */
+	/* Relaxed: nothing is passed; the member's work was set before the member started. */
 	atomic_store_explicit(&shared->phase, phase, memory_order_relaxed);
 	futex_wake(&shared->phase, COMPOSE_MEMBERS);
 }
@@ -219,13 +219,13 @@ static void kill_members(void)
 		waitpid(processes[i], NULL, 0);
 }
 
-/* ------------------------------------------------------------------------------- what came out */
+/* ------------------------------------------------------------------------------- results */
 
 static void add_jobs(struct compose_member *member, uint64_t began, uint64_t ended,
 		     struct figures *sum)
 {
-	/* ORDER compose/jobs [B1]: acquire, the jobs below it stand there. Pairs with the release
-	 * in run() of compose_member.c. */
+	/* ORDER compose/jobs [B1]: acquire: the jobs below n are stored. Pairs with the release in
+	 * run() of compose_member.c. */
 	uint32_t n = atomic_load_explicit(&member->n_jobs, memory_order_acquire);
 	double jobs = 0;
 

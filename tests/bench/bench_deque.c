@@ -16,8 +16,8 @@
 /*
  * What it is
  *   The workloads of Kataru, Davarnia and Jannesari, "A lock-free work-stealing algorithm for bulk
- *   operations", over daemon/core/deque.h itself, beside the deque of Chase and Lev that does the
- *   same one by one, and beside the copy of as many bytes.
+ *   operations", over daemon/core/deque.h itself, compared with the deque of Chase and Lev, which
+ *   does the same one by one, and with a copy of as many bytes.
  *
  *	bench_deque ops [REPEAT]             push, pop and steal
  *	bench_deque dag NODES THREADS        exploration of a graph
@@ -42,8 +42,7 @@
  *   Node i has FANOUT children i * FANOUT + 1 ..., so that all are reached, and EXTRA edges to
  *   later nodes anywhere. A worker takes a node, claims those of its successors that are free,
  *   and pushes them: forkd in one batch, Chase and Lev one by one. A worker that has nothing
- *   steals: half of what there is, or one. With all nodes known to be reached, it ends when so many
- *   were visited.
+ *   steals: half of the entries, or one. All nodes are reachable, so it ends when all were visited.
  *
  * On which thread
  *   Thread 0 is the main one; each is bound to a CPU of its own, as far as there are.
@@ -160,7 +159,7 @@ static void *filler(void *arg)
 	uint32_t spins = 0;
 
 	bind_to(1, arg);
-	/* ORDER fill/turn [B1]: acquire, what the other side did with the deques comes before.
+	/* ORDER fill/turn [B1]: acquire: makes the other side's changes of the deques visible.
 	 * Pairs with the release stores of turn and over. */
 	while (!atomic_load_explicit(&over, memory_order_acquire)) {
 		uint32_t seen = atomic_load_explicit(&turn, memory_order_acquire);
@@ -259,7 +258,7 @@ static void copy(struct bulk *bulk, uint64_t n)
 	memcpy(taken, (const void *)bulk->deque.entries, n * sizeof(*taken));
 }
 
-/* What was not stolen is there, and nothing else. */
+/* Checks that exactly the entries that were not stolen are left. */
 static void check_rest(enum by by, uint32_t d, uint64_t stolen)
 {
 	uint64_t i = STOLEN_FROM;
@@ -321,7 +320,7 @@ static void print(const char *what, const char *where, uint64_t n, uint64_t move
 	       times[repeat / 2] - clock, times[0] - clock);
 }
 
-/* What two looks at the clock cost. */
+/* Returns the cost of two clock reads. */
 static double clock_cost(void)
 {
 	double least = 1e9;
@@ -422,7 +421,7 @@ static struct {
 	_Atomic uint32_t ready;
 } dag;
 
-/* Claims the free ones of node's successors; returns how many. */
+/* Claims the free successors of a node; returns how many. */
 static uint64_t successors(uint64_t node, uint64_t *ret)
 {
 	uint64_t n = 0;
@@ -439,7 +438,7 @@ static uint64_t successors(uint64_t node, uint64_t *ret)
 		}
 		if (to >= dag.nodes ||
 		    atomic_load_explicit(&dag.claimed[to], memory_order_relaxed) ||
-		    /* Relaxed: one of the claims gets 0, and nothing else goes by it. */
+		    /* Relaxed: exactly one claim gets 0, and no other data depends on it. */
 		    atomic_exchange_explicit(&dag.claimed[to], 1, memory_order_relaxed))
 			continue;
 		ret[n++] = to;
@@ -470,7 +469,7 @@ static bool take(struct explorer *self, uint64_t *ret_node)
 				      : bulk_pop(&self->bulk, ret_node);
 }
 
-/* Looks at one victim; what was stolen is pushed. */
+/* Tries one victim; stolen entries are pushed. */
 static void rob(struct explorer *self)
 {
 	uint64_t nodes[STEAL_MAX];
@@ -496,8 +495,8 @@ static uint64_t all_visited(void)
 {
 	uint64_t sum = 0;
 
-	/* ORDER dag/visited [B2]: acquire, the sums of workers that are through come before.
-	 * Pairs with the release in explore(). */
+	/* ORDER dag/visited [B2]: acquire: makes the sums of finished workers visible. Pairs with
+	 * the release in explore(). */
 	for (uint32_t i = 0; i < dag.threads; i++)
 		sum += atomic_load_explicit(&dag.explorers[i].visited, memory_order_acquire);
 	return sum;
@@ -600,7 +599,7 @@ static int run_dag(uint64_t nodes, uint32_t threads)
 	return 0;
 }
 
-/* A whole number from low to high, or the end of the program. */
+/* Returns a whole number from low to high, or ends the program. */
 static uint64_t number(const char *arg, uint64_t low, uint64_t high)
 {
 	char *end;

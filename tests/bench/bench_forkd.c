@@ -106,8 +106,8 @@ static int64_t call_i64(const char *name, int64_t a, int64_t b, size_t n)
 
 static int64_t fib(int64_t n)
 {
-	/* With the benchmarks' own modules only the untimed first run comes here: any job
-	 * will do. */
+	/* With the benchmarks' own modules only the untimed first run gets here: any job will
+	 * do. */
 	if (strcmp(modules, BENCH_MODULES_SHIPPED))
 		return call_i64("deep:forked", n, 0, 1);
 	return call_i64("fib:fib", n, 0, 1);
@@ -234,7 +234,7 @@ static int64_t cut_nqueens(int32_t n, int32_t rows)
 	return call_i64("fibers:nqueens", n, rows, 2);
 }
 
-/* What the workers did since the last call: of steals only those of the timed runs count. */
+/* Reports the workers' counters since the last call: only steals of the timed runs count. */
 static void note(char *ret, size_t size)
 {
 	static const char *const names[] = { "steals", "steal_attempts", "job_steals",
@@ -363,8 +363,8 @@ static void parse(int argc, char **argv, struct args *args)
 /* -------------------------------------------------------------------------------- fork counts */
 
 /*
- * A worker stores its count when it is through with a strand, which may be after the job's end is
- * seen: looks until it is what it should be, or has stayed wrong for a second.
+ * A worker stores its count when it ends a strand, which may be after the job's end is seen. Polls
+ * until the count is as expected, or has stayed wrong for a second.
  */
 static uint64_t counted_forks(uint64_t before, uint64_t expected)
 {
@@ -543,7 +543,7 @@ struct nulls {
 	} clients[CLIENTS_MAX];
 };
 
-/* One client process: keeps `in_flight` jobs going, oldest first, until told to end. */
+/* One client process: keeps `in_flight` jobs pending, oldest first, until told to end. */
 static void nulls_client(struct nulls *nulls, uint32_t index, uint32_t in_flight)
 {
 	fk_client *c = bench_pool_open(&pool, in_flight, HEAP_SLACK);
@@ -562,7 +562,7 @@ static void nulls_client(struct nulls *nulls, uint32_t index, uint32_t in_flight
 					     &jobs[submitted++ % in_flight]);
 		if (r == 0)
 			r = fk_wait(c, jobs[done % in_flight], FK_FOREVER);
-		/* Whatever has ended by now, in order. */
+		/* Releases all jobs that have ended by now, in order. */
 		while (r == 0 && done < submitted && fk_poll(c, jobs[done % in_flight]) == 1)
 			r = fk_release(c, jobs[done++ % in_flight]);
 		atomic_store_explicit(&nulls->clients[index].done, done, memory_order_relaxed);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_hidden.c - how long work stays behind a long leaf
+ * bench_hidden.c - how long a continuation waits while its worker runs a long leaf
  *
- * Starts a private forkd and runs jobs that fork and then sit in a leaf until thieves have taken
- * all that was forked before (modules/hidden.c):
+ * Starts a private forkd and runs jobs that fork and then stay in a leaf until thieves have taken
+ * all continuations (modules/hidden.c):
  *
  * 	bench_hidden [--threads P] [--samples N]
  *
  * 	public   one continuation, which thieves can see at once
- * 	hidden   HIDDEN of them: more than a worker makes public, so that some are got out from
- * 	         under the leaf by a signal
+ * 	hidden   HIDDEN of them: more than a worker publishes, so that a signal publishes some
+ * 	         during the leaf
  *
  * After each job the control: one thread of this program sends a signal to another one that is
  * pinned to another CPU and runs there; until its handler has run. One line of JSON each:
  * 	{"bench": "hidden", "what": "public", "threads": 2, "samples": 500, "exposed": 0,
  * 	 "first_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "last_ns": {...},
  * 	 "signal_ns": {...}}
- * first, last: from the start of the leaf until the first (last) continuation went on elsewhere.
- * exposed: samples in which something was made public from under a leaf. Exit status 0; 1 if work
+ * first, last: from the start of the leaf until a thief ran the first (last) continuation.
+ * exposed: samples in which a signal published entries during a leaf. Exit status 0; 1 if work
  * was never taken; 2 for a wrong command line. No time makes it fail.
  *
  * Threads: the main thread, and the target of the signals, which sleeps while a job runs.
@@ -45,7 +45,7 @@
 static struct bench_pool pool;
 static fk_client *client;
 
-/* Relaxed throughout, but for got: numbers, and nothing behind them. */
+/* Relaxed throughout, except for got: only the numbers are passed. */
 static struct {
 	/* the main thread writes */
 	_Alignas(64) _Atomic uint32_t ask;
@@ -59,7 +59,7 @@ static void on_signal(int signo)
 {
 	(void)signo;
 	atomic_store_explicit(&control.got_ns, clock_ns(), memory_order_relaxed);
-	/* ORDER hidden/got [B2]: release, got_ns comes with it. Pairs with control_signal(). */
+	/* ORDER hidden/got [B2]: release: publishes got_ns. Pairs with control_signal(). */
 	atomic_store_explicit(&control.got,
 			      atomic_load_explicit(&control.spinning, memory_order_relaxed),
 			      memory_order_release);

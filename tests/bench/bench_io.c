@@ -2,8 +2,8 @@
 /*
  * bench_io - many pipes, read by a fiber each, and by a plain epoll loop
  *
- * One thread writes small messages to N pipes, as fast as it can (io_work.h); beside it those that
- * read, one message at each call:
+ * One thread writes small messages to N pipes, as fast as it can (io_work.h). Others read them at
+ * the same time, one message per call:
  *
  * 	epoll	a loop on one thread: epoll_wait(2), then read(2) from what is ready
  * 	epoll2	the same on two, each with half of the pipes

@@ -7,7 +7,7 @@
  *
  * 	bench_latency [--threads P] [--rounds R] [--samples N]
  *
- * in turns on an idle pool (the control) and beside another process that floods it, with
+ * alternately on an idle pool (the control) and while another process floods it, with
  * 	batch   4,096 jobs of 10 us at once, over and over
  * 	tree    one fork-join job of many leaves of 10 us, over and over
  * under the same uid and, where this program may change its uid, under another one.
@@ -71,11 +71,11 @@ static const char *const kind_names[] = { "batch", "tree" };
 
 /* Shared with the floods. */
 struct shared {
-	/* the parent writes: which flood is on, 0 for none, with a count above so that each turn
-	 * has a value of its own */
+	/* the parent writes: number of the active flood, 0 for none, plus a count so that each turn
+	 * has a unique value */
 	_Alignas(64) _Atomic uint32_t turn;
-	/* the parent asks with 1, the flood whose turn it is answers with 2, and with 0 when its
-	 * turn is over and it has no job left */
+	/* the parent sets 1; the active flood answers with 2, and with 0 when its turn has ended
+	 * and it has no job left */
 	_Alignas(64) _Atomic uint32_t active;
 	/* floods write */
 	_Atomic uint64_t jobs;
@@ -106,7 +106,7 @@ static uint32_t rounds = 4;
 static uint32_t samples = 150;
 static int64_t job_rounds;
 static int64_t leaf_rounds;
-/* what floods expect: of each job of a batch, of a tree */
+/* results that floods expect: of each job of a batch, of a tree */
 static int64_t batch_expected[BATCH];
 static int64_t tree_expected;
 
@@ -118,7 +118,7 @@ static bool my_turn(uint32_t number)
 	return atomic_load_explicit(&shared->turn, memory_order_acquire) % 16 == number;
 }
 
-/* What a flood of batches needs for one of them. */
+/* Data that a flood of batches needs for one of them. */
 struct batch {
 	struct fk_request requests[BATCH];
 	union fk_value values[BATCH][2];
@@ -172,7 +172,8 @@ static int64_t tree_leaves(void)
 	return (int64_t)TREE_NS / LEAF_NS * threads;
 }
 
-/* Before there are floods: seconds of work, which the first round would be measured beside. */
+/* Before there are floods: takes seconds of work, during which the first round would be
+ * measured. */
 static void expect(void)
 {
 	for (int64_t i = 0; i < tree_leaves(); i++)
@@ -199,7 +200,7 @@ static void flood(const struct flood *self, uint32_t number)
 
 	if (self->other_uid && setuid(OTHER_UID) < 0)
 		bench_die("cannot become uid %d: %s", OTHER_UID, strerror(errno));
-	/* Becoming another user undoes this. */
+	/* The change of user clears this. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	client = bench_pool_open(&pool, BATCH, HEAP);
 	task = bench_pool_task(client, self->kind == FLOOD_BATCH ? "busy:spin" : "busy:tree");
@@ -254,7 +255,7 @@ static void start_flood(enum kind kind, bool other_uid)
 	flood(new, n_floods);
 }
 
-/* Waits as long as a flood has not answered: active is `value`. */
+/* Waits until active is no longer `value`. */
 static void await_flood(uint32_t value)
 {
 	/* ORDER flood/active [F2]: acquire. Pairs with the release in flood(). */
@@ -267,14 +268,15 @@ static void await_flood(uint32_t value)
 		bench_die("a flood has failed");
 }
 
-/* number: of the flood, from 1 on; back when it is on. 0 for none; back when all its jobs ended. */
+/* number: of the flood, from 1; returns when it is active. 0 for none; returns when all its jobs
+ * have ended. */
 static void set_turn(uint32_t number)
 {
 	uint32_t next = (atomic_load_explicit(&shared->turn, memory_order_relaxed) / 16 + 1) * 16;
 
 	if (number)
 		atomic_store_explicit(&shared->active, 1, memory_order_relaxed);
-	/* ORDER flood/turn [F1]: release, active comes before. Pairs with my_turn(). */
+	/* ORDER flood/turn [F1]: release: publishes active. Pairs with my_turn(). */
 	atomic_store_explicit(&shared->turn, next + number, memory_order_release);
 	futex_wake(&shared->turn, FLOODS_MAX);
 	await_flood(number ? 1 : 2);

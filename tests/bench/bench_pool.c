@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on a
- * notification socket of its own. Reads what the board and /proc say about the pool.
+ * Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on
+ * its notification socket. Reads the pool's figures from the board and /proc.
  *
  * If a peer dies: this program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the
- * manager has asked for SIGKILL on its parent's death, and the pool for the same on the manager's.
- * The daemon: it does not get ready, or a wait ends with -ECONNRESET; both end the program.
+ * manager gets SIGKILL when its parent dies, and the pool when the manager dies. The daemon: it
+ * does not get ready, or a wait ends with -ECONNRESET; both end the program.
  */
 #include "tests/bench/bench_pool.h"
 
@@ -139,9 +139,9 @@ static void start(struct bench_pool *pool, const char *modules, const char *cons
 
 	memset(pool, 0, sizeof(*pool));
 	strcpy(pool->folder, "/tmp/forkd-bench-XXXXXX");
-	/* Clients of other users pass through it to the socket. */
+	/* Clients of other users must reach the socket in it. */
 	if (!mkdtemp(pool->folder) || chmod(pool->folder, 0711) < 0)
-		bench_die("cannot make a folder in /tmp: %s", strerror(errno));
+		bench_die("cannot make a directory in /tmp: %s", strerror(errno));
 	snprintf(pool->socket, sizeof(pool->socket), "%s/forkd.sock", pool->folder);
 	snprintf(pool->notify, sizeof(pool->notify), "%s/notify", pool->folder);
 	running = pool;
@@ -173,7 +173,7 @@ void bench_pool_start_with(struct bench_pool *pool, const char *modules, int wor
 			   const char *option)
 {
 	char n[32];
-	/* An older one has no total. */
+	/* An older forkd has no total. */
 	const char *options[] = { n,
 				  "--heap-max=16G",
 				  "--shared-memory-max=20G",
@@ -264,7 +264,7 @@ uint64_t bench_pool_counter(fk_client *client, const char *name)
 	bench_die("there is no counter %s", name);
 }
 
-/* The number behind a word at the start of a line of /proc/PID/FILE, or -1. */
+/* Returns the number after a word at the start of a line of /proc/PID/FILE, or -1. */
 static int64_t proc_kib(pid_t pid, const char *file, const char *word)
 {
 	char path[64];
@@ -320,7 +320,7 @@ static void *sample_loop(void *arg)
 	struct timespec ts = { .tv_nsec = SAMPLE_NS };
 
 	(void)arg;
-	/* Relaxed: joined after it. */
+	/* Relaxed: the thread is joined. */
 	while (!atomic_load_explicit(&sampler.stop, memory_order_relaxed)) {
 		sample();
 		nanosleep(&ts, NULL);

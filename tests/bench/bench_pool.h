@@ -7,9 +7,9 @@
 
 #include <forkd/client.h>
 
-/* Which folder of the build tree the daemon loads its modules from. */
+/* Directory of the build tree from which the daemon loads its modules. */
 #define BENCH_MODULES_SHIPPED "daemon/modules/.libs"	  /* fib, integrate, nqueens, uts ... */
-#define BENCH_MODULES_TEST    "tests/bench/modules/.libs" /* all that do not ship */
+#define BENCH_MODULES_TEST    "tests/bench/modules/.libs" /* modules that are not shipped */
 #define BENCH_MODULES_COUNTED "tests/bench/modules/counted/.libs" /* fib, flat that count forks */
 
 struct bench_pool {
@@ -20,20 +20,21 @@ struct bench_pool {
 };
 
 /*
- * Starts forkd with so many workers and waits until it says that it is ready. The forkd of this
- * build tree is found from /proc/self/exe; $FORKD_BIN is another one. Ends the program with status
- * 1 and a line on stderr if it cannot. Whatever way this program ends, the daemon ends with it.
+ * Starts forkd with this many workers and waits until it is ready. The forkd of this build tree is
+ * found from /proc/self/exe; $FORKD_BIN is another one. On failure it ends the program with status
+ * 1 and a line on stderr. The daemon ends with this program in any case.
  */
 void bench_pool_start(struct bench_pool *pool, const char *modules, int workers);
 
-/* The same with an option of forkd more, as --name=value. */
+/* The same with one more option of forkd, as --name=value. */
 void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
 			   const char *option);
 
 /* The same with its own defaults: a worker on each core, the usual limits. */
 void bench_pool_start_plain(struct bench_pool *pool, const char *modules);
 
-/* Stops the daemon, waits until manager and pool are gone, removes the folder. Twice is fine. */
+/* Stops the daemon, waits until manager and pool have ended, removes the directory. May be called
+ * twice. */
 void bench_pool_stop(struct bench_pool *pool);
 
 /* Connects; n_jobs and heap_size as in struct fk_open_options. Ends the program on failure. */
@@ -43,8 +44,8 @@ fk_client *bench_pool_open(const struct bench_pool *pool, uint32_t n_jobs, uint6
 const fk_task *bench_pool_task(fk_client *client, const char *name);
 
 /*
- * Submits, waits, copies the result (size bytes) and releases. Ends the program with what became
- * of the job if it was not DONE.
+ * Submits, waits, copies the result (size bytes) and releases. If the job is not DONE, prints its
+ * outcome and ends the program.
  */
 void bench_pool_call(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     void *result, size_t size);
@@ -69,7 +70,7 @@ int64_t bench_pool_manager_rss(const struct bench_pool *pool);
 
 /* Samples the PSS of the pool every 20 ms on a thread of its own, until stopped. */
 void bench_pool_sample_start(fk_client *client);
-/* Stops it; returns the largest, the last look included. */
+/* Stops it; returns the maximum, including the last sample. */
 int64_t bench_pool_sample_stop(void);
 
 /* Ends the program with status 1 and this line, after stopping the daemon. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_sleep - what it costs to go to sleep and to wake a worker, by tenants and workers
+ * bench_sleep - the cost of going to sleep and of waking a worker, by tenants and workers
  *
  * The steps of tests/support/sleep_steps.h, timed, in pools of 8, 32 and 128 workers (two groups
- * each) with 1, 8 and 64 tenants. Each figure is a median, in ns, and beside it what it is over
- * that of the smallest pool: issue 3 asks that it does not grow with tenants x workers. A step that
- * has to be prepared is timed alone and has the clock's own price in it, which is printed too; the
- * others are timed in batches.
+ * each) with 1, 8 and 64 tenants. Each figure is a median, in ns, with its ratio to that of the
+ * smallest pool: it must not grow with tenants x workers. A step that needs a preparation is timed
+ * alone, including the cost of the clock, which is printed too; the others are timed in batches.
  *
  * Lines of JSON with --json. Nothing is asserted about time; tests/unit/pool/check_sleep.c counts
  * loads.
@@ -28,7 +27,7 @@ static const uint32_t tenants[SIZES] = { 1, 8, 64 };
 static const char *const machines[SIZES] = { "numa:2 core:4 pu:1", "numa:2 core:16 pu:1",
 					     "numa:2 core:64 pu:1" };
 
-static double now[SLEEP_OPERATIONS]; /* of the pool that is being measured */
+static double now[SLEEP_OPERATIONS]; /* of the pool being measured */
 static double result[SIZES][SIZES][SLEEP_OPERATIONS];
 
 static int compare(const void *a, const void *b)

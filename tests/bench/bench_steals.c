@@ -69,7 +69,7 @@ static void print_looks(const char *name, const struct look *looks, int n)
 	printf("]");
 }
 
-/* Returns how many jobs it has run. */
+/* Returns the number of jobs it has run. */
 static uint64_t run_some(int64_t rounds, int64_t loop_sum)
 {
 	union fk_value loop[2] = { { .i64 = LEAVES }, { .i64 = rounds } };
@@ -100,7 +100,7 @@ static int soak(int threads, bool forced, uint64_t target)
 	uint64_t steals = 0;
 	uint64_t jobs = 0;
 	uint64_t began;
-	int64_t rounds = forced ? 1 : ROUNDS; /* no thief has to come in time for a forced one */
+	int64_t rounds = forced ? 1 : ROUNDS; /* a forced steal needs no thief in time */
 	int64_t expected = 0;
 	int64_t most = 0;
 	int tenth = 0;

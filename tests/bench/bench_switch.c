@@ -2,13 +2,13 @@
 /*
  * bench_switch - from one stack to another and back: ours, jump_fcontext, swapcontext, two threads
  *
- * Two sides go to and fro, as plainly as each way can: by daemon/core/context_switch.h; by
+ * Two sides switch back and forth, as directly as possible: by daemon/core/context_switch.h; by
  * boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
  * statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
  * threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
  *
  * What switches stacks has two shapes. "loop": both sides switch in a loop and never return, as
- * such benchmarks do. "calls": each side comes to its switch by two calls, and returns from them,
+ * such benchmarks do. "calls": each side reaches its switch by two calls, and returns from them,
  * as fibers do that wait for something. There it counts, too, whether the processor is right about
  * where functions return to.
  *
@@ -40,7 +40,7 @@
 
 static _Alignas(64) char stack[STACK];
 static volatile uint32_t answers; /* switches of the other side */
-/* To the compiler, any number: both sides run the same code, as fibers of one kind do. */
+/* Unknown to the compiler: both sides run the same code, as fibers of one kind do. */
 static volatile uint32_t sides[2] = { 0, 1 };
 
 static void die(const char *what)
@@ -49,7 +49,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The two shapes of a way, of which step(self) goes from side self, 0 or 1, to the other one. */
+/* The two shapes of a way, whose step(self) switches from side self, 0 or 1, to the other one. */
 #define SHAPES(way, step)                                                                          \
 	static __attribute__((noinline)) void way##_inner(uint32_t self)                           \
 	{                                                                                          \
@@ -167,7 +167,7 @@ static void ucontext_run(uint32_t n)
 
 /* ------------------------------------------------------------------------ two threads */
 
-/* words[i]: thread i may go on, 1, or not, 0. */
+/* words[i]: 1 if thread i may continue, 0 if not. */
 static _Alignas(64) _Atomic uint32_t words[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed[2] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
@@ -208,7 +208,7 @@ struct hand_over {
 	uint32_t n;
 };
 
-/* The first CPU that this process may use, or the second, if it may. */
+/* The first CPU that this process may use, or the second, if there is one. */
 static void pin(const cpu_set_t *may, bool second)
 {
 	cpu_set_t set;
@@ -246,7 +246,7 @@ static void *hand_over_other(void *arg)
 	return NULL;
 }
 
-/* Returns how long n hand-overs and as many back have taken, ns. */
+/* Returns the time of n hand-overs and as many back, in ns. */
 static uint64_t hand_over_run(struct hand_over *way, uint32_t n)
 {
 	pthread_t other_thread;
@@ -273,10 +273,10 @@ static uint64_t hand_over_run(struct hand_over *way, uint32_t n)
 
 static struct way {
 	const char *name;
-	uint32_t n; /* times there and back in a round */
+	uint32_t n; /* switches there and back in a round */
 	bool calls;
 	void (*run)(uint32_t n);
-	struct hand_over threads; /* if there is no run */
+	struct hand_over threads; /* used if there is no run */
 } ways[] = {
 	{ "switch_to", 200000, false, ours_run, { 0 } },
 	{ "switch_to", 200000, true, ours_run, { 0 } },

@@ -9,7 +9,7 @@
 /*
  * What it is
  *   The owner's side of daemon/core/deque.h as bench_deque uses it: the private part of the array,
- *   and batches. Everything that depends on how deque.h is called stands here.
+ *   and batches. Everything that depends on how deque.h is called is here.
  *
  * Threads
  *   bulk_steal(): any thread. All others: the owner.
@@ -40,7 +40,7 @@ static inline bool bulk_has_room(const struct bulk *bulk, uint64_t n)
 	return n <= (uint64_t)(bulk->deque.entries + BULK_SIZE - bulk->bottom);
 }
 
-/* A batch onto the private part. False: there is no room. */
+/* Pushes a batch onto the private part. Returns false if there is no room. */
 static inline bool bulk_push(struct bulk *bulk, const uint64_t *items, uint64_t n)
 {
 	if (!bulk_has_room(bulk, n))
@@ -50,7 +50,8 @@ static inline bool bulk_push(struct bulk *bulk, const uint64_t *items, uint64_t 
 	return true;
 }
 
-/* A batch that is public at once; nothing is private. False: there is no room. */
+/* Pushes a batch that is published at once; nothing is private. Returns false if there is no
+ * room. */
 static inline bool bulk_push_public(struct bulk *bulk, const uint64_t *items, uint64_t n)
 {
 	if (!bulk_has_room(bulk, n))
@@ -61,7 +62,7 @@ static inline bool bulk_push_public(struct bulk *bulk, const uint64_t *items, ui
 	return true;
 }
 
-/* Makes the n oldest private entries public. */
+/* Publishes the n oldest private entries. */
 static inline void bulk_publish(struct bulk *bulk, uint64_t n)
 {
 	bulk->floor += n;
@@ -73,7 +74,7 @@ static inline uint64_t bulk_private(const struct bulk *bulk)
 	return (uint64_t)(bulk->bottom - bulk->floor);
 }
 
-/* The newest item. False: empty, the public part too. */
+/* Pops the newest item. Returns false if the deque is empty, including its public part. */
 static inline bool bulk_pop(struct bulk *bulk, uint64_t *ret_item)
 {
 	if (bulk->bottom == bulk->floor) {
@@ -88,7 +89,7 @@ static inline bool bulk_pop(struct bulk *bulk, uint64_t *ret_item)
 	return true;
 }
 
-/* The oldest items: `percent` of what is public, max at most. Returns how many; 0: none, or
+/* Steals the oldest items: `percent` of the public ones, at most max. Returns how many; 0: none, or
  * another thread was faster. */
 static inline uint64_t bulk_steal(struct bulk *bulk, uint64_t percent, uint64_t *ret_items,
 				  uint64_t max)

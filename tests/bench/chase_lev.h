@@ -35,7 +35,7 @@ static inline _Atomic uint64_t *chase_lev_item(struct chase_lev *deque, int64_t 
 	return &deque->items[(uint64_t)i % CHASE_LEV_SIZE];
 }
 
-/* False: there is no room. */
+/* Returns false if there is no room. */
 static inline bool chase_lev_push(struct chase_lev *deque, uint64_t item)
 {
 	int64_t b = atomic_load_explicit(&deque->bottom, memory_order_relaxed); /* owner-only */
@@ -52,7 +52,7 @@ static inline bool chase_lev_push(struct chase_lev *deque, uint64_t item)
 	return true;
 }
 
-/* False: empty. */
+/* Returns false if the deque is empty. */
 static inline bool chase_lev_pop(struct chase_lev *deque, uint64_t *ret_item)
 {
 	int64_t b = atomic_load_explicit(&deque->bottom, memory_order_relaxed) - 1;
@@ -78,7 +78,7 @@ static inline bool chase_lev_pop(struct chase_lev *deque, uint64_t *ret_item)
 	return taken;
 }
 
-/* False: empty, or another thread was faster. */
+/* Returns false if the deque is empty, or another thread was faster. */
 static inline bool chase_lev_steal(struct chase_lev *deque, uint64_t *ret_item)
 {
 	/* ORDER chase/lev [L1]: acquire. Pairs with the CAS of another thief. */

@@ -54,13 +54,13 @@ static _Noreturn void run(struct compose_member *self, uint64_t random)
 
 		if (self->work.gap_us)
 			pause_for(self->work.gap_us, &random);
-		/* Relaxed: nothing is handed over. */
+		/* Relaxed: nothing is passed. */
 		over = atomic_load_explicit(&shared->phase, memory_order_relaxed) == COMPOSE_OVER;
 		if (over && !past)
 			count(&shared->n_past);
 		past = over;
 		run_job(&self->work, &self->jobs[n]);
-		/* ORDER compose/jobs [B1]: release, the job stands there. Pairs with the acquire in
+		/* ORDER compose/jobs [B1]: release: the job is stored. Pairs with the acquire in
 		 * add_jobs() of bench_compose.c. */
 		atomic_store_explicit(&self->n_jobs, n + 1, memory_order_release);
 	}

@@ -2,9 +2,9 @@
 #include "tests/bench/compose.h"
 
 /*
- * With OpenMP, built with gcc (libgomp) and with clang (libomp). As many threads as the library
- * likes; the schedule is the one that suits threads which Linux takes off their CPUs, not the
- * default, which gives each thread its share at the start.
+ * With OpenMP, built with gcc (libgomp) and with clang (libomp). The library chooses the number of
+ * threads. The schedule suits threads that lose their CPUs; the default gives each thread its share
+ * at the start.
  */
 
 void compose_start(const char *socket)

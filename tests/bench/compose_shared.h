@@ -12,13 +12,13 @@
  *   are arguments of its program.
  *
  *	driver    phase: WAIT ----------------> RUN ----------------> OVER ----> SIGKILL
- *	                   all n_ready are there     the time is over      all n_past are there
+ *	                   all n_ready are there     the time has ended    all n_past are there
  *
  * Invariants
- *   I1. A member runs jobs until it is killed: while one has not ended that had begun when the time
- *       was over, the others keep the machine as busy as before. So a job that was running then can
- *       be counted by its share, and long ones are in the samples as well as short ones.
- *   I2. What a member has written of its jobs below n_jobs changes no more.
+ *   I1. A member runs jobs until it is killed. While a job runs that had begun before the end of
+ *       the time, the others keep the machine as busy as before. So that job can be counted by its
+ *       share, and long ones are in the samples as well as short ones.
+ *   I2. The entries of a member's jobs below n_jobs do not change.
  *
  * What happens if a peer dies here
  *   The members die with the driver (PR_SET_PDEATHSIG). The driver looks for dead members whenever
@@ -31,8 +31,7 @@ enum compose_phase {
 	COMPOSE_OVER,
 };
 
-/* What a member runs: over and over, after a pause of gap_us, which is random, from half of it to
- * one and a half. */
+/* The work of a member, repeated after a random pause: from half to one and a half of gap_us. */
 struct compose_work {
 	int64_t leaves;
 	int64_t rounds; /* of each leaf */
@@ -46,7 +45,7 @@ struct compose_job {
 };
 
 struct compose_member {
-	/* the driver writes, before the member is there */
+	/* the driver writes it before the member starts */
 	_Alignas(64) struct compose_work work;
 	/* the member writes */
 	_Alignas(64) _Atomic uint32_t n_jobs;

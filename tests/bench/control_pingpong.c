@@ -97,14 +97,14 @@ static void two_cpus(int *ret_first, int *ret_second)
 
 static void publish(_Atomic uint32_t *word, uint32_t value, bool futex)
 {
-	/* ORDER ping/publish [C1]: release, so that the other side's time ends after ours.
-	 * Pairs with the acquire in await(). */
+	/* ORDER ping/publish [C1]: release, so that the other side's time ends after ours. Pairs
+	 * with the acquire in await(). */
 	atomic_store_explicit(word, value, memory_order_release);
 	if (futex)
 		syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Waits until *word is `value`; false after ANSWER_TIMEOUT_S without that. */
+/* Waits until *word is `value`. Returns false after ANSWER_TIMEOUT_S. */
 static bool await(_Atomic uint32_t *word, uint32_t value, bool futex)
 {
 	struct timespec timeout = { .tv_sec = ANSWER_TIMEOUT_S };

@@ -10,5 +10,5 @@
 		if (fk_fiber_spawn(fn, arg, &(group)) < 0)                                         \
 			fn(arg);                                                                   \
 	} while (0)
-/* A job that is over returns at once, whatever it has. */
+/* In a job that has ended this returns at once, for any value. */
 #define FIBER_WAIT(group) (void)fk_counter_wait(&(group), 0)

@@ -13,13 +13,13 @@
  *   including file says before what these are:
  *
  *       FIBER_GROUP(name)             declares what counts fibers
- *       FIBER_SPAWN(fn, arg, group)   fn(arg) beside the caller, or by it, if there can be no more
+ *       FIBER_SPAWN(fn, arg, group)   fn(arg) as a fiber, or by the caller if there can be no more
  *       FIBER_WAIT(group)             until all of the group have ended
  *
  * The algorithms
  *   cut_fib       n up to the cutoff: kernel_fib(). Else a fiber for n - 1 and one for n - 2.
- *   cut_nqueens   so many rows are filled: kernel_queens(). Else a fiber for each place in the next
- *                 row where a queen may stand.
+ *   cut_nqueens   `most` rows are filled: kernel_queens(). Else a fiber for each place in the next
+ *                 row where a queen may be.
  *   steps         in each step of kernel.c a fiber for each part, all of them spawned by one.
  */
 
@@ -112,7 +112,7 @@ static void fiber_part_run(void *arg)
 	self->result = kernel_part(self->job, self->part, self->parts);
 }
 
-/* -1: no memory. */
+/* Returns -1 if there is no memory. */
 static inline int64_t fiber_steps(struct kernel_job *job)
 {
 	struct fiber_part *all = NULL;

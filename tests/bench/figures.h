@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A whole number of the command line. Returns 0, or -EINVAL after a line on stderr if it is none
- * from low to high. */
+/* Reads a whole number of the command line. Returns 0; or prints an error and returns -EINVAL if it
+ * is not in low to high. */
 static inline int figures_read(const char *arg, int64_t low, int64_t high, int64_t *ret_value)
 {
 	char *end;
@@ -38,11 +38,11 @@ struct figures_option {
 
 #define FIGURES_OPTIONS 8u
 
-/* A command line of nothing but these, up to one without a name; at most FIGURES_OPTIONS. Sets the
- * values that are named. Ends the program with status 2 if there is anything else. */
+/* Parses a command line that has only these options, at most FIGURES_OPTIONS; the last has no name.
+ * Sets the given values. Ends the program with status 2 on any other argument. */
 void figures_options(int argc, char **argv, const struct figures_option *options);
 
-/* Room for n objects of this size, zeros. Ends the program if there is none. */
+/* Returns zeroed memory for n objects of this size; ends the program if there is none. */
 static inline void *figures_alloc(size_t n, size_t size)
 {
 	void *memory = calloc(n, size);
@@ -62,11 +62,11 @@ static inline uint64_t *figures_new(size_t n)
 /* Sorts n numbers, upwards. */
 void figures_sort(uint64_t *values, size_t n);
 
-/* Of n > 0 sorted numbers the one that a share q (0 to 1) of them does not pass. */
+/* Returns the quantile q (0 to 1) of n > 0 sorted numbers. */
 uint64_t figures_quantile(const uint64_t *sorted, size_t n, double q);
 
 /* Sorts n > 0 times and prints `, "name": {"p50": ..., "p99": ..., "p999": ..., "max": ...}`. */
 void figures_print(const char *name, uint64_t *times, size_t n);
 
-/* How many rounds of work_leaf() take so long when nothing else runs. */
+/* Returns how many rounds of work_leaf() take this time on an idle machine. */
 int64_t figures_rounds(uint64_t ns);

@@ -6,7 +6,7 @@
  * forked in loops around it. forkpath compares what it costs in a body that runs in registers
  * (fresh) and in one that the worker loop has resumed (resumed) with the same loops around a call
  * of the plain function (plain). Each returns the same number for the same n. make bench has fresh
- * beside its peers.
+ * next to its peers.
  */
 #include <errno.h>
 
@@ -72,4 +72,4 @@ FK_LEAF_TASK(int64_t, plain, (int64_t, n))
 FK_EXPORT(fresh, 0, "Forks in a body that runs in registers")
 FK_EXPORT(resumed, 0, "Forks in a body that was resumed")
 FK_EXPORT(plain, 0, "Calls a plain function")
-FK_MODULE(leaf, "What a leaf costs beside a plain function")
+FK_MODULE(leaf, "Cost of a leaf compared with a plain function")

@@ -27,8 +27,8 @@ static long repeat = 1;
 static uint64_t least = UINT64_MAX;
 static int64_t result;
 
-/* rig.c asserts as tests do, so what uses it is one. */
-START_TEST(a_task_is_run)
+/* rig.c uses assertions of libcheck, so its user must be a test. */
+START_TEST(task_is_run)
 {
 	struct rig rig;
 
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 	task = argv[2];
 	n = strtol(argv[3], NULL, 10);
 	repeat = argc == 5 ? strtol(argv[4], NULL, 10) : 1;
-	tcase_add_test(tcase, a_task_is_run);
+	tcase_add_test(tcase, task_is_run);
 	suite_add_tcase(suite, tcase);
 	srunner_set_fork_status(runner, CK_NOFORK);
 	srunner_run_all(runner, CK_SILENT);

@@ -2,7 +2,7 @@
 /*
  * io_work.h - a thread that writes to many pipes, and ones that read from them in epoll loops
  *
- * The writer is a thread beside the readers, the same code for each way to read: it writes
+ * The writer is a separate thread, with the same code for each way to read: it writes
  * messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a generator
  * picks ("random"), and closes all pipes after the last. It never waits for a reader, unless a
  * pipe is full.
@@ -24,7 +24,7 @@
 
 struct io_pipe {
 	int ends[2];
-	uint64_t messages; /* that were read */
+	uint64_t messages; /* messages read */
 	uint64_t sum;
 };
 
@@ -33,7 +33,7 @@ struct io_work {
 	uint64_t n, messages;
 	bool random;
 	uint64_t start_ns;
-	uint64_t sent; /* the sum of what they say */
+	uint64_t sent; /* the sum of their contents */
 	pthread_t writer;
 };
 
@@ -57,7 +57,7 @@ static inline void *io_writer(void *arg)
 	cpu_set_t all;
 
 	(void)pthread_setname_np(pthread_self(), "writer");
-	/* A worker that has made it is bound to one CPU. */
+	/* The calling worker is bound to one CPU. */
 	memset(&all, 0xff, sizeof(all));
 	(void)sched_setaffinity(0, sizeof(all), &all);
 	for (uint64_t i = 0; i < work->messages; i++) {
@@ -79,14 +79,14 @@ static inline void *io_writer(void *arg)
 	return NULL;
 }
 
-/* Everybody is there to read. Returns 0 or a negative errno. */
+/* Call it when all readers are ready. Returns 0 or a negative errno. */
 static inline int io_write(struct io_work *work)
 {
 	work->start_ns = clock_ns();
 	return -pthread_create(&work->writer, NULL, io_writer, work);
 }
 
-/* All have read to the end. Returns how long that took, in ns, or 0 if something is missing. */
+/* Call it when all have read to the end. Returns the time in ns, or 0 if data is missing. */
 static inline uint64_t io_end(struct io_work *work)
 {
 	uint64_t ns = clock_ns() - work->start_ns, messages = 0, sum = 0;

@@ -10,8 +10,8 @@
  * What it is
  *   The leaves of matmul, loop, heat, bfs, mergesort, moves, and of fib and nqueens where they are
  *   cut off. Unlike those of work.h they are long, and
- *   how well a compiler vectorizes them would matter more than what is measured: so they stand in a
- *   file of their own, which one compiler translates for all programs and for forkd's modules.
+ *   how well a compiler vectorizes them would matter more than what is measured. So they are in a
+ *   separate file, which one compiler translates for all programs and for forkd's modules.
  *
  * The algorithms (FORK, CALL and JOIN as in work.h)
  *
@@ -37,16 +37,16 @@
  *                     are, and the part how long it took.
  *
  *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
- *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,
+ *   nothing is left to balance. The heavy items of loop are adjacent and the strips of heat grow,
  *   which is where such a cut is wrong.
  *
  * Threads
  *   Any thread; the parts of one step at the same time.
  *
  * Invariants
- *   I1. Parts of one step write to different places, but for bfs: there a node is claimed by a
+ *   I1. Parts of one step write to different places, except in bfs: there a node is claimed by a
  *       compare-and-swap on its level, and space in next by an addition to next_n, so each node
- *       stands in next once. Both are relaxed: what follows reads them after the join.
+ *       is in next once. Both are relaxed: later steps read them after the join.
  *   I2. Whatever the arrays of bfs contain, nothing outside of them is touched: nodes out of range
  *       are passed over, and no more than n are put into next. The same of mergesort: both ends of
  *       what a part merges are between bounds that come from n, and where they are the wrong way
@@ -65,7 +65,7 @@ void kernel_matmul(const float *restrict a, const float *restrict b, float *rest
 		}
 }
 
-/* Where part number `part` of `parts` begins among n things. */
+/* Returns the start of part number `part` of `parts` among n items. */
 static int64_t cut(int64_t n, int64_t part, int64_t parts)
 {
 	return n / parts * part + n % parts * part / parts;
@@ -158,7 +158,7 @@ static int64_t bfs_part(struct kernel_job *job, int64_t first, int64_t end)
 	return n ? total + bfs_flush(job, found, n) : total;
 }
 
-/* Merges what belongs in places [first, end) of the pair of runs that begins at `base`. */
+/* Merges the output places [first, end) of the pair of runs that begins at `base`. */
 static void sort_merge(const struct kernel_job *job, int64_t base, int64_t first, int64_t end)
 {
 	int64_t na = job->n - base < job->run ? job->n - base : job->run;
@@ -225,7 +225,7 @@ static int64_t moves_part(const struct kernel_job *job, int64_t part)
 	return sum;
 }
 
-/* What is cut: items, strips, nodes of the frontier or runs of numbers. */
+/* Returns the number of items to cut: items, strips, nodes of the frontier or runs of numbers. */
 static int64_t things(const struct kernel_job *job)
 {
 	switch (job->kind) {
@@ -314,7 +314,7 @@ bool kernel_next(struct kernel_job *job)
 void kernel_start(struct kernel_job *job)
 {
 	if (job->kind == KERNEL_HEAT) {
-		/* Hot at the top and in one corner, cold elsewhere; the border stays as it is. */
+		/* Hot at the top and in one corner, cold elsewhere; the border does not change. */
 		memset(job->from, 0, (size_t)(job->n * job->n) * sizeof(*job->from));
 		for (int64_t i = 0; i < job->n; i++)
 			job->from[i] = 100.0;

@@ -41,7 +41,7 @@
  *
  * Memory
  *   Looking at a process's memory costs it time. A peer with `watch` gets one run more for that,
- *   after the timed ones, and what came of it stands in every run's line. base_rss_kib is the
+ *   after the timed ones, and its results are in every run's line. base_rss_kib is the
  *   peak before the first run: what the process takes, and the library's threads.
  *
  * On which thread
@@ -57,7 +57,7 @@ double peer_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Not getrusage(): that one starts with what the parent had at exec. */
+/* Not getrusage(), which starts with the parent's peak at exec. */
 static long peak_rss_kib(void)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -172,7 +172,7 @@ static int run_integrate(struct run *run, struct outcome *out)
 	out->tasks = work_integrate_tasks(work_strip_whole(n), eps);
 	exact = work_integrate_exact(n);
 	snprintf(out->result, sizeof(out->result), "%.17g", result);
-	/* Every strip may be off by eps, and each sum by a rounding. */
+	/* Every strip may be off by eps, and each sum by a rounding error. */
 	if (!(fabs(result - exact) <= eps * (double)out->tasks + 1e-9 * exact))
 		out->wrong = "not the integral";
 	return 0;
@@ -198,7 +198,7 @@ static int run_nqueens(struct run *run, struct outcome *out)
 	return 0;
 }
 
-/* What is wrong shows when the programs are compared. */
+/* An error shows when the programs are compared. */
 static int run_blocks(struct run *run, struct outcome *out)
 {
 	int64_t n;
@@ -360,7 +360,7 @@ static void print(const struct run *run, int nth, const struct outcome *out, con
 	fflush(stdout);
 }
 
-/* Bytes of the arrays that a benchmark will ask for, all of them together. */
+/* Returns the bytes of all arrays of a benchmark. */
 static size_t array_bytes(const struct run *run)
 {
 	int64_t n = run->args[0] ? strtoll(run->args[0], NULL, 10) : 0;

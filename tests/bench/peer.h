@@ -30,17 +30,17 @@ struct peer {
 	int64_t (*steps)(struct kernel_job *job); /* see kernel.c; job may be changed */
 	int64_t (*blocks)(int64_t n);		  /* see blocks.h */
 
-	/* Of those that are compared with fibers (fiber_work.h); NULL for the others. */
+	/* For peers that are compared with fibers (fiber_work.h); NULL for the others. */
 	int64_t (*cut_fib)(int64_t n, int64_t cutoff);
 	int64_t (*cut_nqueens)(int32_t n, int32_t rows);
 
-	/* What only a peer whose tasks run in another process needs; all NULL for the others. */
-	void (*prepare)(const char *bench, size_t bytes); /* arrays of so many bytes will come */
+	/* Only for a peer whose tasks run in another process; all NULL for the others. */
+	void (*prepare)(const char *bench, size_t bytes); /* arrays of this total size follow */
 	void *(*alloc)(size_t bytes);			  /* memory for an array */
 	void (*release)(void *mem);
 	/* Called after each timed run: writes more members of its JSON object. */
 	void (*note)(char *ret, size_t size);
-	/* Called around one run more, which is not timed: the same, for all runs. */
+	/* Called around one more run, which is not timed: the same, for all runs. */
 	void (*watch)(bool begin, char *ret, size_t size);
 	void (*stop)(void);
 };

@@ -7,7 +7,7 @@
  *   and boost's work stealing among P threads, which look for work all the time.
  *
  * ON WHICH THREAD
- *   The runner's is one of the P; the others wait for the end, and run fibers meanwhile.
+ *   The runner's is one of the P; the others run fibers until the end.
  */
 #include <atomic>
 #include <memory>
@@ -58,7 +58,7 @@ void join_scheduler(int n)
 {
 	boost::fibers::use_scheduling_algorithm<boost::fibers::algo::work_stealing>(
 		static_cast<std::uint32_t>(n), false);
-	/* A thief looks at all of them. */
+	/* A thief reads all of them. */
 	ready++;
 	while (ready < n)
 		std::this_thread::yield();

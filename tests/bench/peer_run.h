@@ -3,9 +3,7 @@
 
 #include "tests/bench/peer.h"
 
-/*
- * What peer.c and peer_steps.c share: one run of a benchmark, and what came of it.
- */
+/* Shared by peer.c and peer_steps.c: one run of a benchmark, and its outcome. */
 
 struct run {
 	const struct peer *peer;
@@ -26,19 +24,19 @@ struct outcome {
 	int64_t tasks;
 };
 
-/* Notes a result, and what is wrong if it is not the expected one. */
+/* Stores a result, and the error if it is not the expected one. */
 void peer_check(struct outcome *out, int64_t result, int64_t expected, const char *wrong);
 
 /* Seconds of a clock that is never set. */
 double peer_now(void);
 
-/* Memory whose pages are there; ends the program if there is none. */
+/* Returns memory whose pages are populated; ends the program if there is none. */
 void *peer_touched(const struct peer *peer, size_t bytes);
 void peer_untouched(const struct peer *peer, void *mem);
 
-/* n numbers to be sorted; returns a sum over them that is the same in any order. */
+/* Fills in n numbers to be sorted; returns a sum over them that is the same in any order. */
 uint64_t peer_sort_fill(int64_t *numbers, int64_t n);
-/* Says in `out` whether these are they, in order. */
+/* Checks that these are the same numbers, in order; stores an error in `out`. */
 void peer_sort_check(const int64_t *numbers, int64_t n, uint64_t sum, struct outcome *out);
 
 /* Benchmarks with arrays and steps; -EINVAL for wrong arguments. */
@@ -49,6 +47,6 @@ int peer_run_bfs(struct run *run, struct outcome *out);
 int peer_run_mergesort(struct run *run, struct outcome *out);
 int peer_run_moves(struct run *run, struct outcome *out);
 
-/* Bytes of the arrays that one of them asks for, all of them together; 0: it is none of them.
- * steps: its second argument. */
+/* Returns the bytes of all arrays that one of them needs; 0: it is none of them. steps: its second
+ * argument. */
 size_t peer_steps_bytes(const char *bench, int64_t n, int64_t steps);

@@ -12,8 +12,8 @@
  *                    the second build gcc and clang still turn the second call of fib() into a
  *                    loop with an accumulator, and half of the tasks are never called.
  *
- * PEER_NAME comes from the command line, as this is all that differs. No attribute (noinline,
- * noipa) stands here, for they would forbid in the first build what it is there to show.
+ * PEER_NAME comes from the command line, as this is the only difference. No attribute (noinline,
+ * noipa) is used here: it would forbid in the first build what that build shows.
  */
 
 static int64_t fib(int64_t n)

@@ -111,7 +111,7 @@ int peer_run_matmul(struct run *run, struct outcome *out)
 
 /* loop, heat, bfs --------------------------------------------------------------------------- */
 
-/* How many parts: left to the computation, or one for each thread. */
+/* Number of parts: left to the computation, or one for each thread. */
 static int parse_parts(const struct run *run, const char *arg, int64_t *ret_fixed)
 {
 	if (strcmp(arg, "stealing") && strcmp(arg, "static")) {
@@ -131,7 +131,7 @@ static int64_t loop_plain(const struct kernel_job *job)
 	return sum;
 }
 
-/* Both grids as they are after all steps, without strips. */
+/* Computes both grids after all steps, without strips. */
 static void heat_plain(struct kernel_job job)
 {
 	int64_t n = job.n;
@@ -151,7 +151,7 @@ static void heat_plain(struct kernel_job job)
 	}
 }
 
-/* How many tasks a search has as it is cut, from the levels that it found. */
+/* Returns how many tasks a search has, from the levels that it found. */
 static int64_t bfs_tasks(const struct kernel_job *job)
 {
 	int64_t *in_level = figures_alloc((size_t)job->n + 1, sizeof(*in_level));
@@ -170,9 +170,9 @@ static int64_t bfs_tasks(const struct kernel_job *job)
 }
 
 /*
- * Levels are right if no edge leads down by more than one, and each node but the first is led to
- * by an edge from the level above: both together leave no choice. Returns how many were reached
- * beside the first, or -1.
+ * Levels are right if no edge goes down by more than one, and each node except the first has an
+ * edge from the level above: both together determine them. Returns how many other nodes were
+ * reached, or -1.
  */
 static int64_t bfs_reached(const struct kernel_job *job)
 {
@@ -258,7 +258,7 @@ int peer_run_heat(struct run *run, struct outcome *out)
 	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
 	out->seconds += peer_now();
-	/* The last step has written to the other grid than the one before. */
+	/* The last step has written to the other grid than the previous one. */
 	snprintf(out->result, sizeof(out->result), "%llu",
 		 (unsigned long long)hash_bytes(grids + steps % 2 * job.n * job.n, bytes));
 	if (result != expected || memcmp(grids, mine, 2 * bytes))
@@ -335,7 +335,7 @@ int peer_run_mergesort(struct run *run, struct outcome *out)
 	out->seconds = -peer_now();
 	result = run->peer->steps(&job);
 	out->seconds += peer_now();
-	/* Each step but the first has written to the other array. */
+	/* Each step except the first has written to the other array. */
 	peer_sort_check(arrays[(steps - 1) % 2], at.n, sum, out);
 	if (result != at.n)
 		out->wrong = "not all numbers were sorted";
@@ -351,7 +351,7 @@ static int compare_i64(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* By thread, and by time. */
+/* Compares by thread, then by time. */
 static int compare_moves(const void *a, const void *b)
 {
 	const struct kernel_move *x = a, *y = b;
@@ -361,15 +361,15 @@ static int compare_moves(const void *a, const void *b)
 	return (x->began > y->began) - (x->began < y->began);
 }
 
-/* The middle one of n numbers, which are sorted by it; -1 if there is none. */
+/* Returns the median of n numbers, which it sorts; -1 if there is none. */
 static long long middle(int64_t *numbers, size_t n)
 {
 	qsort(numbers, n, sizeof(*numbers), compare_i64);
 	return n ? (long long)numbers[n / 2] : -1;
 }
 
-/* What the moves say, for those that ran where they were sent and for the others: how many, the
- * time from the end of what ran before on the same thread, and the time that it took itself. */
+/* Prints statistics of the moves, for those that ran where they were sent and for the others: their
+ * number, the time since the end of the previous one on the same thread, and their own time. */
 static void moves_say(struct kernel_move *moves, size_t n, struct outcome *out)
 {
 	int64_t *times = figures_alloc(4 * n, sizeof(*times));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose
+ * Sums of figures in /proc. Threads that have ended are not in /proc: this is for pools, whose
  * threads stay.
  */
 #include "tests/bench/usage.h"
@@ -17,7 +17,7 @@
 
 #define MEMFDS_MAX 1024u
 
-/* The numbers behind these words, each at the start of a line. Returns how many were found. */
+/* Reads the numbers after these words, each at the start of a line. Returns how many were found. */
 static size_t numbers(const char *path, const char *const *words, int64_t *ret, size_t n)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");

@@ -13,7 +13,7 @@
  *   around them and nothing else, so that all run one source-level algorithm. Plain C that is
  *   C++ as well.
  *
- * The algorithms (FORK may run beside what follows, CALL is a plain call, JOIN waits)
+ * The algorithms (FORK may run in parallel with the rest, CALL is a plain call, JOIN waits)
  *
  *   fib(n)            n < 2: n. Else FORK x = fib(n-1), CALL y = fib(n-2), JOIN, x + y.
  *
@@ -108,10 +108,10 @@ static inline double work_integrate_exact(double n)
 #define WORK_BOARD_MAX 16
 
 struct work_board {
-	int8_t column[WORK_BOARD_MAX]; /* of the queen in each row */
+	int8_t column[WORK_BOARD_MAX]; /* column of the queen in each row */
 };
 
-/* Does no queen of the first `rows` rows threaten another? */
+/* Returns true if no queen of the first `rows` rows threatens another. */
 static inline bool work_board_ok(const struct work_board *board, int32_t rows)
 {
 	for (int32_t i = 0; i < rows; i++) {
@@ -143,7 +143,7 @@ static inline void work_merge(const int64_t *a, int64_t na, const int64_t *b, in
 	while (a < a_end && b < b_end) {
 		int64_t x = *a;
 		int64_t y = *b;
-		bool take_b = y < x; /* on a tie from a: stable */
+		bool take_b = y < x; /* a first on a tie: stable */
 
 		*out++ = take_b ? y : x;
 		b += take_b;
@@ -153,7 +153,7 @@ static inline void work_merge(const int64_t *a, int64_t na, const int64_t *b, in
 	memcpy(out + (a_end - a), b, (size_t)(b_end - b) * sizeof(*b));
 }
 
-/* How many of the first k of the merged array come from a; the rest of them come from b. */
+/* Returns how many of the first k of the merged array are from a; the rest are from b. */
 static inline int64_t work_merge_split(const int64_t *a, int64_t na, const int64_t *b, int64_t nb,
 				       int64_t k)
 {
@@ -246,7 +246,7 @@ static inline int64_t work_integrate_tasks(struct work_strip strip, double eps)
 	return 1 + work_integrate_tasks(left, eps) + work_integrate_tasks(right, eps);
 }
 
-/* Those with up to `rows` queens; there, what follows is a part of the task. */
+/* Tasks with up to `rows` queens; there, the rest is a part of the task. */
 static inline int64_t work_nqueens_tasks(int32_t n, int32_t row, int32_t rows,
 					 struct work_board board)
 {

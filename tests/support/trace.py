@@ -10,7 +10,7 @@ import json
 import sys
 
 NUMBERS = (int, float)
-# What an event of a phase has beside ph, pid and tid.
+# Members of an event of each phase in addition to ph, pid and tid.
 MEMBERS = {
     "M": {"name": str, "args": dict},
     "B": {"ts": NUMBERS, "name": str, "cat": str, "args": dict},

@@ -6,8 +6,8 @@
     suite.py      the benchmarks that every peer has
     growth.py     how the peak memory grows with the number of workers
     alone.py      what only forkd has: round trips, forks counted, the pool's memory
-    deques.py     daemon/core/deque.h beside a plain deque and a copy
-    compose.py    processes beside each other, on pools of their own and on one forkd
-    latency.py    a small job beside a flood, and cancelling
+    deques.py     daemon/core/deque.h, a plain deque and a copy
+    compose.py    several processes, on their own pools and on one forkd
+    latency.py    a small job during a flood, and cancelling
     plot.py       gnuplot
 """

@@ -57,12 +57,12 @@ class Alone:
             forkd = self.context.programs["forkd"]
             pairs.append(("forkd", [forkd, "pingpong", forkd_mode, *args]))
             pairs[-1][1].extend(["--threads", str(self.p)])
-            for who, argv in pairs:
+            for side, argv in pairs:
                 try:
                     got = run_program(argv, 60)
                     if not got:
                         raise Failed(f"{' '.join(argv)}: no answer in 60 s")
-                    self.pingpongs.setdefault((title, who), []).append(got[-1])
+                    self.pingpongs.setdefault((title, side), []).append(got[-1])
                 except Failed as e:
                     self.context.fail(str(e))
 
@@ -100,24 +100,24 @@ class Alone:
     def pingpong_medians(self, title):
         """Median p50, p99, p99.9 in microseconds: of the control and of forkd, if measured."""
         medians = {}
-        for who in ("control", "forkd"):
-            runs = self.pingpongs.get((title, who))
+        for side in ("control", "forkd"):
+            runs = self.pingpongs.get((title, side))
             if runs:
                 keys = ("p50_ns", "p99_ns", "p999_ns")
-                medians[who] = [median([r[k] for r in runs]) / 1000 for k in keys]
+                medians[side] = [median([r[k] for r in runs]) / 1000 for k in keys]
         return medians
 
     def pingpong_table(self):
         rows = []
         for title, *_ in PINGPONGS:
             medians = self.pingpong_medians(title)
-            for who, values in medians.items():
-                runs = str(len(self.pingpongs[(title, who)]))
-                rows.append([f"{title}: {who}", runs, *[text(v, 2) for v in values]])
+            for side, values in medians.items():
+                runs = str(len(self.pingpongs[(title, side)]))
+                rows.append([f"{title}: {side}", runs, *[text(v, 2) for v in values]])
             if len(medians) == 2:
                 pairs = zip(medians["forkd"], medians["control"])
                 rows.append(["  forkd - control", "", *[text(f - c, 2) for f, c in pairs]])
-        title = "round trip of a null job beside two bare processes, microseconds"
+        title = "round trip of a null job and of two bare processes, microseconds"
         notes = ["medians over interleaved runs of each run's quantile"]
         return Table(title, ["", "runs", "p50", "p99", "p99.9"], rows, notes)
 
@@ -147,7 +147,7 @@ class Alone:
             [" ".join(r["args"]), str(r["threads"]), str(r["forks"]), str(r["expected"])]
             for r in self.counted
         ]
-        title = "forks, counted by modules compiled for it, beside the closed form"
+        title = "forks, counted by modules compiled for it, and the closed form"
         return Table(title, ["", "P", "forks", "closed form"], rows)
 
     def memory_table(self):
@@ -214,8 +214,8 @@ class Alone:
     def json(self):
         return {
             "pingpong": [
-                {"what": title, "peer": who, "runs": runs}
-                for (title, who), runs in self.pingpongs.items()
+                {"what": title, "peer": side, "runs": runs}
+                for (title, side), runs in self.pingpongs.items()
             ],
             "nulls": [r for runs in self.nulls.values() for r in runs],
             "jobs": self.jobs,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What processes with parallel work cost each other: K pools beside one forkd (bench_compose).
+"""What processes with parallel work cost each other: K pools or one forkd (bench_compose).
 
 Every process runs jobs of 100 ms, one after the other: parallel loops of 1,000 leaves of 100 us
 ("large"), or of 100,000 leaves of 1 us ("fine"). Or ("small") one of them sends jobs of 1 ms, 7 ms
-after each other, beside the large ones of all others. All sides have the defaults of their library,
+after each other, during the large ones of all others. All sides have the defaults of their library,
 and the machine code of their leaves is the same.
 
 The runs of the sides are interleaved, and a ratio is the median over the rounds of the ratios in
@@ -50,7 +50,7 @@ LIMIT_S = 120
 TITLES = {
     "large": "K processes at a time, each with jobs of 100 ms, leaves of 100 us",
     "fine": "K processes at a time, each with jobs of 100 ms, leaves of 1 us",
-    "small": "a job of 1 ms of one process, every 7 ms, beside K - 1 with jobs of 100 ms",
+    "small": "a job of 1 ms of one process, every 7 ms, and K - 1 with jobs of 100 ms",
 }
 CSV_HEAD = (
     "load processes side runs jobs_per_s p50_ms p99_ms small_p50_ms small_p99_ms small_max_ms "
@@ -93,7 +93,7 @@ class Run:
 
 
 class Cell:
-    """All runs of one load with so many processes: of each side a list, a round each."""
+    """All runs of one load with this many processes: a list per side, with one entry per round."""
 
     def __init__(self, load, members, sides):
         self.load, self.members = load, members
@@ -209,7 +209,7 @@ class Compose:
             "p50, p99: of one job as its process sees it; share: of the process that got least,",
             "by an equal part; vol, invol: context switches in a second, of all threads, forkd's too",
             "PSS: of all processes, MiB, forkd's two included; untouched: shared memory that forkd",
-            "has allocated and nobody has used yet",
+            "has allocated and that was not used yet",
             f"{self.began}: others used {text(median(others), 2)} CPUs in the middle run,"
             f" {text(max(others), 2)} at most; the hypervisor kept {text(median(stolen), 2)}",
         ]
@@ -252,7 +252,7 @@ class Compose:
         legend = axis + "set yrange [0:*]\nset key inside bottom right\n"
         panels = [
             ("all jobs of 100 ms", "jobs/s", self.series("large", medians("jobs_per_s")), legend),
-            ("a job of 1 ms beside them", "p99, ms", self.series("small", small_p99), tens),
+            ("a job of 1 ms during them", "p99, ms", self.series("small", small_p99), tens),
             (
                 "context switches",
                 "in a second",
@@ -315,21 +315,21 @@ class Compose:
             "|" + "---|" * (len(sides) + 1),
             row("jobs of 100 ms in a second, all together", of("jobs_per_s", 1)),
             row("such a job, p50 / p99, ms", quantiles(large, "job_ns", 0)),
-            row("a job of 1 ms beside them, p50 / p99, ms", quantiles(small, "small_ns", 1)),
+            row("a job of 1 ms during them, p50 / p99, ms", quantiles(small, "small_ns", 1)),
             row("such jobs in a second", small_rate),
             row("context switches in a second", of("switches_per_s", 0)),
             row("memory of all processes (PSS), MiB", of("pss_mib", 1)),
         ]
 
-    def write_files(self, folder):
+    def write_files(self, directory):
         """Every figure as CSV, and README's table."""
         rows = [cell.csv_row(side) for cell in self.cells for side in cell.measured()]
         if not rows:
             return
-        path = os.path.join(folder, "composability.csv")
+        path = os.path.join(directory, "composability.csv")
         with open(path, "w", encoding="ascii", newline="") as f:
             csv.writer(f, lineterminator="\n").writerows([CSV_HEAD, *rows])
-        path = os.path.join(folder, "composability.md")
+        path = os.path.join(directory, "composability.md")
         with open(path, "w", encoding="ascii") as f:
             f.writelines(f"{line}\n" for line in [*self.readme(), "", self.notes()[-1]])
 

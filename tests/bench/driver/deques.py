@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""daemon/core/deque.h beside a plain Chase-Lev deque and a copy of the same bytes: bench_deque."""
+"""daemon/core/deque.h, a plain Chase-Lev deque and a copy of the same bytes: bench_deque."""
 
 from driver.plot import Lines
 from driver.programs import median, ratio

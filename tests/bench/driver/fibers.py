@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workloads of an M:N runtime (fiber_work.h): fibers, boost.fiber and threads beside a serial run."""
+"""Workloads of an M:N runtime (fiber_work.h): fibers, boost.fiber, threads and a serial run."""
 
 from driver.programs import Failed, median, ratio, run_program
 from driver.table import Table, text

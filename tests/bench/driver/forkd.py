@@ -31,7 +31,7 @@ class _Options(ctypes.Structure):
 
 
 class Failure(Exception):
-    """A call of the library, or a job, that came to nothing."""
+    """A call of the library, or a job, that failed."""
 
 
 class Client:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""How long things take beside a control in the same runs.
+"""How long things take, and a control in the same runs.
 
-A job of 100 us beside a flood (bench_latency), the end of a cancelled job (bench_cancel), and work
+A job of 100 us during a flood (bench_latency), the end of a cancelled job (bench_cancel), and work
 behind a long leaf (bench_hidden).
 """
 
@@ -51,18 +51,18 @@ class Latency:
         return f"{r['flood']}, {'one uid' if r['uids'] == 1 else 'two uids'}"
 
     @staticmethod
-    def extra(r, who, q="p99"):
+    def extra(r, side, q="p99"):
         """Above the control, and above one leaf of the flood, in ns."""
-        return r[f"{who}_ns"][q] - r[f"control_{who}_ns"][q] - r["leaf_ns"]
+        return r[f"{side}_ns"][q] - r[f"control_{side}_ns"][q] - r["leaf_ns"]
 
     def flood_table(self):
         rows = []
         for r in self.floods:
-            for who in ("client", "pool"):
-                for title, key in (("beside it", f"{who}_ns"), ("control", f"control_{who}_ns")):
+            for side in ("client", "pool"):
+                for title, key in (("during it", f"{side}_ns"), ("control", f"control_{side}_ns")):
                     values = [us(r[key][q]) for q in QUANTILES]
                     values.insert(1, us(r[f"{key}_curve"][AT.index(90)]))
-                    rows.append([f"{self.name(r)}: {title}, by the {who}", str(r["samples"])])
+                    rows.append([f"{self.name(r)}: {title}, by the {side}", str(r["samples"])])
                     rows[-1] += values
         head = ["", "samples", "p50", "p90", "p99", "p99.9", "max"]
         notes = [f"{name}: {what}" for name, what in FLOODS.items()]
@@ -72,8 +72,8 @@ class Latency:
             "control: the same job on the idle pool, in turns with the flood",
         ]
         if not any(r["uids"] == 2 for r in self.floods):
-            notes.append("two uids: not measured, only root can run the flood as somebody else")
-        title = "a job of 100 us beside a flood, microseconds from submission to end"
+            notes.append("two uids: not measured, only root can run the flood as another user")
+        title = "a job of 100 us during a flood, microseconds from submission to end"
         return Table(title, head, rows, notes)
 
     def cancel_table(self):
@@ -141,22 +141,22 @@ class Latency:
 
     def plots(self):
         plots = []
-        for who in ("client", "pool"):
+        for side in ("client", "pool"):
             series = []
             for r in self.floods:
-                for title, key in ((self.name(r), f"{who}_ns"), (None, f"control_{who}_ns")):
+                for title, key in ((self.name(r), f"{side}_ns"), (None, f"control_{side}_ns")):
                     points = [(ns / 1000, at) for ns, at in zip(r[f"{key}_curve"], AT)]
                     series.append((title or f"control of {self.name(r)}", points))
-            title = f"a job of 100 us beside a flood, as the {who} sees it"
+            title = f"a job of 100 us during a flood, as the {side} sees it"
             if series:
-                plots.append(Lines(f"latency_{who}", title, "us", "per cent", series, "x"))
+                plots.append(Lines(f"latency_{side}", title, "us", "per cent", series, "x"))
         return plots
 
     def goals(self, goals):
         for r in self.floods:
-            for who in ("client", "pool"):
-                what = f"{self.name(r)}: p99 above control and leaf, by the {who}, us"
-                goals.at_most(what, self.extra(r, who) / 1000, 1000, 0)
+            for side in ("client", "pool"):
+                what = f"{self.name(r)}: p99 above control and leaf, by the {side}, us"
+                goals.at_most(what, self.extra(r, side) / 1000, 1000, 0)
         for r in self.cancels:
             if r["missed"] == r["samples"]:
                 continue

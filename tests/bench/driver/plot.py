@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plots through gnuplot, as SVG beside the report. Without gnuplot there are none."""
+"""Plots through gnuplot, as SVG next to the report. Without gnuplot there are none."""
 
 import os
 import shutil
@@ -103,7 +103,7 @@ class Bars:
         return out + "plot " + ", ".join(parts) + "\n"
 
 
-def draw(plots, folder, log):
+def draw(plots, directory, log):
     """Writes NAME.svg for each; returns [(title, name of the file)] of those that came out."""
     gnuplot = shutil.which("gnuplot")
     drawn = []
@@ -116,7 +116,7 @@ def draw(plots, folder, log):
             continue
         file = f"{plot.name}.svg"
         head = HEAD.format(
-            path=os.path.join(folder, file),
+            path=os.path.join(directory, file),
             size=plot.size,
             title=plot.title,
             x=plot.x,

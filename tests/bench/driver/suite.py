@@ -79,7 +79,7 @@ RUNS = {"quick": 1, "default": 5, "full": 5}
 LIMIT_S = {"quick": 5, "default": 60, "full": 7200}
 FORKD_LIMIT_S = 120
 
-# A program that takes longer than this is run in so many rounds only.
+# A program that takes longer than this is run in this many rounds only.
 SLOW_S = {"quick": 1e9, "default": 2, "full": 300}
 SLOW_RUNS = 3
 
@@ -89,7 +89,7 @@ REPEAT = {"flat": 2, "sort": 2, "mergesort": 2}
 # What oneTBB needs for each task of a flat loop with one thread: it holds all of them at once.
 TBB_FLAT_TASK_BYTES = 300
 
-# How exactly the kernel counts RSS: each thread may keep so much to itself.
+# How exactly the kernel counts RSS: each thread may keep this much uncounted.
 RSS_GRAIN_MIB = 0.25
 
 # The tasks of libfork's suite; of these, tasks of a few instructions.
@@ -344,7 +344,7 @@ class Suite:
         notes = [
             "before: with the library's threads (the pool) started, and nothing done yet",
             "the client is what each process has that uses forkd, the pool there is once a machine,",
-            f"beside the manager with {mib(managers)} MiB; matmul's matrices are in client and pool",
+            f"plus the manager with {mib(managers)} MiB; matmul's matrices are in client and pool",
         ]
         head = ["", "before", "peak", "added"]
         return Table("peak RSS in MiB, and what of it was there before", head, rows, notes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What it costs to go on on another stack, or in another thread: bench_switch."""
+"""The cost of a switch to another stack, or to another thread: bench_switch."""
 
 from driver.programs import median, ratio
 from driver.table import Table, text
@@ -24,7 +24,7 @@ class Switches:
         return median([r["ns"] for r in self.rows if (r["way"], r["shape"]) == (way, shape)])
 
     def ways(self):
-        """(way, shape), in the order in which they stand in the program."""
+        """(way, shape), in the order of the program."""
         return dict.fromkeys((r["way"], r["shape"]) for r in self.rows)
 
     def hand_over(self):
@@ -43,7 +43,7 @@ class Switches:
             rows.append([way, shape, text(ns, 2), text(low, 2), text(over, 2)])
         head = ["a switch, ns", "shape", "median", "least", "/switch_to"]
         notes = [
-            "loop: both sides switch in a loop; calls: they come to it by two calls, and return",
+            "loop: both sides switch in a loop; calls: they reach it by two calls, and return",
             "a hand-over between threads is half of one there and back",
         ]
         if FCONTEXT not in self.ways():

@@ -60,7 +60,7 @@ FK_BODY(nested)
 		FK_FORK(below, nested, self->n - 1, self->flag, self->rounds);
 		FK_CALL(own, spin, self->n, self->rounds);
 	} else {
-		/* Relaxed: nothing but the flag is handed over. */
+		/* Relaxed: only the flag is passed. */
 		atomic_store_explicit(self->flag, 1, memory_order_relaxed);
 		FK_CALL(below, leaves, 0, LEAVES_MAX, self->rounds);
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hidden.c - a long leaf with forked work behind it
+ * hidden.c - a long leaf above continuations
  *
- * nest(depth) forks as often within each other, and comes to a leaf that lasts until a thief has
- * taken every continuation on the way, or for GIVE_UP_NS. Each continuation writes down when it
- * went on. Results: how long after the start of the leaf that was for the first one that was taken
- * since, and for the last; the latter is -1 if the leaf gave up.
+ * nest(depth) forks as often within each other, and then runs a leaf that lasts until a thief has
+ * taken every continuation, or for GIVE_UP_NS. Each continuation stores the time at which it ran.
+ * Results: the time from the start of the leaf to the first continuation taken since, and to the
+ * last; the latter is -1 if the leaf gave up.
  *
  * INVARIANTS
  *   I1. struct probe is in the root's frame, which ends after all others.
@@ -20,12 +20,12 @@
 #define DEPTH_MAX  64
 #define GIVE_UP_NS INT64_C(10000000000)
 
-/* The leaf's worker and the thieves, each its own words. Relaxed: times, and nothing behind them;
- * the root reads them after its join. */
+/* Words of the leaf's worker and of the thieves. Relaxed: only times are passed; the root reads
+ * them after its join. */
 struct probe {
 	_Atomic int64_t began;
 	_Atomic int64_t taken[DEPTH_MAX];
-	_Atomic int32_t left; /* continuations that were not taken yet */
+	_Atomic int32_t left; /* continuations not taken yet */
 };
 
 static int64_t wait_in_leaf(struct probe *p)

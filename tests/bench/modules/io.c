@@ -62,4 +62,4 @@ FK_FIBER_TASK(int64_t, fibers, (int64_t, n, int64_t, messages, int64_t, random))
 FK_EXPORT_RESULTS(fibers, (int64_t, ns), 0,
 		  "Messages through n pipes, each read by a fiber: how long that takes")
 
-FK_MODULE(io, "Many who read")
+FK_MODULE(io, "Many readers")

@@ -85,7 +85,7 @@ FK_BODY(loop)
 }
 FK_END(loop)
 
-/* Both grids stand in one buffer: the one to start from, then the other. */
+/* Both grids are in one buffer: the initial one, then the other. */
 FK_TASK(int64_t, heat, (struct fk_iobuf, grids, int64_t, n, int64_t, steps, int64_t, parts),
 	struct kernel_job job;
 	int64_t sum;)
@@ -140,7 +140,7 @@ FK_BODY(bfs)
 }
 FK_END(bfs)
 
-/* Where the result is: numbers or spare, as the number of steps has it. */
+/* The result is in numbers or spare, depending on the number of steps. */
 FK_TASK(int64_t, sort,
 	(struct fk_iobuf, numbers, struct fk_iobuf, spare, int64_t, n, int64_t, parts),
 	struct kernel_job job;
