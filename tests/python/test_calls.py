@@ -3,12 +3,14 @@
 import asyncio
 import concurrent.futures
 import errno
+import json
 import pickle
 import signal
+import subprocess
 import weakref
 
 import forkd
-from rig import ENDLESS, FIB, Gate, TestCase, address, running, until
+from rig import BUILD, ENDLESS, FIB, Gate, TestCase, address, running, until
 
 
 class Calls(TestCase):
@@ -22,6 +24,29 @@ class Calls(TestCase):
         self.assertEqual(tree, (4130071, 10, 3305118))
         self.assertEqual((tree.nodes, tree.depth), (4130071, 10))
         self.assertEqual(pool.find("uts:uts").results[0], ("nodes", "i64"))
+
+    def test_tasks_have_signatures_and_help(self):
+        pool = self.pool()
+        tasks = {task.name: task for task in pool.tasks()}
+        self.assertEqual(list(tasks), sorted(tasks))
+        self.assertIs(tasks["fib:fib"], pool.find("fib:fib"))
+        self.assertEqual(tasks["fib:fib"].signature, "n:i64 -> i64")
+        self.assertRegex(tasks["fib:fib"].help, "Fibonacci")
+        out = subprocess.run([BUILD + "/forkctl", "tasks", "--json"],
+                             check=True, stdout=subprocess.PIPE).stdout
+        self.assertEqual(
+            {task["task"]: task["help"] for task in json.loads(out)["tasks"]},
+            {task.name: task.help for task in tasks.values()})
+
+    def test_info_has_the_numbers_of_the_pool(self):
+        pool = self.pool(n_jobs=64, heap_size=65536)
+        info = pool.info()
+        self.assertEqual((info.workers, info.scheduler, info.n_jobs,
+                          info.heap_size, info.tasks),
+                         (2, "lazy", 64, 65536, len(pool.tasks())))
+        self.assertGreater(min(info.nodes, info.modules, info.connections,
+                               info.users, info.pools), 0)
+        self.assertRegex(info.version, r"^\d+\.\d+")
 
     def test_integers_have_64_bits(self):
         pool = self.pool()

@@ -16,6 +16,7 @@ from forkd.errors import (
     AccessDenied, Cancelled, ConnectError, Crashed, Disconnected, Error,
     Expired, Failed, Forbidden, HeapFull, JobError, LimitReached, Lost,
     NotRunning, Outcome, Quarantined, UnknownTask)
+from forkd.connection import PoolInfo
 from forkd.job import Options, Timings
 from forkd.pool import Future, Pool, connect
 from forkd.task import Task
@@ -24,5 +25,6 @@ __all__ = [
     "AccessDenied", "Cancelled", "ConnectError", "Crashed", "Disconnected",
     "Error", "Expired", "Failed", "Forbidden", "Future", "HeapFull",
     "JobError", "LimitReached", "Lost", "NotRunning", "Options", "Outcome",
-    "Pool", "Quarantined", "Task", "Timings", "UnknownTask", "connect",
+    "Pool", "PoolInfo", "Quarantined", "Task", "Timings", "UnknownTask",
+    "connect",
 ]

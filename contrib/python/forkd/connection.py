@@ -23,7 +23,7 @@ import weakref
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from forkd import errors
 from forkd._library import ECONNRESET, ENOENT, ENOMEM, ffi, lib, text_of
@@ -40,6 +40,29 @@ _LINGER = 1.0
 # applies if this connection has no jobs: then only forkd makes room, in its
 # rings. Otherwise the second applies, because the end of a job wakes a waiter.
 _ROOM, _ROOM_LATE = 0.02, 1.0
+
+
+class PoolInfo(NamedTuple):
+    """Numbers about the pool and this connection, at the time of the call.
+
+    version: forkd's. workers: threads that run tasks; at most this number of
+    tasks run at a time. nodes: NUMA nodes with a worker. scheduler: "lazy" or
+    "busy". modules, tasks: loaded. connections, users: of all programs.
+    pools: pool processes started so far. n_jobs: maximum number of jobs in
+    flight on this connection. heap_size: bytes of its shared heap.
+    """
+
+    version: str
+    workers: int
+    nodes: int
+    scheduler: str
+    modules: int
+    tasks: int
+    connections: int
+    users: int
+    pools: int
+    n_jobs: int
+    heap_size: int
 
 
 class Connection:
@@ -90,12 +113,36 @@ class Connection:
                 "tasks", code, name)
         if code:
             raise errors.Error(f"{name}: {text_of(code)}", code, name)
-        task = self._tasks.get(found[0])
+        return self._task(found[0])
+
+    def tasks(self) -> list[Task]:
+        """Returns the tasks of all modules, sorted by name."""
+        found = ffi.new("const fk_task **")
+        tasks = []
+        while not (code := lib.fk_task_next(self.client, found)):
+            tasks.append(self._task(found[0]))
+        if code != ENOENT:
+            raise errors.Error(text_of(code), code)
+        return sorted(tasks, key=lambda task: task.name)
+
+    def _task(self, handle: Any) -> Task:
+        task = self._tasks.get(handle)
         if task is None:
-            signature: bytes = ffi.string(lib.fk_task_signature(found[0]))
-            task = Task(found[0], name, signature.decode())
-            self._tasks[found[0]] = task
+            task = self._tasks[handle] = Task(handle)
         return task
+
+    def info(self) -> PoolInfo:
+        """Returns numbers about the pool and this connection."""
+        info = ffi.new("struct fk_pool_info *")
+        code = lib.fk_pool_info(self.client, info)
+        if code:
+            raise errors.Disconnected(text_of(code), code)
+        version: bytes = ffi.string(info.version)
+        return PoolInfo(
+            version.decode(), info.workers, info.nodes,
+            "busy" if info.scheduler == lib.FK_SCHEDULER_BUSY else "lazy",
+            info.modules, info.tasks, info.connections, info.users, info.pools,
+            info.n_jobs, info.heap_size)
 
     # ------------------------------------------------------------- memory
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from forkd import errors
 from forkd._library import ffi
-from forkd.connection import Connection, post
+from forkd.connection import Connection, PoolInfo, post
 from forkd.job import Job, Options, Timings
 from forkd.task import Task
 
@@ -183,6 +183,14 @@ class Pool(concurrent.futures.Executor):
     def find(self, task: str) -> Task:
         """Returns a task by its name, or raises UnknownTask."""
         return self._connected().find(task)
+
+    def tasks(self) -> list[Task]:
+        """Returns all tasks, sorted by name: their signatures and help."""
+        return self._connected().tasks()
+
+    def info(self) -> PoolInfo:
+        """Returns the number of workers, the version and similar facts."""
+        return self._connected().info()
 
     # ------------------------------------------------------------- memory
 

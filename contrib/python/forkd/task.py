@@ -8,7 +8,7 @@ import sys
 from collections import namedtuple
 from typing import Any, Callable, NamedTuple
 
-from forkd._library import ffi
+from forkd._library import ffi, lib
 
 # Formats of the module struct for the types of results.
 _FORMATS = {"i64": "q", "f64": "d"}
@@ -55,6 +55,11 @@ class Place(NamedTuple):
         return tuple(_ELEMENTS.values())
 
 
+def _decoded(text: Any) -> str:
+    encoded: bytes = ffi.string(text)
+    return encoded.decode("utf-8", "replace")
+
+
 def _items(text: str) -> tuple[Item, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     parts = [word.rpartition(":") for word in words]
@@ -64,14 +69,16 @@ def _items(text: str) -> tuple[Item, ...]:
 class Task:
     """A task of a module.
 
-    name: "MODULE:TASK". signature: its text, such as "n:i64 -> i64".
-    arguments, results: the name and type of each.
+    name: "MODULE:TASK". signature: its text, such as "n:i64 -> i64". help: one
+    line by the author of the module, or "". arguments, results: the name and
+    type of each.
     """
 
-    def __init__(self, handle: Any, name: str, signature: str) -> None:
-        arguments, _, results = signature.partition("->")
-        self.name = name
-        self.signature = signature
+    def __init__(self, handle: Any) -> None:
+        self.name = _decoded(lib.fk_task_name(handle))
+        self.signature = _decoded(lib.fk_task_signature(handle))
+        self.help = _decoded(lib.fk_task_help(handle))
+        arguments, _, results = self.signature.partition("->")
         self.arguments = _items(arguments)
         self.results = _items(results)
         self._handle = handle
