@@ -388,6 +388,20 @@ public:
 	{
 		return task_;
 	}
+	std::string_view name() const noexcept
+	{
+		return fk_task_name(task_);
+	}
+	/* Returns the arguments and results, such as "n:i64 -> i64". */
+	std::string_view signature() const noexcept
+	{
+		return fk_task_signature(task_);
+	}
+	/* Returns one line by the author of the module; it may be empty. */
+	std::string_view help() const noexcept
+	{
+		return fk_task_help(task_);
+	}
 
 private:
 	friend class client;
@@ -671,6 +685,26 @@ public:
 
 		detail::check(fk_task_find(client_, name.c_str(), &raw), name.c_str());
 		return task(raw);
+	}
+	/* Returns the tasks of all modules. */
+	std::vector<task> tasks() const
+	{
+		std::vector<task> all;
+		const fk_task *next = nullptr;
+		int err;
+
+		while (!(err = fk_task_next(client_, &next)))
+			all.push_back(task(next));
+		detail::check(err == -ENOENT ? 0 : err, "tasks");
+		return all;
+	}
+	/* Returns the number of workers and other facts about the pool. */
+	struct fk_pool_info info() const
+	{
+		struct fk_pool_info info;
+
+		detail::check(fk_pool_info(client_, &info), "info");
+		return info;
 	}
 	/*
 	 * Submits a job and returns its future. R: types of the results; without types, the results

@@ -76,6 +76,19 @@ static void numbers_in_and_out(forkd::client &client)
 	client.call("fib:fib", 10u);
 }
 
+static void facts(forkd::client &client)
+{
+	const std::vector<forkd::task> tasks = client.tasks();
+	const auto fib = std::find_if(tasks.begin(), tasks.end(), [](const forkd::task &task) {
+		return task.name() == "fib:fib";
+	});
+
+	MUST(fib != tasks.end() && fib->get() == client.find("fib:fib").get());
+	MUST(fib->signature() == "n:i64 -> i64" && !fib->help().empty());
+	MUST(client.call<std::int64_t>(*fib, 10) == 55);
+	MUST(client.info().workers == 2 && client.info().tasks == tasks.size());
+}
+
 static void buffers(forkd::client &client)
 {
 	forkd::buffer<std::int64_t> data = client.alloc<std::int64_t>(1000), moved;
@@ -374,6 +387,7 @@ int main()
 		forkd::client client;
 
 		numbers_in_and_out(client);
+		facts(client);
 		buffers(client);
 		texts(client);
 		misfits(client);
