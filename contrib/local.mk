@@ -104,7 +104,9 @@ guidedir = $(docdir)/guide
 dist_guide_DATA = \
 	contrib/guide/architecture.md \
 	contrib/guide/architecture.svg \
+	contrib/guide/benchmarks.md \
 	contrib/guide/client.md \
+	contrib/guide/composability.svg \
 	contrib/guide/contributing.md \
 	contrib/guide/debug.md \
 	contrib/guide/module.md \

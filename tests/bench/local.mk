@@ -232,7 +232,6 @@ BENCH_DRIVER = \
 	tests/bench/driver/switches.py \
 	tests/bench/driver/table.py
 EXTRA_DIST += \
-	contrib/composability.svg \
 	$(BENCH_DRIVER) \
 	$(BENCH_H) \
 	$(COMPOSE_H) \
@@ -348,7 +347,8 @@ bench-run: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
 		--text bench.txt --report bench-report $(BENCH_FLAGS)
 
-# Composability alone, at length: README's picture, and its table (composability.md).
+# Composability alone, at length: the picture of contrib/guide/benchmarks.md, and its table in
+# composability.md.
 COMPOSE_REPORT = bench-report/compose
 bench-compose: all
 	$(MAKE) $(AM_MAKEFLAGS) bench-programs
@@ -356,7 +356,7 @@ bench-compose: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --only compose --runs 5 \
 		--json $(COMPOSE_REPORT)/bench.json --text $(COMPOSE_REPORT)/bench.txt \
 		--report $(COMPOSE_REPORT) $(BENCH_FLAGS)
-	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/composability.svg
+	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/guide/composability.svg
 
 # The modules that ship, beside the usual tools.
 bench-modules: all

@@ -285,7 +285,7 @@ class Compose:
                 goals.at_least(f"{what}: their p99 of a small job / forkd's", over, 5, 1)
 
     def readme(self):
-        """README's table, of K = GOAL_AT, or as many as there are."""
+        """The table of benchmarks.md, of K = GOAL_AT, or as many as there are."""
         most = {cell.load: cell for cell in self.cells if cell.members <= GOAL_AT}
         if not {"large", "small"} <= set(most):
             return []
@@ -322,7 +322,7 @@ class Compose:
         ]
 
     def write_files(self, directory):
-        """Every figure as CSV, and README's table."""
+        """Every figure as CSV, and the table of benchmarks.md."""
         rows = [cell.csv_row(side) for cell in self.cells for side in cell.measured()]
         if not rows:
             return
