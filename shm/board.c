@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/board.c - the counters as a table, the times of a tenant, what clients and tasks have
- * used, and the search for a task
+ * shm/board.c - the counters as a table, the times of a tenant, the usage of clients and tasks, and
+ * the search for a task
  *
- * Threads: board_show_task(): the worker of a job. The rest: all that map the board, any thread,
- * and nothing is written.
+ * Threads: board_show_task(): the worker of a job. The rest: any thread of any process that maps
+ * the board; they write nothing.
  *
  * INVARIANTS
- *   I1. The rows stand in the order of counters.def, and readers of older versions go by it.
- *   I2. No loop goes past the board's limits, whatever the counts on it say.
+ *   I1. The rows are in the order of counters.def, on which readers of older versions rely.
+ *   I2. No loop exceeds the board's limits, whatever its counts are.
  */
 #include "shm/board.h"
 
@@ -89,7 +89,7 @@ uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)
 	return sum + load_relaxed(&board->counters[BOARD_POOL].jobs_dropped);
 }
 
-/* What a worker has not been charged with yet for this client's job, if it runs one. */
+/* Returns the time of a client's running job that this worker has not been charged for yet. */
 static uint64_t board_uncharged(const struct board *board, uint32_t worker, uint32_t client,
 				uint64_t settled_ns, uint64_t now_ns)
 {
@@ -106,8 +106,8 @@ static uint64_t board_uncharged(const struct board *board, uint32_t worker, uint
 uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns)
 {
 	const struct board_client *c = &board->clients[client];
-	/* Relaxed: statistics. The sum comes first: what is charged in between is missed until the
-	 * next look, and not counted twice. */
+	/* Relaxed: statistics. The sum is read first: time charged in between is missed until the
+	 * next read, and not counted twice. */
 	uint64_t sum = load_relaxed(&c->cpu_ns);
 	uint64_t settled = load_relaxed(&board->settled_ns);
 
@@ -121,13 +121,14 @@ uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t n
 uint32_t board_client_pending(const struct board *board, uint32_t client)
 {
 	const struct board_client *c = &board->clients[client];
-	/* Relaxed: statistics. What has ended is read first, so that it is not more. */
+	/* Relaxed: statistics. Ended jobs are read first, so that they do not exceed the accepted
+	 * ones. */
 	uint32_t ended = (uint32_t)load_relaxed(&c->jobs);
 
 	return load_relaxed(&c->accepted) - ended;
 }
 
-/* A client's records are neighbours, and begun by different workers: their places are not. */
+/* A client's records are neighbours, and different workers start them: their places are spread. */
 static uint32_t board_place(uint32_t job)
 {
 	return job * UINT32_C(2654435761) % BOARD_STARTED;
@@ -135,7 +136,7 @@ static uint32_t board_place(uint32_t job)
 
 void board_show_task(struct board *board, uint32_t job, uint32_t task)
 {
-	/* Relaxed: for display, and one word. */
+	/* Relaxed: for display, and a single word. */
 	store_relaxed(&board->started[board_place(job)].word, (uint64_t)(task + 1) << 32 | job);
 }
 
@@ -173,8 +174,9 @@ int board_find_task(const struct board *board, const char *name)
 
 		if (strncmp(task->name, name, sizeof(task->name)) != 0)
 			continue;
-		/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
-		 * module_write_entry(). It may go at any time after this; the pool looks again. */
+		/* ORDER board/tasks [B1]: acquire: a task that is not marked gone is callable.
+		 * Pairs with module_write_entry(). It may be marked at any time after this; the
+		 * pool checks again. */
 		if (atomic_load_explicit(&task->flags, memory_order_acquire) & TASK_GONE)
 			continue;
 		return (int)i;

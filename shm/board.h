@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/board.h - what everybody may see: the daemon's state, the workers', the tasks, the counters
+ * shm/board.h - the public state: of the daemon, the workers, the tasks, and the counters
  *
- * WHO WRITES, WHO READS
- *   One per daemon. The manager and the pool write, each under its own title below; every client
- *   maps it read-only, through a descriptor that cannot be opened again for writing.
+ * WRITERS AND READERS
+ *   One per daemon. The manager and the pool write, each under its own title below. Every client
+ *   maps
+ *   it read-only, through a descriptor that cannot be opened again for writing.
  *
  * INVARIANTS
  *   I1. Every field has one writer. Fields that change while others read them are atomic.
  *   I2. A task's entry is complete before n_tasks counts it (release), and does not change while
- *       the pool lives. It keeps its place from pool to pool: the next one enters each task where
- *       it stands already, and a new one where none is. A task that is gone keeps its entry, marked
- *       TASK_GONE, until its place is needed. So as long as a task has its name and signature, its
- *       index and hash stay good; a client that keeps an index keeps and compares the hash, too. An
- *       entry is marked gone while it is changed, and a reader that copies one compares as well.
- *   I3. Counters only grow, while the pool's generation stays the same; a gauge may be any number,
- *       and below 0 that of one worker.
- *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
- *       written here, and writes head and manager anew when that pool has died.
+ *       the pool lives. It keeps its index from pool to pool: the next pool enters each known task
+ *       at
+ *       its old index, and a new task at a free one. A removed task keeps its entry, marked
+ *       TASK_GONE, until its index is needed. So the index and hash of a task stay valid as long as
+ *       the task has its name and signature; a client that keeps an index also compares the hash.
+ *       An entry is marked gone while it is changed, and a reader that copies one compares as well.
+ *   I3. Counters only grow while the pool's generation is the same. A gauge may be any number, and
+ *       that of one worker may be negative.
+ *   I4. A task's stray write can reach every byte. The manager reads back nothing that it has
+ *       written here, and writes head and manager again when that pool has died.
  *   I5. A job that a worker has started, and that the pool gave its outcome, is counted once in
- *       each of its tenant's times, before its client sees the outcome; one that the manager gave
- *       it once in ended (daemon/host/job_times.h). These go on from pool to pool, as what is said
- *       of clients does, for as long as the uid has the slot.
- *   I6. Memory has been taken for everything but times: of these for the workers that there are,
- *       while a tenant is there. Reading others takes memory.
+ *       each of its tenant's times, before its client sees the outcome. A job that the manager gave
+ *       its outcome is counted once in ended (daemon/host/job_times.h). Like the figures of
+ *       clients,
+ *       these survive the pool for as long as the uid has the slot.
+ *   I6. Memory is allocated for everything except times. Of these, the rows of existing workers are
+ *       allocated while a tenant exists. Reading other rows allocates memory.
  */
 #pragma once
 
@@ -79,31 +82,30 @@ struct board_worker {
 
 _Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
 
-/* What a worker runs, for display: it changes with every job, so it is not beside the wake word,
- * not even in the line after it, which CPUs fetch along. */
+/* The job of a worker, for display. It changes with every job, so it is not next to the wake word,
+ * nor in the line after it, which CPUs fetch along. */
 struct board_running {
 	_Atomic uint32_t job; /* client * manager.jobs_max + record, UINT32_MAX for none */
 	uint8_t reserved0[4];
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
-	struct stopwatch busy;	   /* it had a job; since the pool is there */
-	struct stopwatch rested;   /* it slept, napped or was parked; what is left it searched */
+	struct stopwatch busy;	   /* it had a job; since the pool started */
+	struct stopwatch rested;   /* it slept, napped or was offline; in the rest it searched */
 	uint8_t reserved1[32];
 };
 
 _Static_assert(sizeof(struct board_running) == 64, "a worker's line");
 
-/* The task that a job began with. Jobs share places: of those, the board has the one that began
- * last. */
+/* The root task of a job. Jobs share places: the board has the one that began last. */
 #define BOARD_STARTED 4096u
 
 struct board_started {
 	_Atomic uint64_t word; /* { task + 1:32, job:32 }, job as above; task + 1 is 0: not known */
 };
 
-/* What a worker has run of a task. */
+/* Runs of a task on one worker. */
 struct board_load {
-	_Atomic uint64_t jobs;	 /* that began with it and ended on this worker, however */
-	_Atomic uint64_t run_ns; /* of these from start to end, summed */
+	_Atomic uint64_t jobs;	 /* that began with it and ended on this worker, with any outcome */
+	_Atomic uint64_t run_ns; /* their times from start to end, summed */
 };
 
 struct board_task {
@@ -117,7 +119,7 @@ struct board_task {
 
 _Static_assert(sizeof(struct board_task) == 256, "four lines a task");
 
-/* A module of the pool's: what it is, and what of it was loaded. */
+/* A module of the pool, and how much of it was loaded. */
 struct board_module {
 	char name[64];
 	char file[64];	   /* in module-dir */
@@ -132,7 +134,7 @@ _Static_assert(sizeof(struct board_module) == 320, "five lines a module");
 
 struct board_client {
 	/* the manager writes; pid 0: no client had it yet. A client that has left keeps its row
-	 * until the slot is given to another, the one that left first going first. */
+	 * until its slot is reused; the slot that was left first is reused first. */
 	_Atomic uint32_t pid;
 	_Atomic uint32_t uid;
 	_Atomic uint32_t generation;
@@ -155,8 +157,8 @@ struct board_client {
 	_Atomic uint64_t vtime_ns; /* cpu_ns, and time asleep, by weight: of weight 100 at its
 				    * own pace; virtual_time.c */
 	_Atomic uint32_t weight;   /* among the connections of its uid */
-	/* the workers, as above: jobs that this pool has taken up, and those that had ended before,
-	 * modulo 2^32; what it is ahead of jobs has not ended yet */
+	/* the workers, as above: jobs that this pool has accepted, plus those that had ended
+	 * before, modulo 2^32. accepted - jobs is the number of pending jobs. */
 	_Atomic uint32_t accepted;
 };
 
@@ -164,8 +166,8 @@ _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 
 /* The user that has a tenant's slot. */
 struct board_tenant {
-	/* the manager writes; since_ns 0: no user, or the pool is to let go of it. There is one of
-	 * a uid at most. Slot and since_ns say which tenant it is. */
+	/* the manager writes; since_ns 0: no user, or the pool must release it. A uid has at most
+	 * one slot. Slot and since_ns identify the tenant. */
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
 	_Atomic uint32_t uid;
 	uint32_t reserved0;
@@ -178,7 +180,7 @@ struct board_tenant {
 
 _Static_assert(sizeof(struct board_tenant) == 128, "two lines a tenant");
 
-/* What is measured of jobs: times.def. */
+/* Measured times of jobs: times.def. */
 enum board_time {
 #define TIME(name, NAME, help) TIMES_##NAME,
 #include "shm/times.def"
@@ -186,7 +188,7 @@ enum board_time {
 	N_TIMES,
 };
 
-/* A worker's part of it for one tenant, plain stores by that worker: daemon/host/job_times.h. */
+/* A worker's part of them for one tenant, plain stores by that worker: daemon/host/job_times.h. */
 struct board_times {
 	_Alignas(64) _Atomic uint64_t last; /* job that was counted: times_id() */
 	_Atomic uint64_t sum_ns[N_TIMES];
@@ -197,12 +199,13 @@ struct board_times {
 _Static_assert(sizeof(struct board_times) == 2432, "38 lines a worker and tenant");
 
 /* Why a pool died. */
-#define CRASH_FAULT  1u /* a worker did what it may not, or aborted: signo, address */
+#define CRASH_FAULT  1u /* a worker faulted or aborted: signo, address */
 #define CRASH_EXIT   2u /* a worker ended the process: status */
 #define CRASH_SIGNAL 3u /* a signal that no worker has caused, so no job is blamed: signo */
 #define CRASH_ENDED  4u /* it ended by itself: status */
-#define CRASH_HANG   5u /* a worker's job was to end and did not, or the pool itself hung: KILL */
-#define CRASH_STACK  6u /* a C stack was too small, of a worker or of a fiber: SEGV */
+#define CRASH_HANG                                                                                 \
+	5u /* a worker's job ignored a cancel or deadline, or the pool itself hung: KILL */
+#define CRASH_STACK 6u /* a C stack was too small, of a worker or of a fiber: SEGV */
 
 struct board_crash {
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -230,7 +233,7 @@ _Static_assert(sizeof(struct board_crash) == 1344, "21 lines a crash");
 struct board_quarantine {
 	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC; 0: none is here */
 	_Atomic uint32_t uid;
-	_Atomic uint32_t crashes; /* that led to it */
+	_Atomic uint32_t crashes; /* that caused it */
 	char task[64];		  /* MODULE:TASK, empty for every task */
 	uint8_t reserved[48];
 };
@@ -241,8 +244,8 @@ _Static_assert(sizeof(struct board_quarantine) == 128, "two lines a row");
 #define BOARD_POOL LIMIT_WORKERS
 
 /* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. In the row of
- * the pool's other threads each counter is stored by the dispatcher alone, but for jobs_dropped,
- * which the channel's thread counts as well: both by fetch-add. */
+ * the pool's other threads only the dispatcher stores each counter, except jobs_dropped, which the
+ * channel's thread counts as well: both by fetch-add. */
 struct board_counters {
 #define COUNTER(name, unit, help) _Atomic uint64_t name;
 #include "shm/counters.def"
@@ -262,10 +265,10 @@ struct board_profile {
 	_Atomic uint64_t leaves;	/* forked tasks that ended without one */
 	_Atomic uint64_t reads;		/* intervals that were measured */
 	_Atomic uint64_t span_reads;	/* of these, on the span */
-	_Atomic uint64_t read_ps;	/* was subtracted for each */
+	_Atomic uint64_t read_ps;	/* subtracted for each */
 	_Atomic uint64_t read_error_ps; /* of that */
-	_Atomic uint64_t fork_ps;	/* was charged for each fork */
-	_Atomic uint64_t burden_ps;	/* and in the burdened span for each steal */
+	_Atomic uint64_t fork_ps;	/* charged for each fork */
+	_Atomic uint64_t burden_ps;	/* charged in the burdened span for each steal */
 	uint8_t reserved[16];
 };
 
@@ -297,7 +300,7 @@ struct board {
 	_Alignas(64) _Atomic uint32_t dispatcher; /* wake.h */
 	/* the pool writes */
 	_Alignas(64) _Atomic uint32_t n_tasks;
-	/* one worker at a time writes: up to when the CPU time of all running jobs is charged */
+	/* one worker at a time writes: the time up to which all running jobs have been charged */
 	_Alignas(64) _Atomic uint64_t settled_ns; /* CLOCK_MONOTONIC */
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
@@ -316,13 +319,13 @@ struct board {
 	struct board_profile profile;
 	/* each worker writes: I1 of daemon/core/sample.c */
 	struct board_sample samples[BOARD_SAMPLES];
-	/* the pool writes, before it has workers; those beyond LIMIT_MODULES are not shown */
+	/* the pool writes it before it has workers; modules beyond LIMIT_MODULES are not shown */
 	_Alignas(64) _Atomic uint32_t n_modules;
 	_Alignas(64) struct board_module modules[LIMIT_MODULES];
 	/* see board_tenant */
 	struct board_tenant tenants[LIMIT_TENANTS];
-	/* each worker writes its own; the manager clears them before a pool knows the tenant. A
-	 * tenant's are whole pages. */
+	/* each worker writes its own; the manager clears them before a pool receives the tenant.
+	 * Those of a tenant are whole pages. */
 	_Alignas(4096) struct board_times times[LIMIT_TENANTS][LIMIT_WORKERS];
 	/* each worker writes its own, by task; the last member, see board_size() */
 	_Alignas(64) struct board_load loads[LIMIT_WORKERS][LIMIT_TASKS];
@@ -330,11 +333,11 @@ struct board {
 
 _Static_assert(sizeof(((struct board *)NULL)->times[0]) % 4096 == 0, "a tenant's times are pages");
 
-/* There is memory from the start up to FRONT, and from LOADS on (I6). */
+/* Memory is allocated from the start up to FRONT, and from LOADS on (I6). */
 #define BOARD_FRONT offsetof(struct board, times)
 #define BOARD_LOADS offsetof(struct board, loads)
 
-/* Bytes that the board of so many workers has: of loads, those of others are not there. */
+/* Returns the size of a board for this many workers: it has the loads of these workers only. */
 static inline uint64_t board_size(uint32_t n_workers)
 {
 	return BOARD_LOADS + n_workers * sizeof(((struct board *)0)->loads[0]);
@@ -352,7 +355,7 @@ struct counter_row {
 extern const struct counter_row board_counter_rows[];
 extern const uint32_t board_n_counters;
 
-/* The value of a counter of one worker, or of BOARD_POOL; and of all together. */
+/* Returns the value of a counter of one worker, or of BOARD_POOL; and the sum of all. */
 uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row);
 uint64_t board_counter_sum(const struct board *board, const struct counter_row *row);
 
@@ -365,41 +368,41 @@ struct time_row {
 extern const struct time_row board_time_rows[N_TIMES];
 
 /*
- * What was measured of a tenant's jobs: all workers' parts together. False if the slot is free.
- * Counts and sum are read one after the other; they agree when no job of it ends meanwhile.
+ * Sums up the times of a tenant's jobs over all workers. Returns false if the slot is free. Counts
+ * and sum are read one after the other; they agree if no job of the tenant ends in between.
  */
 bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
 		     struct histogram_sum *ret_histogram);
 
-/* Bytes of times that a tenant takes with so many workers. */
+/* Returns the bytes of times of a tenant with this many workers. */
 static inline uint64_t board_times_size(uint32_t n_workers)
 {
 	return (n_workers * sizeof(struct board_times) + 4095) & ~UINT64_C(4095);
 }
 
-/* Jobs that the pool, which has so many workers, gave their outcome, all together. */
+/* Returns how many jobs the pool, which has this many workers, gave their outcome. */
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
 
 /*
- * The CPU time that all jobs of a client have had, up to now_ns, which is read before: what is
- * charged, and an estimate for the jobs that run: the time since the last settlement, as if their
- * workers had CPUs. While a worker is awake, accounts are settled every STARVED_TICK. Of a client
- * that has left, what is charged.
+ * Returns the CPU time of all jobs of a client up to now_ns, which the caller has read before. This
+ * is the charged time plus an estimate for running jobs: the time since the last settlement, as if
+ * their workers had CPUs. While a worker is awake, accounts are settled every STARVED_TICK. For a
+ * client that has left, it is the charged time.
  */
 uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns);
 
-/* Jobs of a client that the pool has taken up and that have not ended. */
+/* Returns how many jobs of a client the pool has accepted and not ended. */
 uint32_t board_client_pending(const struct board *board, uint32_t client);
 
-/* Worker of a job: the task that it begins with, UINT32_MAX while that is not known. */
+/* Worker of a job: shows its root task, UINT32_MAX while that is not known. */
 void board_show_task(struct board *board, uint32_t job, uint32_t task);
 
-/* The task of a job that runs, UINT32_MAX if it is not known. */
+/* Returns the task of a running job, UINT32_MAX if it is not known. */
 uint32_t board_job_task(const struct board *board, uint32_t job);
 
-/* What all workers have run of a task. */
+/* Sums up the runs of a task over all workers. */
 void board_task_load(const struct board *board, uint32_t task, uint64_t *ret_jobs,
 		     uint64_t *ret_run_ns);
 
-/* The index of a task by its MODULE:TASK name, or -ENOENT. */
+/* Returns the index of a task by its MODULE:TASK name, or -ENOENT. */
 int board_find_task(const struct board *board, const char *name);

@@ -2,12 +2,12 @@
 /*
  * shm/group.h - a counter that a batch of jobs counts down: one futex for all of them
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   A table of LIMIT_GROUPS groups in each client segment, between jobs and heap. The client counts
  *   up before it publishes jobs and waits for zero; the thread that gives a job its outcome (a
  *   worker, or the manager after the pool's death) counts its group down once, after the outcome.
  *   The client can write anything at any time: the pool makes one fetch-and-subtract with a checked
- *   index, and at most one futex wake, whatever stands there.
+ *   index, and at most one futex wake, for any contents.
  *
  * THE WORD
  *   { generation:16, waiter:1, count:15 }, a futex word.
@@ -15,7 +15,7 @@
  * 		   and each worker can lag behind by one job, so 15 bits are enough
  * 	waiter     a thread sleeps, or will, until the count is 0
  * 	generation goes up when a count of 0 goes up again, so that a waiter that wakes late knows
- * 		   that what it waited for is over
+ * 		   that its generation has ended
  *
  * 	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
  * 	pool     outcome of a job exchanged in, then group_done(): count - 1  one fetch-sub
@@ -33,7 +33,7 @@
  *       not 0, so the step that makes the count 0 comes later and finds it, if no step in between
  *       took it out; only group_add() does, and only on a count of 0, after that step. Between the
  *       CAS and the sleep any change of the word makes FUTEX_WAIT return.
- *   I3. One group_done() for each group_add() of one, but for I4: a job has one outcome (job.h, I1)
+ *   I3. One group_done() for each job added, except for I4: a job has one outcome (job.h, I1)
  *       and its giver counts once. So the count never goes below 0.
  *   I4. A pool that dies between an outcome and the group_done() after it leaves the count too high
  *       by one; the manager counts down only for outcomes that it gives itself, because it cannot

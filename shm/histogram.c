@@ -21,7 +21,7 @@ static uint64_t histogram_until(const struct histogram_sum *h, uint32_t bucket)
 
 uint64_t histogram_quantile(const struct histogram_sum *h, double q)
 {
-	/* The nearest rank: the first of so many that at least a part q is there. */
+	/* The nearest rank: the first bucket with which the counts reach a part q of all. */
 	double rank = q * (double)h->n;
 	uint64_t before = 0;
 
@@ -56,7 +56,7 @@ void histogram_subtract(struct histogram_sum *h, const struct histogram_sum *bef
 
 	h->n = 0;
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
-		/* A task may have written there: what has become less is nothing. */
+		/* A task may have overwritten it: a decrease counts as 0. */
 		h->counts[i] -= min(h->counts[i], before->counts[i]);
 		h->n += h->counts[i];
 		if (h->counts[i])

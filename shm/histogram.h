@@ -4,7 +4,7 @@
  *
  * Log-linear buckets, as in Gil Tene's HdrHistogram: an octave is cut into 2^HISTOGRAM_PARTS equal
  * parts, so a bucket is as wide as a quarter of its lower bound at most, and is found without a
- * table or a loop. Below the first octave the parts go on down to 0. With powers of two alone a
+ * table or a loop. Below the first octave the parts continue down to 0. With powers of two alone a
  * 99th percentile would be known to a factor of two; with four parts it is known to a quarter,
  * before it is interpolated, and 148 buckets go from 32 ns to two hours. Octaves begin at powers of
  * two: a reader that wants fewer buckets adds up four of them. Those of several workers or users

@@ -2,57 +2,57 @@
 /*
  * shm/job.h - the client segment: a table of job records, a table of groups, a watch and a heap
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   One segment per connection, mapped by that client, the pool and the manager. Everything in it
  *   can be changed by the client at any time: the pool loads each value once, checks it, and uses
  *   the copy. Arguments are copied before the task runs.
  *
  * THE STATE WORD
  *   { generation:24, waiter:1, watched:1, outcome:6 }. The client writes generation and JOB_PENDING
- *   before it submits, and sets the waiter bit by a CAS before it sleeps on the word; or the
- *   watched bit, before it sleeps on the watch for many jobs (watch.h). The pool exchanges the
- *   final state in and tells those whose bit was set. A futex word.
+ *   before it submits. It sets the waiter bit by a CAS before it sleeps on the word, or the watched
+ *   bit before it sleeps on the watch for many jobs (watch.h). The pool exchanges the final state
+ *   in and wakes the sleepers whose bit was set. A futex word.
  *
  * CHAINS
  *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. The
  *   word of its first record in a ring submits them all, by one CAS (I3). A reader of the chain
- *   counts its steps: there are no more than records in the table. One that takes a part of it only
- *   lets the word name the first of the rest, before a job of the part can end (ring_repoint()):
- *   by the time that another pool walks it, the records of the part may be of other chains. A pool
- *   that died in a walk has not come to that: the next one does it before any job of the part can
- *   run (daemon/jobs/queue_recovery.h, I1).
+ *   counts its steps, at most as many as there are records in the table. A reader that takes only a
+ *   part changes the word to the first record of the rest, before a job of the part can end
+ *   (ring_repoint()): when another pool walks the chain, records of the part may be in other
+ *   chains. If a pool died in a walk before that change, the next pool makes it before any job of
+ *   the part can run (daemon/jobs/queue_recovery.h, I1).
  *
  * PLACES
  *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.
  * 	JOB_PLACE_NONE    anywhere; index and strict are 0
  * 	JOB_PLACE_WORKER  on worker index of the pool
  * 	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
- *   The client has put the job into the ring of that worker, or of one on that node; a chain, into
- *   one of its first job's place; one that is not strict into any, if these are full. Without
- *   strict that is all: any worker may start it. With strict no other worker starts it,
- *   however long it waits; what it forks is stolen as always. A kind that is none of these, or a
- *   worker or node that there is not, fails the job with -EINVAL.
+ *   The client puts the job into the ring of that worker, or of one on that node; a chain, into a
+ *   ring of its first job's place. If these are full, a job that is not strict goes into any ring.
+ *   Without strict any worker may start it. With strict no other worker starts it, however long it
+ *   waits; its forks are stolen as always. An unknown kind, worker or node fails the job with
+ *   -EINVAL.
  *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
  *       after the pool's death, in the manager; the ledger decides which, never the record.
- *   I2. The client submits a record again only after it saw an outcome, with generation + 1. In a
- *       chain too each record stands for itself: one that has its outcome may be submitted anew,
+ *   I2. The client submits a record again only after it saw an outcome, with generation + 1. This
+ *       also holds for each record of a chain: a record with an outcome may be submitted again,
  *       with another next, while others of its chain have not started. So next is read once, when
- *       the record is taken off the ring, and before anything can give the job its outcome.
+ *       the record is taken off the ring, and before the job can get its outcome.
  *   I3. All records of a chain are filled, next included, before the word of the first is
  *       published. A client that dies before that has submitted none of them.
- *   I4. The job's outcome comes first, then its group is counted down (group.h), and its end
+ *   I4. The job's outcome is stored first. Then its group is counted down (group.h), and its end is
  *       counted if it is watched (watch.h).
- *   I5. A generation that the client wants to end stands in cancel before it says so over its
- *       socket: a process that may have lost the message (a pool, with what it had in private
- *       memory; the manager) is gone before another process looks at the record, at each job that
- *       it accepts, finds QUEUED, or starts. The word is 0 again before its generation comes round.
- *       With garbage in it a client cancels its own jobs, or forgets to.
+ *   I5. The client stores a generation in cancel before it sends the cancel over its socket. A
+ *       process that may have lost the message (a pool with its private memory; the manager) has
+ *       ended before another process reads the record, for each job that it accepts, finds QUEUED,
+ *       or starts. The word is 0 again before its generation wraps. With malformed data in it a
+ *       client cancels its own jobs, or fails to cancel them.
  *
- * If a peer dies: client: the manager tells the pool; its jobs are cancelled, its segment is
- * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket
- * closed, and every wait wakes up to look at it now and then.
+ * If a peer dies: client: the manager notifies the pool; its jobs are cancelled, and its segment is
+ * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client finds its socket
+ * closed, which every wait checks at intervals.
  */
 #pragma once
 
@@ -95,7 +95,7 @@
 #define JOB_PLACE_INDEX_MASK 0xffffffu
 #define JOB_PLACE_STRICT     0x80000000u
 
-/* A reference into the client's heap, as it stands among the arguments. */
+/* A reference into the client's heap, as stored in the arguments. */
 struct job_ref {
 	uint64_t offset; /* bytes from the start of the heap */
 	uint64_t size;	 /* bytes */
@@ -147,9 +147,9 @@ struct client_segment {
 	uint64_t heap_offset; /* bytes from the start of the segment */
 	uint64_t heap_size;   /* bytes */
 	uint8_t reserved[24];
-	/* the pool writes, each anew, before the manager hears that it has the client: a bit for
-	 * each task on the board that the client may not call. For display: what the pool goes by
-	 * is a copy of its own. */
+	/* each pool writes it before it reports the client to the manager: a bit for each task on
+	 * the board that the client may not call. For display: the pool itself uses a private
+	 * copy. */
 	_Alignas(64) _Atomic uint64_t denied[LIMIT_TASKS / 64];
 };
 

@@ -2,11 +2,11 @@
 /*
  * shm/ledger.h - the front of the arena: what the manager believes after a crash of the pool
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   The pool writes, the manager reads after the pool's death and then writes until it starts the
- *   next one. While a pool is alive the manager writes what that pool has let go of: the rows of a
- *   slot without client, the heads of a tenant that left; and looks whether workers run jobs, as a
- *   hint (daemon/manager/pool_watchdog.h). No client ever maps it.
+ *   next one. While a pool is alive the manager writes only parts that the pool has released: the
+ *   rows of a slot without client, the heads of a tenant that left. It also reads whether workers
+ *   run jobs, as a hint (daemon/manager/pool_watchdog.h). No client ever maps it.
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * jobs_max + job. A row is one word
@@ -21,19 +21,19 @@
  * INVARIANTS
  *   I1. A row is QUEUED before the head moves past the job's slot, so that a job is always in its
  *       ring or in the ledger. In both with the same generation: it was drained.
- *   I2. A row is FREE again only after its outcome stands in the record.
+ *   I2. A row is FREE again only after its outcome is stored in the record.
  *   I3. A generation is accepted once: a record that comes with the row's generation, or while the
  *       row is QUEUED, RUNNING or COPYING, was submitted twice and is refused. A new generation may
  *       take a row that is FINISHING: an honest client submits again only after it saw the outcome,
  *       and then the old generation needs the row no more.
- *   I4. head of a ring only grows as long as the slot has its tenant, the next one's begins at 0;
- *       the slots below it were consumed.
- *   I5. Where the rows are is a constant, and how many there are stands in the memory of the
- *       process that asks: a task's stray write can reach every byte here. What it does to the
- *       manager's numbers lasts until that pool is dead (daemon/manager/pool_segments.c).
- *   I6. A job that may run again finds its buffers as its client left them: where they are copied
- *       (shm/job.h), none is written to before the row is COPYING, from where no job goes back into
- *       the queue. One that runs on the client's own memory is idempotent on its client's word.
+ *   I4. head of a ring only grows while the slot has its tenant; that of the next tenant begins at
+ *       0. The slots below it were consumed.
+ *   I5. The offset of the rows is a constant, and their number is in the private memory of each
+ *       reader, because a task's stray write can reach every byte here. Damage to the manager's
+ *       numbers lasts until that pool is dead (daemon/manager/pool_segments.c).
+ *   I6. A job that may run again finds its buffers as its client left them. Copied buffers
+ *       (shm/job.h) are not written back before the row is COPYING, and from there no job returns
+ *       to the queue. For a job that runs in place, the client declares that it is idempotent.
  */
 #pragma once
 
@@ -113,8 +113,8 @@ static inline void ledger_ring_leave(struct ledger_ring *side)
 	atomic_store_explicit(&side->consumer, 0, memory_order_release);
 }
 
-/* What a worker was doing, for blame. What the job's task is stands in its row: a thief runs
- * strands of jobs that others have started. */
+/* The job of a worker, to find the job to blame. The job's task is in its row: a thief runs strands
+ * of jobs that others have started. */
 struct ledger_worker {
 	_Alignas(64) _Atomic uint32_t job; /* row of the job it runs, UINT32_MAX for none */
 	uint8_t reserved[60];
@@ -122,7 +122,7 @@ struct ledger_worker {
 
 /* Why a worker is to blame. */
 #define LEDGER_FAULT_CRASH 0u /* it got a fatal signal, or ended the process */
-#define LEDGER_FAULT_HANG  1u /* its job was to end, and has not got on for held_ns */
+#define LEDGER_FAULT_HANG  1u /* its job ignored a cancel or deadline for held_ns */
 #define LEDGER_FAULT_STACK 2u /* a C stack was too small, of a thread or of a fiber */
 
 struct ledger_fault {
@@ -145,10 +145,10 @@ struct ledger_fault {
 
 _Static_assert(sizeof(struct ledger_fault) == 1280, "20 lines");
 
-/* The arena: this front, the rows, and behind them what only the pool understands. */
+/* The arena: this front, the rows, and after them the private part of the pool. */
 struct arena {
 	struct segment head;
-	/* the manager writes, anew before each pool; the pool reads when it starts */
+	/* the manager writes it before each pool; the pool reads it when it starts */
 	uint32_t n_workers;
 	uint32_t clients_max;
 	uint32_t jobs_max; /* rows per client */

@@ -2,7 +2,7 @@
 /*
  * shm/ring.h - bounded MPSC ring of jobs, one per worker and tenant
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   Producers: the clients of one uid, from any thread; slots and tail are theirs and nothing in
  *   them is believed. Consumer: one worker of the pool at a time, the holder of the consumer flag;
  *   the head lives in the arena, where no client can reach it.
@@ -310,8 +310,8 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 }
 
 /*
- * A new consumer in the place of one that died: frees the last position that it took, if it did not
- * come to that. Before any other thread consumes.
+ * A new consumer replaces one that died: it frees the last position that the dead one took, if that
+ * one did not. Call it before any other thread consumes.
  */
 static inline void ring_take_over(struct ring *ring, uint64_t head)
 {
@@ -325,8 +325,8 @@ static inline void ring_take_over(struct ring *ring, uint64_t head)
 }
 
 /*
- * Lets the full slot of position head stand for another payload: the rest of a chain, of which a
- * part was taken. Holder of the consumer flag only, before any job of that part can end.
+ * Changes the payload of the full slot of position head to the rest of a chain, of which a part was
+ * taken. Only the holder of the consumer flag calls it, before any job of that part can end.
  */
 static inline void ring_repoint(struct ring *ring, uint64_t head, uint32_t payload)
 {

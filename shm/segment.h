@@ -2,7 +2,7 @@
 /*
  * shm/segment.h - the head of every shared segment, and how a segment is mapped
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   The daemon's manager creates every segment and writes its head once, before another process has
  *   the descriptor. All that map it check the head first.
  *

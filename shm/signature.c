@@ -6,7 +6,7 @@
  *	item      = [ name ":" ] type
  *	name      = letter or "_", then letters, digits, "_"
  *
- * Blanks may stand between any two of these.
+ * Spaces and tabs are allowed between any two of these.
  */
 #include "shm/signature.h"
 
@@ -34,7 +34,7 @@ static const char *skip_blanks(const char *p)
 	return p;
 }
 
-/* Not isalpha() and the like: the user's locale has no say here. */
+/* Not isalpha(), which depends on the user's locale. */
 static int is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

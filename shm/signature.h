@@ -9,7 +9,7 @@
  *	str    text: a reference into the heap; the task sees it NUL-terminated
  *	buf    bytes the task reads: a reference into the heap
  *	iobuf  bytes the task changes in place: a reference into the heap
- * Results are i64 or f64. Everything is packed in the order it stands: 8 bytes a number, 16 bytes
+ * Results are i64 or f64. All are packed in order: 8 bytes a number, 16 bytes
  * (struct job_ref) a reference.
  */
 #pragma once
@@ -51,7 +51,7 @@ struct signature {
  */
 int signature_parse(const char *text, struct signature *ret_signature, const char **ret_error);
 
-/* The word of a type, as it stands in a signature. */
+/* Returns the word of a type in signatures. */
 const char *signature_type_name(enum signature_type type);
 
 /* True for the types that refer to the heap; of these, for the buffers. */

@@ -10,7 +10,7 @@
  *   start, so a reader that adds the clock has it up to now. One load is enough, and no thread
  *   reads a sum from before a stop with a start from after it.
  *
- * If a peer dies: the owner: it runs on, or stands. The manager clears a dead pool's watches.
+ * If the owner dies: it keeps its state. The manager clears a dead pool's watches.
  *
  * Compiles with C11 alone.
  */
@@ -28,13 +28,13 @@ struct stopwatch {
 	_Atomic uint64_t word;
 };
 
-/* The ns that a word stands for. A clock that was read before the start: as long as at the start,
- * or where that is nothing, 0. */
+/* Returns the ns of a word. If the clock was read before the start, this is less than the time at
+ * the start, but at least 0. */
 static inline uint64_t stopwatch_ns(uint64_t word, uint64_t now_ns)
 {
 	uint64_t sum = word & STOPWATCH_RUNS ? (word >> 1) + now_ns : word >> 1;
 
-	/* Of 63 bits; the upper half of them is what is below 0. */
+	/* 63 bits, of which the upper half are negative numbers. */
 	sum &= UINT64_MAX >> 1;
 	return sum >> 62 ? 0 : sum;
 }
@@ -45,7 +45,7 @@ static inline uint64_t stopwatch_read(const struct stopwatch *watch, uint64_t no
 	return stopwatch_ns(load_relaxed(&watch->word), now_ns);
 }
 
-/* Owner: it runs, or stands, from now on; nothing if it does already. Relaxed: see above. */
+/* Owner: starts or stops it; no effect if it is in that state. Relaxed: see above. */
 static inline void stopwatch_set(struct stopwatch *watch, bool runs, uint64_t now_ns)
 {
 	uint64_t word = load_relaxed(&watch->word);

@@ -2,7 +2,7 @@
 /*
  * shm/tenant.h - the tenant segment: the submission rings of one uid
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   Mapped by all clients of that uid, the pool and the manager. Clients write slots, tails and
  *   summary bits; the pool frees slots and clears summary bits. Nothing in it is believed.
  *

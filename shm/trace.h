@@ -3,13 +3,13 @@
  * shm/trace.h - what workers have done lately, for clients that trace
  *
  * THREADS
- *   A segment of its own, that the manager makes when a user begins to trace and no other
- *   does: daemon/manager/trace_subscribers.c. It has a ring for each worker, which that worker
- *   alone writes, as long as it is traced (daemon/core/trace.h). A tracer maps it read-only;
- *   it is root's or forkd's own user's. There may be any number of readers; the writer never waits.
+ *   A separate segment, which the manager creates when the first subscriber begins to trace:
+ *   daemon/manager/trace_subscribers.c. It has a ring for each worker, which only that worker
+ *   writes, while it is traced (daemon/core/trace.h). A tracer maps it read-only; it runs as root
+ *   or as forkd's own user. There may be any number of readers; the writer never waits.
  *
  * THE RING
- *   head counts the events so far. Event k stands in slot k % TRACE_EVENTS until event
+ *   head counts the events so far. Event k is in slot k % TRACE_EVENTS until event
  *   k + TRACE_EVENTS is written there.
  *
  * 	writer	fence; the slot's words; head = k + 1
@@ -18,16 +18,16 @@
  * INVARIANTS
  *   I1. A reader of head > k sees the words of event k, or those of a later one in its slot: head
  *       is stored with release, and read with acquire, [T1].
- *   I2. A reader of a word of event k + TRACE_EVENTS in the slot of k sees, behind its fence,
- *       head >= k + TRACE_EVENTS: the writer's fence stands between the store of that head and the
- *       words, [T2]. So what was read of k counts if head is less then; what does not is lost, and
- *       the reader knows how much that is.
- *   I3. Nothing here is believed: a task's stray write may be anywhere. A reader keeps its own
- *       places, uses head modulo TRACE_EVENTS, and looks at each event's fields before it goes by
- *       one of them. The manager reads nothing.
+ *   I2. A reader of a word of event k + TRACE_EVENTS in the slot of k sees, after its fence,
+ *       head >= k + TRACE_EVENTS: the writer's fence is between the store of that head and the
+ *       words, [T2]. So the words read of k are valid if head is less then; otherwise the event is
+ *       lost, and the reader knows how many are lost.
+ *   I3. No value is trusted: a task's stray write may be anywhere. A reader keeps its own
+ *       positions, uses head modulo TRACE_EVENTS, and checks each event's fields before it uses
+ *       them. The manager reads nothing.
  *
- * If a peer dies: the pool, in the middle of an event: head has not counted it. What is there
- * stays, for its readers. A reader: only the manager knows, by the end of its connection.
+ * If a peer dies: the pool, in the middle of an event: head has not counted it. Counted events
+ * stay readable. A reader: only the manager notices, by the end of its connection.
  *
  * Compiles with C11 alone: tests/model/trace.c runs this file.
  */
@@ -49,7 +49,7 @@
 #define TRACE_ROOT	 1u /* took a job up: of a job; value: when it was taken off its ring, ns */
 #define TRACE_TASK	 2u /* its task is known, and runs: of a job */
 #define TRACE_JOB_END	 3u /* has ended: of a job; value: trace_outcome() */
-#define TRACE_STRAND	 4u /* goes on with a frame: of a job */
+#define TRACE_STRAND	 4u /* resumes a frame: of a job */
 #define TRACE_STRAND_END 5u /* what TRACE_ROOT or TRACE_STRAND began */
 #define TRACE_STEAL	 6u /* took a continuation: of a job; peer: the victim */
 #define TRACE_REST	 7u /* value: TRACE_SLEEP, TRACE_NAP or TRACE_PARK */

@@ -2,7 +2,7 @@
 /*
  * shm/wake.h - sleep and wake between clients and workers, over the read-only board
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   Each worker writes its own wake word on the board, and the dispatcher its own; clients read
  *   them and can futex-wake on them, which works on a read-only mapping. So there is no doorbell
  *   that a client could break. FUTEX_REQUEUE works on a read-only mapping as well: W10, W11.
@@ -24,11 +24,11 @@
  * THE WORD
  *   { sequence:30, state:2 }. The sequence goes up each time the state changes to SLEEPING, so that
  *   a wake meant for an earlier sleep is told from one for this.
- * 	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
+ * 	BUSY      runs a strand; looks at no ring until it reaches a fork with a pending request
  * 	LOOKING   a thief: will look at every ring before it sleeps
  * 	SLEEPING  waits on the word; its waker changes nothing, the worker does
- * 	PARKED    a worker that is not to run now (daemon/sched/cpu_parking.h): it waits on the
- * 		  word, too, and a publisher leaves it alone, as if it were BUSY for ever
+ * 	PARKED    an offline worker (daemon/sched/cpu_parking.h): it waits on the word, too, and a
+ * 		  publisher does not wake it, as if it were BUSY forever
  * 	DOZING    the dispatcher sleeps, and a busy worker's alarm is set, at which that looks at
  * 		  the rings: a publisher whose job can wait so long leaves it alone; others wake it
  *
@@ -40,8 +40,8 @@
  * 	DOZING and the job can wait.
  *   Worker going to sleep:  read the bell;  store SLEEPING;  full fence;  look at all rings;
  * 	futex_waitv(2) on the word and the bell (W10).
- *   Worker that found work: store BUSY;  full fence;  look whether any ring has something; if so,
- * 	do for it what the publisher would (wake a sleeper, else the dispatcher).
+ *   Worker that found work: store BUSY;  full fence;  check all rings; if one is not empty, do what
+ * 	its publisher would do (wake a sleeper, else the dispatcher).
  *   Worker that parks:  the same, with PARKED.
  *
  *   W1. The publisher reads SLEEPING from worker i. Either i still sleeps on that value and is
@@ -61,7 +61,7 @@
  * 	then rings the bell (W10). Until the worker runs, its word says LOOKING, and that is true
  * 	for W2: its next store to the word comes before its next look.
  *   W6. A client that woke a worker from a sleep may take that same word, seen again, for LOOKING:
- * 	the worker has left the futex and not come to change its word yet.
+ * 	the worker has left the futex and not changed its word yet.
  *   W7. What W1 leaves open: all that map the board can wait on its words, and a client's
  * 	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  * 	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
@@ -74,12 +74,12 @@
  * 	steps of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
  *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
  * 		store DOZING;  full fence;  look at all rings;  look at the alarms: one is set,
- * 	or it comes at once, and looks again. A worker whose alarm is over:
+ * 	or it looks again at once. A worker whose alarm has ended:
  * 		store so;  full fence;  if no alarm is set, and the dispatcher dozes: wake it.
  * 	If of the fences of the publisher and the dispatcher the publisher's comes first, the
  * 	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
  * 	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
- * 	fork, or the next after its mail; if it comes to none for 2 ms the dispatcher is woken
+ * 	fork, or the next after its mail; if it does not fork for 2 ms the dispatcher is woken
  * 	(daemon/sched/slice_timer.c). And the one whose fence is the last of those that end finds
  * 	none set, and the word DOZING, if its fence comes after the dispatcher's; if it comes
  * 	before, the dispatcher finds none. So the dispatcher is awake after the publisher's read,
@@ -100,7 +100,7 @@
  * 	FUTEX_WAKE and FUTEX_REQUEUE on that word fail with EINVAL while it waits, and the threads
  * 	behind it in the kernel's queue sleep on: a publisher rings at once if FUTEX_WAKE fails.
  * 	Bells are not reached by that. A ring that is unread in the socket serves each job that was
- * 	published before it is read: full fence; the look whether one is unread; and in the manager
+ * 	published before it is read: full fence; the check for an unread one; and in the manager
  * 	the read; full fence; the bell. The second case is found out by a client that waits, polls,
  * 	finds no room or submits again, and by sleepers that report watched jobs
  * 	(client/lib/events.c, I6). A thread that waited for another job of the client already when
@@ -154,8 +154,8 @@ static inline uint32_t wake_next(_Atomic uint32_t *word, uint32_t state)
 }
 
 /*
- * Owner: announces that it will sleep. After it, look at everything once more, then FUTEX_WAIT on
- * the returned value, or wake_store() another state.
+ * Owner: announces that it will sleep. After it, check everything once more, then FUTEX_WAIT on the
+ * returned value, or wake_store() another state.
  */
 static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 {
@@ -167,8 +167,8 @@ static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 	return sleeping;
 }
 
-/* The dispatcher: announces that it dozes. After it, look at everything once more, and whether an
- * alarm is set; then FUTEX_WAIT on the returned value, or wake_store() another state. */
+/* The dispatcher: announces that it dozes. After it, check everything once more, and that an alarm
+ * is set; then FUTEX_WAIT on the returned value, or wake_store() another state. */
 static inline uint32_t wake_dozing(_Atomic uint32_t *word)
 {
 	uint32_t dozing = wake_next(word, WAKE_DOZING);
@@ -181,8 +181,8 @@ static inline uint32_t wake_dozing(_Atomic uint32_t *word)
 	return dozing;
 }
 
-/* A worker, whose alarm is none from now on. After it, look whether another one is set, and if not,
- * whether the dispatcher dozes. */
+/* A worker whose alarm has ended. After it, check whether another alarm is set, and if not, whether
+ * the dispatcher dozes. */
 static inline void wake_alarm_over(void)
 {
 	/* ORDER wake/doze [W]: full, between the store and the look. Pairs with wake_dozing() and
@@ -190,7 +190,7 @@ static inline void wake_alarm_over(void)
 	fence_full();
 }
 
-/* Owner: announces that it is parked. After it, look whether any ring has work left, and hand that
+/* Owner: announces that it is offline. After it, check whether a ring has work left, and pass that
  * on; then FUTEX_WAIT on the returned value, or wake_store() another state. */
 static inline uint32_t wake_parked(_Atomic uint32_t *word)
 {
@@ -202,7 +202,7 @@ static inline uint32_t wake_parked(_Atomic uint32_t *word)
 	return parked;
 }
 
-/* Owner: announces that it runs something. After it, look whether any ring has work left. */
+/* Owner: announces that it runs a job. After it, check whether a ring has work left. */
 static inline void wake_busy(_Atomic uint32_t *word)
 {
 	wake_store(word, WAKE_BUSY);
@@ -211,7 +211,7 @@ static inline void wake_busy(_Atomic uint32_t *word)
 	fence_full();
 }
 
-/* Publisher: stands between the publication and the reading of any word. */
+/* Publisher: called between the publication and the first read of a word. */
 static inline void wake_published(void)
 {
 	/* ORDER wake/sleep [W]: full, between the publication and the look at the words; W1, W2.
@@ -231,7 +231,7 @@ static inline uint32_t wake_state(uint32_t value)
 	return value & WAKE_STATE;
 }
 
-/* Its owner waits on the word, or is about to: SLEEPING, PARKED or DOZING. */
+/* Returns true if the owner waits on the word, or is about to: SLEEPING, PARKED or DOZING. */
 static inline int wake_rests(uint32_t value)
 {
 	return wake_state(value) >= WAKE_SLEEPING;

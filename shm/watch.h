@@ -2,12 +2,12 @@
 /*
  * shm/watch.h - a count of watched jobs that have ended: one futex for a sleep over any of them
  *
- * WHO WRITES, WHO READS
+ * WRITERS AND READERS
  *   Two lines of each client segment, behind its groups. The client marks the jobs that it watches
  *   (JOB_WATCHED in the state word, shm/job.h), counts its sleepers and sleeps on the count of
  *   ends. The thread that gives such a job its outcome (a worker, or the manager after the pool's
  *   death) counts it there, and wakes. The client can write anything at any time: the pool makes
- *   one fetch-and-add, one fence, one load, and at most one futex wake, whatever stands there. Jobs
+ *   one fetch-and-add, one fence, one load, and at most one futex wake, for any contents. Jobs
  *   that are not watched cost nothing.
  *
  * 	client   CAS of JOB_WATCHED into each state; watch_begin(); looks at all of them; sleeps on
@@ -18,16 +18,16 @@
  *   I1. A mark in the word before the outcome is seen by the exchange of the outcome; a
  *       mark that comes later fails, and the client sees the outcome (I1 of client/lib/wait.c).
  *   I2. No thread sleeps through an end. Of the fences of watch_begin() and watch_end() one is
- *       first. The sleeper's: then the other side reads its count of sleepers behind that, and
- *       wakes. The sleeper is asleep by then, or comes to the kernel with a value that is older
- *       than the count of this end, and is sent back; or its value has this end in it, and by the
- *       acquire of watch_begin(), which meets the release of the count, its look saw the outcome.
- *       The fence of watch_end(): then the value that the sleeper reads behind its own has this end
- *       in it, and the same holds.
- *   I3. An end wakes every sleeper, whatever it waits for, because only the sleeper knows. So
- *       each looks again, and sleeps on a new value.
+ *       first. If it is the sleeper's, the other side reads the count of sleepers after it, and
+ *       wakes. The sleeper is asleep by then. Or it enters the kernel with a value older than the
+ *       count of this end, and returns at once. Or its value includes this end, and by the acquire
+ *       of watch_begin(), which pairs with the release of the count, it saw the outcome.
+ *       If the fence of watch_end() is first, the value that the sleeper reads after its own fence
+ *       includes this end, and the same holds.
+ *   I3. An end wakes every sleeper, because only the sleeper knows which jobs it waits for. So each
+ *       checks its jobs again, and sleeps on a new value.
  *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So no thread
- *       sleeps for longer than a tick without a look of its own (client/lib/liveness.c, I1).
+ *       sleeps for longer than a tick without its own check (client/lib/liveness.c, I1).
  *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
  *
  * If a peer dies: client: its segment goes with it. Pool: I4. A thread of the client cannot die
