@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is owned goes when its variable goes out of scope.
+ * Releases what a variable owns when the variable goes out of scope.
  *
- * _cleanup_free_, _cleanup_close_, ... stand before a local variable that must be initialised
- * (NULL, -1 or a value). To hand the thing on, take it out of the variable with steal_ptr() or
- * steal_fd(). Not for tasks: a frame may be left and resumed elsewhere, and a cleanup attribute
- * runs on whatever C stack the scope ends on. errno survives every cleanup.
+ * Put _cleanup_free_, _cleanup_close_, ... before a local variable that is initialised (NULL, -1 or
+ * a value). To pass ownership on, take the value out of the variable with steal_ptr() or
+ * steal_fd(). Not for tasks: a frame may be left and resumed on another worker, and a cleanup
+ * attribute runs on the C stack on which the scope ends. errno survives every cleanup.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
-/* DEFINE_CLEANUP(struct ring *, ring_free) makes ring_freep() for _cleanup_(ring_freep). */
+/* DEFINE_CLEANUP(struct ring *, ring_free) defines ring_freep() for _cleanup_(ring_freep). */
 #define DEFINE_CLEANUP(type, func)                                                                 \
 	static inline void func##p(type *p)                                                        \
 	{                                                                                          \
@@ -31,7 +31,7 @@ static inline void cleanup_free(void *p)
 	free(*(void **)p);
 }
 
-/* Close @fd unless it is negative; errno stays as it was. Returns -1, to be assigned. */
+/* Closes @fd unless it is negative; errno does not change. Returns -1, to be assigned. */
 static inline int safe_close(int fd)
 {
 	if (fd >= 0) {
@@ -71,7 +71,7 @@ static inline void cleanup_closedir(DIR **d)
 #define _cleanup_fclose_   _cleanup_(cleanup_fclose)
 #define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
-/* Take the descriptor out of *@fd, which no longer owns it. */
+/* Takes the descriptor out of *@fd, which no longer owns it. */
 static inline int steal_fd(int *fd)
 {
 	int taken = *fd;
@@ -80,7 +80,7 @@ static inline int steal_fd(int *fd)
 	return taken;
 }
 
-/* Take the pointer out of the variable @p, which no longer owns it. */
+/* Takes the pointer out of the variable @p, which no longer owns it. */
 #define steal_ptr(p)                                                                               \
 	({                                                                                         \
 		__typeof__(p) *steal_p = &(p);                                                     \

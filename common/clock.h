@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One clock for everything that forkd measures and every deadline: CLOCK_MONOTONIC, nanoseconds
- * in a uint64_t (it wraps after 584 years). It is the same clock in every process of the machine,
- * so a deadline may travel through shared memory.
+ * One clock for all measurements and deadlines of forkd: CLOCK_MONOTONIC, nanoseconds in a uint64_t
+ * (it wraps after 584 years). It is the same clock in every process of the machine, so a deadline
+ * may be passed through shared memory.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ static inline uint64_t clock_of_timespec(const struct timespec *ts)
 	return (uint64_t)ts->tv_sec * NSEC_PER_SEC + (uint64_t)ts->tv_nsec;
 }
 
-/* Now. Read through the vDSO: some 20 ns, no system call. */
+/* Returns the time now. Read through the vDSO: some 20 ns, no system call. */
 static inline uint64_t clock_ns(void)
 {
 	struct timespec ts;
@@ -27,7 +27,7 @@ static inline uint64_t clock_ns(void)
 	return clock_of_timespec(&ts);
 }
 
-/* The same clock as of its last tick, up to 10 ms ago: a quarter of the time, for loops. */
+/* Returns the time of the clock's last tick, up to 10 ms ago: a quarter of the cost, for loops. */
 static inline uint64_t clock_coarse_ns(void)
 {
 	struct timespec ts;

@@ -33,7 +33,7 @@ static void crash_kill(void)
 
 void (*crash_die)(void) = crash_kill;
 
-static _Atomic unsigned long passes; /* that are left before the one that kills */
+static _Atomic unsigned long passes; /* passes left before the one that kills */
 static const char *token;
 static pthread_mutex_t token_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -75,8 +75,8 @@ void crash_here(void)
 		crash_die();
 		return;
 	}
-	/* A thread that comes here while another one is about to kill the process waits, and dies
-	 * with it. Only a process in which the token was gone before goes on behind the site. */
+	/* A thread that gets here while another thread is about to kill the process waits, and dies
+	 * with it. A thread continues only if the token was already gone. */
 	(void)pthread_mutex_lock(&token_lock);
 	if (unlink(token) == 0)
 		crash_die();

@@ -2,15 +2,15 @@
 /*
  * common/crash_site.h - named places where a test can kill a process
  *
- * Random kills seldom hit a window of a few instructions. With --enable-crash-sites a process kills
- * itself by SIGKILL at the site that it was told; otherwise a site is nothing at all. The sites
- * stand in common/crash_site.def; FK_CRASH() of any other does not compile.
+ * Random kills rarely hit a window of a few instructions. With --enable-crash-sites a process kills
+ * itself by SIGKILL at the site that is armed; otherwise a site is no code at all. All sites are in
+ * common/crash_site.def; FK_CRASH() of any other does not compile.
  *
- * A program that is started goes by its environment, a test's own process by crash_arm():
+ * The environment arms a program that is started; crash_arm() arms a test's own process:
  *
- *	FORKD_CRASH_SITE   name of the site
- *	FORKD_CRASH_AFTER  how many times this process passes it before that; 0 if it is not set
- *	FORKD_CRASH_TOKEN  a file: the process that removes it dies there, so of all pools only one
+ * 	FORKD_CRASH_SITE name of the site
+ * 	FORKD_CRASH_AFTER number of passes of this process before the one that kills; default: 0
+ * 	FORKD_CRASH_TOKEN a file: only the process that removes it dies there
  */
 #pragma once
 
@@ -37,20 +37,21 @@ enum crash_site {
 /* The site at which this process dies. */
 extern _Atomic int crash_armed;
 
-/* The process has come there. */
+/* The process has reached the site. */
 void crash_here(void);
 
-/* How it dies: by SIGKILL, but in a test that goes on as the one that finds it dead. */
+/* How it dies: by SIGKILL, except in tests that simulate the death. */
 extern void (*crash_die)(void);
 
-/* Relaxed: it is set before the threads are there that pass the site. */
+/* Relaxed: it is set before the threads exist that pass the site. */
 #define FK_CRASH(site)                                                                             \
 	do {                                                                                       \
 		if (load_relaxed(&crash_armed) == CRASH_AT_##site)                                 \
 			crash_here();                                                              \
 	} while (0)
 
-/* For tests: this process dies at the site, once it has passed it so often. CRASH_NONE: nowhere. */
+/* For tests: this process dies at the site after it has passed it `after` times. CRASH_NONE:
+ * nowhere. */
 void crash_arm(enum crash_site site, unsigned long after);
 
 /* For tests: a row of crash_site.def, by its site. */

@@ -20,7 +20,7 @@ static inline bool list_is_empty(const struct list_link *list)
 	return !list->next || list->next == list;
 }
 
-/* Puts a link that is in no list at the end of a list, or before a link that is in one. */
+/* Puts a link that is in no list at the end of a list, or before a link that is in a list. */
 static inline void list_add(struct list_link *list, struct list_link *link)
 {
 	if (!list->next)
@@ -36,7 +36,7 @@ static inline void list_add_first(struct list_link *list, struct list_link *link
 	list_add(list->next ? list->next : list, link);
 }
 
-/* Takes a link out of the list that it is in. */
+/* Removes a link from its list. */
 static inline void list_remove(struct list_link *link)
 {
 	link->prev->next = link->next;
@@ -44,7 +44,7 @@ static inline void list_remove(struct list_link *link)
 	*link = (struct list_link){ 0 };
 }
 
-/* The element of this type at a link; NULL if the link is the list's head or NULL. */
+/* Returns the element of this type at a link; NULL if the link is the list's head or NULL. */
 #define list_element(list, link, type, member)                                                     \
 	((link) && (link) != (list) ? container_of(link, type, member) : NULL)
 #define list_first(list, type, member) list_element(list, (list)->next, type, member)

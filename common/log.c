@@ -2,20 +2,20 @@
 /*
  * Messages of the programs.
  *
- * What it is: lines to stderr, with a level. Under systemd, where stderr is the journal's stream
- * socket, each line opens with the level as sd-daemon(3) wants it ("<4>"), or goes to the journal
- * with fields, if it is about a job (log_journal.c); else it opens with the name of the program,
- * and the level where it is a warning or an error.
+ * Writes lines to stderr, with a level. If stderr is the journal's stream socket (systemd), each
+ * line begins with the level as in sd-daemon(3) ("<4>"), or goes to the journal with fields, if it
+ * is about a job (log_journal.c). Otherwise it begins with the name of the program, and the level
+ * of a warning or an error.
  *
  * Callers: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
  *
  * I1  One message is one line and one write, so messages of several threads or processes never
  *     mix.
- * I2  No byte of the message can end the line or steer a terminal.
+ * I2  No byte of the message can end the line or control a terminal.
  * I3  No thread waits for the reader of stderr: a journal that stalls, or a terminal that is held,
- *     would stop the manager wherever a client makes it log. stderr's own flags are not touched,
- *     others have the same file open. A line that finds no room is counted. Only to a file on a
- *     disk is it a plain write(2).
+ *     would block the manager whenever a client makes it log. stderr's flags are not changed,
+ *     because others have the same file open. A line without room is counted. Only for a file on a
+ *     disk it is a plain write(2).
  *
  * If the reader of stderr dies: write fails with EPIPE (programs ignore SIGPIPE), the message is
  * lost, nothing else happens.
@@ -40,7 +40,7 @@
 #include "common/relaxed.h"
 #include "common/text.h"
 
-/* Relaxed everywhere: a level that changes late drops or prints a message more. */
+/* Relaxed everywhere: a late change of the level drops or prints one more message. */
 static _Atomic int log_level = LOG_LEVEL_NOTICE;
 static const char *log_name = "forkd";
 
@@ -59,12 +59,12 @@ void log_set_name(const char *name)
 	log_name = name;
 }
 
-/* What stderr is: S_IFMT of it, and whether it is the journal's. 0: not known yet. Relaxed:
- * every thread finds the same answer. */
+/* The kind of stderr: its S_IFMT, and whether it is the journal's. 0: not known yet. Relaxed: every
+ * thread finds the same answer. */
 #define LOG_JOURNAL 1
 static _Atomic int log_kind;
 
-/* Relaxed: a statistic; the thread that takes it with an exchange writes it. */
+/* Relaxed: a statistic; the thread that takes it by an exchange writes it. */
 static _Atomic uint64_t log_lost;
 
 /* JOURNAL_STREAM holds device:inode of the journal's socket; it counts only while stderr still is
@@ -91,7 +91,7 @@ static int log_look(void)
 	return kind;
 }
 
-/* A pipe, a terminal: if there is no room now, EAGAIN. */
+/* For a pipe or a terminal: EAGAIN if there is no room now. */
 static ssize_t log_write_now(const char *line, size_t len)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)line, .iov_len = len };
@@ -103,14 +103,14 @@ static ssize_t log_write_now(const char *line, size_t len)
 		return -1;
 	}
 	n = pwritev2(STDERR_FILENO, &iov, 1, -1, RWF_NOWAIT);
-	/* Pipes have it from Linux 6.4 on, terminals have not. There was room for a line a moment
-	 * ago, which is gone only if others have filled it since. */
+	/* Pipes have it from Linux 6.4 on, terminals do not. There was room for a line just before,
+	 * which is gone only if others have filled it since. */
 	if (n < 0 && errno == EOPNOTSUPP)
 		n = write(STDERR_FILENO, line, len);
 	return n;
 }
 
-/* False if there was no room for it. Other errors cannot be reported. */
+/* Returns false if there was no room. Other errors cannot be reported. */
 static bool log_put(int kind, const char *line, size_t len)
 {
 	ssize_t n;
@@ -133,7 +133,7 @@ static const char *log_label(enum log_level level)
 	return level == LOG_LEVEL_WARNING ? "warning: " : "";
 }
 
-/* Writes one line, or nothing. about: or NULL. False if there was no room. */
+/* Writes one line, or nothing. about: may be NULL. Returns false if there was no room. */
 __attribute__((format(printf, 3, 0))) static bool
 log_line(enum log_level level, const struct log_about *about, const char *format, va_list ap)
 {
@@ -160,7 +160,7 @@ log_line(enum log_level level, const struct log_about *about, const char *format
 		n = 0;
 	len = head + (size_t)n;
 	if (len > sizeof(line) - 1)
-		len = sizeof(line) - 1; /* where the line break goes */
+		len = sizeof(line) - 1; /* position of the line break */
 
 	text_make_line(line + head, len - head);
 	if (about && kind & LOG_JOURNAL)
@@ -214,10 +214,10 @@ void log_about(enum log_level level, const struct log_about *about, const char *
 	va_end(ap);
 }
 
-/* True for the one that is to be written. */
+/* Returns true if this message must be written. */
 static bool log_limit_pass(struct log_limit *limit)
 {
-	/* Relaxed: the winner of the exchange writes the line, nothing else hangs on it. */
+	/* Relaxed: the winner of the exchange writes the line; no other data depends on it. */
 	uint64_t until = load_relaxed(&limit->until_ns);
 	uint64_t now = clock_ns();
 

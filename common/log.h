@@ -18,8 +18,8 @@ enum log_level {
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
-/* The name that stands before each message on a terminal ("forkd", "forkd-pool"). @name is kept,
- * not copied. To be set before threads are started. */
+/* The name before each message on a terminal ("forkd", "forkd-pool"). @name is kept, not copied.
+ * Set it before threads are started. */
 void log_set_name(const char *name);
 
 /* The job that a line is about. has: which of the numbers are known. */
@@ -37,19 +37,18 @@ struct log_about {
 	const char *message_id; /* LOG_ID_*, or NULL */
 };
 
-/* MESSAGE_ID= of lines that people look for: journalctl(1). forkd(8) has them. */
+/* MESSAGE_ID= of lines that users search for with journalctl(1). forkd(8) lists them. */
 #define LOG_ID_CRASH	  "41cd6e0cc57d41d1b2ca8ff9e82c7eed"
 #define LOG_ID_HANG	  "bc9d9394e8e34beea2785fd1433da8ae"
 #define LOG_ID_QUARANTINE "f6fad0b1659543c59d2d76267286e25a"
 
 /*
- * Write one line to stderr. Line breaks and other control characters in the message come out as
- * '?', so that text of a client's cannot forge a line. One write per message; a message longer than
- * a kibibyte is cut. Never waits for the reader: what finds no room is lost, and how many
- * were is said before the next one that finds some. errno is left alone.
- * about: NULL, or where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
- * FORKD_CLIENT=, FORKD_CLIENT_PID=, FORKD_UID=, FORKD_TASK=, on its own socket; elsewhere it is a
- * line as any other, whose words say it.
+ * Writes one line to stderr. Line breaks and other control characters in the message are replaced
+ * by '?', so that text of a client cannot forge a line. One write per message; a message longer
+ * than 1 KiB is truncated. Never waits for the reader: a line without room is lost, and the number
+ * of lost lines is written before the next one. Does not change errno. about: NULL, or the journal
+ * gets all of it as fields on its own socket, FORKD_JOB=, FORKD_CLIENT=, FORKD_CLIENT_PID=,
+ * FORKD_UID=, FORKD_TASK=, if stderr is the journal's. Otherwise about has no effect.
  */
 void log_about(enum log_level level, const struct log_about *about, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -69,14 +68,14 @@ void log_set_journal(const char *path);
 	} while (0)
 
 /*
- * For lines that others can provoke without end: one is written, those of the same limit that come
- * within every_ns after it are counted, and the next one that is written says how many. The owner
- * sets every_ns, and zeroes the rest.
+ * For lines that others can cause without a limit: one is written, further lines of the same limit
+ * within every_ns are counted, and the next written line has their number. The owner sets every_ns,
+ * and zeroes the rest.
  */
 struct log_limit {
 	uint64_t every_ns;
 	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC */
-	_Atomic uint64_t more;	   /* that were not written */
+	_Atomic uint64_t more;	   /* number of lines that were not written */
 };
 
 #define LOG_LIMIT_NS UINT64_C(10000000000)
@@ -85,7 +84,7 @@ struct log_limit {
 		.every_ns = LOG_LIMIT_NS                                                           \
 	}
 
-/* As log_about() and log_msg(), as often as the limit allows. */
+/* As log_about() and log_msg(), but only as often as the limit allows. */
 void log_limited_about(struct log_limit *limit, enum log_level level, const struct log_about *about,
 		       const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define log_limited(limit, level, ...) log_limited_about(limit, level, NULL, __VA_ARGS__)

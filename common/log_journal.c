@@ -2,18 +2,18 @@
 /*
  * A line with fields, for the journal.
  *
- * What it is: the journal takes text from stderr, where a line has a level and nothing else; and
- * datagrams on a socket of its own, with NAME=value on each line, as sd_journal_send(3) sends them.
- * That call waits where the journal does not read, which log.c (I3) may not: so this is the same
- * protocol, without waiting.
+ * The journal takes text from stderr, where a line has only a level, and datagrams on its own
+ * socket, with NAME=value on each line, as sd_journal_send(3) sends them. That call waits if the
+ * journal does not read, which log.c must not (I3). So this file has the same protocol, without
+ * waiting.
  *
- * Caller: log.c, for lines about a job; in forkd the manager alone. The pool may
- * open no socket, and needs none: of its jobs and what becomes of them the manager tells.
+ * Caller: log.c, for lines about a job; in forkd only the manager. The pool may open no socket, and
+ * needs none: the manager logs its jobs and their outcomes.
  *
- * I1  One line is one datagram, and none of its values has a line break: no field can be forged.
- *     What comes from outside has its control characters replaced.
- * I2  The socket is opened when the first line needs it, and again when the journal was started
- *     anew. Where that fails the line is written as text.
+ * I1 One line is one datagram, and none of its values has a line break: no field can be forged.
+ *     Control characters in text from outside are replaced.
+ * I2 The socket is opened when the first line needs it, and again when the journal was restarted.
+ *     If that fails the line is written as text.
  */
 #include "common/log_journal.h"
 
@@ -32,7 +32,7 @@
 
 static const char *journal_path = "/run/systemd/journal/socket";
 
-/* Relaxed everywhere: a number; the thread that takes it out has it alone. */
+/* Relaxed everywhere: a number; the thread that takes it out owns it alone. */
 static _Atomic int journal_fd = -1;
 
 struct journal_text {
@@ -57,7 +57,7 @@ static int journal_open(void)
 	return steal_fd(&fd);
 }
 
-/* One field. Nothing of it is cut: there is room for more than there can be. */
+/* Adds one field. It is never truncated: the buffer has room for the maximum. */
 __attribute__((format(printf, 2, 3))) static void journal_add(struct journal_text *t,
 							      const char *format, ...)
 {
@@ -110,7 +110,7 @@ enum log_journal log_journal_send(enum log_level level, const char *name,
 	if (about->task && about->task[0])
 		journal_add(&t, "FORKD_TASK=%s", about->task);
 
-	/* Taken out, so that no other thread closes it meanwhile; two at once open two. */
+	/* Taken out, so that no other thread closes it in between; two threads at once open two. */
 	fd = atomic_exchange_explicit(&journal_fd, -1, memory_order_relaxed);
 	for (int tries = 0; tries < 2 && r == LOG_JOURNAL_NONE; tries++) {
 		if (fd < 0)

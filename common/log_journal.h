@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* common/log_journal.h - a line with fields, for the journal; what log.c has of it */
+/* common/log_journal.h - a line with fields, for the journal; the part that log.c uses */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 enum log_journal {
 	LOG_JOURNAL_SENT,
 	LOG_JOURNAL_FULL, /* it does not read fast enough: the line is lost */
-	LOG_JOURNAL_NONE, /* there is none, or it does not take it: write it as text */
+	LOG_JOURNAL_NONE, /* there is no journal, or it refuses the line: write it as text */
 };
 
 /* Sends one line, which has no control characters. Any thread. */

@@ -16,7 +16,7 @@
 #define LOW_LATENCY_ALONE  1		/* SCHED_FLAG_RESET_ON_FORK */
 #define LOW_LATENCY_WORD   "FORKD_NICE" /* the nice value before */
 
-/* As the kernel has it; its own header does not go together with libc's. */
+/* As in the kernel; its own header conflicts with libc's. */
 struct low_latency_attr {
 	uint32_t size;
 	uint32_t policy;
@@ -28,14 +28,14 @@ struct low_latency_attr {
 	uint64_t period;
 };
 
-/* What the urgent thread had before; size 0: there is none. */
+/* Settings of the urgent thread before; size 0: none. */
 static struct low_latency_attr before;
 
 static void low_latency_set(struct low_latency_attr attr, int32_t nice, uint64_t slice)
 {
 	attr.runtime = slice;
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-	/* By itself: where it is not allowed, the slice is to be had all the same. */
+	/* A separate call: the slice is available even if the nice value is not permitted. */
 	attr.nice = nice;
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
@@ -54,7 +54,7 @@ void low_latency_begin(bool alone)
 
 void low_latency_end(void)
 {
-	/* A slice of 0 is the usual one. */
+	/* A slice of 0 is the default. */
 	if (before.size)
 		low_latency_set(before, before.nice, 0);
 }

@@ -37,7 +37,7 @@ int number_parse(const char *text, int base, uint64_t *ret, const char **ret_res
 	char *end;
 
 	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL; /* strtoull would take blanks and signs */
+		return -EINVAL; /* strtoull would accept blanks and signs */
 	errno = 0;
 	value = strtoull(text, &end, base);
 	if (errno == ERANGE)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What may stand behind a number. */
+/* A unit that may follow a number. */
 struct number_unit {
 	const char *text;
 	uint64_t factor;
@@ -22,18 +22,17 @@ extern const struct number_units number_sizes;	   /* K, M, G, T: in bytes */
 extern const struct number_units number_durations; /* ns, us, ms, s, min: in ns */
 
 /*
- * Reads digits, without blanks or a sign before them; *ret_rest is what follows.
- * -EINVAL without a digit, -ERANGE where it does not fit.
+ * Reads digits, without blanks or a sign before them; sets *ret_rest to the text after them.
+ * -EINVAL without a digit, -ERANGE if it does not fit.
  */
 int number_parse(const char *text, int base, uint64_t *ret, const char **ret_rest);
 
 /*
- * Reads a decimal number with a unit, which blanks may stand before, and nothing behind it.
- * unit: where none is written; "" for 1, NULL if one must be written.
- * -EINVAL, -ERANGE.
+ * Reads a decimal number with a unit, after optional blanks, and no text after it. unit: used if
+ * none is written; "" for 1, NULL if one must be written. -EINVAL, -ERANGE.
  */
 int number_parse_unit(const char *text, const struct number_units *units, const char *unit,
 		      uint64_t *ret);
 
-/* Writes it with the largest unit that divides it, so that nothing is lost. */
+/* Writes it with the largest unit that divides it, so that the value is exact. */
 void number_print_unit(uint64_t value, const struct number_units *units, FILE *out);

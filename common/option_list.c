@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
- * for everybody. What is said of a user goes before what is said of a group, and that before what
- * is said of everybody; of several groups that a user has the best counts. A reader of a list finds
- * numbers only: names are looked up once, when the list is read.
+ * "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group after @, or
+ * for all. The entry of a user precedes those of groups, and these precede the entry for all. Of
+ * several groups of a user the largest number counts. A list has only numbers: names are looked up
+ * once, when the list is read.
  *
  * Threads: option_list_add(): the units of options; it asks getpwnam() and getgrnam(), which are
  * not thread-safe. The others: any thread.
  *
  * INVARIANTS
- *   I1. No user or group has two entries of the same: what counts does not depend on the order.
- *   I2. Nothing but the entries and the peer decides: the groups of a user come from the
- *       caller, which has them from the kernel.
+ *   I1. No user or group has two equal entries: the result does not depend on the order.
+ *   I2. Only the entries and the peer decide: the caller passes the groups of a user, which it has
+ *       from the kernel.
  */
 #include "common/option_list.h"
 
@@ -27,11 +27,11 @@
 #include "common/number.h"
 #include "common/util.h"
 
-#define OPTION_LIST_NAME 64u /* bytes of a user's or group's name with its end */
+#define OPTION_LIST_NAME 64u /* bytes of a user or group name, with its end */
 
 /* ------------------------------------------------------------------------ from text */
 
-/* A name of the system's, without its @. Returns -ENOENT with the words for it, or 0. */
+/* Looks up a name, without its @. Returns -ENOENT with a message, or 0. */
 static int list_look_up(const char *name, bool group, uint32_t *ret, struct option_fault *fault)
 {
 	const struct passwd *user = group ? NULL : getpwnam(name);
@@ -47,13 +47,13 @@ static int list_look_up(const char *name, bool group, uint32_t *ret, struct opti
 	return 0;
 }
 
-/* One user or group, and each mention replaces the last one. */
+/* Returns true for one user or group; each mention replaces the last one. */
 static bool list_is_single(const struct option_row *row)
 {
 	return row->type == OPTION_USERS && row->max;
 }
 
-/* One group: it needs no @. */
+/* Returns true for one group, which needs no @. */
 static bool list_is_group(const struct option_row *row)
 {
 	return list_is_single(row) && row->max == 2;
@@ -79,14 +79,14 @@ static int list_who(const struct option_row *row, const char *text, struct optio
 	r = number_parse(name, 10, &id, &rest);
 	if (r < 0)
 		return r;
-	/* The largest one means "nobody". */
+	/* The largest id means "no user". */
 	if (*rest || id >= UINT32_MAX)
 		return -EINVAL;
 	entry->id = (uint32_t)id;
 	return 0;
 }
 
-/* MODULE:TASK, with what fnmatch(3) knows, or * for all. */
+/* MODULE:TASK, with the patterns of fnmatch(3), or * for all. */
 static int list_task(const char *text, struct options_entry *entry)
 {
 	static const char plain[] = "0123456789_abcdefghijklmnopqrstuvwxyz"
@@ -116,7 +116,7 @@ static int list_number(const struct option_row *row, const char *text, uint64_t 
 	return *ret < row->min || *ret > row->max ? -ERANGE : 0;
 }
 
-/* One entry. */
+/* Parses one entry. */
 static int list_parse(const struct option_row *row, char *text, struct options_entry *ret,
 		      struct option_fault *fault)
 {
@@ -130,7 +130,7 @@ static int list_parse(const struct option_row *row, char *text, struct options_e
 		return -EINVAL;
 	if (colon)
 		*colon = '\0';
-	/* Names last: what is no entry at all says so. */
+	/* Names last: a malformed entry is reported as such. */
 	if (row->type == OPTION_TASKS)
 		r = list_task(value, ret);
 	else
@@ -147,7 +147,7 @@ static bool list_has(const struct options_list *list, const struct options_entry
 	return false;
 }
 
-/* One more, for which there is room: text of this size. */
+/* Appends an entry, for which there is room: text of this size. */
 static int list_append(const struct option_row *row, struct options_list *list, const char *text,
 		       size_t size, struct option_fault *fault)
 {
@@ -290,7 +290,7 @@ void option_list_print_allowed(const struct option_row *row, FILE *out)
 	}
 }
 
-/* ------------------------------------------------------------------------ whom it knows */
+/* ------------------------------------------------------------------------ lookups */
 
 static bool list_means(const struct options_entry *entry, const struct options_peer *peer)
 {

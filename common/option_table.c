@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows in their order, and what can be asked of them by name.
+ * The rows in order, and lookups by name.
  *
  * Threads: the units of options; any thread, nothing here changes.
  */
@@ -29,7 +29,7 @@ const struct option_flag option_flags[OPTION_FLAGS] = {
 #undef FLAG
 };
 
-/* Of the options that can be changed while forkd runs: by forkctl set, and by a reload alone. */
+/* Options that can be changed while forkd runs: by forkctl set, and by a reload only. */
 static const size_t runtime_offsets[] = {
 #define OPTION(...)
 #define FLAG(...)
@@ -55,8 +55,8 @@ const struct option_row *option_find(const char *name)
 	return NULL;
 }
 
-/* Levenshtein's distance, over one row; none for a name that is cut short. Names are short; longer
- * ones count as far away. */
+/* Levenshtein's distance, with one row of the table; 0 for a prefix. Names are short; longer ones
+ * count as far away. */
 static unsigned int name_distance(const char *a, const char *b)
 {
 	unsigned int row[33];

@@ -8,7 +8,7 @@
 
 #include "common/options.h"
 
-/* How a value is written and kept: options.def; the lists last. */
+/* How a value is written and stored: options.def; the lists last. */
 enum option_type {
 	OPTION_PATH,
 	OPTION_INT,
@@ -38,7 +38,7 @@ struct option_row {
 	const char *help; /* NULL: hidden */
 };
 
-/* What stands on the command line alone. */
+/* A flag that only the command line has. */
 struct option_flag {
 	enum options_action action;
 	const char *name;
@@ -46,7 +46,7 @@ struct option_flag {
 	const char *help;     /* empty: hidden */
 };
 
-/* How many there are. */
+/* Their numbers. */
 enum {
 	OPTION_ROWS = 0
 #define OPTION(...) +1
@@ -67,7 +67,7 @@ enum {
 extern const struct option_row option_rows[OPTION_ROWS];
 extern const struct option_flag option_flags[OPTION_FLAGS];
 
-/* The place of an option in a struct options. */
+/* Returns the address of an option in a struct options. */
 static inline void *option_field(const struct option_row *row, struct options *o)
 {
 	return (char *)o + row->offset;
@@ -78,13 +78,13 @@ static inline const void *option_const_field(const struct option_row *row, const
 	return (const char *)o + row->offset;
 }
 
-/* It is a number or a word, and not memory of its own. */
+/* Returns true for a number or a word, which needs no separate memory. */
 static inline bool option_is_plain(const struct option_row *row)
 {
 	return row->type > OPTION_PATH && row->type < OPTION_CPULIST;
 }
 
-/* It is kept as a struct options_list. */
+/* Returns true if it is stored as a struct options_list. */
 static inline bool option_is_list(const struct option_row *row)
 {
 	return row->type >= OPTION_USERS;
@@ -96,12 +96,13 @@ static inline const struct options_list *option_list(const struct option_row *ro
 	return option_is_list(row) ? *(struct options_list *const *)field : NULL;
 }
 
-/* NULL: there is none of this name. */
+/* Returns NULL if there is no such option. */
 const struct option_row *option_find(const char *name);
 
-/* The name that was most likely meant, of those that are not hidden; with flags, also of those. */
+/* Returns the visible name that was most likely meant; with flags, also of flags. */
 const char *option_nearest(const char *name, bool flags);
 
-/* It can be changed while forkd runs: by forkctl set; by a reload, which can do all of those. */
+/* Return true if it can be changed while forkd runs: by forkctl set; by a reload, which includes
+ * those. */
 bool option_is_runtime(const struct option_row *row);
 bool option_is_reloadable(const struct option_row *row);

@@ -3,8 +3,8 @@
  * Threads: the units of options. A list with names of users is not thread-safe (option_list.c).
  *
  * INVARIANTS
- *   I1. A value is parsed and checked before anything is changed: an error leaves the field alone.
- *   I2. What is printed is read to the same value.
+ *   I1. A value is parsed and checked before anything is changed: an error changes nothing.
+ *   I2. A printed value reads back the same.
  */
 #include "common/option_value.h"
 
@@ -37,7 +37,7 @@ static int parse_plain(const char *text, int base, uint64_t *ret)
 	return 0;
 }
 
-/* The index of @text among the words of @words. */
+/* Sets the index of @text among the words of @words. */
 static int parse_enum(const char *text, const char *words, uint64_t *ret)
 {
 	size_t len = strlen(text);
@@ -56,8 +56,8 @@ static int parse_enum(const char *text, const char *words, uint64_t *ret)
 	}
 }
 
-/* Ranges of numbers up to @max, separated by commas: hwloc's own reader takes "5-" for all from 5
- * on, and 08 for no number. The empty list is NULL. */
+/* Parses ranges of numbers up to @max, separated by commas. hwloc's own reader takes "5-" for all
+ * from 5 on, and does not accept 08. The empty list is NULL. */
 static int parse_cpulist(const char *text, uint64_t max, hwloc_bitmap_t *ret)
 {
 	hwloc_bitmap_t set = NULL;
@@ -240,8 +240,8 @@ static size_t value_size(const struct option_row *row)
 	}
 }
 
-/* No path that a line of forkd.conf cannot hold: control characters, what inih takes for a comment,
- * a blank at the end (I2). */
+/* Refuses a path that a line of forkd.conf cannot have: control characters, comment characters of
+ * inih, a blank at the end (I2). */
 static bool path_is_plain(const char *path)
 {
 	return text_is_line(path) && !strchr(path, ';') && path[strlen(path) - 1] != ' ';

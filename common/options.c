@@ -9,8 +9,8 @@
  * forkctl set, each with options of its own.
  *
  * INVARIANTS
- *   I1. An error leaves the option alone.
- *   I2. Every text of an error is one line that says where, what was given and what is allowed.
+ *   I1. An error does not change the option.
+ *   I2. Every error text is one line with the location, the given value and the allowed values.
  */
 #include "common/options.h"
 
@@ -62,7 +62,7 @@ static void value_error(struct options_error *error, const char *where,
 	options_error_set(error, "%s: %s: bad value %s", where, row->name, text ? text : "");
 }
 
-/* What has come into the list just now was said there. */
+/* Sets the location of the entries that were just added to the list. */
 static void list_said(struct options_list *list, const char *where)
 {
 	size_t size = strlen(where), kept = min(size, (size_t)OPTIONS_WHERE - 1);
@@ -93,7 +93,7 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 	return r;
 }
 
-/* The names of those that are, as a list. */
+/* Writes the names of runtime options, as a list. */
 static void runtime_names(char *ret, size_t size)
 {
 	size_t n = 0;

@@ -35,18 +35,18 @@ enum options_fork_mode {
 	OPTIONS_FORK_KEPT,
 };
 
-/* Whom an entry of a list means; what is behind goes before. */
+/* The kinds of users to which an entry of a list applies; later ones precede earlier ones. */
 enum options_who {
-	OPTIONS_NOBODY, /* no entry does */
+	OPTIONS_NOBODY, /* no entry matches */
 	OPTIONS_ANYBODY,
 	OPTIONS_GROUP,
 	OPTIONS_USER,
 };
 
 #define OPTIONS_TASK  64u /* bytes of a pattern of tasks, with its end */
-#define OPTIONS_WHERE 96u /* bytes of a place, with its end */
+#define OPTIONS_WHERE 96u /* bytes of a location, with its end */
 
-/* Users and groups, and what is said of each: common/option_list.h. */
+/* Users and groups, each with a number or pattern: common/option_list.h. */
 struct options_list {
 	uint32_t n;
 	struct options_entry {
@@ -54,16 +54,16 @@ struct options_list {
 		uint32_t id;		 /* uid or gid */
 		uint64_t number;	 /* WEIGHTS, COUNTS, SIZES */
 		char task[OPTIONS_TASK]; /* TASKS: a pattern of MODULE:TASK */
-		/* where it was said, as options_set() is told; of a longer text the end */
+		/* its location, as passed to options_set(); of a longer text the end */
 		char where[OPTIONS_WHERE];
 	} entries[];
 };
 
-/* A user whom lists are asked for: as the kernel says. */
+/* A user for whom lists are evaluated, as reported by the kernel. */
 struct options_peer {
 	uint32_t uid;
 	uint32_t n_gids;
-	const uint32_t *gids; /* the one that it runs with among them */
+	const uint32_t *gids; /* including its primary group */
 };
 
 #define OPTION_CTYPE_PATH     char *
@@ -91,7 +91,7 @@ struct options {
 #undef FLAG
 };
 
-/* What the command line asks for. */
+/* The action that the command line requests. */
 enum options_action {
 	OPTIONS_RUN,
 	OPTIONS_CONFIG, /* never returned: --config only changes the file */
@@ -102,7 +102,7 @@ enum options_action {
 	OPTIONS_VERSION,
 };
 
-/* One line, without a line break: where, which option, the bad value, what is allowed. */
+/* One line, without a line break: location, option, wrong value, allowed values. */
 struct options_error {
 	char text[512];
 };
@@ -111,48 +111,48 @@ struct options_error {
 void options_error_set(struct options_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Set every option to its default, or to what others are. -ENOMEM. After it, options_fini() may
- * always be called. */
+/* Set every option to its default, or to those of another struct. -ENOMEM. After them,
+ * options_fini() may always be called. */
 int options_init(struct options *o);
 int options_copy(const struct options *o, struct options *ret);
 void options_fini(struct options *o);
 
 /*
- * Set the option called @name from text; a list gets longer by it. @where stands in front of the
- * message of an error ("forkd.conf:3"). On failure the option keeps its value.
- * -ENOENT: no such option (the message names the nearest), user or group; -EINVAL: bad value;
- * -ERANGE: out of range; -ENOMEM.
+ * Sets the option called @name from text; a list is extended. @where precedes the message of an
+ * error ("forkd.conf:3"). On failure the option keeps its value. -ENOENT: no such option (the
+ * message names the nearest), user or group; -EINVAL: malformed value; -ERANGE: out of range;
+ * -ENOMEM.
  */
 int options_set(struct options *o, const char *name, const char *value, const char *where,
 		struct options_error *ret_error);
 
-/* The same while forkd runs, on behalf of forkctl set: only options that are marked RUNTIME. -EPERM
- * for others: they need a restart. */
+/* The same while forkd runs, for forkctl set: only options marked RUNTIME. -EPERM for others, which
+ * need a restart. */
 int options_change(struct options *o, const char *name, const char *value,
 		   struct options_error *ret_error);
 
-/* The rules that concern several options. -EINVAL. */
+/* Checks the rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
 /* Calls fn for each option that can be changed while forkd runs, by a reload or by forkctl set, and
- * is a number or a word, with its value as options_set() takes it. Returns 0, or -ENOMEM: not all
+ * is a number or a word, with its value as options_set() reads it. Returns 0, or -ENOMEM: not all
  * were called. */
 int options_each_setting(const struct options *o,
 			 void (*fn)(void *context, const char *name, const char *value),
 			 void *context);
 
-/* True if any list has an entry for a group. */
+/* Returns true if any list has an entry for a group. */
 bool options_have_groups(const struct options *o);
 
-/* The weight among the users: of the option user-weights, or 100. */
+/* Returns the weight of a user: of the option user-weights, or 100. */
 #define OPTIONS_WEIGHT 100u
 uint32_t options_weight(const struct options *o, const struct options_peer *peer);
 
-/* ns: hang-timeout, unless it is 0. */
+/* ns: minimum of hang-timeout, unless it is 0. */
 #define OPTIONS_HANG_LIMIT UINT64_C(100000000)
 
-/* The option threads-per-core as topology_new() takes it. */
+/* Returns the option threads-per-core as topology_new() takes it. */
 uint32_t options_threads(const struct options *o);
 
-/* The option log-level as log_set_level() takes it. */
+/* Returns the option log-level as log_set_level() takes it. */
 int options_log_level(const struct options *o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line is gone through twice: first for the flags, of which one names the file, then,
- * when the file has been read, for the options that come over it.
+ * The command line is read twice: first for the flags, of which one names the file; then, when the
+ * file has been read, for the options that override it.
  *
  * Threads: forkd's main(), before there are threads.
  */
@@ -20,16 +20,16 @@
 #include "common/options_dir.h"
 #include "common/options_file.h"
 
-/* What getopt_long() returns for the first of them; each has its own, or getopt takes an
- * abbreviation that fits several for the first of these. */
+/* First value returned by getopt_long() for options. Each option has a unique value; otherwise
+ * getopt would accept an ambiguous abbreviation as the first match. */
 #define ARGS_FIRST 256
 
-/* Says what getopt_long() has not understood: a letter, or else the word. */
+/* Reports an argument that getopt_long() has not recognised: a letter, or else the word. */
 static int args_refuse(const char *word, struct options_error *error)
 {
 	char name[65];
 
-	/* Of letters behind one -, it may not be done with the word yet. */
+	/* If there are several letters after one -, getopt may not have finished the word. */
 	if (optopt && optopt < ARGS_FIRST) {
 		options_error_set(error, "command line: unknown option \"-%c\": see --help",
 				  optopt < 0 ? '?' : optopt);
@@ -45,8 +45,8 @@ static int args_refuse(const char *word, struct options_error *error)
 	return -ENOENT;
 }
 
-/* Sets one that getopt_long() has found. Of a list the first one replaces what the file says; those
- * behind it are added. */
+/* Sets an option that getopt_long() has found. The first value of a list replaces that of the file;
+ * further values are added. */
 static int args_set(struct options *o, const struct option_row *row, bool *seen,
 		    struct options_error *error)
 {
@@ -56,8 +56,8 @@ static int args_set(struct options *o, const struct option_row *row, bool *seen,
 	return options_set(o, row->name, optarg, "command line", error);
 }
 
-/* Goes through the command line once. With o, sets the options; without, only looks for flags. The
- * first flag that is an action wins. */
+/* Reads the command line once. With o, sets the options; without, only looks for flags. The first
+ * flag that is an action wins. */
 static int args_getopt(struct options *o, int argc, char *argv[], enum options_action *action,
 		       const char **config, struct options_error *error)
 {
@@ -77,7 +77,7 @@ static int args_getopt(struct options *o, int argc, char *argv[], enum options_a
 		};
 
 	opterr = 0;
-	optind = 0; /* starts glibc's getopt anew */
+	optind = 0; /* resets glibc's getopt */
 	while ((c = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
 		if (c == ':') {
 			options_error_set(error, "command line: %.64s: a value is missing",

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here: the
- * number of the line that is wrong, and that nothing behind it is looked at.
+ * inih parses the lines. This file adds two promises of forkd.conf(5): an error has the number of
+ * its line, and nothing after it is read.
  *
  * Threads: that of options_args_parse().
  *
  * INVARIANTS
  *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's
  *       build), and none has a NUL, where inih would end it.
- *   I2. inih is given no line that it would not understand: it goes on behind it.
+ *   I2. inih gets no line that it would not accept, because it continues after such a line.
  *   I3. Neither the start nor a reload waits for a file: a FIFO, a socket or a device (except
  *       /dev/null) is refused, and O_NONBLOCK keeps the open of such a file from waiting.
  */
@@ -28,7 +28,7 @@
 #include "common/option_table.h"
 #include "common/util.h"
 
-/* What inih's callbacks share. inih goes on after an error and knows no line numbers in the
+/* State that inih's callbacks share. inih continues after an error and knows no line numbers in the
  * handler (in Debian's build), so both are kept here. */
 struct ini_state {
 	struct options *o;
@@ -37,7 +37,7 @@ struct ini_state {
 	struct options_error *error;
 	int line;
 	int failed_line;
-	int failed; /* negative errno, 0 while all is well */
+	int failed; /* negative errno, 0 while there is no error */
 };
 
 static void ini_fail(struct ini_state *s, int line, int code)
@@ -56,7 +56,7 @@ static void ini_refuse(struct ini_state *s, int line)
 	ini_fail(s, line, -EBADMSG);
 }
 
-/* One of these characters stands there, and in no comment: what inih asks of a line. */
+/* Returns true if the line has one of these characters outside of a comment, by inih's rules. */
 static bool ini_has(const char *line, const char *wanted)
 {
 	bool blank = false;
@@ -79,8 +79,8 @@ static bool ini_is_understood(const char *line)
 	return *line == '[' ? ini_has(line, "]") : ini_has(line, "=:");
 }
 
-/* One line for inih, as fgets would give it. Blanks at its beginning go: inih would take an
- * indented line for the continuation of the one before. So does a byte order mark. */
+/* Returns one line for inih, as fgets would. Blanks at its beginning are removed: inih would take
+ * an indented line for the continuation of the previous one. So is a byte order mark. */
 static char *ini_line(char *buffer, int size, void *arg)
 {
 	static const char mark[] = "\xef\xbb\xbf";
@@ -193,8 +193,8 @@ int options_file_read(struct options *o, FILE *file, const char *name,
 		options_error_set(ret_error, "%s: out of memory", name);
 		return -ENOMEM;
 	}
-	/* A positive answer is the first line that it, or the handler, did not like: of another
-	 * build than Debian's it may be more. */
+	/* A positive result is the first line that it, or the handler, refused: in another build
+	 * than Debian's it may refuse more. */
 	if (r > 0 && (!s.failed || r < s.failed_line))
 		ini_refuse(&s, r);
 	if (s.failed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* common/options_file.h - forkd.conf is read */
+/* common/options_file.h - reads forkd.conf */
 #pragma once
 
 #include <stdio.h>
@@ -14,9 +14,9 @@
 int options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error);
 
 /*
- * Reads a file in the format of forkd.conf(5); name is what messages call it. Stops at the first
- * error, with the options before it set. Errors as options_set(), and -EBADMSG for a line that is
- * not "name = value", -EPERM for an option of the command line alone, -EIO when reading fails.
+ * Reads a file in the format of forkd.conf(5); messages contain name. Stops at the first error,
+ * with the options before it set. Errors as options_set(), and -EBADMSG for a line that is not
+ * "name = value", -EPERM for an option that only the command line has, -EIO for a read error.
  */
 int options_file_read(struct options *o, FILE *file, const char *name,
 		      struct options_error *ret_error);

@@ -4,8 +4,8 @@
  * thread.
  *
  * INVARIANTS
- *   I1. What options_print() writes, options_file_read() reads to the same options, as long as no
- *       line is longer than that reads. None of a list is: each entry has a line of its own.
+ *   I1. options_file_read() reads the output of options_print() to the same options, as long as no
+ *       line is too long for it. Lists never are: each entry has its own line.
  */
 #include "common/options_print.h"
 
@@ -39,7 +39,7 @@ static const char *row_argument(const struct option_row *row)
 	return row->type == OPTION_DURATION ? "TIME" : row->unit;
 }
 
-/* What is hidden is a number or a word, which fits. */
+/* A hidden option is a number or a word, which fits. */
 static bool option_is_default(const struct options *o, const struct option_row *row)
 {
 	union {

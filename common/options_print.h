@@ -7,8 +7,8 @@
 
 #include "common/options.h"
 
-/* As a forkd.conf that options_file_read() takes; what is hidden only where it is not the default,
- * which that refuses. */
+/* Writes a forkd.conf that options_file_read() accepts. Hidden options are written only if they
+ * differ from the default, and are then refused. */
 void options_print(const struct options *o, FILE *out);
 
 /* The lines of --help. */

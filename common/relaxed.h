@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * relaxed.h - atomic operations without an order, so that those with one catch the eye
+ * relaxed.h - relaxed atomic operations, so that ordered ones are easy to see
  *
  * Compiles with C11 alone.
  */

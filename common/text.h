@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Text for people: an error in words, and control characters that a terminal may obey.
- */
+/* Text for users: error messages, and control characters that a terminal may obey. */
 #pragma once
 
 #include <stdbool.h>
