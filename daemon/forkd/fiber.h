@@ -2,10 +2,10 @@
 /*
  * forkd/fiber.h - ordinary C functions as tasks: fibers
  *
- * What a module's author needs to run C functions on small stacks of their own, many to few, on the
- * workers that run frames (forkd/task.h). A fiber may call any function, and wait in the middle
- * of it; while it waits, its worker runs something else. A fiber costs some hundred times what a
- * fork does, so it is for code that cannot be written as frames.
+ * Runs C functions as fibers: many small stacks on the few workers that run frames (forkd/task.h).
+ * A fiber may call any function, and can wait in the middle of it. While it waits, its worker runs
+ * other work. A fiber costs about a hundred times as much as a fork, so use fibers for code that
+ * cannot be written as frames.
  *
  * 	static void part(void *arg)
  * 	{
@@ -26,24 +26,24 @@
  * 	}
  * 	FK_EXPORT_RESULTS(total, (int64_t, sum), 0, "Sums files up")
  *
- * An FK_FIBER_TASK is a task as any other: it is exported, forked and called like one, has the
- * arguments and the result of one, and is a C function that runs as a fiber. It has ended when the
- * function has returned, and so has every fiber that it has spawned, and what those have.
+ * An FK_FIBER_TASK is exported, forked and called as any task, with arguments and a result. Its
+ * body is a C function that runs as a fiber. The task ends when the function has returned and all
+ * fibers that it has spawned, directly or indirectly, have ended.
  *
- * Threads: fibers: the functions below return -EPERM elsewhere. fk_counter_add(): any code of a
- * task.
+ * Threads: the functions below are for fibers, and return -EPERM elsewhere. Any code of a task may
+ * call fk_counter_add().
  *
- * WHAT A FIBER MUST KNOW
- *   - It may go on on another worker, hence another thread, after each call of a function or macro
- *     of this file. Thread-local variables, errno among them, are not to be used across one; nor is
- *     a lock to be held across one.
- *   - Its stack is small (FK_FIBER_STACK) unless it asks for another size. What overflows ends the
- *     job as CRASHED.
- *   - When its job has failed, was cancelled or is late, waits return -ECANCELED, at once. No fiber
- *     is ended from outside: it is to return, and may give back what it holds before. Fibers that
+ * RULES FOR FIBERS
+ *   - Each function or macro of this file can resume the fiber on another worker, that is, on
+ *     another thread. Do not use thread-local variables, such as errno, across a call, and do not
+ *     hold a lock across one.
+ *   - The stack is small (FK_FIBER_STACK) unless another size is given. An overflow ends the job as
+ *     CRASHED.
+ *   - When the job has failed, was cancelled or has expired, waits return -ECANCELED at once. No
+ *     fiber is ended from outside: it must return, and can free its resources before. Fibers that
  *     have not begun by then do not begin.
- *   - FK_FORK, FK_JOIN and their like are for bodies of frames. A fiber runs a task of frames by
- *     FK_FIBER_CALL.
+ *   - FK_FORK, FK_JOIN and similar macros are for bodies of frames. FK_FIBER_CALL runs a task of
+ *     frames from a fiber.
  */
 #ifndef FORKD_FIBER_H
 #define FORKD_FIBER_H
@@ -59,32 +59,33 @@
 #error "forkctl check --tsan takes modules without fibers: see contrib/guide/debug.md"
 #endif
 
-#define FK_FIBER_STACK 65536u	  /* bytes, unless another size is asked for */
-#define FK_NEVER       UINT64_MAX /* a time that does not come */
+#define FK_FIBER_STACK 65536u	  /* default size of a stack, bytes */
+#define FK_NEVER       UINT64_MAX /* no deadline */
 
 /*
  * Kinds of stacks:
- *   FK_STACK_GUARDED	a page below it cannot be touched: what overflows ends at once
- *   FK_STACK_SLAB	stacks stand side by side, for very many fibers that are shallow: each has
- *			a page at least. What overflows writes to another one, and ends the pool at
- *			the next wait, unless it has jumped over what is looked at there.
- *   FK_STACK_SHARED	fibers run on a stack of their worker's, guarded and of 256 KiB, whatever
- *			is asked for; while one waits, what it has there is in a copy of that size.
- *			For very many fibers that are shallow when they wait. Once they have begun
- *			they stay with their worker. What others read or write while they wait must
- *			not stand on their stack: fk_fiber_spawn() and fk_counter_wait() return
- *			-EINVAL for an argument or a counter that does, where they can tell. Who
- *			waits, sleeps, yields or calls may be told -ENOMEM: no memory for the copy,
- *			or stack-max does not allow it.
+ *   FK_STACK_GUARDED	with a guard page: an overflow ends the job at once
+ *   FK_STACK_SLAB	without guard pages, for very many fibers with shallow stacks; each takes a
+ *			page at least. An overflow writes to the next stack. It ends the pool at the
+ *			next wait, unless it has skipped the bytes that are checked there.
+ *   FK_STACK_SHARED	fibers run on a guarded stack of their worker, of 256 KiB, whatever size is
+ *			given. While a fiber waits, its part of the stack is in a copy of that size.
+ *			For very many fibers that are shallow when they wait. A fiber that has begun
+ *			stays on its worker. Data that others use while the fiber waits must not be
+ *			on its stack: fk_fiber_spawn() and fk_counter_wait() return -EINVAL for such
+ *			an argument or counter if they can detect it. Waits, sleeps, yields and
+ *			calls can return -ENOMEM: there is no memory for the copy, or stack-max is
+ *			reached.
  */
 #define FK_STACK_GUARDED 0u
 #define FK_STACK_SLAB	 1u
 #define FK_STACK_SHARED	 2u
 
 /*
- * A number that fibers wait for, of one of two kinds:
- *   FK_COUNTER		counts fibers that were spawned with it and have not ended; begins with none
- *   FK_COUNTER_OF(n)	counts whatever its users say, by fk_counter_add(); begins with n
+ * A number that fibers can wait for:
+ *   FK_COUNTER		the number of fibers that were spawned with it and have not ended; starts
+ *			with 0
+ *   FK_COUNTER_OF(n)	a number that fk_counter_add() changes; starts with n
  * Do not move or free it while it is in use. It may be on the stack of the fiber that waits for it.
  */
 struct fk_counter {
@@ -98,7 +99,7 @@ struct fk_counter {
 #define FK_COUNTER_MAX	    ((1u << 25) - 1)
 #define FK_COUNTER_WORD_(n) (UINT64_C(1) << 51 | (uint64_t)(n) << 1)
 
-/* What fk_rt_fiber_io() does. */
+/* Operations of fk_rt_fiber_io(). */
 enum fk_io {
 	FK_IO_READ,
 	FK_IO_WRITE,
@@ -123,36 +124,45 @@ FK_COLD void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value)
 FK_COLD int
 fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
 		 const struct fk_task *task, void *result, size_t size, const void *args);
-/* A frame's body: runs this as a fiber, which gets the frame, and goes on at this site when it and
- * all that it has spawned have ended. Returns what to run next; NULL: the job has failed, go on. */
+/* For the body of a frame: runs fn(frame) as a fiber, and resumes the frame at this site when the
+ * fiber and all that it has spawned have ended. Returns the frame to run next; NULL: the job has
+ * failed, continue. */
 FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *frame, uint32_t site,
 					 void (*fn)(void *frame), size_t stack, const char *name);
 
 /*
- * Starts a fiber that runs fn(arg), beside the caller. counter, if not NULL: counted up by one now,
- * and down when the fiber has ended. Do not rely on where the fiber begins: on this worker as soon
- * as the caller waits, or on another that has nothing to do.
- * Returns 0; -ENOMEM: no memory for its stack, or the job may have no more (stack-max); -EMFILE: no
- * page can be guarded any more (vm.max_map_count, and a kernel before 6.13); -ECANCELED: the job is
- * over; -EINVAL: the counter is no FK_COUNTER; -ERANGE: it counts too many; -EPERM: the caller is
- * no fiber. Nothing has happened then.
+ * Starts a fiber that runs fn(arg), in parallel with the caller.
+ * counter: NULL, or incremented now, and decremented when the fiber has ended.
+ * The fiber starts on this worker when the caller next waits, or earlier on an idle worker. Do not
+ * rely on either.
+ * Returns 0, or an error without any effect:
+ *	-ENOMEM     no memory for its stack, or stack-max of the job is reached
+ *	-EMFILE     no more guard pages (vm.max_map_count, and a kernel before 6.13)
+ *	-ECANCELED  the job was cancelled, has expired or has failed
+ *	-EINVAL     the counter is no FK_COUNTER
+ *	-ERANGE     the counter would exceed FK_COUNTER_MAX
+ *	-EPERM      the caller is no fiber
  */
 #define fk_fiber_spawn(fn, arg, counter) fk_fiber_spawn_sized(fn, arg, counter, FK_FIBER_STACK)
-/* The same with a stack of this many bytes, up to 1 MiB. -EINVAL: there are none so large. */
+/* As fk_fiber_spawn(), with a stack of this many bytes, at most 1 MiB. -EINVAL: it is larger. */
 #define fk_fiber_spawn_sized(fn, arg, counter, stack)                                              \
 	fk_fiber_spawn_on(fn, arg, counter, FK_STACK_GUARDED, stack)
-/* The same on a stack of this kind, FK_STACK_..., and of this many bytes. -EINVAL: there is no such
- * kind, too. */
+/* As fk_fiber_spawn_sized(), on a stack of this kind, FK_STACK_... -EINVAL: unknown kind, or a size
+ * above 1 MiB. */
 #define fk_fiber_spawn_on(fn, arg, counter, kind, stack)                                           \
 	fk_rt_fiber_spawn(fn, arg, counter, kind, stack, #fn)
 
 /*
- * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
- * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -ENOMEM: see FK_STACK_SHARED;
- * -EPERM: the caller is no fiber. With -ECANCELED too, an FK_COUNTER is at this value, or below,
- * unless the caller is one of those that it counts: so if the value is 0 the counter, and what they
- * have got as arguments, may be on the caller's stack. Where the job is over and all of its fibers
- * wait for each other's end, some of these waits end at once: forkd-fibers(7) says which.
+ * Waits until the counter is at most value. The worker runs other work in the meantime.
+ * Returns 0, or
+ *	-ECANCELED  the job was cancelled, has expired or has failed
+ *	-EINVAL     not a counter
+ *	-ENOMEM     see FK_STACK_SHARED
+ *	-EPERM      the caller is no fiber
+ * An FK_COUNTER is at most value after -ECANCELED, too, unless the caller is one of the fibers that
+ * it counts. So with value 0, the counter and the arguments of these fibers may be on the caller's
+ * stack. If the job must end and all of its fibers wait for each other, some of these waits end at
+ * once: forkd-fibers(7) lists them.
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {
@@ -160,11 +170,12 @@ static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 }
 
 /*
- * The same until a time at most: CLOCK_MONOTONIC, ns. FK_NEVER: without one.
- * Returns 0 or an error as fk_counter_wait() does; -ETIMEDOUT: the time has come, or had come
- * before, and the counter is above the value; -ENOMEM: no memory to wait with. With these two,
- * fibers that were spawned with the counter may run still: it is to be waited for once more before
- * the caller returns.
+ * As fk_counter_wait(), with a deadline: CLOCK_MONOTONIC, ns; FK_NEVER for none.
+ * Returns what fk_counter_wait() does, or
+ *	-ETIMEDOUT  the deadline has passed, and the counter is above the value
+ *	-ENOMEM     no memory to wait
+ * After these two errors fibers that were spawned with the counter may still run. Wait for the
+ * counter once more before the caller returns.
  */
 static inline int fk_counter_wait_until(struct fk_counter *counter, uint32_t value,
 					uint64_t deadline_ns)
@@ -173,54 +184,58 @@ static inline int fk_counter_wait_until(struct fk_counter *counter, uint32_t val
 }
 
 /*
- * Adds n, which may be negative, to an FK_COUNTER_OF, and wakes the fibers that waited for the new
- * value. Any code of a task may call it, but none of another job's.
- * Returns 0; -ERANGE: it would be below 0 or above FK_COUNTER_MAX, and is what it was; -EINVAL: it
- * is no FK_COUNTER_OF.
+ * Adds n, which may be negative, to an FK_COUNTER_OF, and wakes the fibers that wait for the new
+ * value. Any code of a task of the same job may call it.
+ * Returns 0, -ERANGE (the result would be below 0 or above FK_COUNTER_MAX; nothing has changed), or
+ * -EINVAL (no FK_COUNTER_OF).
  */
 static inline int fk_counter_add(struct fk_counter *counter, int32_t n)
 {
 	return fk_rt_counter_add(counter, n);
 }
 
-/* Lets what else this worker has to run go first. Returns 0; -ECANCELED: the job is over; -ENOMEM:
- * see FK_STACK_SHARED; -EPERM: the caller is no fiber. */
+/* Lets other work of this worker run first. Returns 0; -ECANCELED: the job was cancelled, has
+ * expired or has failed; -ENOMEM: see FK_STACK_SHARED; -EPERM: the caller is no fiber. */
 static inline int fk_fiber_yield(void)
 {
 	return fk_rt_fiber_yield();
 }
 
 /*
- * Goes on after so many ns, and not before; the worker runs something else meanwhile. After 0 ns it
- * is fk_fiber_yield().
- * Returns 0; -ECANCELED: the job is over; -ENOMEM: no memory to wait with; -EPERM: the caller is no
- * fiber.
+ * Sleeps for at least ns. The worker runs other work in the meantime. 0 is fk_fiber_yield().
+ * Returns 0; -ECANCELED: the job was cancelled, has expired or has failed; -ENOMEM: no memory to
+ * wait; -EPERM: the caller is no fiber.
  */
 static inline int fk_fiber_sleep(uint64_t ns)
 {
 	return fk_rt_fiber_sleep(ns, true);
 }
 
-/* The same, until this time: CLOCK_MONOTONIC, ns. If it has passed it is fk_fiber_yield(). */
+/* As fk_fiber_sleep(), until a time: CLOCK_MONOTONIC, ns. A time in the past is
+ * fk_fiber_yield(). */
 static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
 {
 	return fk_rt_fiber_sleep(deadline_ns, false);
 }
 
 /*
- * Input and output, for which the fiber waits and its worker does not, whether the descriptor is
- * O_NONBLOCK or not. What can be done at once is done at once, for the most part: what comes after
- * some that had to wait is left to the thread that waits.
- *   fk_fiber_read()	what read(2) does: up to so many bytes, at the file's position
- *   fk_fiber_write()	what write(2) does; it may write less than there is
- *   fk_fiber_accept()	what accept(2) does; the descriptor that it returns is close-on-exec
- *   fk_fiber_poll()	what poll(2) does, of one descriptor; returns which events there are
- * deadline_ns: until when it waits at most, CLOCK_MONOTONIC; FK_NEVER: for ever.
- * They return 0 or more; the error of the call that they are named for; -ETIMEDOUT: the time has
- * come; -ECANCELED: the job is over; -EPERM: the caller is no fiber; -ENOSYS: it would have to
- * wait, and the kernel has no io_uring for forkd; -ENOMEM: no memory to wait with; -EINVAL: data is
- * on a stack that the fiber shares. With all of these nothing was read, written or accepted. A
- * descriptor that is closed meanwhile is waited for all the same.
+ * Input and output. If an operation has to wait, the fiber waits, and its worker does not, with and
+ * without O_NONBLOCK. An operation is normally tried immediately. After several operations of this
+ * fiber that had to wait, the next ones go directly to the poller thread.
+ *   fk_fiber_read()	as read(2): at most size bytes, at the position of the file
+ *   fk_fiber_write()	as write(2); it may write fewer bytes
+ *   fk_fiber_accept()	as accept(2); the new descriptor is close-on-exec
+ *   fk_fiber_poll()	as poll(2) for one descriptor; returns the events
+ * deadline_ns: CLOCK_MONOTONIC; FK_NEVER for none.
+ * They return 0 or more, or an error after which no byte was read or written and no connection
+ * accepted: the error of the system call, or
+ *	-ETIMEDOUT  the deadline has passed
+ *	-ECANCELED  the job was cancelled, has expired or has failed
+ *	-EPERM      the caller is no fiber
+ *	-ENOSYS     the operation has to wait, and the kernel has no io_uring for forkd
+ *	-ENOMEM     no memory to wait
+ *	-EINVAL     data is on a shared stack
+ * A wait continues if another thread closes the descriptor.
  */
 static inline int64_t fk_fiber_read(int fd, void *data, size_t size, uint64_t deadline_ns)
 {
@@ -243,20 +258,22 @@ static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
 }
 
 /*
- * What the fiber does from begin to end may block its thread, as read(2), a lock, or a library that
- * waits: the worker goes on with other work meanwhile, and the fiber runs on a thread of its own.
- * There are blocking-max of these (forkd.conf); with more in such sections, a fiber waits in begin.
- * In a section there is no fiber to the functions and macros of this file: they return what they do
- * outside of fibers, -EPERM for the most part; so does a second begin. fk_fiber_is_over() and
- * fk_counter_add() work. A call is not interrupted when the job is over. What a section is for
- * costs some tens of microseconds and may take long; what computes belongs outside.
+ * A blocking section, from begin to end, may block its thread: by read(2), a lock, or a library
+ * that waits. The fiber runs on a separate thread in it, and the worker continues with other work.
+ * At most blocking-max sections run at the same time (forkd.conf); further ones wait in begin.
+ * In a section the functions and macros of this file return what they return outside of fibers,
+ * -EPERM in most cases, also for a second begin. fk_fiber_is_over() and fk_counter_add() work. No
+ * system call is interrupted when the job must end. A section costs some tens of microseconds.
+ * Compute outside of it.
  *
- * begin returns 0: the section has begun, and is to be ended in this fiber, which happens by itself
- * if the fiber's function returns; or an error, and there is no section: -ECANCELED: the job is
- * over; -EAGAIN: no thread could be made, and there is none; -ENOTSUP: the fiber shares its stack;
- * -EPERM: the caller is no fiber, or in a section.
- * end returns 0; -ECANCELED: the job is over; -EPERM: the caller is in no section. The section has
- * ended with the first two. errno is to be looked at before.
+ * begin returns 0, or an error, and no section has begun:
+ *	-ECANCELED  the job was cancelled, has expired or has failed
+ *	-EAGAIN     no thread could be created
+ *	-ENOTSUP    the fiber has a shared stack
+ *	-EPERM      the caller is no fiber, or is in a section
+ * The same fiber ends the section. A section also ends when the fiber's function returns.
+ * end returns 0; -ECANCELED: the job was cancelled, has expired or has failed, and the section has
+ * ended; -EPERM: the caller is in no section. Read errno before end.
  */
 static inline int fk_fiber_block_begin(void)
 {
@@ -268,25 +285,25 @@ static inline int fk_fiber_block_end(void)
 	return fk_rt_fiber_block_end();
 }
 
-/* True if the job of the fiber is over: it was cancelled, is late, or has failed. For long loops
- * that wait for nothing. */
+/* Returns true if the job of the fiber was cancelled, has expired or has failed. For long loops
+ * without waits. */
 static inline bool fk_fiber_is_over(void)
 {
 	return fk_rt_fiber_is_over();
 }
 
-/* The job fails with this code: a negative errno or a number of the task's own, not 0. The first
- * code of a job wins. Returns 0; -EPERM: the caller is no fiber. */
+/* Makes the job fail with this code: a negative errno, or a number of the task, not 0. The first
+ * code of a job counts. Returns 0; -EPERM: the caller is no fiber. */
 static inline int fk_fiber_fail(int code)
 {
 	return fk_rt_fiber_fail(code);
 }
 
 /*
- * Data of a fiber's own: a static variable is the key, FK_LOCAL(end) its value. end, if not NULL,
- * is called with what is not NULL at the end of each fiber, in that fiber, where it is NULL again.
- * What it sets anew, or sets of others, is ended as well; what is there after FK_LOCAL_PASSES
- * passes over all of them is left.
+ * Fiber-local data: a static variable with the initializer FK_LOCAL(end) is the key.
+ * end: NULL, or called for each value that is not NULL when a fiber ends, in that fiber. The value
+ * is NULL then. If end() stores new values, this is repeated, FK_LOCAL_PASSES times at most; values
+ * left after that are leaked. (Compare pthread_key_create(3).)
  */
 struct fk_local {
 	_Atomic uint32_t fk_index; /* + 1, once it is used */
@@ -300,18 +317,19 @@ struct fk_local {
 		.fk_end = (end_)                                                                   \
 	}
 
-/* What the fiber that runs has of this key: a place for a pointer, NULL at first. Returns NULL if
- * the caller is no fiber, there are more than FK_LOCALS keys, or no memory for them. */
+/* Returns the place of the calling fiber's value of this key, NULL at first. Returns NULL if the
+ * caller is no fiber, there are more than FK_LOCALS keys, or there is no memory. */
 static inline void **fk_fiber_local(struct fk_local *key)
 {
 	return fk_rt_fiber_local(&key->fk_index, key->fk_end);
 }
 
 /*
- * Runs a task of frames with these arguments, and waits for it; the worker that the fiber is on
- * begins it at once. *result gets what it returns.
- * Returns 0; -ECANCELED: the job is over, and *result is not to be looked at; -ENOMEM: see
- * FK_STACK_SHARED; -EPERM: the caller is no fiber.
+ * Runs a task of frames with these arguments, and waits for its end. It begins at once on the
+ * fiber's worker.
+ * result: gets the result of the task.
+ * Returns 0; -ECANCELED: the job was cancelled, has expired or has failed, and *result is
+ * undefined; -ENOMEM: see FK_STACK_SHARED; -EPERM: the caller is no fiber.
  */
 #define FK_FIBER_CALL(result, task, ...)                                                           \
 	__extension__({                                                                            \
@@ -326,15 +344,16 @@ static inline void **fk_fiber_local(struct fk_local *key)
 	})
 
 /*
- * Defines a task that is a C function, which the block that follows is the body of, and that runs
- * as a fiber. ret, params: as in FK_TASK.
+ * Defines a task that runs as a fiber. The block that follows is the body of a C function.
+ * ret, params: as in FK_TASK.
  */
 #define FK_FIBER_TASK(ret, NAME, params) FK_FIBER_TASK_SIZED(ret, NAME, params, FK_FIBER_STACK)
-/* The same with a stack of this many bytes at least. */
+/* As FK_FIBER_TASK(), with a stack of at least this many bytes. */
 #define FK_FIBER_TASK_SIZED(ret, NAME, params, stack)                                              \
 	FK_DECLARE(ret, NAME, params, ret fk_value;)                                               \
 	FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)
-/* Declares one that is defined further down, so that others can fork or call it; and defines it. */
+/* Declares a fiber task that is defined further down, so that others can fork or call it; and
+ * defines it. */
 #define FK_FIBER_DECLARE(ret, NAME, params) FK_DECLARE(ret, NAME, params, ret fk_value;)
 #define FK_FIBER_DEFINE(ret, NAME, params)  FK_FIBER_DEFINE_SIZED(ret, NAME, params, FK_FIBER_STACK)
 #define FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)                                            \
