@@ -419,10 +419,11 @@ private:
 class options
 {
 public:
-	/* The job ends as FK_EXPIRED if it has not ended within this time. */
+	/* The job ends as FK_EXPIRED if it has not ended within this time. The default is the
+	 * option default-deadline of forkd.conf; forkd::forever means no deadline. */
 	options &timeout(std::chrono::nanoseconds time) noexcept
 	{
-		/* To the library 0 means that there is no deadline. */
+		/* To the library 0 means the default. */
 		raw_.timeout_ns = std::max(timeout_ns(time), std::uint64_t{ 1 });
 		return *this;
 	}

@@ -67,14 +67,15 @@ class Gate:
 class Forkd:
     """A forkd that a test can kill."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, *options):
         self.socket = os.path.join(directory, "sock")
+        self.options = options
 
     def start(self):
         self.process = subprocess.Popen(
             [os.environ["FORKD_BIN"], "--config=/dev/null", "--workers=2",
              "--log-level=error", "--socket=" + self.socket,
-             "--module-dir=" + os.environ["FORKD_MODULES"]])
+             "--module-dir=" + os.environ["FORKD_MODULES"], *self.options])
         until(self._answers)
 
     def _answers(self):

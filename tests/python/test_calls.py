@@ -4,13 +4,16 @@ import asyncio
 import concurrent.futures
 import errno
 import json
+import math
 import pickle
 import signal
 import subprocess
+import tempfile
 import weakref
 
 import forkd
-from rig import BUILD, ENDLESS, FIB, Gate, TestCase, address, running, until
+from rig import (
+    BUILD, ENDLESS, FIB, Forkd, Gate, TestCase, address, running, until)
 
 
 class Calls(TestCase):
@@ -63,7 +66,7 @@ class Calls(TestCase):
                  ("fib:fib", "30")),
                 (TypeError, r"\(n:i64\) must be an integer, not float",
                  ("fib:fib", 1.5)),
-                (OverflowError, r"\(n:i64\) must fit into a signed .* \d+ does not",
+                (OverflowError, r"\(n:i64\) must fit into a signed .* \d+ does",
                  ("fib:fib", 2**63)),
                 (TypeError, r"argument 2 \(eps:f64\) must be a number, not st",
                  ("integrate:integrate", 2, "1")),
@@ -156,6 +159,17 @@ class Ends(TestCase):
         gate.open()
         self.assertGreater(holding.result(), 0)
         self.assertGreater(sum(holding.timings), 0.01)
+
+    def test_a_job_without_a_timeout_has_the_default_deadline(self):
+        with tempfile.TemporaryDirectory() as directory:
+            daemon = Forkd(directory, "--default-deadline=1ms")
+            daemon.start()
+            self.addCleanup(daemon.kill)
+            pool = self.pool(socket=daemon.socket)
+            endless = pool.submit(*ENDLESS, timeout=math.inf)
+            with self.assertRaises(forkd.Expired):
+                pool.call(*ENDLESS)
+            self.assertFalse(endless.done())
 
     def test_a_crash_raises_and_other_jobs_are_lost(self):
         pool = self.pool()

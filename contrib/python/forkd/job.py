@@ -15,10 +15,15 @@ from forkd.connection import SLICE_NS, Connection
 from forkd.task import Place, Task, check_elements, misfit
 
 
+# FK_FOREVER, which is no number to cffi.
+_FOREVER = 2**64 - 1
+
+
 class Options(TypedDict, total=False):
     """Options of a job, as keyword arguments.
 
-    timeout: seconds after which the job ends as EXPIRED; None for no limit.
+    timeout: seconds after which the job ends as EXPIRED; None for the option
+    default-deadline of forkd.conf, math.inf for no limit.
     weight: share of CPU time among the jobs of this pool; 0 for the default.
     idempotent: whether the job may run again if its pool process crashes.
     worker, node: number of the worker or NUMA node to start on; a hint.
@@ -77,6 +82,8 @@ class Job:
         options.weight = weight
         options.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
                          | (lib.FK_STRICT if strict else 0))
+        if timeout == math.inf:
+            options.timeout_ns = _FOREVER
         if worker is not None and node is not None:
             raise ValueError("worker and node are mutually exclusive")
         if worker is not None:
