@@ -13,8 +13,8 @@
  *
  * ERRORS
  *   Every function that can fail returns 0 or a negative errno, fk_strerror() has a text for it.
- *   fk_error_text() says more about the failures of fk_open(), fk_call(), fk_call_typed(),
- *   fk_submit(), fk_submit_typed() and fk_result().
+ *   fk_error_text() says more about the failures of fk_open(), fk_event_fd(), fk_task_find(),
+ *   fk_result(), fk_call(), fk_submit() and the other calls and submissions that are macros.
  *   What is called ret_x or result is left alone on failure.
  *
  * THREADS
@@ -98,6 +98,7 @@ union fk_value {
 	double f64;
 	const char *str;      /* NUL-terminated; copied */
 	struct fk_buffer buf; /* buf and iobuf; copied with FK_COPY_BUFFERS only */
+	const void *array;    /* of fk_call_each_typed(): of int64_t, double, char * or buffers */
 };
 
 /* Types of arguments and results in fk_call_typed() and fk_submit_typed(). */
@@ -105,6 +106,7 @@ union fk_value {
 #define FK_TYPE_F64    2u
 #define FK_TYPE_STR    3u
 #define FK_TYPE_BUFFER 4u /* buf and iobuf */
+#define FK_TYPE_ARRAY  8u /* added to one of these in fk_call_each_typed(): an array of them */
 
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
@@ -218,8 +220,8 @@ struct fk_pool_info {
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
- * The calling thread's last failure of fk_open(), fk_call(), fk_call_typed(), fk_submit(),
- * fk_submit_typed() or fk_result(), as one line that says what failed, and why or what to do.
+ * The calling thread's last failure of fk_open(), fk_event_fd(), fk_task_find(), fk_result(), or of
+ * a call or a submission that is a macro, as one line that says what failed, and why or what to do.
  * Never NULL; valid until the thread's next call of one of these.
  */
 const char *fk_error_text(void);
@@ -561,6 +563,26 @@ int fk_call_opts(fk_client *client, const char *name, const struct fk_job_option
 #endif
 
 /*
+ * Calls a task n times, as n jobs at the same time, and waits for all of them. It is a macro of C,
+ * as fk_call() is.
+ * name: MODULE:TASK. n: number of jobs; it may be more than the client has records. results: an
+ * array for the n results, in the order of the arguments; or NULL.
+ * Each argument is an array of n elements, one for each job, or one value for all of them. The
+ * elements are 8-byte integers, double, char * or struct fk_buffer. Buffers are copied, as in
+ * fk_call(). Jobs are submitted in batches, when there is room.
+ * Other languages have fk_call_each_typed(), with types and size as in fk_call_typed(), size of one
+ * result. FK_TYPE_ARRAY in the type of an argument says that its value is an array.
+ * Returns 0, or what fk_call() does for the first job that was not done: fk_error_text() has its
+ * index. All other jobs have ended as well, and their results are copied. Jobs that were submitted
+ * before a submission failed are cancelled.
+ */
+#ifdef FKC_DOCUMENTATION
+int fk_call_each(fk_client *client, const char *name, size_t n, void *results, ...);
+#endif
+int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t types,
+		       const union fk_value *values, void *results, size_t size);
+
+/*
  * Takes memory from the shared heap, aligned to a cache line, contents not defined. Tasks can write
  * to what is handed to them and to nothing else.
  * Returns 0 or -ENOMEM.
@@ -593,6 +615,7 @@ const char *fk_outcome_name(int outcome);
 #define fk_submit_opts(...) fk_submit_opts_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call(...)	    fk_call_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call_opts(...)   fk_call_opts_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_call_each(...)   fk_call_each_is_for_C_and_forkd_client_hpp_for_CPP
 #else
 
 /* ------------------------------------------------------------ fk_call() and fk_submit(), in C */
@@ -627,6 +650,11 @@ static inline union fk_value fkc_buf(struct fk_buffer buffer)
 	return (union fk_value){ .buf = buffer };
 }
 
+static inline union fk_value fkc_array(const void *array)
+{
+	return (union fk_value){ .array = array };
+}
+
 /* This object does not exist. The compiler shows its name for an argument of another type. */
 extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer
 	fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer;
@@ -654,6 +682,29 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 		_Static_assert(0, "fk_call(), fk_submit(): a task has at most 12 arguments");      \
 		char none;                                                                         \
 	})
+
+/* The same for fk_call_each(): arrays as well. */
+#define FKC_BY_ARRAY(x, i64, f64, str, buf, other)                                                 \
+	_Generic((x), long *: i64, const long *: i64, unsigned long *: i64,                        \
+		 const unsigned long *: i64, long long *: i64, const long long *: i64,             \
+		 unsigned long long *: i64, const unsigned long long *: i64, double *: f64,        \
+		 const double *: f64, char **: str, const char **: str, char *const *: str,        \
+		 const char *const *: str, struct fk_buffer *: buf, const struct fk_buffer *: buf, \
+		 default: other)
+#define FKC_EACH_VALUE(x, rest)                                                                    \
+	FKC_BY_ARRAY(                                                                              \
+		x, fkc_array, fkc_array, fkc_array, fkc_array,                                     \
+		FKC_BY_TYPE(x, fkc_signed, fkc_unsigned, fkc_f32, fkc_f64, fkc_str, fkc_buf,       \
+			    fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer))     \
+	(x), rest
+#define FKC_EACH_VALUE_MORE FKC_VALUE_MORE
+#define FKC_EACH_TYPE(x, rest)                                                                     \
+	((uint64_t)FKC_BY_ARRAY(x, FK_TYPE_ARRAY | FK_TYPE_I64, FK_TYPE_ARRAY | FK_TYPE_F64,       \
+				FK_TYPE_ARRAY | FK_TYPE_STR, FK_TYPE_ARRAY | FK_TYPE_BUFFER,       \
+				FKC_BY_TYPE(x, FK_TYPE_I64, FK_TYPE_I64, FK_TYPE_F64, FK_TYPE_F64, \
+					    FK_TYPE_STR, FK_TYPE_BUFFER, 0u)) |                    \
+	 (rest) << 4)
+#define FKC_EACH_TYPE_MORE		   FKC_TYPE_MORE
 
 /* f(x1, f(x2, ... f(xn, end))) for the x that follow the first one. */
 #define FKC_FOLD_MORE(f, end, ...)	   f##_MORE
@@ -706,6 +757,13 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 		      FKC_RESULT_TYPE(FKC_FIRST(__VA_ARGS__)) | FKC_TYPES(__VA_ARGS__),            \
 		      FKC_VALUES(__VA_ARGS__), FKC_FIRST(__VA_ARGS__),                             \
 		      FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))
+#define fk_call_each(client, name, n, ...)                                                         \
+	fk_call_each_typed(                                                                        \
+		client, name, n,                                                                   \
+		FKC_RESULT_TYPE(FKC_FIRST(__VA_ARGS__)) |                                          \
+			FKC_FOLD(FKC_EACH_TYPE, UINT64_C(0), __VA_ARGS__),                         \
+		((const union fk_value[]){ FKC_FOLD(FKC_EACH_VALUE, { 0 }, __VA_ARGS__) }),        \
+		FKC_FIRST(__VA_ARGS__), FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))
 #endif
 
 #pragma GCC visibility pop

@@ -59,7 +59,7 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 
 	err = fk_task_find(client, name, &task);
 	if (err)
-		return error_of_task(err, name);
+		return err;
 	err = args_check(task, types, result != NULL, size);
 	if (err)
 		return err;

@@ -415,7 +415,7 @@ int fk_event_fd(fk_client *client, int *ret_fd)
 	int err = client_check(client);
 
 	if (err)
-		return err;
+		return error_of_task(err, "");
 	pthread_mutex_lock(&events->lock);
 	if (events->fd < 0)
 		err = events_start(client);
@@ -424,7 +424,7 @@ int fk_event_fd(fk_client *client, int *ret_fd)
 		*ret_fd = events->fd;
 	}
 	pthread_mutex_unlock(&events->lock);
-	return err;
+	return err ? error_of_task(err, "") : 0;
 }
 
 void events_init(struct fk_client *client)

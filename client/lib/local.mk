@@ -5,6 +5,7 @@ libclientcore_la_SOURCES = \
 	client/lib/arguments.c \
 	client/lib/batch.c \
 	client/lib/call.c \
+	client/lib/call_each.c \
 	client/lib/cancel.c \
 	client/lib/client.c \
 	client/lib/client.h \

@@ -95,9 +95,10 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
 		err = task ? 0 : find_task(client, name, &task);
 		pthread_mutex_unlock(&client->tasks_lock);
 	}
-	if (!err)
-		*ret_task = task;
-	return err;
+	if (err)
+		return error_of_task(err, name);
+	*ret_task = task;
+	return 0;
 }
 
 /* A task of the list that the board has at this index now, or NULL. With the lock held. */

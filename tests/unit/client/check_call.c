@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "client/lib/record_pool.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/compile.h"
 #include "tests/support/fake.h"
@@ -125,6 +126,73 @@ START_TEST(each_integer_type_of_c_is_an_i64)
 #undef SUM
 	ck_assert_int_eq(fk_call(client, "test:add", &sum, 1, 2), 0);
 	ck_assert_uint_eq(sum, 3);
+	fake_close();
+}
+END_TEST
+
+/* More jobs than there are records. */
+START_TEST(call_for_each_row_returns_results_in_order)
+{
+	enum { ROWS = 1000 };
+	static int64_t numbers[ROWS], sums[ROWS];
+	struct {
+		int64_t length;
+		double half;
+	} lengths[3];
+	const char *texts[3] = { "", "two", "seventeen letters" };
+	char bytes[3][8] = { { 1 }, { 2 }, { 3 } };
+	struct fk_buffer buffers[3];
+
+	fake_open(3, 3);
+	for (int i = 0; i < ROWS; i++)
+		numbers[i] = i;
+	ck_assert_int_eq(fk_call_each(client, "test:add", ROWS, sums, numbers, 7), 0);
+	for (int i = 0; i < ROWS; i++)
+		ck_assert_int_eq(sums[i], i + 7);
+	ck_assert_int_eq(fk_call_each(client, "test:add", 5, sums, 1, numbers), 0);
+	ck_assert_int_eq(sums[4], 5);
+	ck_assert_int_eq(sums[5], 12);
+	ck_assert_int_eq(fk_call_each(client, "test:len", 3, lengths, texts), 0);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(lengths[i].length, (int64_t)strlen(texts[i]));
+		buffers[i] = FK_BUFFER(bytes[i], 8);
+	}
+	ck_assert_int_eq(fk_call_each(client, "test:inc", 3, NULL, buffers), 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(bytes[i][0], i + 2);
+	ck_assert_int_eq(fk_call_each(client, "test:add", 0, sums, numbers, numbers), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	fake_close();
+}
+END_TEST
+
+START_TEST(call_for_each_row_returns_the_first_error)
+{
+	const int64_t codes[3] = { -ERANGE, 42, -ENOENT };
+	const char *texts[100];
+	int64_t results[3] = { 5, 5, 5 };
+	struct {
+		int64_t length;
+		double half;
+	} lengths[100];
+
+	fake_open(2, 2);
+	ck_assert_int_eq(fk_call_each(client, "test:fail", 3, results, codes), -ERANGE);
+	ck_assert_str_eq(fk_error_text(),
+			 "test:fail: job 0: FAILED: Numerical result out of range");
+	ck_assert_int_eq(results[0] + results[1] + results[2], 15);
+	ck_assert_int_eq(fk_call_each(client, "test:none", 3, results, codes), -ENOENT);
+	REFUSED(fk_call_each(client, "test:add", 3, results, codes, 2.0), ADD "(i64, f64) -> i64");
+	REFUSED(fk_call_each(client, "test:add", 3, results, codes), ADD "(i64) -> i64");
+	/* A submission fails after others. */
+	for (int i = 0; i < 100; i++)
+		texts[i] = i == 80 ? NULL : "text";
+	ck_assert_int_eq(fk_call_each(client, "test:len", 100, lengths, texts), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:len: "));
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	/* Every record is free. */
+	for (uint32_t i = 0; i < client->n_jobs; i++)
+		ck_assert_int_ge(records_take(client), 0);
 	fake_close();
 }
 END_TEST

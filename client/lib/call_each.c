@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call_each.c - a call of one task for each row of arguments
+ *
+ * Rows are submitted in batches, when there is room. Between two batches the results of the jobs
+ * that have ended are taken, in order. If a job takes long, those behind it are spilled when their
+ * records are needed (spill.c), so it delays none of them.
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+
+#define EACH_BATCH  64u			     /* jobs at most */
+#define EACH_ARRAYS UINT64_C(0x888888888888) /* FK_TYPE_ARRAY of each argument */
+
+struct each {
+	fk_client *client;
+	const fk_task *task;
+	uint64_t types;
+	const union fk_value *values;
+	uint8_t *results; /* or NULL */
+	size_t result_size;
+	fk_job *jobs;
+	size_t n_taken; /* jobs whose results were taken, from the first on */
+	int err;	/* of the first that was not done */
+	char text[400]; /* of this error */
+};
+
+/* An argument of row i. */
+static union fk_value each_value(const struct each *each, uint32_t arg, size_t i)
+{
+	union fk_value value = each->values[arg];
+	const void *array = value.array;
+
+	switch (ARGS_TYPE(each->types, arg)) {
+	case FK_TYPE_ARRAY | FK_TYPE_I64:
+		value.i64 = ((const int64_t *)array)[i];
+		break;
+	case FK_TYPE_ARRAY | FK_TYPE_F64:
+		value.f64 = ((const double *)array)[i];
+		break;
+	case FK_TYPE_ARRAY | FK_TYPE_STR:
+		value.str = ((const char *const *)array)[i];
+		break;
+	case FK_TYPE_ARRAY | FK_TYPE_BUFFER:
+		value.buf = ((const struct fk_buffer *)array)[i];
+		break;
+	}
+	return value;
+}
+
+/* Submits rows from the first on. n: EACH_BATCH at most. */
+static int each_submit(const struct each *each, size_t first, size_t n)
+{
+	union fk_value values[EACH_BATCH * SIGNATURE_MAX_ARGS];
+	struct fk_request requests[EACH_BATCH];
+	uint32_t n_args = each->task->signature.n_args;
+
+	for (size_t i = 0; i < n; i++) {
+		union fk_value *row = &values[i * n_args];
+
+		for (uint32_t arg = 0; arg < n_args; arg++)
+			row[arg] = each_value(each, arg, first + i);
+		requests[i] = (struct fk_request){
+			.task = each->task,
+			.values = row,
+			.size = n_args,
+			.options.flags = FK_COPY_BUFFERS,
+		};
+	}
+	return fk_submit_batch(each->client, requests, n, FK_WAIT_ROOM, &each->jobs[first]);
+}
+
+/* Takes the result of the next job, and releases it. wait: until it has ended. Returns false if it
+ * has not. */
+static int each_take(struct each *each, int wait)
+{
+	uint8_t copy[LIMIT_RESULT];
+	size_t i = each->n_taken;
+	fk_job job = each->jobs[i];
+	int err;
+
+	if (!wait && fk_poll(each->client, job) != 1)
+		return 0;
+	err = fk_wait(each->client, job, FK_FOREVER);
+	if (err)
+		(void)error_of_task(err, "");
+	else
+		err = fk_result(each->client, job, copy, sizeof(copy));
+	if (!err && each->results)
+		memcpy(each->results + i * each->result_size, copy, each->result_size);
+	if (err && !each->err) {
+		each->err = err;
+		(void)snprintf(each->text, sizeof(each->text), "%s: job %zu: %.300s",
+			       each->task->name, i, fk_error_text());
+	}
+	(void)fk_release(each->client, job);
+	each->n_taken++;
+	return 1;
+}
+
+int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t types,
+		       const union fk_value *values, void *results, size_t size)
+{
+	_cleanup_free_ fk_job *jobs = NULL;
+	struct each each = { .client = client, .types = types, .values = values };
+	size_t sent = 0;
+	int err = fk_task_find(client, name, &each.task);
+
+	if (err)
+		return err;
+	err = args_check(each.task, types & ~EACH_ARRAYS, results != NULL, size);
+	if (err)
+		return err;
+	each.results = results;
+	each.result_size = each.task->signature.results_size;
+	each.jobs = jobs = calloc(max(n, (size_t)1), sizeof(*jobs));
+	if (!jobs)
+		return error_of_task(-ENOMEM, name);
+	while (sent < n && !err) {
+		size_t some = min(min(n - sent, (size_t)EACH_BATCH), (size_t)client->n_jobs);
+
+		err = each_submit(&each, sent, some);
+		if (!err)
+			sent += some;
+		while (!err && each.n_taken < sent && each_take(&each, 0))
+			;
+	}
+	for (size_t i = each.n_taken; i < sent && err; i++)
+		(void)fk_cancel(client, jobs[i]);
+	while (each.n_taken < sent)
+		(void)each_take(&each, 1);
+	if (err)
+		return error_of_task(err, name);
+	/* Later jobs may have failed as well, each with a text. */
+	return each.err ? error_say(each.err, "%s", each.text) : 0;
+}
