@@ -120,6 +120,10 @@
 #ifndef FORKD_TASK_H
 #define FORKD_TASK_H
 
+#ifdef __cplusplus
+#error "forkd/task.h is for C: write the tasks in a C file that calls extern \"C\" functions of C++"
+#endif
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
