@@ -154,13 +154,12 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 
 	if (word[0] != '@' || !word[1])
 		return forkctl_fail(FORKCTL_USAGE,
-				    "%s is a buffer: give a file, as @FILE, or a size, as @:64K, "
-				    "not %s",
+				    "%s is a buffer: give @FILE, or a size such as @:64K, not %s",
 				    name, *word ? word : "nothing");
 	if (file->open)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "%s: @: without a size is for an iobuf, and for `forkctl call` "
-				    "alone: give one, as @:64K",
+				    "%s: @: without a size is only for an iobuf of `forkctl call`: "
+				    "give a size such as @:64K",
 				    name);
 	if (file->err && word[1] == ':')
 		return forkctl_fail(FORKCTL_USAGE,
@@ -187,7 +186,7 @@ int forkctl_find(fk_client *client, const char *name, const char *list, const fk
 	int err = fk_task_find(client, name, ret_task);
 
 	if (err == -ENOENT)
-		return forkctl_fail(FORKCTL_USAGE, "there is no task %s: `%s` lists them all", name,
+		return forkctl_fail(FORKCTL_USAGE, "there is no task %s: `%s` lists tasks", name,
 				    list);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));

@@ -81,8 +81,8 @@ json_t *rows_daemon(const struct board *board)
 			 out_number(age), "started_ns", out_number(out_now_ns() - age));
 }
 
-/* Workers whose CPUs are not to be used, and that run nothing at the moment. */
-static uint32_t count_parked(const struct board *board)
+/* Workers whose CPUs forkd may not use at the moment, and that run nothing. */
+static uint32_t count_offline(const struct board *board)
 {
 	uint32_t n = 0;
 
@@ -99,7 +99,7 @@ json_t *rows_pool(const struct board *board)
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o}", "pid",
 			 pid ? out_number(pid) : json_null(), "generation",
 			 out_number(LOAD(m->pool_generation)), "workers", out_number(m->n_workers),
-			 "parked", out_number(count_parked(board)), "scheduler",
+			 "offline", out_number(count_offline(board)), "scheduler",
 			 LOAD(m->scheduler) ? "busy" : "lazy", "crashes",
 			 out_number(LOAD(m->crashes)));
 }
@@ -164,10 +164,10 @@ json_t *rows_clients(const struct board *board, enum rows_clients which)
 static const char *wake_name(uint32_t state)
 {
 	static const char *const names[] = {
-		[WAKE_BUSY] = "busy",
-		[WAKE_LOOKING] = "looking",
+		[WAKE_BUSY] = "running",
+		[WAKE_LOOKING] = "searching",
 		[WAKE_SLEEPING] = "sleeping",
-		[WAKE_PARKED] = "parked",
+		[WAKE_PARKED] = "offline",
 	};
 
 	return state < ARRAY_SIZE(names) ? names[state] : "?";

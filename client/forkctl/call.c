@@ -51,22 +51,24 @@ struct call {
 };
 
 const struct forkctl_option forkctl_call_options[] = {
-	{ "-n", "--repeat", "N", "run it so many times, one after the other; 1", FORKCTL_NUMBER,
-	  offsetof(struct call, repeat), 1, UINT32_MAX },
-	{ "-o", "--output", "FILE", "write the iobuf there, - for standard output; one for each",
-	  FORKCTL_LIST, offsetof(struct call, outputs), 0, 0 },
-	{ "-t", "--timing", NULL, "print how long it waited, ran, and took, and its CPU time",
+	{ "-n", "--repeat", "N", "Run the task N times, one after the other (default: 1)",
+	  FORKCTL_NUMBER, offsetof(struct call, repeat), 1, UINT32_MAX },
+	{ "-o", "--output", "FILE",
+	  "Write the iobuf to FILE, - for standard output; once per iobuf", FORKCTL_LIST,
+	  offsetof(struct call, outputs), 0, 0 },
+	{ "-t", "--timing", NULL, "Print the wait time, run time, round trip and CPU time",
 	  FORKCTL_FLAG, offsetof(struct call, timing), 0, 0 },
-	{ "", "--timeout", "TIME", "cancel it after this time, such as 500ms or 5min; never",
+	{ "", "--timeout", "TIME", "Cancel the job after this time, such as 500ms (default: never)",
 	  FORKCTL_TIME, offsetof(struct call, timeout), 1, UINT64_MAX },
-	{ "", "--deadline", "TIME", "let forkd end it as EXPIRED after this time; never",
-	  FORKCTL_TIME, offsetof(struct call, deadline), 1, UINT64_MAX },
-	{ "", "--weight", "N", "its share of CPU time beside other jobs; 100", FORKCTL_NUMBER,
-	  offsetof(struct call, weight), 1, CALL_WEIGHT_MAX },
-	{ "", "--worker", "K", "start it on this worker and no other", FORKCTL_NUMBER,
+	{ "", "--deadline", "TIME",
+	  "Let forkd end the job as EXPIRED after this time (default: never)", FORKCTL_TIME,
+	  offsetof(struct call, deadline), 1, UINT64_MAX },
+	{ "", "--weight", "N", "Weight of the job among the jobs of its user (default: 100)",
+	  FORKCTL_NUMBER, offsetof(struct call, weight), 1, CALL_WEIGHT_MAX },
+	{ "", "--worker", "K", "Start the job on this worker only (default: any)", FORKCTL_NUMBER,
 	  offsetof(struct call, worker), 0, LIMIT_WORKERS - 1 },
-	{ "", "--node", "N", "start it on a worker of this NUMA node and no other", FORKCTL_NUMBER,
-	  offsetof(struct call, node), 0, INT32_MAX },
+	{ "", "--node", "N", "Start the job on a worker of this NUMA node only (default: any)",
+	  FORKCTL_NUMBER, offsetof(struct call, node), 0, INT32_MAX },
 	{ 0 },
 };
 
@@ -99,13 +101,13 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 		return err;
 	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "call which task? `forkctl tasks` lists them all");
+				    "call: no task given: `forkctl tasks` lists tasks");
 	call->name = argv[1];
 	if (!strchr(call->name, ':'))
-		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
+		return forkctl_fail(FORKCTL_USAGE, "a task must be named MODULE:TASK, not %s",
 				    call->name);
 	if (call->worker != CALL_ANYWHERE && call->node != CALL_ANYWHERE)
-		return forkctl_fail(FORKCTL_USAGE, "--worker and --node cannot both be obeyed");
+		return forkctl_fail(FORKCTL_USAGE, "--worker and --node are mutually exclusive");
 	r->options.timeout_ns = call->deadline.ns;
 	r->options.weight = call->weight;
 	if (call->worker != CALL_ANYWHERE || call->node != CALL_ANYWHERE) {
@@ -128,7 +130,9 @@ static int check_outputs(const struct call *call)
 		n += signature->args[i].type == SIGNATURE_IOBUF;
 	if (call->outputs.n <= n)
 		return 0;
-	return forkctl_fail(FORKCTL_USAGE, "%s has %" PRIu32 " iobuf for -o, not %" PRIu32,
+	return forkctl_fail(FORKCTL_USAGE,
+			    "%s has %" PRIu32 " iobuf arguments, fewer than the %" PRIu32
+			    " given files (-o)",
 			    call->name, n, call->outputs.n);
 }
 
@@ -219,7 +223,7 @@ static const char *find_advice(int code)
 		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
 		       "module-memory-max";
 	case EPROTO:
-		return "the task breaks a rule of forkd-modules(7): forkd's log says which";
+		return "the task breaks a rule of forkd-modules(7): see the log of forkd";
 	default:
 		return NULL;
 	}
@@ -384,13 +388,14 @@ static int check_place(const struct call *call)
 
 	if (call->worker != CALL_ANYWHERE && call->worker >= n)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "--worker=%" PRIu32 ": there is no such worker, they are 0 to "
-				    "%" PRIu32 " (`forkctl status`)",
-				    call->worker, n - 1);
+				    "--worker must be from 0 to %" PRIu32 ", not %" PRIu32
+				    ": `forkctl status` lists the workers",
+				    n - 1, call->worker);
 	if (call->node != CALL_ANYWHERE && !batch_has_node(call->client, call->node))
 		return forkctl_fail(FORKCTL_USAGE,
-				    "--node=%" PRIu32 ": no worker is on such a NUMA node "
-				    "(`forkctl status`)",
+				    "--node=%" PRIu32
+				    ": there is no worker on this NUMA node: `forkctl "
+				    "status` lists the workers",
 				    call->node);
 	return 0;
 }

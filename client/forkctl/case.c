@@ -147,7 +147,7 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *text)
 {
 	if (o->outcome == FK_PENDING)
-		return "has not ended";
+		return "did not end in time";
 	return error_outcome(text->text, sizeof(text->text), o->outcome, o->code, o->signo,
 			     o->run_ns != 0);
 }

@@ -53,6 +53,6 @@ int forkctl_make_folder(char *ret, size_t size)
 	if (mkdtemp(ret))
 		return 0;
 	ret[0] = '\0';
-	return forkctl_fail(FORKCTL_FAILED, "cannot make a folder in %s: %s", tmp,
+	return forkctl_fail(FORKCTL_FAILED, "cannot create a directory in %s: %s", tmp,
 			    strerrordesc_np(errno));
 }

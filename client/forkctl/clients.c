@@ -9,12 +9,12 @@
 #include "common/util.h"
 
 static const struct out_column clients_columns[] = {
-	{ "client", "CLIENT", OUT_NUMBER }, { "pid", "PID", OUT_NUMBER },
-	{ "user", "USER", OUT_TEXT },	    { "command", "COMMAND", OUT_TEXT },
-	{ "jobs", "JOBS", OUT_NUMBER },	    { "failed", "FAILED", OUT_NUMBER },
-	{ "cpu_ns", "CPU", OUT_TIME },	    { "cpu_share", "SHARE", OUT_PERCENT },
-	{ "weight", "WEIGHT", OUT_NUMBER }, { "memory_bytes", "MEMORY", OUT_BYTES },
-	{ "age_ns", "FOR", OUT_TIME },	    { NULL },
+	{ "client", "CLIENT", OUT_NUMBER },  { "pid", "PID", OUT_NUMBER },
+	{ "user", "USER", OUT_TEXT },	     { "command", "COMMAND", OUT_TEXT },
+	{ "jobs", "JOBS", OUT_NUMBER },	     { "failed", "FAILED", OUT_NUMBER },
+	{ "cpu_ns", "CPU", OUT_TIME },	     { "cpu_share", "SHARE", OUT_PERCENT },
+	{ "weight", "WEIGHT", OUT_NUMBER },  { "memory_bytes", "MEMORY", OUT_BYTES },
+	{ "age_ns", "CONNECTED", OUT_TIME }, { NULL },
 };
 
 const struct forkctl_option forkctl_clients_options[] = {

@@ -86,7 +86,7 @@ static int config_fetch(const char *socket, char **ret_text)
 	if (err)
 		return err;
 	if (getdelim(ret_text, &room, '\0', file) < 0)
-		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+		return forkctl_fail(FORKCTL_FAILED, "cannot read the answer of forkd");
 	return 0;
 }
 
@@ -102,7 +102,8 @@ int forkctl_option_value(const char *socket, const char *name, char **ret)
 	values = values_of(text, name);
 	if (json_array_size(values))
 		*ret = strdup(json_string_value(json_array_get(values, 0)));
-	return *ret ? 0 : forkctl_fail(FORKCTL_FAILED, "forkd's answer has no %s", name);
+	return *ret ? 0
+		    : forkctl_fail(FORKCTL_FAILED, "the answer of forkd has no option %s", name);
 }
 
 static bool config_has(const char *name)

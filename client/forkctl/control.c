@@ -26,8 +26,8 @@ static int control_copy(char *to, size_t size, const char *command, const char *
 {
 	if (strlen(text) >= size)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "%s: the %s has %zu bytes, %zu are possible: %.20s...", command,
-				    what, strlen(text), size - 1, text);
+				    "%s: the %s has %zu bytes, the maximum is %zu: %.20s...",
+				    command, what, strlen(text), size - 1, text);
 	memcpy(to, text, strlen(text) + 1);
 	return 0;
 }
@@ -55,8 +55,8 @@ static int control_connect(const char *socket, const void *request, size_t size,
 		(void)safe_close(fds[--n_fds]);
 	if (r >= 0 && answer.head.type == PROTO_SET_SENT && type == PROTO_SET_DONE) {
 		(void)fprintf(stderr,
-			      "forkctl: forkd has changed it, but its pool has not answered "
-			      "for 5 s: it follows when it gets CPU time\n");
+			      "forkctl: the option was changed, but the pool has not answered "
+			      "for 5 s: it uses the new value when it gets CPU time\n");
 		answer.head.type = type;
 	}
 	if (r >= 0 && (answer.head.type != type || r < (int)least))
@@ -133,7 +133,7 @@ int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret
 	*ret_file = fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? fdopen(fd, "r") : NULL;
 	if (!*ret_file) {
 		(void)safe_close(fd);
-		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+		return forkctl_fail(FORKCTL_FAILED, "cannot read the answer of forkd");
 	}
 	*ret_n = answer.told.n;
 	return FORKCTL_OK;

@@ -37,11 +37,11 @@ struct counters_options {
 const struct forkctl_option forkctl_counters_options[] = {
 	LISTING_JSON(offsetof(struct counters_options, listing)),
 	LISTING_NO_HEADER(offsetof(struct counters_options, listing)),
-	{ "", "--openmetrics", NULL, "print it for Prometheus and the like", FORKCTL_FLAG,
+	{ "", "--openmetrics", NULL, "Print OpenMetrics text, for Prometheus", FORKCTL_FLAG,
 	  offsetof(struct counters_options, openmetrics), 0, 0 },
-	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
+	{ "", "--http", NULL, "With --openmetrics: answer one HTTP request on standard input",
 	  FORKCTL_FLAG, offsetof(struct counters_options, http), 0, 0 },
-	{ "-w", "--watch", "TIME", "print what they change by per second, again and again; 1",
+	{ "-w", "--watch", "TIME", "Print rates per second, repeatedly (default interval: 1s)",
 	  FORKCTL_SECONDS, offsetof(struct counters_options, watch), 1000000,
 	  UINT64_C(86400000000000), "1" },
 	{ "-n", "--count", "N", "Stop --watch after N times (default: never)", FORKCTL_NUMBER,
@@ -75,7 +75,7 @@ static const struct out_column counters_users[] = {
 	{ "started", "STARTED", OUT_NUMBER },
 	{ "dropped", "DROPPED", OUT_NUMBER },
 	{ "failed_by_manager", "FAILED BY MANAGER", OUT_NUMBER },
-	{ "age_ns", "FOR", OUT_TIME },
+	{ "age_ns", "KNOWN FOR", OUT_TIME },
 	{ NULL },
 };
 
@@ -159,7 +159,9 @@ static int counters_http(const char *socket)
 				? "application/openmetrics-text; version=1.0.0; charset=utf-8"
 				: "text/plain; version=0.0.4; charset=utf-8",
 			body, size);
-	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot answer: %s", strerror(-r)) : FORKCTL_OK;
+	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot write the HTTP response: %s",
+				    strerror(-r))
+		     : FORKCTL_OK;
 }
 
 /* Which of the forms is meant. Returns 0 or an exit code. */
@@ -174,10 +176,10 @@ static int counters_parse(struct counters_options *o, int argc, char *argv[])
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "counters takes no arguments, not %s", argv[1]);
 	if (o->openmetrics && (o->listing.json || o->watch.text))
-		return forkctl_fail(FORKCTL_USAGE, "--openmetrics does not go with --%s",
+		return forkctl_fail(FORKCTL_USAGE, "--openmetrics and --%s are mutually exclusive",
 				    o->listing.json ? "json" : "watch");
 	if (o->http && !o->openmetrics)
-		return forkctl_fail(FORKCTL_USAGE, "--http goes with --openmetrics");
+		return forkctl_fail(FORKCTL_USAGE, "--http requires --openmetrics");
 	if ((o->count || o->duration.text) && !o->watch.text)
 		return forkctl_fail(FORKCTL_USAGE, "--%s requires --watch",
 				    o->count ? "count" : "duration");

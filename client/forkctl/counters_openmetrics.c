@@ -40,59 +40,63 @@ struct family {
 };
 
 static const struct family of_daemon[] = {
-	{ "started_ns", "start_time_seconds", "gauge", "seconds", "When forkd started" },
+	{ "started_ns", "start_time_seconds", "gauge", "seconds",
+	  "Start time of forkd since the Epoch" },
 	{ NULL },
 };
 
 static const struct family of_pool[] = {
 	{ "generation", "pool_generation", "gauge", NULL, "Pools since forkd started" },
-	{ "crashes", "pool_crashes", "counter", NULL, "Pools that have died" },
+	{ "crashes", "pool_crashes", "counter", NULL, "Pools that died" },
 	{ "workers", "workers", "gauge", NULL, "Workers of the pool" },
-	{ "parked", "workers_parked", "gauge", NULL, "Workers whose CPUs are not to be used" },
+	{ "offline", "workers_offline", "gauge", NULL, "Workers whose CPUs forkd may not use" },
 	{ NULL },
 };
 
 static const struct family of_connections[] = {
 	{ "clients", "clients", "gauge", NULL, "Connections" },
-	{ "most", "clients_most", "gauge", NULL, "Connections at the same time, at most" },
-	{ "users", "users", "gauge", NULL, "Users that have connections" },
-	{ "accepted", "connections_accepted", "counter", NULL, "Connections that were accepted" },
-	{ "refused", "connections_refused", "counter", NULL, "Connections that were refused" },
+	{ "most", "clients_most", "gauge", NULL, "Maximum number of connections" },
+	{ "users", "users", "gauge", NULL, "Users with connections" },
+	{ "accepted", "connections_accepted", "counter", NULL, "Accepted connections" },
+	{ "refused", "connections_refused", "counter", NULL, "Refused connections" },
 	{ "failed_by_manager", "jobs_failed_by_manager", "counter", NULL,
-	  "Jobs whose pool has died, or that none could take up" },
+	  "Jobs that ended because their pool died or no pool could take them" },
 	{ NULL },
 };
 
 static const struct family of_quarantine[] = {
-	{ "n", "quarantined", "gauge", NULL, "Tasks that are refused to a user" },
+	{ "n", "quarantined", "gauge", NULL, "Entries of the quarantine: tasks refused to a user" },
 	{ NULL },
 };
 
 static const struct family of_worker[] = {
-	{ "busy", "worker_busy", "gauge", NULL, "1 for a worker that runs a job" },
+	{ "running", "worker_running", "gauge", NULL, "1 if the worker runs a job" },
 	{ NULL },
 };
 
 static const struct family of_client[] = {
-	{ "jobs", "client_jobs", "counter", NULL, "Jobs that got an outcome" },
-	{ "failed", "client_jobs_failed", "counter", NULL, "Of these, jobs that are not DONE" },
-	{ "refused", "client_jobs_refused", "counter", NULL, "Jobs that did not pass the checks" },
-	{ "run_ns", "client_run_seconds", "counter", "seconds", "Jobs from start to end, summed" },
+	{ "jobs", "client_jobs", "counter", NULL, "Jobs with an outcome" },
+	{ "failed", "client_jobs_failed", "counter", NULL, "Jobs with an outcome other than DONE" },
+	{ "refused", "client_jobs_refused", "counter", NULL,
+	  "Jobs refused as malformed or not allowed" },
+	{ "run_ns", "client_run_seconds", "counter", "seconds",
+	  "Total time of jobs from start to end" },
 	{ "wait_ns", "client_wait_seconds", "counter", "seconds",
-	  "Jobs from being taken up to their start, summed" },
+	  "Total time that jobs waited for a worker" },
 	{ "cpu_ns", "client_cpu_seconds", "counter", "seconds",
-	  "CPU time of workers for its jobs" },
-	{ "weight", "client_weight", "gauge", NULL, "Its share among those of its user" },
+	  "CPU time of workers for jobs of the client" },
+	{ "weight", "client_weight", "gauge", NULL,
+	  "Weight of the connection among those of its user" },
 	{ "memory_bytes", "client_memory_bytes", "gauge", "bytes",
-	  "Memory that it shares with forkd" },
+	  "Memory that the client shares with forkd" },
 	{ NULL },
 };
 
 static const struct family of_user[] = {
 	{ "dropped", "user_jobs_dropped", "counter", NULL,
-	  "Jobs that no worker took up: cancelled, late, or their client gone" },
+	  "Jobs that no worker started: cancelled, expired, or their client disconnected" },
 	{ "failed_by_manager", "user_jobs_failed_by_manager", "counter", NULL,
-	  "Jobs whose pool has died, or that none could take up" },
+	  "Jobs that ended because their pool died or no pool could take them" },
 	{ NULL },
 };
 
@@ -198,7 +202,7 @@ static void print_version(const struct sink *out, const struct board *board)
 	static const char *const labels[] = { "version", NULL };
 	_cleanup_json_ json_t *row = rows_daemon(board);
 
-	print_head(out, "build", "info", NULL, "The forkd that runs");
+	print_head(out, "build", "info", NULL, "Version of forkd");
 	(void)fputs("forkd_build_info", out->file);
 	print_labels(out, row, labels);
 	print_value(out, 1, NULL);
@@ -288,7 +292,7 @@ static void print_workers(const struct sink *out, const struct board *board)
 	{
 		const char *state = json_string_value(json_object_get(row, "state"));
 
-		(void)json_object_set_new(row, "busy", json_integer(streq(state, "busy")));
+		(void)json_object_set_new(row, "running", json_integer(streq(state, "running")));
 	}
 	print_families(out, rows, of_worker, worker_labels);
 }

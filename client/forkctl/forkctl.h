@@ -34,13 +34,13 @@ struct forkctl_terms {
 	{ "",                                                                                      \
 	  "--timeout",                                                                             \
 	  "TIME",                                                                                  \
-	  "wait so long for running jobs, if it has to; stop-timeout",                             \
+	  "Wait at most this time for running jobs (default: stop-timeout)",                       \
 	  FORKCTL_TIME,                                                                            \
 	  (offset) + offsetof(struct forkctl_terms, timeout),                                      \
 	  0,                                                                                       \
 	  PROTO_RELOAD_MOST },                                                                     \
 	{                                                                                          \
-		"", "--force", NULL, "then end them (LOST), instead of changing nothing",          \
+		"", "--force", NULL, "After that, end the jobs (LOST) instead of giving up",       \
 			FORKCTL_FLAG, (offset) + offsetof(struct forkctl_terms, force), 0, 0       \
 	}
 

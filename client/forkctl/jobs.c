@@ -26,7 +26,7 @@ static const struct out_column jobs_columns[] = {
 	{ "user", "USER", OUT_TEXT },
 	{ "command", "COMMAND", OUT_TEXT },
 	{ "state", "STATE", OUT_TEXT },
-	{ "age_ns", "FOR", OUT_TIME },
+	{ "age_ns", "AGE", OUT_TIME },
 	{ "on", "WORKERS", OUT_NUMBER },
 	{ "task", "TASK", OUT_TEXT },
 	{ NULL },

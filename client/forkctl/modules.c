@@ -78,7 +78,8 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 	if (argc > 1 && (streq(argv[1], "load") || streq(argv[1], "unload")))
 		return forkctl_load(socket, &command.terms, argc - 1, argv + 1);
 	if (argc > 1)
-		return forkctl_fail(FORKCTL_USAGE, "modules takes check, load or unload, not %s",
+		return forkctl_fail(FORKCTL_USAGE,
+				    "modules: the argument must be check, load or unload, not %s",
 				    argv[1]);
 	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)

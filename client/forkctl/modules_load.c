@@ -96,7 +96,7 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 	if (n <= (int)strlen(LOAD_SO) ||
 	    strncmp(name + n - strlen(LOAD_SO), LOAD_SO, strlen(LOAD_SO)) || name[0] == '.')
 		return forkctl_fail(FORKCTL_USAGE,
-				    "modules load: %s is no module: its name has to end in .so",
+				    "modules load: %s is not a module: the name must end in .so",
 				    path);
 	r = forkctl_read_file(path, &file);
 	if (r < 0)
@@ -124,7 +124,7 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 		(void)unlink(paths.beside);
 	else if (fresh)
 		(void)unlink(paths.there);
-	return forkctl_fail(r, "modules load: %s is as it was", folder);
+	return forkctl_fail(r, "modules load: %s was restored", folder);
 }
 
 /* The module's file: by its name on the board, or as the word itself says. */
@@ -161,7 +161,7 @@ static int unload_file(const char *socket, const struct forkctl_terms *terms, co
 	int r;
 
 	if (strchr(word, '/') || word[0] == '.')
-		return forkctl_fail(FORKCTL_USAGE, "modules unload: %s is no name of a module",
+		return forkctl_fail(FORKCTL_USAGE, "modules unload: %s is not the name of a module",
 				    word);
 	r = load_find(socket, word, name, sizeof(name));
 	if (r)
@@ -169,14 +169,13 @@ static int unload_file(const char *socket, const struct forkctl_terms *terms, co
 	(void)snprintf(paths.there, sizeof(paths.there), "%s/%s", folder, name);
 	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/%s" LOAD_UNLOADED, folder, name);
 	if (rename(paths.there, paths.beside) < 0)
-		return forkctl_fail(
-			FORKCTL_FAILED,
-			"modules unload: cannot take %s away: %s: `forkctl modules` lists "
-			"what is loaded",
-			paths.there, strerrordesc_np(errno));
+		return forkctl_fail(FORKCTL_FAILED,
+				    "modules unload: cannot rename %s: %s: `forkctl modules` lists "
+				    "loaded modules",
+				    paths.there, strerrordesc_np(errno));
 	r = forkctl_ask_reload(socket, "modules", terms);
 	if (r && rename(paths.beside, paths.there) == 0)
-		return forkctl_fail(r, "modules unload: %s is as it was", folder);
+		return forkctl_fail(r, "modules unload: %s was restored", folder);
 	return r;
 }
 
@@ -188,7 +187,7 @@ int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc
 
 	if (argc != 2)
 		return forkctl_fail(FORKCTL_USAGE, "modules %s takes one %s", argv[0],
-				    unload ? "name, as `forkctl modules` lists them"
+				    unload ? "module name: `forkctl modules` lists them"
 					   : "file: NAME.so");
 	err = forkctl_option_value(socket, "module-dir", &folder);
 	if (err)

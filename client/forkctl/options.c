@@ -50,7 +50,7 @@ static int store_number(const struct forkctl_option *o, uint32_t *field, const c
 
 	if (number_parse(text, 10, &n, &rest) || *rest || n < o->least || n > o->most)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "%s wants a whole number from %" PRIu64 " to %" PRIu64
+				    "%s must be a whole number from %" PRIu64 " to %" PRIu64
 				    ", not %s",
 				    o->name, o->least, o->most, *text ? text : "nothing");
 	*field = (uint32_t)n;
@@ -65,13 +65,13 @@ static int store_time(const struct forkctl_option *o, struct forkctl_limit *fiel
 	if (number_parse_unit(text, &number_durations, o->type == FORKCTL_SECONDS ? "s" : NULL,
 			      &ns) ||
 	    ns < o->least)
-		return forkctl_fail(FORKCTL_USAGE, "%s wants a time%s, not %s", o->name,
+		return forkctl_fail(FORKCTL_USAGE, "%s must be a time%s, not %s", o->name,
 				    o->type == FORKCTL_SECONDS
 					    ? ", such as 2 (seconds) or 500ms"
-					    : " with its unit, such as 50us, 20ms, 5s or 2min",
+					    : " with a unit, such as 50us, 20ms, 5s or 2min",
 				    *text ? text : "nothing");
 	if (ns > o->most)
-		return forkctl_fail(FORKCTL_USAGE, "%s wants a time of at most %s, not %s", o->name,
+		return forkctl_fail(FORKCTL_USAGE, "%s must be at most %s, not %s", o->name,
 				    forkctl_time(&most, o->most), text);
 	*field = (struct forkctl_limit){ .ns = ns, .text = text };
 	return 0;
@@ -115,7 +115,7 @@ static int store(const struct forkctl_option *o, void *values, const char *text)
 		return store_choice(o, field, text);
 	case FORKCTL_LIST:
 		if (list->n == FORKCTL_WORDS)
-			return forkctl_fail(FORKCTL_USAGE, "%s can be given %u times at most",
+			return forkctl_fail(FORKCTL_USAGE, "%s can be given at most %u times",
 					    o->name, FORKCTL_WORDS);
 		list->words[list->n++] = text;
 		return 0;
@@ -145,7 +145,7 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 		if (!o)
 			return forkctl_fail(FORKCTL_USAGE,
 					    "%s has no option %s (`forkctl %s --help` lists them); "
-					    "an argument that begins with - goes behind --",
+					    "put -- before an argument that begins with -",
 					    argv[0], argv[i], argv[0]);
 		if (!o->value && value)
 			return forkctl_fail(FORKCTL_USAGE, "%s takes no value: %s", o->name,
@@ -153,7 +153,7 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 		if (o->value && !value)
 			value = o->alone;
 		if (o->value && !value && i + 1 == *argc)
-			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value %s", o->name,
+			return forkctl_fail(FORKCTL_USAGE, "%s requires a value: %s", o->name,
 					    o->value);
 		if (o->value && !value)
 			value = argv[++i];

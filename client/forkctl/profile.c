@@ -98,11 +98,11 @@ struct profile_job {
 };
 
 const struct forkctl_option forkctl_profile_options[] = {
-	{ "-n", "--repeat", "N", "how often the job runs; 5", FORKCTL_NUMBER,
+	{ "-n", "--repeat", "N", "Run the job N times (default: 5)", FORKCTL_NUMBER,
 	  offsetof(struct profile_job, times), 1, 1000000 },
-	{ "", "--burden", "TIME", "the burden of a steal, in place of the measured one",
-	  FORKCTL_TIME, offsetof(struct profile_job, burden), 1, NSEC_PER_SEC },
-	{ "", "--timeout", "TIME", "how long the job may take; 10min", FORKCTL_TIME,
+	{ "", "--burden", "TIME", "Use this burden of a steal (default: measured)", FORKCTL_TIME,
+	  offsetof(struct profile_job, burden), 1, NSEC_PER_SEC },
+	{ "", "--timeout", "TIME", "Time limit of each run (default: 10min)", FORKCTL_TIME,
 	  offsetof(struct profile_job, timeout), 1, UINT64_MAX },
 	{ 0 },
 };
@@ -112,8 +112,8 @@ static int report(const struct profile_job *job, const struct forkctl_outcome *o
 	struct forkctl_text text;
 
 	if (o->outcome == FK_PENDING || o->outcome == FK_EXPIRED)
-		return forkctl_fail(FORKCTL_FAILED, "%s: has not ended in time: see --timeout",
-				    job->task);
+		return forkctl_fail(FORKCTL_FAILED,
+				    "%s: time limit exceeded: use a longer --timeout", job->task);
 	return forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, case_outcome(o, &text));
 }
 
@@ -282,10 +282,11 @@ static int run_job(const char *socket, void *context)
 		else if (job->way != PROFILE_STOLEN)
 			take_time(f, job->way, i, (double)o.run_ns, (double)cpu);
 		else if (!jobs && f->varies++)
-			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task,
-					   profile_has_fibers(client)
-						   ? "it runs fibers, which are not measured"
-						   : "no memory for its profile");
+			err = forkctl_fail(
+				FORKCTL_FAILED, "%s: %s", job->task,
+				profile_has_fibers(client)
+					? "the task runs fibers, which profile cannot measure"
+					: "out of memory for the profile");
 		else if (!jobs)
 			times++; /* it had other intervals: from now on each job has its own */
 		else if (i)
@@ -374,9 +375,9 @@ static void print_figures(const struct profile_figures *f)
 	print_time("burdened span", f->burdened, 0, "");
 	printf("%-22s %10.2f\n", "burdened parallelism", max(ratio(f->work, f->burdened), 0.0));
 	printf("%-22s %10" PRIu64 "  %" PRIu64 " on the span%s\n", "forks", f->forks, f->span_forks,
-	       f->varies ? "; not the same in each run" : "");
-	printf("%-22s %10" PRIu64 "  %" PRIu64 " with a frame, %" PRIu64 " forked without\n",
-	       "tasks", f->frames + f->leaves, f->frames, f->leaves);
+	       f->varies ? "; differs between runs" : "");
+	printf("%-22s %10" PRIu64 "  %" PRIu64 " with a frame, %" PRIu64 " without\n", "tasks",
+	       f->frames + f->leaves, f->frames, f->leaves);
 	printf("%-22s %7.2f ns\n", "charged for a fork", f->fork);
 	print_time("burden of a steal", f->burden, 0, "");
 	printf("\n%-10s %s\n", "workers", "speedup");
@@ -390,9 +391,9 @@ static void print_figures(const struct profile_figures *f)
 			break;
 	}
 	if (f->work_error > f->work / 2)
-		printf("\nThe tasks are shorter than a look at the clock (%.1f ns): T1 and Tinf "
-		       "are "
-		       "rough, their ratio less so.\n",
+		printf("\nThe tasks are shorter than one reading of the clock (%.1f ns): T1 and "
+		       "Tinf "
+		       "are rough estimates, their ratio is more exact.\n",
 		       f->read);
 }
 
@@ -437,7 +438,7 @@ static void print_tasks(const struct profile_figures *f)
 	uint32_t n_slow = 0;
 
 	if (!f->n_tasks) {
-		printf("no task was found running: the time is forkd's own\n");
+		printf("no task was sampled: the time was used by forkd itself\n");
 		return;
 	}
 	printf("\n%-22s %12s %12s", "CPU time by task", "in T1", "on 1 worker");
@@ -460,18 +461,19 @@ static void print_tasks(const struct profile_figures *f)
 		double shared = slowdown(f, t, PROFILE_ALL, PROFILE_ONE);
 
 		if (code)
-			printf("%s takes %s%.1f times as long on one worker as in T1: the compiler "
-			       "has made slower code of it where nothing is stolen\n",
+			printf("%s takes %s%.1f times as long on one worker as in T1: the code "
+			       "that the compiler generated for forks that are not stolen is "
+			       "slower\n",
 			       t->name, at_least(t, PROFILE_STOLEN), code);
 		if (f->workers > 1 && shared)
 			printf("%s takes %s%.1f times as long on %" PRIu32
-			       " workers as on one: they compete for memory or write to the same "
-			       "cache lines, or it has more to do there\n",
+			       " workers as on one: the workers compete for memory or write to the "
+			       "same cache lines, or the task has more work there\n",
 			       t->name, at_least(t, PROFILE_ONE), shared, f->workers);
 		n_slow += code || shared;
 	}
 	if (!n_slow)
-		printf("no task takes %.0f times as long in one way as in another\n", PROFILE_SLOW);
+		printf("no task takes %.0f times as long in one run as in another\n", PROFILE_SLOW);
 }
 
 /* If it takes longer in one way than in another: which tasks do. */
@@ -483,7 +485,7 @@ static int explain(struct profile_job *job)
 	if (!takes_longer(f->plain, f->work, 1) &&
 	    !(f->workers > 1 && takes_longer(f->all, f->plain, f->workers)))
 		return 0;
-	printf("\nThe CPU time of the job differs: it runs again in each way, with samples of its "
+	printf("\nThe CPU time differs between the runs: repeating each with samples of the "
 	       "tasks.\n");
 	(void)fflush(stdout);
 	job->samples = 1;
@@ -503,11 +505,11 @@ static int parse_command_line(struct profile_job *job, int argc, char *argv[])
 		return err;
 	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "profile which task? `forkctl session -- forkctl tasks` lists "
-				    "them all");
+				    "profile: no task given: `forkctl session -- forkctl tasks` "
+				    "lists tasks");
 	job->task = argv[1];
 	if (!strchr(job->task, ':'))
-		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
+		return forkctl_fail(FORKCTL_USAGE, "a task must be named MODULE:TASK, not %s",
 				    job->task);
 	return forkctl_args_init(&job->given.args, argv + 2, (uint32_t)argc - 2);
 }
@@ -538,7 +540,7 @@ int forkctl_profile(const char *socket, int argc, char *argv[])
 
 	if (socket)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "profile starts a forkd of its own: leave --socket out");
+				    "profile starts private forkds: remove --socket");
 	status = parse_command_line(&job, argc, argv);
 	if (!status)
 		status = measure(&job);

@@ -88,7 +88,7 @@ static void look(struct progress *p, fk_job job)
 	(void)snprintf(text.text, sizeof(text.text),
 		       ", on %" PRIu32 " worker%s, %.1f s of CPU time", on, on == 1 ? "" : "s",
 		       (double)cpu / 1e9);
-	show(p, now, cpu ? text.text : ", waits for a worker");
+	show(p, now, cpu ? text.text : ", waiting for a worker");
 }
 
 int progress_wait(struct progress *p, fk_job job, uint64_t timeout_ns)

@@ -21,7 +21,7 @@
 
 static const struct out_column quarantine_columns[] = {
 	{ "user", "USER", OUT_TEXT },	      { "uid", "UID", OUT_NUMBER },
-	{ "crashes", "CRASHES", OUT_NUMBER }, { "left_ns", "FOR", OUT_TIME },
+	{ "crashes", "CRASHES", OUT_NUMBER }, { "left_ns", "TIME LEFT", OUT_TIME },
 	{ "task", "TASK", OUT_TEXT },	      { NULL },
 };
 
@@ -84,14 +84,15 @@ int forkctl_quarantine(const char *socket, int argc, char *argv[])
 		return quarantine_list(socket, &l);
 	if (l.json || l.no_header || !streq(argv[1], "lift") || argc < 3 || argc > 4)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "quarantine takes nothing, or whose to lift: `forkctl "
-				    "quarantine lift USER [MODULE:TASK]`");
+				    "usage: `forkctl quarantine` lists entries, `forkctl "
+				    "quarantine lift USER [MODULE:TASK]` removes them");
 	err = listing_uid(argv[0], argv[2], &uid);
 	if (err)
 		return err;
 	(void)snprintf(text, sizeof(text), "%" PRIu32, uid);
 	err = forkctl_control(socket, argv[0], PROTO_LIFT, argc == 4 ? argv[3] : "", text, &answer);
 	if (!err)
-		(void)printf("%s lifted\n", answer.value);
+		(void)printf("lifted %s entr%s\n", answer.value,
+			     streq(answer.value, "1") ? "y" : "ies");
 	return err;
 }

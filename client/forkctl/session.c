@@ -113,7 +113,8 @@ static int find_forkd(struct session *s)
 		(void)snprintf(s->forkd, sizeof(s->forkd), "%s", bin);
 		if (is_program(s->forkd))
 			return 0;
-		return forkctl_fail(FORKCTL_NO_DAEMON, "FORKD_BIN is %s, which is no program", bin);
+		return forkctl_fail(FORKCTL_NO_DAEMON, "FORKD_BIN=%s is not an executable file",
+				    bin);
 	}
 	if (own_folder(own, sizeof(own)) == 0) {
 		(void)snprintf(s->forkd, sizeof(s->forkd), "%s/forkd", own);
@@ -132,7 +133,7 @@ static int find_forkd(struct session *s)
 	(void)snprintf(s->forkd, sizeof(s->forkd), "%s/forkd", FK_SBINDIR);
 	if (is_program(s->forkd))
 		return 0;
-	return forkctl_fail(FORKCTL_NO_DAEMON, "there is no %s: install forkd or set FORKD_BIN",
+	return forkctl_fail(FORKCTL_NO_DAEMON, "cannot find %s: install forkd or set FORKD_BIN",
 			    s->forkd);
 }
 
@@ -145,8 +146,8 @@ static int make_folder(struct session *s)
 		runtime = "/tmp";
 	(void)snprintf(s->folder, sizeof(s->folder), "%s/forkd-XXXXXX", runtime);
 	if (!mkdtemp(s->folder))
-		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot make a folder in %s: %s", runtime,
-				    strerrordesc_np(errno));
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot create a directory in %s: %s",
+				    runtime, strerrordesc_np(errno));
 	(void)snprintf(s->socket, sizeof(s->socket), "%s/forkd.sock", s->folder);
 	(void)snprintf(s->notify, sizeof(s->notify), "%s/notify", s->folder);
 	return 0;
@@ -384,7 +385,7 @@ static void stop_forkd(struct session *s)
 		if (!s->daemon)
 			break;
 		if (clock_ns() >= deadline) {
-			(void)forkctl_fail(0, "%s does not stop: killed", s->forkd);
+			(void)forkctl_fail(0, "%s did not stop in time and was killed", s->forkd);
 			(void)kill(s->daemon, SIGKILL);
 			(void)waitpid(s->daemon, &s->daemon_status, 0);
 			s->daemon = 0;
@@ -464,7 +465,8 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 	/* The usual signals were sent on purpose. */
 	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
 	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
-		(void)forkctl_fail(status, "ended by signal %d (SIG%s), which should not happen",
+		(void)forkctl_fail(status,
+				   "ended by signal %d (SIG%s), which is a bug: please report it",
 				   status - 128,
 				   sigabbrev_np(status - 128) ? sigabbrev_np(status - 128) : "?");
 	return status;
@@ -477,19 +479,18 @@ int forkctl_session(const char *socket, int argc, char *argv[])
 
 	if (socket)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "session makes a socket of its own: leave --socket out");
+				    "session uses a private socket: remove --socket");
 	while (dashes < argc && !streq(argv[dashes], "--"))
 		dashes++;
 	if (dashes >= argc - 1)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "which command? forkctl session [FORKD-OPTION...] -- COMMAND "
-				    "[ARG...]");
+				    "session: no command given: `forkctl session [FORKD-OPTION...] "
+				    "-- COMMAND [ARG...]`");
 	for (int i = 1; i < dashes; i++) {
 		if (!strncmp(argv[i], "--socket", strlen("--socket")) &&
 		    (!argv[i][8] || argv[i][8] == '='))
 			return forkctl_fail(FORKCTL_USAGE,
-					    "session makes a socket of its own: leave --socket "
-					    "out");
+					    "session uses a private socket: remove --socket");
 	}
 	command.argv = argv + dashes + 1;
 	return run_session(dashes - 1, argv + 1, &command);

@@ -16,7 +16,7 @@ static const struct out_column status_workers[] = {
 	{ "node", "NODE", OUT_NUMBER },
 	{ "tid", "TID", OUT_NUMBER },
 	{ "state", "STATE", OUT_TEXT },
-	{ "pid", "FOR", OUT_TEXT },
+	{ "pid", "CLIENT PID", OUT_TEXT },
 	{ "running_ns", "RUNNING", OUT_TIME },
 	{ "task", "TASK", OUT_TEXT },
 	{ NULL },
@@ -28,7 +28,7 @@ static const struct out_column status_clients[] = {
 	{ "command", "COMMAND", OUT_TEXT },
 	{ "jobs", "JOBS", OUT_NUMBER },
 	{ "failed", "FAILED", OUT_NUMBER },
-	{ "age_ns", "FOR", OUT_TIME },
+	{ "age_ns", "CONNECTED", OUT_TIME },
 	{ NULL },
 };
 
@@ -61,7 +61,7 @@ static void print_head(const json_t *d)
 	       show(&b, d, "daemon", "state", OUT_TEXT), show(&c, d, "daemon", "age_ns", OUT_TIME),
 	       show(&e, d, "daemon", "pid", OUT_NUMBER));
 	if (json_is_null(json_object_get(json_object_get(d, "pool"), "pid")))
-		printf("pool: none at the moment, %s crashes\n",
+		printf("pool: not running, %s crashes\n",
 		       show(&a, d, "pool", "crashes", OUT_NUMBER));
 	else
 		printf("pool: pid %s, %s workers, %s, generation %s, %s crashes\n",
@@ -70,10 +70,11 @@ static void print_head(const json_t *d)
 		       show(&c, d, "pool", "scheduler", OUT_TEXT),
 		       show(&e, d, "pool", "generation", OUT_NUMBER),
 		       show(&f, d, "pool", "crashes", OUT_NUMBER));
-	if (json_integer_value(json_object_get(json_object_get(d, "pool"), "parked")))
-		printf("parked: %s of the workers, whose CPUs are not to be used\n",
-		       show(&a, d, "pool", "parked", OUT_NUMBER));
-	printf("clients: %s of at most %s, %s users, %s accepted and %s refused so far\n",
+	if (json_integer_value(json_object_get(json_object_get(d, "pool"), "offline")))
+		printf("offline: %s of %s workers, whose CPUs forkd may not use\n",
+		       show(&a, d, "pool", "offline", OUT_NUMBER),
+		       show(&b, d, "pool", "workers", OUT_NUMBER));
+	printf("clients: %s of at most %s, users: %s, connections: %s accepted, %s refused\n",
 	       show(&a, d, "connections", "clients", OUT_NUMBER),
 	       show(&b, d, "connections", "most", OUT_NUMBER),
 	       show(&c, d, "connections", "users", OUT_NUMBER),
@@ -92,11 +93,11 @@ static void print_trouble(const json_t *d)
 		if (!json_is_null(json_object_get(json_object_get(d, "last_crash"), "pid")))
 			printf(", %s of uid %s", show(&task, d, "last_crash", "task", OUT_TEXT),
 			       show(&uid, d, "last_crash", "uid", OUT_NUMBER));
-		printf("; `forkctl crashes` has more\n");
+		printf(" (see `forkctl crashes`)\n");
 	}
 	if (n)
 		printf("quarantine: %" JSON_INTEGER_FORMAT
-		       "; `forkctl quarantine` lists what is refused\n",
+		       " tasks refused (see `forkctl quarantine`)\n",
 		       n);
 }
 

@@ -164,7 +164,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[])
 	(void)fk_close(client);
 	if (topo_load(&topo.hwloc) < 0) {
 		json_decref(topo.workers);
-		return forkctl_fail(FORKCTL_FAILED, "hwloc cannot make the machine out");
+		return forkctl_fail(FORKCTL_FAILED, "cannot load the topology (hwloc)");
 	}
 	machine = object_row(&topo, hwloc_get_root_obj(topo.hwloc));
 	elsewhere = workers_elsewhere(&topo);
@@ -175,7 +175,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[])
 			json_pack("{s:O, s:O}", "machine", machine, "elsewhere", elsewhere), 2);
 	print_object(machine, 0);
 	if (json_array_size(elsewhere)) {
-		printf("on no CPU of these:");
+		printf("not on one of these CPUs:");
 		print_workers(elsewhere);
 		printf("\n");
 	}

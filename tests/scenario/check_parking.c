@@ -225,8 +225,8 @@ START_TEST(worker_without_its_cpu_goes_offline_and_returns)
 		allow(daemon_pool(&d), &one);
 		check_parked();
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "status", NULL), 0);
-		ck_assert_ptr_nonnull(strstr(text, " parked  "));
-		ck_assert_ptr_nonnull(strstr(text, "parked: 1 of the workers"));
+		ck_assert_ptr_nonnull(strstr(text, " offline  "));
+		ck_assert_ptr_nonnull(strstr(text, "offline: 1 of 2 workers"));
 		allow(daemon_pool(&d), &both);
 		check_back();
 		if (round == 0)

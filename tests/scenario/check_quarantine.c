@@ -198,12 +198,12 @@ START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 	ctl("crash:segv", NULL, NULL, NULL);
 	ctl_fails(1, "task fib:fib of uid", "lift", user, "fib:fib");
 	ctl_fails(1, "is in quarantine: `forkctl quarantine` lists", "lift", "4000000000", NULL);
-	ctl_fails(2, "no user and no uid", "lift", "no-such-user", NULL);
-	ctl_fails(2, "takes nothing, or", "lift", NULL, NULL);
-	ctl_fails(2, "takes nothing, or", "drop", user, NULL);
+	ctl_fails(2, "there is no user", "lift", "no-such-user", NULL);
+	ctl_fails(2, "lists entries", "lift", NULL, NULL);
+	ctl_fails(2, "lists entries", "drop", user, NULL);
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 
-	ctl("1 lifted", "lift", user, "crash:maybe");
+	ctl("lifted 1 entry", "lift", user, "crash:maybe");
 	ck_assert_int_eq(maybe(0), 0);
 	ck_assert_int_eq(fk_call(c, "crash:segv", NULL), -EKEYREVOKED);
 	crash("crash:maybe", 1);
@@ -212,7 +212,8 @@ START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 
 	/* By the name of the user, if it has one; both. */
-	ctl("2 lifted", "lift", getpwuid(geteuid()) ? getpwuid(geteuid())->pw_name : user, NULL);
+	ctl("lifted 2 entries", "lift", getpwuid(geteuid()) ? getpwuid(geteuid())->pw_name : user,
+	    NULL);
 	ck_assert_int_eq(maybe(0), 0);
 	crash("crash:segv", 1);
 	ck_assert_uint_eq(n_rows(), 0);
@@ -325,7 +326,7 @@ START_TEST(user_with_too_many_crashes_is_refused_all_tasks)
 	ck_assert_uint_eq(n_rows(), 1);
 	ctl("(every task)", NULL, NULL, NULL);
 	ctl_fails(1, "task fib:fib of uid", "lift", user, "fib:fib");
-	ctl("1 lifted", "lift", user, NULL);
+	ctl("lifted 1 entry", "lift", user, NULL);
 	ck_assert_int_eq(fib(), 0);
 	crash("crash:segv", 4);
 	ck_assert_int_eq(fib(), 0);
@@ -387,7 +388,7 @@ START_TEST(details_of_a_crash_are_shown)
 	crash("crash:segv", 1);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "status", NULL), 0);
 	ck_assert_ptr_nonnull(strstr(output, "last crash"));
-	(void)snprintf(text, sizeof(text), "SEGV, crash:segv of uid %s;", user);
+	(void)snprintf(text, sizeof(text), "SEGV, crash:segv of uid %s (see", user);
 	ck_assert_msg(strstr(output, text), "no \"%s\" in: %s", text, output);
 	ck_assert_ptr_null(strstr(output, "quarantine:"));
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);

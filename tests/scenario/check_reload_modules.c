@@ -343,11 +343,11 @@ START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 	ck_assert_uint_eq(n_files(), 4);
 	/* A module that cannot be loaded: a new one, and one instead of another. */
 	pool = daemon_pool(&d);
-	modules(1, "is as it was", "load",
+	modules(1, "was restored", "load",
 		built("tests/support/modules/broken/.libs/broken_crash.so"));
 	put("tests/support/modules/broken/.libs/broken_abi.so", "../null.so");
 	(void)snprintf(copy, sizeof(copy), "%s/null.so", d.folder);
-	modules(1, "is as it was", "load", copy);
+	modules(1, "was restored", "load", copy);
 	ck_assert_int_eq(unlink(copy), 0);
 	ck_assert_uint_eq(n_files(), 4);
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -366,9 +366,9 @@ START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 	modules(0, come, "load", copy);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
 	pool = daemon_pool(&d);
-	modules(1, "cannot take", "unload", "sorted");
-	modules(2, "no name of a module", "unload", "../sort");
-	modules(2, "has to end in .so", "load", "/etc/passwd");
+	modules(1, "cannot rename", "unload", "sorted");
+	modules(2, "not the name of a module", "unload", "../sort");
+	modules(2, "must end in .so", "load", "/etc/passwd");
 	modules(2, "cannot read", "load", "/nowhere/there.so");
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
@@ -449,7 +449,7 @@ START_TEST(module_is_loaded_and_refused_50_times_during_long_jobs_of_three_users
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "modules", "load",
 					    "--timeout=1ms", argv[4], NULL),
 				 1);
-		ck_assert_msg(strstr(text, running) && strstr(text, "is as it was"), "%s", text);
+		ck_assert_msg(strstr(text, running) && strstr(text, "was restored"), "%s", text);
 		ck_assert_int_eq(daemon_pool(&d), pool);
 		waits = daemon_spawn(&d, "load", argv);
 		DAEMON_AWAIT(daemon_count_lines(&d, "no job is started any more", "") ==

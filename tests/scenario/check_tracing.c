@@ -99,9 +99,15 @@ static const struct {
 	const char *event;
 	const char *counter;
 } pairs[] = {
-	{ "strands", "strands" },    { "jobs", "jobs_started" }, { "DONE", "jobs_done" },
-	{ "FAILED", "jobs_failed" }, { "steal", "steals" },	 { "sleep", "sleeps" },
-	{ "nap", "timed_sleeps" },   { "wake", "wakes" },	 { "parked", "offline_sleeps" },
+	{ "strands", "strands" },
+	{ "jobs", "jobs_started" },
+	{ "DONE", "jobs_done" },
+	{ "FAILED", "jobs_failed" },
+	{ "steal", "steals" },
+	{ "sleep", "sleeps" },
+	{ "timed sleep", "timed_sleeps" },
+	{ "wake", "wakes" },
+	{ "offline", "offline_sleeps" },
 };
 
 static void look(uint64_t *ret_counters)
@@ -194,7 +200,7 @@ START_TEST(death_of_the_pool_ends_the_trace_and_the_next_can_be_traced)
 	jobs_see_end(c, jobs_submit(c, "crash:segv", 0, 0, 0), "CRASHED");
 	/* Without a signal. */
 	ck_assert_int_eq(daemon_reap(pid), 1);
-	ck_assert(says("t.json.out", "the trace ends early: the pool has died"));
+	ck_assert(says("t.json.out", "the trace ended early: the pool has died"));
 	validate("t.json", 0, 0, text + 1, sizeof(text) - 1);
 	ck_assert_uint_eq(number(text, "jobs"), 2);
 	ck_assert_uint_eq(number(text, "DONE"), 1);
@@ -302,7 +308,7 @@ START_TEST(end_of_forkd_ends_the_trace)
 	pid = begin("t.json");
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	ck_assert_int_eq(daemon_reap(pid), 1);
-	ck_assert(says("t.json.out", "the trace ends early: forkd is stopping"));
+	ck_assert(says("t.json.out", "the trace ended early: forkd is stopping"));
 	validate("t.json", 0, 0, text + 1, sizeof(text) - 1);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 }

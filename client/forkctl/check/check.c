@@ -46,17 +46,17 @@ struct check {
 };
 
 const struct forkctl_option forkctl_check_options[] = {
-	{ "", "--seeds", "N", "how many random runs; 4", FORKCTL_NUMBER,
+	{ "", "--seeds", "N", "Number of random runs (default: 4)", FORKCTL_NUMBER,
 	  offsetof(struct check, seeds), 1, 1000000 },
-	{ "", "--seed", "N", "the seed of the first of them; 1", FORKCTL_NUMBER,
+	{ "", "--seed", "N", "Seed of the first random run (default: 1)", FORKCTL_NUMBER,
 	  offsetof(struct check, seed), 1, INT32_MAX },
-	{ "", "--workers", "N", "for the runs with several; one more than there are CPUs",
+	{ "", "--workers", "N", "Workers of the parallel runs (default: number of CPUs + 1)",
 	  FORKCTL_NUMBER, offsetof(struct check, workers), 1, LIMIT_WORKERS },
-	{ "", "--timeout", "TIME", "how long a call may take; 60s", FORKCTL_TIME,
+	{ "", "--timeout", "TIME", "Time limit of each call (default: 60s)", FORKCTL_TIME,
 	  offsetof(struct check, timeout), 1, UINT64_MAX },
-	{ "", "--except", "RESULT", "do not compare results of this name; again for more",
+	{ "", "--except", "RESULT", "Do not compare results with this name; can be repeated",
 	  FORKCTL_LIST, offsetof(struct check, compare.except), 0, 0 },
-	{ "", "--tsan", NULL, "compile FILE.c, and find races in TASK by ThreadSanitizer instead",
+	{ "", "--tsan", NULL, "Compile FILE.c, and search TASK for races with ThreadSanitizer",
 	  FORKCTL_FLAG, offsetof(struct check, tsan), 0, 0 },
 	{ 0 },
 };
@@ -68,7 +68,7 @@ static void leave_out(struct run_subject *subject, const struct result *result, 
 	if (run_skips(subject, result->task))
 		return;
 	run_skip(subject, result->task);
-	printf("left out: %s: %s%s\n", result->task, why, case_outcome(&result->outcome, &text));
+	printf("skipped: %s: %s%s\n", result->task, why, case_outcome(&result->outcome, &text));
 }
 
 /* The reference, as often as a task hangs in it. */
@@ -89,9 +89,10 @@ static int run_reference(struct run_subject *subject)
 		if (!hung)
 			return 0;
 		if (subject->given.args.n || run_skips(subject, hung->task))
-			return forkctl_fail(FORKCTL_FAILED, "%s(%s) does not end, even serially",
-					    hung->task, hung->args);
-		leave_out(subject, hung, "give it arguments: with generated ones it ");
+			return forkctl_fail(FORKCTL_FAILED,
+					    "%s(%s) does not end, even in a serial run", hung->task,
+					    hung->args);
+		leave_out(subject, hung, "give arguments: with generated ones it ");
 		run_free(&subject->reference);
 	}
 }
@@ -112,11 +113,11 @@ static uint32_t judge_task(const struct run_subject *subject, const char *task,
 		crashed += result->outcome.outcome == FK_CRASHED;
 	}
 	if (crashed) {
-		*ret_why = "even serially it ";
+		*ret_why = "in a serial run it ";
 		return 0;
 	}
 	/* With arguments that were given a failure is an answer, too. */
-	*ret_why = "give it arguments: with generated ones it ";
+	*ret_why = "give arguments: with generated ones it ";
 	return done || subject->given.args.n ? done + failed : 0;
 }
 
@@ -134,7 +135,8 @@ static void print_checked(const struct run_subject *subject, const char *task)
 		else if (streq(result->task, task))
 			late++;
 	if (late)
-		printf("; others took more than %u s", (unsigned int)(RUN_GEN_TIME / NSEC_PER_SEC));
+		printf("; other calls took more than %u s",
+		       (unsigned int)(RUN_GEN_TIME / NSEC_PER_SEC));
 	printf("\n");
 }
 
@@ -151,11 +153,11 @@ static int judge_names(const struct results *reference, const struct forkctl_wor
 				found += streq(result->signature.results[k].name, except->words[i]);
 		if (!found)
 			return forkctl_fail(FORKCTL_USAGE,
-					    "--except=%s: no task that is checked has a result of "
-					    "this name: `forkctl session -- forkctl tasks` shows "
-					    "the names",
+					    "--except=%s: no checked task has a result of this "
+					    "name: `forkctl session -- forkctl tasks` lists the "
+					    "results",
 					    except->words[i]);
-		printf("may differ: result %s\n", except->words[i]);
+		printf("not compared: result %s\n", except->words[i]);
 	}
 	return 0;
 }
@@ -182,7 +184,7 @@ static int judge_reference(struct run_subject *subject)
 		else
 			print_checked(subject, result->task);
 	}
-	return kept ? 0 : forkctl_fail(FORKCTL_FAILED, "nothing is left to check");
+	return kept ? 0 : forkctl_fail(FORKCTL_FAILED, "no calls left to check");
 }
 
 static int run_all(struct check *check)
@@ -270,20 +272,21 @@ static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 {
 	if (argc >= 2 && races_is_source(argv[1]))
 		return forkctl_fail(FORKCTL_USAGE,
-				    "%s is a source: look for races in it by --tsan, or compile it "
-				    "and give FILE.so",
+				    "%s is a source file: use --tsan to search it for races, or "
+				    "compile it and give FILE.so",
 				    argv[1]);
 	if (argc < 2)
-		return forkctl_fail(FORKCTL_USAGE, "check what? MODULE, MODULE:TASK with "
+		return forkctl_fail(FORKCTL_USAGE, "check: give MODULE, MODULE:TASK with "
 						   "arguments, or FILE.so...");
 	if (is_file(argv[1]))
 		return make_folder(subject, argc - 1, argv + 1);
 	if (!strchr(argv[1], ':')) {
 		subject->module = argv[1];
-		return argc == 2 ? 0
-				 : forkctl_fail(FORKCTL_USAGE,
-						"a module takes no arguments: MODULE:TASK %s ...",
-						argv[2]);
+		return argc == 2
+			     ? 0
+			     : forkctl_fail(FORKCTL_USAGE,
+					    "a module takes no arguments: use MODULE:TASK %s ...",
+					    argv[2]);
 	}
 	subject->task = argv[1];
 	return forkctl_args_init(&subject->given.args, argv + 2, (uint32_t)argc - 2);
@@ -294,8 +297,8 @@ static int find_races(const struct check *check, int argc, char *argv[])
 {
 	if (check->seeds != CHECK_SEEDS || check->seed != 1 || check->workers ||
 	    check->compare.except.n)
-		return forkctl_fail(FORKCTL_USAGE, "--tsan runs the task once, serially: of the "
-						   "other options it takes --timeout alone");
+		return forkctl_fail(FORKCTL_USAGE, "--tsan runs the task once, serially: --timeout "
+						   "is the only other option allowed");
 	return races_check(check->timeout.ns, argc - 1, argv + 1);
 }
 
@@ -311,9 +314,9 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 	check->seeds = CHECK_SEEDS;
 	check->seed = 1;
 	check->timeout.ns = CHECK_TIME;
-	status = socket ? forkctl_fail(FORKCTL_USAGE, "check starts forkds of its own: leave "
-						      "--socket out")
-			: forkctl_options(forkctl_check_options, check, &argc, argv);
+	status = socket
+		       ? forkctl_fail(FORKCTL_USAGE, "check starts private forkds: remove --socket")
+		       : forkctl_options(forkctl_check_options, check, &argc, argv);
 	if (!status && check->tsan) {
 		status = find_races(check, argc, argv);
 		free(check);
@@ -330,8 +333,8 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 	else
 		status = compare_report(&check->compare);
 	if (!status)
-		printf("%s gives the same in all %" PRIu32 " runs as serially\n",
-		       subject->folder[0] ? "every task" : argv[1], check->compare.runs);
+		printf("%s: %" PRIu32 " runs, all with the results of the serial run\n",
+		       subject->folder[0] ? "all tasks" : argv[1], check->compare.runs);
 	remove_folder(subject, argc - 1);
 	run_free(&subject->reference);
 	forkctl_args_fini(&subject->given.args);

@@ -15,30 +15,32 @@
 static const char *meaning(enum run_kind kind, const struct result *result)
 {
 	if (!result || result->outcome.outcome == FK_PENDING)
-		return "it hangs: a task waits for something that only another of its job does, or "
-		       "goes on with a value that was lost";
+		return "the job hangs: a task waits for another task of the same job, or "
+		       "uses a variable that was lost";
 	if (result->outcome.outcome == FK_CRASHED)
-		return "a pointer was lost: it stood in an ordinary variable across a fork, call "
+		return "a pointer was lost: it was in an ordinary variable across a fork, call "
 		       "or join";
 	if (result->outcome.outcome == FK_FAILED && result->outcome.code == -EPROTO)
-		return "forkd says above what is not allowed (FK_ALLOC or FK_FREE where a fork is "
-		       "outstanding, a return without FK_JOIN)";
+		return "see the message of forkd above (FK_ALLOC or FK_FREE while a fork is "
+		       "outstanding, or a return without FK_JOIN)";
 	switch (kind) {
 	case RUN_SERIAL:
 	case RUN_AGAIN:
-		return "the result depends on more than the arguments: time, addresses, what an "
-		       "earlier call left behind, memory that nobody has written";
+		return "the result depends on more than the arguments: on time, addresses, state "
+		       "of "
+		       "earlier calls, or uninitialized memory";
 	case RUN_STOLEN:
-		return "an ordinary variable is used across a fork, call or join: it has to be in "
+		return "an ordinary variable is used across a fork, call or join: it must be in "
 		       "the frame, among the locals of FK_TASK";
 	case RUN_LATE:
-		return "a result is read before FK_JOIN, or a child and what follows its fork use "
-		       "the same memory, so that their order shows";
+		return "a result is read before FK_JOIN, or a child and the continuation of its "
+		       "fork "
+		       "use the same memory";
 	case RUN_RANDOM:
 		break;
 	}
 	return "a race: children use the same memory without atomics, or results are combined in "
-	       "the order in which children end by an operation that is not associative";
+	       "order of completion by an operation that is not associative";
 }
 
 /* Notes that a task differs in a run; the first time that it does, how. Prints it, too. */
@@ -84,7 +86,7 @@ static int compare_task(struct compare *compare, const struct results *reference
 		if (!streq(want->task, task) || !result_says(want) ||
 		    result_find(text, task, want->level))
 			continue;
-		note(compare, run, want, "there is no outcome", meaning(run->kind, NULL));
+		note(compare, run, want, "the call has no outcome", meaning(run->kind, NULL));
 		return 1;
 	}
 	return 0;
@@ -110,7 +112,7 @@ void compare_run(struct compare *compare, const struct run_subject *subject, con
 	if (wrong)
 		printf("         DIFFERENT: %" PRIu32 " task%s\n", wrong, wrong == 1 ? "" : "s");
 	else
-		printf("         the same\n");
+		printf("         same results\n");
 	compare->runs++;
 	compare->differing += wrong > 0;
 }

@@ -158,19 +158,17 @@ static int program_failed(int status, const char *what)
 	case RACES_FAILED:
 		return FORKCTL_FAILED;
 	case RACES_REPORTED:
-		return forkctl_fail(FORKCTL_FAILED,
-				    "%s is wrong: see above what ThreadSanitizer has found", what);
-	case RACES_TSAN:
-		return forkctl_fail(FORKCTL_FAILED,
-				    "%s was ended by ThreadSanitizer itself: see above why", what);
-	case -ETIMEDOUT:
-		return forkctl_fail(FORKCTL_FAILED,
-				    "%s takes too long: give it smaller arguments, or more time by "
-				    "--timeout",
+		return forkctl_fail(FORKCTL_FAILED, "%s: ThreadSanitizer found errors, see above",
 				    what);
+	case RACES_TSAN:
+		return forkctl_fail(FORKCTL_FAILED, "%s: ThreadSanitizer failed, see above", what);
+	case -ETIMEDOUT:
+		return forkctl_fail(
+			FORKCTL_FAILED,
+			"%s takes too long: use smaller arguments, or a longer --timeout", what);
 	default:
-		return forkctl_fail(FORKCTL_FAILED, "%s has ended the program with exit code %d",
-				    what, status);
+		return forkctl_fail(FORKCTL_FAILED, "%s: the program ended with exit code %d", what,
+				    status);
 	}
 }
 
@@ -228,7 +226,7 @@ static FILE *memory_file(void)
 	if (file)
 		(void)steal_fd(&fd);
 	else
-		(void)forkctl_fail(0, "no memory for a file: %s", strerrordesc_np(errno));
+		(void)forkctl_fail(0, "cannot create a memory file: %s", strerrordesc_np(errno));
 	return file;
 }
 
@@ -265,7 +263,7 @@ static int find_task(struct races *races, const char *name)
 	if (name)
 		(void)forkctl_fail(0, "%s exports no task %s, but", races->file, name);
 	else
-		(void)forkctl_fail(0, "check which task? %s exports", races->file);
+		(void)forkctl_fail(0, "check: no task given: %s exports", races->file);
 	rewind(list);
 	while (getline(&line, &room, list) > 0)
 		(void)fprintf(stderr, "  %s", line);
@@ -322,12 +320,12 @@ static int run_task(struct races *races)
 	(void)snprintf(what, sizeof(what), "%s(%s)", races->task.name, args);
 	if (status == RACES_NO_FORK)
 		return forkctl_fail(FORKCTL_FAILED,
-				    "%s forks nothing, so there was nothing to look at: give it "
-				    "arguments with which it forks",
+				    "%s did not fork, so nothing was checked: use arguments with "
+				    "which it forks",
 				    what);
 	if (status != RACES_NONE)
 		return program_failed(status, what);
-	printf("no race in %s: what it does with other arguments was not looked at\n", what);
+	printf("no race found in %s (other arguments were not checked)\n", what);
 	return FORKCTL_OK;
 }
 
@@ -385,8 +383,7 @@ int races_check(uint64_t time_ns, int argc, char *argv[])
 			return forkctl_fail(FORKCTL_USAGE, "cannot read module %s: %s",
 					    argv[n_files], strerrordesc_np(errno));
 	if (!n_files)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "--tsan compiles a module: give its FILE.c, not %s",
+		return forkctl_fail(FORKCTL_USAGE, "--tsan compiles a module: give FILE.c, not %s",
 				    argc ? argv[0] : "nothing");
 	races.file = argv[0];
 	races.signal_fd = forkctl_catch_signals(&races.old_mask);

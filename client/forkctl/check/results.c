@@ -36,7 +36,7 @@ int result_write(int fd, const struct forkctl_case *c, const struct forkctl_call
 	if (!err)
 		err = forkctl_write(fd, zeros, result.bytes - bytes);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "no memory for what the tasks return: %s",
+		return forkctl_fail(FORKCTL_FAILED, "cannot write the results: %s",
 				    strerrordesc_np(-err));
 	return 0;
 }
@@ -84,7 +84,7 @@ int result_differs(const struct result *a, const struct result *b,
 	struct forkctl_text is, was;
 
 	if (memcmp(signature, &b->signature, sizeof(*signature)) != 0 || a->bytes != b->bytes) {
-		(void)snprintf(text, size, "its signature is another: was the module built anew?");
+		(void)snprintf(text, size, "the signature has changed: was the module rebuilt?");
 		return 1;
 	}
 	if (a->outcome.outcome != b->outcome.outcome || a->outcome.code != b->outcome.code ||

@@ -156,9 +156,9 @@ static int call_all(const struct run_context *x, fk_client *client)
 	if (module)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "there is no module %s: `forkctl session -- forkctl tasks` "
-				    "lists them all",
+				    "lists all tasks",
 				    module);
-	return forkctl_fail(FORKCTL_USAGE, "no task to check: forkd says above why");
+	return forkctl_fail(FORKCTL_USAGE, "no task to check: see the messages of forkd above");
 }
 
 static int make_calls(const char *socket, void *context)
@@ -218,7 +218,8 @@ int run_do(const struct run_subject *subject, const struct run *run, struct resu
 	int status;
 
 	if (fd < 0)
-		return forkctl_fail(FORKCTL_FAILED, "no memory file: %s", strerrordesc_np(errno));
+		return forkctl_fail(FORKCTL_FAILED, "cannot create a memory file: %s",
+				    strerrordesc_np(errno));
 	(void)snprintf(seed, sizeof(seed), "--fork-seed=%" PRIu32, run->seed);
 	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", subject->folder);
 	status =
@@ -227,7 +228,7 @@ int run_do(const struct run_subject *subject, const struct run *run, struct resu
 		return status;
 	status = map_text(fd, ret_text);
 	if (status)
-		return forkctl_fail(FORKCTL_FAILED, "cannot read what was recorded: %s",
+		return forkctl_fail(FORKCTL_FAILED, "cannot read the results: %s",
 				    strerrordesc_np(-status));
 	return 0;
 }

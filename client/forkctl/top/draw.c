@@ -110,13 +110,13 @@ static void draw_daemon(const struct top *top, const json_t *head, struct top_ca
 			text_of(&a, daemon, "state", OUT_TEXT));
 		x = put(canvas, 0, x, TOP_PLAIN, " for %s", text_of(&a, daemon, "age_ns", OUT_AGE));
 		if (json_is_null(json_object_get(pool, "pid")))
-			x = put(canvas, 0, x + 2, TOP_BAD, "no pool at the moment");
+			x = put(canvas, 0, x + 2, TOP_BAD, "the pool is not running");
 		else
 			x = put(canvas, 0, x + 2, TOP_PLAIN, "pool %s, %s",
 				text_of(&a, pool, "pid", OUT_NUMBER),
 				text_of(&b, pool, "scheduler", OUT_TEXT));
 		if (crashed)
-			x = put(canvas, 0, x, TOP_BAD, ", crashed: %s",
+			x = put(canvas, 0, x, TOP_BAD, ", crashes: %s",
 				text_of(&a, pool, "crashes", OUT_NUMBER));
 	}
 	if (x + 2 + n <= canvas->columns)
@@ -127,7 +127,7 @@ static void draw_daemon(const struct top *top, const json_t *head, struct top_ca
 static void draw_pool(const json_t *head, struct top_canvas *canvas)
 {
 	const json_t *pool = json_object_get(head, "pool");
-	json_int_t parked = json_integer_value(json_object_get(pool, "parked"));
+	json_int_t offline = json_integer_value(json_object_get(pool, "offline"));
 	struct out_cell a, b;
 	char text[128];
 	uint32_t x;
@@ -136,9 +136,9 @@ static void draw_pool(const json_t *head, struct top_canvas *canvas)
 	n = snprintf(text, sizeof(text), "%.15s of %.15s workers",
 		     text_of(&a, head, "run", OUT_PERCENT),
 		     text_of(&b, pool, "workers", OUT_NUMBER));
-	if (parked && n > 0)
+	if (offline && n > 0)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      ", %" JSON_INTEGER_FORMAT " parked", parked);
+			      ", %" JSON_INTEGER_FORMAT " offline", offline);
 	(void)put(canvas, 1, 0, TOP_STRONG, "Pool");
 	x = put(canvas, 1, 7, TOP_STRONG, "%s", text) + GAP;
 	if (x + BAR_MIN <= canvas->columns)
@@ -289,7 +289,7 @@ static enum top_style style_of(const struct top_column *column, const char *text
 		return TOP_PLAIN;
 	return streq(text, "running")	? TOP_RUN
 	     : streq(text, "searching") ? TOP_SEARCH
-	     : streq(text, "parked")	? TOP_BAD
+	     : streq(text, "offline")	? TOP_BAD
 					: TOP_FAINT;
 }
 
@@ -428,19 +428,19 @@ static void draw_keys(const struct top *top, struct top_canvas *canvas)
 static void draw_help(struct top_canvas *canvas)
 {
 	static const char *const lines[] = {
-		"1 to 6, Tab   what is shown: all, workers, tenants, tasks, clients, steals",
+		"1 to 6, Tab   show: all, workers, users, tasks, clients, steals",
 		"< >           sort by the column to the left, to the right",
-		"r             in reverse order",
-		"/             show rows with this text alone; Esc: all again",
-		"Up Down ...   go through the rows",
-		"p, Space      stay as it is, or go on",
-		"+ -           longer, or shorter, between two looks",
-		"?             this",
-		"q             end",
+		"r             reverse the order",
+		"/             show only rows with this text; Esc: show all rows",
+		"Up Down ...   scroll the rows",
+		"p, Space      pause, resume",
+		"+ -           longer interval, shorter interval",
+		"?             show this help, hide it",
+		"q             quit",
 		"",
-		"Bars: ||| with a job, ::: searching for one; blank: asleep or parked.",
-		"CPU: the part of all workers' time. In the view of all, keys sort the last",
-		"table. What each column is: forkctl(1).",
+		"Bars: ||| running a job, ::: searching for one, blank: sleeping or offline.",
+		"CPU: share of the time of all workers. In the view \"all\" the keys sort the last",
+		"table. The columns are explained in forkctl-top(1).",
 	};
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(lines); i++)

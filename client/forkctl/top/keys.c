@@ -179,7 +179,7 @@ bool top_key(struct top *top, int key)
 	case TOP_KEY_RESIZE:
 		break;
 	default:
-		say(top, "this key does nothing: ? explains the keys");
+		say(top, "this key has no function: ? lists the keys");
 	}
 	return true;
 }

@@ -65,9 +65,9 @@ static void add_to_worker(const struct board *board, json_t *row, uint32_t worke
 	const char *state = json_string_value(json_object_get(row, "state"));
 	bool has_job = !json_is_null(json_object_get(row, "client"));
 
-	if (streq(state, "looking"))
+	if (streq(state, "searching"))
 		set(row, "state", json_string("searching"));
-	else if (streq(state, "busy") && has_job)
+	else if (streq(state, "running") && has_job)
 		set(row, "state", json_string("running"));
 	add_counters(row, board, worker);
 	if (!has_job)
@@ -360,14 +360,14 @@ static void rate_client(const struct between *b, json_t *row, const json_t *old,
 		old = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(summed); i++) {
 		n[i] = grown(row, old, summed[i]);
-		/* For its tenant. */
+		/* For its user. */
 		set(row, summed[i], json_real(n[i]));
 	}
 	rate_jobs(b, row, n[0], n[1], n[2], n[3], n[4]);
 	count_workers(row, workers);
 }
 
-/* ------------------------------------------------------------------------ tenants */
+/* ------------------------------------------------------------------------ users */
 
 /* A connection that has ended counts for its user, if jobs of it ran or ended since the sample
  * before. */
@@ -379,21 +379,21 @@ static bool is_of_interest(const json_t *client, const struct between *b)
 }
 
 /* Adds a client, with what it has grown by, to its user's row. */
-static void add_to_tenant(json_t *tenant, const json_t *client)
+static void add_to_user(json_t *user, const json_t *client)
 {
 	static const char *const counts[] = { "workers", "running", "queued", "memory_bytes" };
 	bool connected = is_connected(client);
 
 	for (size_t i = 0; i < ARRAY_SIZE(summed); i++)
-		set(tenant, summed[i],
-		    json_real(json_real_value(json_object_get(tenant, summed[i])) +
+		set(user, summed[i],
+		    json_real(json_real_value(json_object_get(user, summed[i])) +
 			      json_real_value(json_object_get(client, summed[i]))));
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
-		set(tenant, counts[i],
-		    json_integer(member(tenant, counts[i]) +
+		set(user, counts[i],
+		    json_integer(member(user, counts[i]) +
 				 (connected ? member(client, counts[i]) : 0)));
-	set(tenant, "clients", json_integer(member(tenant, "clients") + connected));
-	set(tenant, "weight", json_incref(json_object_get(client, "user_weight")));
+	set(user, "clients", json_integer(member(user, "clients") + connected));
+	set(user, "weight", json_incref(json_object_get(client, "user_weight")));
 }
 
 /* How long the jobs of users have waited that were started between two samples. */
@@ -406,24 +406,24 @@ static json_t *frame_waits(const struct top_sample *old, const struct top_sample
 	return times_rows(times, 0, true);
 }
 
-static void add_waits(json_t *tenant, const json_t *waits)
+static void add_waits(json_t *user, const json_t *waits)
 {
 	const json_t *row;
 	size_t i;
 
 	json_array_foreach(waits, i, row)
 	{
-		if (!is_same(row, tenant, "uid") ||
+		if (!is_same(row, user, "uid") ||
 		    !streq(json_string_value(json_object_get(row, "time")),
 			   board_time_rows[TIMES_WAIT].name))
 			continue;
-		set(tenant, "wait_p50_ns", json_incref(json_object_get(row, "p50_ns")));
-		set(tenant, "wait_p99_ns", json_incref(json_object_get(row, "p99_ns")));
+		set(user, "wait_p50_ns", json_incref(json_object_get(row, "p50_ns")));
+		set(user, "wait_p99_ns", json_incref(json_object_get(row, "p99_ns")));
 	}
 }
 
 /* waits: of frame_waits(), or NULL. */
-static json_t *frame_tenants(const struct between *b, const json_t *clients, const json_t *waits)
+static json_t *frame_users(const struct between *b, const json_t *clients, const json_t *waits)
 {
 	json_t *rows = json_array(), *row;
 	const json_t *client;
@@ -440,7 +440,7 @@ static json_t *frame_tenants(const struct between *b, const json_t *clients, con
 					json_object_get(client, "user"));
 			(void)json_array_append_new(rows, row);
 		}
-		add_to_tenant(row, client);
+		add_to_user(row, client);
 	}
 	json_array_foreach(rows, i, row)
 	{
@@ -480,7 +480,7 @@ static json_t *frame_head(const struct between *b, const struct top_frame *frame
 		run += json_real_value(json_object_get(row, "run"));
 		search += json_real_value(json_object_get(row, "search"));
 	}
-	json_array_foreach(frame->rows[TOP_TENANTS], i, row)
+	json_array_foreach(frame->rows[TOP_USERS], i, row)
 	{
 		pending += member(row, "queued");
 		running += member(row, "running");
@@ -530,7 +530,7 @@ void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 	json_array_foreach(f.rows[TOP_CLIENTS], i, row)
 		rate_client(&b, row, old ? same(old->rows[TOP_CLIENTS], row, "client", i) : NULL,
 			    f.rows[TOP_WORKERS]);
-	f.rows[TOP_TENANTS] = frame_tenants(&b, f.rows[TOP_CLIENTS], waits);
+	f.rows[TOP_USERS] = frame_users(&b, f.rows[TOP_CLIENTS], waits);
 	keep_connected(f.rows[TOP_CLIENTS]);
 	f.rows[TOP_STEALS] = frame_steals(&b, json_object_get(now->head, "counters"),
 					  old ? json_object_get(old->head, "counters") : NULL);

@@ -238,17 +238,18 @@ int top_screen_open(void)
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ||
 	    tcgetattr(STDIN_FILENO, &screen.before) < 0)
-		return forkctl_fail(FORKCTL_USAGE, "top needs a terminal, to draw on and to read "
-						   "keys from; --batch prints text");
+		return forkctl_fail(FORKCTL_USAGE, "top needs a terminal for input and output: use "
+						   "--batch to print text");
 	(void)setlocale(LC_CTYPE, "");
 	screen.utf8 = MB_CUR_MAX > 1;
 	catch_signals();
 	screen.screen = is_known() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!screen.screen)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "top does not know how to draw on a terminal of the type %s "
-				    "($TERM); --batch prints text",
-				    type && *type ? type : "that is not set");
+		return forkctl_fail(
+			FORKCTL_USAGE,
+			"top does not support terminals of type %s ($TERM): use --batch "
+			"to print text",
+			type && *type ? type : "(not set)");
 	(void)atexit(top_screen_close);
 	take_strings();
 	(void)cbreak();

@@ -40,21 +40,21 @@ struct top_options {
 const struct forkctl_option forkctl_top_options[] = {
 	{ "-i", "--interval", "TIME", "Refresh at this interval (default: 1s)", FORKCTL_SECONDS,
 	  offsetof(struct top_options, interval), TOP_INTERVAL_MIN, TOP_INTERVAL_MAX },
-	{ "-b", "--batch", NULL, "print frames as text, without keys", FORKCTL_FLAG,
+	{ "-b", "--batch", NULL, "Print frames as text, without a terminal", FORKCTL_FLAG,
 	  offsetof(struct top_options, batch), 0, 0 },
 	{ "-n", "--count", "N", "Stop --batch after N frames (default: never)", FORKCTL_NUMBER,
 	  offsetof(struct top_options, count), 1, UINT32_MAX },
 	{ "", "--duration", "TIME", "Exit after this time (default: never)", FORKCTL_SECONDS,
 	  offsetof(struct top_options, duration), 1, UINT64_MAX },
-	{ "", "--once", NULL, "the same as --batch --count 1", FORKCTL_FLAG,
+	{ "", "--once", NULL, "Same as --batch --count 1", FORKCTL_FLAG,
 	  offsetof(struct top_options, once), 0, 0 },
-	{ "", "--view", "all|workers|tenants|tasks|clients|steals", "what to show; all",
-	  FORKCTL_TEXT, offsetof(struct top_options, view), 0, 0 },
-	{ "", "--sort", "COLUMN", "the title of the column that the view is sorted by",
-	  FORKCTL_TEXT, offsetof(struct top_options, sort), 0, 0 },
-	{ "", "--reverse", NULL, "in reverse order", FORKCTL_FLAG,
+	{ "", "--view", "all|workers|users|tasks|clients|steals", "Show this view (default: all)",
+	  FORKCTL_CHOICE, offsetof(struct top_options, view), 0, 0 },
+	{ "", "--sort", "COLUMN", "Sort by the column with this title", FORKCTL_TEXT,
+	  offsetof(struct top_options, sort), 0, 0 },
+	{ "", "--reverse", NULL, "Reverse the order", FORKCTL_FLAG,
 	  offsetof(struct top_options, reverse), 0, 0 },
-	{ "", "--filter", "TEXT", "only rows that have this text", FORKCTL_TEXT,
+	{ "", "--filter", "TEXT", "Show only rows that contain this text", FORKCTL_TEXT,
 	  offsetof(struct top_options, filter), 0, 0 },
 	{ 0 },
 };
@@ -163,7 +163,7 @@ static bool look_connects(struct look *look, struct top *top)
 	}
 	look->client = NULL;
 	ns = out_number(clock_ns() - look->gone_ns);
-	(void)snprintf(top->trouble, sizeof(top->trouble), "is gone for %s: %.120s",
+	(void)snprintf(top->trouble, sizeof(top->trouble), "not running for %s: %.120s",
 		       out_show(&age, ns, OUT_AGE), fk_error_text());
 	return false;
 }
@@ -214,30 +214,26 @@ static const char *column_names(struct names *names, enum top_table table)
 /* What the options say of the view. Returns 0 or an exit code. */
 static int choose(struct top *top, const struct top_options *o)
 {
-	int view = o->view ? top_find_view(o->view) : TOP_VIEW_ALL, column;
+	int column;
 	struct top_order *order;
 	struct names names;
 	enum top_table table;
 
-	if (view < 0)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "--view wants all, workers, tenants, tasks, clients or steals, "
-				    "not %s",
-				    o->view);
-	top->view = (enum top_view)view;
+	top->view = o->view ? (enum top_view)top_find_view(o->view) : TOP_VIEW_ALL;
 	table = top_table_of(top);
 	order = &top->order[table];
 	if (o->sort) {
 		column = top_find_column(table, o->sort);
 		if (column < 0)
-			return forkctl_fail(FORKCTL_USAGE, "--sort: the view %s has %s, not %s",
-					    top_views[view].name, column_names(&names, table),
+			return forkctl_fail(FORKCTL_USAGE,
+					    "--sort: the columns of the view %s are %s, not %s",
+					    top_views[top->view].name, column_names(&names, table),
 					    o->sort);
 		*order = top_order_of(table, (uint32_t)column);
 	}
 	order->down ^= o->reverse != 0;
 	if (o->filter && strlen(o->filter) >= sizeof(top->filter))
-		return forkctl_fail(FORKCTL_USAGE, "--filter wants a text of at most %zu bytes",
+		return forkctl_fail(FORKCTL_USAGE, "--filter must be at most %zu bytes long",
 				    sizeof(top->filter) - 1);
 	(void)strcpy(top->filter, o->filter ? o->filter : "");
 	return 0;

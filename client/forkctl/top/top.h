@@ -24,7 +24,7 @@
 /* What a frame has rows of. */
 enum top_table {
 	TOP_WORKERS,
-	TOP_TENANTS,
+	TOP_USERS,
 	TOP_TASKS,
 	TOP_CLIENTS,
 	TOP_STEALS,  /* one for each level */
@@ -81,7 +81,7 @@ extern const struct top_table_info top_tables[TOP_TABLES];
 enum top_view {
 	TOP_VIEW_ALL,
 	TOP_VIEW_WORKERS,
-	TOP_VIEW_TENANTS,
+	TOP_VIEW_USERS,
 	TOP_VIEW_TASKS,
 	TOP_VIEW_CLIENTS,
 	TOP_VIEW_STEALS,

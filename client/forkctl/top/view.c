@@ -34,8 +34,8 @@ const struct top_table_info top_tables[TOP_TABLES] = {
 			{ .data = { "task", "TASK", OUT_TEXT } },
 		},
 	},
-	[TOP_TENANTS] = {
-		.title = "Tenants", .sort = 1, .down = true,
+	[TOP_USERS] = {
+		.title = "Users", .sort = 1, .down = true,
 		.columns = {
 			{ .data = { "user", "USER", OUT_TEXT } },
 			{ .data = { "share", "CPU", OUT_PERCENT }, .bar = 1 },
@@ -111,10 +111,10 @@ const struct top_table_info top_tables[TOP_TABLES] = {
 
 const struct top_view_info top_views[TOP_VIEWS] = {
 	[TOP_VIEW_ALL] = { "all",
-			   { TOP_WORKERS, TOP_TENANTS, TOP_CLIENTS, TOP_STEALS, TOP_TASKS },
+			   { TOP_WORKERS, TOP_USERS, TOP_CLIENTS, TOP_STEALS, TOP_TASKS },
 			   5 },
 	[TOP_VIEW_WORKERS] = { "workers", { TOP_WORKERS }, 1 },
-	[TOP_VIEW_TENANTS] = { "tenants", { TOP_TENANTS }, 1 },
+	[TOP_VIEW_USERS] = { "users", { TOP_USERS }, 1 },
 	[TOP_VIEW_TASKS] = { "tasks", { TOP_TASKS }, 1 },
 	[TOP_VIEW_CLIENTS] = { "clients", { TOP_CLIENTS }, 1 },
 	[TOP_VIEW_STEALS] = { "steals", { TOP_STEALS, TOP_THIEVES }, 2 },

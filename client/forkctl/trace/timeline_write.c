@@ -165,8 +165,8 @@ static void lane_rest(struct writer *w, struct lane *lane, uint64_t time_ns, uin
 {
 	static const char *const names[] = {
 		[TRACE_SLEEP] = "sleep",
-		[TRACE_NAP] = "nap",
-		[TRACE_PARK] = "parked",
+		[TRACE_NAP] = "timed sleep",
+		[TRACE_PARK] = "offline",
 	};
 
 	lane_open(w, lane, time_ns, LANE_RESTS,

@@ -72,8 +72,9 @@ struct tracer {
 };
 
 const struct forkctl_option forkctl_trace_options[] = {
-	{ "-o", "--output", "FILE", "where it goes; standard output, if that is no terminal",
-	  FORKCTL_TEXT, offsetof(struct trace_options, output), 0, 0 },
+	{ "-o", "--output", "FILE",
+	  "Write the trace to FILE (default: standard output if not a terminal)", FORKCTL_TEXT,
+	  offsetof(struct trace_options, output), 0, 0 },
 	{ "", "--duration", "TIME",
 	  "Trace for this time (default: until COMMAND ends, or an interrupt)", FORKCTL_SECONDS,
 	  offsetof(struct trace_options, duration), 1, UINT64_C(86400000000000) },
@@ -107,7 +108,7 @@ static void collect(struct tracer *t)
 		} while (n == TRACE_BATCH && timeline_events(t->timeline) < TIMELINE_EVENTS);
 	}
 	if (timeline_events(t->timeline) >= TIMELINE_EVENTS)
-		end(t, true, "there is no room for more events");
+		end(t, true, "the maximum number of events was reached");
 }
 
 /* Asks for the rings, and begins with them. Returns 0 or an exit code. */
@@ -121,7 +122,7 @@ static int attach(struct tracer *t, const char *socket)
 		return r;
 	r = segment_map(fd, SEGMENT_TRACE, 0, 0, &base, &t->size);
 	if (r < 0)
-		return forkctl_fail(FORKCTL_FAILED, "the trace cannot be read: %s",
+		return forkctl_fail(FORKCTL_FAILED, "cannot map the trace: %s",
 				    strerrordesc_np(-r));
 	t->trace = base;
 	t->n_rings = (uint32_t)((t->size - sizeof(struct trace)) / sizeof(struct trace_ring));
@@ -205,8 +206,9 @@ static int open_output(struct tracer *t)
 	const char *name = t->options.output;
 
 	if (!name && isatty(STDOUT_FILENO))
-		return forkctl_fail(FORKCTL_USAGE,
-				    "trace: a terminal is no place for it: -o FILE, or -o -");
+		return forkctl_fail(
+			FORKCTL_USAGE,
+			"trace: refusing to write to a terminal: use -o FILE, or -o - to force it");
 	t->out = !name || streq(name, "-") ? stdout : fopen(name, "we");
 	if (!t->out)
 		return forkctl_fail(FORKCTL_FAILED, "cannot write %s: %s", name,
@@ -230,7 +232,7 @@ static void run(struct tracer *t)
 {
 	if (!t->command)
 		(void)forkctl_fail(0, "tracing %" PRIu32 " workers%s", t->n_rings,
-				   t->options.duration.text ? "" : " until an interrupt");
+				   t->options.duration.text ? "" : " until interrupted");
 	while (!*t->why) {
 		struct pollfd fds[] = {
 			{ .fd = t->signals, .events = POLLIN },
@@ -266,14 +268,15 @@ static int finish(struct tracer *t)
 				    t->options.output ? t->options.output : "the trace",
 				    strerrordesc_np(-r));
 	if (t->early)
-		(void)forkctl_fail(0, "the trace ends early: %s", t->why);
+		(void)forkctl_fail(0, "the trace ended early: %s", t->why);
 	(void)forkctl_fail(0, "%" PRIu64 " events%s%s", timeline_events(t->timeline),
 			   t->options.output ? " in " : "",
 			   t->options.output ? t->options.output : "");
 	if (lost)
 		(void)forkctl_fail(0,
-				   "%" PRIu64 " events were lost: workers were faster than "
-				   "they were read",
+				   "%" PRIu64
+				   " events were lost: the workers wrote them faster than forkctl "
+				   "read them",
 				   lost);
 	return t->early ? FORKCTL_FAILED : FORKCTL_OK;
 }

@@ -118,7 +118,7 @@ START_TEST(job_is_queued_runs_and_is_stolen_from)
 	ck_assert_uint_eq(times("\"id\":\"7.327683\",\"pid\":123"), 6);
 	ck_assert_uint_eq(times("{\"outcome\":\"FAILED\",\"code\":-22}"), 1);
 	ck_assert_uint_eq(times("\"args\":{\"name\":\"prog\"}"), 1);
-	ck_assert_uint_eq(times("\"name\":\"nap\""), 1);
+	ck_assert_uint_eq(times("\"name\":\"timed sleep\""), 1);
 	ck_assert_uint_eq(times("\"name\":\"wake\""), 1);
 }
 END_TEST
@@ -188,7 +188,7 @@ START_TEST(strands_begun_before_the_trace_begin_with_it)
 	see_that_it_is_one();
 	ck_assert_uint_eq(times("\"ph\":\"B\""), 5);
 	ck_assert_uint_eq(times("\"tid\":4001,\"ts\":0.0,\"name\":\"a:\\\"one\\\"?\""), 1);
-	ck_assert_uint_eq(times("\"tid\":4002,\"ts\":0.0,\"name\":\"parked\""), 1);
+	ck_assert_uint_eq(times("\"tid\":4002,\"ts\":0.0,\"name\":\"offline\""), 1);
 	ck_assert_uint_eq(times("\"tid\":4003,\"ts\":0.0"), 0);
 	ck_assert_uint_eq(times("\"tid\":4004,\"ts\":0.0,\"name\":\"sleep\""), 1);
 	ck_assert_uint_eq(times("\"tid\":4005,\"ts\":0.0,\"name\":\"a:zero\""), 1);

@@ -50,7 +50,7 @@ START_TEST(worker_runs_searches_or_rests)
 	ck_assert_double_eq(value(row(TOP_WORKERS, 1), "run"), 0);
 	ck_assert_double_eq(value(row(TOP_WORKERS, 1), "search"), 0);
 	ck_assert_str_eq(string(row(TOP_WORKERS, 1), "state"), "sleeping");
-	ck_assert_str_eq(string(row(TOP_WORKERS, 2), "state"), "parked");
+	ck_assert_str_eq(string(row(TOP_WORKERS, 2), "state"), "offline");
 	ck_assert_double_eq(value(frame.head, "run"), 0.125);
 }
 END_TEST
@@ -101,7 +101,7 @@ START_TEST(steals_are_counted_by_distance)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ tenants, tasks */
+/* ------------------------------------------------------------------------ users, tasks */
 
 START_TEST(tenant_is_the_sum_of_its_connections)
 {
@@ -121,17 +121,17 @@ START_TEST(tenant_is_the_sum_of_its_connections)
 	atomic_fetch_add(&board->clients[0].accepted, 4);
 	atomic_fetch_add(&board->clients[2].accepted, 1);
 	look(at);
-	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TENANTS]), 2);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "jobs_rate"), 40);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "failed_rate"), 3);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0.25);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "clients"), 2);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "workers"), 3);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "running"), 2);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "queued"), 3);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "weight"), (uint32_t)(100 * 4000000001));
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "mean_ns"), S / 20);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 1), "jobs_rate"), 5);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_USERS]), 2);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "jobs_rate"), 40);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "failed_rate"), 3);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "share"), 0.25);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "clients"), 2);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "workers"), 3);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "running"), 2);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "queued"), 3);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "weight"), (uint32_t)(100 * 4000000001));
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "mean_ns"), S / 20);
+	ck_assert_double_eq(value(row(TOP_USERS, 1), "jobs_rate"), 5);
 	ck_assert_double_eq(value(frame.head, "running"), 2);
 	ck_assert_double_eq(value(frame.head, "queued"), 3);
 }
@@ -149,18 +149,18 @@ START_TEST(usage_of_an_ended_connection_belongs_to_its_user)
 	atomic_store(&board->clients[3].cpu_ns, N_WORKERS * S / 4);
 	atomic_store(&board->clients[3].left_ns, 10 * S + S / 2);
 	look(11 * S);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0.75);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "clients"), 1);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "share"), 0.75);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "clients"), 1);
 	ck_assert_uint_eq(json_array_size(frame.rows[TOP_CLIENTS]), 2);
 	look(12 * S);
-	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0);
+	ck_assert_double_eq(value(row(TOP_USERS, 0), "share"), 0);
 	/* A user without connections is shown as long as the interval has usage of that user. */
 	atomic_store(&board->clients[1].left_ns, 12 * S + S / 2);
 	atomic_store(&board->clients[1].cpu_ns, S);
 	look(13 * S);
-	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TENANTS]), 2);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_USERS]), 2);
 	look(14 * S);
-	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TENANTS]), 1);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_USERS]), 1);
 }
 END_TEST
 
@@ -173,20 +173,20 @@ START_TEST(wait_times_are_those_of_jobs_begun_between_samples)
 	atomic_store(&board->tenants[5].since_ns, S);
 	atomic_store(&times[1].counts[TIMES_WAIT][histogram_bucket(60 * S)], 1000);
 	look(10 * S);
-	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 1), "wait_p50_ns"));
+	ck_assert_ptr_null(json_object_get(row(TOP_USERS, 1), "wait_p50_ns"));
 	atomic_store(&times[3].counts[TIMES_WAIT][histogram_bucket(NSEC_PER_USEC)], 98);
 	atomic_store(&times[3].counts[TIMES_WAIT][histogram_bucket(S)], 2);
 	atomic_store(&times[3].max_ns[TIMES_WAIT], S);
 	atomic_store(&times[3].counts[TIMES_RUN][histogram_bucket(60 * S)], 100);
 	look(11 * S);
-	ck_assert_str_eq(string(row(TOP_TENANTS, 1), "user"), "4000000002");
-	ck_assert_double_lt(value(row(TOP_TENANTS, 1), "wait_p50_ns"), 2. * NSEC_PER_USEC);
-	ck_assert_double_ge(value(row(TOP_TENANTS, 1), "wait_p99_ns"), S / 2.);
-	ck_assert_double_lt(value(row(TOP_TENANTS, 1), "wait_p99_ns"), 2. * S);
-	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 0), "wait_p50_ns"));
+	ck_assert_str_eq(string(row(TOP_USERS, 1), "user"), "4000000002");
+	ck_assert_double_lt(value(row(TOP_USERS, 1), "wait_p50_ns"), 2. * NSEC_PER_USEC);
+	ck_assert_double_ge(value(row(TOP_USERS, 1), "wait_p99_ns"), S / 2.);
+	ck_assert_double_lt(value(row(TOP_USERS, 1), "wait_p99_ns"), 2. * S);
+	ck_assert_ptr_null(json_object_get(row(TOP_USERS, 0), "wait_p50_ns"));
 	/* No job has begun. */
 	look(12 * S);
-	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 1), "wait_p50_ns"));
+	ck_assert_ptr_null(json_object_get(row(TOP_USERS, 1), "wait_p50_ns"));
 }
 END_TEST
 
@@ -304,7 +304,7 @@ START_TEST(rows_are_sorted_by_the_chosen_column)
 			 "RUN");
 	/* The order of other tables has not changed, and each view is found by its name. */
 	ck_assert_uint_eq(top.order[TOP_WORKERS].column, 0);
-	ck_assert_int_eq(top_find_view("tenants"), TOP_VIEW_TENANTS);
+	ck_assert_int_eq(top_find_view("users"), TOP_VIEW_USERS);
 	ck_assert_int_eq(top_find_view("nothing"), -1);
 }
 END_TEST
@@ -369,7 +369,7 @@ START_TEST(keys_change_view_interval_and_pause)
 	ck_assert(top.help);
 	keys("z");
 	ck_assert(!top.help);
-	ck_assert_ptr_nonnull(strstr(top.message, "does nothing"));
+	ck_assert_ptr_nonnull(strstr(top.message, "no function"));
 	ck_assert(top_key(&top, TOP_KEY_QUIT));
 	ck_assert(top.quit);
 }

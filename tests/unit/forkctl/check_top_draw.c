@@ -80,7 +80,7 @@ START_TEST(screen_shows_everything_in_80_columns)
 	assert_shows(screen(24, COLUMNS), "\nfar ");
 	keys("1");
 	text = screen(24, COLUMNS);
-	assert_shows(text, "\n1 all 2 workers 3 tenants");
+	assert_shows(text, "\n1 all 2 workers 3 users");
 	assert_shows(text, "? help q quit");
 }
 END_TEST
@@ -91,7 +91,7 @@ START_TEST(every_view_is_drawn_in_every_size)
 					     { 10, 60 }, { 24, 80 }, { 40, 120 }, { 300, 500 } };
 
 	work();
-	(void)strcpy(top.trouble, "is gone for 3 s: nobody listens");
+	(void)strcpy(top.trouble, "not running for 3 s: connection refused");
 	for (uint32_t v = 0; v < 3 * TOP_VIEWS; v++) {
 		top.view = (enum top_view)(v % TOP_VIEWS);
 		top.help = v / TOP_VIEWS == 1;
@@ -146,13 +146,13 @@ END_TEST
 START_TEST(ended_forkd_is_reported)
 {
 	work();
-	(void)strcpy(top.trouble, "is gone for 3 s: nobody listens");
-	assert_shows(screen(24, COLUMNS), "forkd 0.1  is gone for 3 s: nobody listens");
+	(void)strcpy(top.trouble, "not running for 3 s: connection refused");
+	assert_shows(screen(24, COLUMNS), "forkd 0.1  not running for 3 s: connection refused");
 	*top.trouble = '\0';
 	atomic_store(&board->manager.pool_pid, 0);
 	atomic_store(&board->manager.crashes, 2);
 	look(clock_ns());
-	assert_shows(screen(24, COLUMNS), "no pool at the moment, crashed: 2");
+	assert_shows(screen(24, COLUMNS), "the pool is not running, crashes: 2");
 }
 END_TEST
 
