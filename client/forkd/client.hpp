@@ -25,7 +25,8 @@
  *	i64         any integer                                      std::int64_t
  *	f64         any number                                       double
  *	str         std::string, std::string_view, const char *
- *	buf, iobuf  forkd::buffer, forkd::span, fk_buffer
+ *	buf         forkd::buffer, forkd::span, fk_buffer
+ *	iobuf       the same; not a span of const elements
  *   Several results are a std::tuple. Arguments and results that do not fit the signature throw
  *   std::errc::invalid_argument before the job is submitted.
  *   Tasks use memory of a forkd::buffer without a copy. call() copies other memory; submit() does
@@ -253,7 +254,7 @@ private:
 namespace detail
 {
 
-enum class kind { i64, f64, str, buf };
+enum class kind { i64, f64, str, buf, iobuf };
 
 /* The types of "name:type, ... -> name:type, ...", a signature that the library has checked. */
 class signature
@@ -291,18 +292,29 @@ private:
 		return item == "i64" ? kind::i64
 		     : item == "f64" ? kind::f64
 		     : item == "str" ? kind::str
+		     : item == "iob" ? kind::iobuf
 				     : kind::buf;
 	}
 };
 
-/* Returns the type of an argument. */
+/* Returns true for a span of const elements. */
+template <class T> constexpr bool is_const(const span<T> *)
+{
+	return std::is_const_v<T>;
+}
+constexpr bool is_const(const void *)
+{
+	return false;
+}
+
+/* Returns the type of an argument. A buffer that can be written to is an iobuf. */
 template <class T> constexpr kind kind_of()
 {
 	static_assert(!std::is_integral_v<T> || sizeof(T) <= 8,
 		      "an integer must not have more than 64 bits");
 	static_assert(!std::is_same_v<T, std::nullptr_t>, "an argument must not be a null pointer");
 	if constexpr (std::is_convertible_v<const T &, fk_buffer>)
-		return kind::buf;
+		return is_const(static_cast<const T *>(nullptr)) ? kind::buf : kind::iobuf;
 	else if constexpr (std::is_convertible_v<const T &, std::string_view>)
 		return kind::str;
 	else if constexpr (std::is_integral_v<T>)
@@ -317,7 +329,7 @@ template <class T> constexpr kind kind_of()
 /* Returns the names of types, separated by commas. */
 template <class I> std::string list_of(I first, I last)
 {
-	static const char *const names[] = { "i64", "f64", "str", "buf" };
+	static const char *const names[] = { "i64", "f64", "str", "buf", "iobuf" };
 	std::string all;
 
 	for (; first != last; ++first)
@@ -325,15 +337,16 @@ template <class I> std::string list_of(I first, I last)
 	return all;
 }
 
-/* Throws if the types of a call do not fit the signature of the task. An integer fits an f64, and
- * a call without results fits any results. */
+/* Throws if the types of a call do not fit the signature of the task. An integer fits an f64, an
+ * iobuf fits a buf, and a call without results fits any results. */
 template <std::size_t N, std::size_t M>
 void check_types(const fk_task *task, const signature &wanted, const std::array<kind, N> &args,
 		 const std::array<kind, M> &results)
 {
 	if (std::equal(args.begin(), args.end(), wanted.args.begin(), wanted.args.end(),
 		       [](kind has, kind want) {
-			       return has == want || (has == kind::i64 && want == kind::f64);
+			       return has == want || (has == kind::i64 && want == kind::f64) ||
+				      (has == kind::iobuf && want == kind::buf);
 		       }) &&
 	    (!M || std::equal(results.begin(), results.end(), wanted.results.begin(),
 			      wanted.results.end())))
@@ -350,7 +363,7 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 {
 	fk_value value{};
 
-	if constexpr (kind_of<T>() == kind::buf) {
+	if constexpr (kind_of<T>() >= kind::buf) {
 		value.buf = arg;
 	} else if constexpr (kind_of<T>() == kind::str) {
 		if constexpr (std::is_pointer_v<T>)

@@ -128,7 +128,9 @@ static void buffers(forkd::client &client)
 	std::vector<std::int64_t> numbers{ 3, 1, 2 };
 	client.call("sort:i64", forkd::span(numbers));
 	MUST(numbers == (std::vector<std::int64_t>{ 1, 2, 3 }));
-	MUST(client.call<std::int64_t>("array:sum_i64", forkd::span(std::as_const(numbers))) == 6);
+	const forkd::span constant(std::as_const(numbers));
+	MUST(client.call<std::int64_t>("array:sum_i64", constant) == 6);
+	MUST(throws(std::errc::invalid_argument, [&] { client.call("sort:i64", constant); }));
 	MUST(throws(std::errc::not_enough_memory,
 		    [&] { (void)client.alloc<double>(SIZE_MAX / 8); }));
 }
@@ -177,7 +179,7 @@ static void misfits(forkd::client &client)
 		  [&] { (void)client.submit("fib:fib", 1.5f, std::string("1")); }));
 	MUST(says("fib:fib is (n:i64 -> i64), called as (i64) -> f64, i64:",
 		  [&] { (void)client.submit<double, std::int64_t>("fib:fib", 1); }));
-	MUST(says("fib:fib is (n:i64 -> i64), called as (buf):",
+	MUST(says("fib:fib is (n:i64 -> i64), called as (iobuf):",
 		  [&] { (void)client.submit("fib:fib", fk_buffer{}); }));
 
 	MUST(throws(std::errc::no_such_file_or_directory, [&] { (void)client.find("no:such"); }));
