@@ -191,7 +191,8 @@ log_vmsg(enum log_level level, const struct log_about *about, const char *format
 
 	if (lost &&
 	    !log_own_line(LOG_LEVEL_WARNING,
-			  "%" PRIu64 " messages are lost: who reads them did not keep up", lost))
+			  "%" PRIu64 " messages were dropped: the reader of the log is too slow",
+			  lost))
 		lost++;
 	else
 		lost = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * area.c - an area in slices, beside its closed form
+ * area.c - an area in slices, compared with its closed form
  *
  * integrate:integrate gives the area A(x) under (x*x + 1)*x from 0 to x; that of a slice is the
  * difference of two. All slices are submitted before the first is waited for, and each is compared
