@@ -4,7 +4,7 @@
  *
  * WHAT MUST BE TRUE
  *   A file is read whole, and options_print() writes the same options; or the error is one line
- *   that names a line of the file, and exactly what stands in front of that line was read.
+ *   that names a line of the file, and exactly the lines before it were read.
  */
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * fuzz_forkctl.c - bytes as the arguments of forkctl's commands that call tasks
  *
  * The first line names the command and is followed by its words, one a line, up to an empty line;
- * then a signature in a line of its own, and what stands in a file that an argument names with @.
+ * then a signature in a separate line, and the contents of a file that an argument names with @.
  * The command's own table of options is read, and the words become values of these types. No forkd
  * is there: the client has a heap of as many bytes as forkctl would ask for, and no more.
  *

@@ -2,7 +2,7 @@
 /*
  * fuzz_module.c - bytes as the table of a module
  *
- * The module, its table, its tasks and their texts stand in one block of memory, as in a file that
+ * The module, its table, its tasks and their texts are in one block of memory, as in a file that
  * is mapped. Pointers lead to something of their kind in it, or are NULL: what no loader can see is
  * whether one that is not NULL leads to what it should. The bounds of the table may be any two
  * places in it.

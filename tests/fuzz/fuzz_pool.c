@@ -10,7 +10,7 @@
  * is RUNNING until a step ends it (what is in between: tests/fuzz/fuzz_record.c).
  *
  * 	client 0	tenant 0	hostile: writes records, words, tails, flags
- * 	client 1	tenant 0	honest, beside it
+ * 	client 1	tenant 0	honest, of the same uid
  * 	client 2	tenant 1	honest, another uid
  *
  * WHAT MUST BE TRUE

@@ -4,8 +4,8 @@
  *
  * WHAT MUST BE TRUE
  *   A record is loaded exactly if its task is there, its arguments have the size of the task's and
- *   each reference lies in the heap. Then the task sees what stood there at that moment, whatever
- *   the client writes afterwards; what goes back goes into the iobufs and nowhere else. A record
+ *   each reference lies in the heap. Then the task sees the contents of that moment, whatever
+ *   the client writes afterwards; only iobufs are written back. A record
  *   that is not loaded holds nothing.
  */
 #include <errno.h>
@@ -45,7 +45,7 @@ void __wrap_stack_lump_put(struct stack_cache *cache, void *block, uint64_t size
 void *__wrap_stack_lump_take(struct stack_cache *cache, uint64_t size)
 {
 	(void)cache;
-	/* Sometimes the job may not have so much. */
+	/* Sometimes this exceeds the limit of the job. */
 	if (size % 17 == 0)
 		return NULL;
 	blocks++;

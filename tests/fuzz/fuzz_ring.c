@@ -194,7 +194,7 @@ static void push(void)
 	words[index].pushed = false;
 	n_pushed--;
 	FUZZ_ASSERT(!words[index].found);
-	/* Others may have filled it meanwhile. */
+	/* Others may have filled it in between. */
 	FUZZ_ASSERT(hostile || depth > 1 || n_words > index + 1 || in >= RING_SLOTS);
 }
 
@@ -217,7 +217,7 @@ static void found(uint32_t payload)
 	last[word->producer] = word->order;
 }
 
-/* As drain_ring() (daemon/jobs/ring_drain.c) goes on by one. False: it leaves the ring. */
+/* One step of drain_ring() (daemon/jobs/ring_drain.c). Returns false if it leaves the ring. */
 static bool consume(uint8_t how)
 {
 	uint32_t payload = 0;

@@ -44,7 +44,7 @@
 #define HOSTILE 0u
 #define EPOCH	1u
 #define ARENA	(UINT64_C(64) << 20)
-#define LOOKS	1000u /* drains, until everything has come to its end */
+#define LOOKS	1000u /* maximum of drains until everything has ended */
 
 /* What an honest client knows of a record of its. */
 struct wanted {

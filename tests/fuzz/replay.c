@@ -32,7 +32,7 @@ static void run_file(const char *path)
 	data = malloc(size);
 	FUZZ_ASSERT((data || !size) && fread(data, 1, size, file) == size);
 	(void)fclose(file);
-	/* The last one stands there when a fault ends the process. */
+	/* It is the last line when a fault ends the process. */
 	(void)printf("%s\n", path);
 	(void)fflush(stdout);
 	LLVMFuzzerTestOneInput(data, size);

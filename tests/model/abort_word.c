@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * abort_word.c - a job that is cancelled ends as that, wherever it is
+ * abort_word.c - a cancelled job ends as cancelled, in any state
  * (daemon/core/abort_word.h, daemon/jobs/abort.c, daemon/jobs/job.c,
  * daemon/jobs/job_cancel.c [V1] to [V3], shm/job.h [V5])
  *
  * THE PROGRAM, one of four in turn
- *	STARTS   a worker starts the job: it begins the verdict and looks for the mark; meanwhile
+ *	STARTS   a worker starts the job: it begins the verdict and looks for the mark, while
  *	         the job is cancelled, as in job_cancel(), and its deadline passes
- *	ACCEPTS  a worker makes the job's row QUEUED and looks for the mark, as in drain_accept();
- *	         meanwhile the job is cancelled
- *	STEALS   a worker continues a strand of the job, as in strand_adopt(); meanwhile the job is
+ *	ACCEPTS  a worker makes the job's row QUEUED and looks for the mark, as in drain_accept(),
+ *	         while the job is cancelled
+ *	STEALS   a worker continues a strand of the job, as in strand_adopt(), while the job is
  *	         cancelled, as in abort_put()
  *	RELEASES one thread of the client cancels the job, as in cancel_write(); another releases it
  *
  * WHAT MUST BE TRUE
- *   The worker sees that the job is to end, or is asked to look, or its row is found in the queue.
- *   A verdict has one outcome. A wish that comes too late is taken back.
+ *   The worker sees the cancel, or gets a request, or the row is found in the queue.
+ *   A verdict has one outcome. A cancel that is too late is removed.
  *
  * MUTANTS
  *   MUTANT_BEGIN   a verdict begins relaxed

@@ -4,7 +4,7 @@
  *
  * THE PROGRAM
  *   A worker opens its account for one job, closes it, and does the same with a second; two others
- *   settle it meanwhile. The clock goes on with each look of the owner; settlers only look.
+ *   settle it at the same time. Each read by the owner advances the clock; settlers only read.
  *
  * WHAT MUST BE TRUE
  *   Each job was charged the time from its open to its close, neither more nor less: no settler

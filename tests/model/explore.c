@@ -46,7 +46,7 @@
 #define OBJECT	  (64u << 10)
 #define STACK	  (64u << 10)
 #define STEPS	  100000u /* of one instance; more is a thread that waits without end */
-#define TIRED	  2000u	  /* after so many steps loads return the newest value, so that waits end */
+#define TIRED	  2000u	  /* after TIRED steps loads return the newest value, so that waits end */
 #define GAP	  (UINT32_C(1) << 19)
 
 /* clocks of threads, then positions in histories */

@@ -11,18 +11,17 @@
  *   when its child has returned (FK_PARTED, promote.c), and then leaves the C stack: the newest
  *   entry is popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same
  *   places of the array. A thief steals what is public, one or half.
- *   The handler runs on the owner's thread wherever a compiler fence of the production code stands,
- *   which is wherever a signal can make a difference, and in the leaf; which of these it takes is
- *   left open (model_choose()).
+ *   The handler runs on the owner's thread at each compiler fence of the production code, where a
+ *   signal can make a difference, and in the leaf; model_choose() selects one of these places.
  *
  * WHAT MUST BE TRUE
- *   Each entry is had once: popped by the owner or stolen by the thief, and with what was stored
+ *   Each entry is taken once: popped by the owner or stolen by the thief, and with what was stored
  *   in the frame before. An entry that is older than a stolen one was stolen before it.
  *
  * MUTANTS
  *   MUTANT_POP      fk_pop() reads floor before it stores bottom
  *   MUTANT_PUSH     fk_push() raises bottom before the entry is there
- *   MUTANT_GUARD    the handler publishes without a look whether floor is above bottom
+ *   MUTANT_GUARD    the handler publishes without checking if floor is above bottom
  *   MUTANT_CURRENT  the handler does not care that current is 0
  *   MUTANT_TWICE    the handler pushes a frame that has an entry already
  *   MUTANT_RELEASE  the handler's publication is relaxed

@@ -8,7 +8,7 @@
  *   is a worker: it runs a fiber until that leaves its stack, and does then what the loop
  *   does; a thread that makes a fiber runnable resumes it at once. Fiber F waits for a counter that
  *   its children count down as they end, and joins them: it frees their stacks, its node and the
- *   counter, whose memory is scribbled over. What else goes on depends on the instance:
+ *   counter, whose memory is overwritten. The rest depends on the instance:
  *	JOIN      two children end
  *	DEADLINE  one ends; F's wait has a deadline, whose timer fires, and once more, too late
  *	CANCEL    one ends; F is cancelled
@@ -22,9 +22,10 @@
  *   After a deadline, a cancellation or I/O, F waits once more, held, for its children.
  *
  * WHAT MUST BE TRUE
- *   No fiber is resumed on a stack that is in use, nor twice, nor never. One that goes on sees what
- *   those did that it waited for, and their stacks are left. A late waker loses, a held wait ends
- *   by the counter, a result of I/O is there. No thread touches a node or a counter that is gone.
+ *   No fiber is resumed on a stack that is in use, nor twice, and each is resumed. A resumed fiber
+ *   sees the writes of the fibers that it waited for, which have left their stacks. A late waker
+ *   loses, a held wait ends by the counter, and the result of I/O is visible. No thread accesses a
+ *   node or a counter that was freed.
  *
  * MUTANTS of the word
  *   MUTANT_LEFT          the loop marks LEFT in two steps
@@ -39,7 +40,7 @@
  *   MUTANT_WHY           cancel releases nothing
  * and of its users
  *   MUTANT_VISIBLE       a fiber is marked as parked before it has left its stack
- *   MUTANT_READY         it goes on though a waker has not delivered
+ *   MUTANT_READY         it continues though a waker has not delivered
  *   MUTANT_LATE          I/O delivers before it writes the result
  *   MUTANT_UNCLAIMED     I/O writes the result though it has lost
  *   MUTANT_GENERATION    a late timer takes the generation from the word

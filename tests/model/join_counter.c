@@ -3,7 +3,7 @@
  * join_counter.c - one owner after the join, which sees everything (daemon/core/join_counter.h)
  *
  * THE PROGRAM
- *   A parent whose continuation was stolen twice comes to its join, while its two children end. The
+ *   A parent whose continuation was stolen twice reaches its join, while its two children end. The
  *   first child runs above the parent on the parent's stack, with a worker that has that stack; it
  *   gives the stack to the parent's frame before it counts, as strand_give_stack() does. The thread
  *   that continues the parent reads the results, takes the stack out of the frame, as
@@ -129,7 +129,7 @@ static void model_thread(struct model *m, uint32_t thread)
 
 static void model_check(struct model *m)
 {
-	model_assert(m->went_on[0] + m->went_on[1] + m->went_on[2] == 1, "exactly one goes on");
+	model_assert(m->went_on[0] + m->went_on[1] + m->went_on[2] == 1, "exactly one continues");
 }
 
 #include "tests/model/run.h"

@@ -3,7 +3,7 @@
  * lazy_policy.c - while a worker is active, each group has a thief (lazy_policy.h, L1 to L5, L7)
  *
  * THE PROGRAM
- *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its group or
+ *   Worker Y finds a job and reaches its first fork. Worker S, the last looker of its group or
  *   not, goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a
  *   job that never forks, or with what it has stolen, and wakes one of its group for what it has
  *   left there, or is a client that wakes S, or parks, or was parked, comes back and goes to sleep.
@@ -246,7 +246,7 @@ static void model_check(struct model *m)
 	uint64_t needs_thief = 0;
 	uint32_t active = 0;
 
-	/* Woken threads go on. */
+	/* Woken threads continue. */
 	for (uint32_t i = 1; i < 3; i++) {
 		struct lazy_group *group = lazy_group_of(&m->lazy, i);
 

@@ -172,8 +172,8 @@ static inline int model_wait(struct model_futex *futex, _Atomic uint32_t *word, 
 }
 
 /*
- * FUTEX_WAKE of all. True if there was a sleeper, or had been: a thread that was woken has ended
- * here, where a real one would go on and change the word.
+ * FUTEX_WAKE of all. Returns true if there is or was a sleeper: a woken thread ends here, while a
+ * real one would continue and change the word.
  */
 static inline int model_wake(struct model_futex *futex)
 {

@@ -4,11 +4,11 @@
  * (daemon/core/request_word.h)
  *
  * THE PROGRAM
- *   Two threads write what they ask for, and ask. The worker comes to a few forks: there it takes
- *   requests if there are any, and looks what is asked for; in between it changes its limit.
+ *   Two threads store their request, and set the request word. The worker reaches a few forks:
+ *   there it takes requests if there are any, and reads them; in between it changes its limit.
  *
  * WHAT MUST BE TRUE
- *   In the end a request is left to take, or the worker has seen all that was asked for.
+ *   In the end a request is left to take, or the worker has seen all requests.
  *
  * MUTANTS
  *   MUTANT_ASK     a request is made relaxed

@@ -30,7 +30,7 @@
  * of what leads back from a false tail [R4]
  *   MUTANT_TAIL     ring_push() moves the tail on relaxed
  *   MUTANT_BEHIND   a producer that finds the tail changed releases nothing
- *   MUTANT_BLIND    it does not look whether the tail was set back
+ *   MUTANT_BLIND    it does not check if the tail was set back
  *   MUTANT_STORE    the flag is set by a load and a store
  *   MUTANT_TAKE     ring_skip() takes the flag relaxed
  *   MUTANT_ASTRAY   the manager does not set the flag

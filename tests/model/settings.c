@@ -6,19 +6,19 @@
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It
- *   stops the starts of jobs, and looks whether the worker is busy, as shutdown_is_seen() does.
- *   One worker lies down unless the setting has changed. Another turns busy, and starts a job
+ *   stops the starts of jobs, and checks if the worker is busy, as shutdown_is_seen() does.
+ *   One worker goes to sleep unless the setting has changed. Another turns busy, and starts a job
  *   unless starts are stopped.
  *
  * WHAT MUST BE TRUE
- *   A worker that sleeps was woken, or the setting is as it was when it lay down. A worker that the
- *   dispatcher has seen idle starts nothing.
+ *   A worker that sleeps was woken, or the setting has not changed since it went to sleep. A worker
+ *   that the dispatcher has seen idle starts nothing.
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
  *   MUTANT_SLEEP          a worker looks at the setting before its word says SLEEPING
  *   MUTANT_CHANGE         the dispatcher looks at the words before it changes the setting
- *   MUTANT_START          a worker looks whether starts are stopped before it is busy
+ *   MUTANT_START          a worker checks if starts are stopped before it is busy
  */
 #include <stdatomic.h>
 

@@ -60,7 +60,7 @@ static inline void model_copy(void *to, const void *from, size_t size)
 
 #if defined(MUTANT_HEAD) || defined(MUTANT_LOOK) || defined(MUTANT_HALF)
 #undef trace_put
-/* As it is to be, but for MUTANT_HEAD; and it stumbles. */
+/* The correct function, except for MUTANT_HEAD, with random yields. */
 static inline void trace_put(struct trace_ring *ring, const struct trace_event *event)
 {
 	uint64_t k = atomic_load_explicit(&ring->head, memory_order_relaxed);

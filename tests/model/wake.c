@@ -18,11 +18,11 @@
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
- *   MUTANT_LOOK           A sleeps without having looked again
+ *   MUTANT_LOOK           A sleeps without looking again
  *   MUTANT_DUTY           B does not look at the ring once it is busy
- *   MUTANT_TICK           the dispatcher gives its ticks up and still says LOOKING
+ *   MUTANT_TICK           the dispatcher ends its ticks and is still LOOKING
  *   MUTANT_DOZE           the dispatcher dozes without having looked for an alarm again
- *   MUTANT_OVER           whose alarm is over does not look whether the dispatcher dozes
+ *   MUTANT_OVER           at the end of its alarm it does not check if the dispatcher dozes
  *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there,
  *                         and does not ring
  *   MUTANT_RING           the publisher does not ring where it found no sleeper

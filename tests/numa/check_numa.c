@@ -37,7 +37,7 @@ static uint64_t check_range(const char *what, uint32_t index, const void *start,
 	return pages.node[node];
 }
 
-START_TEST(each_workers_pages_are_on_its_node)
+START_TEST(pages_of_each_worker_are_on_its_node)
 {
 	/* Two workers on each CPU: enough for every node, whatever the machine. */
 	uint32_t n;
@@ -69,7 +69,7 @@ START_TEST(each_workers_pages_are_on_its_node)
 }
 END_TEST
 
-START_TEST(memory_of_each_worker_comes_from_its_node_whoever_touches_it)
+START_TEST(memory_of_each_worker_is_on_its_node_whichever_thread_touches_it)
 {
 	struct topology *t = NULL;
 	size_t size = 16 << 20;

@@ -24,7 +24,7 @@ struct numa_pages {
 /*
  * Counts the pages of [start, end) of a process; pid 0 is the caller itself. Returns 0 or a
  * negative errno: -EPERM (of another user), -ESRCH, -ENOSYS (the kernel knows no nodes), -ERANGE
- * (more nodes than are counted), or what stands for a page whose node cannot be had.
+ * (more nodes than are counted), or the error of a page whose node is unknown.
  */
 static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 				   struct numa_pages *ret_pages)

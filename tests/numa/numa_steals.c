@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numa_steals.c - how far thieves go, beside what their weights say
+ * numa_steals.c - how far thieves go, compared with their weights
  *
  *	forkctl counters | numa_steals
  *
@@ -9,7 +9,7 @@
  *   worker's attempts each level has the share that the formula of daemon/host/victims.h gives it,
  *   and chi-square tells chance from error. The formula is worked out here once more, from the
  *   distances of this machine's topology, on which forkd has to have one worker for each core.
- *   Steals, attempts at workers that had something public, are printed beside it: their shares are
+ *   Steals, attempts at workers that had something public, are printed as well: their shares are
  *   the same only as far as all victims have work equally often, which is the job's doing and not
  *   the table's. That each level had some is asked for.
  *

@@ -148,7 +148,7 @@ START_TEST(model_holds_on_other_machines_and_with_the_busy_scheduler)
 }
 END_TEST
 
-START_TEST(a_seed_determines_a_run)
+START_TEST(seed_determines_a_run)
 {
 	struct machine *machine = machine_of(TWO_BY_56, 24);
 	struct dag_measure m;
@@ -164,7 +164,7 @@ START_TEST(a_seed_determines_a_run)
 }
 END_TEST
 
-START_TEST(t_1_is_exact_whatever_the_cutoff_and_t_inf_within_a_leaf)
+START_TEST(t_1_is_exact_for_any_cutoff_and_t_inf_within_a_leaf)
 {
 	static const uint64_t cutoffs[] = { 300 * PS, 4000 * PS, 50000 * PS };
 
@@ -184,7 +184,7 @@ START_TEST(t_1_is_exact_whatever_the_cutoff_and_t_inf_within_a_leaf)
 }
 END_TEST
 
-START_TEST(the_computations_are_the_benchmarks)
+START_TEST(computations_equal_those_of_the_benchmarks)
 {
 	struct costs costs;
 	struct dag_measure m;
@@ -229,7 +229,7 @@ static void count_boards(int32_t n, int32_t row, struct work_board board, uint64
 	}
 }
 
-START_TEST(nqueens_costs_the_pairs_that_the_benchmark_compares)
+START_TEST(nqueens_is_charged_for_the_pairs_that_the_benchmark_compares)
 {
 	struct work_board board = { { 0 } };
 	struct costs costs;
@@ -243,7 +243,7 @@ START_TEST(nqueens_costs_the_pairs_that_the_benchmark_compares)
 }
 END_TEST
 
-START_TEST(a_job_that_never_forks_wakes_nobody)
+START_TEST(job_that_never_forks_wakes_no_worker)
 {
 	struct machine *machine = machine_of(TWO_BY_56, 112);
 	struct dag_measure m;
@@ -273,7 +273,7 @@ static struct sim_stats run_hidden(enum sim_mutant mutant, struct dag_measure *r
 	return s;
 }
 
-START_TEST(work_behind_a_long_leaf_comes_out)
+START_TEST(continuation_below_a_long_leaf_is_stolen)
 {
 	struct dag_measure m;
 	struct sim_stats s = run_hidden(SIM_SOUND, &m);
@@ -286,7 +286,7 @@ START_TEST(work_behind_a_long_leaf_comes_out)
 }
 END_TEST
 
-START_TEST(sound_parallelism_is_used_near_linearly)
+START_TEST(sufficient_parallelism_gives_nearly_linear_speedup)
 {
 	struct machine *machine = machine_of(TWO_BY_56, 112);
 	struct dag_measure m;
@@ -305,7 +305,7 @@ START_TEST(sound_parallelism_is_used_near_linearly)
 }
 END_TEST
 
-START_TEST(a_machine_that_slept_is_awake_soon)
+START_TEST(sleeping_machine_wakes_up_soon)
 {
 	struct machine *machine = machine_of(TWO_BY_56, 112);
 	struct dag_measure m;
@@ -341,7 +341,7 @@ static const char *broken_by(enum sim_mutant mutant)
 	return s.broken;
 }
 
-START_TEST(a_broken_scheduler_is_noticed)
+START_TEST(broken_scheduler_is_detected)
 {
 	ck_assert_ptr_null(broken_by(SIM_SOUND));
 	ck_assert_str_eq(broken_by(SIM_NO_CHARGE), "S4: the lazy invariant");
@@ -349,7 +349,7 @@ START_TEST(a_broken_scheduler_is_noticed)
 }
 END_TEST
 
-START_TEST(a_line_that_two_workers_change_at_once_costs_both)
+START_TEST(line_changed_by_two_workers_at_once_costs_both)
 {
 	struct machine *m = machine_of(TWO_BY_56, 112);
 	struct line line = { .owner = 0, .reader = 0 };

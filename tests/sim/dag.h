@@ -27,7 +27,7 @@ struct dag_task {
 };
 
 enum dag_act {
-	DAG_FORK,   /* the child may run beside what follows */
+	DAG_FORK,   /* the child may run in parallel with its continuation */
 	DAG_CALL,   /* the child runs first */
 	DAG_JOIN,   /* wait for all children forked so far */
 	DAG_RETURN, /* the end; nothing is outstanding */

@@ -3,9 +3,9 @@
  * machine.h - the simulated machine: distances between workers, and lines of cache
  *
  * The topology and the tables of victims are forkd's own (daemon/host/topology.h,
- * daemon/host/victims.h), on an hwloc description instead of this machine. A line knows who wrote
- * it last, who has read it since, and until when it is on its way to somebody: whoever comes in
- * between waits, so that a word that many workers change costs them what it does on a real machine.
+ * daemon/host/victims.h), on an hwloc description instead of this machine. A line stores its last
+ * writer, its readers since, and the end of its current transfer. A worker that accesses it during
+ * a transfer waits. So a word that many workers change costs as much as on a real machine.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct line {
 };
 
 /*
- * description: of the machine, as topology_new() takes it. workers: the first so many of its cores,
+ * description: of the machine, as topology_new() takes it. workers: number of its cores to use,
  * 0 for all. Returns 0 or a negative errno; error gets one line.
  */
 int machine_new(const char *description, uint32_t workers, const struct costs *costs, char *error,

@@ -133,7 +133,7 @@ static void sim_check(struct sim *sim)
 		if (w->top > w->split || w->split > w->bottom)
 			sim->stats.broken = "S3: top <= split <= bottom";
 		if (w->running != (w->frame != NULL) || (w->running && w->activity != SIM_BUSY))
-			sim->stats.broken = "S2: who runs has a frame and is busy";
+			sim->stats.broken = "S2: a running worker has a frame and is busy";
 		if (!w->running && w->bottom != w->top)
 			sim->stats.broken = "S2: a deque whose owner does not run is empty";
 	}

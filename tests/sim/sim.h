@@ -3,8 +3,8 @@
  * sim.h - a discrete-event simulation of forkd's pool running one job
  *
  * Workers with split deques of continuations on a simulated machine (machine.h) run a computation
- * (dag.h). What decides is the scheduler's own code: tables of victims (daemon/host/victims.h), who
- * looks, sleeps and is woken (daemon/core/lazy_policy.h), how long a thief spins
+ * (dag.h). The scheduler's own code decides: tables of victims (daemon/host/victims.h), which
+ * worker searches, sleeps and is woken (daemon/core/lazy_policy.h), how long a thief spins
  * (daemon/core/spin_policy.h), how often it asks and how much is made public
  * (daemon/core/steal_policy.h). Around it, strands.c is daemon/engine/slow_path.c and thieves.c is
  * daemon/pool/work_search.c, step by step, with a cost for each step.

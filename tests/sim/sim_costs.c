@@ -9,7 +9,8 @@
  * the scribbling over the C stack and the atomic operations in it, scales the parts as costs.def
  * has them. The costs of tasks come from the benchmarks: tests/sim/simulate adds them.
  *
- * Callers: tests/sim/simulate, for `make sim`. The argument is the folder of the shipped modules.
+ * Callers: tests/sim/simulate, for `make sim`. The argument is the directory of the shipped
+ * modules.
  */
 #include <check.h>
 #include <pthread.h>
@@ -146,7 +147,7 @@ static double line_near(void)
 	return (double)ns / (2.0 * COSTS_BOUNCES);
 }
 
-/* Sleeps on every even value of the word; says when it came to run. */
+/* Sleeps on every even value of the word; stores when it ran. */
 static void *sleeper(void *arg)
 {
 	(void)arg;
@@ -302,7 +303,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2) {
 		fprintf(stderr,
-			"sim_costs: name the folder of the modules, daemon/modules/.libs\n");
+			"sim_costs: name the directory of the modules, daemon/modules/.libs\n");
 		return 2;
 	}
 	modules = argv[1];

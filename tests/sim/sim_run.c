@@ -8,7 +8,7 @@
  * 	--machine TEXT      hwloc's synthetic form: "numa:2 core:56 pu:1" (the default)
  * 	--workers LIST      1,2,4: the first N cores; 0 for all (the default)
  * 	--cutoff NS         the longest coarse leaf (4000)
- * 	--costs FILE        lines of "name value" beside costs.def
+ * 	--costs FILE        lines of "name value" that override costs.def
  * 	--cost NAME=NS      one of them
  * 	--seed N  --seeds N the first seed, and how many of them (1 and 1)
  * 	--spin NS           a thief's search before it sleeps (forkd's default, 50000)

@@ -103,7 +103,7 @@ void sim_reschedule(struct sim *sim, struct sim_worker *w, uint64_t now);
 /* strands.c: an event of a worker that runs; w->running is false after it if the strand has ended.
  */
 void strands_step(struct sim *sim, struct sim_worker *w);
-/* Starts the root, or goes on with a frame that was stolen. */
+/* Starts the root, or resumes a stolen frame. */
 void strands_start(struct sim *sim, struct sim_worker *w, struct sim_frame *frame);
 /* A signal has come: makes work public under a running leaf, at a time. */
 void strands_expose(struct sim *sim, struct sim_worker *w, uint64_t now);

@@ -4,7 +4,7 @@
  *
  * THE CASES
  *   Those of the table in slow_path.c. A fresh activation checks nothing when its child returns
- *   (1), unless a signal has parted it (3); the resumed one below looks whether its entry is
+ *   (1), unless a signal has parted it (3); the resumed one below checks if its entry is
  *   private, and takes it back or has lost it (4 to 6); a frame that was resumed itself returns
  *   to the loop, which does the same for its parent (7 to 10); at the join nothing (13), all
  *   children have ended (14) or some have not (15). Jobs do not fail here.
@@ -23,7 +23,7 @@ static void strands_next(struct sim *sim, struct sim_worker *w, struct sim_frame
 	sim->stats.work += w->step.work;
 }
 
-/* Goes on with a frame that has no activation, from the loop. */
+/* Resumes a frame that has no activation, from the loop. */
 static void strands_resume(struct sim *sim, struct sim_worker *w, struct sim_frame *frame)
 {
 	frame->state = SIM_RESUMED;
@@ -96,7 +96,7 @@ static void strands_publish(struct sim *sim, struct sim_worker *w)
 	sim->stats.published += n;
 }
 
-/* The frames between the base and this one have no activation any more that would go on. */
+/* Activations of the frames between the base and this one do not continue any more. */
 static void strands_park(struct sim_frame *frame)
 {
 	while (frame->state == SIM_FRESH) {

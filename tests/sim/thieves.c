@@ -5,7 +5,7 @@
  * WHAT IS THE POOL'S OWN CODE
  *   Every step between busy, looking and asleep, and whom to wake, is a call of
  *   daemon/core/lazy_policy.h on a struct lazy; whom to look at comes from daemon/host/victims.h,
- *   when to ask from daemon/core/steal_policy.h. Around each call stands what it costs: the lines
+ *   when to ask from daemon/core/steal_policy.h. Around each call its cost is added: the lines
  *   of cache that it has changed.
  *
  * INVARIANTS
@@ -366,7 +366,7 @@ bool thieves_lazy_holds(const struct sim *sim)
 		return false;
 	for (uint32_t i = 0; i < sim->n; i++)
 		charged |= sim->workers[i].wake_debt || sim->workers[i].charged;
-	/* L1: a need is somebody's charge. */
+	/* L1: each need is charged to a worker. */
 	return !needs_thief || charged || sim->n_activity[SIM_BUSY] < 2;
 }
 

@@ -8,7 +8,7 @@
  * sum stays below it. So what is kept is about T_1 / cutoff records, and T_1 is exact.
  *
  * INVARIANTS
- *   I1. The records of a subtree stand behind its first one, up to its end.
+ *   I1. The records of a subtree follow its first one, up to its end.
  *   I2. The sum of pre and own of all records is the work of the whole.
  */
 #pragma once
@@ -19,8 +19,8 @@
 #define TREE_NONE UINT32_MAX
 
 struct tree_record {
-	uint32_t end;	     /* the record behind the subtree */
-	uint32_t pre : 31;   /* ps that the parent works before it comes to this child */
+	uint32_t end;	     /* the record after the subtree */
+	uint32_t pre : 31;   /* ps that the parent works before this child */
 	uint32_t called : 1; /* not forked */
 	uint64_t own;	     /* a leaf's work; else what is done after the join; ps */
 };

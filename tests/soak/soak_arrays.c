@@ -178,7 +178,7 @@ static bool run_stats(struct soak *s)
 	for (size_t i = 0; i < a.n; i++)
 		squares += (a.f64[i] - mean) * (a.f64[i] - mean);
 	sd = a.n > 1 ? sqrt(squares / (double)(a.n - 1)) : 0;
-	/* Its sums are in another order than these: equal but for rounding. */
+	/* Its sums are in another order than these: equal except for rounding. */
 	return call(s, "array:stats_f64", &found, sizeof(found), &a.value, 1) &&
 	       compare(s, "array:stats_f64", &a,
 		       found.n == (int64_t)a.n && found.min == (double)a.min &&
@@ -284,14 +284,14 @@ static struct record draw_record(struct soak *s, size_t serial)
 {
 	struct record record = { .serial = (uint32_t)serial };
 
-	/* Few values, so that some stand in several records. */
+	/* Few values, so that some are in several records. */
 	record.number = (int32_t)draw(s, 1000) - 500;
 	for (size_t i = 0; i < sizeof(record.text); i++)
 		record.text[i] = (char)('a' + draw(s, 2));
 	return record;
 }
 
-/* Does the one stand before the other, by key, and of equals as it was? */
+/* Returns true if a precedes b, by key, and for equal keys by the old order. */
 static bool is_before(const struct record *a, const struct record *b, bool by_text)
 {
 	int order = by_text ? memcmp(a->text, b->text, sizeof(a->text))
@@ -300,7 +300,7 @@ static bool is_before(const struct record *a, const struct record *b, bool by_te
 	return order < 0 || (order == 0 && a->serial < b->serial);
 }
 
-/* All that come out were there, and none stands there twice: so they are all. */
+/* Each output record was in the input, and none is there twice: so they are all. */
 static bool run_sort_records(struct soak *s)
 {
 	static struct record before[SOAK_NUMBER + 1];

@@ -8,7 +8,7 @@
  * them is compared. Some jobs would take hours, and are cancelled or have a deadline: they have to
  * end by that, or they hang. Jobs that are fibers, frames with fibers and fibers with frames are of
  * the tests' module fiber; with SOAK_FIBERS in the environment they are among all others that are
- * drawn. Jobs on arrays stand in soak_arrays.c, on other buffers in soak_modules.c.
+ * drawn. Jobs on arrays are in soak_arrays.c, on other buffers in soak_modules.c.
  *
  * If a peer dies: a client may be killed anywhere; starting the next one clears its slot.
  */
@@ -253,7 +253,7 @@ static bool run_expired(struct soak *s)
 	       compare_number(s, &number, found);
 }
 
-/* Fails by itself, with fibers beside it that wait. */
+/* Fails while other fibers wait. */
 static bool run_failing(struct soak *s)
 {
 	static const struct number failing = { "fiber:ends", 4, -1, 0 };
@@ -357,7 +357,7 @@ static const struct soak_row soak_fibers[] = {
 static const struct soak_row *const tables[] = { soak_fibers, soak_numbers, soak_arrays,
 						 soak_modules };
 
-/* The row of this number, counted through all tables. NULL: there are not so many. */
+/* Returns row n of all tables together, or NULL if there are fewer. */
 static const struct soak_row *row_at(uint32_t n)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)

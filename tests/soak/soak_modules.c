@@ -2,10 +2,10 @@
 /*
  * soak_modules.c - jobs of soak_stress on buffers: compress, hash, image, matmul, search
  *
- * What is packed has to come out as it was, other results are computed here by plain loops, or are
- * what they must be for such arguments. Two jobs run on buffers that their client changes
- * meanwhile, which are still numbers within limits: then so are the results, whatever was seen of
- * the changes, and nothing is written beside them.
+ * Packed data must unpack to the original. Other results are computed here by plain loops, or
+ * follow from the arguments. Two jobs run on buffers that their client changes at the same time, to
+ * numbers within limits: then the results are within limits, too, and nothing is written around
+ * them.
  */
 #include <endian.h>
 #include <errno.h>
@@ -152,7 +152,7 @@ static bool run_sha256(struct soak *s)
 
 /* ---------------------------------------------------------------------- on buffers that change */
 
-/* Beside a result, before and behind. */
+/* Before and after a result. */
 #define GUARD 64u
 
 static uint8_t *new_guarded(struct soak *s, size_t n)
@@ -390,7 +390,7 @@ static void fill(struct soak *s, double *to, size_t n, uint64_t below)
 		to[i] = (double)draw(s, below) - (double)(below / 2);
 }
 
-/* y = m x, with so many rows and columns. */
+/* y = m x. */
 static void apply(const double *m, const double *x, double *y, size_t rows, size_t columns)
 {
 	for (size_t i = 0; i < rows; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak_starve: a forkd and clients that have a tenth of a CPU together, beside 16 processes that
- * want all of it; no process is taken for dead, and no job is blamed
+ * soak_starve: a forkd and clients that have a tenth of a CPU together, while 16 processes use all
+ * of it; no process is taken for dead, and no job is blamed
  *
  *	soak_starve			SOAK_SECONDS in the environment; 3 if nothing is said
  *
@@ -76,7 +76,7 @@ static void starve_for_a_while(void)
 	(void)nanosleep(&run, NULL);
 }
 
-/* ------------------------------------------------------------------------ those beside it */
+/* ------------------------------------------------------------------------ the other processes */
 
 static void spin(void)
 {
@@ -185,7 +185,7 @@ START_TEST(starved_process_is_not_taken_for_dead)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 	control_group_end(&group);
 	printf("%" PRIu64 " s: %" PRIu64 " connections, %" PRIu64 " calls, %" PRIu64
-	       " late, %" PRIu64 " cancelled; nobody blamed\n",
+	       " late, %" PRIu64 " cancelled; no job blamed\n",
 	       seconds, atomic_load(&shared->opened), atomic_load(&shared->called),
 	       atomic_load(&shared->late), atomic_load(&shared->cancelled));
 }

@@ -2,15 +2,15 @@
 /*
  * soak_stress: eight workers on two CPUs, preempted at random; clients that call every shipped
  * task and check every result, cancel jobs, give them deadlines, and are killed at random; the
- * scheduler is switched meanwhile
+ * scheduler is switched at the same time
  *
  *	soak_stress [SECONDS]		10 if nothing is said; SOAK_SECONDS in the environment
  *					goes first
  *
  * It fails on a wrong result, a client that ends, a pool that dies, and when a client with jobs
  * outstanding has none that ends in SOAK_PATIENCE seconds: once under preemption, which stops then,
- * for beside others a thread of the lowest priority may get no CPU for as long; and once more
- * without. What is lost does not end then either. Then it prints forkctl status and counters, and
+ * because a thread of the lowest priority may get no CPU for as long; and once more without. A lost
+ * job does not end then either. Then it prints forkctl status and counters, and
  * where each thread of the pool and of that client is (from /proc; and by eu-stack or gdb, if there
  * is one that works).
  */
@@ -305,13 +305,13 @@ static void soak(const char *scheduler)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(every_result_is_right_and_nothing_hangs_on_preempted_lazy_workers)
+START_TEST(every_result_is_correct_and_nothing_hangs_on_preempted_lazy_workers)
 {
 	soak("lazy");
 }
 END_TEST
 
-START_TEST(every_result_is_right_and_nothing_hangs_on_preempted_busy_workers)
+START_TEST(every_result_is_correct_and_nothing_hangs_on_preempted_busy_workers)
 {
 	soak("busy");
 }

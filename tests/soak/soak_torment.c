@@ -12,13 +12,13 @@
  * the pool, which Yama lets trace.
  *
  * INVARIANTS
- *   I1. The tracer that has seized a thread lets it go before anything else; and a signal that came
- *       in meanwhile is handed on.
+ *   I1. The tracer that has seized a thread releases it first; a signal that arrived in between is
+ *       passed on.
  *   I2. Times here are what is inflicted. Nothing is waited for by them.
  *   I3. In the end no thread is left with a priority or a CPU that it was given here.
  *
- * If a peer dies: the pool: the holders see its end and go on with the next one. This process: the
- * kernel lets all threads go; a pool that is stopped by a signal dies with its manager.
+ * If a peer dies: the pool: the holders see its end and continue with the next one. This process:
+ * the kernel lets all threads go; a pool that is stopped by a signal dies with its manager.
  */
 #include "tests/soak/soak_torment.h"
 

@@ -15,7 +15,7 @@ struct soak_torment_counts {
 	bool may_not_trace;    /* so there were no thread_stops */
 };
 
-/* Begins with it. pid: where the process's number stands, which may change. */
+/* Begins. pid: the process, which may change. */
 struct soak_torment *soak_torment_new(const _Atomic uint32_t *pid, uint64_t seed);
 
 /* Ends it, and adds to the counts; the process runs as it likes from then on. NULL is fine. */

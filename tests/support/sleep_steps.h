@@ -15,7 +15,7 @@
  * 	to turn busy     with another one that looks, and back
  * 	one look         of a search, for a job, in vain
  *
- * WHO INCLUDES IT
+ * INCLUDED BY
  *   tests/bench/bench_sleep.c, which times the steps, and tests/unit/pool/check_sleep.c, which
  *   counts their loads. Each defines sleep_measure(), and names sleep_all_steps() as what to call
  *   before a rig has threads. Nothing else of a program may come before it but what is to change in

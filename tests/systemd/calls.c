@@ -35,7 +35,7 @@
 #define MOST	10000
 
 static bool killed;	/* not restarted by systemctl */
-static bool until_jobs; /* so many have ended */
+static bool until_jobs; /* `wanted` jobs have ended */
 static uint64_t wanted;
 static fk_client *client;
 static struct oracle o;
@@ -61,7 +61,7 @@ static void begin(void)
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(ended != MAP_FAILED);
 	ck_assert_msg(fk_open(SOCKET, NULL, &client) == 0, "%s", fk_error_text());
-	/* forkd is another user, and sees no other folder. */
+	/* forkd is another user, and sees no other directory. */
 	ck_assert(mkdtemp(folder) && chmod(folder, 0755) == 0);
 	oracle_init(&o, folder);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
