@@ -18,10 +18,10 @@
 
 #include "common/text.h"
 
-/* Looks at one input. Returns 0. */
+/* Runs one input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the process where a fault was found, and names the place. */
+/* Ends the process on a fault, and prints the place. */
 #define FUZZ_ASSERT(condition)                                                                     \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 		}                                                                                  \
 	} while (0)
 
-/* The rest of an input. Behind its end there are zeros. */
+/* The rest of an input, followed by zeros. */
 struct fuzz_input {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -68,8 +68,8 @@ static inline uint64_t fuzz_u64(struct fuzz_input *input)
 	return low | (uint64_t)fuzz_u32(input) << 32;
 }
 
-/* What comes up to this byte, which is passed, or up to the end: as text of its own, so that
- * AddressSanitizer knows its bounds. To be freed. A NUL ends the text early. */
+/* Returns the text up to this byte, which is skipped, or up to the end, as a copy, so that
+ * AddressSanitizer knows its bounds. The caller frees it. A NUL ends the text early. */
 static inline char *fuzz_text(struct fuzz_input *input, char until)
 {
 	size_t left = (size_t)(input->end - input->at);
@@ -82,7 +82,7 @@ static inline char *fuzz_text(struct fuzz_input *input, char until)
 	return text;
 }
 
-/* Something was said, in one line that a terminal may show. */
+/* Returns true for a text of one line that a terminal may show. */
 static inline int fuzz_is_line(const char *text)
 {
 	return *text && text_is_line(text);

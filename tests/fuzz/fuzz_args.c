@@ -18,8 +18,8 @@
 /* The forkd.conf. */
 static struct fuzz_input conf;
 
-/* The linker puts these in the place of options_file_open(), options_dir_read() and fclose():
- * --wrap. libFuzzer has files to close, too. */
+/* The linker replaces options_file_open(), options_dir_read() and fclose() by these: --wrap.
+ * libFuzzer closes files, too. */
 int __wrap_options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error);
 int __wrap_options_dir_read(struct options *o, const char *name, struct options_error *ret_error);
 int __real_fclose(FILE *file);

@@ -10,7 +10,7 @@
 
 #include "tests/fuzz/fuzz_options.h"
 
-/* Where the line of this number begins, the first one's is 1. */
+/* Returns the start of line number `line`, from 1. */
 static size_t line_start(const uint8_t *data, size_t size, unsigned long line)
 {
 	size_t at = 0;
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = fuzz_read_conf(&o, data, size, &error);
 	FUZZ_ASSERT(r == 0 || r == -EBADMSG || r == -ENOENT || r == -EINVAL || r == -ERANGE ||
 		    r == -EPERM);
-	/* inih would not see what is behind one. */
+	/* inih would not see the text after one. */
 	FUZZ_ASSERT(r < 0 || !size || !memchr(data, '\0', size));
 	if (r == 0)
 		fuzz_check_options(&o);

@@ -57,7 +57,7 @@ static size_t field_size(enum forkctl_option_type type)
 	return 0;
 }
 
-/* What the command's struct would be, of no more bytes than its options take. */
+/* Returns memory for a command's struct, of exactly the size that its options use. */
 static char *new_values(const struct forkctl_option *options)
 {
 	size_t size = 0;
@@ -99,7 +99,7 @@ static void check_option(const struct forkctl_option *o, const void *field)
 	}
 }
 
-/* A word that names a file names one of these: none is read but what the input has. */
+/* A word that names a file is changed to one of these: only data of the input is read. */
 static char *safe_word(char *word)
 {
 	static char path[64];
@@ -114,13 +114,13 @@ static char *safe_word(char *word)
 		FUZZ_ASSERT(fd >= 0);
 		(void)snprintf(path, sizeof(path), "@/proc/self/fd/%d", fd);
 	}
-	/* Those that are sizes behind a colon: no heap of a terabyte. */
+	/* Sizes after a colon: no heap of a terabyte. */
 	if (word[1] == ':')
 		return (char *)(uintptr_t)names[4 + (unsigned char)word[2] % 3];
 	return (char *)(uintptr_t)names[word[1] ? 1 + (unsigned char)word[1] % 3 : 0];
 }
 
-/* Gives that file the rest of the input. */
+/* Fills that file with the rest of the input. */
 static void fill_file(char *const *words, uint32_t n, struct fuzz_input rest)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -177,7 +177,7 @@ static void check_value(const struct signature_item *item, const struct forkctl_
 	}
 }
 
-/* The words as arguments of a task. */
+/* Checks the words as arguments of a task. */
 static void check_values(char *const *words, uint32_t n, const char *signature)
 {
 	static const _Atomic uint32_t alive = 1;

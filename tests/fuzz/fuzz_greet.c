@@ -49,7 +49,7 @@ static void take_peer(struct fuzz_input *input, struct admission_peer *peer)
 	peer->pid = fuzz_u16(input);
 }
 
-/* Lists of users, and as what each knows a user of these groups. */
+/* Lists of users, and how each list matches a user of these groups. */
 static const char *const lists[] = { "", "*", "0", "@7", "990,@8" };
 static const uint32_t all_gids[] = { 7, 8 };
 
@@ -70,7 +70,7 @@ static enum options_who knows(size_t list, const struct options_peer *who)
 	return as[list];
 }
 
-/* The pid, which decides nothing, says which; mostly none. */
+/* The pid, which has no effect, selects them; mostly none. */
 static void take_lists(struct options *o, struct admission_peer *peer, size_t *ret_allow,
 		       size_t *ret_deny)
 {
@@ -81,7 +81,7 @@ static void take_lists(struct options *o, struct admission_peer *peer, size_t *r
 	*ret_deny = any ? peer->pid / 64 % ARRAY_SIZE(lists) : 0;
 	peer->who.n_gids = peer->pid >> 8 & 3;
 	peer->who.gids = all_gids;
-	if (peer->who.n_gids == 3) { /* eight alone */
+	if (peer->who.n_gids == 3) { /* only eight */
 		peer->who.n_gids = 1;
 		peer->who.gids++;
 	}
@@ -101,7 +101,7 @@ static void take_room(struct fuzz_input *input, const struct options *o,
 	room->memory = take_bytes(input, 0, o->shared_memory_max);
 }
 
-/* What its uid holds, and may: three times nothing, and as much as there is, if how is 0. */
+/* The usage and limits of its uid: arbitrary, or no limit if how is 0. */
 static void take_quota(uint8_t how, const struct options *o, struct admission_room *room)
 {
 	room->most.clients = o->clients_max;
@@ -138,7 +138,7 @@ static void check_attached(const struct proto_hello *hello, const struct options
 	FUZZ_ASSERT(room->tenant_size + size <= room->memory);
 }
 
-/* What conn_set() and the manager do with a message of a user that may. */
+/* The actions of conn_set() and the manager for a message of a permitted user. */
 static void set(struct proto_set *message)
 {
 	struct options_error error = { "" };
@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mend = fuzz_u8(&input);
 	take_quota(mend, &options, &room);
 	left = min((size_t)(input.end - input.at), sizeof(*message));
-	/* proto_recv() takes nothing that is shorter. */
+	/* proto_recv() accepts nothing shorter. */
 	if (left < sizeof(message->head))
 		goto out;
 	message = malloc(left);
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case ADMISSION_ASK:
 		FUZZ_ASSERT(left == sizeof(message->ask));
-		/* Each user may ask which jobs there are, and end their own. */
+		/* Each user may list jobs, and cancel their own. */
 		admission_ask(&peer, OWNER, message->head.type, peer.who.uid, &v);
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
 					((message->head.type != PROTO_CONFIG &&

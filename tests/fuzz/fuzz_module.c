@@ -29,13 +29,13 @@ struct table {
 	struct fk_task tasks[EXPORTS];
 	struct fk_export exports[EXPORTS];
 	struct fk_item items[EXPORTS][2][ITEMS + 1]; /* arguments, and results */
-	char texts[]; /* the whole input, so that each pointer to a text is one into it */
+	char texts[]; /* the whole input: each pointer to a text points into it */
 };
 
 static struct board board;
 static struct modules modules;
 
-/* A text up to the next NUL, which is passed; NULL where it begins with 0xff. */
+/* Returns a text up to the next NUL, which is skipped; NULL if it begins with 0xff. */
 static char *take_text(struct fuzz_input *input, struct table *table, const uint8_t *data)
 {
 	char *text = table->texts + (input->at - data);
@@ -49,7 +49,7 @@ static char *take_text(struct fuzz_input *input, struct table *table, const uint
 	return text;
 }
 
-/* Makes a list of text, name:type, name:type, up to an arrow or the end; returns what follows. */
+/* Makes a list of the text "name:type, name:type", up to an arrow or the end; returns the rest. */
 static char *split(char *text, struct fk_item *items)
 {
 	char end = ',';
@@ -71,7 +71,7 @@ static char *split(char *text, struct fk_item *items)
 	return text + (end == '-' && *text == '>');
 }
 
-/* What the signature says, or any number. */
+/* Returns the size given by the signature, or any number. */
 static uint32_t take_size(struct fuzz_input *input, uint32_t right)
 {
 	return fuzz_u8(input) % 8 ? right : fuzz_u32(input);
@@ -86,7 +86,7 @@ static void take_export(struct fuzz_input *input, struct table *table, uint32_t 
 	uint8_t missing = fuzz_u8(input);
 	char *text;
 
-	/* Most are right in each part but one: the upper bits choose among the parts. */
+	/* Most have at most one wrong part: the upper bits select it. */
 	missing = missing >> 5 == 7 ? missing & 31 : missing >> 5 ? 0 : 1u << (missing & 7) & 31;
 	export->name = take_text(input, table, data);
 	text = take_text(input, table, data);
@@ -111,7 +111,7 @@ static void take_export(struct fuzz_input *input, struct table *table, uint32_t 
 	};
 }
 
-/* Where the table begins and ends. */
+/* Sets the start and the end of the table. */
 static void take_bounds(struct fuzz_input *input, struct table *table, uint32_t n)
 {
 	uintptr_t begin = (uintptr_t)table->exports, end = begin + n * SIZE;
@@ -121,7 +121,7 @@ static void take_bounds(struct fuzz_input *input, struct table *table, uint32_t 
 		begin += fuzz_u16(input) % (n * SIZE + 1);
 	if (how & 2)
 		end -= fuzz_u16(input) % (n * SIZE + 1);
-	/* It would look like a table, and be none. */
+	/* It would look like a valid table. */
 	if (begin < end && (begin - (uintptr_t)table->exports) % SIZE && (end - begin) % SIZE == 0)
 		end--;
 	table->module.exports = how & 4 ? NULL : (const struct fk_export *)begin;
@@ -133,7 +133,7 @@ static bool is_whole(const char *text, size_t size)
 	return memchr(text, '\0', size) && (!*text || fuzz_is_line(text));
 }
 
-/* What was parsed is what the list says. */
+/* Checks that the parsed signature equals the list. */
 static bool is_list(const struct signature_item *items, uint32_t n, const struct fk_item *list)
 {
 	char type[16];
@@ -150,7 +150,7 @@ static bool is_list(const struct signature_item *items, uint32_t n, const struct
 	return !list->type;
 }
 
-/* One that was entered. */
+/* Checks a task that was entered. */
 static void check_task(const struct table *table, uint32_t index)
 {
 	const struct module_task *task = &modules.tasks[index];
@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input input = { data, data + size };
 	struct table *table = calloc(1, sizeof(*table) + size + 1);
 	uint32_t n, entered;
-	/* Of any size, as callers have them. */
+	/* Of any size, as callers pass them. */
 	char *error;
 	size_t room;
 	int r;

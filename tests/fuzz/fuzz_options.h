@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz_options.h - what must be true of forkd's options, whatever they were read from */
+/* fuzz_options.h - properties of forkd's options, from any source */
 #pragma once
 
 #include <grp.h>
@@ -17,12 +17,12 @@
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"
 
-/* What options_file_read() takes as a line, without its end. */
+/* Length of a line that options_file_read() accepts, without its end. */
 #define FUZZ_LINE 198u
 
 /* ------------------------------------------------------------------------ a file in memory */
 
-/* One FILE for all: to make one takes longer than to read what is in it. And what is left of it;
+/* One FILE for all, as creating one takes longer than reading it; and the rest of its contents;
  * `at` is NULL while it is not open. */
 static FILE *fuzz_stream;
 static struct fuzz_input fuzz_file;
@@ -38,7 +38,7 @@ static inline ssize_t fuzz_file_read(void *cookie, char *buffer, size_t size)
 	return (ssize_t)n;
 }
 
-/* Not to be closed with fclose(). */
+/* Must not be closed with fclose(). */
 static inline FILE *fuzz_file_open(const void *data, size_t size)
 {
 	static const cookie_io_functions_t io = { .read = fuzz_file_read };
@@ -61,7 +61,7 @@ static inline void fuzz_file_close(void)
 
 /* ------------------------------------------------------------------------ users */
 
-/* The linker puts these in the place of the system's, which reads files: --wrap. */
+/* The linker replaces the functions of libc, which read files, by these: --wrap. */
 struct passwd *__wrap_getpwnam(const char *name);
 struct group *__wrap_getgrnam(const char *name);
 
@@ -101,7 +101,7 @@ static inline void fuzz_options_init(struct options *o)
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
 
-		/* What is kept elsewhere, each has for itself; none of a list, and of no CPUs. */
+		/* Values in separate memory are copied; there are no lists and no CPU lists. */
 		if (row->type == OPTION_PATH) {
 			*(char **)option_field(row, o) = NULL;
 			FUZZ_ASSERT(!option_value_set(row, option_field(row, o), row->def, &fault));
@@ -109,7 +109,7 @@ static inline void fuzz_options_init(struct options *o)
 	}
 }
 
-/* All but where it was said. */
+/* Compares all except the location. */
 static inline bool fuzz_same_entry(const struct options_entry *a, const struct options_entry *b)
 {
 	return a->who == b->who && a->id == b->id && a->number == b->number &&
@@ -151,7 +151,7 @@ static inline bool fuzz_same_option(const struct option_row *row, const void *a,
 	}
 }
 
-/* Those of the command line alone included, or not. */
+/* hidden: also compares options that only the command line has. */
 static inline bool fuzz_same_options(const struct options *a, const struct options *b, bool hidden)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++)
@@ -179,7 +179,7 @@ static inline void fuzz_check_list(const struct option_row *row, const struct op
 	}
 }
 
-/* The option has a value that its row allows. */
+/* Checks that the option has a value that its row allows. */
 static inline void fuzz_check_range(const struct option_row *row, const void *field)
 {
 	const char *path;
@@ -238,7 +238,7 @@ static inline int fuzz_read_conf(struct options *o, const void *data, size_t siz
 	return r;
 }
 
-/* What options_print() writes, up to the next call. */
+/* Returns the output of options_print(), valid up to the next call. */
 static inline char *fuzz_print(const struct options *o)
 {
 	static FILE *file;
@@ -254,7 +254,7 @@ static inline char *fuzz_print(const struct options *o)
 	return text;
 }
 
-/* The line is one of this option. */
+/* Returns true if the line is one of this option. */
 static inline bool fuzz_is_of(const char *line, const struct option_row *row)
 {
 	size_t n = strlen(row->name);
@@ -262,8 +262,8 @@ static inline bool fuzz_is_of(const char *line, const struct option_row *row)
 	return !strncmp(line, row->name, n) && !strncmp(line + n, " = ", 3);
 }
 
-/* Every option is in its range; what options_print() writes has all of them, in order, and what is
- * not the default is read to the same, where each line can be read. */
+/* Checks that every option is in its range, and that options_print() writes all of them in order.
+ * Those that differ from the default must read back the same, if each line can be read. */
 static inline void fuzz_check_options(const struct options *o)
 {
 	static const char head[] = "[forkd]\n";

@@ -70,7 +70,7 @@ static void submit(uint32_t client)
 	uint32_t first = fuzz_u8(&input) % JOBS, n = 1 + fuzz_u8(&input) % 4, filled = 0, ring;
 	uint64_t position;
 
-	/* From the last one of the chain on. */
+	/* From the last job of the chain on. */
 	for (uint32_t i = n; i-- > 0 && attached[client] && !gone[client];) {
 		uint32_t at = (first + i) % JOBS;
 
@@ -87,14 +87,14 @@ static void submit(uint32_t client)
 		tenant_mark(tenant, ring);
 	else
 		for (uint32_t i = 0; i < filled; i++) {
-			/* Not without its own uid's doing, but where there is no slot. */
+			/* Only jobs of its own uid, or a missing slot, can prevent it. */
 			FUZZ_ASSERT(client != 2 ||
 				    tenant->rings[ring].tail >= heads[1][ring] + RING_SLOTS);
 			wanted[client][(first + i) % JOBS].spoiled = true;
 		}
 }
 
-/* A word of an honest client is written over, with the chain behind it. */
+/* A word of an honest client is overwritten, with the chain after it. */
 static void spoil(uint64_t word)
 {
 	uint32_t payload = (uint32_t)(word & RING_PAYLOAD), steps = JOBS;
@@ -142,7 +142,7 @@ static void write_ring(void)
 		ring->tail = (ring->tail & ~RING_ASTRAY) | (how & 4 ? RING_ASTRAY : 0);
 		return;
 	case 2:
-		/* One that means something: a record of a client of this uid, or of none. */
+		/* A valid word: a record of a client of this uid, or of none. */
 		word |= RING_FULL_BIT |
 			ring_payload(how >> 2 & 3, generations[HOSTILE], fuzz_u8(&input));
 		break;
@@ -166,7 +166,7 @@ static void write_record(void)
 	case 0:
 	case 1:
 	case 2:
-		/* In the table, or a little beyond it. */
+		/* In the table, or just beyond it. */
 		job->next = what & 128 ? value : fuzz_u8(&input) % (JOBS + 4);
 		break;
 	case 3:
@@ -203,7 +203,7 @@ static void write_record(void)
 	}
 }
 
-/* A connection ends; the manager has the rings of its uid looked at: conn_gone(). */
+/* A connection ends; the manager has the rings of its uid checked: conn_gone(). */
 static void leave(uint32_t client)
 {
 	if (!attached[client] || gone[client])
@@ -215,7 +215,7 @@ static void leave(uint32_t client)
 	clients_gone(pool, client, generations[client]);
 }
 
-/* The slot of one that was released is given to another. */
+/* The slot of a released client is given to another. */
 static void come(uint32_t client)
 {
 	if (attached[client])
@@ -233,7 +233,7 @@ static void come(uint32_t client)
 
 /* ------------------------------------------------------------------------ the pool */
 
-/* A worker has a row in its hand, that it is to start. */
+/* A worker has taken a row that it will start. */
 static void take(uint32_t row)
 {
 	uint32_t client = row / JOBS;
@@ -251,12 +251,12 @@ static void worker_drain(struct worker *w)
 {
 	uint32_t row;
 
-	/* As worker_find(): its own deque comes first. */
+	/* As worker_find(): its own deque first. */
 	if (!deque_size(&w->roots.deque) && intake_drain(w, &row))
 		take(row);
 }
 
-/* Of a deque, by its owner or a thief. */
+/* From a deque, by its owner or a thief. */
 static void worker_take(struct worker *w, bool steal)
 {
 	struct worker *victim = &pool->workers[steal ? 1 - w->index : w->index];
@@ -272,7 +272,7 @@ static void worker_take(struct worker *w, bool steal)
 	}
 }
 
-/* One of those in hand, from there on. */
+/* Returns one of the taken rows, from there on. */
 static uint32_t take_hand(uint32_t from)
 {
 	for (uint32_t i = 0; i < ROWS; i++)
@@ -281,7 +281,7 @@ static uint32_t take_hand(uint32_t from)
 	return ROWS;
 }
 
-/* As job_run(): a job whose end is wanted ends, others are RUNNING. */
+/* As job_run(): a cancelled job ends, others are RUNNING. */
 static void start(uint32_t row, uint32_t worker)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);
@@ -375,7 +375,7 @@ static void step(void)
 			come(take_client());
 		break;
 	case 15:
-		/* At once, or at one of the sites to come. */
+		/* At once, or at one of the later sites. */
 		if (what & 128)
 			next_pool();
 		else

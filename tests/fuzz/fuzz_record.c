@@ -38,7 +38,8 @@ static struct permission permission;
 static struct fk_export exports[TASKS];
 static uint32_t blocks; /* that are taken from the arena */
 
-/* The linker puts these in the place of the arena's: --wrap. AddressSanitizer knows their ends. */
+/* The linker replaces the functions of the arena by these: --wrap. AddressSanitizer knows the ends
+ * of their blocks. */
 void *__wrap_stack_lump_take(struct stack_cache *cache, uint64_t size);
 void __wrap_stack_lump_put(struct stack_cache *cache, void *block, uint64_t size);
 
@@ -116,7 +117,7 @@ static void take_record(struct fuzz_input *input, struct job *job)
 	}
 }
 
-/* What input_load() is to say, if there is memory. */
+/* Returns the expected result of input_load(), if there is memory. */
 static int expected(const struct job *job, uint64_t heap_size)
 {
 	const struct module_task *task;
@@ -142,13 +143,13 @@ static int expected(const struct job *job, uint64_t heap_size)
 	return 0;
 }
 
-/* What the task sees of an argument. */
+/* Returns the task's view of an argument. */
 static const void *seen(const struct record *record, const struct signature_item *item)
 {
 	return (const char *)record->args + item->offset;
 }
 
-/* before: the record and the heap as they were when it was loaded. */
+/* before: the record and the heap at the time of the load. */
 static void check_args(const struct record *record, const struct job *before, const char *heap,
 		       const char *heap_before, uint64_t heap_size)
 {
@@ -178,7 +179,7 @@ static void check_args(const struct record *record, const struct job *before, co
 	}
 }
 
-/* The task changes what it may; the same is done to the picture of the heap. */
+/* The task changes its buffers; the same is done to the copy of the heap. */
 static void work(const struct record *record, const struct job *before, char *picture)
 {
 	const struct module_task *task = record->task;
@@ -212,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_up();
 	FUZZ_ASSERT(job && heap && picture && room);
 	memset((void *)job, 0, sizeof(*job));
-	/* As job_run() leaves it: full of what was there before. */
+	/* As job_run() leaves it: with old contents. */
 	memset(&record, 0xa5, sizeof(record));
 	for (uint64_t i = 0; i < heap_size; i++)
 		heap[i] = (char)(i * 7);

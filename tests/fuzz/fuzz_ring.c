@@ -22,7 +22,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* What can happen between two operations: take_turns(). */
+/* Actions between two operations: take_turns(). */
 static void take_turns(void);
 
 /* The consumer writes into a slot. */
@@ -87,16 +87,16 @@ static bool compare_exchange(_Atomic uint64_t *word, uint64_t *expected, uint64_
 #define WORDS	 256u	     /* honest ones in an input */
 #define HOSTILE	 0x20000000u /* a payload that no honest producer has */
 #define NOTHING	 UINT32_MAX
-#define REST	 0x10000000u	  /* what the consumer makes of one: the rest of a chain */
+#define REST	 0x10000000u	  /* the consumer changes it to this: the rest of a chain */
 #define DEPTH	 3		  /* steps within steps */
-#define DRAINING (4 * RING_SLOTS) /* looks at a ring that no producer changes, until it is empty */
+#define DRAINING (4 * RING_SLOTS) /* checks of a ring that no producer changes, until it is empty */
 
 struct word {
 	uint32_t producer;
 	uint32_t order; /* among those of its producer */
 	uint32_t found;
 	bool pushed;
-	bool spoiled;  /* its slot was written over */
+	bool spoiled;  /* its slot was overwritten */
 	bool repeated; /* the consumer died on it */
 };
 
@@ -105,8 +105,8 @@ static struct ring *ring;
 static uint64_t head;
 static struct word words[WORDS];
 static uint32_t n_words, n_pushed, n_found;
-static uint32_t last[DEPTH + 1]; /* order of what came out last, of each producer */
-static uint32_t current;	 /* payload that the consumer has in hand, NOTHING for none */
+static uint32_t last[DEPTH + 1]; /* order of the last consumed word, of each producer */
+static uint32_t current;	 /* payload that the consumer has taken, NOTHING for none */
 static uint32_t depth, n_steps;
 static bool consuming, hostile, quiet;
 
@@ -142,7 +142,7 @@ static void spoil(uint64_t word)
 		words[payload].spoiled = true;
 }
 
-/* Over the one that it has in hand, or what another has put there since. */
+/* Over the word that it has taken, or one that was put there since. */
 static void overwrite(uint64_t word)
 {
 	if ((word & RING_PAYLOAD & ~(uint64_t)REST) != (current & ~REST))
@@ -186,7 +186,7 @@ static void push(void)
 	if (!index)
 		memset(orders, 0, sizeof(orders));
 	words[n_words++] = (struct word){ .producer = depth, .order = ++orders[depth] };
-	/* Until it is known, it may come out already. */
+	/* Before push() returns, it may already be consumed. */
 	words[index].pushed = true;
 	n_pushed++;
 	if (ring_push(ring, index, &position) == RING_OK)
@@ -253,7 +253,7 @@ static bool consume(uint8_t how)
 	head++;
 	if (status != RING_OK)
 		return true;
-	/* Or the pool dies, and the next one comes. */
+	/* Or the pool dies, and the next one starts. */
 	if (how & 2 && !(payload & HOSTILE))
 		words[payload & ~REST].repeated = true;
 	if (how & 2)
@@ -304,7 +304,7 @@ static void take_turns(void)
 {
 	if (quiet || depth >= DEPTH || !fuzz_more(&input))
 		return;
-	/* A byte of its own for each operation: 0 for no step. */
+	/* One byte for each operation: 0 for no step. */
 	for (uint8_t n = fuzz_u8(&input) & 3; n && fuzz_more(&input); n--)
 		step();
 }
@@ -329,7 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n_words = n_pushed = n_found = 0;
 	memset(last, 0, sizeof(last));
 	hostile = quiet = false;
-	/* Anywhere, laps that are about to end included. */
+	/* Any position, including laps that are about to end. */
 	head = (uint64_t)fuzz_u8(&input) << 29 | fuzz_u8(&input);
 	if (head & 1 && head > 2 * RING_SLOTS)
 		head -= 2 * RING_SLOTS;
@@ -347,7 +347,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	drain();
 	for (uint32_t i = 0; i < n_words; i++)
 		FUZZ_ASSERT(!words[i].pushed || words[i].spoiled || words[i].found);
-	/* As good as new. */
+	/* A new ring. */
 	n_words = n_pushed = n_found = 0;
 	memset(last, 0, sizeof(last));
 	hostile = false;

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Its macros do nothing where there is no AddressSanitizer. */
+/* Its macros do nothing without AddressSanitizer. */
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
@@ -46,11 +46,11 @@
 #define ARENA	(UINT64_C(64) << 20)
 #define LOOKS	1000u /* maximum of drains until everything has ended */
 
-/* What an honest client knows of a record of its. */
+/* State of a record that an honest client expects. */
 struct wanted {
 	uint32_t generation;
 	bool pending;
-	bool spoiled; /* its word was written over */
+	bool spoiled; /* its word was overwritten */
 };
 
 static struct fuzz_input input;
@@ -63,10 +63,10 @@ static uint32_t generations[CLIENTS]; /* of the slots */
 static bool attached[CLIENTS], gone[CLIENTS];
 static struct wanted wanted[CLIENTS][JOBS];
 static uint64_t heads[TENANTS][WORKERS];
-static bool hand[ROWS];	 /* given to a worker, and not in its deque */
+static bool hand[ROWS];	 /* taken by a worker, and not in its deque */
 static uint64_t carried; /* rows that the last pool has left QUEUED */
 static uint32_t rounds;
-static bool tampered; /* a ring of tenant 0 was written into */
+static bool tampered; /* a ring of tenant 0 was overwritten */
 static jmp_buf death;
 
 static uint32_t tenant_of(uint32_t client)
@@ -86,7 +86,7 @@ static void die(void)
 	longjmp(death, 1);
 }
 
-/* At one of the sites of a drain, some passes from now. */
+/* Arms one of the sites of a drain, some passes from now. */
 static void arm(uint32_t what)
 {
 	static const enum crash_site sites[] = { CRASH_AT_intake_step, CRASH_AT_intake_accepted,
@@ -114,8 +114,8 @@ static void disarm(void)
 
 /* ------------------------------------------------------------------------ libFuzzer */
 
-/* It is not told of comparisons: that takes a quarter of the time, and an input is steps; nothing
- * is compared with its bytes. The linker puts these in the place of libFuzzer's: --wrap. */
+/* libFuzzer gets no comparisons: they take a quarter of the time, and nothing is compared with the
+ * bytes of an input. The linker replaces the functions of libFuzzer by these: --wrap. */
 #ifdef __clang__
 #define UNCOVERED __attribute__((no_sanitize("coverage")))
 #else
@@ -138,7 +138,7 @@ UNTOLD(64, const_cmp8)
 
 /* ------------------------------------------------------------------------ segments */
 
-/* Where the pools have the segments of tenants and clients. */
+/* Mappings of the segments of tenants and clients in the pools. */
 static struct mapping {
 	int fd;
 	void *base;
@@ -146,7 +146,7 @@ static struct mapping {
 	bool mapped;
 } mappings[TENANTS + CLIENTS];
 
-/* The linker puts these in the place of segment_map(), segment_unmap() and layout_withhold(). */
+/* The linker replaces segment_map(), segment_unmap() and layout_withhold() by these. */
 int __real_segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
 		       uint64_t *ret_size);
 int __wrap_segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
@@ -194,8 +194,8 @@ int __wrap_layout_withhold(void *base, uint64_t size, bool secret)
 	return 0;
 }
 
-/* Queues for those tenants that there are, not for all that a pool may have: to clear them takes a
- * fifth of the time. */
+/* Only queues for existing tenants, not for all that a pool may have: clearing them takes a fifth
+ * of the time. */
 int __real_fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
 		     uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts);
 int __wrap_fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
@@ -256,7 +256,7 @@ static uint64_t queued_rows(void)
 	return n;
 }
 
-/* A pool that knows no client; board and arena are as they are. */
+/* A pool without clients; board and arena are unchanged. */
 static void pool_begin(void)
 {
 	for (uint32_t i = 0; i <= WORKERS; i++)
@@ -300,7 +300,7 @@ static void mark_rings(uint32_t tenant)
 	}
 }
 
-/* What the manager does after a pool's death: manager_on_died(), then conn_tell_pool(). */
+/* The manager's actions after a pool's death: manager_on_died(), then conn_tell_pool(). */
 static void next_pool(void)
 {
 	struct recovery_report report;
@@ -321,7 +321,8 @@ static void next_pool(void)
 			clients_gone(pool, c, generations[c]);
 	for (uint32_t t = 0; t < TENANTS; t++)
 		mark_rings(t);
-	/* A word that hostile ones have led to where the pool had been is freed: shm/ring.h. */
+	/* A word that a hostile client has led to the old position of the pool is freed:
+	 * shm/ring.h. */
 	for (uint32_t i = 0; i < JOBS; i++)
 		wanted[1][i].spoiled |= tampered;
 }
@@ -334,7 +335,7 @@ static void *map(int fd, uint32_t kind)
 	return base;
 }
 
-/* Once: what all inputs use. */
+/* Done once: state that all inputs use. */
 static void set_up(void)
 {
 	uint64_t size = client_segment_heap_offset(JOBS) + 4096;
@@ -346,7 +347,7 @@ static void set_up(void)
 	pool = pool_new();
 	FUZZ_ASSERT(pool);
 #if __has_include(<sanitizer/lsan_interface.h>)
-	/* LeakSanitizer looks at no mapping but the heap by itself. */
+	/* LeakSanitizer searches no mapping except the heap by default. */
 	if (__lsan_register_root_region)
 		__lsan_register_root_region(pool, pool->size);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool_true.h - what must be true after each step of fuzz_pool.c: its essay */
+/* pool_true.h - conditions that hold after each step of fuzz_pool.c: see its essay */
 #pragma once
 
 #include "shm/ledger.h"
@@ -70,7 +70,7 @@ static void check_rings(void)
 		}
 }
 
-/* An honest client looks at its jobs. */
+/* An honest client checks its jobs. */
 static void check_honest(void)
 {
 	for (uint32_t c = 0; c < CLIENTS; c++)

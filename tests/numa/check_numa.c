@@ -22,7 +22,7 @@ FK_MODULE(t, "test tasks")
 
 extern const struct fk_module fk_module;
 
-/* All pages of the range that are there are on the node. Returns how many. */
+/* Checks that all resident pages of the range are on the node. Returns their number. */
 static uint64_t check_range(const char *what, uint32_t index, const void *start, const void *end,
 			    uint32_t node)
 {
@@ -53,7 +53,7 @@ START_TEST(pages_of_each_worker_are_on_its_node)
 		uint32_t node = topology_memory(rig.pool->topology, w->group);
 
 		ck_assert_uint_ge(check_range("struct of worker", i, w, w + 1, node), 1);
-		/* Not every one has run something. */
+		/* Not every worker has run a job. */
 		entries += check_range("deque of worker", i, w->engine.frames.entries,
 				       w->engine.frames.entries + w->engine.frames.capacity, node);
 	}

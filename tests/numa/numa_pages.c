@@ -59,8 +59,8 @@ static int show(pid_t pid, const char *range, uint32_t wanted, uint64_t *ret_the
 	return EXIT_FAILURE;
 }
 
-/* The node that the policy of the range at start names, such as "prefer:1"; NONE for the default
- * one, or several. */
+/* Returns the node of the policy of the range at start, such as "prefer:1"; NONE for the default
+ * policy, or several nodes. */
 static uint32_t wanted_node(pid_t pid, uint64_t start)
 {
 	_cleanup_fclose_ FILE *maps = NULL;
@@ -74,7 +74,7 @@ static uint32_t wanted_node(pid_t pid, uint64_t start)
 
 		if (sscanf(line, "%" SCNx64, &at) != 1 || at != start)
 			continue;
-		/* NODE and a blank: else it is a list, as in "interleave:0-3". */
+		/* NODE and a blank: otherwise it is a list, as in "interleave:0-3". */
 		if (sscanf(line, "%*x %*[^:=]:%" SCNu32 "%1[ ]", &node, rest) == 2 &&
 		    node < NUMA_PAGES_NODES)
 			return node;

@@ -28,7 +28,7 @@
 #include "daemon/host/victims.h"
 
 #define MAX	     16u   /* forkctl counters has no more columns */
-#define EXPECTED_MIN 50.0  /* attempts in each level, or chi-square says nothing */
+#define EXPECTED_MIN 50.0  /* attempts in each level, for a valid chi-square test */
 #define NORMAL	     4.753 /* the one-sided quantile of 1e-6 */
 
 enum row { ATTEMPTS, ATTEMPTS_FAR, ATTEMPTS_FARTHER, STEALS, STEALS_FAR, STEALS_FARTHER, ROWS };
@@ -44,7 +44,7 @@ static const char *const names[ROWS] = {
 
 struct input {
 	uint64_t values[ROWS][MAX];
-	uint32_t n[ROWS]; /* columns that were there */
+	uint32_t n[ROWS]; /* columns that were present */
 };
 
 DEFINE_CLEANUP(struct topology *, topology_free);
@@ -85,7 +85,7 @@ static bool read_counters(struct input *ret_input, uint32_t n)
 	return true;
 }
 
-/* The share of each level in worker i's picks, by the formula. */
+/* Returns the share of each level in worker i's picks, by the formula. */
 static void share_levels(const struct topology *t, const struct victims *v, uint32_t i,
 			 double ret_share[VICTIMS_LEVELS])
 {
@@ -111,7 +111,7 @@ static void share_levels(const struct topology *t, const struct victims *v, uint
 		ret_share[level] /= sum;
 }
 
-/* Of one worker: by level what the rows say. */
+/* Reads one worker's counts by level. */
 static void take_levels(const struct input *input, uint32_t i, enum row first,
 			double ret_count[VICTIMS_LEVELS])
 {
@@ -132,7 +132,7 @@ static void print_levels(const char *what, uint32_t node, const double share[VIC
 	printf("\n");
 }
 
-/* Adds to chi-square and its freedom. False: too few attempts to tell. */
+/* Adds to chi-square and its degrees of freedom. Returns false if there are too few attempts. */
 static bool add_chi(const double share[VICTIMS_LEVELS], const double tried[VICTIMS_LEVELS],
 		    double *chi, uint32_t *freedom)
 {

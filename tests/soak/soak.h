@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* soak.h - what the jobs of soak_stress have in common; soak_jobs.c says what they are */
+/* soak.h - shared by the jobs of soak_stress, which soak_jobs.c defines */
 #pragma once
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct soak {
 };
 
 struct soak_row {
-	const char *name; /* of the tasks that it calls, with blanks between; or what it does */
+	const char *name; /* names of the tasks that it calls, separated by blanks, or its action */
 	bool (*run)(struct soak *s);
 };
 
@@ -36,7 +36,7 @@ static inline uint64_t draw(struct soak *s, uint64_t below)
 	return (xorshift64(&s->random) >> 11) % below;
 }
 
-/* Small ones are more likely than large ones, as they are with jobs. */
+/* Small sizes are more likely than large ones, as with real jobs. */
 static inline uint64_t draw_size(struct soak *s, uint64_t below)
 {
 	return draw(s, draw(s, below) + 1);
@@ -55,7 +55,7 @@ static inline bool wrong(struct soak *s, const char *format, ...)
 	return false;
 }
 
-/* Takes memory of the heap, which the row gives back by itself as it ends. NULL: it is wrong. */
+/* Takes memory of the heap, which is freed when the row ends. NULL: an error. */
 static inline void *take(struct soak *s, size_t size)
 {
 	void *data = NULL;

@@ -21,7 +21,7 @@ struct array {
 	union fk_value value;
 };
 
-/* Whole numbers, so that sums of doubles are exact in whatever order. */
+/* Integers, so that sums of doubles are exact in any order. */
 static bool new_array(struct soak *s, struct array *ret_array, bool doubles)
 {
 	struct array a = { .n = 1 + draw_size(s, SOAK_NUMBER), .min = INT64_MAX, .max = INT64_MIN };
@@ -45,7 +45,7 @@ static bool new_array(struct soak *s, struct array *ret_array, bool doubles)
 	return true;
 }
 
-/* That of all arrays is a whole number. */
+/* All arrays have integers. */
 static int64_t number_at(const struct array *a, size_t i, bool doubles)
 {
 	return doubles ? (int64_t)a->f64[i] : a->i64[i];
@@ -119,7 +119,7 @@ static bool run_prefix_f64(struct soak *s)
 	return run_prefix(s, "array:prefix_f64", true);
 }
 
-/* Products below 2^38, and not 2^15 of them: exact too. */
+/* Products below 2^38, and fewer than 2^15 of them: exact too. */
 static bool run_dot(struct soak *s)
 {
 	double found = 0, wanted = 0, *b;
@@ -275,7 +275,7 @@ static bool run_sort_f64(struct soak *s)
 }
 
 struct record {
-	uint32_t serial; /* where it was */
+	uint32_t serial; /* its old index */
 	int32_t number;
 	char text[12];
 };

@@ -44,7 +44,7 @@ struct number {
 	int64_t depth; /* of a maze, which is a task of two numbers; else 0 */
 };
 
-/* One that is made of fibers. */
+/* A task that is made of fibers. */
 static struct number draw_fibers(struct soak *s)
 {
 	static const struct {
@@ -66,7 +66,7 @@ static struct number draw_fibers(struct soak *s)
 				(int64_t)maze_value(place, (int64_t)n), (int64_t)n };
 }
 
-/* A task from a number to a number, and what it makes of one. */
+/* A task from a number to a number, and its result. */
 static struct number draw_number(struct soak *s)
 {
 	uint64_t n;
@@ -86,7 +86,7 @@ static struct number draw_number(struct soak *s)
 	}
 }
 
-/* Its arguments, for as long as the number is there. Returns how many. */
+/* Its arguments, valid as long as the number. Returns how many. */
 static size_t number_values(const struct number *number, union fk_value ret_values[2])
 {
 	ret_values[0].i64 = number->n;
@@ -168,7 +168,7 @@ static bool run_burst(struct soak *s)
 
 /* ------------------------------------------------------------------------ ended early */
 
-/* Jobs that would take minutes to hours, so that an end that does not come is seen. */
+/* Jobs that would take minutes to hours, so that a missing end is detected. */
 static const struct number endless[] = {
 	{ "fib:fib", 70, -1, 0 },	 { "nqueens:nqueens", 16, -1, 0 },
 	{ "fiber:forever", 100, -1, 0 }, { "fiber:reading", 100, -1, 0 },

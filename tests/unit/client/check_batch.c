@@ -57,7 +57,7 @@ START_TEST(batches_of_one_and_none_are_accepted)
 }
 END_TEST
 
-START_TEST(with_too_few_records_nothing_is_submitted)
+START_TEST(too_few_records_submit_nothing)
 {
 	fk_job more[JOBS];
 
@@ -87,7 +87,7 @@ static void fill(uint32_t ring)
 		;
 }
 
-START_TEST(with_all_rings_full_nothing_is_submitted)
+START_TEST(full_rings_submit_nothing)
 {
 	fk_group group;
 

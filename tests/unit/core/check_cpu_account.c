@@ -44,7 +44,7 @@ START_TEST(closed_account_charges_no_row)
 }
 END_TEST
 
-START_TEST(an_older_clock_charges_nothing_and_changes_nothing)
+START_TEST(older_clock_charges_and_changes_nothing)
 {
 	struct account account = { 0 };
 	uint32_t row;

@@ -119,7 +119,7 @@ START_TEST(correct_task_compiles_without_a_message)
 }
 END_TEST
 
-START_TEST(a_task_that_never_forks_compiles_without_a_word)
+START_TEST(task_that_never_forks_compiles_without_a_message)
 {
 	check_taken(
 		"task.h",

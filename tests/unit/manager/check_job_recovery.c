@@ -390,7 +390,7 @@ START_TEST(idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
 }
 END_TEST
 
-START_TEST(with_blame_for_another_job_an_idempotent_job_runs_again_any_number_of_times)
+START_TEST(idempotent_job_reruns_without_limit_if_another_job_is_blamed)
 {
 	for (uint32_t i = 0; i < 3; i++) {
 		put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags | LEDGER_FLAG_IDEMPOTENT,
