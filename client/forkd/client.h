@@ -563,6 +563,24 @@ int fk_call_opts(fk_client *client, const char *name, const struct fk_job_option
 #endif
 
 /*
+ * Submits a job that is reported to a callback, and released after it: fk_call() for event loops.
+ * It is a macro of C, as fk_call() is, with the same arguments after data.
+ * on_completion: called by fk_dispatch() with data when the job has ended, as after fk_watch(). It
+ * reads the result by fk_result(). The contents of an iobuf that was copied are copied back then.
+ * Waits for room, as FK_WAIT_ROOM does.
+ * Other languages have fk_call_async_typed(), with types as in fk_submit_typed().
+ * Returns 0, or the errors of fk_task_find() and fk_submit_opts().
+ */
+#ifdef FKC_DOCUMENTATION
+int fk_call_async(fk_client *client, const char *name,
+		  void (*on_completion)(fk_client *client, fk_job job, void *data), void *data,
+		  ...);
+#endif
+int fk_call_async_typed(fk_client *client, const char *name,
+			void (*on_completion)(fk_client *client, fk_job job, void *data),
+			void *data, uint64_t types, const union fk_value *values);
+
+/*
  * Calls a task n times, as n jobs at the same time, and waits for all of them. It is a macro of C,
  * as fk_call() is.
  * name: MODULE:TASK. n: number of jobs; it may be more than the client has records. results: an
@@ -616,6 +634,7 @@ const char *fk_outcome_name(int outcome);
 #define fk_call(...)	    fk_call_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call_opts(...)   fk_call_opts_is_for_C_and_forkd_client_hpp_for_CPP
 #define fk_call_each(...)   fk_call_each_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_call_async(...)  fk_call_async_is_for_C_and_forkd_client_hpp_for_CPP
 #else
 
 /* ------------------------------------------------------------ fk_call() and fk_submit(), in C */
@@ -757,6 +776,9 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 		      FKC_RESULT_TYPE(FKC_FIRST(__VA_ARGS__)) | FKC_TYPES(__VA_ARGS__),            \
 		      FKC_VALUES(__VA_ARGS__), FKC_FIRST(__VA_ARGS__),                             \
 		      FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))
+#define fk_call_async(client, name, on_completion, ...)                                            \
+	fk_call_async_typed(client, name, on_completion, FKC_FIRST(__VA_ARGS__),                   \
+			    FKC_TYPES(__VA_ARGS__), FKC_VALUES(__VA_ARGS__))
 #define fk_call_each(client, name, n, ...)                                                         \
 	fk_call_each_typed(                                                                        \
 		client, name, n,                                                                   \

@@ -84,3 +84,21 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 	(void)fk_release(client, job);
 	return err;
 }
+
+int fk_call_async_typed(fk_client *client, const char *name,
+			void (*on_completion)(fk_client *client, fk_job job, void *data),
+			void *data, uint64_t types, const union fk_value *values)
+{
+	const struct fk_job_options options = {
+		.on_completion = on_completion,
+		.data = data,
+		.flags = FK_RELEASE,
+	};
+	const fk_task *task;
+	int err = fk_task_find(client, name, &task);
+
+	if (err)
+		return err;
+	return fk_submit_typed(client, task, &options, FK_WAIT_ROOM | FK_COPY_BUFFERS, NULL, types,
+			       values);
+}

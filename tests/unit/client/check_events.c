@@ -335,6 +335,30 @@ START_TEST(job_is_watched_by_the_options_of_its_submission)
 }
 END_TEST
 
+START_TEST(asynchronous_call_is_reported_and_released)
+{
+	int64_t sum = 0;
+
+	start(1, 0);
+	fd = must_event_fd();
+	n_calls = 0;
+	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 1, 2), 0);
+	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 3, 4), 0);
+	must_be_quiet();
+	run_all();
+	await_readable();
+	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
+	ck_assert_uint_eq(n_calls, 2);
+	ck_assert_int_eq(sum, 10);
+	ck_assert_int_eq(fk_call_async(client, "test:none", add_result, &sum, 1), -ENOENT);
+	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "called as (i64)"));
+	ck_assert_int_eq(fk_call_async(client, "test:add", NULL, &sum, 1, 2), -EINVAL);
+	must_be_quiet();
+	stop();
+}
+END_TEST
+
 /* Workers end jobs while others are being submitted. */
 START_TEST(each_job_of_a_batch_is_reported_as_its_options_say)
 {
