@@ -38,12 +38,12 @@ static void main_help(void)
 	options_print_help(stdout);
 	fputs("\nExit codes:\n"
 	      "  0  stopped as asked\n"
-	      "  1  what should not happen: please report it\n"
+	      "  1  internal error: please report it\n"
 	      "  2  command line or forkd.conf\n"
 	      "  3  cannot listen on the socket\n"
-	      "  4  the pool failed to start, or died again and again\n"
-	      "  5  the system denies something: memory, descriptors, io_uring\n"
-	      "  6  to be started again, as asked by SIGUSR2\n",
+	      "  4  the pool failed to start, or died several times at its start\n"
+	      "  5  the system refuses memory, descriptors or io_uring\n"
+	      "  6  restart requested by SIGUSR2\n",
 	      stdout);
 }
 

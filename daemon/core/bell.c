@@ -19,9 +19,8 @@ void bell_begin(void)
 
 	bell_is_alone = r < 0;
 	if (r < 0)
-		log_warning("futex_waitv: %s: idle workers wake up, and I/O of fibers is looked "
-			    "after, every %u ms: Linux 5.16 and a "
-			    "seccomp filter that allows this call avoid it",
+		log_warning("futex_waitv: %s: idle workers and the I/O of fibers poll every %u ms: "
+			    "use Linux 5.16 or later and a seccomp filter that allows futex_waitv",
 			    strerror(-r), (unsigned int)(BELL_TIMED_SLEEP / NSEC_PER_MSEC));
 }
 

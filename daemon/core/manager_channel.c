@@ -40,7 +40,7 @@ static void channel_push(struct channel *channel)
 			return;
 		FK_CRASH(channel_sent);
 		if (r < 0)
-			log_debug("the manager cannot be told: %s", strerror(-r));
+			log_debug("cannot send to the manager: %s", strerror(-r));
 		channel->first = (channel->first + 1) % CHANNEL_QUEUE;
 		channel->n--;
 	}

@@ -179,8 +179,8 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
 			   ledger_row(pool->arena, row).generation, scope->same_depth_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
-		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
-		    "waits end with ECANCELED",
+		    "job %u of client %u: deadlock: %" PRIu64
+		    " fibers wait for each other's end: their waits return ECANCELED",
 		    row % pool->jobs_max, row / pool->jobs_max, held);
 	scope_end_waits(scope, depth - 1);
 	return true;

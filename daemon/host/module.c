@@ -285,10 +285,9 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 			     : -errno;
 	}
 	if (fstat(fd, &st) < 0)
-		return text_refuse(ret_error, size, -errno, "cannot look at it: %s",
-				   strerror(errno));
+		return text_refuse(ret_error, size, -errno, "cannot stat it: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return text_refuse(ret_error, size, -EINVAL, "it is not a file");
+		return text_refuse(ret_error, size, -EINVAL, "not a regular file");
 	unsafe = module_unsafe(&st);
 	if (unsafe)
 		return text_refuse(ret_error, size, -EPERM, "it %s", unsafe);
@@ -591,11 +590,9 @@ static int module_add(struct modules *modules, const struct fk_module *module,
 				"them another name",
 				task.name);
 	if (modules->n_tasks == LIMIT_TASKS)
-		return text_refuse(
-			ret_error, size, -ENOSPC,
-			"task %s is one too many: there are %u already; take modules out of the "
-			"folder",
-			export->name, LIMIT_TASKS);
+		return text_refuse(ret_error, size, -ENOSPC,
+				   "task %s: more than %u tasks: remove modules from the directory",
+				   export->name, LIMIT_TASKS);
 	task.hash = signature_hash(task.name, task.text);
 	modules->tasks[modules->n_tasks++] = task;
 	return 0;
@@ -879,7 +876,7 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 	alone = loaded && module_n_objects() == objects + 1 && !module_has_constructors(module);
 	if (!loaded) {
 		module_describe(path, where, sizeof(where));
-		log_error("module %s is left out: %s", where, error);
+		log_error("module %s: not loaded: %s", where, error);
 		(void)stat(path, &st);
 	} else {
 		r = modules_add(modules, module, error, sizeof(error));
@@ -928,7 +925,7 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	}
 	free(names);
 	if (!loaded)
-		log_warning("no module in %s: there is nothing to call", folder);
+		log_warning("no module in %s: clients can call no task", folder);
 	r = modules_settle(modules, board);
 	return r < 0 ? r : loaded;
 }
@@ -989,7 +986,7 @@ static int modules_find_new(const struct modules *modules, struct modules_newcom
 				   strerror(-n));
 	if (known != modules->n_files)
 		return text_refuse(ret_error, size, -ESTALE,
-				   "a module that is loaded is another file now, or is gone");
+				   "a loaded module has changed or was removed");
 	if (sum != version)
 		return text_refuse(ret_error, size, -ESTALE,
 				   "files in module-dir have changed since they were tried");
@@ -1033,7 +1030,7 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 			continue;
 		snprintf(ret_error, size,
 			 twice ? "task %s is there already"
-			       : "task %s needs a place of a task that is gone",
+			       : "task %s needs the place of a removed task",
 			 name);
 		/* Except those of an earlier call, which wait for modules_enter() (J5). */
 		for (uint32_t k = 0; k < modules->n_tasks; k++)

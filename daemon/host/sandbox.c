@@ -544,7 +544,7 @@ int sandbox_pool(uint32_t mode, int *ret_gate)
 	return 0;
 #endif
 	if (on_valgrind()) {
-		log_notice("on valgrind: tasks are not sandboxed");
+		log_notice("under valgrind: tasks are not sandboxed");
 		return 0;
 	}
 	r = sandbox_capabilities();

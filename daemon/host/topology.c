@@ -495,7 +495,7 @@ static int topology_make(const char *description, uint32_t workers, uint32_t thr
 				   description, strerror(-r));
 	if (r < 0)
 		return text_refuse(error, error_size, r,
-				   "hwloc cannot make out this machine's CPUs: %s", strerror(-r));
+				   "hwloc cannot determine this machine's CPUs: %s", strerror(-r));
 	set = topology_allowed(t);
 	if (!set)
 		return -ENOMEM;
@@ -507,11 +507,10 @@ static int topology_make(const char *description, uint32_t workers, uint32_t thr
 		_cleanup_free_ char *allowed = NULL;
 
 		(void)hwloc_bitmap_list_asprintf(&allowed, set);
-		return text_refuse(
-			error, error_size, -EINVAL,
-			"cpus: some of these CPUs are not there or not for forkd to use: "
-			"it may use %s",
-			allowed ? allowed : "others");
+		return text_refuse(error, error_size, -EINVAL,
+				   "cpus: some of these CPUs do not exist or are not allowed: "
+				   "forkd may use %s",
+				   allowed ? allowed : "others");
 	} else if (cpus) {
 		hwloc_bitmap_copy(set, cpus);
 	}
@@ -558,7 +557,7 @@ int topology_again(uint32_t workers, uint32_t threads, const struct hwloc_bitmap
 	int r = topology_make(NULL, workers, threads, cpus, true, error, error_size, ret_topology);
 
 	if (r < 0 && error_size && !*error)
-		return text_refuse(error, error_size, r, "cannot make out this machine's CPUs: %s",
+		return text_refuse(error, error_size, r, "cannot determine this machine's CPUs: %s",
 				   strerror(-r));
 	return r;
 }

@@ -70,8 +70,8 @@ static void admission_release(const struct proto_hello *hello, struct admission_
 {
 	if (hello->version != PROTO_VERSION)
 		*v = refusal(-EPROTO,
-			     "this program speaks version %u of the protocol, forkd %s speaks "
-			     "version %u: use the libforkclient that came with this forkd",
+			     "this program uses version %u of the protocol, forkd %s uses version "
+			     "%u: use the libforkclient that came with this forkd",
 			     hello->version, PACKAGE_VERSION, PROTO_VERSION);
 	else if (hello->layout_hash != LAYOUT_HASH)
 		*v = refusal(-EPROTO,
@@ -85,13 +85,13 @@ static void admission_known(const struct admission_peer *peer, struct admission_
 {
 	if (peer->groupless)
 		*v = refusal(peer->groupless,
-			     "forkd cannot tell which groups you are of: %s: try again later",
+			     "forkd cannot read the groups of your process: %s: try again later",
 			     strerror(-peer->groupless));
 	else if (peer->stranger)
 		*v = refusal(-EACCES,
-			     "forkd runs in a user namespace without your user, who looks like all "
-			     "others that are not in it (uid %u): take PrivateUsers= out of "
-			     "forkd.service, or map the user",
+			     "forkd's user namespace does not map your user, which appears as uid "
+			     "%u like all unmapped users: remove PrivateUsers= from forkd.service, "
+			     "or map the user",
 			     peer->who.uid);
 }
 
@@ -101,8 +101,8 @@ static void admission_admitted(const struct options *o, const struct options_pee
 			       struct admission_verdict *v)
 {
 	static const char *const denied_as[] = {
-		[OPTIONS_ANYBODY] = "everybody",
-		[OPTIONS_GROUP] = "a group of it",
+		[OPTIONS_ANYBODY] = "all users",
+		[OPTIONS_GROUP] = "one of its groups",
 		[OPTIONS_USER] = "it",
 	};
 	enum options_who allowed = option_list_knows(o->allow, who);
@@ -110,15 +110,14 @@ static void admission_admitted(const struct options *o, const struct options_pee
 
 	if (denied && denied >= allowed)
 		*v = refusal(-EACCES,
-			     "uid %u may not use this forkd: deny in forkd.conf has %s, and allow "
-			     "has nothing more precise: ask who runs forkd",
+			     "uid %u may not use this forkd: deny in forkd.conf lists %s, and "
+			     "allow lists nothing more specific: ask the administrator",
 			     who->uid, denied_as[denied]);
 	else if (o->allow && !allowed)
-		*v = refusal(
-			-EACCES,
-			"uid %u may not use this forkd: allow in forkd.conf has neither it nor "
-			"a group of it: ask who runs forkd",
-			who->uid);
+		*v = refusal(-EACCES,
+			     "uid %u may not use this forkd: allow in forkd.conf lists neither it "
+			     "nor one of its groups: ask the administrator",
+			     who->uid);
 }
 
 static void admission_rights(const struct options *options, const struct options_peer *who,
@@ -141,13 +140,13 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 
 	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
 		*v = refusal(r,
-			     "forkd cannot watch your process, it has no descriptor for it: %s: "
-			     "close some connections, or raise LimitNOFILE of forkd.service",
+			     "forkd cannot open a pidfd of your process: %s: close some "
+			     "connections, or raise LimitNOFILE of forkd.service",
 			     strerror(-r));
 	else if (r)
 		*v = refusal(-ESRCH,
-			     "the process that made this connection (pid %u) has ended: make one "
-			     "of your own",
+			     "the process that made this connection (pid %u) has ended: open a new "
+			     "connection",
 			     peer->pid);
 }
 
@@ -161,15 +160,16 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 
 	if (n_jobs > o->jobs_max) {
 		*v = refusal(-E2BIG,
-			     "%u jobs at a time are too many: ask for at most jobs-max (%u), or "
+			     "%u jobs at a time are too many: request at most jobs-max (%u), or "
 			     "raise it in forkd.conf",
 			     n_jobs, o->jobs_max);
 		return;
 	}
 	if (heap > o->heap_max) {
 		*v = refusal(-E2BIG,
-			     "a heap of %" PRIu64 " bytes is too large: ask for at most heap-max "
-			     "(%" PRIu64 "), or raise it in forkd.conf",
+			     "a heap of %" PRIu64
+			     " bytes is too large: request at most heap-max (%" PRIu64
+			     "), or raise it in forkd.conf",
 			     heap, o->heap_max);
 		return;
 	}
@@ -187,14 +187,12 @@ static void admission_shared(const struct options *o, const struct admission_roo
 			     "forkd.conf",
 			     o->clients_max);
 	else if (room->tenants_full)
-		*v = refusal(-EUSERS,
-			     "forkd serves %u users at a time, and has them: try again when one "
-			     "has left",
+		*v = refusal(-EUSERS, "forkd serves at most %u users at a time: try again later",
 			     LIMIT_TENANTS);
 	else if (room->tenant_size + size > room->memory)
 		*v = refusal(-ENOMEM,
 			     "the connections together have reached shared-memory-max (%" PRIu64
-			     " bytes): ask for less, close some, or raise it in forkd.conf",
+			     " bytes): request less, close some, or raise it in forkd.conf",
 			     o->shared_memory_max);
 }
 
@@ -211,17 +209,15 @@ static void admission_own(const struct admission_peer *peer, const struct admiss
 			     peer->who.uid, held->clients, most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
 		*v = refusal(-EDQUOT,
-			     "uid %u has connections with %" PRIu64 " jobs, %u more are over "
-			     "user-jobs-max (%" PRIu64
-			     "): ask for fewer, close some, or raise it in "
-			     "forkd.conf",
+			     "uid %u has connections with %" PRIu64
+			     " jobs, %u more exceed user-jobs-max (%" PRIu64
+			     "): request fewer, close some, or raise it in forkd.conf",
 			     peer->who.uid, held->jobs, v->n_jobs, most->jobs);
 	else if (held->bytes + size > most->bytes)
 		*v = refusal(-EDQUOT,
-			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
-			     "over user-shared-memory-max (%" PRIu64
-			     "): ask for less, close some, or raise it "
-			     "in forkd.conf",
+			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64
+			     " more exceed user-shared-memory-max (%" PRIu64
+			     "): request less, close some, or raise it in forkd.conf",
 			     peer->who.uid, held->bytes, size, most->bytes);
 }
 
@@ -321,8 +317,8 @@ void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t t
 			       owner, peer->who.uid);
 	else if (type == PROTO_TRACE)
 		*ret = refusal(-EPERM,
-			       "trace: only root and the user that forkd runs as (uid %u) may see "
-			       "what everybody's jobs do, this is uid %u: try sudo",
+			       "trace: only root and the user that forkd runs as (uid %u) may "
+			       "trace the jobs of all users, this is uid %u: try sudo",
 			       owner, peer->who.uid);
 	else if (type == PROTO_CANCEL_FOR && uid != peer->who.uid)
 		*ret = refusal(
@@ -342,8 +338,7 @@ struct admission_verdict admission_no_client(uint32_t client)
 struct admission_verdict admission_pool_busy(const char *command)
 {
 	return refusal(-EAGAIN,
-		       "%s: forkd's pool is starting, or has not read what it was told before: "
-		       "try again",
+		       "%s: forkd's pool is starting, or has not read earlier requests: try again",
 		       command);
 }
 
@@ -355,15 +350,15 @@ struct admission_verdict admission_no_trace(const char *why)
 struct admission_verdict admission_trace_lost(bool planned)
 {
 	return refusal(-ESHUTDOWN, "%s",
-		       planned ? "the pool has made room for the next one"
-			       : "the pool has died: `forkctl crashes` says how");
+		       planned ? "the pool was replaced"
+			       : "the pool has died: `forkctl crashes` shows how");
 }
 
 struct admission_verdict admission_none(void)
 {
 	return refusal(-EBADMSG,
-		       "this is no HELLO of forkd's protocol (versions %u to %u): use the "
-		       "libforkclient that came with this forkd",
+		       "not a HELLO of forkd's protocol (versions %u to %u): use the libforkclient "
+		       "that came with this forkd",
 		       PROTO_VERSION, PROTO_VERSION);
 }
 
@@ -380,7 +375,7 @@ struct admission_verdict admission_late(uint64_t ns)
 
 struct admission_verdict admission_failed(int r)
 {
-	return refusal(r, "forkd cannot make your shared memory: %s: try again later",
+	return refusal(r, "forkd cannot create your shared memory: %s: try again later",
 		       strerror(-r));
 }
 
@@ -396,8 +391,8 @@ struct admission_verdict admission_not_kept(int r)
 struct admission_verdict admission_crowded(uint32_t uid)
 {
 	return refusal(-EUSERS,
-		       "%u connections have not said HELLO, most of them of uid %u, and there is "
-		       "room for no more: connect again",
+		       "%u connections have not sent HELLO, most of them of uid %u, and no more "
+		       "are possible: connect again",
 		       QUOTA_GREETINGS, uid);
 }
 
@@ -413,5 +408,5 @@ struct admission_verdict admission_passed(void)
 {
 	return refusal(
 		-EPERM,
-		"forkd takes no descriptors: send a HELLO without any, as libforkclient does");
+		"forkd accepts no descriptors: send a HELLO without any, as libforkclient does");
 }

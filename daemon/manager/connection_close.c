@@ -75,8 +75,8 @@ static void conn_on_emptied(struct segments_client *segment, int result)
 	struct conn_table *table = s->table;
 
 	if (result < 0)
-		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
-			  "stay counted against shared-memory-max",
+		log_error("cannot free the %" PRIu64 " bytes of client %u (pid %u): %s: they stay "
+			  "counted against shared-memory-max",
 			  segment->size, s->slot, s->pid, strerror(-result));
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;

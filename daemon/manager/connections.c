@@ -92,7 +92,7 @@ static void conn_change(struct conn *s)
 	conn_judge(s, admission_change, &verdict);
 	if (verdict.code)
 		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
-				  "client %u (pid %u) may call nothing any more: %s", s->slot,
+				  "client %u (pid %u) may no longer call any task: %s", s->slot,
 				  s->pid, verdict.text);
 	if (conn_is_the_pools(s))
 		conn_tell_client(s, PROTO_POOL_RIGHTS);

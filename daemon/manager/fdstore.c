@@ -571,8 +571,8 @@ static void fdstore_fit(struct store *store)
 	uint32_t before = store->n, n = 0;
 
 	if (store->max < FDSTORE_LEAST) {
-		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, with less than %u no "
-			    "client outlives a restart of forkd: nothing is kept",
+		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, and %u are the least "
+			    "that keep clients over a restart of forkd: nothing is kept",
 			    store->max, FDSTORE_LEAST);
 		store->max = 0;
 		return;
@@ -583,10 +583,10 @@ static void fdstore_fit(struct store *store)
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_TENANT))
 		;
 	if (n)
-		log_warning("FDSTORE= of forkd's unit is %u, and %u descriptors were kept: %u "
-			    "clients of the last forkd are disconnected; FileDescriptorStoreMax= "
-			    "should be more",
-			    store->max, before, n);
+		log_warning(
+			"FDSTORE= of forkd's unit is %u, and %u descriptors were kept: %u clients "
+			"of the last forkd are disconnected: raise FileDescriptorStoreMax=",
+			store->max, before, n);
 }
 
 int fdstore_init(struct store *store, struct loop *loop)

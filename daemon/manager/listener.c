@@ -83,10 +83,9 @@ static int listener_inherit(struct listener *l, struct store *store, char *error
 				     "ListenSequentialPacket=",
 				     n);
 	if (sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
-		return listener_fail(
-			error, size, -EINVAL,
-			"what systemd passed is no listening socket of the right type: "
-			"forkd.socket must say ListenSequentialPacket=");
+		return listener_fail(error, size, -EINVAL,
+				     "the socket from systemd is not a listening socket of the "
+				     "right type: set ListenSequentialPacket= in forkd.socket");
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
 	l->fd = steal_fd(&fd);
@@ -113,8 +112,8 @@ static int listener_folder(const char *path, char *error, size_t size)
 		int r = -errno;
 
 		return listener_fail(error, size, r,
-				     "cannot make the folder %s for the socket: %s: make it, or "
-				     "choose another place with --socket",
+				     "cannot create the directory %s for the socket: %s: create "
+				     "it, or choose another place with --socket",
 				     folder, strerror(-r));
 	}
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -122,8 +121,8 @@ static int listener_folder(const char *path, char *error, size_t size)
 		int r = -errno;
 
 		return listener_fail(error, size, r,
-				     "cannot open the folder %s of the socket: %s: choose another "
-				     "place with --socket",
+				     "cannot open the directory %s of the socket: %s: choose "
+				     "another place with --socket",
 				     folder, strerror(-r));
 	}
 	return steal_fd(&fd);
@@ -174,7 +173,7 @@ static int listener_replace(const struct sockaddr_un *address, char *error, size
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return listener_fail(error, size, -EEXIST,
-				     "%s is there and is no socket: remove it, or choose another "
+				     "%s exists and is not a socket: remove it, or choose another "
 				     "place with --socket",
 				     path);
 	r = listener_answers(address);
@@ -247,8 +246,8 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	}
 	if (strlen(path) >= sizeof(address.sun_path))
 		return listener_fail(error, error_size, -ENAMETOOLONG,
-				     "the path of the socket is %zu bytes long, %zu are possible: "
-				     "choose a shorter one with --socket",
+				     "the path of the socket is %zu bytes long, at most %zu are "
+				     "possible: choose a shorter one with --socket",
 				     strlen(path), sizeof(address.sun_path) - 1);
 	(void)strcpy(address.sun_path, path);
 	folder = listener_folder(path, error, error_size);
@@ -256,7 +255,7 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 		return folder;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return listener_fail(error, error_size, -errno, "cannot make a socket: %s",
+		return listener_fail(error, error_size, -errno, "cannot create a socket: %s",
 				     strerror(errno));
 	/* Before a client can connect. */
 	proto_take_no_descriptors(fd);
@@ -268,11 +267,10 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 		r = listener_bind(fd, &address, mode);
 	}
 	if (r < 0)
-		return listener_fail(
-			error, error_size, r,
-			"cannot listen on %s: %s: run forkd as a user who may write to "
-			"that folder, or choose another place with --socket",
-			path, strerror(-r));
+		return listener_fail(error, error_size, r,
+				     "cannot listen on %s: %s: run forkd as a user that may write "
+				     "to that directory, or choose another place with --socket",
+				     path, strerror(-r));
 	r = listener_chown(path, gid, error, error_size);
 	if (r < 0)
 		return r;

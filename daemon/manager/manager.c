@@ -239,10 +239,10 @@ static int manager_init(struct manager *m)
 
 	r = fdstore_init(&m->store, &m->loop);
 	if (r < 0)
-		return manager_system(m, "take what systemd passes", r);
+		return manager_system(m, "take the sockets of systemd", r);
 	r = options_copy(m->options, &m->configured);
 	if (r < 0)
-		return manager_system(m, "keep the options as they are", r);
+		return manager_system(m, "copy the options", r);
 	takeover_look(&m->takeover, &m->store);
 	if (budget_decide(m->options, takeover_inherit(&m->takeover, m->options), &text) < 0) {
 		log_error("%s", text.text);
@@ -320,7 +320,7 @@ static int manager_init(struct manager *m)
 	quarantine_show(&m->quarantine);
 	r = takeover_clients(&m->takeover, &m->conns);
 	if (r < 0)
-		return manager_system(m, "go on with the clients of the last forkd", r);
+		return manager_system(m, "continue with the clients of the last forkd", r);
 	if (m->takeover.inherited)
 		pool_death_inherit(&m->pool_death, m->takeover.n_clients, m->takeover.abandoned);
 	return 0;

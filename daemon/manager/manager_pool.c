@@ -190,8 +190,8 @@ static void manager_on_released(struct pool_process *pool, uint32_t client, uint
 
 	if (!conn_released(&m->conns, client, generation))
 		log_limited(&m->strays, LOG_LEVEL_WARNING,
-			    "the pool released client %u, generation %u, which is not gone", client,
-			    generation);
+			    "the pool released client %u, generation %u, which has not ended",
+			    client, generation);
 }
 
 static void manager_on_tenant_released(struct pool_process *pool, uint32_t tenant)
@@ -209,7 +209,7 @@ static void manager_on_traced(struct pool_process *pool, const char *text)
 
 	if (!conn_traced(&m->conns, text))
 		log_limited(&m->strays, LOG_LEVEL_WARNING,
-			    "the pool says that it traces, which it was not asked for");
+			    "the pool reports a trace that was not requested");
 }
 
 static void manager_on_loaded(struct pool_process *pool, int error, const char *text)
@@ -263,8 +263,8 @@ void manager_replace_arena(struct manager *m)
 	if (r == 0)
 		takeover_share_arena(&m->takeover, &m->store, &m->pool_segments);
 	else
-		log_error("no memory can be had for another arena: %s: the next pool shares it "
-			  "with one that has not ended",
+		log_error("cannot make another arena: %s: the next pool shares the arena with one "
+			  "that has not ended",
 			  strerror(-r));
 }
 

@@ -94,7 +94,7 @@
 #include "shm/proto.h"
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
-#define RELOAD_LEFT	"forkctl has ended before running jobs had"
+#define RELOAD_LEFT	"forkctl has ended before the running jobs"
 /* At least this long: from the last job's end to the pool's end; and for a load. */
 #define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
 
@@ -183,9 +183,10 @@ static void reload_renew(struct manager *m, const char *why)
 		reload_over(m, err, strerror(-err));
 		return;
 	}
-	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s, "
-		   "because %s",
-		   (double)r->terms.limit_ns / (double)NSEC_PER_SEC, why);
+	log_notice(
+		"reload: modules changed: replacing the pool, because %s; running jobs have %.6g s "
+		"to finish",
+		why, (double)r->terms.limit_ns / (double)NSEC_PER_SEC);
 	r->state = RELOAD_RENEWING;
 	r->killed = r->late = false;
 	r->n_ended = 0;
@@ -214,10 +215,10 @@ void manager_reload_late(struct manager *m)
 
 	m->pool.gate.open = false;
 	if (loading && (!reload_agree(m) || !r->terms.force)) {
-		reload_over(m, -EBUSY,
-			    "the pool has not loaded the modules in time: perhaps a task keeps the "
-			    "lock of the loader, see forkd-modules(7): try again, or --force ends "
-			    "running jobs");
+		reload_over(
+			m, -EBUSY,
+			"the pool has not loaded the modules in time: a task may hold the loader's "
+			"lock, see forkd-modules(7): try again, or --force ends running jobs");
 		return;
 	}
 	if (loading) {
@@ -233,7 +234,7 @@ void manager_reload_late(struct manager *m)
 	if (!n_jobs && !r->terms.force) {
 		(void)snprintf(r->text, sizeof(r->text),
 			       "nothing changes: no job runs, but after %.6g s the pool has not "
-			       "ended: forkctl reload tries again",
+			       "ended: repeat forkctl reload",
 			       (double)last / (double)NSEC_PER_SEC);
 		reload_resume(m);
 		return;
@@ -295,10 +296,10 @@ static const char *reload_obstacle(const struct manager *m, const struct reload_
 	if (found->n_left_out < m->pool.n_left_out)
 		return "a module that was left out can be loaded now";
 	if (found->modules - m->pool.modules != found->joinable - m->pool.joinable)
-		return "a module has changed or is gone, or a new one has constructors or brings a "
-		       "library";
+		return "a module has changed or was removed, or a new one has constructors or "
+		       "needs a new library";
 	if (m->options->sandbox == OPTIONS_SANDBOX_NORMAL && m->pool.gate.fd < 0)
-		return "forkd cannot let it map their code: the log of its start says why";
+		return "it cannot map their code: see the log of forkd's start";
 	return NULL;
 }
 
@@ -312,7 +313,7 @@ static void reload_load(struct manager *m, uint64_t version)
 		reload_over(m, err, strerror(-err));
 		return;
 	}
-	log_notice("reload: more modules: the running pool is to load them");
+	log_notice("reload: new modules: the running pool loads them");
 	m->reload.state = RELOAD_LOADING;
 	pool_process_load(&m->pool, version);
 }
@@ -333,7 +334,7 @@ static int reload_apply(struct manager *m, const char *modules)
 	if (err < 0)
 		settings_exchange(m->options, options, &changed);
 	else if (restart.text[0])
-		log_warning("reload: these need a restart, and stay as they are: %s", restart.text);
+		log_warning("reload: not changed, because they need a restart: %s", restart.text);
 	if (r->n_ended)
 		(void)snprintf(ended, sizeof(ended), "%" PRIu32 " running jobs were ended; ",
 			       r->n_ended);
@@ -374,8 +375,7 @@ static void reload_on_trial(struct reload_trial *trial, struct reload_trial_foun
 	if (m->pool.state != POOL_PROCESS_READY) {
 		reload_again(r);
 	} else if (found->modules != m->pool.modules && found->n_left_out) {
-		reload_over(m, -ENOEXEC,
-			    "not all modules can be loaded: forkd's log has which, and why");
+		reload_over(m, -ENOEXEC, "not all modules can be loaded: see forkd's log");
 	} else if (reload_is_other(m, found)) {
 		const char *obstacle = reload_obstacle(m, found);
 
@@ -455,7 +455,7 @@ void manager_reload_go(struct manager *m)
 	err = m->args ? reload_trial_start(&r->trial, m->args) : -ENOSYS;
 	if (err < 0)
 		reload_over(m, err,
-			    err == -EBUSY ? "the process that tried the last one is stuck still"
+			    err == -EBUSY ? "the dry run of the last reload is still stuck"
 					  : strerror(-err));
 }
 
@@ -481,8 +481,8 @@ void manager_reload_ready(struct manager *m)
 
 	if (r->state == RELOAD_RENEWING && m->pool.n_left_out > r->n_left_out) {
 		(void)snprintf(r->text, sizeof(r->text),
-			       "another pool has other modules, but not all of them as when they "
-			       "were tried: forkd's log has which, and why");
+			       "another pool has other modules, but not all modules of the dry "
+			       "run: see forkd's log");
 		reload_tell(m, -ENOEXEC);
 	} else if (r->state == RELOAD_RENEWING) {
 		reload_tell(m, r->code);

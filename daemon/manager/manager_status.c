@@ -77,9 +77,9 @@ void manager_status(struct notify *notify)
 	if (m->stopping)
 		status_add(&t, "Stopping: waiting for running jobs");
 	else if (m->halting)
-		status_add(&t, "To be started again: waiting for running jobs");
+		status_add(&t, "Restarting: waiting for running jobs");
 	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOL_PROCESS_READY)
-		status_add(&t, "Reloading: waiting for running jobs, for other modules");
+		status_add(&t, "Reloading: waiting for running jobs, to replace the pool");
 	else if (m->pool.state != POOL_PROCESS_READY)
 		status_add(&t, "Starting the pool");
 	else if (m->reload.state == RELOAD_TRYING || m->reload.state == RELOAD_LOADING)

@@ -51,7 +51,7 @@ void manager_end(struct manager *m, uint32_t outcome)
 	uint64_t ended = pool_segments_jobs_ended(&m->pool_segments);
 	uint64_t n;
 
-	manager_reload_end(m, "forkd ends: its log has why");
+	manager_reload_end(m, "forkd ends: see its log");
 	ended = ended > m->ended_before ? ended - m->ended_before : 0;
 	saved_end(m->takeover.saved);
 	pool_segments_set_state(&m->pool_segments, BOARD_STOPPED);
@@ -121,12 +121,12 @@ static void manager_halt(struct manager *m, const char *why)
 		pool_process_kill(&m->pool);
 		return;
 	}
-	log_notice("%s: to be started again, running jobs have %.6g s", why,
+	log_notice("%s: restarting, running jobs have %.6g s", why,
 		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
 	m->halting = true;
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
-	manager_reload_end(m, "forkd is to be started again, and reads all of it then");
+	manager_reload_end(m, "forkd restarts, and reads everything then");
 	/* New connections wait for the next forkd. */
 	listener_end(&m->listener);
 	if (m->pool.state == POOL_PROCESS_DOWN)

@@ -118,7 +118,9 @@ static void pool_death_describe(const struct recovery_report *r, const struct bo
 	if (!f)
 		return;
 	if (r->hung)
-		(void)fprintf(f, "which was to end and came to no fork for %.3g s of worker %u",
+		(void)fprintf(f,
+			      "which ran without a fork for %.3g s after its end was requested, on "
+			      "worker %u",
 			      (double)r->held_ns / (double)NSEC_PER_SEC, r->worker);
 	else
 		(void)fprintf(f, "at address 0x%" PRIx64 " on worker %u", r->address, r->worker);
@@ -167,7 +169,7 @@ static void pool_death_log(const struct pool_process_end *end, const struct reco
 	char how[64], what[480], who[640] = "no job can be blamed";
 
 	if (pool_death_hung(end, r))
-		(void)snprintf(how, sizeof(how), "was ended by hang-timeout");
+		(void)snprintf(how, sizeof(how), "was killed by hang-timeout");
 	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
 			       strsignal((int)r->signo));
@@ -236,8 +238,8 @@ void pool_death_inherit(struct pool_death *p, uint32_t n_clients, bool abandoned
 	const struct recovery_report report = pool_death_recover(p, &end, true);
 	struct board_crash crash;
 
-	log_notice("going on with %u clients of a forkd that has ended: %u jobs lost, %u "
-		   "cancelled, %u run again, %u stay queued",
+	log_notice("continuing with %u clients of the last forkd: %u jobs lost, %u cancelled, %u "
+		   "run again, %u stay queued",
 		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
 	if (!report.blamed)
 		return;
@@ -252,8 +254,8 @@ void pool_death_renewed(struct pool_death *p, const struct pool_process_end *end
 	const struct recovery_report report = pool_death_recover(p, end, true);
 
 	p->n_deaths = 0;
-	log_notice("pool (pid %d) has ended for the next one: %u jobs lost, %u cancelled, %u run "
-		   "again, %u stay queued",
+	log_notice("pool (pid %d) is replaced: %u jobs lost, %u cancelled, %u run again, %u stay "
+		   "queued",
 		   (int)end->pid, report.lost, report.cancelled, report.requeued, report.queued);
 }
 
@@ -274,8 +276,8 @@ enum pool_death_next pool_death_run(struct pool_death *p, const struct pool_proc
 	}
 	if (p->conns->stopping || !pool_death_too_many(p))
 		return POOL_DEATH_LATER;
-	log_error("the pool died %u times within %llu s of its start: forkd gives up; the lines "
-		  "above say why",
+	log_error("the pool died %u times within %llu s of its start: forkd exits: see the lines "
+		  "above",
 		  POOL_DEATH_MOST, (unsigned long long)(POOL_DEATH_WITHIN_NS / NSEC_PER_SEC));
 	return POOL_DEATH_GIVE_UP;
 }

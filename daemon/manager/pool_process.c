@@ -250,8 +250,8 @@ static void pool_process_on_stored(struct fdstore_put *put, int result)
 	if (r == 0)
 		return;
 	pool->failed = pool_process_failure(r);
-	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "it cannot be told to: %s",
-		       strerror(-r));
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "cannot send its start message: %s", strerror(-r));
 	pool_process_kill(pool);
 }
 
@@ -327,7 +327,7 @@ fail:
 static void pool_process_limit_death(struct pool_process *pool)
 {
 	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOL_PROCESS_DEATH_NS) < 0)
-		log_error("out of memory: the end of the pool is waited for without a limit");
+		log_error("out of memory: waiting for the end of the pool without a limit");
 }
 
 void pool_process_kill(struct pool_process *pool)
@@ -368,8 +368,7 @@ void pool_process_on_child(struct pool_process *pool, pid_t stopped)
 		if (waitid(P_PID, (id_t)pool->abandoned[i], &info, WEXITED | WNOHANG) < 0 ||
 		    !info.si_pid)
 			continue;
-		log_notice("pool (pid %d), which was abandoned, has ended",
-			   (int)pool->abandoned[i]);
+		log_notice("abandoned pool (pid %d) has ended", (int)pool->abandoned[i]);
 		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
 	}
 	if (pool->state != POOL_PROCESS_DOWN && thread_states_stopped(pool->pid))
@@ -428,7 +427,7 @@ void pool_process_send(struct pool_process *pool, const struct proto_pool *messa
 	m = malloc(sizeof(*m));
 	if (!m) {
 		/* A pool that missed a message is unusable; the next one receives everything. */
-		log_error("out of memory for a message to the pool: it is restarted");
+		log_error("out of memory for a message to the pool: restarting it");
 		pool_process_kill(pool);
 		return;
 	}
@@ -599,7 +598,7 @@ static int pool_process_read(struct pool_process *pool, uint32_t max)
 		if (r != (int)sizeof(message.pool) || !pool_process_take(pool, &message.pool)) {
 			pool_process_kill(pool);
 			(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
-				       "it said what it may not");
+				       "it sent an invalid message");
 			return -EPIPE;
 		}
 	}
@@ -695,7 +694,7 @@ static void pool_process_on_process(struct loop_source *source, int result)
 	/* A live pool's end is not reported: loop.c, I8 excludes that. */
 	if (!pool_process_reap(pool, false) &&
 	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, pool->ends) < 0)
-		log_error("out of memory: the end of the pool will not be seen");
+		log_error("out of memory: cannot detect the end of the pool");
 }
 
 /* I7. */
@@ -705,7 +704,7 @@ static void pool_process_abandon(struct pool_process *pool)
 
 	if (pool->n_abandoned == POOL_PROCESS_ABANDONED) {
 		log_limited(&pool->waits, LOG_LEVEL_ERROR,
-			    "pool (pid %d) was killed and does not end, as %u before it: waiting "
+			    "pool (pid %d) was killed and does not end, like %u before it: waiting "
 			    "for the end of one",
 			    (int)pool->pid, pool->n_abandoned);
 		pool_process_limit_death(pool);

@@ -98,7 +98,7 @@ static bool watchdog_revive(struct watchdog *p)
 			      p->watch.stopped);
 		return true;
 	}
-	log_warning("pool (pid %d) was stopped by a signal for %.3g s: it is continued",
+	log_warning("pool (pid %d) was stopped by a signal for %.3g s: sending SIGCONT",
 		    (int)p->pid, (double)p->watch.stopped / (double)NSEC_PER_SEC);
 	p->continued = true;
 	p->reviving = true;

@@ -167,10 +167,10 @@ static void quarantine_wait(struct quarantine *q)
 	struct saved_refusal *e;
 
 	while ((e = quarantine_first(q)) && quarantine_until(e) <= now)
-		quarantine_end(q, e, "its time is over");
+		quarantine_end(q, e, "quarantine-time has passed");
 	loop_forget(q->loop, &q->timer);
 	if (e && loop_timer(q->loop, &q->timer, quarantine_until(e) - now) < 0)
-		log_warning("out of memory: who is in quarantine stays there until the next crash");
+		log_warning("out of memory: no quarantine ends before the next crash");
 }
 
 static void quarantine_on_timer(struct loop_source *source, int result)
@@ -194,7 +194,7 @@ static struct saved_refusal *quarantine_find(struct quarantine *q, uint32_t uid,
 	}
 	if (!free) {
 		free = quarantine_first(q);
-		quarantine_end(q, free, "there is no room for more");
+		quarantine_end(q, free, "the table is full");
 	}
 	return free;
 }
@@ -303,7 +303,7 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 	uint32_t n = 0;
 
 	if (number_parse(uid_text, 10, &uid, &rest) < 0 || *rest || uid >= UINT32_MAX) {
-		(void)snprintf(ret_error, error_size, "\"%.40s\" is no uid", uid_text);
+		(void)snprintf(ret_error, error_size, "\"%.40s\" is not a uid", uid_text);
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
@@ -316,8 +316,8 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 	}
 	if (!n) {
 		(void)snprintf(ret_error, error_size,
-			       "no task%s%.64s of uid %" PRIu64 " is in quarantine: `forkctl "
-			       "quarantine` lists what is",
+			       "no task%s%.64s of uid %" PRIu64
+			       " is in quarantine: `forkctl quarantine` lists the entries",
 			       *name ? " " : "", name, uid);
 		return -ENOENT;
 	}

@@ -140,23 +140,22 @@ static int reload_trial_judge(struct reload_trial *t, const siginfo_t *info,
 	int r;
 
 	if (info->si_code != CLD_EXITED) {
-		(void)snprintf(why, size, "the process that tries it died of signal %d (%s)",
-			       info->si_status, strsignal(info->si_status));
+		(void)snprintf(why, size, "the dry run died of signal %d (%s)", info->si_status,
+			       strsignal(info->si_status));
 		return -ENOEXEC;
 	}
 	if (info->si_status) {
 		(void)snprintf(
 			why, size, "%s",
-			info->si_status == SPAWN_SHORT ? "there is too little memory to try it"
+			info->si_status == SPAWN_SHORT ? "out of memory for the dry run"
 			: info->si_status == SPAWN_NO_EXEC
 				? "forkd itself cannot be executed: was it updated? restart it"
-				: "forkd's log has what is wrong, and where");
+				: "the dry run failed: see forkd's log");
 		return -EINVAL;
 	}
 	r = reload_trial_read(t->file, ret);
 	if (r < 0)
-		(void)snprintf(why, size,
-			       "what the process that tries it has found is not known: %s",
+		(void)snprintf(why, size, "the results of the dry run cannot be read: %s",
 			       strerror(-r));
 	return r;
 }
@@ -180,7 +179,7 @@ static void reload_trial_on_process(struct loop_source *source, int result)
 		reload_trial_leave(t);
 		if (state != RELOAD_TRIAL_OVER)
 			reload_trial_tell(t, NULL,
-					  "out of memory for the end of the process that tries it");
+					  "out of memory: cannot detect the end of the dry run");
 		return;
 	}
 	t->pid = 0;
@@ -192,7 +191,7 @@ static void reload_trial_on_process(struct loop_source *source, int result)
 	else if (state == RELOAD_TRIAL_KILLED)
 		reload_trial_tell(t, NULL, t->why);
 	else
-		log_notice("reload: the process that tried it has ended at last");
+		log_notice("reload: the stuck dry run has ended");
 }
 
 static void reload_trial_on_limit(struct loop_source *source, int result)
@@ -206,15 +205,14 @@ static void reload_trial_on_limit(struct loop_source *source, int result)
 	}
 	if (t->state == RELOAD_TRIAL_RUNS) {
 		t->state = RELOAD_TRIAL_KILLED;
-		(void)snprintf(t->why, sizeof(t->why),
-			       "the process that tries it took more than %.3g s",
+		(void)snprintf(t->why, sizeof(t->why), "the dry run took more than %.3g s",
 			       (double)t->limit_ns / (double)NSEC_PER_SEC);
 		(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
 		if (loop_timer(t->loop, &t->limit, RELOAD_TRIAL_LAST_NS) == 0)
 			return;
 	}
 	(void)snprintf(t->why + strlen(t->why), sizeof(t->why) - strlen(t->why),
-		       ", and is stuck: is a disk?");
+		       ", and is stuck: check the disks");
 	reload_trial_tell(t, NULL, t->why);
 }
 

@@ -42,7 +42,7 @@ static int reload_trial_main_load(const struct options *options, struct modules 
 		r = modules_load(modules, board, options->module_dir);
 	}
 	if (r < 0)
-		log_error("module-dir %s (to be root's or forkd's own, and go-w): %s",
+		log_error("module-dir %s (must belong to root or forkd's user, mode go-w): %s",
 			  options->module_dir, strerror(-r));
 	else
 		task_rules_look(options, board);
@@ -77,8 +77,7 @@ int reload_trial_main(struct options *options, int fd)
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	(void)prctl(PR_SET_NAME, "forkd-reload");
 	if (!out) {
-		log_error(
-			"--dry-run is for forkd itself: forkd --check-config looks at forkd.conf");
+		log_error("--dry-run is for forkd itself: forkd --check-config checks forkd.conf");
 		return MANAGER_EXIT_USAGE;
 	}
 	/* Before auto values are replaced: the manager needs the values as given. */

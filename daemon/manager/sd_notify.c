@@ -135,7 +135,8 @@ static void notify_on_watchdog(struct loop_source *source, int result)
 	if (notify_send("WATCHDOG=1") < 0)
 		ns = min(ns, NOTIFY_AGAIN_NS);
 	if (loop_timer(notify->loop, source, ns) < 0)
-		log_error("out of memory: the service manager's watchdog will bite");
+		log_error("out of memory: cannot send watchdog keep-alives; systemd will kill "
+			  "forkd after WatchdogSec=");
 }
 
 void notify_begin(struct notify *notify)

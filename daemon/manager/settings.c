@@ -39,7 +39,7 @@ void settings_tell_pool(const struct options *options, struct pool_process *pool
 	settings_tell_rules(options->allow_tasks, pool);
 	if (options_each_setting(options, settings_tell, pool) == 0)
 		return;
-	log_error("out of memory for the settings of the pool: it is restarted");
+	log_error("out of memory for the settings of the pool: restarting it");
 	pool_process_kill(pool);
 }
 
@@ -76,7 +76,8 @@ int settings_change(struct options *options, struct pool_segments *pool_segments
 		return r;
 	}
 	if (pool_process_set_options(pool, options) < 0)
-		log_warning("out of memory: the next pool starts with the old %s, until it is told",
+		log_warning("out of memory: the next pool starts with the old %s, and gets the new "
+			    "one later",
 			    name);
 	pool_segments_show_scheduler(pool_segments);
 	settings_tell(pool, name, value);

@@ -220,8 +220,7 @@ static bool takeover_is_barred(struct takeover *takeover, const struct saved_geo
 		n_ended = board_jobs_ended(base, (uint32_t)geometry->n_workers);
 		segment_unmap(base, geometry->board_size);
 	}
-	(void)snprintf(ret_why, SAVED_WHY,
-		       "forkd has ended again and again without getting anywhere");
+	(void)snprintf(ret_why, SAVED_WHY, "forkd has failed several times with this state");
 	return !saved_try(takeover->saved, n_ended);
 }
 
@@ -349,7 +348,7 @@ static void takeover_on_shared(struct fdstore_put *put, int result)
 {
 	(void)put;
 	if (result < 0)
-		log_warning("the next forkd cannot go on with the clients of this one: %s",
+		log_warning("the next forkd cannot continue with the clients of this one: %s",
 			    strerror(-result));
 }
 

@@ -42,7 +42,8 @@ void task_rules_look(const struct options *options, const struct board *board)
 
 	for (uint32_t i = 0; n && tasks && i < tasks->n; i++)
 		if (!task_rules_fit(tasks->entries[i].task, board, n))
-			log_warning("%s: tasks: \"%s\" fits no task of any module: `forkctl "
-				    "tasks` shows what they are called",
-				    tasks->entries[i].where, tasks->entries[i].task);
+			log_warning(
+				"%s: allow-tasks: \"%s\" matches no task of any module: `forkctl "
+				"tasks` lists their names",
+				tasks->entries[i].where, tasks->entries[i].task);
 }

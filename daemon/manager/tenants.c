@@ -161,8 +161,8 @@ static void tenants_on_emptied(struct pages *pages, int result)
 	struct tenants_slot *t = container_of(pages, struct tenants_slot, pages);
 
 	if (result < 0)
-		log_error("cannot take back the %" PRIu64 " bytes of the rings of uid %u: %s: they "
-			  "stay counted against shared-memory-max",
+		log_error("cannot free the %" PRIu64 " bytes of the rings of uid %u: %s: they stay "
+			  "counted against shared-memory-max",
 			  t->size, t->uid, strerror(-result));
 	else
 		t->all->memory -= tenants_size(t->all);
@@ -476,10 +476,8 @@ int tenants_takeover(struct tenants *tenants)
 			continue;
 		if (r < 0)
 			return r;
-		log_warning(
-			"cannot go on with the rings of uid %u: they are missing, or are not as "
-			"forkd makes them",
-			uid);
+		log_warning("cannot take over the rings of uid %u: they are missing or invalid",
+			    uid);
 		tenants_hide(tenants, i);
 		tenants_forget(tenants, i);
 	}

@@ -166,7 +166,8 @@ static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 {
 	m->text[sizeof(m->text) - 1] = '\0';
 	if (permission_rule(&pool->permission, m->n_jobs, m->text) < 0)
-		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
+		log_error("allow-tasks: entry %u (\"%.100s\") is not a valid rule", m->n_jobs,
+			  m->text);
 }
 
 /* The files exist. No client can call their tasks before PROTO_POOL_ENTER (module.c, J2). */
@@ -212,7 +213,7 @@ static void channel_resume(struct pool *pool)
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
 	shutdown_end(pool);
-	log_notice("jobs are started again: this pool stays");
+	log_notice("resuming: the pool starts jobs again");
 	pool_wake_dispatcher(pool);
 }
 
@@ -275,7 +276,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		break;
 	case PROTO_POOL_HALT:
 		shutdown_begin(pool);
-		log_notice("no job is started any more: those that wait are the next pool's");
+		log_notice("the pool starts no more jobs: queued jobs stay for the next pool");
 		/* fall through */
 	case PROTO_POOL_STOP:
 		channel_drain(pool);
@@ -284,7 +285,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		channel_resume(pool);
 		break;
 	default:
-		log_error("message %u on the channel is not known", m->head.type);
+		log_error("unknown message %u on the channel", m->head.type);
 	}
 }
 

@@ -244,17 +244,18 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		return pool_fail(pool, error, r);
 	r = layout_place(pool, topology);
 	if (r < 0)
-		return pool_fail(pool, "no memory for the table of victims", r);
+		return pool_fail(pool, "out of memory for the table of victims", r);
 	r = pool_set_fork_mode(pool);
 	if (r < 0)
 		return pool_fail(pool, "fork-mode=profile is for one worker", r);
 	r = layout_make(pool, fds[1]);
 	if (r < 0)
-		return pool_fail(pool, "arena-max is too small for so many workers", r);
+		return pool_fail(pool, "arena-max is too small for this number of workers", r);
 	r = fibers_init(pool);
 	if (r < 0)
-		log_warning("tasks that are fibers will fail, there are no stacks for them: %s",
-			    r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
+		log_warning(
+			"tasks that are fibers will fail, because their stacks cannot be made: %s",
+			r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
 	if (pool->fibers->poller_error)
 		log_warning("fibers cannot wait for input and output: io_uring: %s",
 			    strerror(-pool->fibers->poller_error));
@@ -266,7 +267,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
 		snprintf(error, sizeof(error),
-			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
+			 "module-dir %.60s (must belong to root or forkd's user, mode go-w)",
 			 options->module_dir);
 		return pool_fail(pool, error, r);
 	}

@@ -219,7 +219,7 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 		return;
 	pool->park->n = n;
 	if (!n)
-		log_notice("no worker of %u is parked any more", pool->n_workers);
+		log_notice("all %u workers are available again", pool->n_workers);
 	else if (most)
 		log_notice("workers parked: %u of %u; CPUs that forkd may use: %u; cpu.max is "
 			   "enough for %u",

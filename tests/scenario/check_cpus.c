@@ -107,7 +107,7 @@ START_TEST(forbidden_cpu_is_refused_by_its_number)
 	const char *const options[] = { option, NULL };
 
 	(void)snprintf(option, sizeof(option), "--cpus=%u", cpu ? cpu - 1 : 1);
-	(void)snprintf(allowed, sizeof(allowed), "it may use %u\n", cpu);
+	(void)snprintf(allowed, sizeof(allowed), "forkd may use %u\n", cpu);
 	ck_assert_int_gt(daemon_try(&d, options), 0);
 	ck_assert(daemon_logged(&d, "cpus: some of these", allowed));
 	daemon_discard(&d);

@@ -134,7 +134,7 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 		jobs_cancel(c, submit("fiber:forever", 100));
 		ck_assert(!daemon_logged(&d, "each other's end", ""));
 		jobs_cancel(c, circle(c, 1));
-		ck_assert(daemon_logged(&d, "is over: 5 fibers wait for each other's end", ""));
+		ck_assert(daemon_logged(&d, "deadlock: 5 fibers wait for each other's end", ""));
 		jobs_cancel(c, circle(c, 100));
 		see_expired("fiber:circle");
 		failed = daemon_counter(&d, "jobs_failed");

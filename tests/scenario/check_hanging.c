@@ -86,8 +86,8 @@ static void blamed(fk_job job, const char *name, pid_t pool)
 	ck_assert_uint_eq(crash->job, (uint32_t)(job & 0xffff));
 	ck_assert_uint_lt(crash->worker, 2);
 	ck_assert_str_eq(crash->task, name);
-	DAEMON_AWAIT(daemon_logged(&d, "was ended by hang-timeout", name));
-	ck_assert(daemon_logged(&d, "came to no fork for", name));
+	DAEMON_AWAIT(daemon_logged(&d, "was killed by hang-timeout", name));
+	ck_assert(daemon_logged(&d, "ran without a fork for", name));
 	ck_assert_int_eq(fk_release(c, job), 0);
 	(void)jobs_pool_after(&d, pool);
 }

@@ -235,7 +235,7 @@ START_TEST(worker_without_its_cpu_goes_offline_and_returns)
 					 0);
 	}
 	ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "may use: 1"));
-	ck_assert(daemon_logged(&d, "no worker of 2 is parked", ""));
+	ck_assert(daemon_logged(&d, "all 2 workers are available again", ""));
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

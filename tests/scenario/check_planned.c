@@ -61,7 +61,7 @@ START_TEST(running_jobs_end_and_queued_jobs_run_in_the_next_pool)
 	for (uint32_t i = 0; i < QUEUED; i++)
 		queued[i] = add(c);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: restarting", ""));
 	settle(c);
 	for (uint32_t i = QUEUED; i < 2 * QUEUED; i++)
 		queued[i] = add(c);
@@ -119,7 +119,7 @@ START_TEST(second_signal_ends_at_once_and_a_stop_stops)
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: restarting", ""));
 	restart();
 	kept_ready(&d, store);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
@@ -154,7 +154,7 @@ START_TEST(changed_memory_sizes_lose_nothing)
 	jobs[1] = add(c);
 	(void)kept_configure(&d, "memory-max = 500M\n");
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: restarting", ""));
 	jobs[2] = add(c);
 	*gate = 1;
 	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)

@@ -300,7 +300,7 @@ START_TEST(quarantine_ends_without_a_command)
 {
 	setup("--quarantine-task-crashes=2", NULL, "--quarantine-time=300ms");
 	crash("crash:maybe", 2);
-	DAEMON_AWAIT(daemon_logged(&d, "task crash:maybe of uid", "its time is over"));
+	DAEMON_AWAIT(daemon_logged(&d, "task crash:maybe of uid", "quarantine-time has passed"));
 	ck_assert_uint_eq(n_rows(), 0);
 	/* The pool has been notified, and reads the message when it can. */
 	DAEMON_AWAIT(maybe(0) == 0);

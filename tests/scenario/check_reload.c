@@ -43,7 +43,7 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 	configure(
 		"workers = 3\nspin = 20us\nscheduler = busy\njobs-max = 10\nuser-weights = *:7\n");
 	reload(0, "some options need a restart; changed: scheduler, user-weights, spin");
-	ck_assert(daemon_logged(&d, "stay as they are: workers, jobs-max", "restart"));
+	ck_assert(daemon_logged(&d, "because they need a restart: workers, jobs-max", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
 	daemon_set(&d, "spin", "30us", "spin = 30us (was 20us)\n");
 	/* Settings are as in the file again. */
@@ -125,7 +125,7 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	reload(0, "changed: deny, allow-tasks");
 	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
 	ck_assert_int_eq(code_of("null:add"), 0);
-	ck_assert(daemon_logged(&d, "forkd.conf:1: tasks: \"x:y\" fits no task", ""));
+	ck_assert(daemon_logged(&d, "forkd.conf:1: allow-tasks: \"x:y\" matches no task", ""));
 	/* The next pool gets the current list, not the one with which forkd was started. */
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	pool = jobs_pool_after(&d, pool);
@@ -283,7 +283,7 @@ START_TEST(reload_interrupted_before_it_replaces_the_pool_ends_no_job)
 	/* The request that was in a trial, and the one that waited for it. */
 	DAEMON_AWAIT(daemon_count_lines(&d, "nothing changes: forkctl has ended", "reload") == 2);
 	jobs_let_go(c, held, gate);
-	ck_assert(!daemon_logged(&d, "no job is started any more", ""));
+	ck_assert(!daemon_logged(&d, "the pool starts no more jobs", ""));
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	reload(0, "another pool has other modules");
 	jobs_end(&d, c);
@@ -419,7 +419,7 @@ START_TEST(disconnected_client_is_not_checked)
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	ck_assert_int_eq(daemon_reap(waits), 0);
 	ck_assert(daemon_logged(&d, "reload: changed:", "allow-tasks"));
-	ck_assert(!daemon_logged(&d, "may call nothing any more", ""));
+	ck_assert(!daemon_logged(&d, "may no longer call any task", ""));
 	jobs_end(&d, c);
 }
 END_TEST

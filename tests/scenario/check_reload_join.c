@@ -142,7 +142,7 @@ START_TEST(modules_join_100_times_during_long_jobs_of_three_users)
 	ck_assert_uint_eq(jobs_running(&d, "crash:hold"), USERS);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 1);
-	ck_assert_uint_eq(daemon_count_lines(&d, "no job is started any more", ""), 0);
+	ck_assert_uint_eq(daemon_count_lines(&d, "the pool starts no more jobs", ""), 0);
 	ck_assert_uint_eq(daemon_count_lines(&d, "is loaded into the running pool", ""), LOADS);
 	ck_assert_uint_eq(atomic_load(&d.board->n_modules), 3 + LOADS);
 	atomic_store(end, 1);
@@ -229,7 +229,7 @@ static void see_drained(const char *path, const char *name, const char *why)
 	put(path, name);
 	reload(0, DRAINED);
 	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert_msg(daemon_logged(&d, "there is to be another pool", why), "%s", why);
+	ck_assert_msg(daemon_logged(&d, "replacing the pool", why), "%s", why);
 }
 
 START_TEST(module_that_cannot_join_is_loaded_by_another_pool)
@@ -237,7 +237,7 @@ START_TEST(module_that_cannot_join_is_loaded_by_another_pool)
 	prepare();
 	start("workers = 2\n");
 	see_drained("tests/support/modules/later/.libs/slow.so", "slow.so", "has constructors");
-	see_drained(OURS("null"), "has changed or is gone");
+	see_drained(OURS("null"), "has changed or was removed");
 	jobs_end(&d, c);
 	prepare();
 	start("workers = 2\nsandbox = strict\n");
@@ -285,7 +285,7 @@ START_TEST(tasks_cannot_use_the_gate_while_modules_join)
 }
 END_TEST
 
-/* A job that holds the lock of the loader: no module can be loaded until **ret_gate is 1. */
+/* A job that holds the loader's lock: no module can be loaded until **ret_gate is 1. */
 static fk_job keep_loader(volatile uint8_t **ret_gate)
 {
 	fk_job job = ask_until("ask:loader", ret_gate);
@@ -294,7 +294,7 @@ static fk_job keep_loader(volatile uint8_t **ret_gate)
 	return job;
 }
 
-/* While a task holds the lock of the loader the pool can load nothing, but the reload ends. Modules
+/* While a task holds the loader's lock the pool can load nothing, but the reload ends. Modules
  * that the pool loads later are callable after the next reload. */
 START_TEST(endless_load_changes_nothing_or_ends_the_pool_by_force)
 {
@@ -312,7 +312,7 @@ START_TEST(endless_load_changes_nothing_or_ends_the_pool_by_force)
 	put(ORIGIN, "join000.so");
 	keeps = keep_loader(&gate);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", "--timeout=0s", NULL), 1);
-	ck_assert_msg(strstr(output, "lock of the loader"), "%s", output);
+	ck_assert_msg(strstr(output, "loader's lock"), "%s", output);
 	*gate = 1;
 	jobs_see(c, keeps, 1);
 	ck_assert_int_eq(call_next("join000:next"), -ENOENT);
@@ -353,14 +353,14 @@ START_TEST(answer_forged_by_a_task_ends_the_pool)
 	ck_assert_int_eq(fk_alloc(c, bytes.size, &bytes.data), 0);
 	memcpy(bytes.data, &loaded, sizeof(loaded));
 	load = daemon_spawn(&d, "load", args);
-	DAEMON_AWAIT(daemon_logged(&d, "the running pool is to load them", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "the running pool loads them", ""));
 	ck_assert_int_eq(fk_submit(c, jobs_task(c, "ask:write"), 0, &says, INT64_C(3), bytes), 0);
 	jobs_see(c, says, (int64_t)sizeof(loaded));
 	*gate = 1;
 	ck_assert_int_eq(fk_wait(c, keeps, FK_FOREVER), 0);
 	(void)jobs_pool_after(&d, pool);
 	ck_assert_int_eq(daemon_reap(load), 0);
-	ck_assert(daemon_logged(&d, "it said what it may not", ""));
+	ck_assert(daemon_logged(&d, "it sent an invalid message", ""));
 	DAEMON_AWAIT(fk_call(c, "join001:next", &n, INT64_C(1)) == 0);
 	jobs_end(&d, c);
 }
@@ -380,7 +380,7 @@ START_TEST(module_is_loaded_by_another_pool_if_there_is_no_gate)
 	d.entering = deny_listener;
 	start("workers = 2\n");
 	see_drained(ORIGIN, "join000.so",
-		    daemon_sanitized() ? "has constructors" : "cannot let it map their code");
+		    daemon_sanitized() ? "has constructors" : "it cannot map their code");
 	ck_assert_int_eq(call_next("join000:next"), 0);
 	ck_assert(daemon_sanitized() || !can_join());
 	jobs_end(&d, c);

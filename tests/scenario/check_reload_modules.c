@@ -192,7 +192,7 @@ START_TEST(module_that_cannot_be_loaded_leaves_the_others)
 	put("tests/support/modules/broken/.libs/broken_undefined.so", "other.so");
 	configure("workers = 2\n");
 	reload(1, "not all modules can be loaded");
-	ck_assert(daemon_logged(&d, "other.so is left out", "forkd-reload"));
+	ck_assert(daemon_logged(&d, "other.so: not loaded", "forkd-reload"));
 	take_away("old.so");
 	put("tests/support/modules/broken/.libs/broken_crash.so", "other.so");
 	reload(1, "died of signal 6");
@@ -219,7 +219,7 @@ START_TEST(module_that_was_left_out_is_tried_again)
 	(void)snprintf(library, sizeof(library), "%s/needed.so", d.folder);
 	ck_assert_int_eq(setenv("LD_PRELOAD", library, 1), 0);
 	start("workers = 2\n");
-	ck_assert(daemon_logged(&d, "needs.so is left out", "needed"));
+	ck_assert(daemon_logged(&d, "needs.so: not loaded", "needed"));
 	pool = daemon_pool(&d);
 	reload(0, "no option has changed");
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -452,7 +452,7 @@ START_TEST(module_is_loaded_and_refused_50_times_during_long_jobs_of_three_users
 		ck_assert_msg(strstr(text, running) && strstr(text, "was restored"), "%s", text);
 		ck_assert_int_eq(daemon_pool(&d), pool);
 		waits = daemon_spawn(&d, "load", argv);
-		DAEMON_AWAIT(daemon_count_lines(&d, "no job is started any more", "") ==
+		DAEMON_AWAIT(daemon_count_lines(&d, "the pool starts no more jobs", "") ==
 			     2 * (i + 1));
 		atomic_store(&users->opened, i + 1);
 		ck_assert_int_eq(daemon_reap(waits), 0);

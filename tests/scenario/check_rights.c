@@ -134,10 +134,12 @@ START_TEST(denied_user_gets_the_reason_and_others_continue)
 	visits(&bob, NULL);
 	/* The primary group counts like all others. */
 	visits(&dave, NULL);
-	visits(&carol, "uid 65503 may not use this forkd: deny in forkd.conf has a group of it");
-	visits(&mallory, "uid 65505 may not use this forkd: deny in forkd.conf has it");
-	visits(&plain_alice, "uid 65501 may not use this forkd: allow in forkd.conf has neither it "
-			     "nor a group of it: ask who runs forkd");
+	visits(&carol,
+	       "uid 65503 may not use this forkd: deny in forkd.conf lists one of its groups");
+	visits(&mallory, "uid 65505 may not use this forkd: deny in forkd.conf lists it");
+	visits(&plain_alice,
+	       "uid 65501 may not use this forkd: allow in forkd.conf lists neither it "
+	       "nor one of its groups: ask the administrator");
 	visits(&alice, NULL);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.refused), refused + 3);
 	ck_assert(daemon_logged(&d, "uid 65503 refused:", "deny in forkd.conf"));
@@ -248,13 +250,13 @@ START_TEST(jobs_and_bytes_have_limits_by_group_too)
 
 	begin();
 	daemon_start(&d, "--workers=1", "--user-jobs-max=@60100:48,65502:32", NULL);
-	pids[0] = takes(&bob, 2, "over user-jobs-max (32)");
-	pids[1] = takes(&alice, 3, "over user-jobs-max (48)");
+	pids[0] = takes(&bob, 2, "exceed user-jobs-max (32)");
+	pids[1] = takes(&alice, 3, "exceed user-jobs-max (48)");
 	end_all(pids, 2);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 	daemon_start(&d, "--workers=1", "--user-shared-memory-max=300K,@60100:600K,0:0", NULL);
-	pids[0] = takes(&bob, 3, "over user-shared-memory-max (307200)");
-	pids[1] = takes(&dave, 7, "over user-shared-memory-max (614400)");
+	pids[0] = takes(&bob, 3, "exceed user-shared-memory-max (307200)");
+	pids[1] = takes(&dave, 7, "exceed user-shared-memory-max (614400)");
 	end_all(pids, 2);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -489,14 +491,16 @@ START_TEST(warning_for_a_pattern_without_a_task_names_its_line)
 			 "workers = 1\n"
 			 "allow-tasks = *:*:*, 65503:fib:fi[x]\n");
 	daemon_start(&d, config, NULL);
+	ck_assert(daemon_logged(&d, "forkd.conf:2: allow-tasks: \"srot:*\" matches no task",
+				"forkctl tasks"));
 	ck_assert(
-		daemon_logged(&d, "forkd.conf:2: tasks: \"srot:*\" fits no task", "forkctl tasks"));
-	ck_assert(daemon_logged(&d, "forkd.conf:4: tasks: \"fib:fi[x]\" fits no task", ""));
-	ck_assert(!daemon_logged(&d, "\"fib:*\"", "fits no task"));
-	ck_assert(!daemon_logged(&d, "\"*:*\"", "fits no task"));
+		daemon_logged(&d, "forkd.conf:4: allow-tasks: \"fib:fi[x]\" matches no task", ""));
+	ck_assert(!daemon_logged(&d, "\"fib:*\"", "matches no task"));
+	ck_assert(!daemon_logged(&d, "\"*:*\"", "matches no task"));
 	ck_assert_int_eq(daemon_stop(&d), 0);
 	daemon_start(&d, "--workers=1", "--allow-tasks=*:null:nothing", NULL);
-	ck_assert(daemon_logged(&d, "command line: tasks: \"null:nothing\" fits no task", ""));
+	ck_assert(daemon_logged(&d, "command line: allow-tasks: \"null:nothing\" matches no task",
+				""));
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

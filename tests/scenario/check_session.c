@@ -421,7 +421,8 @@ START_TEST(client_that_cannot_be_watched_is_refused_and_others_are_served)
 	await_quiet(pid);
 	old = leave_one_descriptor(pid);
 	for (uint32_t i = 0; i < 3; i++)
-		service_refused_hello(service_hello(), -EMFILE, "cannot watch your process");
+		service_refused_hello(service_hello(), -EMFILE,
+				      "cannot open a pidfd of your process");
 	ck_assert_uint_eq(first.board->manager.refused, 3);
 	service_do(&first, 0);
 	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);

@@ -63,7 +63,7 @@ START_TEST(pool_stopped_from_outside_is_continued_once_and_then_killed)
 	queue();
 	see_queued();
 	/* The thread that handles the signal may get its CPU after these jobs. */
-	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "sending SIGCONT"));
 	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	other_user_end("SIGSTOP");
@@ -92,7 +92,7 @@ static void see_continued(const char *sandbox, const char *task)
 	pool = daemon_pool(&d);
 	other_user_begin(&d);
 	job = jobs_submit(c, task, 0, 1, 0);
-	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "sending SIGCONT"));
 	jobs_see(c, job, 1);
 	queue();
 	see_queued();
@@ -318,7 +318,7 @@ START_TEST(pool_that_does_not_end_is_abandoned_and_replaced)
 	ck_assert(daemon_logged(&d, text, "has not ended"));
 	/* And its end is noticed. */
 	daemon_kill_client(holder);
-	DAEMON_AWAIT(daemon_logged(&d, "which was abandoned", "has ended"));
+	DAEMON_AWAIT(daemon_logged(&d, "abandoned pool", "has ended"));
 	jobs_end(&d, c);
 }
 END_TEST

@@ -223,7 +223,7 @@ START_TEST(client_that_dies_without_a_manager_leaves_nothing)
 	kept_go_on(store);
 	kept_ready(&d, store);
 	/* Its job does not run again. */
-	ck_assert(daemon_logged(&d, "going on with 2 clients", "1 cancelled, 0 run again"));
+	ck_assert(daemon_logged(&d, "continuing with 2 clients", "1 cancelled, 0 run again"));
 	DAEMON_AWAIT(!n_kept("c1"));
 	ck_assert(n_kept("c0"));
 	serves(d.watcher);

@@ -230,7 +230,7 @@ START_TEST(shortage_during_the_takeover_disconnects_no_client)
 		check_unit_not_run(shortage_during_the_takeover_disconnects_no_client,
 				   "sanitizers need address space");
 	else
-		start_short(600 << 20, "cannot go on with the clients of the last forkd");
+		start_short(600 << 20, "cannot continue with the clients of the last forkd");
 }
 END_TEST
 

@@ -73,7 +73,7 @@ START_TEST(in_a_namespace_without_its_user_every_client_is_unmapped)
 	enter(false);
 	ck_assert_uint_eq(userns_stranger(), geteuid());
 	pid = SERVICE_READY("");
-	service_refused_hello(service_hello(), -EACCES, "user namespace without your user");
+	service_refused_hello(service_hello(), -EACCES, "user namespace does not map your user");
 	service_stop(pid);
 }
 END_TEST

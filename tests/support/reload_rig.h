@@ -75,8 +75,8 @@ static inline pid_t reload_waits(void)
 {
 	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
 
-	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "replacing the pool", ""));
 	/* The pool has received the request. */
-	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
+	DAEMON_AWAIT(daemon_logged(&d, "the pool starts no more jobs", ""));
 	return pid;
 }

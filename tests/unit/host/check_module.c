@@ -398,7 +398,7 @@ START_TEST(tasks_beyond_those_that_the_board_holds_are_left_out)
 	module.name = "other";
 	module.exports_end = table + 3;
 	ck_assert_int_eq(add(), -ENOSPC);
-	says("task task1 is one too many: there are 512 already");
+	says("task task1: more than 512 tasks");
 	says("(and 1 more are left out)");
 	ck_assert_uint_eq(board->n_tasks, LIMIT_TASKS);
 }
@@ -434,7 +434,7 @@ START_TEST(file_that_is_not_a_module_is_refused_with_a_message)
 		ck_assert_int_eq(st.st_size, -7);
 	}
 	ck_assert_int_eq(module_open("/", &ret, &st, error, sizeof(error)), -EINVAL);
-	says("it is not a file");
+	says("not a regular file");
 }
 END_TEST
 

@@ -177,10 +177,10 @@ START_TEST(refusal_of_a_uid_at_its_limit_names_the_limit)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.held.bytes++;
-	refused(-EDQUOT, "over user-shared-memory-max");
+	refused(-EDQUOT, "exceed user-shared-memory-max");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "uid 1000 has"));
 	room.held.jobs++;
-	refused(-EDQUOT, "256 more are over user-jobs-max (600)");
+	refused(-EDQUOT, "256 more exceed user-jobs-max (600)");
 	room.held.clients++;
 	refused(-EDQUOT, "uid 1000 has 3 connections, and may have user-clients-max (3)");
 	/* The shared limit is checked first: it may be the same number. */
@@ -219,21 +219,22 @@ static const struct {
 } lists[] = {
 	{ "", "", NULL, NULL },
 	{ "1000", "", NULL, "uid 1001 may not use this forkd: allow" },
-	{ "@50", "", NULL, "neither it nor a group of it" },
+	{ "@50", "", NULL, "neither it nor one of its groups" },
 	{ "@51,1001", "", "uid 1000 may not use this forkd: allow", NULL },
 	{ "*", "", NULL, NULL },
-	{ "", "1000", "deny in forkd.conf has it,", NULL },
-	{ "", "@60", "deny in forkd.conf has a group of it,", NULL },
-	{ "", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+	{ "", "1000", "deny in forkd.conf lists it,", NULL },
+	{ "", "@60", "deny in forkd.conf lists one of its groups,", NULL },
+	{ "", "*", "deny in forkd.conf lists all users,", "deny in forkd.conf lists all users," },
 	/* The more precise entry counts, and of two equally precise ones the refusal. */
-	{ "1000", "*", NULL, "deny in forkd.conf has everybody," },
-	{ "@50", "*", NULL, "deny in forkd.conf has everybody," },
-	{ "1000", "@50", NULL, "neither it nor a group of it" },
-	{ "@50", "1000", "deny in forkd.conf has it,", "neither it nor a group of it" },
-	{ "@50", "@60", "deny in forkd.conf has a group of it,", "neither it nor a group of it" },
-	{ "@50,*", "@60", "deny in forkd.conf has a group of it,", NULL },
-	{ "1000,1001", "1000", "deny in forkd.conf has it,", NULL },
-	{ "*", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+	{ "1000", "*", NULL, "deny in forkd.conf lists all users," },
+	{ "@50", "*", NULL, "deny in forkd.conf lists all users," },
+	{ "1000", "@50", NULL, "neither it nor one of its groups" },
+	{ "@50", "1000", "deny in forkd.conf lists it,", "neither it nor one of its groups" },
+	{ "@50", "@60", "deny in forkd.conf lists one of its groups,",
+	  "neither it nor one of its groups" },
+	{ "@50,*", "@60", "deny in forkd.conf lists one of its groups,", NULL },
+	{ "1000,1001", "1000", "deny in forkd.conf lists it,", NULL },
+	{ "*", "*", "deny in forkd.conf lists all users,", "deny in forkd.conf lists all users," },
 };
 
 static void meets(const struct options_peer *who, const char *text)
@@ -279,7 +280,7 @@ END_TEST
 START_TEST(client_of_unknown_groups_is_refused)
 {
 	peer.groupless = -ENOMEM;
-	refused(-ENOMEM, "which groups you are of: Cannot allocate memory");
+	refused(-ENOMEM, "the groups of your process: Cannot allocate memory");
 }
 END_TEST
 
@@ -300,8 +301,8 @@ static const struct {
 START_TEST(tasks_are_those_of_the_most_precise_entries)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(task_lists); i++) {
-		option("tasks", "");
-		option("tasks", task_lists[i].tasks);
+		option("allow-tasks", "");
+		option("allow-tasks", task_lists[i].tasks);
 		meets(&alice, NULL);
 		ck_assert_uint_eq(verdict.rights.rules[0], task_lists[i].alice);
 		meets(&bob, NULL);
@@ -318,9 +319,9 @@ START_TEST(last_entry_has_a_bit)
 
 	for (uint32_t i = 0; i < OPTION_LIST_MAX - 1; i++) {
 		(void)snprintf(text, sizeof(text), "%u:a:*", 2000 + i);
-		option("tasks", text);
+		option("allow-tasks", text);
 	}
-	option("tasks", "1000:a:*");
+	option("allow-tasks", "1000:a:*");
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.rules[3], UINT64_C(1) << 62);
 	ck_assert_uint_eq(
@@ -330,7 +331,7 @@ END_TEST
 
 START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 {
-	option("tasks", "1000:a:*,@50:b:*");
+	option("allow-tasks", "1000:a:*,@50:b:*");
 	option("deny", "1001");
 	room.clients = 4;
 	peer.unwatched = -ESRCH;
@@ -342,12 +343,12 @@ START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 	/* An empty set is not the same as all. */
 	peer.who = bob;
 	admission_again(&options, &peer, &verdict);
-	said(-EACCES, "deny in forkd.conf has it,");
+	said(-EACCES, "deny in forkd.conf lists it,");
 	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 	peer.who = alice;
 	peer.groupless = -ENOMEM;
 	admission_again(&options, &peer, &verdict);
-	said(-ENOMEM, "which groups you are of");
+	said(-ENOMEM, "the groups of your process");
 	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 }
 END_TEST
@@ -356,12 +357,12 @@ START_TEST(weight_is_the_largest_of_the_users_groups)
 {
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 100);
-	option("weights", "@50:300,@60:200,*:50");
+	option("user-weights", "@50:300,@60:200,*:50");
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 300);
 	meets(&bob, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 50);
-	option("weights", "1000:10");
+	option("user-weights", "1000:10");
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 10);
 }
@@ -383,7 +384,7 @@ START_TEST(message_is_identified_by_type_and_size)
 	m.head.type = PROTO_CANCEL;
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.cancel)), ADMISSION_NONE);
 	verdict = admission_none();
-	said(-EBADMSG, "no HELLO");
+	said(-EBADMSG, "not a HELLO");
 }
 END_TEST
 
