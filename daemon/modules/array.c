@@ -37,9 +37,9 @@ static inline double take_f64(double sum, const double *x)
 }
 
 /*
- * An addition of real numbers waits for the one before it, and none may be moved: so a block has
- * LANES sums, one beside the other, of the numbers whose places are as far apart. Where a block
- * begins and ends depends on the length of the array alone.
+ * An addition of floating point numbers waits for the one before it, and compilers may not reorder
+ * additions. So a block has LANES sums: sum i adds up the numbers i, i + LANES, and so on. The
+ * bounds of a block depend on the length of the array alone.
  */
 struct arrays {
 	const double *a;
@@ -324,7 +324,7 @@ struct histogram {
 	double low; /* of real numbers, from low to high */
 	double high;
 	double scale;  /* bins to a unit */
-	int64_t first; /* of integers, so many from the first one on */
+	int64_t first; /* of integers: their number, from the first one on */
 	uint64_t range;
 	uint64_t step; /* in a bin */
 };
@@ -476,11 +476,10 @@ FK_EXPORT_RESULTS(minmax_f64, (double, min, double, max), FK_EXPORT_IN_PLACE,
 FK_EXPORT_RESULTS(stats_f64, (int64_t, n, double, min, double, max, double, mean, double, sd),
 		  FK_EXPORT_IN_PLACE, "Extremes, mean and standard deviation (of a sample)")
 FK_EXPORT_RESULTS(prefix_i64, (int64_t, sum), FK_EXPORT_IN_PLACE,
-		  "Inclusive scan: each integer becomes the sum of those up to it, modulo 2^64")
+		  "Inclusive scan: each integer is replaced by the sum up to it, modulo 2^64")
 FK_EXPORT_RESULTS(prefix_f64, (double, sum), FK_EXPORT_IN_PLACE,
-		  "Inclusive scan: each number becomes the sum of those up to it")
-FK_EXPORT_RESULTS(dot_f64, (double, sum), FK_EXPORT_IN_PLACE,
-		  "The sum of the products of two arrays' numbers")
+		  "Inclusive scan: each number is replaced by the sum up to it")
+FK_EXPORT_RESULTS(dot_f64, (double, sum), FK_EXPORT_IN_PLACE, "The dot product of two arrays")
 FK_EXPORT(scale_f64, FK_EXPORT_IN_PLACE, "Multiplies each number by a factor")
 FK_EXPORT_RESULTS(histogram_f64, (int64_t, outside), FK_EXPORT_IN_PLACE,
 		  "Counts numbers in [low, high) into equal bins, one per integer of counts")

@@ -29,7 +29,7 @@
 #include "modules/compress.h"
 #include "modules/spare.h"
 
-#define RUN_IN	     (128u << 10) /* a run is complete with so many bytes in, */
+#define RUN_IN	     (128u << 10) /* a run is complete with this many input bytes, */
 #define RUN_OUT	     (512u << 10) /* or out */
 #define STREAM_CHUNK (128u << 10)
 
@@ -484,8 +484,6 @@ CODEC_TASK(unzstd_size, "How many bytes a file of zstd(1) has unpacked", (struct
 CODEC_TASK(gunzip_size, "How many bytes a file of gzip(1) has unpacked", (struct fk_buf, data),
 	   unpack, &compress_gzip, self->data, COUNTED)
 
-FK_EXPORT_RESULTS(zstd_bound, (int64_t, size), 0,
-		  "The room that n bytes packed by zstd take at most")
-FK_EXPORT_RESULTS(gzip_bound, (int64_t, size), 0,
-		  "The room that n bytes packed by gzip take at most")
+FK_EXPORT_RESULTS(zstd_bound, (int64_t, size), 0, "The largest size of n bytes compressed by zstd")
+FK_EXPORT_RESULTS(gzip_bound, (int64_t, size), 0, "The largest size of n bytes compressed by gzip")
 FK_MODULE(compress, "Zstandard and gzip")

@@ -28,11 +28,11 @@ struct compress_span {
 };
 
 struct compress_format {
-	/* Packing: pieces of so many bytes, each apart. */
+	/* Compression: pieces of this many bytes, each separate. */
 	size_t piece;
 	int default_level;
 	int max_level;
-	/* What stands at the end of the whole. */
+	/* The end of the output. */
 	const void *tail;
 	size_t tail_size;
 	/* How many bytes n bytes become at most, n at most a piece. */
@@ -42,7 +42,7 @@ struct compress_format {
 	/* Packs n bytes, at most a piece, and returns how many they have become; 0: failed. */
 	size_t (*pack)(void *packer, const uint8_t *in, size_t n, uint8_t *out);
 
-	/* Unpacking. The first frame or member of n bytes, which may change meanwhile: false if
+	/* Unpacking. The first frame or member of n bytes, which may change at any time: false if
 	 * its sizes cannot be told, or are above COMPRESS_PART_MAX; only a stream can tell then
 	 * whether it is one. */
 	bool (*look)(const volatile uint8_t *in, uint64_t n, struct compress_part *ret_part);
@@ -52,7 +52,7 @@ struct compress_format {
 	int (*unpack)(void *unpacker, const uint8_t *in, size_t n, uint8_t *out, size_t made);
 
 	/* Unpacks, from the beginning, whatever the format allows. 1: a frame or member has ended,
-	 * and all of it was written; 0: it goes on; or a negative errno. */
+	 * and all of it was written; 0: not complete; or a negative errno. */
 	void *(*stream_new)(void);
 	void (*stream_free)(void *stream);
 	int (*stream)(void *stream, struct compress_span *in, struct compress_span *out);

@@ -7,7 +7,7 @@
  * other, each as 16 bytes in its canonical form (big-endian), and of the number of bytes of the
  * data behind them, as 8 bytes, big-endian; the seed is 0. Fast, and no protection against
  * collisions that are made on purpose. sha256: chunks of 1 MiB, each has its SHA-256. Then, until
- * one hash is left, each two that stand side by side become the SHA-256 of the both of them, and
+ * one hash is left, each two adjacent hashes become the SHA-256 of the both of them, and
  * one left over stays as it is: the tree hash of Amazon S3 Glacier. The first halves of a level are
  * those of the level before, so that the tree of n chunks is that of the largest power of two below
  * n, and of the rest.
@@ -109,7 +109,7 @@ static struct digest digest_of(const void *data, size_t n)
 	return digest;
 }
 
-/* Of a megabyte or less, which takes as long as its turn may be; a fork costs nothing beside it. */
+/* Of a megabyte or less, which fits into a time slice; the cost of a fork is negligible. */
 FK_TASK(struct digest, tree, (const uint8_t *, data, uint64_t, n), uint64_t left;
 	struct digest halves[2];)
 {

@@ -62,7 +62,7 @@ static const struct filter {
 	{ "lanczos", lanczos, 3 },
 };
 
-/* From so many columns, or rows, to so many. */
+/* Old and new number of columns or rows. */
 struct axis {
 	const struct filter *filter;
 	int64_t from;
@@ -382,7 +382,7 @@ FK_BODY(convert)
 }
 FK_END(convert)
 
-FK_EXPORT(resize, FK_EXPORT_IN_PLACE, "Another size, by the filter box, bilinear or lanczos")
+FK_EXPORT(resize, FK_EXPORT_IN_PLACE, "Resizes a picture by the filter box, bilinear or lanczos")
 FK_EXPORT_RESULTS(convert, (int64_t, pixels), FK_EXPORT_IN_PLACE,
-		  "Pixels of 1 (gray), 3 (RGB) or 4 bytes (RGBA) to others")
+		  "Converts pixels of 1 (gray), 3 (RGB) or 4 bytes (RGBA)")
 FK_MODULE(image, "Decoded pixels")

@@ -60,5 +60,6 @@ FK_BODY(integrate)
 }
 FK_END(integrate)
 
-FK_EXPORT(integrate, 0, "Area under (x*x + 1)*x from 0 to n, cut until a cut changes less than eps")
+FK_EXPORT(integrate, 0,
+	  "Area under (x*x + 1)*x from 0 to n, divided until that changes less than eps")
 FK_MODULE(integrate, "Adaptive quadrature")

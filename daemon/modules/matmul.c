@@ -25,7 +25,7 @@
 
 #include "modules/spare.h"
 
-/* What a kernel makes: so many rows and columns in registers. */
+/* The rows and columns of a kernel, in registers. */
 #define KERNEL_ROWS    6
 #define KERNEL_COLUMNS 8
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/nqueens.c - in how many ways n queens stand on a board of n x n in peace
+ * modules/nqueens.c - the number of ways to place n queens on a board of n x n
  *
  * A fork for every column of the next row that no queen threatens; the board, 16 bytes, is copied
  * into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens again at
@@ -79,5 +79,5 @@ FK_BODY(nqueens)
 }
 FK_END(nqueens)
 
-FK_EXPORT(nqueens, 0, "In how many ways n queens (0 to 16) stand in peace")
-FK_MODULE(nqueens, "The queens on the chessboard")
+FK_EXPORT(nqueens, 0, "Number of ways to place n queens (0 to 16) so that none attacks another")
+FK_MODULE(nqueens, "N queens")

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/search.c - where a pattern stands in a buffer, and how often
+ * modules/search.c - number and positions of a pattern in a buffer
  *
  * memmem(3) on pieces of the data. A match belongs to the piece that it begins in, so each piece is
  * looked at with as much of the next one as the pattern is long, less one byte. Every place is a
- * match, also one that overlaps the match before: "aa" stands in "aaaa" three times. Places are
+ * match, also one that overlaps the match before: "aa" occurs in "aaaa" three times. Places are
  * kept by piece until all is counted, as 4 bytes each, and then written to where they belong.
  *
  * INVARIANTS
@@ -51,12 +51,12 @@ struct search {
 	struct piece *pieces;
 	int64_t n;
 	int64_t *out;
-	uint64_t room; /* for so many places */
+	uint64_t room; /* number of places that fit */
 	struct spare copies;
 };
 
-/* How many bytes of the pattern's begin stand before a place, from how many there were one before:
- * Knuth, Morris and Pratt, Fast pattern matching in strings, 1977. */
+/* The length of the longest prefix of the pattern that ends before a place, from the length one
+ * place earlier: Knuth, Morris and Pratt, Fast pattern matching in strings, 1977. */
 static inline uint32_t step(const struct search *s, uint32_t state, char next)
 {
 	while (state && s->pattern[state] != next)
@@ -147,7 +147,7 @@ static int search_init(struct search *s, struct fk_buf data, struct fk_buf patte
 	s->length = (uint32_t)pattern.size;
 	s->n = (int64_t)(places / PIECE + !!(places % PIECE));
 	s->pieces = calloc((size_t)s->n + 1, sizeof(*s->pieces));
-	/* A byte more, which is compared with when all of it stands before a place. */
+	/* One more byte: it is compared when the whole pattern precedes a place. */
 	s->pattern = calloc(1, pattern.size + 1);
 	s->overlaps = malloc((pattern.size + 1) * sizeof(s->overlaps[0]));
 	if (!s->pieces || !s->pattern || !s->overlaps)
@@ -229,14 +229,14 @@ FK_END(find)
 	FK_END(NAME)                                                                               \
 	FK_EXPORT_RESULTS(NAME, (int64_t, count), FK_EXPORT_IN_PLACE, help)
 
-SEARCH_TASK(count, "How often a text stands in the data, overlaps counted",
+SEARCH_TASK(count, "Number of matches of a text in the data, including overlaps",
 	    (struct fk_buf, data, struct fk_str, text), FK_BUF(self->text), NOWHERE, 0)
-SEARCH_TASK(count_bytes, "How often a pattern of any bytes stands in the data",
+SEARCH_TASK(count_bytes, "Number of matches of a pattern of any bytes in the data",
 	    (struct fk_buf, data, struct fk_buf, pattern), self->pattern, NOWHERE, 0)
-SEARCH_TASK(places, "Also where: 64-bit integers, as many as there is room for",
+SEARCH_TASK(places, "Number and positions of matches: 64-bit integers, as long as there is room",
 	    (struct fk_buf, data, struct fk_str, text, struct fk_iobuf, out_i64),
 	    FK_BUF(self->text), self->out_i64, 1)
-SEARCH_TASK(places_bytes, "Where a pattern of any bytes stands: 64-bit integers",
+SEARCH_TASK(places_bytes, "Positions of a pattern of any bytes: 64-bit integers",
 	    (struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out_i64), self->pattern,
 	    self->out_i64, 1)
 FK_MODULE(search, "Patterns in a buffer")

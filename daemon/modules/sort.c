@@ -10,7 +10,7 @@
  * INVARIANTS
  *   I1. The buffer is the client's own memory, and may change at any moment: FK_SORT stays within
  *       bounds (algorithm.h, I2), and comes out with garbage. Indices of records are made once, and
- *       stand in memory that no client sees.
+ *       are in memory that no client can access.
  */
 #include <ctype.h>
 #include <endian.h>
@@ -27,7 +27,7 @@ static inline bool less_i64(const int64_t *a, const int64_t *b)
 	return *a < *b;
 }
 
-/* What is not a number stands last, so that this is an order. */
+/* NaN is last, so that this is an order. */
 static inline bool less_f64(const double *a, const double *b)
 {
 	return *a < *b || (*b != *b && *a == *a);
@@ -89,7 +89,7 @@ static inline uint64_t load_number(const char *at, size_t width, bool has_sign)
 	return has_sign && width < 8 && x >> (8 * width - 1) ? x | UINT64_MAX << 8 * width : x;
 }
 
-/* What is not a number stands last, and there is one 0. */
+/* NaN is last, and there is one 0. */
 static inline uint64_t key_of_f64(double x)
 {
 	uint64_t bits;

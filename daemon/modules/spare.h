@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SPARE_MAX 32u /* what is more is freed, and made anew */
+#define SPARE_MAX 32u /* the rest is freed, and allocated again */
 
 struct spare {
 	_Atomic(void *) slots[SPARE_MAX];

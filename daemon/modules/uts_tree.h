@@ -13,7 +13,7 @@ extern "C" {
 
 /* A node is all there is to know about the subtree below it. */
 struct uts_node {
-	uint32_t state[5]; /* the SHA-1 chaining words that stand for this node */
+	uint32_t state[5]; /* the SHA-1 chaining words of this node */
 	int32_t depth;	   /* of the root: 0 */
 };
 
