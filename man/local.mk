@@ -4,8 +4,13 @@
 # are made whole.
 dist_man_MANS += \
 	man/forkctl.1 \
+	man/forkctl-check.1 \
+	man/forkctl-top.1 \
+	man/forkctl-trace.1 \
 	man/libforkclient.3 \
+	man/forkd-json.5 \
 	man/forkd-fibers.7 \
+	man/forkd-metrics.7 \
 	man/forkd-modules.7 \
 	man/forkd-modules-shipped.7
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * board_rows.h - rows that several commands show: forkctl(1) has their members
+ * board_rows.h - rows that several commands show; forkd-json(5) lists their members
  *
  * All of them come from the board: no process is asked or stopped. Each number is right by
  * itself, and they are not of one moment.

@@ -28,7 +28,7 @@ void times_read(struct times *times, const struct board *board);
 /* What has been counted since `before` was read. */
 void times_subtract(struct times *times, const struct times *before);
 
-/* A row for each user. forkctl(1) has the members. */
+/* A row for each user. forkd-json(5) lists the members. */
 json_t *times_users(const struct times *times);
 
 /* A row for each histogram of each user. seconds: what per_second divides by; 0: there is no such

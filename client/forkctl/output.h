@@ -4,7 +4,7 @@
  *
  * A command makes objects of Jansson's of what it sees, once. `--json` prints all of them; a table
  * is a choice of their members, with how each is shown. So what a person sees is there for machines
- * too, by a name that forkctl(1) has.
+ * too, by a name that forkd-json(5) has.
  */
 #pragma once
 
