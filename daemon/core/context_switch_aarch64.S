@@ -2,23 +2,24 @@
 /*
  * context_switch_aarch64.S - context_switch.h for aarch64 (AAPCS64)
  *
- * What lies at the sp of a context that waits, from there up:
+ * The stack of a suspended context, from its sp up:
  *
- *      0  x29, 8 where to go on
+ *      0  x29, 8 address of its next instruction
  *     16  FPCR
  *
- * The rest is as in context_switch_x86_64.S: the compiler saves the other registers, there is no
- * call and no return, and FPCR is written only where those of the two contexts differ, as that
- * waits for all floating-point operations in flight.
+ * The rest is as in context_switch_x86_64.S: the compiler saves the other registers, and there is
+ * no call and no return. FPCR is written only if the values of the two contexts differ, because the
+ * write waits for all floating-point operations in flight.
  *
- * HOW IT IS UNWOUND
- *   As in context_switch_x86_64.S: both stacks look alike while it runs. The callers end at switch_start.
+ * UNWINDING
+ *   As in context_switch_x86_64.S: both stacks look alike while it runs. Callers end at
+ *   switch_start.
  *
  * No mark of BTI or GCS: see context_switch.h, SHADOW STACKS.
  */
 	.text
 
-/* from in x0, to in x1, where the caller goes on in x30 */
+/* from in x0, to in x1, address of the caller's next instruction in x30 */
 	.globl	switch_stacks
 	.hidden	switch_stacks
 	.type	switch_stacks, %function
@@ -68,8 +69,8 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* A new context goes on behind the nop: an unwinder looks, as after a call, at the instruction
- * before that address. */
+/* A new context starts after the nop: an unwinder reads, as after a call, the instruction before
+ * that address. */
 	.type	switch_start, %function
 	.p2align 4
 switch_start:

@@ -2,22 +2,21 @@
 /*
  * context_switch_x86_64.S - context_switch.h for x86-64 with the System V ABI
  *
- * What lies at the sp of a context that waits, from there up:
+ * The stack of a suspended context, from its sp up:
  *
  *      0  MXCSR, and at 4 the x87 control word
  *      8  rbp
- *     16  where to go on
- *     24  128 bytes that are the caller's, if it makes no call (the red zone)
+ *     16  address of its next instruction
+ *     24  128 bytes that the caller may use if it makes no call (the red zone)
  *
- * switch_stacks() is jumped to, and jumps back. The compiler has saved the other registers that
- * matter to the caller, as switch_swap() says that it changes them: often none. And no call and no
- * return means that the processor, which takes each return for that of the last call, is right
- * about those of the callers as often as it can be.
+ * switch_swap() jumps to switch_stacks(), which jumps back. The compiler saves the other registers
+ * that the caller needs, often none, because switch_swap() declares them as changed. Without a call
+ * or a return here, the processor's return-address prediction stays correct for the callers.
  *
- * The x87 control word is loaded only where those of the two contexts differ, without the flags of
- * exceptions that were raised: one that is no longer masked would be a signal at once.
+ * The x87 control word is loaded only if the values of the two contexts differ, and without the
+ * flags of raised exceptions: an exception that is no longer masked would send a signal at once.
  *
- * HOW IT IS UNWOUND
+ * UNWINDING
  *   Both stacks look alike while it runs, so that one description (CFI) holds before and after the
  *   stack pointer changes: gdb and perf see the old context's callers up to that instruction, and
  *   the new one's from there on. They end at switch_start, whose caller is undefined.
@@ -28,7 +27,7 @@
 
 	.text
 
-/* from in rdi, to in rsi, where the caller goes on in rdx */
+/* from in rdi, to in rsi, address of the caller's next instruction in rdx */
 	.globl	switch_stacks
 	.hidden	switch_stacks
 	.type	switch_stacks, @function
@@ -96,8 +95,8 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* A new context goes on behind the nop: an unwinder looks, as after a call, at the instruction
- * before that address. */
+/* A new context starts after the nop: an unwinder reads, as after a call, the instruction before
+ * that address. */
 	.type	switch_start, @function
 	.p2align 4
 switch_start:

@@ -17,9 +17,9 @@
  * THE WORD
  *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and the number of
  *   public entries. Thieves take k by a CAS to { top + k, n - k }. The owner publishes k by adding
- *   k, and takes back all that are left by exchanging { top + n, 0 } in. (With a separate top, as
- *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped.) Index i is at
- *   array position i - shift. shift changes only while n is 0.
+ *   k, and takes back all that are left by exchanging { top + n, 0 } in. (A separate top, as in
+ *   Chase-Lev, would let a CAS from t to t + k take an entry that the owner has popped.) Array
+ *   position of index i: i - shift. shift changes only while n is 0.
  *
  * 	array    0        stolen        |   public   |    private    |
  * 	         ^ deque_reset()        top-shift    floor           bottom

@@ -9,7 +9,7 @@
  * clock continues, and one task would be charged for all of that.
  *
  * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
- * of the runtime, but never within the handler of WORKER_SIGNAL, which changes the data that it
+ * of the runtime. It never interrupts the handler of WORKER_SIGNAL, which changes the data that it
  * reads.
  *
  * INVARIANTS

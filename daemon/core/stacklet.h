@@ -29,10 +29,10 @@
  *   P STACK_MIN. (P: workers.)
  *
  * RESERVES
- *   stack-max may be as large as the arena, or several jobs may want that much together. So that
- *   other jobs are not affected, the last sixteenth of the arena is reserved for jobs that hold at
- *   most STACK_SMALL, and the last sixty-fourth for the first stacklets of workers. A job that is
- *   refused fails with -ENOMEM.
+ *   stack-max may be as large as the arena, or several jobs may need that much together. To
+ *   protect other jobs, the last sixteenth of the arena is reserved for jobs that hold at most
+ *   STACK_SMALL; and the last sixty-fourth for the first stacklets of workers. A job that gets no
+ *   stacklet fails with -ENOMEM.
  */
 #pragma once
 

@@ -17,12 +17,12 @@
  *
  * JOBS THAT MUST END
  *   A client or the manager waits for the end of a job that was cancelled, has exceeded its
- *   deadline, or whose client has gone. Its last frame may belong to a preempted worker, whose CPU
- *   runs another program until the next tick of the kernel, up to 4 ms (HZ=250), or for some time
- *   slices. So the thread that decides about the end checks the workers that run such jobs at once
- *   (starved_expect()). The clock of a worker without a CPU does not advance. The first such worker
- *   is moved to the CPU of the checking thread. With group scheduling (autogroup, cgroups) the
- *   pool's group has that CPU now, and may have used up its share of the others. The dispatcher
+ *   deadline, or whose client has gone. Its last frame may belong to a preempted worker. Then the
+ *   CPU runs another program for some time slices, or until the kernel's next tick, up to 4 ms
+ *   (HZ=250). So the thread that decides about the end checks the workers that run such jobs at
+ *   once (starved_expect()). The clock of a worker without a CPU does not advance. The first such
+ *   worker is moved to the CPU of the checking thread. With group scheduling (autogroup, cgroups)
+ *   the pool's group has that CPU now, and may have used up its share of the others. The dispatcher
  *   does the same at once, after 0.5 ms, and then less and less frequently for 20 ms; that also
  *   makes the kernel choose again on the dispatcher's CPU. A CPU takes one moved worker at a time,
  *   so that the workers of a wide job do not queue there. A worker returns when it has nothing more

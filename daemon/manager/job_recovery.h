@@ -56,10 +56,10 @@ struct recovery_report {
 };
 
 /*
- * Gives every job that the dead pool left RUNNING or FINISHING its outcome, or puts it back into
- * the queue, and prepares the manager's part of the arena for the next pool. No pool may be alive,
- * except abandoned ones, which have another arena mapped. signo: the signal that ended the process,
- * 0 if it exited.
+ * Handles every job that the dead pool left RUNNING or FINISHING: gives it an outcome or puts it
+ * back into the queue. Prepares the manager's part of the arena for the next pool. No pool may be
+ * alive, except abandoned ones, which have another arena mapped. signo: the signal that ended the
+ * process, 0 if it exited.
  */
 void recovery_run(struct arena *arena, const struct recovery_limits *limits, uint32_t signo,
 		  recovery_records *records, void *context, struct recovery_report *ret_report);

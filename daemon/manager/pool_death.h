@@ -29,9 +29,9 @@ enum pool_death_next {
 };
 
 /*
- * Decides the outcome of each job of the dead pool (job_recovery.h), shows the crash on the board,
- * logs one line, and counts the crash against the user of the blamed job. The fronts of board and
- * arena have been written again. Returns what to do next, unless forkd is stopping.
+ * Decides the outcome of each job of the dead pool (job_recovery.h), and shows the crash on the
+ * board. Logs one line, and counts the crash against the user of the blamed job. The fronts of
+ * board and arena have been written again. Returns what to do next, unless forkd is stopping.
  */
 enum pool_death_next pool_death_run(struct pool_death *pool_death,
 				    const struct pool_process_end *end);

@@ -2,10 +2,10 @@
 /*
  * schedule_fuzz.c - random preemption of workers, for forkctl check
  *
- * A thread that sends WORKER_SIGNAL and requests to random workers at random times, in bursts, so
- * that forks are published, stolen and joined in orders that are rare on a quiet machine. In
- * addition, each worker leaves the fast path after some frames or at some fork (worker_limit()),
- * and steals from itself one of two entries that it then publishes (fk_rt_publish()). This works
+ * A thread sends WORKER_SIGNAL and requests to random workers at random times, in bursts. So forks
+ * are published, stolen and joined in orders that are rare on a quiet machine. In addition, each
+ * worker leaves the fast path after some frames or at some fork (worker_limit()). Of two entries
+ * that it then publishes (fk_rt_publish()) it steals one from itself. This works
  * even for very short jobs. The seed determines the actions, but not when they take effect, so a
  * run cannot be repeated exactly.
  *

@@ -161,8 +161,8 @@ static uint32_t fair_counted(const struct fair *fair, const struct fair_runs *ru
 	return runs->counted == fair->counted ? runs->n : 0;
 }
 
-/* Returns in how many ns a running job advances by v in virtual time, at the level where it and
- * another differ, at the rate of all workers that now run jobs of this node. */
+/* Returns how many ns a running job takes to advance by v in virtual time, at the level where it
+ * and another differ. The rate is that of all workers that now run jobs of this node. */
 static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t other, int64_t v)
 {
 	const struct fair_client *client = &fair->clients[row / fair->jobs_max];
