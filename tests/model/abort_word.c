@@ -98,12 +98,12 @@ struct model {
 	_Atomic uint64_t verdict;
 	_Atomic uint32_t mark;
 	_Atomic uint64_t row;
-	_Atomic uint32_t runs;	/* what the worker says that it runs */
+	_Atomic uint32_t runs;	/* the job that the worker runs */
 	_Atomic uint32_t asked; /* worker_ask() */
 	_Atomic uint32_t slot;	/* the generation of the client's slot */
 	struct job job;
 	/* each by one thread */
-	uint32_t sees; /* the worker: the job is to end */
+	uint32_t sees; /* the worker: the job was cancelled */
 	uint32_t cut;  /* a canceller: it has found the row QUEUED */
 	uint32_t put[MODEL_THREADS];
 };

@@ -62,7 +62,7 @@ static void model_init(struct model *m, uint32_t instance)
 	uint64_t start = instance * STEP;
 
 	model_zero(m);
-	/* Just before the time wraps, too. */
+	/* Also just before the time wraps. */
 	if (instance % 2)
 		start = (ACCOUNT_TIME_MASK << ACCOUNT_UNIT) - instance % 8 * STEP;
 	atomic_store_explicit(&m->clock, start, memory_order_relaxed);

@@ -78,7 +78,7 @@
 #include "daemon/core/deque.h"
 
 #undef memory_order_acquire
-/* run.h's own steps are whole. */
+/* The steps of run.h are not split. */
 #undef atomic_fetch_add_explicit
 #define atomic_fetch_add_explicit(object, n, order) atomic_fetch_add(object, n)
 
@@ -150,7 +150,7 @@ static void owner(struct model *m)
 	}
 }
 
-/* Thieves are faster than the owner: they look for a while, to meet it at its work. */
+/* Thieves are faster than the owner: they poll for some time, to steal during its work. */
 #ifdef MODEL_ONCE
 #define LOOKS 2
 #else

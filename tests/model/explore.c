@@ -45,7 +45,7 @@
 #define WRITES	  4096u
 #define OBJECT	  (64u << 10)
 #define STACK	  (64u << 10)
-#define STEPS	  100000u /* of one instance; more is a thread that waits without end */
+#define STEPS	  100000u /* of one instance; a thread with more steps waits endlessly */
 #define TIRED	  2000u	  /* after TIRED steps loads return the newest value, so that waits end */
 #define GAP	  (UINT32_C(1) << 19)
 
@@ -57,7 +57,7 @@ struct view {
 struct write {
 	struct write *prev, *next; /* in modification order */
 	uint32_t at;
-	bool glued; /* a read-modify-write: nothing comes between the one before and this */
+	bool glued; /* a read-modify-write: no write may be inserted before it */
 	uint64_t value;
 	struct view view;
 };
@@ -66,7 +66,7 @@ struct location {
 	struct write *last;
 	size_t offset;
 	uint32_t size;
-	bool plain; /* the last write was a plain one: its value is what is in the memory */
+	bool plain; /* the last write was plain: its value is in the memory */
 };
 
 struct thread {
@@ -75,9 +75,9 @@ struct thread {
 	bool ended;
 };
 
-/* Of a byte: the clocks of the last accesses of each thread. */
+/* For a byte: the clocks of the last accesses of each thread. */
 struct shadow {
-	uint64_t instance; /* 1 + that to which the clocks belong */
+	uint64_t instance; /* 1 + the instance of the clocks */
 	uint32_t plain_write[THREADS], plain_read[THREADS], write[THREADS], read[THREADS];
 };
 
@@ -87,10 +87,10 @@ static uint8_t location_of[OBJECT]; /* 1 + its number */
 static struct shadow shadows[OBJECT];
 static struct write writes[WRITES];
 static uint32_t n_writes;
-static struct view consistent; /* what sequentially consistent fences share */
+static struct view consistent; /* view shared by sequentially consistent fences */
 static struct thread threads[THREADS];
 static _Alignas(64) char stacks[THREADS][STACK];
-static uint32_t current; /* the thread that runs; explore_threads: init and check */
+static uint32_t current; /* the running thread; explore_threads: init and check */
 static jmp_buf ended;
 static uint64_t instance;
 static uint64_t state; /* of the generator */
@@ -134,7 +134,7 @@ static void switch_to(uint32_t thread)
 	_longjmp(threads[thread].context, 1);
 }
 
-/* Another thread that has not ended, or this one. */
+/* Returns another thread that has not ended, or this one. */
 static uint32_t another(void)
 {
 	uint32_t n = 0, picked = current;
@@ -164,7 +164,8 @@ static void step(void)
 		explore_yield();
 }
 
-/* The thread that runs has ended, or not begun: another one, or back to run_instance(). */
+/* The running thread has ended, or not begun: switches to another one, or back to
+ * run_instance(). */
 static _Noreturn void leave(void)
 {
 	uint32_t next = another();
@@ -175,7 +176,7 @@ static _Noreturn void leave(void)
 	_longjmp(threads[next].context, 1);
 }
 
-/* A coroutine: one turn of its loop for each instance. */
+/* A coroutine: each turn of its loop is one instance. */
 static void run_thread(void)
 {
 	for (;;) {
@@ -195,7 +196,7 @@ static void join(struct view *view, const struct view *other)
 			view->at[i] = other->at[i];
 }
 
-/* Positions alone: a sequentially consistent fence orders no plain accesses. */
+/* Joins only positions: a sequentially consistent fence orders no plain accesses. */
 static void join_positions(struct view *view, const struct view *other)
 {
 	for (uint32_t i = THREADS; i < THREADS + n_locations; i++)
@@ -244,7 +245,7 @@ static void memory_store(volatile void *at, uint32_t size, uint64_t value)
 	}
 }
 
-/* Offset in the object; at least its size for memory that does not count. */
+/* Returns the offset in the object; at least its size for other memory. */
 static size_t offset_of(const volatile void *at)
 {
 	return (size_t)((uintptr_t)at - (uintptr_t)explore_object);
@@ -310,7 +311,7 @@ static struct location *locate(const volatile void *at, uint32_t size)
 	location = &locations[n_locations++];
 	*location = (struct location){ .offset = offset, .size = size };
 	for (uint32_t i = 0; i < size; i++) {
-		/* A plain access to a part of it would be forgotten: touch() looks at the first. */
+		/* A plain access to a part of it would be lost: touch() checks the first byte. */
 		if (location_of[offset + i] ||
 		    (shadows[offset + i].instance == instance + 1 &&
 		     memcmp(&shadows[offset + i], &shadows[offset], sizeof(shadows[0]))))
@@ -321,8 +322,8 @@ static struct location *locate(const volatile void *at, uint32_t size)
 	return location;
 }
 
-/* Any of these accesses that does not happen before this thread's next one? Its own ones do, and
- * threads that are not there have none. */
+/* Returns true if one of these accesses does not happen before this thread's next one. Its own
+ * accesses do; missing threads have none. */
 static bool races(const uint32_t *clocks)
 {
 	const uint32_t *seen = threads[current].seen.at;
@@ -333,7 +334,7 @@ static bool races(const uint32_t *clocks)
 	return n;
 }
 
-/* The bytes of an atomic are accessed together: its first one has the clocks of all. */
+/* The bytes of an atomic are accessed together: the first one has the clocks of all. */
 static void touch(const volatile void *at, uint32_t size, bool atomic, bool writing)
 {
 	size_t offset = offset_of(at), end = min(offset + size, explore_size);
@@ -404,7 +405,7 @@ static uint64_t observe(struct location *location, struct write *write, int orde
 	return write->value;
 }
 
-/* What a write that this thread has just inserted carries. */
+/* Sets the view that a write, which this thread has just inserted, carries. */
 static void publish(struct location *location, struct write *write, int order)
 {
 	struct thread *thread = &threads[current];
@@ -732,7 +733,7 @@ static void run_instance(void)
 	static const uint32_t rates[] = { 0, 64, 128, 208 };
 	struct thread *outside = &threads[explore_threads];
 
-	/* Scrambled, so that neighbours have nothing in common, and never 0. */
+	/* Scrambled, so that neighbouring instances differ, and never 0. */
 	state = (instance + 1) * UINT64_C(0x9e3779b97f4a7c15);
 	state ^= state >> 29;
 	state |= 1;

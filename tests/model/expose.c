@@ -28,7 +28,7 @@
  */
 #include <stdatomic.h>
 
-/* GenMC explores each choice: few of them. */
+/* GenMC explores each choice, so there are few. */
 #ifdef MODEL_ONCE
 #define MODEL_CHOICES 64u
 #define SIGNALS	      2u
@@ -40,7 +40,7 @@
 
 #include "tests/model/model.h"
 
-/* A signal may come here. */
+/* A signal may arrive here. */
 static void model_signal(void);
 #undef atomic_signal_fence
 #define atomic_signal_fence(order) model_signal()
@@ -63,7 +63,7 @@ static void model_signal(void);
 #include "daemon/core/deque.h"
 #include "daemon/core/steal_policy.h"
 
-/* run.h's own steps are whole. */
+/* The steps of run.h are not split. */
 #undef atomic_fetch_add_explicit
 #define atomic_fetch_add_explicit(object, n, order) atomic_fetch_add(object, n)
 
@@ -96,8 +96,8 @@ static bool fk_push(struct fk_worker *w, struct fk_frame *frame)
 
 #define MODEL_THREADS 2
 #define ROUNDS	      2u
-#define DEPTH	      3u /* the frame that was resumed, its child and that one's child */
-#define PUBLIC	      2u /* of the entries, at a request: less than there are */
+#define DEPTH	      3u /* the resumed frame, its child and that one's child */
+#define PUBLIC	      2u /* entries published by a request: fewer than there are */
 #ifdef MODEL_ONCE
 #define LOOKS 2
 #else
@@ -109,7 +109,7 @@ struct model_frame {
 	struct fk_frame fk;
 	uint64_t data;
 	uint8_t had[MODEL_THREADS];
-	bool entry; /* it has one, or had */
+	bool entry; /* it has, or had, an entry */
 };
 
 struct model {
@@ -118,10 +118,10 @@ struct model {
 	struct fk_entry entries[8];
 	struct model_frame frames[ROUNDS][DEPTH];
 	uint32_t round;
-	uint32_t signals; /* that are still to come, at most */
+	uint32_t signals; /* remaining signals, at most */
 };
 
-/* Whose thread this is: the owner's instance, or none. */
+/* The model instance of this thread, if it is the owner. */
 static _Thread_local struct model *model_here;
 static _Thread_local bool model_handles;
 
@@ -211,7 +211,7 @@ static void model_signal(void)
 	model_handles = false;
 }
 
-/* The loop: everything that is in the deque still. */
+/* The loop: pops all remaining entries. */
 static void pop_all(struct model *m)
 {
 	struct fk_worker *w = &m->worker;
@@ -234,8 +234,8 @@ static void pop_all(struct model *m)
 	deque_reset(&m->deque);
 }
 
-/* A fresh child of frames[i - 1], which runs a child of its own, or a leaf. True: it has returned;
- * false: the C stack was left. */
+/* A fresh child of frames[i - 1], which runs a child, or a leaf. Returns true if it has returned;
+ * false if the C stack was left. */
 static bool fresh(struct model *m, uint32_t i)
 {
 	struct model_frame *frame = &m->frames[m->round][i];
@@ -277,7 +277,7 @@ static void owner(struct model *m)
 			continue;
 		fk_enter(w, (uintptr_t)frame);
 		if (!fk_pop(w, pushed)) {
-			/* Private still. */
+			/* Still private. */
 			have(m, 0, atomic_load_explicit(&w->bottom->word, memory_order_relaxed));
 		} else {
 			/* fk_rt_pop() */
@@ -324,7 +324,7 @@ static void model_check(struct model *m)
 
 			model_assert(frame->had[0] + frame->had[1] == (frame->entry ? 1 : 0),
 				     "each entry is had once");
-			/* One that was stolen left nothing older behind. */
+			/* If it was stolen, all older entries were. */
 			model_assert(!frame->had[1] || i == 0 || frame[-1].had[1] ||
 					     !frame[-1].entry,
 				     "the oldest is stolen first");

@@ -77,7 +77,7 @@
 
 /* ------------------------------------------------------------------------ mutants of the word */
 
-/* What the headers do, with orders that a mutant has chosen, or in two steps. */
+/* The functions of the headers, with orders that a mutant has chosen, or in two steps. */
 #define MODEL_HELPER static inline __attribute__((unused))
 MODEL_HELPER bool model_cas(_Atomic uint64_t *word, uint64_t *old, uint64_t value, int two_steps,
 			    memory_order order)
@@ -176,7 +176,7 @@ MODEL_HELPER void model_store(void *object, size_t size, uint64_t value, memory_
 #undef memory_order_acq_rel
 #undef memory_order_acquire
 #if defined(MODEL_OR_SPLIT) || defined(MODEL_CAS_SPLIT)
-/* What follows has its steps whole. */
+/* The following steps are not split. */
 #undef atomic_fetch_or_explicit
 #define atomic_fetch_or_explicit(word, bits, order) model_or(word, bits, 0)
 #undef atomic_compare_exchange_weak_explicit
@@ -401,11 +401,11 @@ enum kind {
 #define CONTEXT	 UINT64_C(0xfedcba9876543210)
 #define SCRIBBLE 0xa5u
 
-/* Plain memory, all but its park: the thread that has the fiber has it alone. */
+/* Not atomic, except its park: only the thread that has the fiber accesses it. */
 struct fiber {
 	struct fiber_park park; /* first: resume_park() */
 	struct model *m;
-	uint32_t value; /* that it waits for */
+	uint32_t value; /* value that it waits for */
 	bool held;
 	bool again; /* its second wait */
 	bool hooked;
@@ -430,11 +430,11 @@ struct model {
 	struct fiber_counter_ref ref, old;
 	uint64_t why;	/* F was cancelled */
 	uint64_t fired; /* its deadline */
-	/* F's first park, once the timer, or the poller, knows of it. */
+	/* F's first park, once the timer, or the poller, has it. */
 	_Atomic uint64_t armed;
 };
 
-/* Memory that has another use now, field by field: a late access changes a field, or goes wrong. */
+/* Overwrites released memory field by field: a late access changes a field, or fails. */
 static void scribble_word(uint64_t *word)
 {
 	*word = SCRIBBLE;
@@ -536,7 +536,7 @@ static void check_child(const struct model *m, uint32_t i)
 	model_assert(!m->children[i].on_stack, "a stack that is freed was left");
 }
 
-/* The fiber leaves its function: what it had on its stack is gone. */
+/* The fiber leaves its function: the data on its stack is invalid. */
 static void ends(struct fiber *fiber)
 {
 	struct model *m = fiber->m;
@@ -548,7 +548,7 @@ static void ends(struct fiber *fiber)
 		scribble_counter(&m->counter);
 	} else if (fiber == &m->f && m->kind != LEVELS) {
 		model_assert(fiber_counter_fini(m->ref, &woken) == FIBER_COUNTER_OK, "it is freed");
-		/* It has another use, in which no other thread has a share. */
+		/* The memory is reused, and no other thread has access. */
 		(void)fiber_counter_renew(&m->counter, 1);
 	}
 	if (fiber_park_cancelled(&fiber->park))
@@ -557,7 +557,7 @@ static void ends(struct fiber *fiber)
 	resume_all(woken);
 }
 
-/* The counter has come down to what this one waited for. */
+/* The counter has reached the value that this fiber waited for. */
 static void reached(struct fiber *fiber)
 {
 	struct model *m = fiber->m;
@@ -691,7 +691,7 @@ static void run(struct fiber *fiber)
 	wait_for(fiber);
 }
 
-/* A timer, which fires twice: it does not know that it is not wanted any more. */
+/* A timer, which fires twice: it does not know that it is no longer wanted. */
 static void timer(struct model *m)
 {
 	uint64_t generation = atomic_load_explicit(&m->armed, memory_order_acquire);

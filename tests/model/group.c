@@ -121,7 +121,7 @@ static void end(struct model *m, uint32_t job)
 		model_wake(&m->futex);
 }
 
-/* n: jobs that this one knows to be in the group. */
+/* n: jobs that this thread knows to be in the group. */
 static void wait_for(struct model *m, uint32_t thread, uint32_t n)
 {
 	uint32_t word = group_load(&m->group);
