@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/algorithm.h - loops, folds, scans, sorts: tasks that need not be written
+ * forkd/algorithm.h - loops, folds, scans, sorts as tasks
  *
- * Macros that stand at file scope like FK_TASK() and make an ordinary task of a type and of plain C
+ * Macros at file scope, as FK_TASK(), that define an ordinary task for a type and plain C
  * functions:
  *
  * 	FK_FOR_EACH(NAME, type, function)	  void NAME(type *data, n, grain)
@@ -16,7 +16,7 @@
  * 	FK_SCAN_EXCLUSIVE(the same)		  acc NAME(const type *in, acc *out, n, grain)
  * 	FK_SORT(NAME, type, less)		  void NAME(type *data, type *buffer, n, grain)
  *
- * The task that comes out is forked and called like any other, with n and grain of type size_t:
+ * The task is forked and called like any other, with n and grain of type size_t:
  *
  * 	static double square(double sum, const double *x)
  * 	{
@@ -26,10 +26,10 @@
  * 	...
  * 		FK_CALL(norm, squares, self->data, self->n, 0);
  *
- * The functions are compiled into the loop of a leaf, so none of them may fork, and all their local
- * variables are their own. Elements come to them by pointer, what is accumulated comes and goes by
- * value. A pointer is to the array itself: on a buffer that a client can change at any time
- * (FK_EXPORT_IN_PLACE) a function copies the element, once, before it looks at it twice.
+ * The functions are compiled into the loop of a leaf. So they must not fork, and may use local
+ * variables freely. Elements are passed by pointer, accumulated values by value. A pointer is to
+ * the array itself: on a buffer that a client can change at any time (FK_EXPORT_IN_PLACE) a
+ * function copies the element, once, before it looks at it twice.
  *
  * FK_EXPORT_FOR_EACH, FK_EXPORT_MAP, FK_EXPORT_FOLD, FK_EXPORT_SCAN and FK_EXPORT_SORT also export
  * the task, over a client's buffer: forkd/algorithm/export.h.
@@ -43,26 +43,25 @@
  *   *data, n, grain, double context) of void multiply(double *x, double context).
  *
  * GRAIN
- *   How many elements a leaf takes at most: what is longer is halved. 0 stands for the automatic
- *   one: FK_LEAF_BYTES of elements (where they come in as one type and go out as another, of the
- *   larger one), or FK_LEAF_INDICES, which is right for functions that cost a nanosecond or two, as
- *   much as bringing their elements in does. For others, FK_GRAIN(ns) is the grain for elements of
- *   ns nanoseconds each.
- *   The rule looks neither at the number of workers nor at a clock. It need not: a fork costs a few
- *   nanoseconds, so a leaf of a microsecond hides it whether there are two workers or two hundred,
- *   and a leaf much longer than that only keeps thieves, and jobs with a better claim, waiting for
- *   the next fork.
+ *   The largest number of elements of a leaf: longer ranges are halved. 0 is the automatic grain:
+ *   FK_LEAF_BYTES of elements (where they come in as one type and go out as another, of the larger
+ *   one), or FK_LEAF_INDICES, which is right for functions that cost a nanosecond or two, as much
+ *   as bringing their elements in does. For others, FK_GRAIN(ns) is the grain for elements of ns
+ *   nanoseconds each. The rule looks neither at the number of workers nor at a clock. It need not:
+ *   a fork costs a few nanoseconds, so a leaf of a microsecond hides it whether there are two
+ *   workers or two hundred, and a leaf much longer than that only keeps thieves, and jobs with a
+ *   better claim, waiting for the next fork.
  *
  * INVARIANTS
  *   I1. The tree of forks, and with it the order in which results are combined, depends on n and
  *       grain alone: halves, the smaller one to the left. So the result of a fold or a scan of
- *       floating point numbers is the same bit for bit on any number of workers, whoever stole
- *       what. It is not the one of a plain loop: combine must be associative, and floating point
+ *       floating point numbers is the same bit for bit on any number of workers, with any
+ *       steals. It is not the one of a plain loop: combine must be associative, and floating point
  *       addition is so only up to rounding.
  *   I2. Indices and ends of loops come from n and grain, never from elements. Where an element
  *       decides (less), the decision is made once and stays within bounds either way (FK_DECIDED).
- *       A sort of a buffer that changes meanwhile, or by a less that is no order, comes out as
- *       garbage, and that is all.
+ *       A sort of a buffer that changes, or by a less that is no order, gives an undefined
+ *       sequence, without any other effect.
  *   I3. Temporary memory is taken in the body of the task that holds it, before its first fork or
  *       call, and is never an argument of a task that is to give it back: a job that was cancelled
  *       drops a child that has not begun, and with it what only the child knows of. Whether the

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/frame.h - what the macros of forkd/task.h are made of; nothing in it is for authors
+ * forkd/frame.h - the parts of the macros of forkd/task.h; not for authors
  *
- * What a module and the pool share (frames, the start of a worker, what a module exports, the slow
- * paths), and the preprocessor's lists. How they work together, and the invariants, are on top of
- * forkd/task.h, which includes this file.
+ * Data that a module and the pool share: frames, the start of a worker, exports of a module, the
+ * slow paths, and lists of the preprocessor. forkd/task.h, which includes this file, has the essay
+ * and the invariants.
  *
  * Threads: tasks, through macros, on workers; the pool (daemon/engine/slow_path.h).
  *
- * If a peer dies: a task that dies takes the pool with it: see daemon/pool/process.c.
+ * If a peer dies: the pool ends with a task that crashes: see daemon/pool/process.c.
  */
 #ifndef FORKD_FRAME_H
 #define FORKD_FRAME_H
@@ -24,27 +24,28 @@ struct fk_frame;
 struct fk_stack;
 struct fk_worker;
 
-/* Where a task can ask to go on. */
+/* Where a task can request to continue. */
 enum fk_goal {
 	FK_TO_WORKER, /* as forkctl status counts them, from 0 */
 	FK_TO_NODE,   /* a NUMA node, by its OS index, as forkctl status shows it */
 };
 
-/* The child that is run at a site: what NAME__describe tells. */
+/* The child that runs at a site: the result of NAME__describe. */
 struct fk_child {
-	const struct fk_task *task; /* NULL: none is run there */
+	const struct fk_task *task; /* NULL: no child runs there */
 	void *dst;   /* where its result goes, if that is a fixed place in the frame */
 	bool forked; /* or called */
 };
 
-/* What the runtime knows of every task, exported or not. */
+/* The runtime's description of every task, exported or not. */
 struct fk_task {
 	const char *name;
 	/* Runs the frame from its site; returns the frame to run next on this worker, or NULL. */
 	struct fk_frame *(*resume)(struct fk_worker *w, struct fk_frame *frame);
-	/* What is run at the frame's site. */
+	/* Returns the child that runs at the frame's site. */
 	void (*describe)(struct fk_frame *frame, struct fk_child *ret_child);
-	/* Gives back what the frame holds, in place of running on after its job failed; or NULL. */
+	/* Frees the resources of the frame, instead of resuming it after its job failed; or
+	 * NULL. */
 	void (*unwind)(struct fk_frame *frame);
 	uint64_t frame_size; /* bytes, header included */
 };
@@ -55,15 +56,15 @@ struct fk_frame {
 	uintptr_t slot;		 /* where the result goes | FK_CALLED */
 	struct fk_frame *parent; /* NULL for a root */
 	struct fk_stack *stack;	 /* the stack that this frame is the top of, once given up */
-	char *top; /* where its stack goes on: the end of the frame, or what it has allocated */
-	_Atomic uint32_t site; /* where to go on | FK_PARTED ... */
+	char *top; /* where its stack continues: the end of the frame, or of its allocations */
+	_Atomic uint32_t site; /* where to resume | FK_PARTED ... */
 	uint32_t steals;       /* forks of this scope that were stolen; the holder's only */
 	_Atomic int32_t joins; /* counted down by children that end after the paths parted */
 	uint32_t job;	       /* the row of the job in the ledger */
 };
 
-/* Relaxed: but for FK_PARTED only the holder looks at it, and that bit stays while the child that
- * the site is of runs. */
+/* Relaxed: only the holder reads it, except FK_PARTED, and that bit stays while the child of the
+ * site runs. */
 static inline uint32_t fk_site(const struct fk_frame *frame)
 {
 	return atomic_load_explicit(&frame->site, memory_order_relaxed);
@@ -103,15 +104,15 @@ _Static_assert(sizeof(struct fk_worker) == 80, "the worker is part of the ABI");
 #define FK_CALLED    ((uintptr_t)1) /* in slot: called, not forked */
 #define FK_IN_CHILD  ((uintptr_t)1) /* in current */
 #define FK_PARTED    0x80000000u    /* in site: the header is valid */
-#define FK_MOVED     0x40000000u    /* in site: set aside, no child outstanding */
+#define FK_MOVED     0x40000000u    /* in site: suspended, no child outstanding */
 #define FK_STACKED   0x20000000u    /* in site, with FK_MOVED: its stack goes with it */
 #define FK_DST	     0x10000000u    /* in site, without FK_PARTED: stack is where the result goes */
 #define FK_SITE_MASK 0x0fffffffu
 
 /*
- * So many bytes are free behind limit. A frame of FK_SMALL bytes or less may start there, and has
- * room behind it for a small one of NAME__inner and the header of another; a larger frame has to
- * end there.
+ * FK_SLACK bytes are free after limit. A frame of at most FK_SMALL bytes may start there. The rest
+ * has room for a small frame of NAME__inner and the header of a third one. A larger frame must end
+ * before limit.
  */
 #define FK_SLACK 1024u
 #define FK_SMALL 448u
@@ -177,14 +178,13 @@ struct fk_use_FK_LEAF_not_return {
 
 /* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
 FK_COLD void *fk_rt_place(struct fk_worker *w, char *sp, size_t size);
-/* Fresh clone: goes on with the frame, whose caller's sp was sp, in the worker loop, at
- * this site. */
+/* Fresh clone: resumes the frame, whose caller's sp was sp, in the worker loop, at this site. */
 FK_COLD __attribute__((noreturn)) void fk_rt_unnest(struct fk_worker *w, struct fk_frame *frame,
 						    char *sp, uint32_t site);
 /* Fresh clone: a forked child has returned, its result is stored, and the frame has FK_PARTED. */
 FK_COLD __attribute__((noreturn)) void fk_rt_returned(struct fk_worker *w, struct fk_frame *frame);
-/* Resumed clone, at a fork with the limit lowered: takes the requests. False: the frame was set
- * aside, to go on at this site, or its job has failed. */
+/* Resumed clone, at a fork with the limit lowered: serves the requests. False: the frame was
+ * suspended, to resume at this site, or its job has failed. */
 FK_COLD bool fk_rt_attend(struct fk_worker *w, struct fk_frame *frame, uint32_t site);
 /* Resumed clone, after the frame was pushed: makes entries public if thieves asked. */
 FK_COLD void fk_rt_publish(struct fk_worker *w);
@@ -201,8 +201,8 @@ FK_COLD void fk_rt_fail(struct fk_worker *w, int code);
 FK_COLD void *fk_rt_alloc(struct fk_worker *w, struct fk_frame *frame, size_t size);
 /* Resumed clone: gives the newest of them back. */
 FK_COLD void fk_rt_free(struct fk_worker *w, struct fk_frame *frame, void *memory);
-/* Resumed clone: sets the frame aside for a worker or NUMA node, to go on at this site. False: it
- * is on its way there. True: it is there already, or there is no such place, and the job has
+/* Resumed clone: suspends the frame, to resume at this site on a worker or NUMA node. False: it is
+ * on its way there. True: it is there already, or there is no such place, and the job has
  * failed. */
 FK_COLD bool fk_rt_move(struct fk_worker *w, struct fk_frame *frame, uint32_t site,
 			enum fk_goal goal, uint32_t index);

@@ -10,8 +10,8 @@
 #include <forkd/task.h>
 
 /*
- * In a task's body: runs up to eight tasks side by side and waits for them, and for whatever else
- * was forked. Each stands in parentheses with the member that takes its result, or `void`:
+ * In a task's body: runs up to eight tasks in parallel, and waits for them and for all other forks.
+ * Each task is in parentheses, after the member that takes its result, or `void`:
  *
  *	FK_INVOKE((low, min_of, self->data, self->n), (void, clear, self->table));
  *

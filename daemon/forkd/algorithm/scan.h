@@ -21,9 +21,9 @@
  *
  * The work-efficient scan of Blelloch (Prefix sums and their applications, 1990), on blocks of
  * grain elements: on the way up, each inner node of the tree keeps the sum of its left half; on the
- * way down, it hands on what stands before it, to the right half together with that sum. An inner
- * node lies between two blocks, and no two between the same: the first block of the right half is
- * the node's index in sums.
+ * way down, it passes on the sum of all elements before it, to the right half with that sum added.
+ * An inner node lies between two blocks, and no two between the same: the first block of the right
+ * half is the node's index in sums.
  */
 #define FK_SCAN(NAME, type, acc, identity, step, combine, ...)                                     \
 	FK_SCAN_(NAME, type, acc, identity, step, combine, false __VA_OPT__(, ) __VA_ARGS__)

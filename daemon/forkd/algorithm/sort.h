@@ -22,7 +22,7 @@
  * NAME(type *data, type *buffer, size_t n, size_t grain[, context]): sorts n elements, stably.
  * buffer: room for n elements more, which are overwritten; NULL: the task takes it itself, and
  * fails with -ENOMEM if there is none. grain: how many elements a leaf sorts.
- * less: bool or int less(const type *a, const type *b[, context]), true if a must stand before b;
+ * less: bool or int less(const type *a, const type *b[, context]), true if a must precede b;
  * a strict weak order.
  *
  * Merge sort between the two arrays, the direction alternating by level, so that nothing is copied
@@ -244,10 +244,10 @@
 /* ---------------------------------------------------------------- not for authors */
 
 #define FK_SORT_RUN	8u /* elements that are sorted by insertion */
-#define FK_MERGE_GRAINS 4u /* a leaf of a merge takes so many times the grain */
+#define FK_MERGE_GRAINS 4u /* grains in a leaf of a merge */
 
-/* A decision, 0 or 1, that the compiler can neither make a second time, by another look at memory
- * that may have changed meanwhile, nor turn into a branch. */
+/* A decision, 0 or 1. The compiler can neither repeat it, by reading memory again that may have
+ * changed, nor turn it into a branch. */
 #define FK_DECIDED(call)                                                                           \
 	({                                                                                         \
 		size_t fka_decided = (call) ? 1 : 0;                                               \
