@@ -57,6 +57,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <errno.h>
 #include <stdint.h>
 
 #include "common/relaxed.h"
@@ -72,9 +73,12 @@
 #define JOB_DONE      2u
 #define JOB_FAILED    3u /* code says why: a negative errno, or the task's own positive number */
 #define JOB_CANCELLED 4u
-#define JOB_EXPIRED   5u
+#define JOB_EXPIRED   5u /* code: 0, or JOB_CPU_EXCEEDED */
 #define JOB_CRASHED   6u /* signo says how */
 #define JOB_LOST      7u
+
+/* The job used more CPU time than job-cpu-max. */
+#define JOB_CPU_EXCEEDED (-EDQUOT)
 
 #define JOB_OUTCOME_MASK 0x3fu
 #define JOB_WATCHED	 0x40u

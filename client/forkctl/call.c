@@ -246,7 +246,7 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (o.outcome == FK_CANCELLED && call->timeout.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED after --timeout=%s", call->name,
 				    call->timeout.text);
-	if (o.outcome == FK_EXPIRED && call->deadline.text)
+	if (o.outcome == FK_EXPIRED && !o.code && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
 				    call->deadline.text);
 	if (o.outcome != FK_FAILED || !o.run_ns)

@@ -455,7 +455,8 @@ int fk_event_fd(fk_client *client, int *ret_fd);
 /*
  * How a job has ended.
  * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (else 0;
- * also where a task ended its process without one).
+ * also where a task ended its process without one). The code of FK_EXPIRED is 0 for a deadline, and
+ * -EDQUOT if the job used more CPU time than job-cpu-max of forkd.conf.
  * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE, -ECONNRESET.
  */
 int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);

@@ -156,6 +156,9 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 		(void)snprintf(text, size, "%s: %s", name, error ? error : "?");
 	else if (outcome == FK_FAILED)
 		(void)snprintf(text, size, "%s with code %d of its own", name, code);
+	else if (outcome == FK_EXPIRED && code == JOB_CPU_EXCEEDED)
+		(void)snprintf(text, size, "%s: more CPU time than job-cpu-max of forkd.conf",
+			       name);
 	else if (outcome == FK_CRASHED && signo)
 		(void)snprintf(text, size, "%s by signal %d (%s)", name, signo,
 			       signal ? signal : "?");

@@ -43,7 +43,8 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 	ended = load_relaxed(&job->ended_ns);
 	*ret_end = (struct client_end){
 		.outcome = (uint32_t)outcome,
-		.code = outcome == JOB_FAILED ? load_relaxed(&job->code) : 0,
+		.code = outcome == JOB_FAILED || outcome == JOB_EXPIRED ? load_relaxed(&job->code)
+									: 0,
 		.signo = outcome == JOB_CRASHED ? load_relaxed(&job->signo) : 0,
 		.result_size = load_relaxed(&slot->result_size),
 		/* One that never started has neither: error_outcome(). */

@@ -66,7 +66,15 @@ struct pool_settings {
 	_Atomic uint64_t spin;		   /* ns */
 	_Atomic uint64_t stack_max;	   /* bytes, for jobs that begin */
 	_Atomic uint64_t default_deadline; /* ns, for jobs that are accepted; 0: none */
+	_Atomic uint64_t job_cpu_max;	   /* ns, 0: no limit */
 	_Atomic uint64_t hang_timeout;	   /* ns, 0: no limit */
+};
+
+/* daemon/jobs/cpu_limit.h */
+struct pool_cpu_limit {
+	_Atomic bool watched; /* the dispatcher will check, or is woken to */
+	uint64_t limit;	      /* ns, at the last check; the dispatcher's */
+	uint64_t next;	      /* check, CLOCK_MONOTONIC, ns; the dispatcher's */
 };
 
 /* Special treatment of forks for forkctl check, forkctl profile and benchmarks; constant once
@@ -111,6 +119,7 @@ struct pool {
 	struct shutdown shutdown;
 	_Alignas(64) struct pool_settings settings;
 	_Alignas(64) struct pool_idle idle;
+	struct pool_cpu_limit cpu_limit;
 	/* parts of other directories */
 	struct fair *fair;
 	struct fibers *fibers;

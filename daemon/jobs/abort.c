@@ -42,14 +42,14 @@ void abort_fail(struct pool *pool, uint32_t row, int32_t code)
 	(void)abort_put(pool, row, load_relaxed(&pool->rows.aborts[row]), code, JOB_FAILED);
 }
 
-bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+bool abort_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome, int32_t code)
 {
 	uint64_t word = abort_word_look(&pool->rows.aborts[row]);
 
 	if (abort_generation(word) != generation)
 		return false;
 	/* A client may request this repeatedly. */
-	if (abort_put(pool, row, word, 0, outcome))
+	if (abort_put(pool, row, word, code, outcome))
 		starved_expect(pool);
 	/* Also without a change: no client waited for the end of a job that had failed, until
 	 * now. */

@@ -250,7 +250,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));
 
 		if (row.state == LEDGER_RUNNING)
-			(void)abort_set(pool, at, row.generation, JOB_CANCELLED);
+			(void)abort_set(pool, at, row.generation, JOB_CANCELLED, 0);
 	}
 	pool_wake_dispatcher(pool);
 }

@@ -45,7 +45,7 @@ static bool job_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 		return true;
 	if (now.state == LEDGER_QUEUED)
 		return job_forgo(pool, row, generation, outcome);
-	return now.state != LEDGER_RUNNING || abort_set(pool, row, generation, outcome);
+	return now.state != LEDGER_RUNNING || abort_set(pool, row, generation, outcome, 0);
 }
 
 void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
@@ -60,7 +60,7 @@ void job_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 		return;
 	cancel_mark(&pool->rows.cancels[row], generation);
 	FK_CRASH(job_cancelling);
-	(void)abort_set(pool, row, generation, JOB_CANCELLED);
+	(void)abort_set(pool, row, generation, JOB_CANCELLED, 0);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which makes
 	 * the row QUEUED, and drain_admit(), which reads the mark: one sees the other. */
 	now = ledger_unpack(

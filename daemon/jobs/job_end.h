@@ -43,7 +43,9 @@ static inline void job_set_row(struct pool *pool, uint32_t at, uint32_t state, u
 	row.state = state;
 	row.outcome = outcome;
 	row.worker = worker;
-	/* ORDER ledger/row [L2]: release, the actions that led to the state come before it. While
+	/* ORDER cpu/charge [U2]: release, the charge was set to 0 before RUNNING. Pairs with
+	 * cpu_limit_judge().
+	 * ORDER ledger/row [L2]: release, the actions that led to the state come before it. While
 	 * the pool lives other threads only use it to decide what to check next; the manager reads
 	 * it after the pool's end. */
 	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_release);

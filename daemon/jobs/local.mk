@@ -6,6 +6,8 @@ libpool_la_SOURCES += \
 	daemon/jobs/abort.h \
 	daemon/jobs/attach.c \
 	daemon/jobs/attach.h \
+	daemon/jobs/cpu_limit.c \
+	daemon/jobs/cpu_limit.h \
 	daemon/jobs/deadline.c \
 	daemon/jobs/deadline.h \
 	daemon/jobs/ring_drain.c \

@@ -17,6 +17,7 @@
 #include "daemon/core/stop.h"
 #include "daemon/core/preempt_request.h"
 #include "daemon/core/worker_state.h"
+#include "daemon/jobs/cpu_limit.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/jobs/hang_detector.h"
 #include "daemon/jobs/job_batches.h"
@@ -233,6 +234,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 
 	next = dispatcher_earlier(next, fibers_check(pool));
 	next = dispatcher_earlier(next, fibers_look(pool));
+	next = dispatcher_earlier(next, cpu_limits_check(pool, clock_ns()));
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);

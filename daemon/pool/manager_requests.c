@@ -54,6 +54,9 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 	/* Without a limit no thread has reported jobs that hang. */
 	if (streq(name, "hang-timeout"))
 		hang_expect(pool);
+	/* Jobs may run that were started without this limit. */
+	if (streq(name, "job-cpu-max"))
+		pool_wake_dispatcher(pool);
 	log_set_level((enum log_level)options_log_level(&changed));
 	/* Sleeping threads depend on these two. */
 	if (streq(name, "scheduler") || streq(name, "spin"))

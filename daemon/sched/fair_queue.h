@@ -306,6 +306,12 @@ uint64_t fair_turn_in(struct fair *fair, uint32_t row, const uint32_t *rows, uin
 /* Charges a job with CPU time. last: the job has ended with this. */
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);
 
+/* Returns the charge of a job so far, ns: as of the last settlement, if workers run it. */
+static inline uint64_t fair_used(const struct fair *fair, uint32_t row)
+{
+	return load_relaxed(&fair->rows[row].used);
+}
+
 /* Charges a job's client with time in which its task slept: not CPU time, but the worker was not
  * available to others. Takes no lock. */
 void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns);

@@ -10,9 +10,11 @@
 #include "daemon/core/cpu_account.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/stacklet.h"
+#include "daemon/core/wakeup.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/sched/fair_queue.h"
 #include "shm/board.h"
+#include "shm/fence.h"
 #include "shm/ledger.h"
 #include "shm/stopwatch.h"
 
@@ -62,6 +64,18 @@ __attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
 	return cpu;
 }
 
+/* A worker runs a job: the dispatcher must check its CPU time (daemon/jobs/cpu_limit.h, I1). */
+static void intake_watch_cpu(struct pool *pool)
+{
+	/* ORDER cpu/watched [U1]: full, the account is open before watched is read. Pairs with
+	 * cpu_limits_check(). */
+	fence_full();
+	if (load_relaxed(&pool->cpu_limit.watched))
+		return;
+	store_relaxed(&pool->cpu_limit.watched, true);
+	pool_wake_dispatcher(pool);
+}
+
 void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 {
 	struct board_running *running = &w->pool->board->running[w->index];
@@ -86,6 +100,9 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 	}
 	store_relaxed(&running->since_ns, now);
 	account_open(&w->job.account, row, cpu);
+	/* Relaxed: the dispatcher is woken when it changes. */
+	if (unlikely(load_relaxed(&w->pool->settings.job_cpu_max)))
+		intake_watch_cpu(w->pool);
 }
 
 void worker_mark_job(struct worker *w, uint32_t job)

@@ -103,6 +103,26 @@ START_TEST(default_deadline_ends_the_next_jobs)
 }
 END_TEST
 
+START_TEST(job_cpu_max_ends_the_job_that_runs)
+{
+	fk_job job;
+	int code;
+
+	prepare();
+	start("");
+	job = jobs_submit(c, "fib:fib", 0, 90, 0);
+	configure("job-cpu-max = 5ms\n");
+	reload(0, "changed: job-cpu-max");
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
+	ck_assert_int_eq(fk_outcome(c, job, &code, NULL), FK_EXPIRED);
+	ck_assert_int_eq(code, -EDQUOT);
+	ck_assert_int_eq(fk_release(c, job), 0);
+	daemon_see_ctl(&d, 1, "EXPIRED: more CPU time than job-cpu-max", "call", "fib:fib", "90",
+		       NULL);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 {
 	char conf[256];

@@ -15,6 +15,7 @@ START_TEST(every_outcome_has_its_error)
 {
 	const fk_task *task;
 	int64_t result = 5;
+	char text[128];
 	int code = 1;
 	int signo = 1;
 	fk_job job;
@@ -33,6 +34,10 @@ START_TEST(every_outcome_has_its_error)
 	ck_assert_int_eq(error_of_outcome(JOB_LOST, 0), -EOWNERDEAD);
 	ck_assert_int_eq(error_of_outcome(JOB_CANCELLED, 0), -ECANCELED);
 	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, 0), -ETIME);
+	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, JOB_CPU_EXCEEDED), -ETIME);
+	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, 0, 0, 1), "EXPIRED");
+	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, -EDQUOT, 0, 1),
+			 "EXPIRED: more CPU time than job-cpu-max of forkd.conf");
 	for (int outcome = FK_PENDING; outcome <= FK_LOST; outcome++)
 		ck_assert_str_ne(fk_outcome_name(outcome), "?");
 	ck_assert_str_eq(fk_outcome_name(FK_LOST + 1), "?");

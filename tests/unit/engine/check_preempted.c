@@ -383,7 +383,7 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	for (uint32_t i = 0; i < ARRAY_SIZE(verdicts); i++)
 		abort_begin(pool, i, 1);
 	for (; *failed; failed++)
-		ck_assert(abort_set(pool, (uint32_t)*failed, 1, JOB_CANCELLED));
+		ck_assert(abort_set(pool, (uint32_t)*failed, 1, JOB_CANCELLED, 0));
 	deque_init(&w.engine.frames, entries, n);
 	w.engine.fk.floor = entries + public;
 	w.engine.fk.bottom = entries + n;

@@ -243,7 +243,7 @@ START_TEST(cancel_of_another_generation_does_nothing)
 	submit(1, "t:until", 7);
 	wait_reached(1);
 	job_cancel(rig.pool, 1, rig.generation[1] - 1);
-	abort_set(rig.pool, 1, rig.generation[1] + 1, JOB_CANCELLED);
+	abort_set(rig.pool, 1, rig.generation[1] + 1, JOB_CANCELLED, 0);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	rig_cancel(&rig, 1);

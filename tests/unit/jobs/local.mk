@@ -2,6 +2,7 @@
 # Tests of the units in daemon/jobs.
 
 PROGRAM_TESTS += \
+	tests/unit/jobs/check_cpu_limit \
 	tests/unit/jobs/check_deadline \
 	tests/unit/jobs/check_ring_drain \
 	tests/unit/jobs/check_hang_detector \
