@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/task.h - how a task is written
+ * forkd/task.h - macros for fork-join tasks
  *
- * The macros with which a module's author writes fork-join tasks in plain C, and the part of the
- * runtime that has to be inlined into them. A task stands in two pieces:
+ * A module's author writes tasks in plain C with these macros. The file also has the part of the
+ * runtime that is inlined into tasks. A task has two blocks:
  *
  * 	FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
  * 	{
@@ -20,99 +20,99 @@
  * 	FK_END(fib)
  *
  * The first block runs in registers, before any frame exists, and may end the task with FK_LEAF().
- * The arguments are constants there. The second block runs on a frame, `self`, which holds the
- * arguments and the locals that are named last in FK_TASK. Whatever has to survive an FK_FORK,
- * FK_CALL or FK_JOIN must be in it: arguments are not even in scope in the body, and an ordinary
- * local variable loses its value whenever the continuation is stolen.
+ * The arguments are constants there. The second block runs on a frame, `self`, which has the
+ * arguments and the locals that are named last in FK_TASK. A value that must survive an FK_FORK,
+ * FK_CALL or FK_JOIN must be a member of it. The arguments are not in scope in the second block. An
+ * ordinary local variable loses its value when the continuation is stolen.
  *
  * A task that never forks is FK_LEAF_TASK: the body of a C function, with `return value;`.
  *
- * FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
- *                                 self->member, to be read after FK_JOIN() and not before
- * FK_CALL(member, task, args...)  the child runs first, then what follows
- * FK_JOIN()                       waits for every child that was forked
+ * FK_FORK(member, task, args...)  the child may run in parallel with the code that follows; read
+ *                                 its result in self->member after FK_JOIN(), not before
+ * FK_CALL(member, task, args...)  the child runs first, then the code that follows
+ * FK_JOIN()                       waits for all forked children
  * FK_RETURN(value)                ends the task; every fork must have been joined
- * FK_FAIL(code)                   ends it, and makes its job fail
+ * FK_FAIL(code)                   ends the task, and makes its job fail
  * FK_ALLOC(member, size)          memory on the worker's stack, until FK_FREE(member) or the end
  * FK_GO_TO_WORKER(k)              continues on another worker; FK_GO_TO_NODE(n): on a NUMA node
  * FK_FORK_VOID, FK_CALL_VOID      the same for a child of type fk_void
  *
- * None of these may stand inside a `switch` of the author's own, and no variable with a cleanup
- * attribute may be alive across one of them. Loops and conditions are fine. Arguments of a fork are
- * evaluated once, before the child starts and before a thief can steal the parent; but the fork is
- * a place where the task may be resumed, so they are made from `self`, not from ordinary locals.
+ * Do not use these macros inside a `switch` statement, and do not keep a variable with a cleanup
+ * attribute alive across one of them. Loops and conditions are allowed. Arguments of a fork are
+ * evaluated once, before the child starts and before a thief can steal the parent. The task may be
+ * resumed at a fork, so its arguments must come from `self`, not from ordinary local variables.
  *
  * Threads: workers of the pool only, each on its own struct fk_worker.
  *
  * COARSE AND FINE
- *   FK_TASK makes an ordinary task: it may run for as long as it likes between two forks, and what
- *   it has forked is found by thieves all the same. FK_FINE_TASK makes a fine-grained one, for
- *   tasks of a few instructions: its author promises that neither its first block nor what stands
- *   between two forks of it takes longer than some microseconds, and gets a fork of about the cost
- *   of a call. (A broken promise costs parallelism, never a wrong result.)
+ *   FK_TASK defines an ordinary task. It may run for any time between two forks; thieves find its
+ *   forked work all the same. FK_FINE_TASK defines a fine-grained task of a few instructions. Its
+ *   author promises that the first block, and the code between two forks, take at most some
+ *   microseconds. A fork then costs about as much as a call. (A broken promise costs parallelism,
+ *   but never gives a wrong result.)
  *
  * MISTAKES
  *   Each block is a function whose result only the macros make, so a plain `return` is an error
- *   that names the macro. What follows the author's code, where a block must not end, is a call of
- *   a function that does not exist (FK_MISTAKE): the compiler removes it where control cannot reach
- *   it, and refuses the module otherwise. Each macro uses a constant that only its block declares.
- *   tests/support/mistakes.def lists the mistakes, contrib/guide/module.md the messages.
+ *   that names the macro. Where a block must not end, the author's code is followed by a call of a
+ *   function that does not exist (FK_MISTAKE). The compiler removes the call if control cannot
+ *   reach it, and refuses the module otherwise. Each macro uses a constant that only its block
+ *   declares. tests/support/mistakes.def lists the mistakes, contrib/guide/module.md the messages.
  *
  * HOW A TASK IS COMPILED
  *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).
- *   NAME__leaf is the first block, or the function of an FK_LEAF_TASK: of a fine-grained task
- *   inlined where the task is forked or called, of an ordinary one a function of its own, whose
- *   loops are compiled as those of any function. (Inlined, they would count as rare: gcc guesses
- *   that a nest of loops around forks, with the switch of a resumed body in front of it, hardly
- *   ever gets to its innermost code.)
- *   NAME__framed is an ordinary C function that gets its arguments in registers, builds the frame
- *   and returns its result in a register; its body is compiled with the resume label 0, so that no
- *   switch is left, and no join either: as long as this activation lives, no thief stole its
+ *   NAME__leaf is the first block, or the function of an FK_LEAF_TASK. That of a fine-grained task
+ *   is inlined into its callers. That of an ordinary task is a separate function, whose loops are
+ *   compiled as those of any function. (Inlined, they would count as rare: gcc guesses that a nest
+ *   of loops around forks, after the switch of a resumed body, hardly ever reaches its innermost
+ *   code.)
+ *   NAME__framed is an ordinary C function. It gets its arguments in registers, builds the frame
+ *   and returns its result in a register. Its body is compiled with the resume label 0, so that no
+ *   switch is left. No join is left either: as long as this activation lives, no thief stole its
  *   continuation.
- *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks: small
+ *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks. Small
  *   bodies are inlined into their parent's there, one level deep.
  *   NAME__resume enters the same body through the switch, from the worker loop, for a continuation
- *   that was stolen or whose C stack had to be dropped. NAME__describe jumps to one label of the
- *   body as well, and tells which child is run there, and where its result goes.
+ *   that was stolen or whose C stack had to be dropped. NAME__describe also jumps to one label of
+ *   the body. It returns the child that runs there, and the place of its result.
  *
  * THE FAST PATH
  *   A fork of a fresh activation is one store and a call:
  *
  * 	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
- *   That is all that stands in memory of it: the rest of the frame's header is not written, and
- *   there is no entry in the deque. When a thread sends a request (by lowering limit, which every
- *   new frame is compared with), or a stack ends, the worker reconstructs the rest from the sites:
- *   fk_rt_unnest() walks from the frame that the worker loop resumed last (the base) up to the
- *   newest one; at each, NAME__describe tells the child's task and thereby the size of the next
- *   frame. It fills the headers in, puts the forked ones into the deque, drops the C stack and goes
- *   on in the worker loop with resumed clones. So nothing fresh is ever public, and what is public
- *   was filled in before.
+ *   The fork writes nothing else to memory: not the rest of the frame's header, and no entry of the
+ *   deque. When a thread sends a request (by lowering limit, which every new frame is compared
+ *   with), or a stack ends, the worker reconstructs the rest from the sites. fk_rt_unnest() walks
+ *   from the frame that the worker loop resumed last (the base) to the newest one. At each frame
+ *   NAME__describe returns the child's task and thereby the size of the next frame. The walk fills
+ *   in the headers, puts the forked frames into the deque, and drops the C stack. The worker loop
+ *   then resumes clones. So no fresh frame is ever public, and each public frame is filled in.
  *
  * WORK NEVER STAYS HIDDEN
- *   A worker that sits in a long leaf comes to no frame. Thieves that have asked in vain send its
- *   thread a signal, and the handler (strand_publish_from_signal()) does the same walk, under the
- *   running leaf, and makes the oldest entries public. Then it has to know which frame is the
- *   newest one, and whether a child of it runs: that is `current`, which ordinary tasks keep up to
- * 	date: self       the newest frame is self, which runs code of its own, or fine-grained
- * 		   children, or has ended just now; the handler parts what is older than it. Before
- * 		   a job's first task has a frame: the root's, and all that waits is in the deque
+ *   A worker in a long leaf reaches no new frame. Thieves whose requests were not answered send a
+ *   signal to its thread. The handler (strand_publish_from_signal()) does the same walk, under the
+ *   running leaf, and publishes the oldest entries. It must know the newest frame, and whether a
+ *   child of it runs. Ordinary tasks keep `current` up to date for this:
+ * 	self       the newest frame is self. It runs its own code, or fine-grained children, or has
+ * 		   just ended; the handler publishes the older frames. Before the first task of a
+ * 		   job has a frame: the root's, and all waiting frames are in the deque
  * 	self | 1   the newest frame is self, and the first block of a child of it runs
  * 	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
  *
  * INVARIANTS
- *   I1. A frame starts with its struct fk_frame. The frames of fresh activations stand one behind
- *       the other on one stacklet, the first at sp, each the child of the one before.
- *   I2. The entries of a worker's deque are ancestors of what it runs, oldest first, but for frames
- *       set aside (FK_MOVED), which stand above the ancestors of theirs and below what was run
- *       instead. Thieves take the oldest first: if an entry was stolen, so was everything below it.
+ *   I1. A frame starts with its struct fk_frame. The frames of fresh activations are adjacent on
+ *       one stacklet, the first at sp, each the child of the one before.
+ *   I2. The entries of a worker's deque are ancestors of the frame that it runs, oldest first.
+ *       Suspended frames (FK_MOVED) are the exception: they are above their ancestors and below the
+ *       frames that ran instead. Thieves take the oldest entry first: if an entry was stolen, so
+ *       were all entries below it.
  *   I3. The header of a frame with FK_PARTED set in its site is filled in, and so are task, slot
  *       and parent of its child. Of any other frame only site is valid, and stack if the site has
  *       FK_DST. Fresh activations store sites without FK_PARTED.
- *   I4. A fresh activation that runs on after a child was never parted while that child ran: after
- *       every fork it looks, and leaves otherwise. So it has no entry in any deque, needs no join,
- *       and returns to its parent by a C return.
+ *   I4. A fresh activation that runs on after a child did not get FK_PARTED while that child ran:
+ *       it checks after every fork, and leaves otherwise. So it has no entry in any deque, needs no
+ *       join, and returns to its parent by a C return.
  *   I5. Each strict ancestor of the newest frame up to the base is within a fork or call, and its
  *       site says which: the site is stored before the child starts.
  *   I6. Arguments and site are written before the frame can be stolen, never after.
@@ -224,69 +224,69 @@ struct fk_iobuf {
 	__builtin_choose_expr(__builtin_types_compatible_p(ret, fk_void),                          \
 			      ((void)(call), ((ret[1]){})[0]), call)
 
-#define FK_DECLARE_(fine, only, ret, NAME, params, ...)                                              \
-	typedef ret NAME##__ret;                                                                     \
-	struct NAME##__args {                                                                        \
-		FK_PASS(FK_FIELD, params)                                                            \
-	};                                                                                           \
-	struct NAME##__frame {                                                                       \
-		struct fk_frame fk;                                                                  \
-		FK_PASS(FK_FIELD, params)                                                            \
-		__VA_ARGS__                                                                          \
-	};                                                                                           \
-	enum {                                                                                       \
-		NAME##__fine = fine,                                                                 \
-		NAME##__unfit = 0 FK_PASS(FK_COUNT_UNFIT, params),                                   \
-		NAME##__long = 0 FK_PASS(FK_COUNT_LONG, params),                                     \
-		NAME##__letters = 0 FK_PASS(FK_COUNT_LETTERS, params)                                \
-	};                                                                                           \
-	static const struct fk_item NAME##__items[]                                                  \
-		__attribute__((unused)) = { FK_PASS(FK_ITEM, params){ NULL, NULL } };                \
-	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                          \
-		       #NAME ": arguments and locals of an alignment above 8 are not supported");    \
-	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
-		       #NAME ": a result needs an alignment of at least 2 (use int)");               \
-	static const struct fk_task NAME##__task;                                                    \
-	static FK_LEAF_IS_##fine FK_LEAF_TYPE_##only(ret)                                            \
-		NAME##__leaf(struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_PARAM, params));      \
-	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));    \
-	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
-					char *fk_sp FK_PASS(FK_PARAM, params));                      \
-	/* Runs a child: inside tells that its first block runs, after what runs when it is over. */ \
-	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, char *fk_sp, const int fk_mode,          \
-				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,         \
-				    struct NAME##__args fk_args)                                     \
-	{                                                                                            \
-		ret fk_result = ((ret[1]){})[0];                                                     \
-		(void)fk_args;                                                                       \
-		*ret_leaf = false;                                                                   \
-		if (!NAME##__fine)                                                                   \
-			fk_enter(fk_w, fk_inside);                                                   \
-		if (FK_LEAF_ENDS_##only(ret,                                                         \
-					NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)))) {   \
-			*ret_leaf = true;                                                            \
-			if (!NAME##__fine)                                                           \
-				fk_enter(fk_w, fk_after);                                            \
-			return fk_result;                                                            \
-		}                                                                                    \
-		if (NAME##__fine && fk_mode == FK_FRESH &&                                           \
-		    sizeof(struct NAME##__frame) <= FK_SMALL)                                        \
-			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));              \
-		else                                                                                 \
-			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));             \
-		/* Until then a coarse child that has ended seems to run, which does no harm. */     \
-		if (!NAME##__fine || fk_after)                                                       \
-			fk_enter(fk_w, fk_after);                                                    \
-		return fk_result;                                                                    \
-	}                                                                                            \
-	/* As a called child, without a frame: of a root, a fiber. */                                \
-	static __attribute__((unused)) void NAME##__enter(struct fk_worker *fk_w, char *fk_sp,       \
-							  void *fk_result, const void *fk_args)      \
-	{                                                                                            \
-		bool fk_leaf;                                                                        \
-		*(ret *)fk_result =                                                                  \
-			NAME##__spawn(fk_w, fk_sp, FK_RESUMED, fk_w->current, 0, &fk_leaf,           \
-				      *(const struct NAME##__args *)fk_args);                        \
+#define FK_DECLARE_(fine, only, ret, NAME, params, ...)                                            \
+	typedef ret NAME##__ret;                                                                   \
+	struct NAME##__args {                                                                      \
+		FK_PASS(FK_FIELD, params)                                                          \
+	};                                                                                         \
+	struct NAME##__frame {                                                                     \
+		struct fk_frame fk;                                                                \
+		FK_PASS(FK_FIELD, params)                                                          \
+		__VA_ARGS__                                                                        \
+	};                                                                                         \
+	enum {                                                                                     \
+		NAME##__fine = fine,                                                               \
+		NAME##__unfit = 0 FK_PASS(FK_COUNT_UNFIT, params),                                 \
+		NAME##__long = 0 FK_PASS(FK_COUNT_LONG, params),                                   \
+		NAME##__letters = 0 FK_PASS(FK_COUNT_LETTERS, params)                              \
+	};                                                                                         \
+	static const struct fk_item NAME##__items[]                                                \
+		__attribute__((unused)) = { FK_PASS(FK_ITEM, params){ NULL, NULL } };              \
+	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                        \
+		       #NAME ": arguments and locals of an alignment above 8 are not supported");  \
+	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                     \
+		       #NAME ": a result needs an alignment of at least 2 (use int)");             \
+	static const struct fk_task NAME##__task;                                                  \
+	static FK_LEAF_IS_##fine FK_LEAF_TYPE_##only(ret)                                          \
+		NAME##__leaf(struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_PARAM, params));    \
+	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));  \
+	static inline ret NAME##__inner(struct fk_worker *fk_w,                                    \
+					char *fk_sp FK_PASS(FK_PARAM, params));                    \
+	/* Runs a child: fk_inside while its first block runs, fk_after when it has ended. */      \
+	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, char *fk_sp, const int fk_mode,        \
+				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,       \
+				    struct NAME##__args fk_args)                                   \
+	{                                                                                          \
+		ret fk_result = ((ret[1]){})[0];                                                   \
+		(void)fk_args;                                                                     \
+		*ret_leaf = false;                                                                 \
+		if (!NAME##__fine)                                                                 \
+			fk_enter(fk_w, fk_inside);                                                 \
+		if (FK_LEAF_ENDS_##only(ret,                                                       \
+					NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)))) { \
+			*ret_leaf = true;                                                          \
+			if (!NAME##__fine)                                                         \
+				fk_enter(fk_w, fk_after);                                          \
+			return fk_result;                                                          \
+		}                                                                                  \
+		if (NAME##__fine && fk_mode == FK_FRESH &&                                         \
+		    sizeof(struct NAME##__frame) <= FK_SMALL)                                      \
+			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));            \
+		else                                                                               \
+			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));           \
+		/* Until then a coarse child that has ended seems to run, which does no harm. */   \
+		if (!NAME##__fine || fk_after)                                                     \
+			fk_enter(fk_w, fk_after);                                                  \
+		return fk_result;                                                                  \
+	}                                                                                          \
+	/* As a called child, without a frame: of a root, a fiber. */                              \
+	static __attribute__((unused)) void NAME##__enter(struct fk_worker *fk_w, char *fk_sp,     \
+							  void *fk_result, const void *fk_args)    \
+	{                                                                                          \
+		bool fk_leaf;                                                                      \
+		*(ret *)fk_result =                                                                \
+			NAME##__spawn(fk_w, fk_sp, FK_RESUMED, fk_w->current, 0, &fk_leaf,         \
+				      *(const struct NAME##__args *)fk_args);                      \
 	}
 
 /* Defines a task: the block that follows is what runs before it has a frame. */
@@ -300,7 +300,7 @@ struct fk_iobuf {
 
 /* Defines a task that was declared. */
 #define FK_DEFINE(ret, NAME, params) FK_DEFINE_(0, NULL, ret, NAME, params)
-/* The same for a task that has an FK_UNWIND block, which stands before it. */
+/* The same for a task with an FK_UNWIND block, which precedes it. */
 #define FK_DEFINE_UNWIND(ret, NAME, params) FK_DEFINE_(1, NAME##__unwind, ret, NAME, params)
 
 /*
@@ -359,8 +359,8 @@ struct fk_iobuf {
 	}                                                                                            \
 	static const struct fk_task NAME##__task = { #NAME, NAME##__resume, NAME##__describe,        \
 						     unwind_, sizeof(struct NAME##__frame) };        \
-	/* No room, or a request, or the C stack is long: builds the frame, and goes on in the \
-	 * worker loop. */     \
+	/* No room, or a request, or the C stack is long: builds the frame, and continues in \
+	 * the worker loop. */       \
 	static __attribute__((cold, noinline, noreturn)) void NAME##__slow(                          \
 		struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))                       \
 	{                                                                                            \
@@ -708,7 +708,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
  * Temporary memory on the worker's segmented stack: self->member becomes the address of size bytes,
  * aligned to 16, or NULL if there is no more (the job has failed then: end the task). It lives
  * until FK_FREE(member), in reverse order of the allocations, or the end of the task, across forks
- * and joins. Both stand where no fork is outstanding: before the first fork, or after FK_JOIN().
+ * and joins. Call both only when no fork is outstanding: before the first fork, or after FK_JOIN().
  */
 #define FK_ALLOC(member, size)                                                                     \
 	FK_IN_LOOP_(__COUNTER__ + 1, FK_ALLOC, self->member = fk_rt_alloc(fk_w, &self->fk, (size)))
@@ -732,8 +732,8 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	} while (0)
 
 /*
- * The task goes on on this worker, or on a worker of this NUMA node; its children stay near it. The
- * job fails with EINVAL if there is none of this number.
+ * Moves the task to this worker, or to a worker of this NUMA node; its children stay near it. The
+ * job fails with EINVAL if the number does not exist.
  */
 #define FK_GO_TO_WORKER(index) FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_WORKER, FK_TO_WORKER, index)
 #define FK_GO_TO_NODE(index)   FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_NODE, FK_TO_NODE, index)
@@ -880,7 +880,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 			.frame_size = sizeof(struct NAME##__frame),                                \
 		};
 
-/* Stands once in a module: its name and one line of help. */
+/* Occurs once in a module: its name and one line of help. */
 #define FK_MODULE(NAME, help)                                                                      \
 	FK_AT_MOST("FK_MODULE(" #NAME "): the name", sizeof(#NAME) - 1, FK_NAME_LETTERS)           \
 	extern const struct fk_export __start_fk_exports[] __attribute__((visibility("hidden")));  \
