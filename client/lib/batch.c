@@ -2,27 +2,26 @@
 /*
  * batch.c - many jobs at once, each with its options
  *
- * n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
- * published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
+ * One CAS takes n records. They are filled, linked by job->next, and counted into their groups.
+ * One CAS of a ring's word publishes all of them (shm/job.h, CHAINS).
  *
  * 	check all -> take n -> fill, link, give out handles -> count into groups -> publish
  *
  * INVARIANTS
  *   I1. All or none: before the publication everything can be undone, and after it nothing fails.
- *       No other thread knows the records until then, whatever their states say.
- *   I2. Groups are counted up before the publication (shm/group.h, I1), and down again if there is
- *       none; a thread that sleeps on the group is woken by that as by a job's end.
- *   I3. The chain stands twice: in job->next for the pool, and in the slots, which no other process
- *       writes. Only the latter is followed here, and only until the publication: from then on
- *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
- *       handles are given out before.
+ *       No other thread uses the records until then, whatever their state words contain.
+ *   I2. Group counts rise before the publication (shm/group.h, I1). If it fails they fall again,
+ *       which wakes a thread that sleeps on the group as the end of a job does.
+ *   I3. The chain is stored twice: in job->next for the pool, and in the slots, which no other
+ *       process writes. This file follows only the slots, and only until the publication. After it
+ *       a job may end and be spilled (spill.c), and its slot may belong to another job. So the
+ *       handles are stored before the publication.
  *   I4. Jobs that are watched from the start are linked before the publication (events.c, I7). If
  *       it fails because the daemon is gone, the batch counts as submitted: another thread may have
  *       reported some of its jobs.
  *
- * If a peer dies: this client, before the word is in the ring: none of the jobs was submitted, and
- * the table, with what was counted into its groups, goes with the client. After it: all of them
- * were.
+ * If this client dies before the word is in the ring, no job was submitted. The job table and its
+ * group counts are destroyed with the client. If it dies later, all jobs were submitted.
  */
 #include "client/lib/submit.h"
 
@@ -36,12 +35,12 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
-/* Flags of a request; FK_WAIT_ROOM is one of the batch. */
+/* Flags of one request. FK_WAIT_ROOM belongs to the whole batch. */
 #define BATCH_FLAGS (FK_IDEMPOTENT | FK_STRICT | FK_COPY_BUFFERS | FK_WATCH | FK_RELEASE)
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
 {
-	/* Relaxed: this thread's own, between taking and giving back. */
+	/* Relaxed: the slot is this thread's between taking and giving back. */
 	return load_relaxed(&client->slots[index].next) - 1u;
 }
 
@@ -81,7 +80,7 @@ static int batch_reserved(const struct fk_job_options *o)
 	return all != 0;
 }
 
-/* same: options of a request before it, whose place is known to exist; or NULL. */
+/* same: options of an earlier request, whose place has been checked; or NULL. */
 static int batch_check(struct fk_client *client, const struct fk_request *r,
 		       const struct fk_job_options *same)
 {
@@ -109,7 +108,7 @@ static uint32_t batch_place(const struct fk_job_options *o)
 	return job_place(o->place, o->place_index, (o->flags & FK_STRICT) != 0);
 }
 
-/* One record, with next (index + 1) behind it in the chain. Returns 0 or args_pack()'s errors. */
+/* Fills one record. next: index + 1 of its successor, or 0. Returns 0 or args_pack()'s errors. */
 static int batch_fill(struct fk_client *client, const struct fk_request *r, uint32_t index,
 		      uint32_t next, uint64_t now, fk_job *ret_job)
 {
@@ -133,7 +132,7 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	if (o->timeout_ns)
 		deadline = o->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + o->timeout_ns;
 	*ret_job = submit_fill(client, index, r->task, o->flags, memory, now);
-	/* Those of a free record are 0 (submit.c, I2). */
+	/* In a free record all of these fields are 0 (submit.c, I2). */
 	if (next | deadline | o->weight | group | place) {
 		store_relaxed(&job->next, next);
 		store_relaxed(&job->deadline_ns, deadline);
@@ -145,20 +144,20 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	return 0;
 }
 
-/* The first n records are what they were, and their memory free. */
+/* Resets the first n records of a chain and frees their memory. The records stay taken. */
 static void batch_undo(struct fk_client *client, uint32_t first, uint32_t n)
 {
 	uint32_t index = first;
 
 	for (uint32_t i = 0; i < n; i++) {
-		/* Relaxed: this thread's own. */
+		/* Relaxed: the slot is this thread's. */
 		args_free(&client->heap, load_relaxed(&client->slots[index].memory));
 		submit_undo(client, index);
 		index = batch_next(client, index);
 	}
 }
 
-/* Counts n records into their groups, or out again. Those that follow each other go in one step. */
+/* Counts n records into their groups, or out again. Neighbours of one group are one update. */
 static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, int up)
 {
 	uint32_t index = first;
@@ -185,7 +184,7 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 	}
 }
 
-/* Fills, counts and publishes the chain that was taken. On failure nothing is left of it. */
+/* Fills, counts and publishes a chain that was taken. On failure all of that is undone. */
 static int batch_submit(struct fk_client *client, const struct fk_request *requests, uint32_t n,
 			uint32_t first, unsigned int flags, fk_job *ret_jobs)
 {
@@ -198,7 +197,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t next = i + 1 < n ? batch_next(client, index) : index;
 
-		/* The next lines: a record is in the cache of the core that ran it. */
+		/* Fetch the next record early: it is in the cache of the core that ran its job. */
 		__builtin_prefetch(&client->jobs[next], 1);
 		__builtin_prefetch(&client->jobs[next].state, 1);
 		err = batch_fill(client, &requests[i], index, i + 1 < n ? next + 1 : 0, now,
@@ -235,7 +234,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	return err;
 }
 
-/* What of a chain is the last. */
+/* Returns the index of the last record in a chain of n. */
 static uint32_t batch_last(struct fk_client *client, uint32_t first, uint32_t n)
 {
 	uint32_t index = first;
@@ -257,7 +256,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		return -EINVAL;
 	if (n > client->n_jobs)
 		return -E2BIG;
-	/* If the daemon ends right after this, the thread that waits finds out. */
+	/* If the daemon ends after this check, the wait for the job reports it. */
 	if (client_is_gone(client))
 		return -ECONNRESET;
 	for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* client_state.h - a client of the library: its fields, and what is read off them alone */
+/* client_state.h - the state of a client, and functions that only read it */
 #pragma once
 
 #include <errno.h>
@@ -24,13 +24,13 @@
 #include "shm/signature.h"
 #include "shm/tenant.h"
 
-/* A thread that waits or polls looks at the socket this often. */
+/* Period in which threads that wait or poll check the socket. */
 #define CLIENT_TICK_NS UINT64_C(500000000)
 
-/* Steps of a spin between two looks at the clock. */
+/* Steps of a spin between two reads of the clock. */
 #define CLIENT_SPIN_BATCH 16u
 
-/* Of room_waiters: each that waits for several slots counts so much. */
+/* Added to room_waiters by each thread that waits for several slots. */
 #define CLIENT_ROOM_CHAIN 0x10000u
 
 struct fk_client_task {
@@ -44,18 +44,18 @@ struct fk_client_task {
 	char help[80 + 1];
 };
 
-/* Of client_slot.options: the record's fields for them are not 0; the number of its group. */
+/* Of client_slot.options: an option field of the record is not 0; mask of the group's number. */
 #define CLIENT_OPTIONS 0x80000000u
 #define CLIENT_GROUP   0xffffu
 
-/* The generation of no job, and of no handle. */
+/* A generation that no job and no handle has. */
 #define CLIENT_UNUSED UINT64_MAX
 
 /* How a job has ended. */
 struct client_end {
 	uint32_t outcome;     /* JOB_DONE, ... */
-	int32_t code;	      /* 0, or that of JOB_FAILED */
-	uint32_t signo;	      /* 0, or that of JOB_CRASHED */
+	int32_t code;	      /* of JOB_FAILED; otherwise 0 */
+	uint32_t signo;	      /* of JOB_CRASHED; otherwise 0 */
 	uint32_t result_size; /* bytes */
 	uint64_t wait_ns;     /* from submission to start */
 	uint64_t run_ns;      /* from start to end */
@@ -66,14 +66,14 @@ struct client_end {
 enum client_group_state {
 	CLIENT_GROUP_FREE,
 	CLIENT_GROUP_USED,
-	CLIENT_GROUP_LIMBO, /* was freed with a count that is not 0 (shm/group.h, I4) */
+	CLIENT_GROUP_LIMBO, /* was freed while its count was not 0 (shm/group.h, I4) */
 };
 
 struct client_group {
-	_Atomic uint32_t generation; /* of the handle that is good, 0 for none */
-	_Atomic uint64_t looked_ns;  /* at the records; client_due() */
-	/* under the lock */
-	uint32_t last; /* generation that was given out */
+	_Atomic uint32_t generation; /* of the valid handle, 0 for none */
+	_Atomic uint64_t looked_ns;  /* last check of the records; client_due() */
+	/* under group_lock */
+	uint32_t last; /* generation of the last handle */
 	enum client_group_state state;
 };
 
@@ -97,24 +97,23 @@ struct fk_client {
 	uint64_t segment_size;
 	struct list_link link; /* under the lock of client.c */
 	struct heap heap;      /* has its own lock */
-	struct events events;  /* the same */
+	struct events events;  /* has its own lock */
 	void *spilled;	       /* tree of spill.c, under the lock of events */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
-	pthread_mutex_t tasks_lock;		/* of a thread that adds one */
-	pthread_mutex_t group_lock;		/* of a thread that makes or frees groups */
+	pthread_mutex_t tasks_lock;		/* held while a task is added */
+	pthread_mutex_t group_lock;		/* held while a group is made or freed */
 	struct client_group group[LIMIT_GROUPS];
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
 	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */
 	_Atomic uint32_t random;
 	_Atomic uint32_t spin;		    /* ns that a wait spins now */
-	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
+	_Atomic uint32_t gone;		    /* the daemon is gone; never cleared */
 	_Atomic uint32_t long_job;	    /* long_job_hint.h */
-	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
-	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
-	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
-	_Atomic uint32_t
-		room_looker; /* one of them sleeps on the ends of jobs (record_wait.c, I3) */
+	_Atomic uint64_t looked_ns;	    /* last check of the socket, 0: never; client_look() */
+	_Alignas(64) _Atomic uint32_t room; /* futex word: rises when a record becomes free */
+	_Atomic uint32_t room_waiters;	    /* sum: 1 for one slot, CLIENT_ROOM_CHAIN for several */
+	_Atomic uint32_t room_looker; /* a waiter sleeps on the ends of jobs (record_wait.c, I3) */
 	_Alignas(64) struct waker waker;
 };
 
@@ -125,32 +124,32 @@ static inline int client_check(const struct fk_client *client)
 	return load_relaxed(client->alive) ? 0 : -EPERM;
 }
 
-/* True if the daemon is known to be gone. Relaxed: never goes back. */
+/* True if the daemon is known to be gone. Relaxed: the value never returns to 0. */
 static inline int client_is_gone(const struct fk_client *client)
 {
 	return load_relaxed(&client->gone) != 0;
 }
 
 /*
- * True once in tick_ns, for one of the threads that share looked_ns. now_ns: clock_ns(), or
- * clock_coarse_ns().
+ * True once in tick_ns, for one of the threads that share looked_ns.
+ * now_ns: clock_ns(), or clock_coarse_ns().
  */
 static inline int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns)
 {
-	/* Relaxed, and load and store apart: if two come at once, both look. */
+	/* Relaxed, and not one atomic step: two threads at the same time may both get true. */
 	if (now_ns < load_relaxed(looked_ns) + tick_ns)
 		return 0;
 	store_relaxed(looked_ns, now_ns);
 	return 1;
 }
 
-/* When a timeout that is not 0 is over. now_ns: clock_ns(). UINT64_MAX: never. */
+/* Returns when a timeout that is not 0 expires; UINT64_MAX: never. now_ns: clock_ns(). */
 static inline uint64_t client_deadline(uint64_t now_ns, uint64_t timeout_ns)
 {
 	return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
 }
 
-/* The timeout that is left of it; 0 for a deadline of 0. */
+/* Returns the time until a deadline, as a timeout; 0 for a deadline of 0. */
 static inline uint64_t client_left(uint64_t deadline_ns)
 {
 	uint64_t now = deadline_ns && deadline_ns != UINT64_MAX ? clock_ns() : 0;
@@ -158,7 +157,7 @@ static inline uint64_t client_left(uint64_t deadline_ns)
 	return deadline_ns == UINT64_MAX ? FK_FOREVER : deadline_ns > now ? deadline_ns - now : 0;
 }
 
-/* A step of a spin, of which the caller counts in *steps: false once end_ns is over. */
+/* Takes one step of a spin and counts it in *steps. False once the clock has reached end_ns. */
 static inline int client_spin(uint32_t *steps, uint64_t end_ns)
 {
 	fence_pause();
@@ -166,7 +165,7 @@ static inline int client_spin(uint32_t *steps, uint64_t end_ns)
 }
 
 /*
- * The slot of a job; NULL if the job is not in the table: it was released or spilled, or never was.
+ * Returns the slot of a job; NULL if the job was released or spilled, or never existed.
  */
 static inline struct client_slot *client_slot(struct fk_client *client, fk_job job)
 {
@@ -176,7 +175,7 @@ static inline struct client_slot *client_slot(struct fk_client *client, fk_job j
 	if (index >= client->n_jobs)
 		return NULL;
 	slot = &client->slots[index];
-	/* Relaxed: a handle that is good was given out after the generation was set. */
+	/* Relaxed: a valid handle was returned after the generation was set. */
 	if (load_relaxed(&slot->generation) != job >> 16)
 		return NULL;
 	return slot;
@@ -187,15 +186,15 @@ static inline struct job *client_job(struct fk_client *client, fk_job job)
 	return &client->jobs[job & 0xffffu];
 }
 
-/* The generation of a job as its record has it. */
+/* The generation of a job, cut to the bits that its record holds. */
 static inline uint32_t client_generation(fk_job job)
 {
 	return (uint32_t)(job >> 16) & JOB_GEN_MASK;
 }
 
 /*
- * The outcome of a job in the table, JOB_PENDING if it has not ended. -ESTALE: it is not there, or
- * its record is empty because forkd has taken the segment back.
+ * Returns the outcome of a job in the table, JOB_PENDING if it has not ended. -ESTALE: the job is
+ * not in the table, or its record is empty because forkd has taken the segment back.
  */
 static inline int client_outcome_in_table(struct fk_client *client, fk_job job)
 {

@@ -3,14 +3,14 @@
  * group.c - groups of jobs that are waited for together
  *
  * INVARIANTS
- *   I1. The word in shared memory is shm/group.h's. What a group's handle is good for, and which
- *       jobs are in it, stands in private memory.
- *   I2. Whether a job is pending says its record. So a group whose count stays above 0 because a
- *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: waits and polls
- *       look at the records once in CLIENT_TICK_NS, of each group, and a wait when its time is
- *       over. A wait that sleeps beside others does so within two of them.
- *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
- *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
+ *   I1. shm/group.h describes the word in shared memory. The generation of a group's valid handle,
+ *       and the group of each job, are in private memory.
+ *   I2. The record of a job decides whether it is pending. A pool that dies can leave the count of
+ *       a group above 0 for ever (shm/group.h, I4). So waits and polls check the records of each
+ *       group once in CLIENT_TICK_NS, and a wait does at its timeout. A wait that shares a group
+ *       with other waits checks within two ticks.
+ *   I3. A group that was freed with such a count is in limbo. Its number is used again only after
+ *       the count has become 0: a worker was late to count, and did not die.
  */
 #include "client/lib/client.h"
 
@@ -27,7 +27,7 @@ uint32_t group_number(struct fk_client *client, fk_group group)
 
 	if (index >= LIMIT_GROUPS || !(group >> 16))
 		return 0;
-	/* Relaxed: a handle that is good was given out after the generation was set. */
+	/* Relaxed: a valid handle was returned after the generation was set. */
 	if (load_relaxed(&client->group[index].generation) != group >> 16)
 		return 0;
 	return (uint32_t)index + 1;
@@ -37,7 +37,7 @@ uint32_t group_number(struct fk_client *client, fk_group group)
 static int group_has_pending(struct fk_client *client, uint32_t number)
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
-		/* Relaxed: what was submitted before the wait is known to the waiter. */
+		/* Relaxed: the caller synchronizes with the submissions that it waits for. */
 		uint32_t options = load_relaxed(&client->slots[i].options);
 
 		if (unlikely((options & CLIENT_GROUP) == number) &&
@@ -74,7 +74,7 @@ int fk_group_new(fk_client *client, fk_group *ret_group)
 			continue;
 		group->state = CLIENT_GROUP_USED;
 		group->last = group->last + 1 ? group->last + 1 : 1;
-		/* Relaxed: the handle that it is compared with does not exist before. */
+		/* Relaxed: the handle that is compared with it does not exist yet. */
 		store_relaxed(&group->generation, group->last);
 		*ret_group = (uint64_t)group->last << 16 | i;
 		err = 0;
@@ -101,7 +101,7 @@ int fk_group_free(fk_client *client, fk_group handle)
 	} else {
 		err = -EBUSY;
 	}
-	/* Relaxed: a later use of the handle is a mistake, and may see it late. */
+	/* Relaxed: a later use of the handle is an error, which may be detected late. */
 	if (!err)
 		store_relaxed(&client->group[number - 1].generation, 0);
 	pthread_mutex_unlock(&client->group_lock);
@@ -120,7 +120,7 @@ static int group_spin(struct group *group, uint64_t end_ns)
 	return 0;
 }
 
-/* The count is not 0, and of this generation. */
+/* Sleeps until the group has ended. The count was not 0, and of this generation. */
 static int group_sleep(struct fk_client *client, uint32_t number, uint32_t generation,
 		       uint64_t deadline)
 {
@@ -141,7 +141,7 @@ static int group_sleep(struct fk_client *client, uint32_t number, uint32_t gener
 	return group_has_pending(client, number) ? err : 0;
 }
 
-/* The count is not 0. */
+/* Polls a group whose count was not 0. Returns 0, -ETIMEDOUT or -ECONNRESET. */
 static int group_poll(struct fk_client *client, uint32_t number)
 {
 	uint64_t now = clock_coarse_ns();
@@ -165,7 +165,7 @@ static int group_wait(struct fk_client *client, uint32_t number, uint64_t timeou
 		return group_poll(client, number);
 	start = clock_ns();
 	deadline = client_deadline(start, timeout_ns);
-	/* Relaxed: a hint, that single waits adapt. */
+	/* Relaxed: a hint, which waits for single jobs adapt. */
 	spin = load_relaxed(&client->spin);
 	if (spin && group_spin(&client->groups[number - 1], min(start + spin, deadline)))
 		return 0;
@@ -183,6 +183,6 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 	if (!number)
 		return -ESTALE;
 	err = group_wait(client, number, timeout_ns);
-	/* The zeros of a segment that forkd has taken back are no end (wait.c). */
+	/* A segment that forkd has taken back reads as zeros, which do not mean an end (wait.c). */
 	return err || client->segment->head.magic ? err : -ECONNRESET;
 }

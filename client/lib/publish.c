@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
+ * The last steps of a submission: no lock, no allocation, and no system call if a worker is awake.
  *
  *	pick a ring -> ring_push -> tenant_mark -> fence -> wake
  *
  * INVARIANTS
- *   I1. Between the publication and the reading of any worker's word stands wake_published().
- *       Words that were read before it, for the choice, are not used after it.
- *   I2. The threads that are woken: wake_worker.c.
- *   I3. One word in one ring is one publication and one wake, however long the chain behind it: the
- *       worker that takes the chain finds more than one job, and shares.
+ *   I1. wake_published() is between the publication and the read of any worker's word. Words that
+ *       were read before it, to choose a ring, are not used after it.
+ *   I2. wake_worker.c chooses the thread to wake.
+ *   I3. One word in one ring is one publication and one wake, even if a chain of jobs follows it.
+ *       The worker that takes a chain shares it with other workers.
  */
 #include "client/lib/publish.h"
 
@@ -32,7 +32,7 @@ uint64_t publish_length(struct ring *ring)
 	uint64_t tail = load_relaxed(&ring->tail);
 	uint64_t length = 0;
 
-	/* What is full stands in one piece before the tail. Relaxed: an estimate. */
+	/* The full slots are contiguous and end at the tail. Relaxed: an estimate. */
 	for (uint64_t d = 1; d <= RING_SLOTS && d <= tail; d *= 2) {
 		uint64_t p = tail - d;
 		uint64_t word = load_relaxed(&ring->slots[p % RING_SLOTS]);
@@ -44,7 +44,7 @@ uint64_t publish_length(struct ring *ring)
 	return length;
 }
 
-/* Of two rings the shorter one. */
+/* Returns the shorter of two random rings. */
 static uint32_t publish_shorter(struct tenant_segment *tenant, uint32_t n_workers, uint32_t random)
 {
 	uint32_t a = (random & 0xffff) % n_workers;
@@ -79,8 +79,8 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 	uint32_t sleeper = n_workers;
 	uint32_t w = random % n_workers;
 
-	/* All workers: their nodes stand nowhere else. The first two busy ones from a random place
-	 * on are as good as any two. */
+	/* Search all workers: no index lists the workers of a node. The search starts at a random
+	 * worker, so the first two busy ones are a random choice. */
 	for (uint32_t i = 0; i < n_workers; i++) {
 		const struct board_worker *worker = &board->workers[w];
 
@@ -105,7 +105,7 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 		     : busy[0];
 }
 
-/* Into this ring and no other. False if it is full. */
+/* Publishes into this ring only. False if it is full. */
 static inline __attribute__((always_inline)) int publish_put(struct tenant_segment *tenant,
 							     uint32_t ring, uint32_t payload)
 {
@@ -151,7 +151,7 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 	if (job_place_kind(place) == JOB_PLACE_NODE)
 		ring = publish_pick_node(board, tenant, n_workers, node, random);
 	if (unlikely(ring >= n_workers))
-		return -EAGAIN; /* the board of a pool that is not there yet */
+		return -EAGAIN; /* the pool has not filled its board yet */
 	if (publish_push(board, tenant, n_workers, ring, payload, waker))
 		return (int)ring;
 	if (!job_place_strict(place))
@@ -165,7 +165,7 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 	return -EAGAIN;
 }
 
-/* No message says that a ring has room: waits a little longer each time, 1 ms at most. */
+/* Waits before the next try: no message reports room in a ring. Doubles the time up to 1 ms. */
 static void publish_wait(uint32_t *wait_ns)
 {
 	struct timespec ts = { .tv_nsec = *wait_ns };
@@ -174,10 +174,10 @@ static void publish_wait(uint32_t *wait_ns)
 	*wait_ns = min(*wait_ns * 2, 1000000u);
 }
 
-/* Numbers for the choice of a ring. */
+/* Returns a pseudo-random number for the choice of a ring. */
 static inline uint32_t publish_random(struct fk_client *client)
 {
-	/* Relaxed, and load and store apart: any numbers will do. */
+	/* Relaxed, and not one atomic step: two threads may get the same number. */
 	uint32_t random = load_relaxed(&client->random);
 
 	random = random * 1664525u + 1013904223u;
@@ -185,7 +185,7 @@ static inline uint32_t publish_random(struct fk_client *client)
 	return random ^ random >> 15;
 }
 
-/* What goes to a place, or did not find room where it should have gone. */
+/* Publishes a job that has a place, or whose first ring was full. */
 static __attribute__((noinline)) int publish_slowly(struct fk_client *client, uint32_t payload,
 						    uint32_t place, int wait)
 {
@@ -215,11 +215,11 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 	}
 }
 
-/* The line is written next. Older CPUs do nothing here. */
+/* Prefetches a cache line for writing. Older CPUs ignore the instruction. */
 static inline void publish_fetch(const void *line)
 {
 #if defined(__x86_64__)
-	/* What __builtin_prefetch() makes without -mprfchw fetches it for reading only. */
+	/* Without -mprfchw, __builtin_prefetch() fetches the line for reading only. */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
 	__builtin_prefetch(line, 1);
@@ -228,7 +228,7 @@ static inline void publish_fetch(const void *line)
 
 void publish_prepare(struct fk_client *client)
 {
-	/* Relaxed: hints, both. */
+	/* Relaxed: both are hints. */
 	uint32_t last = load_relaxed(&client->last);
 	struct ring *ring = &client->tenant->rings[last];
 	uint64_t tail = load_relaxed(&ring->tail);
@@ -238,14 +238,14 @@ void publish_prepare(struct fk_client *client)
 	publish_fetch(&ring->tail);
 }
 
-/* All workers are busy. */
+/* Wakes the dispatcher because all workers are busy, unless the job can wait for its timer. */
 static void publish_hand_over(struct fk_client *client, uint32_t index)
 {
 	const struct job *job = &client->jobs[index];
 
-	/* Relaxed, and a hint: once its job has ended the record may have a later one. Then
-	 * a worker has seen the word, and no wake is owed for it. The dispatcher has to know of
-	 * a deadline. */
+	/* Relaxed, and a hint: the record may already belong to a later job. Then a worker has
+	 * taken this job, and no wake is needed. A job with a deadline always wakes the dispatcher,
+	 * which must set a timer for it. */
 	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
 	    !load_relaxed(&job->next) && !load_relaxed(&job->deadline_ns) &&
 	    long_job_spends(&client->long_job, job))
