@@ -227,17 +227,23 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_EACH_12(F, t, n, ...) F(t, n) FK_EACH_10(F, __VA_ARGS__)
 #define FK_EACH_14(F, t, n, ...) F(t, n) FK_EACH_12(F, __VA_ARGS__)
 #define FK_EACH_16(F, t, n, ...) F(t, n) FK_EACH_14(F, __VA_ARGS__)
+#define FK_EACH_18(F, t, n, ...) F(t, n) FK_EACH_16(F, __VA_ARGS__)
+#define FK_EACH_20(F, t, n, ...) F(t, n) FK_EACH_18(F, __VA_ARGS__)
+#define FK_EACH_22(F, t, n, ...) F(t, n) FK_EACH_20(F, __VA_ARGS__)
+#define FK_EACH_24(F, t, n, ...) F(t, n) FK_EACH_22(F, __VA_ARGS__)
 #define FK_EACH_many(F, ...)                                                                       \
-	_Static_assert(0, "FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at "   \
-			  "most: pass the rest in a struct or a buffer");
+	_Static_assert(0, "FK_TASK: a list (type, name, ...) has 12 pairs at most: pass the rest " \
+			  "in a struct or a buffer");
 #define FK_EACH_odd(F, ...)                                                                        \
 	_Static_assert(0, "FK_TASK, FK_EXPORT_RESULTS: a list is (type, name, type, name, ...)");
 #define FK_EACH_PICK(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,    \
-		     _17, _18, _19, _20, _21, _22, _23, _24, N, ...)                               \
+		     _17, _18, _19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31,    \
+		     _32, _33, _34, _35, _36, N, ...)                                              \
 	FK_EACH_##N
 #define FK_EACH_N(...)                                                                             \
-	FK_EACH_PICK(__VA_ARGS__, many, odd, many, odd, many, odd, many, odd, 16, odd, 14, odd,    \
-		     12, odd, 10, odd, 8, odd, 6, odd, 4, odd, 2, odd, 0)
+	FK_EACH_PICK(__VA_ARGS__, many, odd, many, odd, many, odd, many, odd, many, odd, many,     \
+		     odd, 24, odd, 22, odd, 20, odd, 18, odd, 16, odd, 14, odd, 12, odd, 10, odd,  \
+		     8, odd, 6, odd, 4, odd, 2, odd, 0)
 #define FK_EACH(F, ...)	     FK_EACH_N(0 __VA_OPT__(, ) __VA_ARGS__)(F __VA_OPT__(, ) __VA_ARGS__)
 #define FK_FIELD(type, name) type name;
 #define FK_PARAM(type, name) , type name

@@ -202,7 +202,7 @@ struct fk_iobuf {
 /*
  * Declares a task that is defined further down, so that others can fork it.
  * ret: its result, of an alignment of at least 2, or fk_void. params: (type, name, type, name ...),
- * eight pairs at most. locals: what else must survive a fork; alignment 8 at most.
+ * twelve pairs at most. locals: what else must survive a fork; alignment 8 at most.
  */
 #define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, 0, ret, NAME, params, __VA_ARGS__)
 #define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, 0, ret, NAME, params, __VA_ARGS__)
@@ -799,6 +799,9 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
  * returns a number: (int64_t, sum).
  */
 #define FK_EXPORT_RESULTS(NAME, results, flags, help)                                              \
+	_Static_assert(0 FK_PASS(FK_COUNT_ONE, results) <= 8,                                      \
+		       "FK_EXPORT_RESULTS(" #NAME                                                  \
+		       "): a task has 8 results at most: write the rest into an fk_iobuf");        \
 	struct NAME##__named {                                                                     \
 		FK_PASS(FK_FIELD, results)                                                         \
 	};                                                                                         \
@@ -834,6 +837,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 
 /* For each (type, name) of a list. */
 #define FK_ITEM(type, name)	   { #name, FK_WORD(type, NULL) },
+#define FK_COUNT_ONE(type, name)   +1
 #define FK_COUNT_UNFIT(type, name) +(sizeof(FK_WORD(type, "")) == 1)
 #define FK_COUNT_LONG(type, name)  +(sizeof(#name) - 1 > FK_ITEM_LETTERS)
 /* Of "name:type, ". */

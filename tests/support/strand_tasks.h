@@ -304,6 +304,38 @@ FK_BODY(mixed_fine)
 }
 FK_END(mixed_fine)
 
+/* As many arguments as a task can have: Fibonacci numbers times their sum, which is 1. */
+#define TWELVE(n)                                                                                  \
+	n, self->b, self->c, self->d, self->e, self->f, self->g, self->h, self->i, self->j,        \
+		self->k, self->l
+FK_TASK(int64_t, twelve,
+	(int64_t, n, int64_t, b, int64_t, c, int64_t, d, int64_t, e, int64_t, f, int64_t, g,
+	 int64_t, h, int64_t, i, int64_t, j, int64_t, k, int64_t, l),
+	int64_t x;
+	int64_t y;)
+{
+	if (n < 2)
+		FK_LEAF(n * (b + c + d + e + f + g + h + i + j + k + l));
+}
+FK_BODY(twelve)
+{
+	FK_FORK(x, twelve, TWELVE(self->n - 1));
+	FK_CALL(y, twelve, TWELVE(self->n - 2));
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(twelve)
+
+FK_TASK(int64_t, of_twelve, (int64_t, n), int64_t x;)
+FK_NO_LEAF(of_twelve)
+{
+	FK_CALL(x, twelve, self->n, 1, -2, 4, -8, 16, -32, 64, -128, 256, -512, 342);
+	FK_RETURN(self->x);
+}
+FK_END(of_twelve)
+
+FK_EXPORT(of_twelve, 0, "forks with twelve arguments")
+FK_EXPORT(twelve, 0, "has twelve arguments")
 FK_EXPORT(asked_first, 0, "calls, then forks")
 FK_EXPORT(above_forks, 0, "forks below what can be stolen")
 FK_EXPORT(above_calls, 0, "calls below what can be stolen")

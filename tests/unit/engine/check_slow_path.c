@@ -158,6 +158,16 @@ static void *send_signals(void *arg)
 	return NULL;
 }
 
+START_TEST(twelve_arguments_survive_forks_and_steals)
+{
+	for (int stolen = 0; stolen < 2; stolen++) {
+		rig_start(&rig, 1, &fk_module, stolen);
+		ck_assert_int_eq(rig_call(&rig, "t:of_twelve", 15), 610);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
 START_TEST(signals_at_any_moment_do_no_harm)
 {
 	pthread_t thread;

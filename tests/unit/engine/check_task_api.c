@@ -27,7 +27,7 @@
 #define EIGHT                                                                                      \
 	"int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e, int64_t, f, int64_t, g, "     \
 	"int64_t, h"
-#define USE_EIGHT "(void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; "
+#define TWELVE EIGHT ", int64_t, i, int64_t, j, int64_t, k, int64_t, l"
 /* A task of this name, and one whose signature has 84 letters plus the name. */
 #define NAMED(name)                                                                                \
 	"FK_LEAF_TASK(int64_t, " name ", (int64_t, n))\n{ return n; }\n"                           \
@@ -47,9 +47,9 @@
 	BOTH("FK_EXPORT(t): its result is no int64_t, double or fk_void: export a struct of "      \
 	     "int64_t and double by FK_EXPORT_RESULTS(t, (type, member, ...), flags, help), or "   \
 	     "change the type")
-#define TOO_MANY                                                                                   \
-	BOTH("FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at most: pass the " \
-	     "rest in a struct or a buffer")
+#define TOO_MANY_RESULTS                                                                           \
+	BOTH("FK_EXPORT_RESULTS(t): a task has 8 results at most: write the rest into an "         \
+	     "fk_iobuf")
 
 /* For a task that the text neither exports nor forks. */
 #define UNUSED(task) "\nextern const void *use; const void *use = &" #task "__task;"
