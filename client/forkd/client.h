@@ -12,18 +12,17 @@
  *		puts(fk_error_text());
  *
  * ERRORS
- *   Every function that can fail returns 0 or a negative errno, fk_strerror() has a text for it.
- *   fk_error_text() says more about the failures of fk_open(), fk_event_fd(), fk_task_find(),
+ *   Every function that can fail returns 0 or a negative errno. fk_strerror() returns its text.
+ *   fk_error_text() has the details of failures of fk_open(), fk_event_fd(), fk_task_find(),
  *   fk_result(), fk_call(), fk_submit() and the other calls and submissions that are macros.
- *   What is called ret_x or result is left alone on failure.
+ *   Outputs (ret_x, result) do not change on failure.
  *
  * THREADS
- *   Every function but fk_open() and fk_close() may be called by any number of threads on one
- *   client at the same time. Two threads may wait for the same job; it is released once, after the
- *   last of them is back. fk_close() comes after every other call has returned.
- *   Callbacks run on the thread that calls fk_dispatch(), and nowhere else. From the first
- *   fk_event_fd() on the library has a thread of its own; it runs nothing of the program's, no
- *   signal handler either.
+ *   Any number of threads may use one client at the same time, except for fk_open() and fk_close().
+ *   Several threads may wait for the same job. Release it exactly once, after all of these waits
+ *   have returned. Call fk_close() after every other call has returned.
+ *   Callbacks run only on the thread that calls fk_dispatch(). The first fk_event_fd() starts a
+ *   thread of the library. It runs no code of the program, and no signal handler.
  *
  * FORK
  *   A client belongs to the process that opened it. In a child made by fork() every call with the
@@ -33,8 +32,8 @@
  *   where its comment does not repeat it.
  *
  * MACROS
- *   fk_call() and fk_submit() are macros of C. Their prototypes stand within FKC_DOCUMENTATION,
- *   which is never defined: the library has no functions of these names.
+ *   fk_call() and fk_submit() are macros of C. Their prototypes are within FKC_DOCUMENTATION, which
+ *   is never defined: the library has no functions of these names.
  *
  * UNITS
  *   Times are nanoseconds, sizes are bytes.
@@ -86,13 +85,13 @@ struct fk_buffer {
 #define FK_BUFFER(data, size) ((struct fk_buffer){ (data), (size) })
 #endif
 
-/* The same as it stands among packed arguments: an offset from the start of the heap. */
+/* A buffer among packed arguments: an offset from the start of the heap. */
 struct fk_ref {
 	uint64_t offset; /* bytes */
 	uint64_t size;	 /* bytes */
 };
 
-/* One argument; which member counts is said by the task's signature. */
+/* One argument. The task's signature selects the member. */
 union fk_value {
 	int64_t i64;
 	double f64;
@@ -117,8 +116,8 @@ union fk_value {
 #define FK_WATCH	16u /* of options: the end is reported, as after fk_watch() */
 #define FK_RELEASE	32u /* of options: fk_dispatch() releases the job after on_completion() */
 
-/* Where a job is to start: with FK_STRICT an order, otherwise a wish, which of a batch counts for
- * the first request alone. What it forks goes wherever there is a worker free. */
+/* Where a job starts. Mandatory with FK_STRICT; otherwise a hint, and in a batch only the hint of
+ * the first request is used. Tasks that the job forks may run on any worker. */
 #define FK_PLACE_ANY	0u
 #define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
 #define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
@@ -196,32 +195,31 @@ struct fk_pool_info {
 /*
  * Connects to forkd.
  * socket: path of its socket; NULL for $FORKD_SOCKET, or else the one it was installed with,
- *   or where that is not there the user's own, $XDG_RUNTIME_DIR/forkd/forkd.sock.
+ *   or if that does not exist the user's private one, $XDG_RUNTIME_DIR/forkd/forkd.sock.
  * options: NULL for the defaults.
  * Returns 0, or
  *	-ENOENT, -ECONNREFUSED  no forkd listens there
  *	-EACCES                 not allowed to connect, or forkd cannot tell whose process it is
  *	-ENAMETOOLONG           the path does not fit into a socket's address
- *	-EINVAL                 the path is empty, or what is reserved in the options is not 0
+ *	-EINVAL                 the path is empty, or a reserved field of the options is not 0
  *	-EPROTO                 a forkd of another version, or not a forkd
- *	-EBADMSG                not a forkd; or no descriptor is left for what it sends
+ *	-EBADMSG                not a forkd; or no free descriptor for those that it sends
  *	-ECONNRESET             it closed the connection without an answer
  *	-ETIMEDOUT              it did not answer within 10 s
- *	-EUSERS                 it has as many clients, or users, as it may have
- *	-EDQUOT                 this user has as many clients, jobs or bytes as it may have
- *	-E2BIG                  more jobs, or a larger heap, than it gives to one client
- *	-ENOMEM                 no memory here, or it has given out as much as it may
+ *	-EUSERS                 the limit on connections (clients-max) or users is reached
+ *	-EDQUOT                 a limit of this user is reached: connections, jobs or memory
+ *	-E2BIG                  more jobs, or a larger heap, than one client may have
+ *	-ENOMEM                 no memory in this process, or shared-memory-max is reached
  *	-ESHUTDOWN              it is stopping
  *	-EIO                    its pool cannot serve this connection
  *	-EMFILE, -ENFILE        no descriptor
- * or what else the system says to socket(), connect() or mmap(). fk_error_text() has the whole
- * story.
+ * or another error of socket(), connect() or mmap(). fk_error_text() has the details.
  */
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
  * The calling thread's last failure of fk_open(), fk_event_fd(), fk_task_find(), fk_result(), or of
- * a call or a submission that is a macro, as one line that says what failed, and why or what to do.
+ * a call or a submission that is a macro, as one line: what failed, why, and what to do.
  * Never NULL; valid until the thread's next call of one of these.
  */
 const char *fk_error_text(void);
@@ -233,15 +231,14 @@ const char *fk_error_text(void);
 int fk_close(fk_client *client);
 
 /*
- * Reads what there is of the pool: its number of workers, as std::thread::hardware_concurrency() is
- * for threads, and its nodes, scheduler and version. No round trip. Each number is the one of now,
- * and may change at any time.
+ * Reads facts about the pool: its number of workers (compare std::thread::hardware_concurrency()),
+ * nodes, scheduler and version. No round trip. Each number can change at any time.
  * Returns 0, or -ECONNRESET if the daemon is known to be gone.
  */
 int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info);
 
 /*
- * Finds a task by its name, "MODULE:TASK". No round trip: the tasks stand in shared memory.
+ * Finds a task by its name, "MODULE:TASK". No round trip: the tasks are in shared memory.
  * Returns 0, -ENOENT (no module has it), -EPROTO (a signature that this library cannot read),
  * -ENOMEM.
  */
@@ -267,22 +264,22 @@ size_t fk_task_args_size(const fk_task *task);
 size_t fk_task_result_size(const fk_task *task);
 
 /*
- * Submits a job. No system call where a worker is awake.
+ * Submits a job. Makes no system call if a worker is awake.
  * args, size: the arguments, packed in the order of the signature: 8 bytes an i64 or f64, a struct
  * fk_ref for str, buf and iobuf. flags: FK_IDEMPOTENT, FK_WAIT_ROOM.
- * Buffers stay untouched by the caller until the job has ended, if the task is to see them whole.
+ * Do not change buffers until the job has ended: the task would read undefined contents.
  * Returns 0, or
  *	-EAGAIN  every record of the job table has a job in flight, or every ring is full
  *	-ENOMEM  no memory for the result of a job that has ended and is not released
  *	-EINVAL  size does not fit the signature, or unknown flags
- *	-ENOENT  the task is gone from where it was found: its module, or an older version of it.
- *	         Ask fk_task_find() again
- * After -EAGAIN wait for a job of this client and try again; or let FK_WAIT_ROOM wait until a job
- * has ended. Rings come free automatically.
+ *	-ENOENT  the module of the task, or this version of it, is no longer loaded: call
+ *	         fk_task_find() again
+ * After -EAGAIN wait for a job of this client and try again, or use FK_WAIT_ROOM. Rings become free
+ * automatically.
  * The job table limits the jobs in flight. If it is full, the library moves jobs that have ended
  * into private memory (about 200 bytes each, until fk_release()). Their handles stay valid in every
  * function. So no call waits for a job that its own caller would have to release.
- * A deadline, a weight, a place or a group: fk_submit_opts().
+ * For a deadline, a weight, a place or a group see fk_submit_opts().
  */
 int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, size_t size,
 		     unsigned int flags, fk_job *ret_job);
@@ -344,9 +341,9 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
 /*
  * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
  * visible to the pool together, by one atomic step, and one worker at most is woken for them.
- * They go to one worker's queue, which is the first request's place; from there a job with
- * FK_STRICT goes to its own place, and any other to a free worker.
- * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; on failure what it holds has no meaning.
+ * They go to the queue of one worker, at the place of the first request. From there a job with
+ * FK_STRICT goes to its own place, and any other job to a free worker.
+ * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; undefined on failure.
  * n: 0 is fine. FK_WAIT_ROOM in the options of a request is -EINVAL here: give it in flags.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
@@ -356,39 +353,39 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
  *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
  *	         reserved is not 0
- *	-ENOENT  a task is gone from where it was found (fk_submit_packed())
+ *	-ENOENT  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM  as fk_submit_values()
- * After -EAGAIN do as with fk_submit_packed(). Where FK_STRICT is the reason, nothing that the
- * caller could release helps: the workers of that place have to take jobs off their rings. Try
- * again when one of the jobs there has ended, or without FK_STRICT, or let FK_WAIT_ROOM wait for
- * that. With FK_WAIT_ROOM it waits until there are n free records at once and holds none meanwhile;
- * what wants fewer may overtake it.
+ * After -EAGAIN do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
+ * the workers of that place must take jobs from their rings. Try again when one of these jobs has
+ * ended, or without FK_STRICT, or use FK_WAIT_ROOM. With FK_WAIT_ROOM the call waits until n
+ * records are free at the same time, and holds none until then. Smaller submissions may overtake
+ * it.
  */
 int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
 		    unsigned int flags, fk_job *ret_jobs);
 
 /*
  * Waits until a job has ended: spins for a short time, then sleeps.
- * timeout_ns: how long at most; FK_FOREVER, or 0 to only look.
+ * timeout_ns: time limit; FK_FOREVER for none, 0 to only check.
  * Returns 0 (it has an outcome), -ETIMEDOUT, -ESTALE (no such job), -ECONNRESET (the daemon is gone
- * and the job has no outcome; found out within about half a second, or, if the timeouts are
- * shorter, by a call after that).
+ * and the job has no outcome; detected within about half a second, or, with shorter timeouts, by a
+ * later call).
  */
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);
 
 /*
- * Looks whether a job has ended. Never sleeps, and makes no system call but now and then, a few
- * times in a second at most: a look at the connection, and a wake of a worker that should have
- * come. The same goes for the waits with a timeout of 0.
+ * Checks whether a job has ended. Never sleeps. Makes a system call only a few times per second: to
+ * check the connection, or to wake a worker that should have picked the job up. The same is true
+ * for waits with a timeout of 0.
  * Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET.
  */
 int fk_poll(fk_client *client, fk_job job);
 
 /*
  * Waits until one of n jobs has ended.
- * jobs: any number, 128 and more as well; one may stand there twice. timeout_ns: as in fk_wait().
- * ret_index: where the first stands that has ended. To wait for the others take it out.
+ * jobs: any number, with or without duplicates. timeout_ns: as in fk_wait().
+ * ret_index: index of the first job that has ended. Remove it to wait for the others.
  * Returns 0, -ETIMEDOUT, -EINVAL (n is 0), -ESTALE (one of the jobs is not there), -ECONNRESET (as
  * in fk_wait()).
  */
@@ -396,37 +393,37 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 		size_t *ret_index);
 
 /*
- * Waits until all of n jobs have ended, however they did.
- * jobs, timeout_ns: as in fk_wait_any(). n: 0 is fine. Of jobs that are submitted together a group
- * costs less: fk_group_wait().
+ * Waits until all of n jobs have ended, with any outcome.
+ * jobs, timeout_ns: as in fk_wait_any(). n: 0 is fine. A group costs less for jobs that are
+ * submitted together: fk_group_wait().
  * Returns 0, -ETIMEDOUT, -ESTALE (one of the jobs is not there), -ECONNRESET (as in fk_wait()).
  */
 int fk_wait_all(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeout_ns);
 
 /*
- * Has the end of a job reported, once: by a call of ended() from fk_dispatch(), or with ended NULL
- * by fk_next_completion(). The options of a submission do that from the start: fk_submit_opts(). A
- * job that has ended already is reported as well, and when the daemon is gone every watched job is:
- * then fk_outcome() of those that have none is -ECONNRESET. A job that is released before is not
- * reported.
- * ended: NULL, or called with this data. It may call all functions of the library but fk_close().
- * data: what the caller likes.
+ * Requests one report of the end of a job: by a call of ended() from fk_dispatch(), or with ended
+ * NULL by fk_next_completion(). Options of a submission do that from the start: fk_submit_opts().
+ * A job that has already ended is reported as well. If the daemon is gone, every watched job is
+ * reported; fk_outcome() of those without an outcome is -ECONNRESET then. A job that is released
+ * before it has been reported is not reported.
+ * ended: NULL, or called with this data. It may call all functions of the library except
+ * fk_close(). data: passed to ended().
  * Returns 0, -ESTALE (no such job), -EALREADY (it is watched, and was not reported yet), -ENOMEM.
  */
 int fk_watch(fk_client *client, fk_job job,
 	     void (*ended)(fk_client *client, fk_job job, void *data), void *data);
 
 /*
- * Takes the fk_watch() of a job back: its end is not reported, no callback comes.
- * Returns 0, -ESTALE (no such job), -ENOENT (it is not watched, or was reported by now: another
+ * Cancels the watch of a job: its end is not reported.
+ * Returns 0, -ESTALE (no such job), -ENOENT (it is not watched, or has been reported: another
  * thread may be in its callback).
  */
 int fk_unwatch(fk_client *client, fk_job job);
 
 /*
- * Takes the next job that has ended of those that are watched without a callback, in the order in
- * which their ends were found. It is still to be released.
- * timeout_ns: how long it waits for one; FK_FOREVER, or 0 to only look.
+ * Returns the next job that has ended of those that are watched without a callback, in the order in
+ * which the library found their ends. The caller still has to release it.
+ * timeout_ns: time limit; FK_FOREVER for none, 0 to only check.
  * ret_data: NULL, or set to the data of fk_watch().
  * Returns 0, -ETIMEDOUT (there is none), -ECONNRESET (the daemon is gone, and every watched job was
  * reported).
@@ -435,27 +432,27 @@ int fk_next_completion(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, 
 
 /*
  * Calls the callbacks of watched jobs that have ended, on this thread. Jobs that callbacks watch
- * are left to the next call.
- * timeout_ns: how long it waits for the first; FK_FOREVER, or 0 to only look.
- * Returns how many it has called, 0 if the time was over, or -ECONNRESET (the daemon is gone, and
+ * are reported by the next call.
+ * timeout_ns: time limit for the first; FK_FOREVER for none, 0 to only check.
+ * Returns the number of calls, 0 after the time limit, or -ECONNRESET (the daemon is gone, and
  * every watched job was reported).
  */
 int fk_dispatch(fk_client *client, uint64_t timeout_ns);
 
 /*
- * A descriptor for poll() and its kin: readable as long as fk_next_completion() or fk_dispatch()
- * has something to report, the end of the daemon too. It belongs to the client, and is closed with
- * it; it is there to be waited for, not to be read, written or closed. The first call starts a
- * thread, which sleeps but for a look now and then while jobs are watched.
+ * Returns a descriptor for poll() and similar functions. It is readable while fk_next_completion()
+ * or fk_dispatch() has a job, or the end of the daemon, to report. It belongs to the client, and is
+ * closed with it. Do not read, write or close it. The first call starts a thread. It sleeps, and
+ * checks the connection from time to time while jobs are watched.
  * Returns 0 (the same descriptor each time), -EMFILE, -ENFILE (no descriptor), -EAGAIN (no thread),
  * -ENOMEM.
  */
 int fk_event_fd(fk_client *client, int *ret_fd);
 
 /*
- * How a job has ended.
- * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (else 0;
- * also where a task ended its process without one). The code of FK_EXPIRED is 0 for a deadline, and
+ * Returns the outcome of a job.
+ * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (0 if the
+ * task ended its process without a signal). The code of FK_EXPIRED is 0 for a deadline, and
  * -EDQUOT if the job used more CPU time than job-cpu-max of forkd.conf.
  * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE, -ECONNRESET.
  */
@@ -466,8 +463,8 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * copies the iobufs that FK_COPY_BUFFERS has copied back to the caller's buffers, in the order of
  * the arguments. Each call that returns 0 does both.
  * result, size: at least fk_task_result_size() bytes.
- * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or what
- * became of it:
+ * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or the
+ * error of its outcome:
  *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO: fk_error_text() tells
  *	              a task's code from one of the pool. The pool's own codes
  *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
@@ -482,58 +479,58 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  */
 int fk_result(fk_client *client, fk_job job, void *result, size_t size);
 
-/* How long a job waited and ran. Returns 0, -EINPROGRESS, -ESTALE, -ECONNRESET. */
+/* Gets the wait time and run time of a job. Returns 0, -EINPROGRESS, -ESTALE, -ECONNRESET. */
 int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
 
 /*
- * Gives a job's record, strings and copies back. Returns 0, -EBUSY (not ended), -ESTALE (released
+ * Frees a job's record, strings and copies. Returns 0, -EBUSY (not ended), -ESTALE (released
  * already).
  */
 int fk_release(fk_client *client, fk_job job);
 
 /*
- * Gives the records of n jobs, their strings and copies back.
- * Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one was released already:
- * the others are now).
+ * Frees the records of n jobs, their strings and copies.
+ * Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one had been released; the
+ * others are released now).
  */
 int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
 
 /*
- * Asks forkd to end a job: it ends as FK_CANCELLED, at once if it has not started, else when its
- * tasks come to their next fork or join. Does not wait for that: fk_wait() does. A job that has
- * ended keeps its outcome, and one that ends meanwhile may still be FK_DONE; asking twice is fine.
- * A pool that crashes meanwhile does not forget the request: a job that would be run again ends as
- * FK_CANCELLED. Nor does -EAGAIN take it back.
+ * Requests the end of a job. It ends as FK_CANCELLED: at once if it has not started, otherwise when
+ * its tasks reach their next fork or join. The function does not wait for that; fk_wait() does. A
+ * job that has ended keeps its outcome, and a job that ends at the same time may be FK_DONE. A
+ * second request has no effect. The request survives a crash of the pool: a job that would run
+ * again ends as FK_CANCELLED. The request may have an effect after -EAGAIN, too.
  * Returns 0, or -EAGAIN (forkd has many requests of this client to read, or there is no memory to
  * send with: try again), -ESTALE.
  */
 int fk_cancel(fk_client *client, fk_job job);
 
 /*
- * Makes a group, for jobs that are waited for together: struct fk_request names it. Jobs can be
- * added at any time, also while others of it run.
+ * Creates a group of jobs to wait for together (struct fk_job_options). Jobs can be added at any
+ * time, also while other jobs of the group run.
  * Returns 0 or -EAGAIN (64 groups are in use: free some).
  */
 int fk_group_new(fk_client *client, fk_group *ret_group);
 
 /*
  * Waits until every job that was submitted with this group has ended, by one sleep for all of them.
- * timeout_ns: as in fk_wait(). What became of each says fk_outcome().
+ * timeout_ns: as in fk_wait(). fk_outcome() returns the outcome of each.
  * Returns 0, -ETIMEDOUT, -ESTALE (no such group), -ECONNRESET (as in fk_wait()).
  */
 int fk_group_wait(fk_client *client, fk_group group, uint64_t timeout_ns);
 
 /*
- * Gives a group back; its jobs stay, and are released one by one or as a batch. No other thread may
- * submit with it meanwhile. Returns 0, -EBUSY (a job of it has not ended), -ESTALE.
+ * Frees a group. Its jobs stay; release them one by one or as a batch. No other thread may submit
+ * with the group at the same time. Returns 0, -EBUSY (a job of it has not ended), -ESTALE.
  */
 int fk_group_free(fk_client *client, fk_group group);
 
 /*
  * Finds a task, submits a job, waits for its end, copies its result and releases it.
- * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
- * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
- * none, or it does not matter. Of a structure or an array only the size is compared.
+ * name: MODULE:TASK. result: the address of an int64_t or a double, or of a structure or an array
+ * with one 8-byte number for each result of the task; NULL if the task has no result, or to ignore
+ * it. Only the size of a structure or an array is compared.
  * The arguments follow as in fk_submit(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
  * does, and copies buffers, as FK_COPY_BUFFERS does: with FK_BUFFER(array, sizeof(array)) a buffer
  * may be any memory. An iobuf has its new contents when the call returns 0.
@@ -541,8 +538,8 @@ int fk_group_free(fk_client *client, fk_group group);
  * fk_submit_typed() and in bits 48 to 51 FK_TYPE_I64 or FK_TYPE_F64 for one result of this type, or
  * 0 for results of any type. size: bytes of the result.
  * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(), and -EINVAL
- * where the types, or the size of the result, are not those of the signature. fk_error_text() says
- * which of them it was.
+ * where the types, or the size of the result, are not those of the signature. fk_error_text() names
+ * the failed function.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_call(fk_client *client, const char *name, void *result, ...);
