@@ -9,12 +9,12 @@
 
 #include "shm/signature.h"
 
-/* What an argument stands for that begins with @: the contents of a file, or so many zeros. */
+/* The data of an argument that begins with @: the contents of a file, or zeros. */
 struct forkctl_file {
 	char *data; /* NULL: zeros */
 	size_t size;
-	int err;  /* why it cannot be read, or is no size: a negative errno */
-	int open; /* "@:": how many zeros is for the module to say (output_size.h) */
+	int err;  /* why it cannot be read or is not a size: a negative errno */
+	int open; /* "@:": the module computes the size (output_size.h) */
 };
 
 /* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a
@@ -22,8 +22,8 @@ struct forkctl_file {
 int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
 
 /*
- * Words as arguments, before it is known what they are: reads the files that those which begin with
- * @ name, "@:64M" is a size. Freed by forkctl_args_fini().
+ * Words of a command line before their types are known. Files of words that begin with @ are read;
+ * "@:64M" is a size. Freed by forkctl_args_fini().
  */
 struct forkctl_args {
 	char *const *words;
@@ -31,11 +31,11 @@ struct forkctl_args {
 	struct forkctl_file files[SIGNATURE_MAX_ARGS];
 };
 
-/* Says what is wrong: too many. Returns 0 or an exit code. words stays in use. */
+/* Fails if there are too many words. words must stay valid. Returns 0 or an exit code. */
 int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n);
 void forkctl_args_fini(struct forkctl_args *args);
 
-/* Bytes of heap that they need at most. */
+/* The heap size that the arguments need at most, bytes. */
 uint64_t forkctl_args_heap(const struct forkctl_args *args);
 
 /* Finds a task. list: the command that lists all tasks, for the message. Says what is wrong.
@@ -54,7 +54,7 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
  * in an iobuf. */
 void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values);
 
-/* A whole number of 64 bits, decimal, or hexadecimal with 0x in front; a number. Nothing before or
- * behind it. Returns 0 or -EINVAL. */
+/* Parses a whole number of 64 bits, decimal or hexadecimal after 0x; or a number. The text has
+ * nothing else. Returns 0 or -EINVAL. */
 int forkctl_parse_i64(const char *text, int64_t *ret);
 int forkctl_parse_f64(const char *text, double *ret);

@@ -2,8 +2,8 @@
 /*
  * board_rows.h - rows that several commands show; forkd-json(5) lists their members
  *
- * All of them come from the board: no process is asked or stopped. Each number is right by
- * itself, and they are not of one moment.
+ * All of them are read from the board, without a request to forkd. Each number is exact, but the
+ * numbers are not of the same time.
  */
 #pragma once
 
@@ -16,10 +16,10 @@
 
 enum rows_clients {
 	ROWS_CONNECTED,
-	ROWS_ALL, /* those that have left as well, as far as the board remembers them */
+	ROWS_ALL, /* also clients that have left, as far as the board has them */
 };
 
-/* One row each. */
+/* One object each. */
 json_t *rows_daemon(const struct board *board);
 json_t *rows_pool(const struct board *board);
 json_t *rows_connections(const struct board *board);
@@ -31,11 +31,11 @@ json_t *rows_quarantine(const struct board *board);
 /* The oldest first. */
 json_t *rows_crashes(const struct board *board);
 
-/* The name of the user, or the number if he has none. */
+/* The name of the user, or the uid if there is none. */
 json_t *rows_user(uint32_t uid);
 
-/* The name of the program of a connection. A service that sees no other processes does not know it:
- * then this process looks. */
+/* The name of the client's program. If forkd may not see other processes, this process reads it
+ * from /proc. */
 json_t *rows_command(const struct board_client *client);
 
 /* The name of a task on the board; null for none. */

@@ -2,9 +2,8 @@
 /*
  * call.c - forkctl call: runs a task with arguments typed by its signature
  *
- * One job at a time, from a command line to printed results, with what its user may want to limit.
- * What an output buffer is to hold the module may say (output_size.h); how much of it counts a
- * result may, which is called `size`.
+ * Runs one job at a time and prints its results. A task of the module can compute the size of an
+ * output buffer (output_size.h). A result with the name `size` is the number of bytes used.
  *
  *	forkctl call [OPTION...] MODULE:TASK ARG...
  */
@@ -30,7 +29,7 @@
 #include "common/util.h"
 
 #define CALL_ANYWHERE	UINT32_MAX
-#define CALL_WEIGHT_MAX 10000u /* forkd takes more for this */
+#define CALL_WEIGHT_MAX 10000u /* forkd uses 10000 for larger values */
 
 struct call {
 	const char *name;
@@ -40,7 +39,7 @@ struct call {
 	int timing;
 	struct forkctl_limit timeout;
 	struct forkctl_limit deadline;
-	uint32_t weight; /* 0: the usual */
+	uint32_t weight; /* 0: the default */
 	uint32_t worker; /* CALL_ANYWHERE: any */
 	uint32_t node;
 	struct fk_request request;
@@ -120,7 +119,7 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 	return forkctl_args_init(&call->args, argv + 2, (uint32_t)argc - 2);
 }
 
-/* No more files than there are buffers to write to them. */
+/* There must be an iobuf for each output file. */
 static int check_outputs(const struct call *call)
 {
 	const struct signature *signature = &call->task->signature;
@@ -136,7 +135,7 @@ static int check_outputs(const struct call *call)
 			    call->name, n, call->outputs.n);
 }
 
-/* How much of an iobuf is output: where it is the only one, as much as the result `size` says. */
+/* The bytes of an iobuf that are output: the result `size` if there is one iobuf, else all. */
 static size_t output_size(const struct signature *signature, const uint8_t *result, size_t all)
 {
 	uint32_t n = 0;
@@ -178,7 +177,7 @@ static int write_outputs(const struct call *call, const uint8_t *result)
 	return 0;
 }
 
-/* Where no iobuf is written to. */
+/* The stream for results: one that no iobuf is written to. */
 static FILE *result_stream(const struct call *call)
 {
 	for (uint32_t i = 0; i < call->outputs.n; i++)
@@ -199,7 +198,7 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 			double value;
 
 			memcpy(&value, result + item->offset, sizeof(value));
-			/* As short as it can be and still mean the same number. */
+			/* The shortest text that is read as the same number. */
 			for (int digits = 15; digits <= 17; digits++) {
 				(void)snprintf(text, sizeof(text), "%.*g", digits, value);
 				if (strtod(text, NULL) == value)
@@ -215,7 +214,7 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 	}
 }
 
-/* What to do about a code that the pool gives a task that was begun, and a task rarely. */
+/* Advice about a code that the pool, and rarely a task, returns for a started job. */
 static const char *find_advice(int code)
 {
 	switch (-code) {
@@ -229,7 +228,7 @@ static const char *find_advice(int code)
 	}
 }
 
-/* One line on what became of a job that is not DONE. */
+/* Prints the outcome of a job that is not DONE. */
 static int report_outcome(const struct call *call, fk_job job)
 {
 	struct forkctl_outcome o = { 0 };
@@ -255,7 +254,7 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (advice)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->name,
 				    case_outcome(&o, &text), advice);
-	/* Most often by its arguments: what they are. */
+	/* The arguments are the most frequent cause. */
 	task = board_find_task(call->client->board, call->name);
 	if (task >= 0)
 		help = call->client->board->tasks[task].help;
@@ -270,7 +269,7 @@ struct times {
 	uint64_t cpu; /* of all workers */
 };
 
-/* What the jobs of this connection have used. */
+/* CPU time of all jobs of this connection. */
 static uint64_t cpu_ns(const fk_client *client)
 {
 	return board_client_cpu(client->board, client->id, clock_ns());
@@ -317,7 +316,7 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
 	(void)fk_release(call->client, job);
-	/* It was faster; there is no next one. */
+	/* The job ended before the cancel; there is no next run. */
 	if (forkctl_interrupted())
 		return forkctl_fail(FORKCTL_FAILED, "%s: interrupted", call->name);
 	return 0;
@@ -331,7 +330,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Least, middle and greatest of one of the times. */
+/* Prints minimum, median and maximum of one of the times. */
 static void print_times(const char *name, const struct times *times, uint64_t n, size_t offset)
 {
 	_cleanup_free_ uint64_t *values = calloc(n, sizeof(*values));
@@ -381,7 +380,7 @@ static int run_all(struct call *call)
 	return FORKCTL_OK;
 }
 
-/* There is such a worker, or node. */
+/* The worker or node must exist. */
 static int check_place(const struct call *call)
 {
 	uint32_t n = call->client->n_workers;

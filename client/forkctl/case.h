@@ -2,8 +2,8 @@
 /*
  * case.h - a call of a task that is made again and again with the same arguments
  *
- * Whatever a task does to its buffers, the next call finds them as the first did. Used by forkctl
- * check and forkctl profile; forkctl call has its outcomes in the same words.
+ * Buffers are filled again before each call. Used by forkctl check and forkctl profile; forkctl
+ * call uses the texts of outcomes.
  */
 #pragma once
 
@@ -48,8 +48,8 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 void case_close(struct forkctl_call_values *call);
 
 /*
- * Makes the call, its buffers filled anew. limit_ns: after this the job expires; it gets some time
- * more to end. Returns 0, or a negative errno: there was no call, or its outcome is not known.
+ * Fills the buffers and makes the call. limit_ns: after this the job expires; it has 2 s more to
+ * end. Returns 0, or a negative errno: there was no call, or its outcome is not known.
  */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);

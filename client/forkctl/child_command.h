@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child_command.h - a command of the user's that forkctl runs and waits for
+ * child_command.h - a command of the user that forkctl runs and waits for
  *
- * It has the terminal's signals for itself, as under a shell: forkctl blocks them, and reads them
- * from a descriptor.
+ * The command gets the signals of the terminal, as under a shell: forkctl blocks them, and reads
+ * them from a descriptor.
  */
 #pragma once
 
@@ -18,9 +18,9 @@ int forkctl_catch_signals(sigset_t *ret_old);
  * and a line. */
 _Noreturn void forkctl_exec(char *const argv[], const sigset_t *mask);
 
-/* The exit status for a wait status, as a shell has it. */
+/* The exit status for a wait status, as a shell reports it. */
 int forkctl_exit_status(int status);
 
-/* Makes a folder in $TMPDIR that only this user can enter, for files of the command. Says what is
- * wrong; *ret is empty then. Returns 0 or an exit code. */
+/* Creates a directory in $TMPDIR that only this user can enter. On failure prints the error, and
+ * *ret is empty. Returns 0 or an exit code. */
 int forkctl_make_folder(char *ret, size_t size);

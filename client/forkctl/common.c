@@ -13,7 +13,7 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap_size };
 	int err = fk_open(socket, &options, ret_client);
 
-	/* Not everybody has a forkd.conf to write to. */
+	/* A user without write access to forkd.conf can use a session. */
 	if (err == -E2BIG && heap_size > FORKCTL_HEAP_SMALL)
 		return forkctl_fail(FORKCTL_NO_DAEMON,
 				    "%s; or `forkctl session --heap-max=%" PRIu64

@@ -13,7 +13,7 @@
 #define FORKCTL_FAILED	   1 /* a job had another outcome than DONE, or a file cannot be used */
 #define FORKCTL_USAGE	   2
 #define FORKCTL_NO_DAEMON  3
-#define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands that only look */
+#define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands without buffers */
 
 /*
  * Starts a private forkd for forkctl check or profile, and calls run() in a process of its own,
@@ -24,19 +24,19 @@
 int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context);
 
-/* One line to stderr, "forkctl: " in front. Returns code. */
+/* Prints one line to stderr, after "forkctl: ". Returns code. */
 int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Connects; on failure says why. Returns 0 or an exit code. */
+/* Connects; prints errors. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
-/* What an option is in the running forkd: *ret is the caller's. Returns 0 or an exit code. */
+/* The value of an option in the running forkd; *ret must be freed. Returns 0 or an exit code. */
 int forkctl_option_value(const char *socket, const char *name, char **ret);
 
 /* Writes all of it. Returns 0 or a negative errno. */
 int forkctl_write(int fd, const void *data, size_t size);
 
-/* Asks forkd to end a job, until it has taken the request. */
+/* Cancels a job; repeats the request until forkd has taken it. */
 void forkctl_cancel(fk_client *client, fk_job job);
 
 /* From now on SIGINT and SIGTERM cancel the job that forkctl_interruptible() has named, or names
@@ -44,13 +44,13 @@ void forkctl_cancel(fk_client *client, fk_job job);
 void forkctl_catch_interrupts(fk_client *client);
 void forkctl_interruptible(fk_job job);
 
-/* One has come. */
+/* True after an interrupt. */
 int forkctl_interrupted(void);
 
-/* Room for forkctl_time(), or for a line. */
+/* The buffer of forkctl_time(), or of a line. */
 struct forkctl_text {
 	char text[192];
 };
 
-/* A time in the unit that suits it: "12.3 us". */
+/* A time in a suitable unit: "12.3 us". */
 const char *forkctl_time(struct forkctl_text *text, uint64_t ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* control.h - a request to the manager, which it may grant */
+/* control.h - requests to the manager */
 #pragma once
 
 #include <stdint.h>
@@ -21,8 +21,10 @@ int forkctl_control(const char *socket, const char *command, uint32_t type, cons
  */
 int forkctl_cancel_for(const char *socket, const struct proto_ask *ask, uint64_t *ret_n);
 
-/* Asks PROTO_CONFIG or PROTO_JOBS: opens what comes with the answer. The same. */
+/* Requests PROTO_CONFIG or PROTO_JOBS, and opens the file of the answer. *ret_n: its number. Prints
+ * errors. Returns 0 or an exit code. */
 int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file);
 
-/* Asks PROTO_TRACE: the connection that it lasts as long as, and the segment. The same. */
+/* Requests PROTO_TRACE. The trace lasts as long as *ret_connection; *ret_fd is its segment. Prints
+ * errors. Returns 0 or an exit code. */
 int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd);

@@ -6,7 +6,7 @@
  *
  * A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there, as
  * OpenMetrics wants its base units; those are the only ones that are named, because a unit has to
- * stand at the end of the name.
+ * end the name.
  *
  * What a client has had done is counted per connection: its number, pid, uid and command are the
  * labels. How long jobs have waited and run is counted per user. A bucket is there for each power
@@ -25,7 +25,7 @@
 #include "common/util.h"
 #include "shm/wake.h"
 
-/* Where it goes, and in which format. */
+/* The output file and its format. */
 struct sink {
 	FILE *file;
 	int openmetrics; /* or 0: Prometheus's text format */
@@ -118,7 +118,7 @@ static void print_escaped(const struct sink *out, const char *text, bool label)
 	}
 }
 
-/* What a sample's name has after that of its family. */
+/* The suffix of a sample after the name of its family. */
 static const char *suffix(const char *type)
 {
 	return streq(type, "counter") ? "_total" : streq(type, "info") ? "_info" : "";
@@ -139,7 +139,7 @@ static void print_head(const struct sink *out, const char *name, const char *typ
 	(void)putc('\n', out->file);
 }
 
-/* Without the bracket that ends them. */
+/* Prints labels without the closing bracket. */
 static void print_some_labels(const struct sink *out, const json_t *row, const char *const *labels)
 {
 	struct out_cell cell;
@@ -189,7 +189,7 @@ static void print_families(const struct sink *out, const json_t *rows,
 	}
 }
 
-/* The same of one row, which is the callee's. */
+/* The same for one row, which is freed. */
 static void print_one(const struct sink *out, json_t *row, const struct family *families)
 {
 	_cleanup_json_ json_t *rows = json_pack("[o]", row);

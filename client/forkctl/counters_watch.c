@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counters_watch.c - forkctl counters --watch: counters per second, and how long jobs took
+ * counters_watch.c - forkctl counters --watch: counters per second, and the times of jobs
  *
- * On a terminal the screen is redrawn each time, as far as it goes, with the counters that have
- * ever counted; otherwise there is a line for each one that has just changed, with the time in
- * front. A new pool counts from 0 on, so what is subtracted then is 0. Below that, for each user
- * with jobs that have ended since the last time, how long these have waited and run.
+ * On a terminal the screen is redrawn at each interval with the counters that are not 0, as far as
+ * there are lines. Otherwise one line is printed for each counter that has changed, after the time.
+ * A new pool counts from 0, so 0 is subtracted then. Below are the wait time and run time of jobs
+ * that ended in the interval, for each user.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-/* What the counters are at a moment. */
+/* The counters at one time. */
 struct sample {
 	uint64_t time_ns;
 	uint32_t generation; /* of the pool */
@@ -72,7 +72,7 @@ static double sample_seconds(const struct sample *old, const struct sample *now)
 	return max((double)(now->time_ns - old->time_ns) / 1e9, 1e-9);
 }
 
-/* One for each histogram of a user that has had a job end since. */
+/* Rows of the histograms with jobs that ended between the samples. */
 static json_t *sample_times(const struct sample *old, const struct sample *now)
 {
 	_cleanup_free_ struct times *times = times_new();
@@ -82,7 +82,7 @@ static json_t *sample_times(const struct sample *old, const struct sample *now)
 	return times_rows(times, sample_seconds(old, now), true);
 }
 
-/* One for each counter; per_second is null of what is no counter. */
+/* One row for each counter; per_second is null for a gauge. */
 static json_t *sample_rows(const struct sample *old, const struct sample *now)
 {
 	double seconds = sample_seconds(old, now);
@@ -102,7 +102,7 @@ static json_t *sample_rows(const struct sample *old, const struct sample *now)
 	return rows;
 }
 
-/* The screen anew: what has ever counted, as far as there are lines. */
+/* Redraws the screen with the counters that are not 0, as far as there are lines. */
 static void print_screen(const json_t *rows, const json_t *times, uint64_t interval_ns)
 {
 	_cleanup_json_ json_t *shown = json_array(), *users = json_array();
@@ -113,7 +113,7 @@ static void print_screen(const json_t *rows, const json_t *times, uint64_t inter
 	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	/* The title takes four lines. */
 	room = max(size.ws_row, (unsigned short)8) - 4u;
-	/* Users take half of it at most, with a title and an empty line. */
+	/* Users take at most half of the lines, with titles and an empty line. */
 	for (size_t i = 0; i < json_array_size(times) && i + 2 < room / 2; i++)
 		(void)json_array_append(users, json_array_get(times, i));
 	if (json_array_size(users))
@@ -213,7 +213,7 @@ int watch_run(fk_client *client, uint64_t interval_ns, uint32_t count, int json)
 			return forkctl_fail(FORKCTL_NO_DAEMON, "forkd has ended");
 		sample_take(now, client->board);
 		print_sample(old, now, interval_ns, json);
-		/* The reader may be gone. */
+		/* The reader of a pipe may have ended. */
 		if (fflush(stdout) != 0)
 			return FORKCTL_FAILED;
 		now = old;

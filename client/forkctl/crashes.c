@@ -2,7 +2,8 @@
 /*
  * crashes.c - forkctl crashes: how pools have died, and which job is blamed
  *
- * Everything comes from the board, the newest last. A crash meanwhile may spoil the oldest line.
+ * They are read from the board, the newest last. A crash during the read may overwrite the oldest
+ * row.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -26,7 +27,7 @@ static const struct out_column crashes_columns[] = {
 	{ "code", "CODE", OUT_TEXT },		{ NULL },
 };
 
-/* How it ended: "SEGV", "exit 3". */
+/* The end of the pool: "SEGV", "exit 3". */
 static json_t *crash_end(const struct board_crash *crash)
 {
 	const char *name = crash->signo ? sigabbrev_np((int)crash->signo) : NULL;
@@ -39,7 +40,7 @@ static json_t *crash_end(const struct board_crash *crash)
 	return out_text(text, sizeof(text));
 }
 
-/* Whose doing it was, as far as is known. */
+/* The cause, as far as it is known. */
 static const char *crash_cause(const struct board_crash *crash)
 {
 	static const char *const causes[] = {
@@ -56,7 +57,7 @@ static json_t *crash_name(const char *name, size_t size)
 	return name[0] ? out_text(name, size) : json_null();
 }
 
-/* The place that says most, as text; or null. */
+/* The most telling place, as text; or null. */
 static json_t *crash_code(const struct backtrace *trace)
 {
 	const struct backtrace_place *best = backtrace_best(trace);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http.c - one HTTP request, and its answer: forkctl counters --openmetrics --http
+ * http.c - one HTTP request and its response: forkctl counters --openmetrics --http
  *
- * What a service of one request for each connection needs, and no more (contrib/systemd,
- * forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
- * request only its first line counts, and whether Accept has OpenMetrics.
+ * A service with one request for each connection (contrib/systemd, forkd-exporter@.service): GET or
+ * HEAD /metrics of HTTP/1.x. Of the request only the first line and the header Accept are used.
  *
  * INVARIANTS
- *   I1. A request is HTTP_MOST bytes and HTTP_TIME at most, whatever comes in which pieces.
- *   I2. Nothing of it gets into the answer or the log.
+ *   I1. A request has at most HTTP_MOST bytes and takes at most HTTP_TIME.
+ *   I2. No byte of the request is copied to the response or the log.
  */
 #include <errno.h>
 #include <poll.h>

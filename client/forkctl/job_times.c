@@ -30,7 +30,7 @@ void times_read(struct times *times, const struct board *board)
 		user->ended = LOAD(tenant->ended);
 		for (enum board_time which = 0; user->since_ns && which < N_TIMES; which++)
 			there &= board_read_time(board, i, which, &user->times[which]);
-		/* He may have gone meanwhile, and another have come. */
+		/* The entry may now belong to another user. */
 		if (!there || LOAD(tenant->since_ns) != user->since_ns)
 			user->since_ns = 0;
 	}
@@ -68,7 +68,7 @@ json_t *times_users(const struct times *times)
 	return rows;
 }
 
-/* Those buckets that have any; the last one has no upper bound. */
+/* Buckets that are not empty; the last one has no upper bound. */
 static json_t *times_buckets(const struct histogram_sum *h)
 {
 	json_t *rows = json_array();

@@ -63,7 +63,7 @@ static json_t *job_row(const struct board *board, const struct proto_job *job)
 	return row;
 }
 
-/* *ret_n: how many there are; what the rows have may be fewer. */
+/* *ret_n: the number of jobs; there may be fewer rows. */
 static int job_rows(const char *socket, const struct board *board, json_t **ret_rows,
 		    uint64_t *ret_n)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules_load.c - forkctl modules load, unload: a file comes into the module folder or goes
- * out of the way, and forkd reloads
+ * modules_load.c - forkctl modules load, unload: copies a file to the module directory or renames
+ * it, and reloads forkd
  *
- * What stands in the folder is what there is, after a restart, too; so there is nothing that forkd
- * could be told but to look again. Both do by one step what an administrator would do by several,
- * and take it back if forkd does not want it.
+ * The module directory alone determines which modules forkd loads, also after a restart. So both
+ * commands change the directory, request a reload, and restore the directory if the reload is
+ * refused.
  *
  * INVARIANTS
- *   I1. At any moment each NAME.so of the folder is whole, the one of before or the new one: the
- *       new one is written beside it, under a name that forkd does not look at (module.c), and then
- *       they are exchanged by one rename.
- *   I2. Nothing is lost: what was in the folder before stands beside it until forkd has taken the
- *       new one, and what is unloaded stays there as NAME.so.unloaded.
+ *   I1. At any time each NAME.so of the directory is complete, either the old or the new file: the
+ *       new one is written under a name that forkd ignores (module.c), and then both are exchanged
+ *       by one rename.
+ *   I2. No file is lost: the old file stays in the directory until forkd has loaded the new one,
+ *       and an unloaded file stays there as NAME.so.unloaded.
  *
- * If a peer dies: forkd: the file is taken back. This process, also by an interrupt: the folder has
- * the new files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
+ * If forkd dies, the directory is restored. If this process dies, also by an interrupt, the
+ * directory has the new files, and perhaps a file whose name begins with a dot (forkctl(1)).
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -39,8 +39,8 @@
 #define LOAD_UNLOADED ".unloaded"
 
 struct load_paths {
-	char there[PATH_MAX];  /* NAME.so in the folder */
-	char beside[PATH_MAX]; /* the other one */
+	char there[PATH_MAX];  /* NAME.so in the module directory */
+	char beside[PATH_MAX]; /* the new file, or the old one after the exchange */
 };
 
 static bool load_ends(const char *text, const char *end)
@@ -50,8 +50,8 @@ static bool load_ends(const char *text, const char *end)
 	return n > m && streq(text + n - m, end);
 }
 
-/* Writes the file beside its place, readable for all and writable for its owner. Returns 0 or an
- * exit code. */
+/* Writes the file under its temporary name, readable for all and writable for its owner. Returns 0
+ * or an exit code. */
 static int load_write(struct load_paths *paths, const struct forkctl_file *file)
 {
 	_cleanup_close_ int fd = mkostemp(paths->beside, O_CLOEXEC);
@@ -69,8 +69,8 @@ static int load_write(struct load_paths *paths, const struct forkctl_file *file)
 			    strerrordesc_np(-r));
 }
 
-/* The file beside gets its place, and what stands there the other's; *ret_fresh: nothing did.
- * Returns 0 or a negative errno. */
+/* Exchanges both files. *ret_fresh: there was no NAME.so, so the new file was only renamed. Returns
+ * 0 or a negative errno. */
 static int load_exchange(const struct load_paths *paths, bool *ret_fresh)
 {
 	*ret_fresh =
@@ -127,7 +127,7 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 	return forkctl_fail(r, "modules load: %s was restored", folder);
 }
 
-/* The module's file: by its name on the board, or as the word itself says. */
+/* The file of a module that is given by its name on the board, or by its file. */
 static int load_find(const char *socket, const char *word, char *ret_name, size_t size)
 {
 	fk_client *client;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What getopt cannot do: a negative number is an argument, and a value that does not fit is told
- * with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value may
- * not be missing; "--watch 3" is an option and a word.
+ * Used instead of getopt: a negative number is an argument, and the error of a value names the
+ * accepted values. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same if the value is
+ * required. If it is optional, "--watch 3" is an option and a word.
  */
 #include "client/forkctl/options.h"
 
@@ -22,8 +22,7 @@ static int is_word(const char *word)
 	       !strncmp(word, "-inf", 4) || !strncmp(word, "-nan", 4);
 }
 
-/* The option that a word begins with; the value that stands in the word itself goes to *ret_value,
- * or NULL. */
+/* The option at the start of a word; *ret_value: the value in the same word, or NULL. */
 static const struct forkctl_option *find(const struct forkctl_option *options, const char *word,
 					 const char **ret_value)
 {

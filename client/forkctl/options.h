@@ -2,8 +2,8 @@
 /*
  * options.h - the options of forkctl's commands
  *
- * A command has a table of them; what its command line says, and what --help prints, comes out of
- * it.
+ * Each command has a table of its options, from which its command line is parsed and --help is
+ * printed.
  */
 #pragma once
 
@@ -14,18 +14,18 @@
 #define FORKCTL_WORDS 12u
 
 enum forkctl_option_type {
-	FORKCTL_FLAG,	 /* int: 1 if it is given */
+	FORKCTL_FLAG,	 /* int: 1 if it was given */
 	FORKCTL_NUMBER,	 /* uint32_t, from least to most */
 	FORKCTL_TIME,	 /* struct forkctl_limit, from least to most ns */
 	FORKCTL_SECONDS, /* the same; a number without a unit is in seconds */
-	FORKCTL_TEXT,	 /* const char *: as it was written, NULL: it was not */
-	FORKCTL_CHOICE,	 /* the same, one of the words of `value`, which | separates */
-	FORKCTL_LIST,	 /* struct forkctl_words: one word more each time that it is given */
+	FORKCTL_TEXT,	 /* const char *: as it was written, NULL: not given */
+	FORKCTL_CHOICE,	 /* the same, one of the words of `value`, separated by | */
+	FORKCTL_LIST,	 /* struct forkctl_words: each use of the option adds a word */
 };
 
 struct forkctl_limit {
 	uint64_t ns;
-	const char *text; /* as it was written; NULL: it was not */
+	const char *text; /* as it was written; NULL: not given */
 };
 
 struct forkctl_words {
@@ -36,20 +36,20 @@ struct forkctl_words {
 struct forkctl_option {
 	const char *brief; /* "-n", or "" */
 	const char *name;  /* "--repeat"; NULL ends a table */
-	const char *value; /* what stands for it in --help, NULL for a flag */
-	const char *help;  /* its default included */
+	const char *value; /* its placeholder in --help, NULL for a flag */
+	const char *help;  /* with its default */
 	enum forkctl_option_type type;
 	size_t offset; /* in the command's struct */
 	uint64_t least;
 	uint64_t most;
-	const char *alone; /* its value where none is given; NULL: one must be */
+	const char *alone; /* value if none is given; NULL: a value is required */
 };
 
 /*
- * Reads the command line of the command argv[0]: stores what its options say in *values, and moves
- * the words that are none to argv[1], argv[2] ...; *argc is then 1 and how many they are. Options
- * and words may be mixed. A word is what does not begin with -, a lone -, a negative number, and
- * all that follows a --. Says what is wrong. Returns 0 or an exit code.
+ * Parses the command line of the command argv[0]. Stores the values of options in *values, moves
+ * all other words to argv[1], argv[2] ..., and sets *argc to 1 + their number. Options and words
+ * may be mixed. A word is an argument that does not begin with -, a single -, a negative number,
+ * or any argument after --. Prints errors. Returns 0 or an exit code.
  */
 int forkctl_options(const struct forkctl_option *options, void *values, int *argc, char *argv[]);
 

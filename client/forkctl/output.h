@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output.h - what the commands that look have found, as text and as JSON
+ * output.h - the output of commands, as tables and as JSON
  *
- * A command makes objects of Jansson's of what it sees, once. `--json` prints all of them; a table
- * is a choice of their members, with how each is shown. So what a person sees is there for machines
- * too, by a name that forkd-json(5) has.
+ * A command makes Jansson objects. `--json` prints them whole; a table prints some of their members
+ * in a format for each column. So all data of tables is also in the JSON output (forkd-json(5)).
  */
 #pragma once
 
@@ -15,7 +14,7 @@
 
 #include "common/cleanup.h"
 
-/* Goes up when a member means something else than before, or is gone. New ones come any time. */
+/* Incremented when a member changes its meaning or is removed. New members can appear any time. */
 #define OUT_SCHEMA 1
 
 /* How a value is shown: null always as "-". */
@@ -38,10 +37,10 @@ struct out_column {
 	uint32_t index; /* of an array: the element + 1 */
 };
 
-/* No value that is made from here on is NULL: without memory forkctl ends, and says so. */
+/* Without memory forkctl ends with a message, so no value made after this is NULL. */
 void out_init(void);
 
-/* A text of at most size bytes, up to a zero byte. What is no UTF-8 in it becomes '?'. */
+/* A text of at most size bytes, up to a zero byte. Bytes that are not UTF-8 become '?'. */
 json_t *out_text(const char *text, size_t size);
 json_t *out_number(uint64_t number);
 /* null for UINT32_MAX. */
@@ -50,16 +49,16 @@ json_t *out_index(uint32_t index);
 /* CLOCK_REALTIME. */
 uint64_t out_now_ns(void);
 
-/* A value as a table has it; in text, or a constant. Control characters become '?'. */
+/* The text of a value in a table, in cell or a constant. Control characters become '?'. */
 struct out_cell {
 	char text[256];
 };
 const char *out_show(struct out_cell *cell, const json_t *value, enum out_format format);
 
-/* Columns that a text takes: its characters, not its bytes. */
+/* The number of characters of a text. */
 int out_width(const char *text);
 
-/* True for a format of what stands at the left of its column: the others are numbers. */
+/* True for formats that are aligned to the left: all others are numbers. */
 int out_is_left(enum out_format format);
 
 /* Prints titles, with `header`, and rows. Each column is as wide as its widest cell. `below` is
@@ -67,8 +66,8 @@ int out_is_left(enum out_format format);
 void out_print_table(const char *below, const json_t *rows, const struct out_column *columns,
 		     bool header);
 
-/* The document and a line end; with indent 0 on one line. It gets the member schema, and is the
- * callee's. Returns an exit code. */
+/* Prints the document with the member schema, and frees it. indent 0: on one line. Returns an exit
+ * code. */
 int out_print_json(json_t *document, size_t indent);
 
 #define _cleanup_json_ _cleanup_(json_decrefp) /* of Jansson */

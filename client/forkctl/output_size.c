@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A convention of modules (forkd-modules(7)). Beside MODULE:TASK stands one of these, whose first
- * result is the number of bytes:
- *	MODULE:TASK_size	takes the arguments of TASK that are no iobuf
+ * A convention of modules (forkd-modules(7)): for MODULE:TASK there can be one of these tasks,
+ * whose first result is the number of bytes:
+ *	MODULE:TASK_size	takes the arguments of TASK that are not an iobuf
  *	MODULE:TASK_bound	takes the size of the first buf of TASK
- * How large a heap is has to be known before there is a connection, so this has one of its own.
+ * The size of the heap must be known before the connection is made, so this uses a separate
+ * connection.
  */
 #include "client/forkctl/output_size.h"
 
@@ -17,7 +18,7 @@
 #include "client/lib/client_state.h"
 #include "common/util.h"
 
-/* A call of one of the two. */
+/* A call of one of these tasks. */
 struct size_call {
 	char name[64 + sizeof("_bound")];
 	struct forkctl_case arguments;
@@ -61,7 +62,7 @@ static void add_word(struct size_call *call, char *word, const struct forkctl_fi
 	args->files[args->n++] = *file;
 }
 
-/* Which one there is, and its arguments. Files stay those of the caller. */
+/* Finds the task, and sets its arguments. The caller keeps the files. */
 static int make_call(struct size_call *call, fk_client *client, const fk_task *task,
 		     const struct forkctl_args *args)
 {

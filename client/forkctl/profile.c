@@ -34,7 +34,7 @@
 
 #define PROFILE_TIMES	5u
 #define PROFILE_TIME	(600 * NSEC_PER_SEC)
-#define PROFILE_WORKERS 256u /* the table goes on until this at most */
+#define PROFILE_WORKERS 256u /* in the last line of the table, at most */
 
 /* Largest error of the CPU time that a job is charged, on each worker. */
 #define PROFILE_BLUR_NS	    (5.0 * NSEC_PER_MSEC)

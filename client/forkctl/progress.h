@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* progress.h - what a call that takes long is doing, in a line of the terminal */
+/* progress.h - a line of the terminal with the state of a call that takes long */
 #pragma once
 
 #include <stddef.h>
@@ -27,5 +27,5 @@ void progress_next(struct progress *progress);
 /* Waits for its job as fk_wait() does. timeout_ns: not 0. */
 int progress_wait(struct progress *progress, fk_job job, uint64_t timeout_ns);
 
-/* The line is empty again: before anything else is written. */
+/* Removes the line, before anything else is written. */
 void progress_clear(struct progress *progress);

@@ -2,24 +2,23 @@
 /*
  * session.c - forkctl session: a private forkd for one command
  *
- * Makes a folder that only this user can enter, starts forkd on a socket in it, waits until it says
- * READY=1 on a notification socket of ours, runs the command with FORKD_SOCKET set, stops forkd,
- * and ends with the command's exit status. No root, no systemd.
+ * Creates a directory that only this user can enter, starts forkd on a socket in it, waits for
+ * READY=1 on a notification socket, runs the command with FORKD_SOCKET set, stops forkd, and ends
+ * with the exit status of the command. Neither root nor systemd is needed.
  *
  * 	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
  *
- * forkctl check and profile do the same with a function of theirs in place of the command, in a
- * process of its own.
+ * forkctl check and profile run a function instead of a command, in a separate process.
  *
  * INVARIANTS
- *   I1. The command has the terminal's signals for itself, as under a shell: SIGINT and SIGQUIT
- *       reach it by its process group and are ignored here; SIGTERM and SIGHUP are passed on.
+ *   I1. The command gets the signals of the terminal, as under a shell: SIGINT and SIGQUIT
+ *       reach it through its process group and are ignored here; SIGTERM and SIGHUP are passed on.
  *       forkd has a process group of its own, so that it outlives the command.
  *   I2. Whatever way this process ends, forkd gets SIGTERM (PR_SET_PDEATHSIG).
  *
- * If a peer dies: forkd before READY: exit code 3; it says why itself, or else we do. forkd later:
- * one line, the command goes on and finds its connection closed. This process by SIGKILL: I2; only
- * the folder stays.
+ * If forkd dies before READY=1, the exit status is 3, and forkd or this process prints the reason.
+ * If it dies later, a line is printed, and the command continues without a connection. After
+ * SIGKILL of this process only the directory remains (I2).
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -49,15 +48,15 @@
 
 #define SESSION_START_NS (30 * NSEC_PER_SEC)
 #define SESSION_STOP_NS	 (30 * NSEC_PER_SEC) /* more than forkd's own stop-timeout */
-#define SESSION_ARGS	 8		     /* that forkd gets from us */
-#define SESSION_OPTIONS	 12		     /* of a forkd for forkctl check or profile */
+#define SESSION_ARGS	 8		     /* that a session adds */
+#define SESSION_OPTIONS	 12		     /* for forkctl check or profile */
 
 struct session {
 	char folder[64];
 	char socket[96];
 	char notify[96];
 	char forkd[4096];
-	char modules[4096]; /* empty: forkd knows */
+	char modules[4096]; /* empty: the default of forkd */
 	int notify_fd;
 	int signal_fd;
 	sigset_t old_mask;
@@ -81,7 +80,7 @@ static int is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The folder that this program stands in, without a slash at its end. */
+/* The directory of this program, without a slash at the end. */
 static int own_folder(char *ret, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", ret, size - 1);
@@ -98,7 +97,7 @@ static int own_folder(char *ret, size_t size)
 }
 
 /*
- * forkd: $FORKD_BIN, beside forkctl (a build tree), ../sbin, or where it was installed to. Modules:
+ * forkd: $FORKD_BIN, in the directory of forkctl (a build tree), in ../sbin, or installed. Modules:
  * $FORKD_MODULES, or those of the build tree.
  */
 static int find_forkd(struct session *s)
@@ -181,7 +180,7 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 	if (!argv)
 		_exit(5);
 	argv[n++] = (char *)(uintptr_t)s->forkd;
-	/* The machine's forkd.conf is not about this one. */
+	/* The forkd.conf of the machine is not for a private forkd. */
 	for (int i = 0; i < n_options; i++)
 		own_config |= !strncmp(options[i], "--config", strlen("--config")) &&
 			      (!options[i][8] || options[i][8] == '=');
@@ -232,7 +231,7 @@ static int start_forkd(struct session *s, int n_options, char *options[])
 	return 0;
 }
 
-/* What the session is for: a program, or a function of ours. */
+/* The command of a session: a program, or a function. */
 struct session_command {
 	char **argv; /* NULL: */
 	int (*run)(const char *socket, void *context);
@@ -338,7 +337,7 @@ static int wait_for_ready(struct session *s)
 
 		if (signo)
 			return 128 + signo;
-		/* Having failed, it has said why. */
+		/* forkd has printed the reason. */
 		if (!s->daemon && WIFEXITED(s->daemon_status) && WEXITSTATUS(s->daemon_status))
 			return FORKCTL_NO_DAEMON;
 		if (!s->daemon)
@@ -459,10 +458,10 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		assert(n < SESSION_OPTIONS);
 		options[n++] = *more;
 	}
-	/* What is buffered must not be written twice. */
+	/* Buffered output must not be written twice. */
 	(void)fflush(stdout);
 	status = run_session(n, options, &command);
-	/* The usual signals were sent on purpose. */
+	/* These signals were sent on purpose. */
 	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
 	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
 		(void)forkctl_fail(status,

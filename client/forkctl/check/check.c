@@ -8,9 +8,9 @@
  *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
  *	forkctl check --tsan FILE.c... TASK [ARG...]	(races.c)
  *
- * Without arguments every task is called with generated ones (case.c); what cannot be checked by
- * them is left out, and said to be. A FILE.so need not be installed: its forkd gets a folder with
- * links to the files.
+ * Without arguments every task is called with generated ones (case.c); tasks that cannot be checked
+ * with these are skipped, with a message. A FILE.so need not be installed: its forkd uses a
+ * directory with links to the files.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@
 struct check {
 	uint32_t seeds;
 	uint32_t seed;
-	uint32_t workers; /* 0: as many as suits */
+	uint32_t workers; /* 0: by the number of CPUs */
 	struct forkctl_limit timeout;
 	int tsan;
 	struct run_subject subject;
@@ -71,7 +71,7 @@ static void leave_out(struct run_subject *subject, const struct result *result, 
 	printf("skipped: %s: %s%s\n", result->task, why, case_outcome(&result->outcome, &text));
 }
 
-/* The reference, as often as a task hangs in it. */
+/* Runs the reference, again without each task that hangs. */
 static int run_reference(struct run_subject *subject)
 {
 	const struct run serial = { RUN_SERIAL, 1, 1 };
@@ -97,7 +97,7 @@ static int run_reference(struct run_subject *subject)
 	}
 }
 
-/* How many calls of a task the reference has; 0: none that says anything, for this reason. */
+/* The number of calls of a task that can be compared; 0: none, *ret_why is the reason. */
 static uint32_t judge_task(const struct run_subject *subject, const char *task,
 			   const char **ret_why)
 {
@@ -121,7 +121,7 @@ static uint32_t judge_task(const struct run_subject *subject, const char *task,
 	return done || subject->given.args.n ? done + failed : 0;
 }
 
-/* Which calls of a task are compared, and how many would take too long. */
+/* Prints the calls of a task that are compared. */
 static void print_checked(const struct run_subject *subject, const char *task)
 {
 	const struct result *result;
@@ -162,7 +162,7 @@ static int judge_names(const struct results *reference, const struct forkctl_wor
 	return 0;
 }
 
-/* Says what is checked, and what is left out. */
+/* Prints the tasks that are checked and those that are skipped. */
 static int judge_reference(struct run_subject *subject)
 {
 	const struct result *result;
@@ -233,7 +233,7 @@ static int is_file(const char *word)
 	return strchr(word, '/') || (n > 3 && streq(word + n - 3, ".so"));
 }
 
-/* A folder with a link to each of the files. */
+/* Creates a directory with a link to each of the files. */
 static int make_folder(struct run_subject *subject, int n, char *files[])
 {
 	int status = forkctl_make_folder(subject->folder, sizeof(subject->folder));
@@ -327,7 +327,7 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 		status = parse_subject(subject, argc, argv);
 	if (!status)
 		status = run_all(check);
-	/* What was found until then is of use, too. */
+	/* Differences found before an error are reported, too. */
 	if (status)
 		(void)compare_report(&check->compare);
 	else

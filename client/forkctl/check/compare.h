@@ -6,7 +6,7 @@
 
 #include "client/forkctl/check/run.h"
 
-/* What is wrong with a task. */
+/* The first difference of a task. */
 struct compare_fault {
 	char task[64 + 1];
 	uint32_t runs; /* that differ */
@@ -14,7 +14,7 @@ struct compare_fault {
 	const char *means;
 };
 
-/* What all runs came to. Starts as zeros. */
+/* The result of all runs; initially zeros. */
 struct compare {
 	struct forkctl_words except; /* names of results that may differ */
 	uint32_t runs;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * races.c - forkctl check --tsan: are two parts of a task in each other's way?
+ * races.c - forkctl check --tsan: searches a task for data races
  *
  * Compiles a module's sources with ThreadSanitizer and with the macros of forkd/races.h into a
- * program, asks it which tasks there are, and has it run one. No forkd takes part. What the program
- * is, and how it gets its arguments, is in forkd/races_main.h.
+ * program, lists its tasks, and runs one of them. forkd is not used. forkd/races_main.h describes
+ * the program and its input.
  */
 #include "client/forkctl/check/races.h"
 
@@ -36,15 +36,15 @@
 #define RACES_REPORTED 83
 #define RACES_TSAN     84
 
-/* Of the script that compiles. */
+/* Exit codes of the script that compiles. */
 #define COMPILE_NO_CC	  11
 #define COMPILE_NO_FLAGS  12
 #define COMPILE_NO_TSAN	  13
 #define COMPILE_NO_MODULE 14
 
 /*
- * $1: the program; then the sources. The variables may be several words, as in make. To a compiler
- * a name that begins with - or @ is no source.
+ * $1: the program; then the sources. The variables may contain several words, as in make. A
+ * compiler does not regard a name that begins with - or @ as a source.
  */
 static const char compile[] =
 	"program=$1; shift\n"
@@ -98,7 +98,7 @@ static void exec_program(const struct races *races, char *argv[], int in, int ou
 	forkctl_exec(argv, &races->old_mask);
 }
 
-/* A signal that ends forkctl has come; SIGCHLD is only taken. */
+/* The signal that is to end forkctl, 0: none. SIGCHLD is discarded. */
 static int read_signals(const struct races *races)
 {
 	struct signalfd_siginfo info;
@@ -147,7 +147,7 @@ static int run_program(const struct races *races, char *argv[], int in, int out,
 	return err ? err : forkctl_exit_status(status);
 }
 
-/* Says how a program has not ended well: RACES_..., or what run_program() returns. */
+/* Prints the failure of a program. status: RACES_..., or as of run_program(). */
 static int program_failed(int status, const char *what)
 {
 	const char *cause = status > 128 ? sigdescr_np(status - 128) : NULL;
@@ -217,7 +217,7 @@ static int compile_module(struct races *races, int n, char *files[])
 
 /* ------------------------------------------------------------------------ tasks */
 
-/* A file in memory. Says what is wrong if it returns NULL. */
+/* A file in memory. Prints errors, and returns NULL then. */
 static FILE *memory_file(void)
 {
 	_cleanup_close_ int fd = memfd_create("forkctl", MFD_CLOEXEC);
@@ -348,7 +348,7 @@ static int remove_file(const char *path, const struct stat *status, int type, st
 	return 0;
 }
 
-/* argv: words behind the options; of these the first n_files are sources. */
+/* argv: words after the options; the first n_files are sources. */
 static int check_files(struct races *races, int n_files, int argc, char *argv[])
 {
 	const char *task = argc > n_files ? argv[n_files] : NULL;
@@ -368,7 +368,7 @@ static int check_files(struct races *races, int n_files, int argc, char *argv[])
 		status = forkctl_values(&races->given.args, NULL, &races->task, races->call.values);
 	if (!status)
 		status = run_task(races);
-	/* Compilers that are killed leave files there. */
+	/* Killed compilers leave files in it. */
 	(void)nftw(races->folder, remove_file, 16, FTW_DEPTH | FTW_PHYS);
 	return status;
 }

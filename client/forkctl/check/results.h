@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * results.h - what the calls of a run of forkctl check gave, and how it differs
+ * results.h - the results of the calls in a run of forkctl check, and their differences
  *
  * The process of a run writes results to a file in memory, one after the other; forkctl reads them
  * when it has ended. Both are the same program, so they are written as they are.
@@ -13,7 +13,7 @@
 #include "client/forkctl/case.h"
 #include "client/forkctl/options.h"
 
-/* What a call gave; the contents of its iobufs stand behind it. */
+/* The result of a call; the contents of its iobufs follow it. */
 struct result {
 	char task[64 + 1];
 	char args[191];
@@ -25,7 +25,7 @@ struct result {
 	struct forkctl_outcome outcome;
 };
 
-/* The results of a run, one behind the other. */
+/* The results of a run, one after the other. */
 struct results {
 	char *data;
 	size_t size;
@@ -35,13 +35,13 @@ struct results {
 int result_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
 		 const struct forkctl_outcome *outcome);
 
-/* The result at *at, which goes on behind it; NULL at the end. */
+/* The result at *at, which is advanced; NULL at the end. */
 const struct result *result_next(const struct results *text, size_t *at);
 
 /* The first of this task at this level, or NULL. */
 const struct result *result_find(const struct results *text, const char *task, uint32_t level);
 
-/* As a reference, it says what the call gives. NULL: none does. */
+/* True if a reference result can be compared; false for NULL. */
 int result_says(const struct result *want);
 
 /* True if a run's result b is not as the reference a, with the first difference in text. except:

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, makes all calls in a
- * process of its own (forkctl_with_forkd()), and has each leave a result in a file in memory:
+ * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, and makes all calls in
+ * a separate process (forkctl_with_forkd()), which writes each result to a file in memory:
  *
  * 	serial		one worker, nothing is stolen: the reference
- * 	serial, again	what differs here depends on more than its arguments
+ * 	serial, again	a result that differs depends on more than the arguments
  * 	stolen		every fork is treated as stolen, children first, and the C stack is
  * 			overwritten between strands
- * 	late		the same, but what follows a fork runs before the child
- * 	random		workers are asked for attention and signalled at random; each call is made
- * 			several times
+ * 	late		the same, but the continuation of a fork runs before the child
+ * 	random		workers are preempted and signalled at random; each call is made several
+ * 			times
  *
- * If a peer dies: a forkd whose task hangs is stopped, then killed. A forkd that is gone ends the
- * run: what it has not recorded is missing, which counts as different; without a reference there is
- * nothing to compare with, so there it is a failure.
+ * A forkd whose task hangs is stopped, then killed. If forkd dies, the run ends, and missing
+ * results count as different. In the reference run this is an error.
  */
 #include "client/forkctl/check/run.h"
 
@@ -68,7 +67,7 @@ const char *run_name(const struct run *run, char *text, size_t size)
 	return text;
 }
 
-/* ------------------------------------------------------------------------ in the other process */
+/* ------------------------------------------------------------------------ process of the run */
 
 struct run_context {
 	const struct run_subject *subject;
@@ -76,8 +75,8 @@ struct run_context {
 	int fd; /* where the results go */
 };
 
-/* Makes one call, as often as the run wants. Sets *ret_go_on to 0 if the forkd is of no use now.
- * Returns 0 or an exit code. */
+/* Makes one call, several times in a random run. Sets *ret_go_on to 0 if forkd cannot be used any
+ * more. Returns 0 or an exit code. */
 static int make_call(const struct run_context *x, const struct forkctl_case *c, fk_client *client,
 		     const char *name, struct forkctl_outcome *ret_outcome, int *ret_go_on)
 {
@@ -97,7 +96,7 @@ static int make_call(const struct run_context *x, const struct forkctl_case *c, 
 			return serial ? err : 0;
 		}
 		err = result_write(x->fd, c, &call, ret_outcome);
-		/* The buffers of a job that hangs stay its own. */
+		/* The buffers of a job that hangs must not be freed. */
 		if (err || ret_outcome->outcome == FK_PENDING)
 			return err;
 		if (ret_outcome->outcome == FK_CRASHED)
@@ -189,9 +188,9 @@ static int make_calls(const char *socket, void *context)
 	return err;
 }
 
-/* ------------------------------------------------------------------------ in forkctl's own */
+/* ------------------------------------------------------------------------ process of forkctl */
 
-/* The file becomes text. */
+/* Maps the file. */
 static int map_text(int fd, struct results *ret_text)
 {
 	struct results text = { 0 };

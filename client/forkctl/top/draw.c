@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * draw.c - forkctl top: what stands where, on a canvas of any size
+ * draw.c - forkctl top: the layout of a frame on a canvas of any size
  *
  *	forkd 0.1  running for 2 h 14 min  pool 4711, lazy, 0 crashes     1.00 s
  *	Pool   [||||||||||||||||||||||||||||||||::::               71.3% of 2 CPUs]
@@ -10,9 +10,9 @@
  *	rows
  *	1 all  2 workers ...    keys
  *
- * Each table has the lines that it needs, as far as there are some: those that want few are served
- * first, and the rest is shared. Columns are as wide as what stands in them; bars take what is left
- * of the line, and where it is too short columns go, by top_column.drop.
+ * Each table gets the lines that it needs, as far as there are enough: small tables first, the rest
+ * is shared equally. Columns are as wide as their widest cell. Bars take the rest of the line. If
+ * the line is too short, columns are removed in the order of top_column.drop.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const char *text_of(struct out_cell *cell, const json_t *row, const char 
 	return out_show(cell, json_object_get(row, key), format);
 }
 
-/* The first characters of a text, so many at most. */
+/* Cuts a text after this number of characters. */
 static void cut(char *text, uint32_t columns)
 {
 	uint32_t n = 0;
@@ -46,7 +46,7 @@ static void cut(char *text, uint32_t columns)
 		}
 }
 
-/* Puts what there is room for. Returns where it ends. */
+/* Puts a text, cut at the end of the line. Returns the column after it. */
 __attribute__((format(printf, 5, 6))) static uint32_t put(struct top_canvas *canvas, uint32_t y,
 							  uint32_t x, enum top_style style,
 							  const char *format, ...)
@@ -66,7 +66,7 @@ __attribute__((format(printf, 5, 6))) static uint32_t put(struct top_canvas *can
 
 /* ------------------------------------------------------------------------ bars */
 
-/* [||||::::      ]: two parts of 1, in so many columns, which is more than two. */
+/* Draws [||||::::      ]: two shares of 1. columns: its width, more than 2. */
 static void put_bar(struct top_canvas *canvas, uint32_t y, uint32_t x, uint32_t columns,
 		    const json_t *run, const json_t *search)
 {
@@ -146,10 +146,10 @@ static void draw_pool(const json_t *head, struct top_canvas *canvas)
 			json_object_get(head, "search"));
 }
 
-/* Numbers with their names, as many as fit. */
+/* A number and its name. */
 struct item {
 	const char *key;
-	const char *name; /* behind it */
+	const char *name; /* after the number */
 	enum out_format format;
 };
 
@@ -164,7 +164,7 @@ static void draw_items(const json_t *row, struct top_canvas *canvas, uint32_t y,
 		const char *text = text_of(&cell, row, items[i].key, items[i].format);
 		int name = out_width(items[i].name);
 
-		/* One of them is no plural. */
+		/* Singular. */
 		if (items[i].format == OUT_NUMBER && streq(text, "1") &&
 		    items[i].name[name - 1] == 's')
 			name--;
@@ -201,13 +201,13 @@ static void draw_head(const struct top *top, const json_t *head, struct top_canv
 
 /* ------------------------------------------------------------------------ tables */
 
-/* Columns of a table as they stand on the canvas; 0: there is no room for it. */
+/* The widths of the columns of a table; 0: the column does not fit. */
 struct layout {
 	uint32_t n;
 	uint32_t widths[TOP_COLUMNS];
 };
 
-/* Of all cells and the title. */
+/* The widest of all cells and the title. */
 static uint32_t width_of(const struct top_column *column, const json_t *rows)
 {
 	int width = out_width(column->data.title);
@@ -231,7 +231,7 @@ static uint32_t layout_width(const struct layout *l)
 	return width;
 }
 
-/* The column that goes first; l->n if all that are left have to stay. */
+/* The column to remove next; l->n: all remaining ones must stay. */
 static uint32_t layout_least(const struct layout *l, const struct top_column *columns)
 {
 	uint32_t least = l->n;
@@ -252,7 +252,7 @@ static void layout_make(struct layout *l, enum top_table table, const json_t *ro
 	l->n = top_n_columns(table);
 	for (uint32_t i = 0; i < l->n; i++)
 		l->widths[i] = width_of(&c[i], rows);
-	/* The last column, where it is text, may be cut. */
+	/* The last column may be cut if it is text. */
 	last = l->n - 1;
 	while (layout_width(l) > columns && (least = layout_least(l, c)) < l->n)
 		l->widths[least] = 0;
@@ -318,7 +318,7 @@ static void draw_row(struct top_canvas *canvas, uint32_t y, enum top_table table
 	}
 }
 
-/* That there are more rows below: where a title leaves room for it, or at the end of the line. */
+/* Shows the number of rows below: after a title with room for it, or at the end of the line. */
 static void draw_more(struct top_canvas *canvas, uint32_t y, enum top_table table,
 		      const struct layout *l, uint32_t n)
 {
@@ -340,7 +340,8 @@ static void draw_more(struct top_canvas *canvas, uint32_t y, enum top_table tabl
 		(void)put(canvas, y, end - width, TOP_TITLE, "%s", text);
 }
 
-/* A table in so many lines, its titles among them. Returns how many it took. */
+/* Draws a table in at most this number of lines, including its titles. Returns the number of
+ * lines that it used. */
 static uint32_t draw_table(struct top *top, const json_t *rows, struct top_canvas *canvas,
 			   uint32_t y, enum top_table table, uint32_t lines)
 {
@@ -360,7 +361,8 @@ static uint32_t draw_table(struct top *top, const json_t *rows, struct top_canva
 	return 1 + min(room, n - from);
 }
 
-/* How many lines each table of a view gets: one that wants less than its part gets all of it. */
+/* Divides lines between the tables of a view: a table that needs less than an equal part gets all
+ * that it needs. */
 static void share_lines(const uint32_t *wanted, uint32_t n, uint32_t lines, uint32_t *ret_lines)
 {
 	bool done[TOP_VIEW_TABLES] = { false };

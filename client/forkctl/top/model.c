@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * model.c - forkctl top: samples of the board, and what happened between two
+ * model.c - forkctl top: samples of the board, and rates between two samples
  *
- * A sample has rows of counts, most of them those of board_rows.c. A frame has the rows of the
- * second of two samples, and in them rates: how much a count has grown in a second. The row of the
- * same worker, task or client in the first sample is found by its name; a client whose slot has
- * another process now is a new one. A connection that has ended between the samples is in no row of
- * its own, but what its jobs did by then is in its user's.
+ * A sample has rows of counts, most of them from board_rows.c. A frame has the rows of the second
+ * of two samples, with rates: the increase of a count per second. The row of the same worker,
+ * task or client in the first sample is found by its name. A client is new if its slot has
+ * another process now. A connection that ended between the samples has no row, but its jobs count
+ * for its user.
  *
  * INVARIANTS
- *   I1. Counts are not of one moment, and a new pool begins again: no rate is below 0, and no share
- *       beyond 1.
- *   I2. Rates are null if there is nothing to compare with. A row that is new has counted from 0.
+ *   I1. Counts are not read at the same time, and a new pool starts at 0: rates below 0 are set
+ *       to 0, and shares above 1 to 1.
+ *   I2. Rates are null without a first sample. A new row has counted from 0.
  */
 #include "client/forkctl/top/top.h"
 
@@ -59,7 +59,7 @@ static json_t *sum_counters(const struct board *board)
 	return sums;
 }
 
-/* Of rows_workers(): what else top has of each. */
+/* Adds to the rows of rows_workers() the other members that top shows. */
 static void add_to_worker(const struct board *board, json_t *row, uint32_t worker)
 {
 	const char *state = json_string_value(json_object_get(row, "state"));
@@ -103,7 +103,7 @@ static json_t *sample_tasks(const struct board *board)
 	return rows;
 }
 
-/* Bytes that forkd's clients share with it. */
+/* Bytes of memory that clients share with forkd. */
 static json_t *heap_bytes(const json_t *clients)
 {
 	json_int_t sum = 0;
@@ -144,15 +144,15 @@ void top_sample_fini(struct top_sample *sample)
 	*sample = (struct top_sample){ 0 };
 }
 
-/* ------------------------------------------------------------------------ what has grown */
+/* ------------------------------------------------------------------------ rates */
 
-/* Two samples of the same pool; seconds is 0 where they are not. */
+/* Two samples; seconds is 0 if they are of different pools. */
 struct between {
 	double seconds;
 	uint32_t n_workers;
 };
 
-/* How much a count of a row has grown. old: the row before, or NULL for a new one (I1, I2). */
+/* The increase of a count. old: the row of the first sample, NULL for a new row (I1, I2). */
 static double grown(const json_t *row, const json_t *old, const char *key)
 {
 	json_int_t before = old ? member(old, key) : 0;
@@ -165,7 +165,7 @@ static json_t *per_second(const struct between *b, double n)
 	return b->seconds > 0 ? json_real(n / b->seconds) : json_null();
 }
 
-/* A part of something: null if there is nothing. */
+/* A share; null if the total is 0. */
 static json_t *part(double n, double of)
 {
 	return of > 0 ? json_real(min(n / of, 1.0)) : json_null();
@@ -182,7 +182,7 @@ static bool is_same(const json_t *a, const json_t *b, const char *key)
 	return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
-/* The row of the same name, or NULL. It is where it was, mostly. */
+/* The row of the same name, or NULL. It usually has the same index. */
 static const json_t *same(const json_t *rows, const json_t *row, const char *key, size_t was)
 {
 	const json_t *other = json_array_get(rows, was);
@@ -208,7 +208,8 @@ static const struct level levels[] = {
 	{ "farther", "steals_farther", "attempts_farther" },
 };
 
-/* What counters have grown by at a level: of the first, what is of no other. */
+/* Steals and attempts since `old` at one distance level. Level 0 is the total minus the other
+ * levels. */
 static void grown_level(const json_t *now, const json_t *old, size_t level, double *ret_steals,
 			double *ret_attempts)
 {
@@ -283,7 +284,7 @@ static void rate_task(const struct between *b, json_t *row, const json_t *old,
 	size_t i;
 
 	json_array_foreach(workers, i, worker) running += is_same(worker, row, "task");
-	/* Where none has ended, of all so far. */
+	/* If no job has ended since, the mean of all jobs. */
 	if (!jobs) {
 		set(row, "mean_ns",
 		    mean((double)member(row, "run_ns"), (double)member(row, "jobs")));
@@ -294,7 +295,7 @@ static void rate_task(const struct between *b, json_t *row, const json_t *old,
 	set(row, "running", json_integer(running));
 }
 
-/* Those that this pool has run, or runs. */
+/* Tasks that this pool has run or runs. */
 static json_t *frame_tasks(const struct between *b, const json_t *now, const json_t *old,
 			   const json_t *workers)
 {
@@ -312,7 +313,7 @@ static json_t *frame_tasks(const struct between *b, const json_t *now, const jso
 	return rows;
 }
 
-/* Jobs, cpu and so on, of a client or of all of a user. */
+/* Rates of jobs and CPU time, of a client or a user. */
 static void rate_jobs(const struct between *b, json_t *row, double jobs, double failed, double cpu,
 		      double run, double wait)
 {
@@ -324,7 +325,7 @@ static void rate_jobs(const struct between *b, json_t *row, double jobs, double 
 	set(row, "mean_wait_ns", b->seconds > 0 ? mean(wait, jobs) : json_null());
 }
 
-/* Workers that run something of a client, and the jobs that they run. */
+/* Numbers of workers that run jobs of a client, and of these jobs. */
 static void count_workers(json_t *row, const json_t *workers)
 {
 	_cleanup_json_ json_t *seen = json_array();
@@ -355,7 +356,7 @@ static void rate_client(const struct between *b, json_t *row, const json_t *old,
 {
 	double n[ARRAY_SIZE(summed)];
 
-	/* Another process: what it has used is its own. */
+	/* Another process has the slot: it has counted from 0. */
 	if (old && member(old, "pid") != member(row, "pid"))
 		old = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(summed); i++) {
@@ -378,7 +379,7 @@ static bool is_of_interest(const json_t *client, const struct between *b)
 				   json_real_value(json_object_get(client, "jobs")) > 0));
 }
 
-/* Adds a client, with what it has grown by, to its user's row. */
+/* Adds the rates of a client to the row of its user. */
 static void add_to_user(json_t *user, const json_t *client)
 {
 	static const char *const counts[] = { "workers", "running", "queued", "memory_bytes" };
@@ -396,7 +397,7 @@ static void add_to_user(json_t *user, const json_t *client)
 	set(user, "weight", json_incref(json_object_get(client, "user_weight")));
 }
 
-/* How long the jobs of users have waited that were started between two samples. */
+/* Histograms of the wait times of jobs that were started between two samples. */
 static json_t *frame_waits(const struct top_sample *old, const struct top_sample *now)
 {
 	_cleanup_free_ struct times *times = times_new();
@@ -454,7 +455,7 @@ static json_t *frame_users(const struct between *b, const json_t *clients, const
 
 /* ------------------------------------------------------------------------ frames */
 
-/* Leaves out the clients that have left. */
+/* Removes the clients that have left. */
 static void keep_connected(json_t *clients)
 {
 	for (size_t i = json_array_size(clients); i-- > 0;)
@@ -462,7 +463,7 @@ static void keep_connected(json_t *clients)
 			(void)json_array_remove(clients, i);
 }
 
-/* Sums of what workers do, and rates of what all of them count. */
+/* Sums of the states of workers, and rates of all their counters. */
 static json_t *frame_head(const struct between *b, const struct top_frame *frame,
 			  const struct top_sample *old, const struct top_sample *now)
 {

@@ -3,12 +3,12 @@
  * screen.c - forkctl top: the terminal, through ncurses
  *
  * INVARIANTS
- *   I1. However the program ends, the terminal is as it was, but for SIGKILL: by exit() (atexit);
- *       by SIGINT, SIGTERM, SIGHUP and SIGQUIT, which come only while a key is waited for, and end
- *       the program there, by the same signal, after top_screen_close(); by a signal of a mistake,
- *       whose handler has all that it needs, and makes no call that a handler may not make.
- *   I2. SIGWINCH and SIGTSTP, which ncurses handles, come only while a key is waited for, too: no
- *       change of the size is missed between a look and the wait.
+ *   I1. The terminal is restored at each end of the program, except after SIGKILL. exit() does that
+ *       by atexit(). SIGINT, SIGTERM, SIGHUP and SIGQUIT are unblocked only during the wait for a
+ *       key; they end the program there by the same signal, after top_screen_close(). The handler
+ *       of fault signals uses prepared strings and only async-signal-safe calls.
+ *   I2. SIGWINCH and SIGTSTP, which ncurses handles, are also unblocked only during that wait, so
+ *       that no change of the size is missed before it.
  */
 #include "client/forkctl/top/top.h"
 
@@ -81,7 +81,7 @@ static void catch_signals(void)
 		(void)sigdelset(&screen.waiting, ending[i]);
 }
 
-/* The program ends as if it had not caught it. */
+/* Ends the program by this signal, as without a handler. */
 static void end_by_signal(int signo)
 {
 	sigset_t set;
@@ -122,7 +122,7 @@ static void screen_put(struct top_canvas *canvas, uint32_t y, uint32_t x, const 
 	(void)attrset(screen.colours
 			      ? styles[style].attributes | (attr_t)COLOR_PAIR((short)style + 1)
 			      : styles[style].plain);
-	/* Where a character is a byte, one of several bytes is none. */
+	/* In a locale with characters of one byte, longer ones cannot be shown. */
 	for (; *text && n < sizeof(plain) - 1; text++)
 		if (screen.utf8 || ((unsigned char)*text & 0xc0) != 0x80)
 			plain[n++] =
@@ -186,13 +186,13 @@ int top_screen_key(uint64_t until_ns)
 	c = getch();
 	if (c != ERR)
 		return key_of(c);
-	/* The terminal is gone. */
+	/* The terminal was closed. */
 	return n > 0 ? TOP_KEY_QUIT : TOP_KEY_NONE;
 }
 
 /* ------------------------------------------------------------------------ open and close */
 
-/* The strings that end what top_screen_open() has begun, for a handler. */
+/* The strings that undo top_screen_open(), for a handler. */
 static void take_strings(void)
 {
 	static const char *const names[] = { "sgr0", "cnorm", "rmkx", "rmcup" };
@@ -221,7 +221,7 @@ static void open_colours(void)
 		(void)init_pair((short)(i + 1), styles[i].colour, -1);
 }
 
-/* ncurses can draw on this type of terminal. newterm() would say so as well, and leak. */
+/* True if ncurses supports this type of terminal. newterm() would fail as well, but leak. */
 static bool is_known(void)
 {
 	int found;

@@ -6,7 +6,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/top/top.h"
 
-#define TEXT_BYTES 8u /* of a character: with what stands above it */
+#define TEXT_BYTES 8u /* of a character: with the lines above it */
 
 struct top_text {
 	struct top_canvas canvas;

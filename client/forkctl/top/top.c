@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top.c - forkctl top: what goes on in forkd, again and again
+ * top.c - forkctl top: shows the state of forkd continuously
  *
- * A loop: a sample of the board each interval, a frame of the last two, the screen; keys in
- * between. Or with --batch the frames as text, as many as are wanted.
+ * A loop takes a sample of the board at each interval, computes a frame from the last two samples
+ * and draws it. Keys are read in between. With --batch frames are printed as text.
  *
- * If a peer dies: forkd: the socket's end is seen at the next look. The screen keeps what was there
- * last and says that it is old; with each interval a new connection is tried. --batch ends.
+ * If forkd dies: the end of the socket is detected at the next refresh. The screen keeps the last
+ * frame with a note, and a new connection is tried at each interval. --batch ends.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "common/util.h"
 
 #define TOP_TEXT_COLUMNS 100u
-#define TOP_FIRST	 (250 * NSEC_PER_MSEC) /* to the second look, at most */
+#define TOP_FIRST	 (250 * NSEC_PER_MSEC) /* maximum time to the second sample */
 
 struct top_options {
 	struct forkctl_limit interval;
@@ -59,11 +59,11 @@ const struct forkctl_option forkctl_top_options[] = {
 	{ 0 },
 };
 
-/* What is looked at, and what was seen of it. */
+/* The connection, its samples, and the frame made of them. */
 struct look {
 	const char *socket;
-	fk_client *client; /* NULL: there is no forkd */
-	uint64_t gone_ns;  /* since when */
+	fk_client *client; /* NULL: no connection */
+	uint64_t gone_ns;  /* time at which the connection was lost */
 	struct top_sample old;
 	struct top_sample now;
 	struct top_frame frame;
@@ -78,7 +78,7 @@ static void look_fini(struct look *look)
 	top_frame_fini(&look->frame);
 }
 
-/* Another sample, and the frame that it ends. */
+/* Takes a sample, and makes the frame that ends with it. */
 static void look_again(struct look *look)
 {
 	struct top_sample taken = look->old;
@@ -91,7 +91,7 @@ static void look_again(struct look *look)
 
 /* ------------------------------------------------------------------------ text */
 
-/* All rows of the view, on one text. Returns 0 or an exit code. */
+/* Prints all rows of the view. Returns 0 or an exit code. */
 static int print_frame(struct top *top, const struct top_frame *frame)
 {
 	const struct top_view_info *view = &top_views[top->view];
@@ -141,7 +141,7 @@ static int run_batch(struct look *look, struct top *top, uint32_t count)
 
 /* ------------------------------------------------------------------------ the screen */
 
-/* Sees to a connection. False: there is none, and the screen says why. */
+/* Connects if necessary. Returns false if there is no connection; top->trouble has the reason. */
 static bool look_connects(struct look *look, struct top *top)
 {
 	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
@@ -180,7 +180,7 @@ static int run_screen(struct look *look, struct top *top, uint64_t duration_ns)
 		if (now >= next && !top->paused) {
 			if (look_connects(look, top))
 				look_again(look);
-			/* The first rates come soon. */
+			/* Rates need two samples: the second one is taken soon. */
 			next = now + min(top->interval_ns, least);
 			least = UINT64_MAX;
 		}
@@ -211,7 +211,7 @@ static const char *column_names(struct names *names, enum top_table table)
 	return names->text;
 }
 
-/* What the options say of the view. Returns 0 or an exit code. */
+/* Applies the options about the view. Returns 0 or an exit code. */
 static int choose(struct top *top, const struct top_options *o)
 {
 	int column;

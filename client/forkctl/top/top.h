@@ -21,7 +21,7 @@
 
 /* ------------------------------------------------------------------------ the model */
 
-/* What a frame has rows of. */
+/* Tables of a frame. */
 enum top_table {
 	TOP_WORKERS,
 	TOP_USERS,
@@ -32,7 +32,7 @@ enum top_table {
 	TOP_TABLES,
 };
 
-/* What the board says at a moment: counts, since the pool is there. */
+/* The state of the board at one time: counts since the pool started. */
 struct top_sample {
 	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: none was taken */
 	uint32_t generation;
@@ -41,17 +41,17 @@ struct top_sample {
 	struct times *times; /* how long each user's jobs have waited */
 };
 
-/* What happened between two samples: rates, and what is so at the second. */
+/* Rates between two samples, and the state at the second one. */
 struct top_frame {
 	json_t *head;
 	json_t *rows[TOP_TABLES];
 };
 
-/* What *ret_sample had before is let go. */
+/* Frees the previous content of *ret_sample. */
 void top_sample_take(struct top_sample *ret_sample, const struct board *board, uint64_t now_ns);
 void top_sample_fini(struct top_sample *sample);
 
-/* Rates are null where `old` has nothing to compare with: no sample, or one of another pool. */
+/* Rates are null if `old` is no sample, or a sample of another pool. */
 void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 		    const struct top_sample *now);
 void top_frame_fini(struct top_frame *frame);
@@ -61,9 +61,9 @@ void top_frame_fini(struct top_frame *frame);
 struct top_column {
 	struct out_column data;
 	const char *more; /* member of the second part of a bar */
-	uint8_t bar;	  /* it is one: OUT_PERCENT of 1 */
-	uint8_t up;	  /* a number that is a name: the smallest comes first */
-	uint8_t drop;	  /* 0: always there; what has the largest number goes first */
+	uint8_t bar;	  /* the column is a bar: OUT_PERCENT of 1 */
+	uint8_t up;	  /* an identifier: sorted in ascending order */
+	uint8_t drop;	  /* 0: always shown; columns with the largest number are removed first */
 };
 
 #define TOP_COLUMNS 16u
@@ -71,13 +71,13 @@ struct top_column {
 struct top_table_info {
 	const char *title;
 	struct top_column columns[TOP_COLUMNS];
-	uint32_t sort; /* the column that it is sorted by, at first */
-	bool down;     /* from the largest on, then */
+	uint32_t sort; /* initial sort column */
+	bool down;     /* initially in descending order */
 };
 
 extern const struct top_table_info top_tables[TOP_TABLES];
 
-/* What the screen can show: all of it, or one table. */
+/* Views: all tables, or one. */
 enum top_view {
 	TOP_VIEW_ALL,
 	TOP_VIEW_WORKERS,
@@ -103,7 +103,7 @@ struct top_order {
 	bool down;
 };
 
-/* What the user has chosen, and what else there is to say. */
+/* The settings of the user, and messages. */
 struct top {
 	enum top_view view;
 	struct top_order order[TOP_TABLES];
@@ -115,7 +115,7 @@ struct top {
 	uint32_t scroll; /* rows of the view's last table that are above */
 	uint64_t interval_ns;
 	char message[80];  /* until the next key */
-	char trouble[160]; /* why what is shown is old; empty: it is not */
+	char trouble[160]; /* why the frame is outdated; empty: it is current */
 };
 
 void top_init(struct top *top, uint64_t interval_ns);
@@ -126,14 +126,14 @@ json_t *top_rows(const struct top *top, const struct top_frame *frame, enum top_
 /* How many columns a table has. */
 uint32_t top_n_columns(enum top_table table);
 
-/* The view, or the column of its last table, by a name; -1: there is none. */
+/* The index of a view, or of a column of a table, by its name; -1: there is none. */
 int top_find_view(const char *name);
 int top_find_column(enum top_table table, const char *title);
 
-/* By this column: of names the first ones on top, of other numbers the largest. */
+/* The order by this column: ascending for names and identifiers, else descending. */
 struct top_order top_order_of(enum top_table table, uint32_t column);
 
-/* The table that keys are for. */
+/* The table that keys sort and scroll. */
 enum top_table top_table_of(const struct top *top);
 
 /* ------------------------------------------------------------------------ keys */
@@ -162,7 +162,7 @@ enum top_key {
 #define TOP_INTERVAL_MIN (100 * NSEC_PER_MSEC)
 #define TOP_INTERVAL_MAX (3600 * NSEC_PER_SEC)
 
-/* What a key changes. True: the screen is to be drawn anew. */
+/* Applies a key. Returns true if the screen must be redrawn. */
 bool top_key(struct top *top, int key);
 
 /* ------------------------------------------------------------------------ drawing */
@@ -188,7 +188,7 @@ struct top_canvas {
 		    enum top_style style);
 };
 
-/* The whole of it; keys: with the line that explains them. Returns the rows that were used. */
+/* Draws a frame. keys: with the line that lists the keys. Returns the number of rows used. */
 uint32_t top_draw(struct top *top, const struct top_frame *frame, struct top_canvas *canvas,
 		  bool keys);
 

@@ -3,10 +3,9 @@
  * view.c - forkctl top: its tables and views, the order of rows, the filter
  *
  * INVARIANTS
- *   I1. Rows that are equal by the column of the order stay as they are in the frame, so that they
- *       do not jump about.
- *   I2. The filter sees what the user sees: the cells as they are shown, also those for which the
- *       screen has no room.
+ *   I1. Rows with equal values in the sort column keep their order in the frame, so that they do
+ *       not change places at each refresh.
+ *   I2. The filter compares the text of the cells, including those that do not fit on the screen.
  */
 #include "client/forkctl/top/top.h"
 
@@ -168,7 +167,7 @@ struct top_order top_order_of(enum top_table table, uint32_t column)
 	return (struct top_order){ column, !c->up && !out_is_left(c->data.format) };
 }
 
-/* A row, and where it stood. */
+/* A row with its index before sorting. */
 struct place {
 	json_t *row;
 	size_t index;
@@ -176,7 +175,7 @@ struct place {
 	bool down;
 };
 
-/* Nothing is less than everything. */
+/* null is less than any value. */
 static int compare_values(const json_t *a, const json_t *b)
 {
 	double d;
@@ -230,7 +229,7 @@ static bool has_text(const json_t *row, enum top_table table, const char *text)
 	return false;
 }
 
-/* Beside others there is no room for levels that this machine does not have. */
+/* In the view of all tables, levels that this machine does not have are not shown. */
 static bool is_shown(const struct top *top, const json_t *row, enum top_table table)
 {
 	if (table == TOP_STEALS)
@@ -249,7 +248,7 @@ json_t *top_rows(const struct top *top, const struct top_frame *frame, enum top_
 		if (is_shown(top, row, table))
 			(void)json_array_append(rows, row);
 	}
-	/* Levels have an order of their own. */
+	/* Levels are not sorted: they are in the order of their distance. */
 	if (table == TOP_STEALS)
 		return rows;
 	return in_order(rows, top_tables[table].columns[order->column].data.key, order->down);

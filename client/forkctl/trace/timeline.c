@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline.c - what was read of workers, and what became of each job
+ * timeline.c - the events of workers, and the marks of jobs made from them
  *
- * Each worker's events have their order. The marks of jobs are made of all of them: a job may end
- * on another worker than the one that took it up.
+ * The events of each worker are in order. The marks of a job are made from the events of all
+ * workers, because a job may end on another worker than the one that started it.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 
@@ -90,11 +90,11 @@ void timeline_add(struct timeline *t, uint32_t worker, const struct trace_event 
 
 	t->n_lost += lost;
 	t->n_events += n;
-	/* Of a pool that was about to start when the trace began. */
+	/* The pool was starting when the trace began. */
 	if (!lane->tid)
 		lane->tid = LOAD(t->board->workers[worker].tid);
 	if (lost) {
-		/* Where it goes on; a worker's clock does not go back. */
+		/* The time at which it continues; the clock of a worker does not go back. */
 		last = n ? max(events[0].time_ns, last) : last;
 		lane_push(lane, &(struct trace_event){ .time_ns = last,
 						       .row = TIMELINE_NONE,
@@ -162,7 +162,7 @@ static bool is_of_job(const struct trace_event *e)
 	return e->kind >= TRACE_ROOT && e->kind <= TRACE_STRAND && e->row != TIMELINE_NONE;
 }
 
-/* The next one, of which this is the first event. */
+/* A new job, with its first event. */
 static struct timeline_job *jobs_add(struct timeline_jobs *jobs, const struct trace_event *e)
 {
 	struct timeline_job *job = &jobs->jobs[jobs->n++];
@@ -173,7 +173,7 @@ static struct timeline_job *jobs_add(struct timeline_jobs *jobs, const struct tr
 		.generation = e->generation,
 		.task = UINT32_MAX,
 	};
-	/* No worker says so: a job has its number for itself. */
+	/* No event has this: no other job has the same number at that time. */
 	if (last && last->row == e->row && last->generation == e->generation) {
 		last->ended_ns = last->ended_ns ? last->ended_ns : e->time_ns;
 		job->after_ns = e->time_ns;
@@ -181,7 +181,7 @@ static struct timeline_job *jobs_add(struct timeline_jobs *jobs, const struct tr
 	return job;
 }
 
-/* What strands and outcomes tell of; the events are sorted. */
+/* Makes jobs from strands and outcomes; the events are sorted. */
 static void jobs_gather(struct timeline_jobs *jobs, const struct trace_event *events, size_t n)
 {
 	struct timeline_job *job = NULL;
@@ -214,7 +214,7 @@ static uint32_t jobs_pid(const struct timeline *t, const struct timeline_job *jo
 	return client ? LOAD(client->pid) : TIMELINE_LEFT;
 }
 
-/* Within the trace, and in their order. */
+/* Limits times to the trace, in ascending order. */
 static void jobs_mark(struct timeline_jobs *jobs, uint64_t begun_ns, uint64_t end_ns)
 {
 	jobs->marks = timeline_alloc(NULL, 3 * jobs->n + 1, sizeof(*jobs->marks));

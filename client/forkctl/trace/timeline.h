@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline.h - what workers did, as a trace that Perfetto and Chrome show
+ * timeline.h - a timeline of workers and jobs, as a trace for Perfetto and Chrome
  *
- * A timeline is given what was read of the rings (shm/trace.h), as it comes; what is made of that
- * is written at the end, in the format "Trace Event" of Chrome, with traceEvents sorted by time.
+ * Events of the rings (shm/trace.h) are added as they are read. At the end the timeline is written
+ * in Chrome's format "Trace Event", with traceEvents sorted by time.
  */
 #pragma once
 
@@ -17,18 +17,18 @@
 
 struct timeline;
 
-/* Of so many workers, from now on. board: the daemon's, until the end. */
+/* A timeline of this number of workers that begins now. board: must stay mapped. */
 struct timeline *timeline_new(const struct board *board, uint32_t n_workers);
 struct timeline *timeline_free(struct timeline *timeline);
 
-/* The next events of a worker, and how many were lost before them. Nothing of them is believed. */
+/* Adds events of a worker; lost: number of lost events before them. Events are not trusted. */
 void timeline_add(struct timeline *timeline, uint32_t worker, const struct trace_event *events,
 		  uint32_t n, uint64_t lost);
 
-/* How many there are, and were lost. */
+/* Numbers of events, and of lost events. */
 uint64_t timeline_events(const struct timeline *timeline);
 uint64_t timeline_lost(const struct timeline *timeline);
 
-/* Writes it, up to this time, CLOCK_MONOTONIC; why: a line that says why it ends there. Returns 0
+/* Writes the timeline up to this time, CLOCK_MONOTONIC. why: reason of the end, one line. Returns 0
  * or a negative errno. */
 int timeline_write(struct timeline *timeline, uint64_t end_ns, const char *why, FILE *out);

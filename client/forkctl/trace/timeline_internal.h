@@ -2,8 +2,8 @@
 /*
  * timeline_internal.h - what the parts of a timeline share
  *
- *   timeline.c        what was read, and what became of each job
- *   timeline_write.c  how that is written
+ *   timeline.c        events, and the marks of jobs
+ *   timeline_write.c  output
  */
 #pragma once
 
@@ -20,14 +20,14 @@
 #define TIMELINE_NONE UINT32_MAX
 #define TIMELINE_LEFT (UINT32_C(1) << 30) /* instead of a pid, and more than any is */
 
-/* In what a worker is. */
+/* The state of a worker. */
 enum lane_state {
 	LANE_IDLE, /* looks for work, or is between two things */
 	LANE_STRAND,
 	LANE_RESTS,
 };
 
-/* A slice that was open when the events begin. */
+/* A slice that was open before the first event. */
 struct lane_start {
 	enum lane_state state;
 	struct trace_event event; /* LANE_STRAND: whose; LANE_RESTS: value */
@@ -58,7 +58,7 @@ struct timeline {
 	struct lane lanes[LIMIT_WORKERS];
 };
 
-/* What is known of a job. Times: 0 is not known. */
+/* A job. Times: 0 is not known. */
 struct timeline_job {
 	uint32_t row;
 	uint32_t generation;
@@ -71,7 +71,7 @@ struct timeline_job {
 	uint32_t pid;	  /* of its client; TIMELINE_LEFT: not known any more */
 };
 
-/* What happens to a job at a moment. */
+/* An event of a job. */
 struct timeline_mark {
 	uint64_t time_ns;
 	uint32_t job;
@@ -85,12 +85,12 @@ struct timeline_jobs {
 	size_t n_marks;
 };
 
-/* An array of so many; never NULL. */
+/* An array of n elements; never NULL. */
 void *timeline_alloc(void *array, size_t n, size_t size);
 
 /* The client of a job at a time; NULL: another one has its slot now, or there is no such slot. */
 const struct board_client *timeline_client(const struct timeline *timeline, uint32_t row,
 					   uint64_t time_ns);
 
-/* What became of each job, up to this time. Both arrays are the caller's to free. */
+/* Makes the jobs and their events up to this time. The caller frees both arrays. */
 void jobs_make(struct timeline_jobs *jobs, const struct timeline *timeline, uint64_t end_ns);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline_write.c - what workers did, as a trace that Perfetto and Chrome show
+ * timeline_write.c - writes a timeline as a trace for Perfetto and Chrome
  *
- *	worker	a thread of the pool: slices (B, E) of strands and of rests, never two at a time;
+ *	worker	a thread of the pool: slices (B, E) of strands and of sleeps, which do not overlap;
  *		instants (i) where it stole, or woke another; an arrow (s, f) from the victim to the
  *		strand that a steal began
- *	job	nestable slices (b, e) of its client's process: all of it, and in that how long it
- *		was queued and how long it ran
+ *	job	nestable slices (b, e) of the client process: the job, and in it the times for which
+ *		it was queued and running
  *
- * Each worker's events have their order. They are merged by time with the marks of jobs
+ * The events of each worker are in order. They are merged by time with the marks of jobs
  * (jobs_make()).
  *
  * INVARIANTS
- *   L1. What begins ends, whatever the events say: a slice that is open ends where the next one
- *       begins, where events were lost, or with the trace. What ends without a beginning has begun
- *       with the trace, or with the first event after those that were lost.
- *   L2. An arrow leads from a strand to a strand, or is not there: a steal looks for its own first,
- *       and for the victim's, which may have ended before the thief looked at its clock.
+ *   L1. Each slice that begins also ends: an open slice ends when the next one begins, when events
+ *       were lost, or with the trace. A slice without a beginning begins with the trace, or with
+ *       the first event after lost ones.
+ *   L2. An arrow leads from a strand to a strand, or is omitted: the strand of the victim may have
+ *       ended before the thief read its clock.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 
@@ -41,7 +41,7 @@ struct writer {
 	bool left_named;		    /* and that of clients that have left */
 };
 
-/* The event, which is the callee's. */
+/* Writes the event, and frees it. */
 static void put(struct writer *w, json_t *event)
 {
 	(void)fputs(w->n++ ? ",\n" : "\n", w->out);
@@ -54,7 +54,7 @@ static json_t *micros(const struct writer *w, uint64_t time_ns)
 	return json_real((double)(time_ns - w->t->begun_ns) / 1e3);
 }
 
-/* What each event of a worker has. */
+/* The members of each event of a worker. */
 static json_t *of_lane(const struct writer *w, const struct lane *lane, const char *phase,
 		       uint64_t time_ns)
 {
@@ -86,7 +86,7 @@ static void put_names(struct writer *w)
 	}
 }
 
-/* "CLIENT.JOB", as forkctl jobs has it. */
+/* "CLIENT.JOB", as forkctl jobs prints it. */
 static json_t *job_id(const struct timeline *t, uint32_t row, uint32_t generation)
 {
 	return json_sprintf("%" PRIu32 ".%" PRIu64, row / t->jobs_max,
@@ -100,7 +100,7 @@ static json_t *job_name(const struct timeline *t, uint32_t task, const char *oth
 	return json_is_string(name) ? name : json_string(otherwise);
 }
 
-/* Of what a worker did with a job at a time. */
+/* The arguments of an event of a worker and a job. */
 static json_t *job_args(const struct timeline *t, const struct trace_event *e, uint64_t time_ns)
 {
 	const struct board_client *client = timeline_client(t, e->row, time_ns);
@@ -155,7 +155,7 @@ static void lane_arrow(struct writer *w, const struct lane *lane, const char *ph
 
 	(void)json_object_update_new(event, json_pack("{s:s, s:s, s:o}", "name", "steal", "cat",
 						      "steal", "id", out_number(arrow)));
-	/* It ends at the slice that is there, not at the next one. */
+	/* The arrow ends at the slice at this time, not at the next one. */
 	if (streq(phase, "f"))
 		(void)json_object_set_new(event, "bp", json_string("e"));
 	put(w, event);
@@ -201,7 +201,7 @@ static void lane_strand(struct writer *w, struct lane *lane, uint64_t time_ns,
 		  job_args(w->t, e, time_ns));
 }
 
-/* Whatever was open when the events from k on begin (L1). */
+/* The slice that was open before event k (L1). */
 static void lane_resume(struct writer *w, struct lane *lane, size_t k, uint64_t time_ns,
 			const struct lane_start *otherwise)
 {
@@ -242,7 +242,7 @@ static void lane_steal(struct writer *w, struct lane *lane, const struct trace_e
 
 static void lane_begin(struct writer *w, struct lane *lane, const struct trace_event *e)
 {
-	/* Of a root it is known a little later. */
+	/* The task of a job is known after its first strand has begun. */
 	const struct trace_event *named =
 		e->kind == TRACE_ROOT
 			? lane_find(lane, lane->at + 1, KIND(TRACE_TASK), KINDS_END | KINDS_START)
@@ -311,7 +311,7 @@ static void job_put(struct writer *w, const struct timeline_job *job, const char
 			 micros(w, time_ns), "args", args));
 }
 
-/* The process that the jobs of a client are shown with. */
+/* The process under which the jobs of a client are shown. */
 static void job_put_process(struct writer *w, const struct timeline_job *job)
 {
 	uint32_t slot = job->row / w->t->jobs_max;
@@ -409,7 +409,7 @@ int timeline_write(struct timeline *t, uint64_t end_ns, const char *why, FILE *o
 
 		if (lane->n)
 			end_ns = max(end_ns, lane->events[lane->n - 1].time_ns);
-		/* Its tid was not seen and is gone by now. A number that no other has. */
+		/* The tid is not known and the thread has ended: use an unused number. */
 		if (!lane->tid)
 			lane->tid = i + 1;
 	}

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.c - forkctl trace: what workers do, read while they do it
+ * trace.c - forkctl trace: records what the workers do
  *
- * Asks the manager for the rings (shm/trace.h), reads them again and again, and writes what there
- * was when it ends: timeline.c.
+ * Requests the rings (shm/trace.h) from the manager, reads them repeatedly, and writes the timeline
+ * (timeline.c) at the end.
  *
  * 	forkctl trace [OPTION...] [-- COMMAND [ARG...]]
  *
  * INVARIANTS
- *   I1. Whatever ends the trace, what was read is written: an interrupt, its time, the end of the
- *       command, of the pool or of forkd, or that there is too much of it.
- *   I2. A command has the terminal's signals for itself, as under a shell: SIGINT and SIGQUIT reach
- *       it by its process group and are ignored here; SIGTERM and SIGHUP are passed on.
+ *   I1. Events that were read are written, whatever ends the trace: an interrupt, its duration, the
+ *       end of the command, of the pool or of forkd, or the maximum number of events.
+ *   I2. The command gets the signals of the terminal, as under a shell: SIGINT and SIGQUIT reach it
+ *       through its process group and are ignored here; SIGTERM and SIGHUP are passed on.
  *
- * If a peer dies: forkd or its pool: the connection ends, with a line that says why; what the pool
- * wrote is here. This process: its connection ends, and with that the tracing.
+ * If forkd or its pool dies, the connection ends, with a line that gives the reason; the rings stay
+ * mapped. If this process dies, its connection ends, and with it the trace.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -42,7 +42,7 @@
 #include "shm/segment.h"
 #include "shm/trace.h"
 
-#define TRACE_INTERVAL (10 * NSEC_PER_MSEC) /* between two looks at the rings */
+#define TRACE_INTERVAL (10 * NSEC_PER_MSEC) /* between two reads of the rings */
 #define TRACE_BATCH    1024u
 
 struct trace_options {
@@ -66,9 +66,9 @@ struct tracer {
 	pid_t pid; /* of the command, 0: it does not run */
 	int status;
 	uint64_t until; /* CLOCK_MONOTONIC, UINT64_MAX: any time */
-	char why[240];	/* it has ended; empty: it goes on */
+	char why[240];	/* reason of the end; empty: it has not ended */
 	uint64_t ended_ns;
-	bool early; /* not as it was to */
+	bool early; /* before the command or the time ended */
 };
 
 const struct forkctl_option forkctl_trace_options[] = {
@@ -92,7 +92,7 @@ static void end(struct tracer *t, bool early, const char *why)
 	t->ended_ns = clock_ns();
 }
 
-/* All that is there by now. */
+/* Reads all new events. */
 static void collect(struct tracer *t)
 {
 	struct trace_event events[TRACE_BATCH];
@@ -111,7 +111,7 @@ static void collect(struct tracer *t)
 		end(t, true, "the maximum number of events was reached");
 }
 
-/* Asks for the rings, and begins with them. Returns 0 or an exit code. */
+/* Requests and maps the rings. Returns 0 or an exit code. */
 static int attach(struct tracer *t, const char *socket)
 {
 	_cleanup_close_ int fd = -1;
@@ -135,7 +135,7 @@ static int attach(struct tracer *t, const char *socket)
 
 /* ------------------------------------------------------------------------ what ends it */
 
-/* The manager has said why it ends, or is no more. */
+/* The manager has sent the reason for the end, or has died. */
 static void hear(struct tracer *t)
 {
 	union proto_message message;
@@ -216,7 +216,7 @@ static int open_output(struct tracer *t)
 	return 0;
 }
 
-/* Looks at everything once. */
+/* Handles events, messages, the time and signals once. */
 static void look(struct tracer *t, bool heard)
 {
 	collect(t);
@@ -227,7 +227,7 @@ static void look(struct tracer *t, bool heard)
 	read_signals(t);
 }
 
-/* Until it ends; and the command, if there is one, too. */
+/* Runs until the trace, and the command if there is one, have ended. */
 static void run(struct tracer *t)
 {
 	if (!t->command)
@@ -245,7 +245,7 @@ static void run(struct tracer *t)
 		(void)ppoll(fds, ARRAY_SIZE(fds), &pause, NULL);
 		look(t, fds[1].revents);
 	}
-	/* What came between the last look and the end. */
+	/* Events between the last read and the end. */
 	collect(t);
 	t->connection = safe_close(t->connection);
 	while (t->pid) {
