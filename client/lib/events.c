@@ -1,48 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.c - watched jobs, reported when they have ended, and an eventfd that says so
+ * events.c - reports watched jobs that have ended, and makes an eventfd readable
  *
  * fk_watch() marks a job (shm/watch.h) and puts its entry into a list. When the job has ended, the
- * next thread that looks moves the entry to one of two other lists, from which fk_next_completion()
- * and fk_dispatch() take it. No lock is held while a callback runs.
+ * next thread that checks moves the entry to one of two other lists. fk_next_completion() and
+ * fk_dispatch() take it from there. No lock is held while a callback runs.
  *
  * 	watched --ended--> fetch --> fk_next_completion()
  * 			\-> call --> fk_dispatch() --> the callback
  *
- * No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
- * fk_event_fd() on a thread of the library sleeps on the count of ends, moves entries, and has an
- * eventfd say so.
+ * No worker writes to a descriptor of a client, because a full pipe would block it. Instead, the
+ * first fk_event_fd() starts a thread of the library. It sleeps on the count of ends, moves
+ * entries, and writes to an eventfd.
  *
  * INVARIANTS
- *   I1. An entry is in one list or in none, under the lock. It belongs to the job whose handle it
- *       has; one whose job was released meanwhile is dropped where it is found, or taken by the
+ *   I1. An entry is in at most one list, under the lock. It belongs to the job whose handle it
+ *       stores. If that job was released, the entry is dropped when it is found, or reused by the
  *       next job of the record.
- *   I2. No end is missed: a job is marked and its entry linked in one hold of the lock, and between
- *       the value that a thread sleeps on and the sleep lies a look at all entries
- *       (events_collect() after watch_begin(); shm/watch.h, I2). If the mark came too late the
- *       entry is linked as ended, and the end counted here.
- *   I3. A thread that gives the lock back leaves the eventfd readable if and only if an entry is to
- *       be taken, or the daemon is known to be gone (events_level()). So it can be used
- *       level-triggered, by loops that take one entry a turn, too.
- *   I4. The thread looks once in CLIENT_TICK_NS, as every wait does (liveness.c, I1), while jobs
- *       are watched. When in a tick nothing has happened and nothing is watched it sleeps until
- *       fk_watch() or events_fini() count an end: `idle` was set under the lock, and its value read
- *       before, so that the kernel sees any count after that.
- *   I5. Once the daemon is known to be gone every watched job counts as ended: what there is of
- *       outcomes is there, and fk_result() says -ECONNRESET of the others.
- *   I6. A sleeper finds out that the wake of a job which was submitted after the sleep had begun
- *       went elsewhere (wake.h, W11). fk_watch() sends all sleepers to look again if the last wake
- *       is in doubt, once in WAKER_DOUBT, and for EVENTS_FRESH after that each sleep ends after
- *       WAKER_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
- *       that began before a job was submitted, either that job is in doubt or all is well.
- *   I7. A job that is watched from its submission on (struct fk_job_options) is linked, and marked,
- *       before it is published. So its end is found as that of any other, and no thread reports it
- *       before its publication, except when the daemon is gone (I5). If the publication fails, a
- *       look under the lock decides: while the daemon is not known to be gone no thread has taken
- *       the entry, and it is unlinked. Otherwise the job counts as submitted: it is reported once,
- *       as one without an outcome.
+ *   I2. No end is missed. A job is marked and its entry linked in one hold of the lock. A thread
+ *       reads the value to sleep on, checks all entries, and then sleeps (events_collect() after
+ *       watch_begin(); shm/watch.h, I2). If the job ended before the mark, the entry is linked as
+ *       ended, and the end is counted here.
+ *   I3. When the lock is released, the eventfd is readable if and only if an entry can be taken or
+ *       the daemon is known to be gone (events_level()). So loops can use it level-triggered, and
+ *       may take one entry per iteration.
+ *   I4. While jobs are watched the thread checks once in CLIENT_TICK_NS, as every wait does
+ *       (liveness.c, I1). After a tick without an end and without watched jobs it sleeps until
+ *       fk_watch() or events_fini() increments the count. It read the count before it set `idle`
+ *       under the lock, so the kernel detects every later increment.
+ *   I5. Once the daemon is known to be gone every watched job counts as ended. fk_result() returns
+ *       -ECONNRESET for the jobs that have no outcome.
+ *   I6. A sleeper must detect a lost wake (wake.h, W11) of a job that was submitted after the
+ *       sleep had begun. If the last wake is in doubt, fk_watch() wakes all sleepers, at most
+ *       once in WAKER_DOUBT. For EVENTS_FRESH after that, each sleep ends after WAKER_DOUBT. So
+ *       a stream of jobs does not make one system call for each job.
+ *   I7. A job that is watched from its submission on (struct fk_job_options) is linked and marked
+ *       before it is published. So its end is found as that of any other job. No thread reports it
+ *       before its publication, except when the daemon is gone (I5). If the publication fails and
+ *       the daemon is not known to be gone, no thread has taken the entry, and it is unlinked
+ *       under the lock. Otherwise the job counts as submitted: it is reported once, without an
+ *       outcome.
  *
- * If a peer dies: pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays
+ * If the pool dies: shm/watch.h, I4. If the daemon dies: I5; the thread ends, and the eventfd stays
  * readable. A child of fork() has no such thread, and its copy of the eventfd is closed.
  */
 #include "client/lib/events.h"
@@ -69,7 +68,7 @@
 
 /* The next ones: with the lock held. */
 
-/* Moves what has ended; what was released is dropped. */
+/* Moves the entries of jobs that have ended, and drops those of released jobs. */
 static void events_collect(struct fk_client *client)
 {
 	struct events *events = &client->events;
@@ -84,7 +83,7 @@ static void events_collect(struct fk_client *client)
 	}
 }
 
-/* Makes the entries of the job table at the first use. Returns 0 or -ENOMEM. */
+/* Allocates the entries of the job table at the first use. Returns 0 or -ENOMEM. */
 static int events_prepare(struct fk_client *client)
 {
 	struct events *events = &client->events;
@@ -108,8 +107,8 @@ static int events_find(struct fk_client *client, fk_job job, struct events_entry
 	return 0;
 }
 
-/* True if there was one in this list; *ret_entry is a copy. collect: looks for those that have
- * ended, if there is none. */
+/* Takes the first entry of a list and copies it to *ret_entry. False if there is none. collect: if
+ * the list is empty, first checks which jobs have ended. */
 static int events_take(struct fk_client *client, enum events_list list, int collect,
 		       struct events_entry *ret_entry)
 {
@@ -130,7 +129,7 @@ static int events_take(struct fk_client *client, enum events_list list, int coll
 	return found;
 }
 
-/* Sleeps as client_sleep() does, I6. After a look with the lock held. */
+/* Sleeps as client_sleep() does, but shorter after a doubt (I6). Without the lock. */
 static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadline_ns)
 {
 	struct watch *watch = watch_of(client->groups);
@@ -138,14 +137,14 @@ static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadl
 	uint64_t end = deadline_ns;
 	int err;
 
-	/* Relaxed: it was written before the count of ends that tells of it. */
+	/* Relaxed: it was written before the count of ends that the caller has read. */
 	if (now < load_relaxed(&client->events.kicked_ns) + EVENTS_FRESH)
 		end = min(end, now + WAKER_DOUBT);
 	err = client_sleep(client, &watch->ended, value, end);
 	return err == -ETIMEDOUT && end < deadline_ns ? 0 : err;
 }
 
-/* The same as events_take(), and waits for one. Returns 0, -ETIMEDOUT, -ECONNRESET. */
+/* As events_take(), but waits for an entry. Returns 0, -ETIMEDOUT, -ECONNRESET. */
 static int events_await(struct fk_client *client, enum events_list list, uint64_t timeout_ns,
 			struct events_entry *ret_entry)
 {
@@ -165,21 +164,21 @@ static int events_await(struct fk_client *client, enum events_list list, uint64_
 			err = client_look(client, clock_coarse_ns()) ? -ECONNRESET : -ETIMEDOUT;
 		watch_leave(watch);
 	} while (!found && !err);
-	/* Its time is over, or the daemon gone, of which all that is watched is to be told (I5). */
+	/* Timeout, or the daemon is gone: then all watched jobs are to be reported (I5). */
 	if (!found)
 		found = events_take(client, list, 1, ret_entry);
 	return found ? 0 : err;
 }
 
-/* True if the last wake is in doubt, and no sleeper was sent to look for WAKER_DOUBT. */
+/* True if the last wake is in doubt, and sleepers were not woken for it within WAKER_DOUBT. */
 static int events_doubt(struct fk_client *client)
 {
 	return waker_unsure(client->board, &client->waker, 0) != WAKER_SURE &&
 	       client_due(&client->events.kicked_ns, clock_ns(), WAKER_DOUBT);
 }
 
-/* Watches a job, with an entry that is its own but for the list that it may be in. Returns true if
- * sleepers are to have another look. */
+/* Watches a job. entry: the job's, which may still be in the list of an earlier job. values: are
+ * copied to it. Returns true if sleepers must be woken to check again. */
 static int events_add(struct fk_client *client, struct events_entry *entry,
 		      const struct events_entry *values)
 {
@@ -190,8 +189,8 @@ static int events_add(struct fk_client *client, struct events_entry *entry,
 	events_unlink(events, entry);
 	*entry = *values;
 	events->idle = 0;
-	/* The mark first: where the job has ended already there is none to come (I2). A spilled
-	 * one has. */
+	/* Mark the job first. If it has ended or was spilled, its end will not be counted any more
+	 * (I2). */
 	pending = client_slot(client, entry->job) && job_watch(client_job(client, entry->job)) &&
 		  !client_is_gone(client);
 	FK_CRASH(events_watched);
@@ -285,7 +284,7 @@ int fk_unwatch(fk_client *client, fk_job job)
 
 	if (err)
 		return err;
-	/* The mark stays in the job: its end is counted, and no thread finds an entry. */
+	/* The mark stays in the job: its end is counted, but no entry is found for it. */
 	pthread_mutex_lock(&events->lock);
 	err = events_find(client, job, &entry);
 	if (!err && (entry->list == EVENTS_NONE || entry->job != job))
@@ -324,13 +323,13 @@ int fk_dispatch(fk_client *client, uint64_t timeout_ns)
 	err = events_await(client, EVENTS_CALL, timeout_ns, &entry);
 	if (err)
 		return err == -ETIMEDOUT ? 0 : err;
-	/* No more than there are now: those that callbacks add are of the next turn. */
+	/* Only the entries that are in the list now: callbacks may add more without end. */
 	pthread_mutex_lock(&events->lock);
 	left = events->n[EVENTS_CALL];
 	pthread_mutex_unlock(&events->lock);
 	do {
 		entry.ended(client, entry.job, entry.data);
-		/* -ESTALE: the callback has released it. */
+		/* -ESTALE is ignored: the callback has released the job. */
 		if (entry.release)
 			(void)fk_release(client, entry.job);
 		n++;
@@ -370,7 +369,7 @@ static void *events_run(void *argument)
 	return NULL;
 }
 
-/* Returns 0, or what pthread_create() says: -EAGAIN, or -EINVAL for too small a stack. */
+/* Starts the thread. Returns 0 or an error: -EINVAL if the stack (bytes) is too small, -EAGAIN. */
 static int events_thread(struct fk_client *client, size_t stack)
 {
 	pthread_attr_t attr;
@@ -399,7 +398,7 @@ static int events_start(struct fk_client *client)
 	if (fd < 0)
 		return -errno;
 	err = events_thread(client, EVENTS_STACK);
-	/* The thread-local variables of a program come out of it as well. */
+	/* The stack also holds the thread-local variables of the program. */
 	if (err == -EINVAL)
 		err = events_thread(client, EVENTS_STACK_LARGE);
 	if (err)

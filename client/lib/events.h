@@ -13,23 +13,23 @@ static inline int events_wanted(const struct fk_job_options *options)
 }
 
 /*
- * Watches those of n jobs whose options want it, before they are published. Returns 0, or -ENOMEM:
- * then none is watched.
+ * Watches those of n jobs whose options request it, before they are published. Returns 0, or
+ * -ENOMEM: then none is watched.
  */
 int events_watch_batch(struct fk_client *client, const struct fk_request *requests,
 		       const fk_job *jobs, uint32_t n);
 
-/* After the publication of such jobs. */
+/* Must be called after the publication of such jobs: wakes sleepers if a wake is in doubt (I6). */
 void events_published(struct fk_client *client);
 
 /*
- * The publication of such jobs has failed: nothing of them is reported. Returns 0; or 1 if the
- * daemon is gone: then they are reported, and count as submitted (I7).
+ * Must be called if the publication of such jobs has failed. Returns 0: they will not be reported;
+ * or 1: the daemon is gone, so they are reported and count as submitted (I7).
  */
 int events_unpublished(struct fk_client *client, const fk_job *jobs, uint32_t n);
 
-/* Ends the thread, and frees what there is. */
+/* Ends the thread, and frees the entries. */
 void events_fini(struct fk_client *client);
 
-/* In a child of fork(): its copy of the descriptor. */
+/* In a child of fork(): closes its copy of the eventfd. */
 void events_forget(struct fk_client *client);

@@ -63,7 +63,7 @@ void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
 	list_add(&from->link, &to->link);
 	list_remove(&from->link);
 	from->list = EVENTS_NONE;
-	/* Its end is found here. One whose end was found before keeps its turn. */
+	/* A spilled job has ended. If its end was found before, the entry keeps its position. */
 	if (to->list == EVENTS_WATCHED) {
 		events_link(events, to, events_list_of(to));
 		events_level(client);

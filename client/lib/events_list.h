@@ -9,7 +9,7 @@
 
 #include "common/list.h"
 
-/* Where an entry is. */
+/* The list that an entry is in. */
 enum events_list {
 	EVENTS_NONE,
 	EVENTS_WATCHED, /* has not ended */
@@ -25,21 +25,21 @@ struct events_entry {
 	fk_job job;
 	void (*ended)(fk_client *client, fk_job job, void *data);
 	void *data;
-	int release; /* the job, after ended() */
+	int release; /* fk_dispatch() releases the job after ended() */
 };
 
 struct events {
-	pthread_mutex_t lock;	      /* of all that follows, and of the spilled jobs */
+	pthread_mutex_t lock;	      /* protects all that follows, and the spilled jobs */
 	struct events_entry *entries; /* NULL until the first use */
 	struct list_link lists[EVENTS_LISTS];
 	uint32_t n[EVENTS_LISTS];
 	int fd;	    /* -1 until fk_event_fd() */
 	int raised; /* fd is readable */
-	int idle;   /* the thread sleeps, and does not look now and then */
-	int stop;   /* it is to end */
+	int idle;   /* the thread sleeps without periodic checks (events.c, I4) */
+	int stop;   /* the thread must end */
 	pthread_t thread;
-	_Atomic uint64_t kicked_ns; /* when sleepers were last sent to look sooner, I6; written
-				     * before the count of ends that tells of it */
+	_Atomic uint64_t kicked_ns; /* last wake of all sleepers because of a doubt (I6); written
+				     * before the increment of the count of ends */
 };
 
 /* All functions: with the lock held. */
@@ -55,8 +55,8 @@ enum events_list events_list_of(const struct events_entry *entry);
 void events_level(struct fk_client *client);
 
 /*
- * Moves what a job in the table is watched with to the entry of its spilled copy (spill.c); to free
- * that, drops the entry from its list.
+ * Moves the entry of a job in the table to its spilled copy (spill.c); removes the entry of a
+ * spilled copy from its list before the copy is freed.
  */
 void events_move(struct fk_client *client, fk_job job, struct events_entry *to);
 void events_drop(struct fk_client *client, struct events_entry *entry);

@@ -3,14 +3,14 @@
  * heap.c - the allocator of the shared heap
  *
  * Blocks of whole granules (64 bytes; more in a heap beyond 64 GiB) with boundary tags (Knuth, The
- * Art of Computer Programming 1, 2.5), free ones in lists by the power of two of their size. All of
- * it stands in private memory: what a task writes into the heap can break the data of its own
- * client and nothing else. One lock protects it.
+ * Art of Computer Programming 1, 2.5). Free blocks are in lists by the power of two of their size.
+ * All of this is in private memory, protected by one lock. So a task that writes into the heap can
+ * only corrupt the data of its own client.
  *
  * INVARIANTS
- *   I1. The blocks cover the granules without a gap. The first and the last granule of each carry
- *       its tag: { granules:30, start:1, used:1 }; start is set in the first only, so that the end
- *       of a block is never taken for a block's start. All other granules' tags are 0.
+ *   I1. The blocks cover the granules without a gap. The first and the last granule of each block
+ *       have its tag: { granules:30, start:1, used:1 }. start is set only in the first, to
+ *       distinguish it from the end of a block. The tags of all other granules are 0.
  *   I2. No two free blocks are neighbours.
  *   I3. A free block of s granules is in the list of class floor(log2 s) and in no other; the bit
  *       of a class is set if its list is not empty.
@@ -32,7 +32,7 @@ static uint32_t class_of(uint32_t granules)
 	return 31u - (uint32_t)__builtin_clz(granules);
 }
 
-/* I1 for a block; the first granule of a block of one is its last as well. */
+/* Establishes I1 for a block. The last tag first: a block of one granule keeps the start bit. */
 static void tag(struct heap *heap, uint32_t start, uint32_t granules, uint32_t used)
 {
 	heap->tags[start + granules - 1] = granules << HEAP_SHIFT | used;
@@ -86,7 +86,7 @@ int heap_init(struct heap *heap, void *base, uint64_t size)
 		.n = (uint32_t)(size >> shift),
 	};
 	map_size = max((size_t)heap->n * 3 * sizeof(uint32_t), sizeof(uint32_t));
-	/* Only the ends of blocks are ever touched. */
+	/* No reserve: only the tags at the ends of blocks are ever accessed. */
 	map = mmap(NULL, map_size, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
@@ -113,8 +113,8 @@ void heap_fini(struct heap *heap)
 }
 
 /*
- * A free block of so many granules or more, or n. The list of the same power of two may hold
- * smaller ones, any of a higher class fits.
+ * Returns a free block of at least that many granules, or heap->n. The list of the same class may
+ * hold smaller blocks; any block of a higher class fits.
  */
 static uint32_t find(const struct heap *heap, uint32_t granules)
 {
@@ -158,7 +158,7 @@ int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 	return 0;
 }
 
-/* Under the lock. The granules of the used block that starts there, or 0 if none does. */
+/* Under the lock. Returns the granules of the used block that starts at offset, or 0 if none. */
 static uint32_t used_block(const struct heap *heap, uint64_t offset)
 {
 	uint64_t start = offset >> heap->shift;

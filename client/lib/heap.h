@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define HEAP_CLASSES 32u
-#define HEAP_ALIGN   64u /* bytes: what every block is aligned to at least */
+#define HEAP_ALIGN   64u /* bytes: minimum alignment of a block */
 
 struct heap {
 	/* constant after heap_init() */
@@ -14,10 +14,10 @@ struct heap {
 	uint64_t size;	/* bytes */
 	uint32_t shift; /* log2 of a granule's bytes */
 	uint32_t n;	/* granules */
-	uint32_t *tags; /* n, and then next and prev */
-	uint32_t *next; /* of a free block's first granule: the class's next block, n at the end */
+	uint32_t *tags; /* n, one mapping with next and prev */
+	uint32_t *next; /* at a free block's first granule: next block of its class, or n */
 	uint32_t *prev;
-	size_t map_size; /* bytes of the three together */
+	size_t map_size; /* bytes of tags, next and prev together */
 	pthread_mutex_t lock;
 	/* under the lock */
 	uint32_t classes; /* bit c: class c has a free block */
@@ -27,15 +27,15 @@ struct heap {
 
 /*
  * Makes an allocator for size bytes at base, which it never reads or writes. base: aligned to
- * HEAP_ALIGN; what lies past the last whole granule is not used. Returns 0 or -ENOMEM.
+ * HEAP_ALIGN. Bytes after the last whole granule are not used. Returns 0 or -ENOMEM.
  */
 int heap_init(struct heap *heap, void *base, uint64_t size);
 void heap_fini(struct heap *heap);
 
-/* Returns 0 or -ENOMEM. A size of 0 gives a block of its own too. Any thread. */
+/* Allocates a block of size bytes; 0 also gives a block. Returns 0 or -ENOMEM. Any thread. */
 int heap_alloc(struct heap *heap, size_t size, void **ret_data);
 
-/* Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
+/* Frees a block. Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
 int heap_free(struct heap *heap, void *data);
 
 /* True if size bytes at data lie within the heap. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_api.c - the shared heap, as programs use it */
+/* heap_api.c - the public functions of the shared heap */
 #include "client/lib/client.h"
 
 int fk_alloc(fk_client *client, size_t size, void **ret_data)

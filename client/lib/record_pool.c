@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stack, linked through the slots, whose head carries a tag that goes up with each change, so
- * that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
- * 5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
+ * Treiber's stack (IBM RJ 5118, 1986) with a counted pointer, linked through the slots. Each change
+ * increments the tag in its head. So a CAS fails if a slot was taken and given back since the head
+ * was read. One CAS also takes, or gives back, a chain of n slots.
  *
  * INVARIANTS
  *   I1. A slot is in the stack or belongs to one job.
- *   I2. Every `next` is 0 or a slot's index + 1, at any time. So a walk along a stack that others
- *       change meanwhile stays within the table; it may lead anywhere there, and is given up when
- *       the CAS on the head fails. If it succeeds nothing had changed: any other take or give would
- *       have raised the tag.
+ *   I2. Every `next` is 0 or a slot's index + 1, at any time. So a walk stays within the table,
+ *       even if other threads change the stack during the walk. The CAS on the head then fails, and
+ *       the walk is discarded. If the CAS succeeds, the stack has not changed: any other take or
+ *       give would have incremented the tag.
  *
  * Threads that wait for records: record_wait.c.
  */
@@ -51,13 +51,13 @@ static inline void records_push(struct fk_client *client, uint32_t first, uint32
 	slot_stack_push(&client->free, client->slots, first, last);
 	FK_CRASH(slots_given);
 
-	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
-	 * records_take_slowly(): either it sees the slots, or it is seen here. */
+	/* ORDER slots/room [C2]: full, between the slots and the check for waiters. Pairs with
+	 * records_take_slowly(): a waiter sees the slots, or this thread sees the waiter. */
 	fence_full();
 	waiters = load_relaxed(&client->room_waiters);
 	if (waiters) {
 		all = first != last || waiters >= CLIENT_ROOM_CHAIN;
-		/* Relaxed: the kernel orders it against the sleep. */
+		/* Relaxed: the futex calls order it with the sleep. */
 		add_relaxed(&client->room, 1);
 		if (futex_wake(&client->room, all ? INT32_MAX : 1) < 1 || all)
 			client_kick(client);

@@ -6,25 +6,25 @@
 
 struct fk_client;
 
-/* Takes one. Returns its index, or -EAGAIN. */
+/* Takes one record. Returns its index, or -EAGAIN. */
 int records_take(struct fk_client *client);
 
 /*
- * Takes n of them, all or none, by one compare-and-swap. n: not 0.
- * Returns the index of the first, from which client->slots[].next leads to the others (index + 1;
- * what stands in the last is no matter), or -EAGAIN if there are fewer.
+ * Takes n records, all or none, by one compare-and-swap. n: not 0.
+ * Returns the index of the first, or -EAGAIN if there are fewer. client->slots[].next links them
+ * (index + 1); that of the last is undefined.
  */
 int records_take_chain(struct fk_client *client, uint32_t n);
 
 /*
- * After one of these has found too few of them: spills the jobs that have ended (spill.c).
- * wait: until there are n, and holds none in the meantime.
+ * After one of these has returned -EAGAIN: spills the jobs that have ended (spill.c), and takes n.
+ * wait: waits until there are n free records, and holds none until then.
  * Returns as they do, or -ECONNRESET, or -ENOMEM: a job has ended and cannot be spilled.
  */
 int records_take_slowly(struct fk_client *client, uint32_t n, int wait);
 
-/* Gives one back, and wakes a thread that waits for it. */
+/* Gives one record back, and wakes a thread that waits for records. */
 void records_give(struct fk_client *client, uint32_t index);
 
-/* Gives those from first to last back, linked by next (index + 1) as they were taken. */
+/* Gives a chain back, from first to last, linked by next (index + 1) as it was taken. */
 void records_give_chain(struct fk_client *client, uint32_t first, uint32_t last);

@@ -5,17 +5,17 @@
  * INVARIANTS
  *   I1. A thread that waits for several slots takes all of them at once or none. It holds no slot
  *       and no lock while it waits, so no thread waits for a slot that a waiting thread holds.
- *       The price: one that waits for many may be overtaken by those that want fewer.
- *   I2. A slot that comes free wakes one of those that wait for one; if a thread waits for several
- *       it wakes all, because the one that is woken may be content with nothing less.
- *   I3. A job in flight ends without a thread of the client, and its record can be spilled then
- *       (spill.c). So of all threads that wait one, the looker, has the ends of all jobs counted
- *       (shm/watch.h) and sleeps on that count; what it spills wakes the others (I2). A thread that
- *       submits while others wait sends the looker to look again: its job is not watched yet. A
- *       thread that stops waiting wakes another one if there is no looker then.
- *   I4. No thread waits for itself. Each record is free, or in the hands of a thread that is about
- *       to publish it or to give it back, or of a job in flight, or of one that has ended and is
- *       spilled here. Only a job that never ends keeps its record, whatever the caller holds.
+ *       A thread that waits for many slots may be overtaken by threads that need fewer.
+ *   I2. A slot that becomes free wakes one thread that waits for one slot. If a thread waits for
+ *       several, it wakes all: the thread that a single wake reaches may need more slots.
+ *   I3. A job can end without a call of any thread of the client; its record can then be spilled
+ *       (spill.c). One waiting thread, the looker, marks all jobs, so that their ends are counted
+ *       (shm/watch.h). It sleeps on that count, and the records that it frees wake the others (I2).
+ *       A thread that submits while others wait wakes the looker, because its job is not marked
+ *       yet. A thread that stops waiting wakes another if there is no looker then.
+ *   I4. No thread blocks itself. A record is free, or a thread is about to publish it or give it
+ *       back, or its job is in flight, or its job has ended and is spilled here. Only a job that
+ *       never ends keeps its record, no matter which handles the caller holds.
  */
 #include "client/lib/record_pool.h"
 
@@ -28,7 +28,7 @@
 #include "shm/fence.h"
 #include "shm/futex.h"
 
-/* Spills, and takes n. watch: as in spill_ended(). */
+/* Spills the jobs that have ended, and takes n records. watch: as in spill_ended(). */
 static int records_take_spilled(struct fk_client *client, uint32_t n, int watch)
 {
 	int err = spill_ended(client, watch);
@@ -37,13 +37,13 @@ static int records_take_spilled(struct fk_client *client, uint32_t n, int watch)
 	return index < 0 && err < 0 ? err : index;
 }
 
-/* The looker: takes n, or sleeps until a job has ended. -EAGAIN after that. */
+/* The looker: takes n records; or sleeps until a job has ended, and returns -EAGAIN. */
 static int records_look(struct fk_client *client, uint32_t n)
 {
 	struct watch *watch = watch_of(client->groups);
 	/* ORDER slots/ends [C5]: full, in watch_begin(), between the announcement of this thread
-	 * and the look at the records. Pairs with submit_published(): either the job of the other
-	 * thread is seen here, or its thread sees this one. */
+	 * and the check of the records. Pairs with submit_published(): this thread sees the job,
+	 * or the submitting thread sees this one. */
 	uint32_t value = watch_begin(watch);
 	int index = records_take_spilled(client, n, 1);
 
@@ -56,7 +56,7 @@ static int records_look(struct fk_client *client, uint32_t n)
 	return index;
 }
 
-/* The others: takes n, or sleeps until a record came free. */
+/* Other waiters: takes n records; or sleeps until one is free, and returns an error or -EAGAIN. */
 static int records_rest(struct fk_client *client, uint32_t n, uint32_t room)
 {
 	int index = records_take_chain(client, n);
@@ -67,7 +67,7 @@ static int records_rest(struct fk_client *client, uint32_t n, uint32_t room)
 
 int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 {
-	/* What the waiter counts as in room_waiters (I2). */
+	/* The amount that this waiter adds to room_waiters (I2). */
 	uint32_t weight = n == 1 ? 1 : CLIENT_ROOM_CHAIN;
 	int looker = 0;
 	int index;
@@ -83,9 +83,9 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 	do {
 		uint32_t room = load_relaxed(&client->room);
 
-		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
-		 * Pairs with records_push(). The value of room comes before the look for a looker,
-		 * too, which counts there when it leaves. */
+		/* ORDER slots/room [C2]: full, between the announcement and the check of the stack.
+		 * Pairs with records_push(). Also between the read of room and the check for a
+		 * looker, which increments room when it leaves. */
 		fence_full();
 		looker = looker ||
 			 !atomic_exchange_explicit(&client->room_looker, 1, memory_order_relaxed);
@@ -94,7 +94,7 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 	sub_relaxed(&client->room_waiters, weight);
 	if (looker)
 		store_relaxed(&client->room_looker, 0);
-	/* ORDER slots/room [C2]: full, between the end of this looker and the look for waiters. */
+	/* ORDER slots/room [C2]: full, between the end of this looker and the check for waiters. */
 	fence_full();
 	if (load_relaxed(&client->room_waiters) && !load_relaxed(&client->room_looker)) {
 		add_relaxed(&client->room, 1);

@@ -2,8 +2,8 @@
 /*
  * slot_stack.h - the stack of client/lib/record_pool.c: its head and its links
  *
- * The head is { tag:32, index + 1:32 }. The tag goes up with each change (record_pool.c, I1, I2).
- * Any number of threads of one process call it.
+ * The head is { tag:32, index + 1:32 }. Each change increments the tag (record_pool.c, I1, I2).
+ * Any number of threads of one process may call these functions.
  *
  * Compiles with C11 alone: tests/model/slot_stack.c runs this file.
  */
@@ -18,7 +18,7 @@ struct client_slot {
 	_Atomic uint16_t next;	      /* the free list's next slot + 1 */
 	_Atomic uint16_t result_size; /* bytes */
 	_Atomic uint32_t options;     /* CLIENT_OPTIONS | number, or 0 */
-	_Atomic uint64_t generation;  /* of the job that has it, or will have it next, 48 bits;
+	_Atomic uint64_t generation;  /* 48 bits, of the slot's job or, if it is free, its next job;
 				       * CLIENT_UNUSED before the first: submit_first() */
 	_Atomic(void *) memory;	      /* args_pack(), or NULL; NULL in the stack */
 	_Atomic uint64_t submitted_ns;
@@ -27,15 +27,15 @@ struct client_slot {
 _Static_assert(sizeof(struct client_slot) == 32, "two slots share a cache line");
 
 /*
- * Takes n slots, which are linked by next. Returns the first one's index, or -1 if there are
- * fewer. Inline: one slot is on the hot path of a submission.
+ * Takes n slots, linked by next. Returns the index of the first, or -1 if the stack has fewer.
+ * Inline: a submission takes one slot on its hot path.
  */
 static inline __attribute__((always_inline)) int
 slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)
 {
-	/* ORDER slots/give [C1]: acquire, so that next and what the last owner left are seen. Pairs
-	 * with the release in slot_stack_push(). The head was last changed by a chain of
-	 * read-modify-writes, so it passes on what every slot_stack_push() released. */
+	/* ORDER slots/give [C1]: acquire, so that next and the last owner's writes are seen. Pairs
+	 * with the release in slot_stack_push(). All changes of the head are read-modify-writes,
+	 * so the head synchronizes with every earlier slot_stack_push(). */
 	uint64_t head = atomic_load_explicit(stack, memory_order_acquire);
 
 	for (;;) {
@@ -54,7 +54,7 @@ slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)
 				return (int)((uint32_t)head - 1);
 			continue;
 		}
-		/* Too few, if this was the stack and not the trace of one that has changed.
+		/* Too few slots, if the stack has not changed during the walk.
 		 * ORDER slots/give [C1]: acquire, as above, for the retry. */
 		now = atomic_load_explicit(stack, memory_order_acquire);
 		if (now == head)
@@ -73,8 +73,8 @@ static inline void slot_stack_push(_Atomic uint64_t *stack, struct client_slot *
 	do {
 		store_relaxed(&slots[last].next, (uint16_t)head);
 		next = ((head >> 32) + 1) << 32 | (first + 1);
-		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
-		 * with the acquires in slot_stack_pop(). */
+		/* ORDER slots/give [C1]: release, next and the slots' fields are written before.
+		 * Pairs with the acquires in slot_stack_pop(). */
 	} while (!atomic_compare_exchange_weak_explicit(stack, &head, next, memory_order_release,
 							memory_order_relaxed));
 }

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record of the job table is held by a job until its owner releases it. A thread that needs a
- * record and finds none free moves all jobs that have ended into a tree in private memory, and
- * frees their records. So the table limits the jobs in flight, and a thread that holds every handle
- * does not wait for itself.
+ * A job holds a record of the job table until the job is released or spilled. A thread that finds
+ * no free record spills: it moves all jobs that have ended into a tree in private memory and frees
+ * their records. So the table limits only the jobs in flight, and a thread that holds all handles
+ * does not block itself.
  *
  * 	record --client_end_in_table()--> struct spilled --fk_release()--> freed
  * 	      \-submit_release(), records_give_chain(): the next job's
  *
  * INVARIANTS
- *   I1. A handle is valid from its submission to fk_release(), in one place at a time: its slot has
- *       its generation, or it is in the tree. Both change in one hold of the lock of events. A
- *       generation is 48 bits long and never used twice, so a handle names one job for ever.
- *   I2. Two threads may release a job: its owner, and a thread that spills it. The exchange of the
- *       slot's generation decides (submit_release()). A copy that was made by the loser is dropped.
+ *   I1. A handle is valid from its submission to fk_release(). Either its slot has its generation,
+ *       or it is in the tree. A spill changes both in one hold of the lock of events. A generation
+ *       has 48 bits and is never used twice, so a handle never names a second job.
+ *   I2. Two threads may release a record: the owner of the job, and a thread that spills it. The
+ *       CAS of the slot's generation decides (submit_end()). The loser drops its copy.
  *   I3. A reader copies from the record first and then checks the generations of state word and
- *       slot. If one has changed the copy may be of a later job: it is read again from the tree.
- *       The client, the pool and the manager have a release fence before they write what a reader
- *       copies (J2).
- *   I4. A job is spilled only if its state word has an outcome of the slot's generation. Free
- *       records, and those being filled, never have: the former have an older generation there, the
- *       latter no outcome.
- *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
- *       the group does not need them.
- *   I6. Copies of buffers that fk_result() copies back move along; strings and other copies are
- *       freed. A reader that has them from the record has them from the tree as well (I3): they are
- *       freed by fk_release(), which no call for the same job may overlap.
+ *       slot. If one has changed, the copy may be of a later job, and the tree is read instead.
+ *       Client, pool and manager execute a release fence before they write data that readers
+ *       copy (J2).
+ *   I4. A job is spilled only if its state word has an outcome of the slot's generation. In free
+ *       records that word has an older generation. In records that are being filled it has no
+ *       outcome.
+ *   I5. The watch entry of a spilled job moves to its copy (events.c). Groups do not refer to
+ *       spilled jobs, because these have ended.
+ *   I6. Copies of buffers that fk_result() copies back move to the tree; strings and other copies
+ *       are freed. A pointer that was read from the record stays valid after the move (I3): only
+ *       fk_release() frees these copies, and no call for the same job may overlap it.
  *
- * If a peer dies: no peer sees the tree. Daemon: spilled results stay readable.
+ * If a peer dies: no peer sees the tree. Without a daemon, spilled results stay readable.
  */
 #include "client/lib/spill.h"
 
@@ -86,7 +86,7 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 	fk_job job = generation << 16 | index;
 	void *memory;
 
-	/* Memory that was never touched stays so. */
+	/* A record that was never used is not read, so its page is not allocated. */
 	if (generation == CLIENT_UNUSED || (watch && job_watch(&client->jobs[index])) ||
 	    client_end_in_table(client, job, &end, result))
 		return 0;
@@ -110,7 +110,7 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 	return 1;
 }
 
-/* The next ones: without it. */
+/* The next ones: without the lock. */
 
 int spill_ended(struct fk_client *client, int watch)
 {
@@ -131,7 +131,7 @@ int spill_ended(struct fk_client *client, int watch)
 		first = i + 1;
 		n++;
 	}
-	/* Before fk_release() of one of them returns. */
+	/* With the lock held, so that fk_release() of such a job returns only after this. */
 	if (first)
 		records_give_chain(client, first - 1, last);
 	pthread_mutex_unlock(&client->events.lock);
@@ -150,7 +150,8 @@ int spill_read(struct fk_client *client, fk_job job, struct client_end *ret_end,
 		if (result)
 			memcpy(result, spilled->result, spilled->end.result_size);
 	} else {
-		/* In the table, with an empty record: wait.c. Relaxed: nothing else is read. */
+		/* -ECONNRESET: in the table, with an empty record (wait.c). Relaxed: nothing else
+		 * is read. */
 		err = client_slot(client, job) && !load_relaxed(&client_job(client, job)->state)
 			    ? -ECONNRESET
 			    : -ESTALE;
@@ -189,7 +190,7 @@ static void spill_free(void *node)
 {
 	struct spilled *spilled = node;
 
-	/* Private memory: the block goes with the heap. */
+	/* Frees only the private part: the block is unmapped with the heap. */
 	free(spilled->end.memory);
 	free(spilled);
 }

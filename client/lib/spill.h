@@ -8,9 +8,9 @@ struct client_end;
 struct events_entry;
 
 /*
- * Moves every job that has ended out of the table, and gives the records back. Without the lock of
- * events.
- * watch: has the end of every other job counted (shm/watch.h).
+ * Moves every job that has ended out of the table, and gives the records back. Call it without the
+ * lock of events.
+ * watch: marks every other job, so that its end is counted (shm/watch.h).
  * Returns the number of jobs that were moved, or -ENOMEM if one could not be moved and none was.
  */
 int spill_ended(struct fk_client *client, int watch);
@@ -18,7 +18,7 @@ int spill_ended(struct fk_client *client, int watch);
 /* The outcome of a job that is not in the table, or -ESTALE, -ECONNRESET as client_outcome(). */
 int spill_outcome(struct fk_client *client, fk_job job);
 
-/* Reads how a job has ended that is not in the table. result: LIMIT_RESULT bytes, or NULL.
+/* Reads the end of a job that is not in the table. result: LIMIT_RESULT bytes, or NULL.
  * Returns 0, -ESTALE, -ECONNRESET. */
 int spill_read(struct fk_client *client, fk_job job, struct client_end *ret_end, void *result);
 
@@ -28,5 +28,5 @@ int spill_release(struct fk_client *client, fk_job job);
 /* The entry of a spilled job, or NULL. With the lock of events held. */
 struct events_entry *spill_entry(struct fk_client *client, fk_job job);
 
-/* Frees all of them. No other thread is in the library. */
+/* Frees all spilled jobs. No other thread may be in the library. */
 void spill_fini(struct fk_client *client);

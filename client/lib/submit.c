@@ -2,7 +2,7 @@
 /*
  * submit.c - one job: taking a record, filling it, publishing it, giving it back
  *
- * The hot path of a client: no lock, no allocation (except for strings), no system call where a
+ * The hot path of a client: no lock, no allocation (except for strings), and no system call if a
  * worker is awake.
  *
  *	take a record (record_pool.c) -> fill it -> publish it (publish.c)
@@ -10,11 +10,11 @@
  * INVARIANTS
  *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
  *       is released or spilled (spill.c), by the CAS that decides which thread does it.
- *   I2. The records of the free list have 0 in next, deadline, weight, group and place. A thread
- *       that sets one marks the slot (CLIENT_OPTIONS). The release of a marked one clears them,
- *       and cancel too (cancel.c, I4).
- *   I3. The slots of the free list have no memory: a slot's memory is freed by the thread that
- *       ends its handle, or moved along by the one that spills it.
+ *   I2. The records of the free list have 0 in next, deadline, weight, group, place and cancel. A
+ *       thread that sets one of them marks the slot (CLIENT_OPTIONS). The release of a marked slot
+ *       clears all of them. cancel: cancel.c, I4.
+ *   I3. The slots of the free list have no memory. The thread that ends a slot's handle frees the
+ *       memory; the thread that spills the job moves it to the spilled copy.
  */
 #include "client/lib/submit.h"
 
@@ -30,10 +30,10 @@
 
 uint64_t submit_first(struct fk_client *client, uint32_t index)
 {
-	/* The ledger remembers the generations of the client that had this place before; the
-	 * manager left the last of each in the record. Not before it is needed: a record that is
-	 * looked at is memory. A read-modify-write, because reading it might map the pages around
-	 * it, too. Relaxed: the slot is this thread's. */
+	/* The ledger still has generations of the client that used this row before. The manager
+	 * left the last one in the record. It is read only when the record is first used, because
+	 * the access allocates its page. A read-modify-write, because a read could map the
+	 * surrounding pages as well. Relaxed: the slot is this thread's. */
 	uint32_t last =
 		atomic_fetch_or_explicit(&client->jobs[index].state, 0, memory_order_relaxed) >>
 		JOB_GEN_SHIFT;
@@ -48,14 +48,14 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
 
-	/* Relaxed: no other thread has seen it. */
+	/* Relaxed: no other thread knows the record. */
 	store_relaxed(&job->state, job_state((uint32_t)load_relaxed(&slot->generation), JOB_IDLE));
 	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, job);
 	store_relaxed(&slot->memory, NULL);
 }
 
-/* memory: freed with the job; on failure it stays the caller's. */
+/* memory: freed with the job; on failure the caller still owns it. */
 static int submit(struct fk_client *client, const fk_task *task, const void *args, size_t size,
 		  void *memory, unsigned int flags, fk_job *ret_job)
 {
@@ -65,7 +65,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 
 	if (size != task->signature.args_size || flags & ~(FK_IDEMPOTENT | FK_WAIT_ROOM))
 		return -EINVAL;
-	/* If the daemon ends right after this, the thread that waits finds out. */
+	/* If the daemon ends after this check, the wait for the job reports it. */
 	if (unlikely(client_is_gone(client)))
 		return -ECONNRESET;
 	err = task_check(client, task);

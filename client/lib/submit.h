@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * submit.h - a record's way from the free list and back, for one job and for many
+ * submit.h - the life of a record between two stays in the free list
  *
  *	records_take() -> submit_fill() -> publish_record() ... submit_release() -> records_give()
  *				      -> submit_undo(), if it was not published -> records_give()
  *
- * The invariants stand in submit.c. Any thread; the record is the caller's alone in all of them.
+ * The invariants are in submit.c. Any thread; the caller owns the record exclusively.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "common/util.h"
 #include "shm/fence.h"
 
-/* The free records keep these fields at 0: a submission without options does not write them. */
+/* Clears the option fields. They are 0 in free records, so most submissions do not write them. */
 static inline void submit_clear_options(struct client_slot *slot, struct job *job)
 {
 	/* Relaxed: publishing the record, or giving the slot back, releases them. */
@@ -28,12 +28,12 @@ static inline void submit_clear_options(struct client_slot *slot, struct job *jo
 	store_relaxed(&slot->options, 0);
 }
 
-/* The generation of the first job of a slot that was taken. */
+/* Sets and returns the generation of the first job of a slot that was taken. */
 uint64_t submit_first(struct fk_client *client, uint32_t index);
 
 /*
- * Fills the record of a slot that was taken, but for its arguments and its options, and makes it
- * PENDING. Returns its handle.
+ * Fills the record of a slot that was taken, except for the arguments and options, and makes it
+ * PENDING. Returns the handle of the job.
  */
 static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const fk_task *task,
 				 unsigned int flags, void *memory, uint64_t now_ns)
@@ -44,8 +44,8 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 
 	if (unlikely(generation == CLIENT_UNUSED))
 		generation = submit_first(client, index);
-	/* ORDER job/reuse [J2]: release, the end of the last job's handle comes before what this
-	 * job has in the record. Pairs with client_end_in_table(). */
+	/* ORDER job/reuse [J2]: release, the end of the last job's handle comes before the data of
+	 * this job in the record. Pairs with client_end_in_table(). */
 	fence_release();
 	/* Relaxed, all of them: ring_push() releases. */
 	store_relaxed(&slot->result_size, (uint16_t)task->signature.results_size);
@@ -61,7 +61,7 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	return generation << 16 | index;
 }
 
-/* The generation after this one. A record never has 0. */
+/* Returns the next generation. Its bits in the record (JOB_GEN_MASK) are never 0. */
 static inline uint64_t submit_next(uint64_t generation)
 {
 	generation++;
@@ -69,8 +69,8 @@ static inline uint64_t submit_next(uint64_t generation)
 }
 
 /*
- * Ends a handle whose job may be released. True if its slot is the caller's then, to give back, and
- * *ret_memory (args_pack(), or NULL); false: another release was first, or the job was spilled.
+ * Ends the handle of a job that may be released. True: the caller now owns the slot, which it must
+ * give back, and *ret_memory (args_pack(), or NULL). False: the job was released or spilled before.
  */
 static inline int submit_end(struct fk_client *client, struct client_slot *slot, fk_job job,
 			     void **ret_memory)
@@ -93,7 +93,7 @@ static inline int submit_end(struct fk_client *client, struct client_slot *slot,
 	return 1;
 }
 
-/* The same, and frees the memory. */
+/* As submit_end(), and frees the memory. */
 static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
 {
 	void *memory;
@@ -105,18 +105,18 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 	return 1;
 }
 
-/* After a publication: the thread that looks for room on behalf of all that wait for it has to know
- * of the job (record_wait.c, I3). */
+/* After a publication: notifies the looker, which waits for a free record, of the new job
+ * (record_wait.c, I3). */
 static inline void submit_published(struct fk_client *client)
 {
-	/* ORDER slots/ends [C5]: relaxed, behind the full fence of wake_published(). Pairs with
+	/* ORDER slots/ends [C5]: relaxed, after the full fence of wake_published(). Pairs with
 	 * records_look(). */
 	if (unlikely(load_relaxed(&client->room_waiters)))
 		client_kick(client);
 }
 
 /*
- * Takes back what was filled and never published: the generation is used again. The memory is the
- * caller's.
+ * Resets a record that was filled and not published. Its generation is used again. The caller
+ * frees the memory.
  */
 void submit_undo(struct fk_client *client, uint32_t index);

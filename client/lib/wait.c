@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.c - waiting for a job, and what became of it
+ * wait.c - waits for a job, and reads its outcome and result
  *
- * A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
- * CPU), then announces itself in the state word and sleeps on it.
+ * A wait checks the state word and spins for up to 20 us: less if recent spins were in vain, not at
+ * all with one CPU. Then it announces itself in the state word and sleeps on it.
  *
  * INVARIANTS
- *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
- *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
- *   I2. Polls look at the socket once in CLIENT_TICK_NS, all threads of the client together
- *       (liveness.c, I1): a call in a loop makes no system call for it each time. A sleep looks
- *       when it has lasted that long.
- *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
- *       spin to its longest, one that spun in vain halves it.
+ *   I1. The waiter bit is set by a CAS that fails once there is an outcome. The outcome is stored
+ *       by an exchange. So either the wait sees the outcome, or the exchange returns the waiter
+ *       bit (J1 in shm/job.h).
+ *   I2. All polling threads of the client together check the socket once in CLIENT_TICK_NS
+ *       (liveness.c, I1). So most polls make no system call. A sleep of that length also checks.
+ *   I3. The spin time adapts. A wait that spun in vain halves it. A wait that slept although its
+ *       job ended within the longest spin sets the spin time to that maximum.
  *
- * If a peer dies: pool: the manager gives every job its outcome and wakes. Daemon: the tick finds
- * the socket closed; the outcome is looked at once more, because it may have been the daemon's last
- * act. Waits for many jobs and for groups do the same.
+ * If the pool dies, the manager stores an outcome for every job and wakes. If the daemon dies, the
+ * tick finds the socket closed. Then the wait reads the outcome once more, because the daemon may
+ * have stored it last. Waits for many jobs and for groups do the same.
  */
 #include "client/lib/client.h"
 
@@ -29,9 +29,9 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
-#define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
+#define WAIT_SPIN_MIN 500u /* ns: at 0 no wait would spin, and the time would not adapt (I3) */
 
-/* A job in the table. Not of a later job of its record. */
+/* True if a job in the table is pending. False if its record belongs to a later job. */
 static int is_pending(struct fk_client *client, fk_job handle)
 {
 	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
@@ -42,8 +42,8 @@ static int is_pending(struct fk_client *client, fk_job handle)
 	       job_state(client_generation(handle), JOB_PENDING);
 }
 
-/* It is not pending: 0, -ESTALE, or -ECONNRESET if no outcome is there either. That was submitted:
- * forkd has taken the segment back, because this process has closed the socket by itself. */
+/* Result of a wait for a job that is not pending: 0, -ESTALE, or -ECONNRESET if the job has no
+ * outcome: this process closed the socket itself, so forkd has taken the segment back. */
 static int wait_ended(struct fk_client *client, fk_job handle)
 {
 	int outcome = client_outcome(client, handle);
@@ -51,7 +51,7 @@ static int wait_ended(struct fk_client *client, fk_job handle)
 	return outcome < 0 ? outcome : 0;
 }
 
-/* What is said of a job without an outcome. */
+/* The error for a job without an outcome. */
 static int wait_pending(struct fk_client *client)
 {
 	return client_is_gone(client) ? -ECONNRESET : -EINPROGRESS;
@@ -85,7 +85,7 @@ static int wait_poll(struct fk_client *client, fk_job handle)
 	return err ? err : 1;
 }
 
-/* With the checks done. */
+/* As fk_wait(), after client_check(). */
 static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 {
 	struct job *job = client_job(client, handle);
@@ -108,13 +108,13 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	if (spin) {
 		if (wait_spin(client, handle, min(start + spin, deadline)))
 			return wait_ended(client, handle);
-		/* In vain so far (I3). */
+		/* The spin was in vain (I3). */
 		store_relaxed(&client->spin, max(spin / 2, WAIT_SPIN_MIN));
 	}
 	for (;;) {
 		uint32_t value = job_announce_waiter(job);
 
-		/* Of a later job of the record: this one was released, or spilled. */
+		/* 0: the job has ended. Other generation: it was released or spilled. */
 		if (!value || value >> JOB_GEN_SHIFT != client_generation(handle))
 			break;
 		FK_CRASH(wait_announced);
@@ -123,10 +123,10 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 		if (err)
 			break;
 	}
-	/* The acquire of the outcome, also where it changed in job_announce_waiter(). */
+	/* is_pending() acquires the outcome, even if job_announce_waiter() has seen it first. */
 	if (!is_pending(client, handle)) {
 		err = wait_ended(client, handle);
-		/* The record of a spilled job has a later one. */
+		/* The record of a spilled job may belong to a later job. */
 		if (likely(client_slot(client, handle)))
 			long_job_learn(&client->long_job, job);
 	}
@@ -149,7 +149,7 @@ int fk_poll(fk_client *client, fk_job job)
 	return err ? err : wait_poll(client, job);
 }
 
-/* How a job has ended. Returns 0, -EPERM, -EINPROGRESS, -ESTALE, -ECONNRESET. */
+/* Reads the end of a job. Returns 0, -EPERM, -EINPROGRESS, -ESTALE, -ECONNRESET. */
 static int wait_read(struct fk_client *client, fk_job job, struct client_end *ret_end, void *result)
 {
 	int err = client_check(client);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_many.c - waiting for any, and for all, of many jobs
+ * wait_many.c - waits for any, or for all, of many jobs
  *
- * A wait for any marks all its jobs as watched and sleeps on the count of their ends (shm/watch.h):
- * one word, however many there are. futex_waitv() ends at 128 words, and would have the kernel
- * queue and unqueue each of them for every sleep. A wait for all is one wait after the other, from
- * the last job to the first: what is submitted last ends late, so most of the others have ended
- * when it has. It sleeps at most once for each job, and no end wakes it but of the one that it
- * sleeps for.
+ * A wait for any marks all its jobs as watched and sleeps on the count of their ends (shm/watch.h),
+ * which is one word. futex_waitv() takes at most 128 words, and the kernel would queue and unqueue
+ * each of them for every sleep. A wait for all waits for one job after the other, from the last to
+ * the first. The last job usually ends late, so most others have ended by then. The wait sleeps at
+ * most once for each job, and only the end of that job wakes it.
  *
  * INVARIANTS
- *   I1. No end is missed: every job is marked, or was seen to have ended, before the first sleep,
- *       and between the value that it sleeps on and the sleep it looks at all of them (shm/watch.h,
- *       I1 and I2).
- *   I2. It is busy for no longer than a wait for a single job spins: after that, each look but the
- *       first follows a sleep that an end or the tick has finished.
- *   I3. Marks stay in the jobs. Their ends are counted, and wake sleepers: that is all.
+ *   I1. No end is missed. Every job is marked, or has ended, before the first sleep. The wait reads
+ *       the value to sleep on, checks all jobs, and then sleeps (shm/watch.h, I1 and I2).
+ *   I2. It spins no longer than a wait for a single job. After that, each check except the first
+ *       follows a sleep that was ended by the end of a job or by the tick.
+ *   I3. Marks stay in the jobs after the wait. Their ends are counted and wake sleepers, which has
+ *       no other effect.
  */
 #include "client/lib/client.h"
 
@@ -25,7 +24,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
-/* 0, or -EPERM in a child, or -ESTALE: one of them is not there. */
+/* Returns 0; -EPERM in a child; or -ESTALE: one of the jobs does not exist. */
 static int wait_many_check(struct fk_client *client, const fk_job *jobs, size_t n)
 {
 	int err = client_check(client);
@@ -36,7 +35,7 @@ static int wait_many_check(struct fk_client *client, const fk_job *jobs, size_t 
 	return err;
 }
 
-/* Sets *ret_index to the first that has ended. Returns 0, -EAGAIN (none has), -ESTALE, or
+/* Sets *ret_index to the first job that has ended. Returns 0, -EAGAIN (none has), -ESTALE, or
  * -ECONNRESET: forkd has taken its segment back (wait.c). */
 static int any_look(struct fk_client *client, const fk_job *jobs, size_t n, size_t *ret_index)
 {
@@ -83,13 +82,13 @@ static int any_sleep(struct fk_client *client, const fk_job *jobs, size_t n, uin
 			slept = client_sleep(client, &watch->ended, value, deadline);
 		watch_leave(watch);
 	} while (err == -EAGAIN && !slept);
-	/* Its time is over, or the daemon gone: one may have ended just then. */
+	/* After a timeout, or if the daemon is gone: a job may have ended since the last check. */
 	if (err == -EAGAIN)
 		err = any_look(client, jobs, n, ret_index);
 	return err == -EAGAIN ? slept : err;
 }
 
-/* With a timeout of 0. */
+/* fk_wait_any() with a timeout of 0. */
 static int any_poll(struct fk_client *client, const fk_job *jobs, size_t n, size_t *ret_index)
 {
 	int gone = client_look(client, clock_coarse_ns());
@@ -117,7 +116,7 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 	if (!timeout_ns)
 		return any_poll(client, jobs, n, ret_index);
 	deadline = client_deadline(clock_ns(), timeout_ns);
-	/* Relaxed: a hint, that single waits adapt. */
+	/* Relaxed: a hint, which waits for single jobs adapt. */
 	spin = load_relaxed(&client->spin);
 	if (spin) {
 		err = any_spin(client, jobs, n, min(clock_ns() + spin, deadline), ret_index);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * INVARIANTS
- *   I1. waker_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
- *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done
- *       the same with the dispatcher: W1 to W3 and W11 of wake.h. publish_record() leaves a
- *       dispatcher that dozes alone if the job can wait for an alarm: W9.
- *   I2. A client has one ring in its socket, and as many more as threads sent one at the same
- *       time: waker_ring() sends none while one is unread there. A client that has cancelled a
- *       job cannot tell what is unread, and sends each ring. It never blocks.
+ *   I1. waker_wake() returns only after one of these, for a worker or the dispatcher (wake.h, W1 to
+ *       W3, W11): its word was LOOKING; it was woken; its word changed; this sleep was woken
+ *       before; a ring was sent. publish_record() does not wake a dozing dispatcher for a job
+ *       that can wait for an alarm: W9.
+ *   I2. waker_ring() sends no ring (PROTO_RING) while the socket has an unread one. Only threads
+ *       that send at the same time add more. After a cancel the unread message may be the cancel,
+ *       so each ring is sent. waker_ring() never blocks.
  *
  * A WAKE THAT FINDS NO SLEEPER
- *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
- *   died with its pool or was stopped, or if another client has requeued it (wake.h, W10). It is
- *   tried again for some microseconds, then the client rings: the dispatcher looks at all rings.
- *   If FUTEX_WAKE fails, which another client can bring about, it rings at once (W11).
- *   If it cannot send the ring it tries on. After thousands of tries the word is treated as BUSY:
- *   the next worker or the dispatcher gets the duty, and after the pool's death the next pool looks
- *   at all rings when it starts.
+ *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING but does not sleep yet. The same
+ *   happens if it was stopped, died, or was requeued by another client (wake.h, W10). The client
+ *   tries again for some microseconds and then rings: the dispatcher checks all rings. If
+ *   FUTEX_WAKE fails, which another client can cause, it rings at once (W11). If the ring cannot be
+ *   sent, it tries FUTEX_WAKE again. After WAKER_TRIES tries the word is treated as BUSY, and the
+ *   next worker or the dispatcher is woken. A new pool checks all rings when it starts.
  */
 #include "client/lib/wake_worker.h"
 
@@ -32,7 +31,7 @@
 #include "shm/wake.h"
 
 #define WAKER_TRIES	 4096u /* tries to wake a worker that is about to sleep */
-#define WAKER_BUSY_TRIES 64u   /* of these without giving up the CPU, before it rings */
+#define WAKER_BUSY_TRIES 64u   /* tries before the client rings and then yields the CPU */
 
 int waker_ring(const struct waker *waker)
 {
@@ -41,14 +40,14 @@ int waker_ring(const struct waker *waker)
 
 	if (waker->fd < 0)
 		return 0;
-	/* The manager has not read the last ring: it will look after that (I2). Relaxed: a cancel
-	 * of another thread that is in the socket alone costs this job a tick at most. */
+	/* If a ring is unread, the manager will read it and check all rings (I2). Relaxed: if the
+	 * unread message is another thread's cancel, this job waits at most one tick. */
 	if (!load_relaxed(&waker->cancels) && ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
 		return 1;
 	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
 }
 
-/* The word at this place of woken[]. */
+/* Returns the word that belongs to this index of woken[]. */
 static const _Atomic uint32_t *waker_word(const struct board *board, uint32_t at)
 {
 	return at < LIMIT_WORKERS ? &board->workers[at].wake : &board->dispatcher;
@@ -56,7 +55,7 @@ static const _Atomic uint32_t *waker_word(const struct board *board, uint32_t at
 
 uint64_t waker_unsure(const struct board *board, const struct waker *waker, uint64_t now_ns)
 {
-	/* Relaxed throughout: hints of when to look again. */
+	/* Relaxed throughout: hints for the time of the next check. */
 	uint32_t at = load_relaxed(&waker->last);
 	uint32_t value = wake_load(waker_word(board, at));
 	uint64_t since;
@@ -67,40 +66,39 @@ uint64_t waker_unsure(const struct board *board, const struct waker *waker, uint
 	return now_ns > since ? now_ns - since : 0;
 }
 
-/* Remembers that this sleep was woken, or rung for. */
+/* Records that this sleep was woken, or that a ring was sent for it. waker: may be NULL. */
 static void waker_note(struct waker *waker, uint32_t at, uint64_t sleep)
 {
 	if (!waker)
 		return;
-	/* Relaxed: as above. */
+	/* Relaxed: hints, as above. */
 	store_relaxed(&waker->woken[at], sleep);
 	store_relaxed(&waker->last, at);
 	store_relaxed(&waker->since_ns, clock_ns());
 }
 
 /*
- * Wakes the thread that sleeps with this value of the word at this place. A worker that was woken
- * from this very sleep and has not come to change its word yet is as good as one that looks: the
- * change comes after the read of the word, and a look at all rings after the change (W2). So a
- * burst of jobs makes one system call, not one each until the worker runs. If the word does not
- * change for WAKER_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
- * rings. True if a sleeper was woken, was rung for, or its word is not the value any more.
+ * Wakes the thread that sleeps while word `at` has this value. If it was woken from this sleep
+ * before and has not changed its word yet, no wake is needed: it will change the word and then
+ * check all rings (W2). So a burst of jobs makes one system call. If the word does not change for
+ * WAKER_DOUBT, the wake may have reached another thread (W7). Then it is repeated and a ring is
+ * sent. True if a sleeper was woken, a ring was sent for it, or the word has another value now.
  */
 static int waker_wake_word(const struct board *board, uint32_t at, uint32_t value,
 			   struct waker *waker)
 {
 	const _Atomic uint32_t *word = waker_word(board, at);
-	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
+	/* Relaxed: identifies a sleep. A new pool counts its sleeps from 0 again. */
 	uint64_t sleep = (uint64_t)load_relaxed(&board->manager.pool_generation) << 32 | value;
 
 	if (waker && load_relaxed(&waker->woken[at]) == sleep) {
 		uint64_t now = clock_ns();
 		uint64_t unsure;
 
-		/* It was woken before the last one was: since_ns is late enough for it. */
+		/* since_ns is the time of the last wake, which is not before the wake of this. */
 		store_relaxed(&waker->last, at);
 		unsure = waker_unsure(board, waker, now);
-		/* Once in WAKER_DOUBT: a thread that gets no CPU time cannot change its word. */
+		/* At most once in WAKER_DOUBT: the thread may just have got no CPU time. */
 		if (unsure >= WAKER_DOUBT && unsure != WAKER_SURE &&
 		    client_due(&waker->rung_ns, now, WAKER_DOUBT)) {
 			(void)futex_wake(word, INT32_MAX);
@@ -119,7 +117,7 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 		}
 		if (wake_load(word) != value)
 			return 1;
-		/* An error: another client keeps the kernel from waking anything here (W11). */
+		/* n < 0: another client prevents the kernel from waking this word (W11). */
 		if ((i == WAKER_BUSY_TRIES || (n < 0 && i < WAKER_BUSY_TRIES)) && waker &&
 		    waker_ring(waker)) {
 			waker_note(waker, at, sleep);
@@ -133,7 +131,6 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 	return 0;
 }
 
-/* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
 uint32_t waker_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
 			   struct waker *waker)
 {
@@ -141,14 +138,14 @@ uint32_t waker_wake_worker(const struct board *board, uint32_t n_workers, uint32
 	uint32_t value = 0;
 	uint32_t w = ring;
 
-	/* The ring's own worker: LOOKING or SLEEPING ends it here. */
+	/* First try the worker of this ring. */
 	value = wake_load(&board->workers[w].wake);
 	if (wake_state(value) == WAKE_LOOKING)
 		return w;
 	if (wake_state(value) == WAKE_SLEEPING && waker_wake_word(board, w, value, waker))
 		return w;
 
-	/* It is BUSY, or PARKED: another one that will look, or can be woken. */
+	/* It is BUSY or PARKED: find another worker that is LOOKING or SLEEPING. */
 	for (uint32_t i = 1; i < n_workers; i++) {
 		uint32_t other;
 
@@ -167,7 +164,7 @@ uint32_t waker_wake_worker(const struct board *board, uint32_t n_workers, uint32
 	return n_workers;
 }
 
-/* A dispatcher that is awake looks once more before it rests. */
+/* No wake is needed if the dispatcher is awake: it checks the rings once more before it rests. */
 void waker_wake_dispatcher(const struct board *board, struct waker *waker)
 {
 	uint32_t value = wake_load(&board->dispatcher);
