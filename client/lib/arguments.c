@@ -3,12 +3,12 @@
  * arguments.c - arguments by a signature: values in, packed bytes out
  *
  * INVARIANTS
- *   I1. All buffers are checked first. One that is used where it is lies within the heap and starts
- *       where the pool takes it (ARGUMENTS_ALIGN), because tasks read numbers there.
+ *   I1. All buffers are checked first. A buffer that is used in place lies within the heap and is
+ *       aligned as the pool requires (ARGUMENTS_ALIGN), because tasks read numbers there.
  *   I2. All strings of one job, and all copies of its buffers, are in one block of the heap. A
- *       string has a NUL behind it that its size does not count. On failure no block is left.
- *   I3. The address that a copy is written back to is kept in private memory (struct args_copies).
- *       Tasks can write to the block. So they cannot choose where the library writes.
+ *       string is followed by a NUL that its size does not count. On failure no block is left.
+ *   I3. The addresses to which copies are written back are in private memory (struct args_copies).
+ *       Tasks can write to the block, but so they cannot choose where the library writes.
  */
 #include "client/lib/client.h"
 
@@ -28,7 +28,7 @@ int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 {
 	uint64_t offset;
 
-	/* An empty one that is nowhere: any place in the heap will do. */
+	/* An empty buffer without an address may have any address in the heap. */
 	if (!buffer.data && !buffer.size)
 		buffer.data = heap->base;
 	if (!heap_contains(heap, buffer.data, buffer.size))
@@ -47,7 +47,7 @@ struct args_plan {
 	uint32_t n_back;
 	struct args_part {
 		const void *data;
-		uint64_t length; /* bytes that are copied */
+		uint64_t length; /* bytes to copy */
 		uint64_t place;	 /* bytes from the start of the block */
 		struct fk_ref ref;
 		uint32_t offset; /* of ref among the arguments */
@@ -91,7 +91,7 @@ static int plan_string(const struct heap *heap, struct args_plan *plan, uint32_t
 	return plan_add(heap, plan, part, 1);
 }
 
-/* Are some bytes of a buffer in the heap, and others not? */
+/* True if some bytes of a buffer are in the heap, and others are not. */
 static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
 {
 	uintptr_t start = (uintptr_t)buffer.data, base = (uintptr_t)heap->base;
@@ -186,7 +186,7 @@ int args_pack(struct heap *heap, const struct signature *signature, const union 
 
 	if (n != signature->n_args)
 		return -EINVAL;
-	/* The parts are written one by one. */
+	/* Not all of plan: plan_add() sets each part that is used. */
 	plan.size = plan.n = plan.n_back = 0;
 	err = plan_all(heap, signature, values, copy, args, &plan);
 	if (err)
@@ -208,7 +208,7 @@ int args_pack(struct heap *heap, const struct signature *signature, const union 
 	return 0;
 }
 
-/* The copies of a job that are written back, or NULL if it has none: its memory is a block then. */
+/* Returns the copies that are written back; NULL if memory is a block of the heap, or NULL. */
 static struct args_copies *args_copies(const struct heap *heap, void *memory)
 {
 	return !memory || heap_contains(heap, memory, 0) ? NULL : memory;
@@ -241,7 +241,7 @@ void *args_keep(struct heap *heap, void *memory)
 	return copies;
 }
 
-/* FK_TYPE_I64, ... for the type of an argument or a result. */
+/* Converts the type of an argument or a result to FK_TYPE_I64, ... */
 static uint64_t arguments_type(uint8_t type)
 {
 	switch ((enum signature_type)type) {

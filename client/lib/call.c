@@ -2,7 +2,7 @@
 /*
  * call.c - submissions and calls with the types of their arguments: the functions behind the macros
  *
- * A job without options takes the short way of submit.c. One with options is a batch of one.
+ * A job without options uses the faster path of submit.c. One with options is a batch of one.
  */
 #include "client/lib/client.h"
 
@@ -12,7 +12,7 @@
 #include "client/lib/events.h"
 #include "common/util.h"
 
-/* The arguments fit the task. */
+/* Submits a job. args_check() has accepted the arguments. */
 static int submit_typed(fk_client *client, const fk_task *task,
 			const struct fk_job_options *options, unsigned int flags, fk_job *ret_job,
 			const union fk_value *values)

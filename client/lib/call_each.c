@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call_each.c - a call of one task for each row of arguments
+ * call_each.c - calls one task for each row of arguments
  *
  * Rows are submitted in batches, when there is room. Between two batches the results of the jobs
- * that have ended are taken, in order. If a job takes long, those behind it are spilled when their
- * records are needed (spill.c), so it delays none of them.
+ * that have ended are taken, in order. A long job does not delay later ones: these are spilled when
+ * their records are needed (spill.c).
  */
 #include "client/lib/client.h"
 
@@ -27,12 +27,12 @@ struct each {
 	uint8_t *results; /* or NULL */
 	size_t result_size;
 	fk_job *jobs;
-	size_t n_taken; /* jobs whose results were taken, from the first on */
-	int err;	/* of the first that was not done */
-	char text[400]; /* of this error */
+	size_t n_taken; /* number of jobs whose results were taken, in order */
+	int err;	/* of the first job that was not DONE */
+	char text[400]; /* of err */
 };
 
-/* An argument of row i. */
+/* Returns an argument of row i. */
 static union fk_value each_value(const struct each *each, uint32_t arg, size_t i)
 {
 	union fk_value value = each->values[arg];
@@ -55,7 +55,7 @@ static union fk_value each_value(const struct each *each, uint32_t arg, size_t i
 	return value;
 }
 
-/* Submits rows from the first on. n: EACH_BATCH at most. */
+/* Submits n rows, starting with row `first`. n: EACH_BATCH at most. */
 static int each_submit(const struct each *each, size_t first, size_t n)
 {
 	union fk_value values[EACH_BATCH * SIGNATURE_MAX_ARGS];
@@ -77,8 +77,8 @@ static int each_submit(const struct each *each, size_t first, size_t n)
 	return fk_submit_batch(each->client, requests, n, FK_WAIT_ROOM, &each->jobs[first]);
 }
 
-/* Takes the result of the next job, and releases it. wait: until it has ended. Returns false if it
- * has not. */
+/* Takes the result of the next job and releases it. wait: waits until it has ended. False if it has
+ * not ended. */
 static int each_take(struct each *each, int wait)
 {
 	uint8_t copy[LIMIT_RESULT];

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.c - asking forkd to end a job
+ * cancel.c - asks forkd to end a job
  *
- * A word in the job's record, and a message. Neither has an answer but the job's outcome.
+ * A word in the job's record and a message. The only answer to both is the job's outcome.
  * 	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
  *
  * INVARIANTS
- *   I1. It never blocks. The manager reads a message of each client at a time, so a client that
- *       asks faster than that finds its own socket full.
- *   I2. The message names the generation. It may arrive when the record has another job: then it
- *       is ignored.
- *   I3. The word comes first (shm/job.h, I5). The message makes it fast.
- *   I4. The word is 0 again before its generation comes round: its slot is marked as one with
- *       options, and the release of the record clears it (submit.c, I2). If that happens right now,
- *       and the word is written after the clearing, the new generation is seen behind it, and the
- *       word is taken back. If the mark was not seen it stays for the next release.
+ *   I1. It never blocks. The manager reads one message of each client in turn, so a client that
+ *       cancels faster only fills its own socket.
+ *   I2. The message names the generation. It is ignored if the record has a later job by then.
+ *   I3. The word is written first (shm/job.h, I5). The message only speeds up the cancellation.
+ *   I4. The word is cleared before its generation number is used again. The slot is marked as one
+ *       with options, so the release of the record clears the word (submit.c, I2). If a concurrent
+ *       release has cleared it before it is written here, the new generation is seen after the
+ *       write, and the word is cleared here. A mark that the release has not seen stays for the
+ *       next one.
  *
- * If a peer dies: daemon: -ECONNRESET. Pool: the next one finds the word, also where the message
- * was not sent (-EAGAIN).
+ * If the daemon dies: -ECONNRESET. If the pool dies, the next pool finds the word, even if the
+ * message was not sent (-EAGAIN).
  */
 #include "client/lib/client.h"
 
@@ -27,7 +27,7 @@
 #include "common/relaxed.h"
 #include "shm/proto.h"
 
-/* The record's word. False: the record is another job's by now. */
+/* Writes the record's word. False if the record has a later job by now. */
 static int cancel_write(fk_client *client, fk_job job)
 {
 	struct client_slot *slot = client_slot(client, job);
@@ -35,12 +35,12 @@ static int cancel_write(fk_client *client, fk_job job)
 
 	if (!slot)
 		return 0;
-	/* ORDER cancel/word [V4]: before the message goes to the kernel, which orders it. Pairs
+	/* ORDER cancel/word [V4]: written before the message is sent; the kernel orders both. Pairs
 	 * with job_is_unwanted(). */
 	if (!job_want_end(client_job(client, job), generation))
 		return 0;
 	FK_CRASH(cancel_wanted);
-	/* Relaxed: a release that does not see it is followed by one that does (I4). */
+	/* Relaxed: if a release does not see the mark, a later release does (I4). */
 	atomic_fetch_or_explicit(&slot->options, CLIENT_OPTIONS, memory_order_relaxed);
 	if (client_slot(client, job))
 		return 1;
@@ -59,18 +59,18 @@ int fk_cancel(fk_client *client, fk_job job)
 
 	if (err)
 		return err;
-	/* Of a job that has ended nothing is left to cancel, whether it was spilled or not. */
+	/* A job that has ended cannot be cancelled, whether it was spilled or not. */
 	if (client_outcome_in_table(client, job) != JOB_PENDING || !cancel_write(client, job))
 		return client_outcome(client, job) == -ESTALE ? -ESTALE : 0;
 	if (client_is_gone(client))
 		return -ECONNRESET;
-	/* Relaxed: waker_ring(). */
+	/* Relaxed: see waker_ring(). */
 	store_relaxed(&client->waker.cancels, 1);
 	FK_CRASH(cancel_written);
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
 	FK_CRASH(cancel_sent);
 	if (!err)
 		return 0;
-	/* What a socket says besides is that there is no memory to send with, now. */
+	/* Other errors mean a full socket or, for now, no memory to send. */
 	return err == -EPIPE || client_gone(client) ? -ECONNRESET : -EAGAIN;
 }

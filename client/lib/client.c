@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.c - the connection: attach, look up tasks, detach
+ * client.c - the connection: opens and closes it
  *
- * fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
- * nothing but a dismissal comes over the socket, and nothing but cancels (cancel.c) and rings
- * (publish.c) goes; mainly it tells the two sides of each other's end.
+ * fk_open() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
+ * the client sends only cancels (cancel.c) and rings (wake_worker.c), and the daemon sends only a
+ * dismissal. Mainly the socket shows each side the end of the other.
  *
  * INVARIANTS
- *   I1. What was read from a segment's head is checked against the segment's size once, here, and
+ *   I1. Values from a segment's head are checked once, here, against the segment's size, and then
  *       kept in private memory.
- *   I2. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
- *       it is not its client; the child's copy of the socket is closed, and fk_close() shuts it
- *       down for all copies there may be, so that the daemon sees the parent's end.
+ *   I2. In a child of fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call fails there.
+ *       The child's copy of the socket is closed. fk_close() shuts the socket down for all copies
+ *       that may exist, so that the daemon sees the parent's end.
  */
 #include "client/lib/client.h"
 
@@ -36,16 +36,16 @@
 #include "shm/proto.h"
 
 #define CLIENT_SPIN_NS	  20000u
-#define CLIENT_TRIES	  3u /* to be let in, by one forkd after the other */
+#define CLIENT_TRIES	  3u /* attempts to connect if a forkd ends before its answer */
 #define CLIENT_ALIVE_SIZE 4096
-#define CLIENT_READY	  32u /* records that most clients do not use all of */
+#define CLIENT_READY	  32u /* records to map early; most clients use fewer */
 
-/* Newer than the oldest C library's headers that this compiles with. */
+/* Missing in the headers of the oldest supported C library. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* All clients of the process, for the child of a fork. */
+/* All clients of the process, for fork_child(). */
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t clients_once = PTHREAD_ONCE_INIT;
 static struct list_link clients;
@@ -93,7 +93,7 @@ static void clients_remove(fk_client *client)
 	pthread_mutex_unlock(&clients_lock);
 }
 
-/* Frees what a client has so far. */
+/* Frees a client, which may be only partly initialized. Returns NULL. */
 static fk_client *client_free(fk_client *client)
 {
 	struct fk_client_task *task;
@@ -121,8 +121,8 @@ static fk_client *client_free(fk_client *client)
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
-	/* A child that was made without the handlers of pthread_atfork() or before clients_add()
-	 * may have a copy of the descriptor: the daemon sees the end (I2). */
+	/* A child may have a copy of the descriptor if it was made without pthread_atfork()
+	 * handlers, or before clients_add(). After shutdown() the daemon sees the end (I2). */
 	if (client->fd >= 0)
 		(void)shutdown(client->fd, SHUT_RDWR);
 	FK_CRASH(close_shut);
@@ -133,7 +133,7 @@ static fk_client *client_free(fk_client *client)
 
 DEFINE_CLEANUP(fk_client *, client_free);
 
-/* HELLO and its answer. fds: three, the caller's then. */
+/* Sends HELLO and receives the answer. fds: receives three descriptors, which the caller owns. */
 static int attach(int fd, const char *path, const struct fk_open_options *options,
 		  struct proto_welcome *ret_welcome, int *fds)
 {
@@ -160,8 +160,8 @@ static int attach(int fd, const char *path, const struct fk_open_options *option
 	return size < 0 ? size : connect_not_understood(path);
 }
 
-/* Connects and attaches. A forkd that ends in between, and says nothing, may be one of a service
- * manager's, which has started the next on the same socket. */
+/* Connects and attaches. Returns the socket or an error. If forkd ends without an answer, tries
+ * again: a service manager may have started the next one on the same socket. */
 static int reach(const char *path, const struct fk_open_options *options,
 		 struct proto_welcome *ret_welcome, int *fds)
 {
@@ -179,7 +179,7 @@ static int reach(const char *path, const struct fk_open_options *options,
 	return err;
 }
 
-/* I1. Returns 0 or -EBADMSG. */
+/* Checks the segments' heads (I1) and makes the heap. Returns 0, -EBADMSG or -ENOMEM. */
 static int check_segments(fk_client *client)
 {
 	const struct client_segment *segment = client->segment;
@@ -234,8 +234,8 @@ static int map_segments(fk_client *client, const struct proto_welcome *welcome, 
 	err = check_segments(client);
 	if (err)
 		return err;
-	/* What the hot path touches: its page faults are taken now. Only a matter of speed; and
-	 * records are taken from the first on, the one that was given back last going first. */
+	/* Map the pages of the hot path now, to avoid page faults later; errors do not matter. The
+	 * first records are used most: the record that was given back last is taken first. */
 	(void)madvise(client->segment,
 		      (size_t)((char *)&client->jobs[min(client->n_jobs, CLIENT_READY)] -
 			       (char *)client->segment),
@@ -244,7 +244,7 @@ static int map_segments(fk_client *client, const struct proto_welcome *welcome, 
 	return 0;
 }
 
-/* CPUs that this process may use. */
+/* Number of CPUs that this process may use. */
 static int cpus(void)
 {
 	cpu_set_t set;
@@ -280,7 +280,7 @@ static int init_private(fk_client *client)
 	return 0;
 }
 
-/* True if a field is set that means nothing yet. */
+/* True if a reserved field is not 0. */
 static int options_reserved(const struct fk_open_options *options)
 {
 	uint64_t all = options->reserved0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* client.h - the small units of the library; nothing of it is public */
+/* client.h - internal functions of the library's small units */
 #pragma once
 
 #include <stddef.h>
@@ -14,34 +14,34 @@
 #include "shm/job.h"
 #include "shm/signature.h"
 
-/* liveness.c: looks at the socket, unless the daemon is known to be gone. True if it is gone. */
+/* liveness.c: checks the socket, unless the daemon is known to be gone. True if it is gone. */
 int client_gone(struct fk_client *client);
 
 /*
- * liveness.c: for a thread that waits or polls and finds nothing. May be called at any rate: once
- * in CLIENT_TICK_NS, all threads together, looks at the socket and does the publisher's part again
- * (wake.h, W7); more often while a worker that was woken for longer than WAKER_DOUBT does not
- * wake up. True if the daemon is gone. now_ns: clock_ns(), or clock_coarse_ns().
+ * liveness.c: for a thread that waits or polls in vain, at any rate. Once in CLIENT_TICK_NS for all
+ * threads together, checks the socket and wakes a worker again if rings are not empty (wake.h, W7).
+ * Does so more often while a worker does not wake up within WAKER_DOUBT after its wake. True if the
+ * daemon is gone. now_ns: clock_ns(), or clock_coarse_ns().
  */
 int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
- * liveness.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or WAKER_NAP
- * if a worker that was woken has not woken up yet; and then looks, unless it was woken.
- * Returns 0, for another look at the word; -ETIMEDOUT, without having slept, if deadline_ns
- * (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
+ * liveness.c: sleeps while *word is value, for at most CLIENT_TICK_NS; or WAKER_NAP, if a worker
+ * that was woken has not woken up yet. Checks the socket after that, unless it was woken.
+ * Returns 0: the caller must read the word again; -ETIMEDOUT: deadline_ns (CLOCK_MONOTONIC) had
+ * passed before the sleep; -ECONNRESET.
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns);
 
-/* liveness.c: sends all threads that sleep on the count of ends to look again. */
+/* liveness.c: wakes all threads that sleep on the count of ends, to check again. */
 void client_kick(struct fk_client *client);
 
-/* task.c: 0, or -ENOENT if the task is gone from where it was found (task.c, I2). */
+/* task.c: returns 0, or -ENOENT if the board has another task in its place (task.c, I2). */
 int task_check(const struct fk_client *client, const fk_task *task);
 
-/* client_outcome_in_table() of any job. Returns an outcome, -ESTALE (no such job) or -ECONNRESET
- * (it has none, and forkd has taken the segment back). Without the lock of events. */
+/* As client_outcome_in_table(), also for spilled jobs. Returns an outcome, -ESTALE (no such job) or
+ * -ECONNRESET (no outcome: forkd has taken the segment back). Without the lock of events. */
 static inline int client_outcome(struct fk_client *client, fk_job job)
 {
 	int outcome = client_outcome_in_table(client, job);
@@ -62,34 +62,34 @@ int batch_has_node(const struct fk_client *client, uint32_t node);
 /* group.c: the number of a group (its index + 1), or 0 if there is no such group. */
 uint32_t group_number(struct fk_client *client, fk_group group);
 
-/* group.c: takes n jobs that were counted and not published out of a group again. */
+/* group.c: subtracts n jobs from a group that were counted but not published. */
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
-/* arguments.c: a buffer as it is among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
+/* arguments.c: converts a buffer to its packed form. Returns 0 or -EFAULT (fk_buffer_ref()). */
 int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
- * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. copy: buffers that cannot be
- * used where they are are copied (FK_COPY_BUFFERS). Sets *ret_memory to the memory of the copied
- * strings and buffers, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM: fk_submit_values().
+ * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. copy: copies buffers that are
+ * not usable in place (FK_COPY_BUFFERS). Sets *ret_memory to the memory of the copied strings and
+ * buffers, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM: fk_submit_values().
  */
 int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
 	      size_t n, int copy, uint8_t *args, void **ret_memory);
 
-/* arguments.c: copies the iobufs of a job that is DONE back. memory: of args_pack(), or NULL. */
+/* arguments.c: copies the iobufs of a DONE job to the caller. memory: of args_pack(), or NULL. */
 void args_copy_back(const struct heap *heap, void *memory);
 
-/* arguments.c: frees what args_pack() took; NULL is fine. */
+/* arguments.c: frees the memory of args_pack(). memory: may be NULL. */
 void args_free(struct heap *heap, void *memory);
 
 /*
- * arguments.c: for a job that loses its record. Returns the part of its memory that fk_result()
- * needs, or NULL, and frees the rest. NULL is fine.
+ * arguments.c: for a job that is spilled. Returns the part of its memory that fk_result() needs, or
+ * NULL, and frees the rest. memory: may be NULL.
  */
 void *args_keep(struct heap *heap, void *memory);
 
-/* The types of a call (fk_call_typed()): the bits of the result begin here, those of the arguments
- * are below. */
+/* The types of a call (fk_call_typed()): the bits of the result begin here, after those of the
+ * arguments. */
 #define ARGS_RESULT	    48
 #define ARGS_TYPES	    (((uint64_t)1 << ARGS_RESULT) - 1)
 #define ARGS_TYPE(types, i) ((uint32_t)((types) >> 4 * (i)) & 15u)
@@ -97,12 +97,12 @@ void *args_keep(struct heap *heap, void *memory);
 /* arguments.c: the types of a call that fits a signature. */
 uint64_t args_types(const struct signature *signature);
 
-/* arguments.c: the error of args_check(), with its text. */
+/* arguments.c: sets the error text of args_check(). Returns -EINVAL. */
 int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
 
 /*
- * Compares the types of a call with a task's signature. with_result: of its result as well, of size
- * bytes. Returns 0, or -EINVAL with an error text that shows both.
+ * Compares the types of a call with a task's signature. with_result: also compares the result, of
+ * size bytes. Returns 0, or -EINVAL with an error text that shows both.
  */
 static inline int args_check(const fk_task *task, uint64_t types, int with_result, size_t size)
 {
@@ -115,23 +115,23 @@ static inline int args_check(const fk_task *task, uint64_t types, int with_resul
 	return 0;
 }
 
-/* error.c: sets what fk_error_text() returns, from a format. Returns err. */
+/* error.c: sets the text of fk_error_text() from a format. Returns err. */
 int error_say(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * error.c: the same by a task's name and fk_strerror(), put together when it is asked for: -EAGAIN
- * may come often. Returns err.
+ * error.c: sets it to a task's name and fk_strerror(err). fk_error_text() formats it, because
+ * -EAGAIN may be frequent. Returns err.
  */
 int error_of_task(int err, const char *name);
 
-/* error.c: puts a task's name before what fk_error_text() returns. Returns err. */
+/* error.c: puts a task's name before the text of fk_error_text(). Returns err. */
 int error_name(int err, const char *name);
 
 /*
- * error.c: what became of a job, in words: "FAILED: No such file or directory". begun: its task
- * was; if not, the code is the pool's, otherwise the task's. Returns text.
+ * error.c: describes the outcome of a job: "FAILED: No such file or directory". begun: its task has
+ * run, and the code is the task's; otherwise the pool's. Returns text.
  */
 const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun);
 
-/* The errno of a final outcome, 0 for JOB_DONE. */
+/* Returns the negative errno of a final outcome, 0 for JOB_DONE. */
 int error_of_outcome(uint32_t outcome, int32_t code);

@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 
-/* The socket of the user's own instance, where its file is there; else NULL. */
+/* Returns the socket path of the user's own instance, or NULL if the file does not exist. */
 static const char *connect_own(void)
 {
 	static _Thread_local char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -34,12 +34,12 @@ const char *connect_path(const char *socket)
 	socket = secure_getenv("FORKD_SOCKET");
 	if (socket && *socket)
 		return socket;
-	/* One pool for the machine is better than one for each user. */
+	/* The forkd of the machine first: one pool is better than one for each user. */
 	socket = access(FK_SOCKET_PATH, F_OK) < 0 ? connect_own() : NULL;
 	return socket ? socket : FK_SOCKET_PATH;
 }
 
-/* Why connect() has failed. */
+/* Sets the error text of a connect() that has failed. err: negative. Returns an error. */
 static int connect_error(const char *path, int err)
 {
 	switch (-err) {
@@ -86,12 +86,12 @@ int connect_socket(const char *path, int *ret_fd)
 		err = -errno;
 		return error_say(err, "no socket: %s", strerrordesc_np(-err));
 	}
-	/* For connect() as well, where the daemon does not accept. */
+	/* SO_SNDTIMEO also limits connect(), which blocks if the daemon does not accept. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 	do {
 		err = connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
-	} while (err == -EINTR); /* nothing has begun then: it is a local socket */
+	} while (err == -EINTR); /* no connection is in progress then: it is a local socket */
 	if (err)
 		return connect_error(path, err);
 	FK_CRASH(connect_open);
@@ -107,7 +107,7 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 	int size;
 
 	*ret_n_fds = 0;
-	/* A client that is refused at once may find the pipe broken and the reason in it. */
+	/* After -EPIPE the socket may still contain the reason of a refusal. */
 	if (err && err != -EPIPE)
 		return error_say(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
 	FK_CRASH(connect_asked);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* error.c - texts of errors and outcomes, and that of a thread's last failure */
+/* error.c - texts of errors and outcomes, and the text of a thread's last error */
 #include "client/lib/client.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 static _Thread_local struct {
 	int err;
 	char name[ERROR_NAME + 1];
-	char text[512]; /* or empty: it is that of err, after the name */
+	char text[512]; /* empty: fk_error_text() makes it from name and err */
 } last = { .text = "no error" };
 
 int error_say(int err, const char *format, ...)
@@ -52,7 +52,7 @@ const char *fk_error_text(void)
 	return last.text;
 }
 
-/* Where the C library's text says too little about what it means here. */
+/* Errors for which the text of the C library is not specific enough. */
 static const struct {
 	int err;
 	const char *text;
@@ -124,7 +124,7 @@ const char *fk_outcome_name(int outcome)
 	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
 }
 
-/* Why the pool has not begun a task. */
+/* Returns the reason why the pool has not begun a task. */
 static const char *refusal_text(int code)
 {
 	switch (-code) {

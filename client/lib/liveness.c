@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liveness.c - is the daemon there? How threads of the client sleep, and look
+ * liveness.c - detects the end of the daemon; sleeps and periodic checks of the client's threads
  *
- * After WELCOME nothing comes over the socket except a dismissal. If a service manager has forkd's
- * end of the connection for the next forkd, the client does not see the end of this one.
+ * After WELCOME the daemon sends only a dismissal. If a service manager keeps forkd's end of the
+ * connection for the next forkd, the client does not see the end of this one.
  *
  * INVARIANTS
- *   I1. A thread that waits or polls in vain looks at the socket, or sees the look of another
- *       thread, within CLIENT_TICK_NS (and a tick of the coarse clock, which polls use) of its
- *       first call or the beginning of its sleep, even if signals interrupt it. No sleep is longer
- *       than the tick, and a sleep of a full tick ends with a look. A call, or the end of a sleep
- *       without a wake, looks if client_look() is due. A thread that was woken does not look.
- *       While a worker that this client has woken leaves its word as it was, the time is shorter:
- *       WAKER_NAP at first, WAKER_DOUBT within a second after a ring because of a doubt, and
- *       then as long as that has lasted (wake.h, W11).
+ *   I1. A thread that waits or polls in vain checks the socket, or sees the check of another
+ *       thread, within CLIENT_TICK_NS of its first call or the start of its sleep. Polls add a tick
+ *       of the coarse clock. Signals do not delay the check. No sleep is longer than the tick, and
+ *       a sleep of a full tick ends with a check. A call, or a sleep that ends without a wake,
+ *       checks if client_look() is due. A thread that was woken does not check. While a worker that
+ *       this client has woken has not changed its word, the time is shorter (wake.h, W11):
+ *       WAKER_NAP, or WAKER_DOUBT within a second after a ring; later, the duration of the doubt.
  */
 #include "client/lib/client.h"
 
@@ -36,11 +35,11 @@ int client_gone(struct fk_client *client)
 		return 1;
 	do {
 		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
-		/* Once more, of a forkd that does not know that the last one had said it. */
+		/* Skip a repeated WELCOME: a new forkd cannot know that the last one sent it. */
 		if (n == (ssize_t)sizeof(head) && head.type == PROTO_WELCOME)
 			n = recv(client->fd, &head, sizeof(head), MSG_DONTWAIT);
 	} while (n == (ssize_t)sizeof(head) ? head.type == PROTO_WELCOME : n < 0 && errno == EINTR);
-	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
+	/* After WELCOME only a dismissal or an end of file arrives; both end the connection. */
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
 	store_relaxed(&client->gone, 1);
@@ -52,13 +51,13 @@ static int client_look_now(struct fk_client *client)
 {
 	if (client_gone(client))
 		return 1;
-	/* A wake may have gone to another process that sleeps on a worker's word (wake.h, W7). With
-	 * all jobs taken off the rings no worker has to be woken. */
+	/* A wake may have reached another process that sleeps on a worker's word (wake.h, W7). If
+	 * the rings are empty, no worker must be woken. */
 	wake_published();
 	if (tenant_is_marked(client->tenant)) {
 		(void)waker_wake(client->board, client->n_workers, load_relaxed(&client->last),
 				 &client->waker);
-		/* A task may have written over the words: after a tick the client rings anyway. */
+		/* A task may have overwritten the words, so the client rings in any case. */
 		(void)waker_ring(&client->waker);
 	}
 	return 0;
@@ -79,10 +78,10 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 {
 	uint64_t now = clock_ns();
 	uint64_t unsure = waker_unsure(client->board, &client->waker, now);
-	/* Relaxed: a time, and by itself. */
+	/* Relaxed: a time that no other data depends on. */
 	uint64_t rung = load_relaxed(&client->waker.rung_ns);
 	uint64_t nap = now - rung < NSEC_PER_SEC ? WAKER_DOUBT : WAKER_NAP;
-	/* Half as often each time, if looks do not help. */
+	/* Back off: the interval doubles while checks do not help. */
 	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
 	int r;
 
@@ -94,7 +93,7 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 	now = clock_ns();
 	if (now < due)
 		return client_look(client, now) ? -ECONNRESET : 0;
-	/* Even if another thread has looked in the meantime (I1). Relaxed: a time, alone. */
+	/* Even if another thread has checked during the sleep (I1). Relaxed: as rung. */
 	store_relaxed(&client->looked_ns, now);
 	return client_look_now(client) ? -ECONNRESET : 0;
 }

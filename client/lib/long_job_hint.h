@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * long_job_hint.h - whose next job can wait for an alarm: what a client knows of its jobs' times
+ * long_job_hint.h - predicts which jobs run long, so that they can wait for an alarm
  *
- * With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job that
- * will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would seldom be
- * started before. How long a job will run is not known; so a client goes by what it has waited for
- * last, in its sleep.
+ * If all workers are busy, a client wakes the dispatcher, which preempts a worker. If an alarm is
+ * set (shm/wake.h, W9), a long job gains little by that: it would seldom start earlier. The run
+ * time of a job is not known in advance. So the client predicts it from the last jobs for which its
+ * waits slept.
  *
  * INVARIANTS
- *   I1. Only a job of the task that LONG_JOB_JOBS waits in a row were for, each for a job that took
- *       LONG_JOB_NS or more from its start to its end, by the clock, can wait; and one for each
- *       further wait, or one for each thread where several submit at once: a program that goes over
- *       to short jobs, or to other ways of waiting, is late once.
- *   I2. LONG_JOB_NS is some times as long as a job can be late by that.
+ *   I1. A job can wait only if the last LONG_JOB_JOBS waits were for jobs of its task that each ran
+ *       for at least LONG_JOB_NS of wall time. Each further such wait lets one more job wait; with
+ *       concurrent submissions, one for each thread. So a program that changes to short jobs, or
+ *       to other waits, is delayed once.
+ *   I2. LONG_JOB_NS is several times the delay that a job can have by this.
  */
 #pragma once
 
@@ -25,9 +25,9 @@
 #define LONG_JOB_NS   UINT64_C(100000000)
 #define LONG_JOB_JOBS 2u
 
-/* A word { task:30, jobs:2 }, 0 at first. Relaxed, all of it: a hint. */
+/* The word is { task:30, jobs:2 }, 0 at first. All accesses are relaxed: it is a hint. */
 
-/* A wait for a job has gone to sleep, and that has ended, perhaps before it slept. */
+/* Updates the word from a job that has ended, after a wait for it that did not end in its spin. */
 static inline void long_job_learn(_Atomic uint32_t *word, const struct job *job)
 {
 	uint64_t started = load_relaxed(&job->started_ns);
@@ -44,7 +44,7 @@ static inline void long_job_learn(_Atomic uint32_t *word, const struct job *job)
 		store_relaxed(word, task | jobs);
 }
 
-/* A job was published. True if it can wait. */
+/* True if a job that was published can wait. Uses up one count of the word (I1). */
 static inline int long_job_spends(_Atomic uint32_t *word, const struct job *job)
 {
 	uint32_t task = load_relaxed(&job->task) << 2;

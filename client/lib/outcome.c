@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outcome.c - reads how a job has ended from its record */
+/* outcome.c - reads the outcome, times and result of a job from its record */
 #include "client/lib/client.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "shm/fence.h"
 
 /*
- * Copies a result, which another job of the record may be writing: then the copy is dropped. Words,
- * as results are made of, and unknown to ThreadSanitizer. size: bytes.
+ * Copies a result. A later job of the record may be writing it: then the caller drops the copy. So
+ * it copies words, hidden from ThreadSanitizer. size: bytes, a multiple of 8.
  */
 static __attribute__((no_sanitize("thread"))) void wait_copy(uint8_t *to, struct job *job,
 							     uint32_t size)
@@ -47,15 +47,15 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 									: 0,
 		.signo = outcome == JOB_CRASHED ? load_relaxed(&job->signo) : 0,
 		.result_size = load_relaxed(&slot->result_size),
-		/* One that never started has neither: error_outcome(). */
+		/* Both are 0 for a job that never started: error_outcome(). */
 		.wait_ns = started > submitted ? started - submitted : 0,
 		.run_ns = started >= submitted && ended > started ? ended - started : 0,
 		.memory = load_relaxed(&slot->memory),
 	};
 	if (result)
 		wait_copy(result, job, ret_end->result_size);
-	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If it
-	 * has anything of a later job, the check sees that this one's handle has ended (spill.c,
+	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If the
+	 * copy has data of a later job, the check sees that this handle has ended (spill.c,
 	 * I3). Pairs with submit_fill(), job_done(), job_end_row() and recovery_finish(). */
 	fence_acquire();
 	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;

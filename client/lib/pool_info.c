@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool_info.c - what the board and the connection say of the pool */
+/* pool_info.c - reads data of the pool from the board and the connection */
 #include "client/lib/client.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
-/* NUMA nodes that have a worker. */
+/* Number of NUMA nodes that have a worker. */
 static uint32_t count_nodes(const struct board *board, uint32_t n_workers)
 {
 	uint32_t n = 0;

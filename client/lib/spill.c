@@ -18,9 +18,8 @@
  *       slot. If one has changed, the copy may be of a later job, and the tree is read instead.
  *       Client, pool and manager execute a release fence before they write data that readers
  *       copy (J2).
- *   I4. A job is spilled only if its state word has an outcome of the slot's generation. In free
- *       records that word has an older generation. In records that are being filled it has no
- *       outcome.
+ *   I4. A job is spilled only if its state word has an outcome of the slot's generation. The word
+ *       of a free record has an older generation; that of a record being filled has no outcome.
  *   I5. The watch entry of a spilled job moves to its copy (events.c). Groups do not refer to
  *       spilled jobs, because these have ended.
  *   I6. Copies of buffers that fk_result() copies back move to the tree; strings and other copies

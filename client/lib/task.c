@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task.c - tasks by their names
+ * task.c - finds tasks by their names
  *
  * INVARIANTS
- *   I1. A task in the list never changes and stays until fk_close(); new ones are put in front.
- *   I2. A task is known by the hash of its name and signature, its index on the board only says
- *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
- *       submission compares the hashes here, and the pool compares them again.
+ *   I1. A task in the list never changes and stays until fk_close(). New ones go to the front.
+ *   I2. The hash of its name and signature identifies a task. Its index on the board is a hint: a
+ *       new pool may have other modules, and other tasks at that index. Each submission compares
+ *       the hashes here, and the pool compares them again.
  */
 #include "client/lib/client.h"
 
@@ -21,8 +21,8 @@ int task_check(const struct fk_client *client, const fk_task *task)
 {
 	const struct board_task *entry = &client->board->tasks[task->index];
 
-	/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
-	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
+	/* ORDER board/tasks [B1]: acquire, a task that is not gone is callable. Pairs with
+	 * module_write_entry(). It may be removed after this check; the pool compares the hash. */
 	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
 
 	if (load_relaxed(&entry->hash) != task->hash || flags & TASK_GONE)
@@ -30,7 +30,7 @@ int task_check(const struct fk_client *client, const fk_task *task)
 	return 0;
 }
 
-/* A task of the list that is still there, or NULL. */
+/* Finds a task of the list that the board still has, or NULL. */
 static const fk_task *known_task(fk_client *client, const char *name)
 {
 	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
@@ -44,7 +44,7 @@ static const fk_task *known_task(fk_client *client, const char *name)
 	return NULL;
 }
 
-/* Adds the task of an entry of the board. name: its name, or NULL for any. */
+/* Adds the task of a board entry to the list. name: the expected name, or NULL for any. */
 static int add_task(fk_client *client, uint32_t index, const char *name, const fk_task **ret_task)
 {
 	const struct board_task *entry = &client->board->tasks[index];
@@ -58,7 +58,7 @@ static int add_task(fk_client *client, uint32_t index, const char *name, const f
 	memcpy(task->name, entry->name, sizeof(entry->name));
 	memcpy(task->text, entry->signature, sizeof(entry->signature));
 	memcpy(task->help, entry->help, sizeof(entry->help));
-	/* Of what was copied: a new pool with other modules may be writing the entry (I2). */
+	/* The hash of the copy: a new pool with other modules may be writing the entry (I2). */
 	task->hash = signature_hash(task->name, task->text);
 	if ((name && strcmp(task->name, name) != 0) || task_check(client, task))
 		return -ENOENT;
@@ -101,7 +101,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
 	return 0;
 }
 
-/* A task of the list that the board has at this index now, or NULL. With the lock held. */
+/* Finds the task of the list that the board has at this index, or NULL. With the lock held. */
 static const fk_task *task_at(fk_client *client, uint32_t index)
 {
 	const struct fk_client_task *task = load_relaxed(&client->tasks);
@@ -121,11 +121,11 @@ int fk_task_next(fk_client *client, const fk_task **task)
 	if (err)
 		return err;
 	err = -ENOENT;
-	/* ORDER board/tasks [B1]: acquire, an entry is complete before the count has it. Pairs with
+	/* ORDER board/tasks [B1]: acquire, an entry is complete before it is counted. Pairs with
 	 * module_write_entry(). */
 	n = min(atomic_load_explicit(&client->board->n_tasks, memory_order_acquire), LIMIT_TASKS);
 	pthread_mutex_lock(&client->tasks_lock);
-	/* An entry that is gone, or that another module is being written to, is left out. */
+	/* Skip entries that are gone, or that are being written for another module. */
 	for (; index < n && err != 0 && err != -ENOMEM; index++) {
 		next = task_at(client, index);
 		err = next ? 0 : add_task(client, index, NULL, &next);
