@@ -33,6 +33,12 @@
  *   waits; its forks are stolen as always. An unknown kind, worker or node fails the job with
  *   -EINVAL.
  *
+ * THE HEAP
+ *   The segment has the size of the largest heap that the client can have, and never another
+ *   (segment.h, I1). The manager makes pages for heap_size bytes of it, counts these, and makes the
+ *   pool take references to these alone (struct arena, heap_sizes). A client that touches bytes
+ *   after them makes pages at its own expense, which no task gets.
+ *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
  *       after the pool's death, in the manager; the ledger decides which, never the record.
@@ -149,8 +155,12 @@ struct client_segment {
 	uint32_t n_jobs;      /* records in the table */
 	uint64_t jobs_offset; /* bytes from the start of the segment */
 	uint64_t heap_offset; /* bytes from the start of the segment */
-	uint64_t heap_size;   /* bytes */
-	uint8_t reserved[24];
+	uint64_t heap_max;    /* bytes: the heap's address space, up to the end of the segment */
+	/* the manager writes, and does not read: PROTO_GROW */
+	_Atomic uint64_t heap_size;   /* bytes, from heap_offset on, that references may be to */
+	_Atomic uint32_t grow_answer; /* futex word: the number of the last request answered */
+	_Atomic int32_t grow_error;   /* of it: 0 or a negative errno */
+	uint8_t reserved[8];
 	/* each pool writes it before it reports the client to the manager: a bit for each task on
 	 * the board that the client may not call. For display: the pool itself uses a private
 	 * copy. */

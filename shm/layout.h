@@ -79,4 +79,6 @@
 #define LAYOUT_57   LAYOUT_MIX(LAYOUT_56, offsetof(struct board, settled_ns))
 #define LAYOUT_58   LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
 #define LAYOUT_59   LAYOUT_MIX(LAYOUT_58, sizeof(struct trace_ring))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_59, RING_ASTRAY)
+#define LAYOUT_60   LAYOUT_MIX(LAYOUT_59, offsetof(struct client_segment, heap_size))
+#define LAYOUT_61   LAYOUT_MIX(LAYOUT_60, offsetof(struct arena, heap_sizes))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_61, RING_ASTRAY)

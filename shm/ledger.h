@@ -155,6 +155,8 @@ struct arena {
 	uint8_t reserved[52];
 	/* futex word: pool and manager wake the dispatcher by it (wake.h, W10) */
 	_Alignas(64) _Atomic uint32_t bell;
+	/* the manager writes: bytes of each client's heap that references may be to (shm/job.h) */
+	_Alignas(64) _Atomic uint64_t heap_sizes[LIMIT_CLIENTS];
 	/* the pool's fault handler writes, or its dispatcher */
 	struct ledger_fault fault;
 	/* each worker writes its own */

@@ -21,8 +21,9 @@
 /* After WELCOME as well, a head alone, without an answer: a job waits, and no worker seems to wake
  * up for it (wake.h, W11). */
 #define PROTO_RING 15u
-#define PROTO_SET  5u /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
-#define PROTO_LIFT 7u /* the same: name is a task or empty, value a uid; ends its quarantine */
+#define PROTO_GROW 46u /* after WELCOME as well: a larger heap; struct client_segment answers */
+#define PROTO_SET  5u  /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
+#define PROTO_LIFT 7u  /* the same: name is a task or empty, value a uid; ends its quarantine */
 /* The same: all is read again, and the value of the answer says what came of it. value: ns that it
  * may wait for jobs that run if the pool has to be replaced, in digits; empty: stop-timeout. name:
  * PROTO_RELOAD_FORCE to end them then; empty: nothing changes. */
@@ -112,6 +113,14 @@ struct proto_cancel {
 	uint32_t generation; /* 24 bits: of the submission that is meant */
 };
 
+/* Is answered unless an earlier one of the sender is under way. */
+struct proto_grow {
+	struct proto_head head;
+	uint32_t number; /* the answer's grow_answer; not 0 */
+	uint32_t reserved;
+	uint64_t heap_size; /* bytes, of the whole heap */
+};
+
 /* Of root and forkd's own uid only. Both texts end with a zero byte. */
 struct proto_set {
 	struct proto_head head;
@@ -185,6 +194,7 @@ union proto_message {
 	struct proto_welcome welcome;
 	struct proto_error error;
 	struct proto_cancel cancel;
+	struct proto_grow grow;
 	struct proto_set set;
 	struct proto_ask ask;
 	struct proto_told told;

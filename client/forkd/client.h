@@ -65,7 +65,7 @@ typedef uint64_t fk_group;
 struct fk_open_options {
 	uint32_t n_jobs;      /* jobs in flight at the same time, 0 for the default (256) */
 	uint32_t reserved0;   /* 0 */
-	uint64_t heap_size;   /* bytes of shared heap, 0 for the default (1 MiB) */
+	uint64_t heap_size;   /* initial bytes of shared heap, 0 for the default (1 MiB) */
 	uint64_t reserved[6]; /* 0 */
 };
 
@@ -183,7 +183,7 @@ struct fk_pool_info {
 	uint32_t pools;	      /* started so far: above 1 after a crash */
 	uint32_t n_jobs;      /* of this client: jobs in flight at most */
 	uint32_t reserved0;
-	uint64_t heap_size;  /* of this client: bytes of shared heap */
+	uint64_t heap_size;  /* of this client: bytes of shared heap now */
 	uint64_t started_ns; /* when forkd was started, CLOCK_MONOTONIC */
 	char version[32];    /* of forkd */
 	uint64_t reserved[8];
@@ -297,7 +297,8 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
  *	-EINVAL  n is not the signature's, or a string is NULL
  *	-EFAULT  a buffer is outside the heap, or not at a multiple of 8 bytes; with
  *	         FK_COPY_BUFFERS: it is partly in the heap, or NULL with a size that is not 0
- *	-ENOMEM  the heap has no room for the strings and copies, or there is no memory
+ *	-ENOMEM, -EDQUOT  the heap has no room for the strings and copies, and cannot grow
+ *	                  (fk_alloc())
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
@@ -355,7 +356,7 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         reserved is not 0
  *	-ENOENT  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
- *	-EFAULT, -ENOMEM  as fk_submit_values()
+ *	-EFAULT, -ENOMEM, -EDQUOT  as fk_submit_values()
  * After -EAGAIN do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
  * the workers of that place must take jobs from their rings. Try again when one of these jobs has
  * ended, or without FK_STRICT, or use FK_WAIT_ROOM. With FK_WAIT_ROOM the call waits until n
@@ -600,8 +601,14 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
 
 /*
  * Takes memory from the shared heap, aligned to a cache line, contents not defined. Tasks can write
- * to what is handed to them and to nothing else.
- * Returns 0 or -ENOMEM.
+ * to what is handed to them and to nothing else. If the heap has no room it grows, to twice its
+ * size if that is permitted: the call waits for the manager. It never shrinks; fk_close() gives its
+ * memory back.
+ * Returns 0, or
+ *	-ENOMEM      the heap would exceed heap-max, or all connections shared-memory-max, in
+ *	             forkd.conf; or there is no memory
+ *	-EDQUOT      this user would exceed user-shared-memory-max
+ *	-ECONNRESET  the daemon is gone while the call waits for it
  */
 int fk_alloc(fk_client *client, size_t size, void **ret_data);
 

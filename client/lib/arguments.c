@@ -71,7 +71,7 @@ static int plan_add(const struct heap *heap, struct args_plan *plan, struct args
 		    uint32_t align)
 {
 	part.place = align_up(plan->size, align);
-	if (part.place > heap->size || part.length > heap->size - part.place)
+	if (part.place > heap->max || part.length > heap->max - part.place)
 		return -ENOMEM;
 	plan->size = part.place + part.length;
 	plan->n_back += part.back != 0;
@@ -98,7 +98,7 @@ static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
 
 	if (start < base)
 		return buffer.size > base - start;
-	return start - base < heap->size && !heap_contains(heap, buffer.data, buffer.size);
+	return start - base < heap->max && !heap_contains(heap, buffer.data, buffer.size);
 }
 
 static int plan_buffer(const struct heap *heap, struct args_plan *plan, uint32_t offset, int back,

@@ -2,9 +2,10 @@
 /*
  * client.c - the connection: opens and closes it
  *
- * fk_open() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
- * the client sends only cancels (cancel.c) and rings (wake_worker.c), and the daemon sends only a
- * dismissal. Mainly the socket shows each side the end of the other.
+ * fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
+ * nothing but a dismissal comes over the socket. The client sends cancels (cancel.c), rings
+ * (publish.c) and requests for a larger heap (heap_api.c). Mainly the socket tells each side of the
+ * other's end.
  *
  * INVARIANTS
  *   I1. Values from a segment's head are checked once, here, against the segment's size, and then
@@ -113,6 +114,7 @@ static fk_client *client_free(fk_client *client)
 	}
 	pthread_mutex_destroy(&client->tasks_lock);
 	pthread_mutex_destroy(&client->group_lock);
+	pthread_mutex_destroy(&client->grow_lock);
 	heap_fini(&client->heap);
 	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
 	segment_unmap(client->tenant, client->tenant_size);
@@ -184,13 +186,15 @@ static int check_segments(fk_client *client)
 {
 	const struct client_segment *segment = client->segment;
 	const struct board *board = client->board;
-	uint64_t heap_offset, heap_size;
+	uint64_t heap_offset, heap_size, heap_max;
+	int err;
 
 	if (client->board_size < BOARD_LOADS || client->segment_size < sizeof(*segment) ||
 	    client->tenant_size < sizeof(*client->tenant))
 		return -EBADMSG;
 	heap_offset = segment->heap_offset;
-	heap_size = segment->heap_size;
+	heap_size = load_relaxed(&segment->heap_size);
+	heap_max = segment->heap_max;
 	client->n_workers = board->manager.n_workers;
 	client->n_jobs = segment->n_jobs;
 	client->id = segment->client;
@@ -207,11 +211,13 @@ static int check_segments(fk_client *client)
 		    client->segment_size - segment->jobs_offset)
 		return -EBADMSG;
 	if (heap_offset % HEAP_ALIGN || heap_offset > client->segment_size ||
-	    heap_size > client->segment_size - heap_offset)
+	    heap_size > heap_max || heap_max > client->segment_size - heap_offset)
 		return -EBADMSG;
 	client->jobs = (struct job *)((char *)client->segment + segment->jobs_offset);
 	client->groups = client_segment_groups(client->jobs, client->n_jobs);
-	return heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size);
+	err = heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size, heap_max);
+	client->heap.grow = client_grow_heap;
+	return err;
 }
 
 static int map_segments(fk_client *client, const struct proto_welcome *welcome, const int *fds)
@@ -311,6 +317,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	client->fd = client->waker.fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
+	pthread_mutex_init(&client->grow_lock, NULL);
 	events_init(client);
 
 	err = reach(path, options, &welcome, fds);

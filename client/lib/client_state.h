@@ -103,6 +103,8 @@ struct fk_client {
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* held while a task is added */
 	pthread_mutex_t group_lock;		/* held while a group is made or freed */
+	pthread_mutex_t grow_lock;		/* held while a larger heap is requested */
+	uint32_t grows;				/* requests so far; under grow_lock */
 	struct client_group group[LIMIT_GROUPS];
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
 	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */

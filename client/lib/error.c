@@ -71,8 +71,8 @@ static const struct {
 	{ EFAULT,
 	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it: take it "
 	  "from fk_alloc(), or have it copied (FK_COPY_BUFFERS)" },
-	{ ENOMEM,
-	  "out of memory, or the client's heap is full, or the job's stack limit was reached" },
+	{ ENOMEM, "out of memory, or the client's heap is full and cannot grow (heap-max or "
+		  "shared-memory-max of forkd.conf), or the job's stack limit was reached" },
 	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
 	{ ETIMEDOUT, "the time is over and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
@@ -95,7 +95,9 @@ static const struct {
 	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
 	{ EUSERS, "forkd has as many clients as it may have" },
-	{ EDQUOT, "this user has as much of forkd as it may have" },
+	{ EDQUOT,
+	  "this user has as much of forkd as it may have (user-clients-max, user-jobs-max or "
+	  "user-shared-memory-max of forkd.conf)" },
 };
 
 const char *fk_strerror(int err)

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 
 #include "common/crash_site.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 
 #define HEAP_USED  1u
@@ -45,9 +46,9 @@ static void insert(struct heap *heap, uint32_t start, uint32_t granules)
 	uint32_t first = heap->first[class];
 
 	tag(heap, start, granules, 0);
-	heap->prev[start] = heap->n;
+	heap->prev[start] = heap->end;
 	heap->next[start] = first;
-	if (first != heap->n)
+	if (first != heap->end)
 		heap->prev[first] = start;
 	heap->first[class] = start;
 	heap->classes |= 1u << class;
@@ -59,44 +60,46 @@ static void take_out(struct heap *heap, uint32_t start, uint32_t granules)
 	uint32_t next = heap->next[start];
 	uint32_t prev = heap->prev[start];
 
-	if (next != heap->n)
+	if (next != heap->end)
 		heap->prev[next] = prev;
-	if (prev != heap->n)
+	if (prev != heap->end)
 		heap->next[prev] = next;
 	else
 		heap->first[class] = next;
-	if (heap->first[class] == heap->n)
+	if (heap->first[class] == heap->end)
 		heap->classes &= ~(1u << class);
 	heap->tags[start] = 0;
 	heap->tags[start + granules - 1] = 0;
 }
 
-int heap_init(struct heap *heap, void *base, uint64_t size)
+int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max)
 {
 	uint32_t shift = 6;
 	size_t map_size;
 	void *map;
 
-	while (size >> shift >= UINT64_C(1) << 30)
+	while (max >> shift >= UINT64_C(1) << 30)
 		shift++;
 	*heap = (struct heap){
 		.base = base,
-		.size = size,
+		.max = max,
 		.shift = shift,
+		.end = (uint32_t)(max >> shift),
+		.size = size,
 		.n = (uint32_t)(size >> shift),
 	};
-	map_size = max((size_t)heap->n * 3 * sizeof(uint32_t), sizeof(uint32_t));
-	/* No reserve: only the tags at the ends of blocks are ever accessed. */
+	map_size = heap->end ? (size_t)heap->end * 3 * sizeof(uint32_t) : sizeof(uint32_t);
+	/* Only the ends of blocks are ever touched. */
 	map = mmap(NULL, map_size, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	heap->map_size = map_size;
 	heap->tags = map;
-	heap->next = heap->tags + heap->n;
-	heap->prev = heap->next + heap->n;
+	heap->next = heap->tags + heap->end;
+	heap->prev = heap->next + heap->end;
 	for (uint32_t i = 0; i < HEAP_CLASSES; i++)
-		heap->first[i] = heap->n;
+		heap->first[i] = heap->end;
 	pthread_mutex_init(&heap->lock, NULL);
 	if (heap->n)
 		insert(heap, 0, heap->n);
@@ -113,34 +116,36 @@ void heap_fini(struct heap *heap)
 }
 
 /*
- * Returns a free block of at least that many granules, or heap->n. The list of the same class may
- * hold smaller blocks; any block of a higher class fits.
+ * A free block of at least this many granules, or end. The list of the same power of two may hold
+ * smaller ones, any of a higher class fits.
  */
 static uint32_t find(const struct heap *heap, uint32_t granules)
 {
 	uint32_t class = class_of(granules);
 	uint32_t higher = class + 1 < HEAP_CLASSES ? heap->classes & ~0u << (class + 1) : 0;
 
-	for (uint32_t i = heap->first[class]; i != heap->n; i = heap->next[i]) {
+	for (uint32_t i = heap->first[class]; i != heap->end; i = heap->next[i]) {
 		if (heap->tags[i] >> HEAP_SHIFT >= granules)
 			return i;
 	}
-	return higher ? heap->first[__builtin_ctz(higher)] : heap->n;
+	return higher ? heap->first[__builtin_ctz(higher)] : heap->end;
 }
 
-int heap_alloc(struct heap *heap, size_t size, void **ret_data)
+static uint32_t granules_of(const struct heap *heap, size_t size)
 {
-	uint32_t granules;
-	uint32_t start;
+	uint64_t granules = ((uint64_t)size + (UINT64_C(1) << heap->shift) - 1) >> heap->shift;
 
-	if (size > heap->size)
-		return -ENOMEM;
-	granules = (uint32_t)(((uint64_t)size + (UINT64_C(1) << heap->shift) - 1) >> heap->shift);
-	granules = max(granules, 1u);
+	return max((uint32_t)granules, 1u);
+}
+
+/* Returns 0 or -ENOMEM. */
+static int take(struct heap *heap, uint32_t granules, void **ret_data)
+{
+	uint32_t start;
 
 	pthread_mutex_lock(&heap->lock);
 	start = find(heap, granules);
-	if (start != heap->n) {
+	if (start != heap->end) {
 		uint32_t all = heap->tags[start] >> HEAP_SHIFT;
 
 		take_out(heap, start, all);
@@ -152,13 +157,70 @@ int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 	}
 	pthread_mutex_unlock(&heap->lock);
 
-	if (start == heap->n)
+	if (start == heap->end)
 		return -ENOMEM;
 	*ret_data = heap->base + ((uint64_t)start << heap->shift);
 	return 0;
 }
 
-/* Under the lock. Returns the granules of the used block that starts at offset, or 0 if none. */
+int heap_alloc(struct heap *heap, size_t size, void **ret_data)
+{
+	uint32_t granules;
+	int err;
+
+	if (size > heap->max)
+		return -ENOMEM;
+	granules = granules_of(heap, size);
+	/* Other threads may take what it has grown by. */
+	do {
+		err = take(heap, granules, ret_data);
+		if (!err || !heap->grow)
+			return err;
+		err = heap->grow(heap, size);
+	} while (!err);
+	return err;
+}
+
+/* Under the lock. The granules of the free block that ends at a granule, or 0. */
+static uint32_t free_before(const struct heap *heap, uint32_t granule)
+{
+	if (!granule || heap->tags[granule - 1] & HEAP_USED)
+		return 0;
+	return heap->tags[granule - 1] >> HEAP_SHIFT;
+}
+
+void heap_extend(struct heap *heap, uint64_t size)
+{
+	uint32_t n = (uint32_t)(min(size, heap->max) >> heap->shift);
+
+	pthread_mutex_lock(&heap->lock);
+	if (n > heap->n) {
+		uint32_t before = free_before(heap, heap->n);
+		uint32_t start = heap->n - before;
+
+		if (before)
+			take_out(heap, start, before);
+		/* Relaxed: a thread that has a block of it has had the lock since. */
+		store_relaxed(&heap->size, (uint64_t)n << heap->shift);
+		heap->n = n;
+		insert(heap, start, n - start);
+	}
+	pthread_mutex_unlock(&heap->lock);
+}
+
+uint64_t heap_needs(struct heap *heap, size_t size)
+{
+	uint64_t granules;
+
+	if (size > heap->max)
+		return UINT64_MAX;
+	pthread_mutex_lock(&heap->lock);
+	granules = (uint64_t)heap->n - free_before(heap, heap->n) + granules_of(heap, size);
+	pthread_mutex_unlock(&heap->lock);
+	return granules << heap->shift;
+}
+
+/* Under the lock. The granules of the used block that starts there, or 0 if none does. */
 static uint32_t used_block(const struct heap *heap, uint64_t offset)
 {
 	uint64_t start = offset >> heap->shift;
@@ -174,7 +236,7 @@ int heap_free(struct heap *heap, void *data)
 {
 	uint64_t offset = (uint64_t)((char *)data - heap->base);
 	uint32_t start = (uint32_t)(offset >> heap->shift);
-	uint32_t granules;
+	uint32_t granules, before;
 
 	pthread_mutex_lock(&heap->lock);
 	granules = used_block(heap, offset);
@@ -191,12 +253,11 @@ int heap_free(struct heap *heap, void *data)
 			take_out(heap, after, more);
 			granules += more;
 		}
-		if (start > 0 && !(heap->tags[start - 1] & HEAP_USED)) {
-			uint32_t more = heap->tags[start - 1] >> HEAP_SHIFT;
-
-			start -= more;
-			take_out(heap, start, more);
-			granules += more;
+		before = free_before(heap, start);
+		if (before) {
+			start -= before;
+			take_out(heap, start, before);
+			granules += before;
 		}
 		insert(heap, start, granules);
 	}
@@ -208,7 +269,9 @@ int heap_contains(const struct heap *heap, const void *data, size_t size)
 {
 	uintptr_t offset = (uintptr_t)data - (uintptr_t)heap->base;
 
-	return size <= heap->size && offset <= heap->size - size;
+	uint64_t all = load_relaxed(&heap->size);
+
+	return size <= all && offset <= all - size;
 }
 
 uint64_t heap_used(struct heap *heap)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,31 +12,45 @@
 struct heap {
 	/* constant after heap_init() */
 	char *base;
-	uint64_t size;	/* bytes */
+	uint64_t max;	/* bytes that it can grow to */
 	uint32_t shift; /* log2 of a granule's bytes */
-	uint32_t n;	/* granules */
-	uint32_t *tags; /* n, one mapping with next and prev */
-	uint32_t *next; /* at a free block's first granule: next block of its class, or n */
+	uint32_t end;	/* granules of max; no block */
+	uint32_t *tags; /* one for each granule of max, and then next and prev */
+	uint32_t *next; /* of a free block's first granule: the class's next block, or end */
 	uint32_t *prev;
-	size_t map_size; /* bytes of tags, next and prev together */
+	size_t map_size; /* bytes of the three together */
+	/* NULL, or called without the lock if a block does not fit, to call heap_extend(). Returns
+	 * 0, then it is tried again, or a negative errno for the caller of heap_alloc(). */
+	int (*grow)(struct heap *heap, size_t size);
 	pthread_mutex_t lock;
 	/* under the lock */
-	uint32_t classes; /* bit c: class c has a free block */
+	_Atomic uint64_t size; /* bytes; it only grows, and is read without the lock */
+	uint32_t n;	       /* granules of size */
+	uint32_t classes;      /* bit c: class c has a free block */
 	uint32_t first[HEAP_CLASSES];
 	uint64_t used; /* bytes */
 };
 
 /*
  * Makes an allocator for size bytes at base, which it never reads or writes. base: aligned to
- * HEAP_ALIGN. Bytes after the last whole granule are not used. Returns 0 or -ENOMEM.
+ * HEAP_ALIGN. max: bytes that it can grow to, at least size. Bytes after the last whole granule are
+ * not used. Returns 0 or -ENOMEM.
  */
-int heap_init(struct heap *heap, void *base, uint64_t size);
+int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max);
 void heap_fini(struct heap *heap);
 
-/* Allocates a block of size bytes; 0 also gives a block. Returns 0 or -ENOMEM. Any thread. */
+/* Returns 0, -ENOMEM, or an error of grow(). A size of 0 gives a block of its own too. Any thread.
+ */
 int heap_alloc(struct heap *heap, size_t size, void **ret_data);
 
-/* Frees a block. Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
+/* The heap has size bytes now, max at most; fewer than before change nothing. Any thread. */
+void heap_extend(struct heap *heap, uint64_t size);
+
+/* Returns the size of the heap, in bytes, with which one more block of size bytes fits for sure;
+ * more than max: it cannot fit. Any thread. */
+uint64_t heap_needs(struct heap *heap, size_t size);
+
+/* Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
 int heap_free(struct heap *heap, void *data);
 
 /* True if size bytes at data lie within the heap. */

@@ -49,7 +49,7 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info)
 		.users = load_relaxed(&manager->tenants),
 		.pools = load_relaxed(&manager->pool_generation),
 		.n_jobs = client->n_jobs,
-		.heap_size = client->heap.size,
+		.heap_size = load_relaxed(&client->heap.size),
 		.started_ns = manager->started_ns,
 	};
 	memcpy(ret_info->version, manager->version, sizeof(ret_info->version) - 1);

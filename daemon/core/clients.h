@@ -55,7 +55,9 @@ struct client_entry {
 	struct job *jobs;
 	struct group *groups;
 	char *heap;
-	uint64_t heap_size;
+	uint64_t heap_max; /* bytes that are mapped */
+	/* the manager writes: bytes that references may be to; not trusted beyond heap_max */
+	const _Atomic uint64_t *heap_size;
 	struct client_segment *segment;
 	uint64_t segment_size;
 	uint64_t *tails; /* of its tenant's rings, when the client died; stored in all->tails */

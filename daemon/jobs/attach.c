@@ -144,7 +144,8 @@ int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, ui
 	client->jobs = (struct job *)((char *)base + sizeof(struct client_segment));
 	client->groups = client_segment_groups(client->jobs, n_jobs);
 	client->heap = (char *)base + heap_offset;
-	client->heap_size = size - heap_offset;
+	client->heap_max = size - heap_offset;
+	client->heap_size = &pool->arena->heap_sizes[slot];
 	client->segment_size = size;
 	client->segment = base;
 	return 0;

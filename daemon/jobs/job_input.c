@@ -93,6 +93,10 @@ static int input_check(struct record *record, const struct modules *modules,
 static int input_resolve(struct record *record, const struct client_entry *client,
 			 uint64_t *ret_size)
 {
+	/* ORDER heap/grown [H1]: relaxed, after the acquire of the job's word in its ring. The
+	 * client had the manager's answer before it published the word. Pairs with
+	 * segments_answer(). */
+	uint64_t heap_size = min(load_relaxed(client->heap_size), client->heap_max);
 	uint64_t size = 0;
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
@@ -104,8 +108,7 @@ static int input_resolve(struct record *record, const struct client_entry *clien
 		if (!signature_is_reference(type))
 			continue;
 		memcpy(&ref, buf, sizeof(ref));
-		data = ref_resolve(client->heap, client->heap_size, ref,
-				   type == SIGNATURE_STR ? 1 : 8);
+		data = ref_resolve(client->heap, heap_size, ref, type == SIGNATURE_STR ? 1 : 8);
 		if (!data)
 			return -EFAULT;
 		*buf = (struct fk_iobuf){ .data = data, .size = ref.size };

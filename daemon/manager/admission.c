@@ -175,6 +175,7 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 	}
 	v->n_jobs = n_jobs;
 	v->heap_size = align_up(heap, 4096);
+	v->heap_max = align_up(o->heap_max, 4096);
 }
 
 /* The limits of all connections together. */
@@ -247,6 +248,24 @@ void admission_hello(const struct proto_hello *hello, const struct options *opti
 		admission_own(peer, room, size, ret);
 	if (!ret->code)
 		admission_rights(options, &peer->who, &ret->rights);
+}
+
+int admission_grow(const struct options *options, const struct admission_room *room,
+		   const struct segments_client *segment, uint64_t *heap_size)
+{
+	uint64_t heap_max = segment->size - client_segment_heap_offset(segment->n_jobs);
+	uint64_t size, more;
+
+	if (*heap_size > min(heap_max, align_up(options->heap_max, 4096)))
+		return -E2BIG;
+	size = segments_size(segment->n_jobs, align_up(*heap_size, 4096));
+	/* Bytes that stayed counted when a heap could not grow are made first. */
+	size = max(size, segment->memory);
+	*heap_size = size - client_segment_heap_offset(segment->n_jobs);
+	more = size - segment->memory;
+	if (more > room->memory)
+		return -ENOMEM;
+	return more && room->held.bytes + more > room->most.bytes ? -EDQUOT : 0;
 }
 
 static void admission_grant(const struct options *options, const struct admission_peer *peer,

@@ -9,6 +9,8 @@
 #include "daemon/manager/quota.h"
 #include "shm/proto.h"
 
+struct segments_client;
+
 enum admission_wish {
 	ADMISSION_ATTACH, /* PROTO_HELLO */
 	ADMISSION_SET,	  /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
@@ -49,6 +51,7 @@ struct admission_verdict {
 	struct admission_rights rights;
 	uint32_t n_jobs;				    /* records */
 	uint64_t heap_size;				    /* bytes, whole pages */
+	uint64_t heap_max;				    /* the same: it can grow to this */
 	char text[sizeof(((struct proto_error *)0)->text)]; /* why not, and what to do */
 };
 
@@ -60,6 +63,10 @@ enum admission_wish admission_wish(const union proto_message *message, int size)
 void admission_hello(const struct proto_hello *hello, const struct options *options,
 		     const struct admission_peer *peer, const struct admission_room *room,
 		     struct admission_verdict *ret);
+/* A client asks for a heap of *heap_size bytes, which become whole pages. room: of its uid.
+ * Returns 0, or a negative errno: -E2BIG (heap-max), -ENOMEM (shared-memory-max), -EDQUOT. */
+int admission_grow(const struct options *options, const struct admission_room *room,
+		   const struct segments_client *segment, uint64_t *heap_size);
 void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t type,
 		   struct admission_verdict *ret);
 /* uid: the user whose client's job is to be cancelled; unused for other requests. */

@@ -34,10 +34,13 @@ struct segments_owner {
 struct segments_client {
 	int fd; /* -1: none */
 	uint32_t n_jobs;
-	uint64_t size;
+	uint64_t size;		     /* bytes of the file */
+	uint64_t memory;	     /* bytes that are counted */
+	uint64_t made;		     /* bytes that have pages; 0: the segment is being made */
 	struct client_segment *base; /* NULL: not mapped */
 
-	/* while it is made or removed */
+	/* while it is made, extended or removed */
+	int failed; /* why it could not be extended, while the new pages are given back; else 0 */
 	void (*call)(struct segments_client *client, int result);
 	struct segments *all;
 	struct list_link link; /* in the queue, or unlinked */
@@ -55,15 +58,41 @@ static inline uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
 	return client_segment_heap_offset(n_jobs) + heap_size;
 }
 
+/* Bytes of its heap that have pages. */
+static inline uint64_t segments_heap(const struct segments_client *client)
+{
+	return client->made - client_segment_heap_offset(client->n_jobs);
+}
+
+/* True if it has an end of segments_make(), segments_grow() or segments_take_back() to wait for. */
+static inline bool segments_is_busy(const struct segments_client *client)
+{
+	return client->link.next != NULL;
+}
+
 /*
- * Starts to make a segment, which is counted from now on. heap_size: whole pages. uid: one segment
- * of each uid is processed at a time.
+ * Starts to make a segment, which is counted from now on. heap_size, heap_max: whole pages; the
+ * heap's size at first, and the size that it can grow to. uid: one segment of each uid is processed
+ * at a time.
  * Returns 0: call(client, result) follows, from the loop. result: 0, it has all its pages; or a
  * negative errno, and the caller must remove it. Or returns a negative errno: there is no segment.
  */
 int segments_make(struct segments *all, struct segments_client *client, uint32_t uid,
-		  uint32_t n_jobs, uint64_t heap_size,
+		  uint32_t n_jobs, uint64_t heap_size, uint64_t heap_max,
 		  void (*call)(struct segments_client *client, int result));
+
+/*
+ * Starts to extend the heap of an open segment that is not busy. heap_size: whole pages, more than
+ * it has and at most heap_max; they are counted from now on.
+ * Returns 0: call(client, result) follows, from the loop; or a negative errno: there is no call.
+ * After an error the heap has its old size.
+ */
+int segments_grow(struct segments_client *client, uint64_t heap_size,
+		  void (*call)(struct segments_client *client, int result));
+
+/* Sends the client of an open segment the heap's size, as the answer to its request of this number.
+ * error: a negative errno, or 0. */
+void segments_answer(struct segments_client *client, uint32_t number, int error);
 
 /* Maps a segment that was made, and prepares it and the slot's rows in the ledger for its owner. No
  * pool may know the slot. Returns 0 or a negative errno. */
@@ -76,10 +105,10 @@ int segments_open(struct segments *all, struct segments_client *client,
 /* Maps a segment of an earlier manager. Returns 0, SEGMENTS_FOREIGN, or a negative errno. */
 int segments_map(int fd, uint64_t size, void **ret_base);
 
-/* Takes over a segment that an earlier manager has made, of this size: its owner has it mapped.
- * Returns as segments_map(); unless 0, the caller keeps fd. */
+/* Takes over a segment that an earlier manager has made, of this size and with this memory counted:
+ * its owner has it mapped. Returns as segments_map(); unless 0, the caller keeps fd. */
 int segments_takeover(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
-		      uint32_t n_jobs, uint64_t size);
+		      uint32_t n_jobs, uint64_t size, uint64_t memory);
 
 /* Returns its n_jobs job records; NULL if it is not open. */
 struct job *segments_jobs(const struct segments_client *client);

@@ -155,6 +155,7 @@ static void conn_open(struct conn *s)
 				   .tenant = s->tenant,
 				   .n_jobs = s->segment.n_jobs,
 				   .size = s->segment.size,
+				   .memory = s->segment.memory,
 			   });
 	conn_show(s);
 	table->accepted++;
@@ -217,7 +218,7 @@ static void conn_attach(struct conn *s, const struct admission_verdict *granted)
 	if (r >= 0) {
 		s->tenant = (uint32_t)r;
 		r = segments_make(&table->segments, &s->segment, s->uid, granted->n_jobs,
-				  granted->heap_size, conn_on_made);
+				  granted->heap_size, granted->heap_max, conn_on_made);
 		if (r < 0)
 			tenants_detach(&table->tenants, s->tenant);
 	}
@@ -413,8 +414,44 @@ static uint64_t conn_charge(struct conn *s)
 			     clock_ns());
 }
 
-/* Serves the client's request, a cancel or a ring, or tries again later; reads its next message
- * afterwards. */
+/* The heap has been extended, or could not be. The client may have been disconnected. */
+static void conn_on_grown(struct segments_client *segment, int result)
+{
+	struct conn *s = container_of(segment, struct conn, segment);
+
+	saved_memory(s->table->saved, s->slot, segment->memory);
+	conn_show_heap(s);
+	FK_CRASH(conn_grown);
+	segments_answer(segment, s->growing, result);
+}
+
+/* Starts to extend the client's heap, or answers with the reason why not. */
+static void conn_grow(struct conn *s)
+{
+	struct conn_table *table = s->table;
+	struct admission_peer peer = conn_peer(s);
+	_cleanup_free_ uint32_t *gids = conn_groups(s, &peer);
+	const struct admission_room room = conn_room(table, &peer.who);
+	uint64_t heap_size = s->grow.heap_size;
+	int r;
+
+	(void)gids; /* peer has them */
+	r = admission_grow(table->options, &room, &s->segment, &heap_size);
+	if (r == 0 && heap_size > segments_heap(&s->segment)) {
+		/* First: the pages are counted whenever this process dies. */
+		saved_memory(table->saved, s->slot, segments_size(s->segment.n_jobs, heap_size));
+		FK_CRASH(conn_growing);
+		s->growing = s->grow.number;
+		r = segments_grow(&s->segment, heap_size, conn_on_grown);
+		if (r == 0)
+			return;
+		saved_memory(table->saved, s->slot, s->segment.memory);
+	}
+	segments_answer(&s->segment, s->grow.number, r);
+}
+
+/* Serves the client's request (a cancel, a ring or a larger heap), or tries again later; reads its
+ * next message afterwards. */
 static void conn_serve(struct conn *s)
 {
 	struct conn_table *table = s->table;
@@ -425,6 +462,11 @@ static void conn_serve(struct conn *s)
 	if (!wait && (!s->cancel.generation || pool_process_is_free(table->pool))) {
 		if (s->cancel.generation) {
 			conn_tell_cancel(s, s->cancel.job, s->cancel.generation);
+		} else if (s->grow.number) {
+			/* One that is under way answers for the others. */
+			if (!segments_is_busy(&s->segment))
+				conn_grow(s);
+			s->grow.number = 0;
 		} else {
 			tenants_ring(&table->tenants);
 			/* Also checks that the dispatcher reads all rings. */
@@ -446,6 +488,13 @@ static bool conn_is_cancel(const struct conn *s, const union proto_message *mess
 	       size == (int)sizeof(message->cancel) && message->head.type == PROTO_CANCEL &&
 	       message->cancel.job < s->segment.n_jobs && message->cancel.generation &&
 	       message->cancel.generation <= JOB_GEN_MASK;
+}
+
+static bool conn_is_grow(const struct conn *s, const union proto_message *message, int size)
+{
+	return s->state == CONN_OPEN && (s->welcomed || s->inherited) &&
+	       size == (int)sizeof(message->grow) && message->head.type == PROTO_GROW &&
+	       message->grow.number;
 }
 
 /* True if the client reports that no worker wakes up. */
@@ -520,6 +569,9 @@ static void conn_on_socket(struct loop_source *source, int result)
 		conn_listen(s, r);
 	else if (conn_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
+		conn_serve(s);
+	} else if (conn_is_grow(s, &message, r)) {
+		s->grow = message.grow;
 		conn_serve(s);
 	} else if (conn_is_ring(s, &message, r)) {
 		conn_serve(s);

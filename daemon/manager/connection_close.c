@@ -77,7 +77,7 @@ static void conn_on_emptied(struct segments_client *segment, int result)
 	if (result < 0)
 		log_error("cannot free the %" PRIu64 " bytes of client %u (pid %u): %s: they stay "
 			  "counted against shared-memory-max",
-			  segment->size, s->slot, s->pid, strerror(-result));
+			  segment->memory, s->slot, s->pid, strerror(-result));
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;
 	conn_forget(table, s->slot);

@@ -27,8 +27,8 @@
  *   I3. A client's user is that of SO_PEERCRED and SO_PEERGROUPS at the time of connecting. Its
  *       request is checked (admission.c) before anything is made for it, and everything that is
  *       made is counted against shared-memory-max and the quota of its uid (quota.c). Afterwards
- *       the client can only cancel its own jobs and ring (wake.h, W11); any other message ends the
- *       connection.
+ *       the client can only cancel its own jobs, ring (wake.h, W11) and request a larger heap,
+ *       which is checked and counted in the same way; any other message ends the connection.
  *   I4. A segment is removed (client_segments.c) once the pool has unmapped it and released the
  *       client; or at once if no pool knows the client (MAKING). If forkd ends the connection of a
  *       live client, because it cannot continue or the client has sent a forbidden message, the
@@ -167,6 +167,9 @@ void conn_disconnect(struct conn *s);
 
 /* Sends a PROTO_POOL_* about a client. */
 void conn_tell_client(struct conn *s, uint32_t type);
+
+/* Shows the size of the client's heap to the pool, and its memory on the board. */
+void conn_show_heap(const struct conn *s);
 
 /* Requests from the pool to end a job of the client, or PROTO_EVERY_JOB. */
 void conn_tell_cancel(const struct conn *s, uint32_t job, uint32_t generation);

@@ -69,6 +69,8 @@ struct conn {
 	bool released;		    /* GONE: by the pool */
 	bool charged;		    /* for a request that is not served yet */
 	struct proto_cancel cancel; /* to be forwarded; generation 0: none */
+	struct proto_grow grow;	    /* to be started; number 0: none */
+	uint32_t growing;	    /* number of the request for which the heap is extended */
 	struct segments_client segment;
 	struct admission_rights rights; /* admission.c, I3 */
 	uint32_t *unwanted;		/* control_request.c, I1; NULL: none */

@@ -92,7 +92,7 @@ int conn_takeover(struct conn_table *table, uint32_t slot, const struct saved_en
 	s->welcomed = entry->welcomed;
 	s->inherited = true;
 	r = segments_takeover(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
-			      entry->size);
+			      entry->size, entry->memory);
 	if (r < 0)
 		return r;
 	if (r == SEGMENTS_FOREIGN)

@@ -28,6 +28,14 @@
 
 /* ------------------------------------------------------------------------ messages to the pool */
 
+void conn_show_heap(const struct conn *s)
+{
+	/* ORDER heap/grown [H1]: relaxed, before the message or the answer. Pairs with
+	 * input_resolve(). */
+	store_relaxed(&s->table->segments.arena->heap_sizes[s->slot], segments_heap(&s->segment));
+	store_relaxed(&s->table->board->clients[s->slot].memory, s->segment.memory);
+}
+
 void conn_tell_client(struct conn *s, uint32_t type)
 {
 	struct proto_pool m = {
@@ -41,6 +49,8 @@ void conn_tell_client(struct conn *s, uint32_t type)
 	};
 
 	memcpy(m.rules, s->rights.rules, sizeof(m.rules));
+	if (type == PROTO_POOL_CLIENT)
+		conn_show_heap(s);
 	pool_process_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
@@ -164,7 +174,7 @@ void conn_show(const struct conn *s)
 	store_relaxed(&c->tenant, s->tenant);
 	store_relaxed(&c->connected_ns, clock_ns());
 	store_relaxed(&c->left_ns, 0);
-	store_relaxed(&c->memory, s->segment.size);
+	store_relaxed(&c->memory, s->segment.memory);
 	store_relaxed(&c->pid, s->pid);
 }
 
@@ -174,7 +184,7 @@ static void conn_add(struct quota_sums *sum, const struct conn *s)
 {
 	sum->clients++;
 	sum->jobs += s->segment.n_jobs;
-	sum->bytes += s->segment.size;
+	sum->bytes += s->segment.memory;
 }
 
 struct admission_room conn_room(const struct conn_table *table, const struct options_peer *who)

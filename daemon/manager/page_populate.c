@@ -24,7 +24,7 @@
 
 static uint64_t pages_piece(const struct pages *pages)
 {
-	return min(PAGES_PIECE, pages->size - pages->done);
+	return min(PAGES_PIECE, pages->end - pages->done);
 }
 
 static int pages_next(struct pages *pages)
@@ -44,7 +44,7 @@ static void pages_on_piece(struct loop_source *source, int result)
 	else if (result != -EINTR)
 		goto end;
 	result = 0;
-	if (pages->done < pages->size)
+	if (pages->done < pages->end)
 		result = pages_next(pages);
 	if (pages->source.op)
 		return;
@@ -52,25 +52,25 @@ end:
 	pages->call(pages, result);
 }
 
-static int pages_begin(struct pages *pages, int fd, uint64_t size, int mode)
+static int pages_begin(struct pages *pages, int fd, uint64_t start, uint64_t end, int mode)
 {
 	pages->source.call = pages_on_piece;
 	pages->fd = fd;
-	pages->size = size;
+	pages->end = end;
 	pages->mode = mode;
-	pages->done = 0;
+	pages->done = start;
 	pages->turned = pages->source.op != NULL;
 	return pages->turned ? 0 : pages_next(pages);
 }
 
-int pages_make(struct pages *pages, int fd, uint64_t size)
+int pages_make(struct pages *pages, int fd, uint64_t start, uint64_t end)
 {
-	return pages_begin(pages, fd, size, 0);
+	return pages_begin(pages, fd, start, end, 0);
 }
 
-int pages_drop(struct pages *pages, int fd, uint64_t size)
+int pages_drop(struct pages *pages, int fd, uint64_t start, uint64_t end)
 {
-	return pages_begin(pages, fd, size, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+	return pages_begin(pages, fd, start, end, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
 }
 
 void pages_stop(struct pages *pages)

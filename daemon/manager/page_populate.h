@@ -16,25 +16,25 @@ struct pages {
 	struct loop_source source;
 	int fd;
 	int mode; /* of fallocate(2) */
-	uint64_t size;
+	uint64_t end;
 	uint64_t done;
 	bool turned; /* the piece in progress has the other mode */
 };
 
 /*
- * Allocates all pages of a segment of size bytes, then calls pages->call(). The caller has set loop
- * and call.
+ * Allocates all pages of a segment from byte start to end, then calls pages->call(). The caller has
+ * set loop and call.
  * fd: borrowed until then, or until pages_stop(). -ENOSPC, -ENOMEM: some were allocated.
  * Returns 0; or -ENOMEM, without a call.
  */
-int pages_make(struct pages *pages, int fd, uint64_t size);
+int pages_make(struct pages *pages, int fd, uint64_t start, uint64_t end);
 
 /*
- * Frees all pages, even if a process has the segment mapped or open: they read as zeros then, and
+ * Frees these pages, even if a process has the segment mapped or open: they read as zeros then, and
  * an access allocates one. The size stays. If pages are still being allocated, that ends without a
  * call.
  */
-int pages_drop(struct pages *pages, int fd, uint64_t size);
+int pages_drop(struct pages *pages, int fd, uint64_t start, uint64_t end);
 
 /* Ends both without a call. The kernel may access the segment once more for the piece in progress:
  * only for a caller that no longer counts its pages. */

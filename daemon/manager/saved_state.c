@@ -227,6 +227,7 @@ void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct s
 	saved_store(&c->tenant, entry->tenant);
 	saved_store(&c->n_jobs, entry->n_jobs);
 	saved_store(&c->size, entry->size);
+	saved_memory(saved, slot, entry->memory);
 	saved_store(&c->welcomed, 0);
 	saved_store(&c->state, SAVED_HERE);
 }
@@ -249,6 +250,11 @@ void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage 
 	saved_store(&saved->tenants[slot].state, state);
 }
 
+void saved_memory(struct saved_state *saved, uint32_t slot, uint64_t memory)
+{
+	saved_store(&saved->memory[slot], memory);
+}
+
 void saved_welcome(struct saved_state *saved, uint32_t slot)
 {
 	saved_store(&saved->clients[slot].welcomed, 1);
@@ -269,6 +275,9 @@ struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot)
 	entry.tenant = (uint32_t)saved_load(&c->tenant);
 	entry.n_jobs = (uint32_t)saved_load(&c->n_jobs);
 	entry.size = saved_load(&c->size);
+	/* Another version may have no such word. */
+	if (saved_is_known(saved))
+		entry.memory = saved_load(&saved->memory[slot]);
 	entry.welcomed = saved_load(&c->welcomed);
 	return entry;
 }

@@ -104,6 +104,8 @@ struct saved_state {
 	_Atomic uint64_t threads_per_core; /* the option */
 	_Atomic uint64_t cpus_at;	   /* which of the two is in use */
 	uint64_t cpus[2][SAVED_CPUS / 64]; /* one bit each */
+	/* bytes of each client's segment that are counted */
+	_Atomic uint64_t memory[LIMIT_CLIENTS];
 };
 
 /* Writes a word that changes. A manager that is killed after it has made all earlier stores
@@ -118,7 +120,8 @@ struct saved_entry {
 	uint32_t pid;
 	uint32_t tenant;
 	uint32_t n_jobs;
-	uint64_t size;
+	uint64_t size;	 /* bytes of the segment */
+	uint64_t memory; /* bytes of it that are counted */
 	bool welcomed;
 };
 
@@ -157,6 +160,9 @@ void saved_enter_tenant(struct saved_state *saved, uint32_t slot, uint32_t uid);
 /* Sets the slot's next state: a later one, or free. */
 void saved_client_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
 void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
+
+/* Stores how many bytes of a client's segment are counted. */
+void saved_memory(struct saved_state *saved, uint32_t slot, uint64_t memory);
 
 void saved_welcome(struct saved_state *saved, uint32_t slot);
 

@@ -186,7 +186,7 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 	/* If it fails, it is tried again before the slot's next use. */
 	(void)tenants_clear_times(tenants, index);
 	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
-	r = pages_drop(&t->pages, t->fd, t->size);
+	r = pages_drop(&t->pages, t->fd, 0, t->size);
 	if (r < 0)
 		tenants_on_emptied(&t->pages, r);
 }

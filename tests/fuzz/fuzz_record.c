@@ -204,7 +204,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct job *job = aligned_alloc(64, sizeof(*job));
 	char *heap = aligned_alloc(8, align_up(heap_size + 1, 8));
 	char *picture = malloc(heap_size + 1), *room = malloc(ROOM), *top = room;
-	struct client_entry client = { .heap = heap, .heap_size = heap_size };
+	_Atomic uint64_t granted = heap_size;
+	struct client_entry client = { .heap = heap, .heap_max = HEAP, .heap_size = &granted };
 	struct record record;
 	struct job before;
 	int r;

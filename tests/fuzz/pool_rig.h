@@ -244,6 +244,7 @@ static void add_client(uint32_t client)
 		.n_jobs = JOBS,
 	};
 
+	pool->arena->heap_sizes[client] = UINT64_MAX;
 	FUZZ_ASSERT(intake_add_client(pool, &newcomer, client_fds[client]) == 0);
 }
 

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -104,6 +105,15 @@ class TestCase(unittest.TestCase):
         pool = forkd.connect(**options)
         self.addCleanup(pool.shutdown, cancel_futures=True)
         return pool
+
+    def small_pool(self):
+        """A pool whose heap has 64 KiB and cannot grow."""
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        server = Forkd(directory.name, "--heap-max=64K")
+        server.start()
+        self.addCleanup(server.kill)
+        return self.pool(socket=server.socket)
 
     def raises(self, error, pattern, task, *arguments, **options):
         with self.assertRaisesRegex(error, pattern) as caught:

@@ -155,8 +155,8 @@ class Buffers(TestCase):
         self.assertEqual(data, b"\1\2\3")
 
     def test_a_full_heap_raises_with_a_hint(self):
-        pool = self.pool(heap_size=65536)
-        with self.assertRaisesRegex(forkd.HeapFull, "70000 bytes.*heap_size"):
+        pool = self.small_pool()
+        with self.assertRaisesRegex(forkd.HeapFull, "70000 bytes.*heap-max"):
             pool.alloc(70000)
         with self.assertRaisesRegex(MemoryError, r"argument 1 \(data:buf\)"):
             pool.call("bytes:sum", bytes(70000))
@@ -164,8 +164,15 @@ class Buffers(TestCase):
         for _ in range(3):
             self.assertEqual(pool.call("bytes:sum", bytes(65536)), 0)
 
-    def test_a_job_keeps_its_buffer(self):
+    def test_a_heap_grows(self):
         pool = self.pool(heap_size=65536)
+        self.assertEqual(pool.call("bytes:sum", bytes(3 << 20)), 0)
+        view = pool.alloc(3 << 20)
+        view[:] = b"\1" * (3 << 20)
+        self.assertEqual(pool.call("bytes:sum", view), 3 << 20)
+
+    def test_a_job_keeps_its_buffer(self):
+        pool = self.small_pool()
         gate = Gate(self, pool)
         holding = pool.submit("crash:hold", gate.view)
         gate.view = None

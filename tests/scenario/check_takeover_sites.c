@@ -100,8 +100,34 @@ static void die_taking_over(const char *site)
 	takeover_end(c);
 }
 
-/* While it takes over, while it admits a client, while it discards jobs. */
-enum when { OVER, IN, UP };
+/* A manager dies at the site while it extends a heap. The client repeats its request. */
+static void die_growing(const char *site)
+{
+	struct saved_state *saved;
+	unsigned char *bytes;
+	int64_t sum = 0;
+	fk_client *c;
+	void *data;
+
+	daemon_mine(&d, site, 0);
+	daemon_unmine(&d);
+	c = TAKEOVER_BEGIN("--workers=2", NULL);
+	daemon_mine(&d, site, 0);
+	ck_assert_int_eq(fk_alloc(c, 2 << 20, &data), 0);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	kept_ready(&d, store);
+	bytes = memset(data, 1, 2 << 20);
+	ck_assert_int_eq(fk_call(c, "bytes:sum", &sum, FK_BUFFER(bytes, 2 << 20)), 0);
+	ck_assert_int_eq(sum, 2 << 20);
+	saved = systemd_stub_saved(store);
+	ck_assert_uint_eq(saved_client(saved, c->id).memory,
+			  client_segment_heap_offset(c->n_jobs) + c->heap.size);
+	saved_unmap(saved);
+	takeover_end(c);
+}
+
+/* While it takes over, admits a client, extends a heap, or discards jobs. */
+enum when { OVER, IN, GROWING, UP };
 
 #define SITE(site, when)                                                                           \
 	{                                                                                          \
@@ -115,6 +141,7 @@ static const struct {
 	SITE(takeover_fenced, OVER), SITE(takeover_client, OVER), SITE(recovery_given, OVER),
 	SITE(pool_forked, OVER),     SITE(pool_stored, OVER),	  SITE(saved_store, OVER),
 	SITE(conn_stored, IN),	     SITE(saved_store, IN),	  SITE(conn_welcoming, IN),
+	SITE(conn_growing, GROWING), SITE(saved_store, GROWING),  SITE(conn_grown, GROWING),
 	SITE(takeover_lost, UP),
 };
 
@@ -168,6 +195,12 @@ static void die_taking_in(const char *site)
 START_TEST(client_admitted_by_a_dying_manager_stays_admitted)
 {
 	die_at_each(IN, die_taking_in);
+}
+END_TEST
+
+START_TEST(a_heap_that_grows_while_a_manager_dies_has_grown)
+{
+	die_at_each(GROWING, die_growing);
 }
 END_TEST
 

@@ -19,6 +19,7 @@ PROGRAM_TESTS += \
 	tests/scenario/check_descriptors \
 	tests/scenario/check_fiber_jobs \
 	tests/scenario/check_freeze \
+	tests/scenario/check_growth \
 	tests/scenario/check_hanging \
 	tests/scenario/check_hostile \
 	tests/scenario/check_hostile_record \

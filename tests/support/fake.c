@@ -64,7 +64,7 @@ static void welcome(int fd, uint32_t id)
 	segment->n_jobs = fake.n_jobs;
 	segment->jobs_offset = sizeof(*segment);
 	segment->heap_offset = heap_offset;
-	segment->heap_size = 65536;
+	segment->heap_size = segment->heap_max = 65536;
 	atomic_store(&fake.clients[id], segment);
 	ck_assert_int_eq(proto_send(fd, &message, sizeof(message), fds, 3), 0);
 	close(client_fd);

@@ -13,6 +13,7 @@
 
 #include "daemon/core/worker.h"
 #include "shm/futex.h"
+#include "shm/ledger.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
 #include "daemon/core/wakeup.h"
@@ -193,6 +194,7 @@ static inline struct other other_client(bool same_uid)
 	ck_assert_int_ge(o.client_fd, 0);
 	if (tenant)
 		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT, o.tenant_fd), 0);
+	rig.pool->arena->heap_sizes[o.slot] = 4096;
 	ck_assert_int_eq(intake_add_client(rig.pool, &client, o.client_fd), 0);
 	o.tenant = rig.pool->clients.tenants[tenant].segment;
 	o.jobs = rig.pool->clients.entries[o.slot].jobs;

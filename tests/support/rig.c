@@ -112,9 +112,10 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 					0, 0600);
 	rig->client = rig_map(rig->client_fd, SEGMENT_CLIENT);
 	rig->client->n_jobs = RIG_JOBS;
-	rig->client->heap_size = RIG_HEAP;
+	rig->client->heap_size = rig->client->heap_max = RIG_HEAP;
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
 	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, rig->tenant_fd), 0);
+	pool->arena->heap_sizes[0] = RIG_HEAP;
 	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer compares addresses, not memory. */
 	rig->tenant = pool->clients.tenants[0].segment;

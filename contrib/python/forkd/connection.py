@@ -26,7 +26,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from forkd import errors
-from forkd._library import ECONNRESET, ENOENT, ENOMEM, ffi, lib, text_of
+from forkd._library import (
+    ECONNRESET, EDQUOT, ENOENT, ENOMEM, ffi, lib, text_of)
 from forkd.task import Task
 
 if TYPE_CHECKING:
@@ -150,11 +151,11 @@ class Connection:
         """Returns memory of the heap, which its last reference frees."""
         data = ffi.new("void **")
         code = lib.fk_alloc(self.client, size, data)
-        if code == ENOMEM:
+        if code in (ENOMEM, EDQUOT):
             raise errors.HeapFull(
-                f"{what}the shared heap has no room for {size} bytes: connect "
-                "with a larger heap_size (heap-max in forkd.conf limits it)",
-                code)
+                f"{what}the shared heap has no room for {size} bytes and cannot "
+                "grow: heap-max, user-shared-memory-max and shared-memory-max "
+                "in forkd.conf limit it", code)
         if code:
             raise errors.Error(f"{what}{text_of(code)}", code)
         return _owned(data[0], lib.fk_free, self.client)

@@ -10,7 +10,8 @@ from typing import Any, Callable, NamedTuple, TypedDict
 
 from forkd import errors
 from forkd._library import (
-    EAGAIN, ECONNRESET, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, ffi, lib, text_of)
+    EAGAIN, ECONNRESET, EDQUOT, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, ffi, lib,
+    text_of)
 from forkd.connection import SLICE_NS, Connection
 from forkd.task import Place, Task, check_elements, misfit
 
@@ -166,7 +167,7 @@ class Job:
         if code == ENOENT:
             return errors.UnknownTask(
                 f"{name}: its module was unloaded or replaced", code, name)
-        if code == ENOMEM:
+        if code in (ENOMEM, EDQUOT):
             return errors.HeapFull(
                 f"{name}: the shared heap has no room for a str", code, name)
         if code == EINVAL:

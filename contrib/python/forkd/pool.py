@@ -109,7 +109,8 @@ class Pool(concurrent.futures.Executor):
 
         socket: path of forkd's socket; None for $FORKD_SOCKET, or else the
         machine's forkd, or else the user's own. n_jobs: maximum number of jobs
-        in flight; 0 for 256. heap_size: bytes of shared heap; 0 for 1 MiB.
+        in flight; 0 for 256. heap_size: initial bytes of shared heap, which
+        grows when it is full; 0 for 1 MiB.
         """
         path = None if socket is None else os.fspath(socket)
         self._connect = partial(Connection, path, n_jobs, heap_size)

@@ -24,7 +24,7 @@ static struct heap heap;
 
 static void begin(void)
 {
-	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE, SIZE), 0);
 }
 
 static void end(void)
@@ -106,7 +106,7 @@ START_TEST(impossible_sizes_fail_without_an_effect)
 	heap_fini(&heap);
 
 	/* Less than a granule: an empty heap. */
-	ck_assert_int_eq(heap_init(&heap, memory, 63), 0);
+	ck_assert_int_eq(heap_init(&heap, memory, 63, 63), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
 	ck_assert_int_eq(heap_free(&heap, memory), -EINVAL);
 }
@@ -191,6 +191,111 @@ START_TEST(threads_may_share_a_heap)
 {
 	pthread_t threads[4];
 
+	threads_start(threads, ARRAY_SIZE(threads), alloc_and_free);
+	threads_join(threads, ARRAY_SIZE(threads));
+	ck_assert_uint_eq(heap_used(&heap), 0);
+}
+END_TEST
+
+/* heap_init() with a quarter of the memory, and grow() that gives a quarter more each time. */
+static int grows;
+
+static int grow_by_a_quarter(struct heap *growing, size_t size)
+{
+	grows++;
+	if (heap_needs(growing, size) > growing->max)
+		return -EDQUOT;
+	heap_extend(growing, growing->size + SIZE / 4);
+	return 0;
+}
+
+static void begin_small(void)
+{
+	heap_fini(&heap);
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE / 4, SIZE), 0);
+	heap.grow = grow_by_a_quarter;
+	grows = 0;
+}
+
+START_TEST(a_heap_grows_until_a_block_fits)
+{
+	void *a, *b, *none = &heap;
+
+	begin_small();
+	ck_assert_int_eq(heap_alloc(&heap, SIZE / 8, &a), 0);
+	ck_assert_int_eq(grows, 0);
+	ck_assert(!heap_contains(&heap, memory + SIZE / 4, 1));
+	/* The free end of the heap is a part of the block. */
+	ck_assert_uint_eq(heap_needs(&heap, SIZE / 2), SIZE / 8 + SIZE / 2);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE / 2, &b), 0);
+	ck_assert_int_eq(grows, 2);
+	ck_assert_ptr_eq(b, memory + SIZE / 8);
+	ck_assert(heap_contains(&heap, b, SIZE / 2));
+	ck_assert(!heap_contains(&heap, memory + 3 * (SIZE / 4), 1));
+	/* The error of grow(). */
+	ck_assert_int_eq(heap_alloc(&heap, SIZE / 2, &none), -EDQUOT);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &none), -ENOMEM);
+	ck_assert_ptr_eq(none, &heap);
+	ck_assert_int_eq(grows, 3);
+	ck_assert_int_eq(heap_free(&heap, a), 0);
+	ck_assert_int_eq(heap_free(&heap, b), 0);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE, &a), 0);
+	ck_assert_ptr_eq(a, memory);
+	ck_assert_uint_eq(heap_used(&heap), SIZE);
+}
+END_TEST
+
+START_TEST(a_full_heap_grows_by_whole_blocks)
+{
+	void *blocks[4];
+
+	begin_small();
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		ck_assert_int_eq(heap_alloc(&heap, SIZE / 4, &blocks[i]), 0);
+		ck_assert_ptr_eq(blocks[i], memory + i * (SIZE / 4));
+	}
+	ck_assert_int_eq(grows, 3);
+	/* Freed in another order, they are one block again. */
+	ck_assert_int_eq(heap_free(&heap, blocks[1]), 0);
+	ck_assert_int_eq(heap_free(&heap, blocks[3]), 0);
+	ck_assert_int_eq(heap_free(&heap, blocks[0]), 0);
+	ck_assert_int_eq(heap_free(&heap, blocks[2]), 0);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE, &blocks[0]), 0);
+}
+END_TEST
+
+START_TEST(a_heap_never_grows_beyond_its_maximum_or_shrinks)
+{
+	begin_small();
+	heap_extend(&heap, SIZE / 2 + 63);
+	ck_assert_uint_eq(heap.size, SIZE / 2);
+	heap_extend(&heap, SIZE / 4);
+	ck_assert_uint_eq(heap.size, SIZE / 2);
+	heap_extend(&heap, UINT64_MAX);
+	ck_assert_uint_eq(heap.size, SIZE);
+	ck_assert_uint_eq(heap_needs(&heap, SIZE), SIZE);
+	ck_assert_uint_gt(heap_needs(&heap, SIZE + 1), SIZE);
+	ck_assert_uint_gt(heap_needs(&heap, SIZE_MAX), SIZE);
+}
+END_TEST
+
+START_TEST(an_empty_heap_may_grow)
+{
+	void *data;
+
+	heap_fini(&heap);
+	ck_assert_int_eq(heap_init(&heap, memory, 0, SIZE), 0);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
+	heap_extend(&heap, SIZE);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE, &data), 0);
+}
+END_TEST
+
+START_TEST(threads_may_share_a_heap_that_grows)
+{
+	pthread_t threads[4];
+
+	begin_small();
 	threads_start(threads, ARRAY_SIZE(threads), alloc_and_free);
 	threads_join(threads, ARRAY_SIZE(threads));
 	ck_assert_uint_eq(heap_used(&heap), 0);

@@ -80,12 +80,12 @@ START_TEST(all_pages_are_populated_and_released_even_if_mapped)
 {
 	void *base;
 
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), SIZE);
 	ck_assert_int_eq(segment_map(fd, SEGMENT_CLIENT, 1, 1, &base, NULL), 0);
 	((char *)base)[SIZE - 1] = 1;
-	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_drop(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), 0);
 	/* It is touched again: no signal, and a new page. */
@@ -98,8 +98,8 @@ END_TEST
 
 START_TEST(pages_given_back_while_populated_are_gone_in_the_end)
 {
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
-	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
+	ck_assert_int_eq(pages_drop(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(calls, 1);
 	ck_assert_uint_eq(bytes(fd), 0);
@@ -110,14 +110,14 @@ END_TEST
 START_TEST(failed_population_is_reported)
 {
 	/* Beyond its end, which is sealed: some pieces are populated. */
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE + PAGES_PIECE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE + PAGES_PIECE), 0);
 	ck_assert_int_eq(end(), -EPERM);
 	ck_assert_uint_eq(bytes(fd), 3 * PAGES_PIECE);
-	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_drop(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), 0);
 	(void)close(fd);
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), -EBADF);
 	fd = -1;
 }
@@ -142,10 +142,10 @@ START_TEST(population_without_room_is_reported_and_undone)
 	(void)close(fd);
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_eq(ftruncate(fd, (off_t)SIZE), 0);
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), -ENOSPC);
 	ck_assert_uint_eq(pages.done, PAGES_PIECE);
-	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_drop(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_eq(bytes(fd), 0);
 	(void)close(fd);
@@ -157,7 +157,7 @@ END_TEST
 
 START_TEST(stopped_population_makes_no_call)
 {
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	pages_stop(&pages);
 	ck_assert_ptr_null(pages.source.op);
 	loop_fini(&loop);
@@ -183,10 +183,10 @@ START_TEST(other_sources_are_served_between_two_pieces)
 
 	ready_fd = eventfd(1, EFD_CLOEXEC);
 	ck_assert_int_eq(loop_poll(&loop, &source, ready_fd, POLLIN), 0);
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_ge(turns, SIZE / PAGES_PIECE);
-	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_drop(&pages, fd, 0, SIZE), 0);
 	turns = 0;
 	ck_assert_int_eq(end(), 0);
 	ck_assert_uint_ge(turns, SIZE / PAGES_PIECE);
@@ -220,7 +220,7 @@ START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 	int least;
 
 	low_latency_begin(true);
-	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, 0, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	least = least_nice();
 	ck_assert_int_ge(least, 0);

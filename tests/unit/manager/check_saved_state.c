@@ -35,6 +35,7 @@ static const struct saved_entry first = {
 	.tenant = 3,
 	.n_jobs = 256,
 	.size = 1 << 20,
+	.memory = 1 << 19,
 };
 
 static char why[SAVED_WHY];
@@ -54,7 +55,7 @@ static bool same(const struct saved_entry *a, const struct saved_entry *b)
 {
 	return a->state == b->state && a->generation == b->generation && a->uid == b->uid &&
 	       a->pid == b->pid && a->tenant == b->tenant && a->n_jobs == b->n_jobs &&
-	       a->size == b->size && a->welcomed == b->welcomed;
+	       a->size == b->size && a->memory == b->memory && a->welcomed == b->welcomed;
 }
 
 START_TEST(next_manager_reads_which_clients_are_connected)
@@ -106,9 +107,10 @@ static const struct saved_entry second = {
 	.tenant = 4,
 	.n_jobs = 16,
 	.size = 1 << 16,
+	.memory = 1 << 15,
 };
 
-#define STEPS 9u /* of step() */
+#define STEPS 10u /* of step() */
 
 /* The states of a slot and a tenant, one per step. */
 static void step(struct saved_state *saved, uint32_t i)
@@ -124,18 +126,21 @@ static void step(struct saved_state *saved, uint32_t i)
 		saved_welcome(saved, 9);
 		break;
 	case 3:
-		saved_client_is(saved, 9, SAVED_GONE);
+		saved_memory(saved, 9, first.size);
 		break;
 	case 4:
-		saved_client_is(saved, 9, SAVED_EMPTYING);
+		saved_client_is(saved, 9, SAVED_GONE);
 		break;
 	case 5:
-		saved_client_is(saved, 9, SAVED_FREE);
+		saved_client_is(saved, 9, SAVED_EMPTYING);
 		break;
 	case 6:
-		saved_tenant_is(saved, 1, SAVED_FREE);
+		saved_client_is(saved, 9, SAVED_FREE);
 		break;
 	case 7:
+		saved_tenant_is(saved, 1, SAVED_FREE);
+		break;
+	case 8:
 		saved_enter_tenant(saved, 1, 1001);
 		break;
 	default:
@@ -200,7 +205,7 @@ START_TEST(slot_is_consistent_wherever_its_manager_is_killed)
 		ck_assert_int_eq(WTERMSIG(status), SIGKILL);
 	}
 	ck_assert_uint_eq(at, STEPS);
-	ck_assert_uint_eq(n_killed, 25); /* number of stores in all steps */
+	ck_assert_uint_eq(n_killed, 28); /* number of stores in all steps */
 	saved_unmap(model);
 }
 END_TEST
