@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The size of the heap has to be known before the connection exists, and the types of the arguments
- * only after it. So every word that begins with @ and names a file is read first; where the
- * signature then says str, the argument is taken as the text that it is. A file whose name begins
- * with a colon is "@./:name": "@:64K" is a buffer of this size, of zeros.
+ * The size of the heap must be known before the connection is made, but the types of the arguments
+ * are known only after it. So the file of every word that begins with @ is read first. If the
+ * signature then has str, the word itself is the argument. "@:64K" is a buffer of this size, of
+ * zeros. A file whose name begins with a colon is "@./:name".
  */
 #include "client/forkctl/arguments.h"
 
@@ -23,7 +23,7 @@
 #include "common/number.h"
 #include "common/util.h"
 
-#define SIZE_MOST (UINT64_C(1) << 40) /* heap-max can be no more */
+#define SIZE_MOST (UINT64_C(1) << 40) /* bytes: maximum of heap-max */
 
 int forkctl_read_file(const char *path, struct forkctl_file *ret_file)
 {
@@ -119,7 +119,7 @@ int forkctl_parse_i64(const char *text, int64_t *ret)
 	char *end;
 
 	if (digits[0] < '0' || digits[0] > '9')
-		return -EINVAL; /* strtoll would take blanks */
+		return -EINVAL; /* strtoll() would accept leading blanks */
 	errno = 0;
 	n = strtoll(text, &end, digits[0] == '0' && (digits[1] | 32) == 'x' ? 16 : 10);
 	if (errno || *end)
@@ -137,7 +137,7 @@ int forkctl_parse_f64(const char *text, double *ret)
 		return -EINVAL;
 	errno = 0;
 	x = strtod(text, &end);
-	/* Too small a number is a small one. */
+	/* ERANGE of a number that is too small is accepted: x is 0 or subnormal. */
 	if (*end || end == text || (errno == ERANGE && fabs(x) > 1))
 		return -EINVAL;
 	*ret = x;

@@ -13,17 +13,17 @@
 struct forkctl_file {
 	char *data; /* NULL: zeros */
 	size_t size;
-	int err;  /* why it cannot be read or is not a size: a negative errno */
+	int err;  /* negative errno if it cannot be read or is not a size */
 	int open; /* "@:": the module computes the size (output_size.h) */
 };
 
-/* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a
- * negative errno. */
+/* Reads a whole file; "-" is standard input. The caller frees the data. Returns 0 or a negative
+ * errno. */
 int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
 
 /*
- * Words of a command line before their types are known. Files of words that begin with @ are read;
- * "@:64M" is a size. Freed by forkctl_args_fini().
+ * Words of a command line before their types are known. Files of words that begin with @ have been
+ * read; "@:64M" is a size. Freed by forkctl_args_fini().
  */
 struct forkctl_args {
 	char *const *words;
@@ -35,26 +35,26 @@ struct forkctl_args {
 int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n);
 void forkctl_args_fini(struct forkctl_args *args);
 
-/* The heap size that the arguments need at most, bytes. */
+/* Returns the maximum heap size that the arguments need, bytes. */
 uint64_t forkctl_args_heap(const struct forkctl_args *args);
 
-/* Finds a task. list: the command that lists all tasks, for the message. Says what is wrong.
- * Returns 0 or an exit code. */
+/* Finds a task. list: the command that lists all tasks, for the message. Prints errors. Returns 0
+ * or an exit code. */
 int forkctl_find(fk_client *client, const char *name, const char *list, const fk_task **ret_task);
 
 /*
- * The values of a task's arguments; of buffers, memory of the client's heap with room for their
- * files, or of malloc() with client NULL. Says what is wrong; memory that was taken until then
- * stays taken. Returns 0 or an exit code.
+ * Makes the values of a task's arguments. Buffers get memory for their files from the client's
+ * heap, or from malloc() if client is NULL. Prints errors. Returns 0 or an exit code; on failure
+ * memory that was allocated is not freed.
  */
 int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
 		   union fk_value *values);
 
-/* Copies their files into the buffers of these values: before each call, for a task changes what is
- * in an iobuf. */
+/* Copies the files into the buffers of these values. Must be called before each call, because tasks
+ * change iobufs. */
 void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values);
 
-/* Parses a whole number of 64 bits, decimal or hexadecimal after 0x; or a number. The text has
- * nothing else. Returns 0 or -EINVAL. */
+/* Parses a 64-bit integer, decimal or hexadecimal after 0x; or a number. The whole text must be one
+ * number. Returns 0 or -EINVAL. */
 int forkctl_parse_i64(const char *text, int64_t *ret);
 int forkctl_parse_f64(const char *text, double *ret);

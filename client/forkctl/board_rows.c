@@ -115,7 +115,7 @@ json_t *rows_connections(const struct board *board)
 			 out_number(LOAD(m->manager_fails)));
 }
 
-/* Which part of the pool's time has been its own since it is there: 0 to 1. */
+/* Returns the share of a client in the CPU time of all workers since it connected: 0 to 1. */
 static double cpu_share(const struct board *board, uint64_t cpu_ns, uint64_t age_ns)
 {
 	uint64_t all = age_ns * max(board->manager.n_workers, 1u);
@@ -126,7 +126,7 @@ static double cpu_share(const struct board *board, uint64_t cpu_ns, uint64_t age
 static json_t *client_row(const struct board *board, uint32_t slot)
 {
 	const struct board_client *c = &board->clients[slot];
-	uint64_t since = LOAD(c->connected_ns); /* before the clock is looked at */
+	uint64_t since = LOAD(c->connected_ns); /* read before the clock */
 	uint64_t left = LOAD(c->left_ns), now = clock_ns();
 	uint64_t age = (left ? left : now) - since, cpu = board_client_cpu(board, slot, now);
 	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "client", out_number(slot), "pid",
@@ -173,7 +173,7 @@ static const char *wake_name(uint32_t state)
 	return state < ARRAY_SIZE(names) ? names[state] : "?";
 }
 
-/* What it runs at the moment: nulls for nothing. */
+/* The job and task that a worker runs now; nulls if it runs none. */
 static json_t *running_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
@@ -189,7 +189,7 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 			 out_number(clock_ns() - started));
 }
 
-/* How it has spent its time, since the pool is there: what is in neither it searched. */
+/* The time for which a worker was busy, and rested, since the pool started. Else it searched. */
 static json_t *used_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
@@ -226,8 +226,8 @@ json_t *rows_counters(const struct board *board)
 		uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
 		json_t *workers = json_array();
 
-		/* What one worker adds to a gauge another one takes off: only the sum is a number
-		 * of something. */
+		/* Only the sum of a gauge has a meaning: one worker may increase it and another
+		 * decrease it. */
 		for (uint32_t w = 0; !counter->gauge && w < n; w++)
 			(void)json_array_append_new(workers,
 						    out_number(board_counter(board, w, counter)));

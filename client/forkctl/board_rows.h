@@ -28,7 +28,7 @@ json_t *rows_clients(const struct board *board, enum rows_clients which);
 json_t *rows_workers(const struct board *board);
 json_t *rows_counters(const struct board *board);
 json_t *rows_quarantine(const struct board *board);
-/* The oldest first. */
+/* One row for each crash on the board, the oldest first. */
 json_t *rows_crashes(const struct board *board);
 
 /* The name of the user, or the uid if there is none. */

@@ -282,7 +282,7 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	int err, outcome = FK_PENDING;
 	fk_job job;
 
-	/* Before its time begins: what the run before left there is not what was asked for. */
+	/* Before the clock starts: the last run may have changed the buffers. */
 	forkctl_fill(&call->args, call->task, call->values);
 	progress_next(&call->progress);
 	start = clock_ns();
@@ -310,7 +310,7 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	(void)fk_timings(call->client, job, &timings);
 	ret_times->wait = timings.wait_ns;
 	ret_times->run = timings.run_ns;
-	/* What runs is counted up to now, and charged up to a moment before that. */
+	/* max(): a running job is counted up to now but charged later for less: cpu may fall. */
 	ret_times->cpu = max(cpu_ns(call->client), cpu) - cpu;
 	err = fk_result(call->client, job, ret_result, LIMIT_RESULT);
 	if (err)

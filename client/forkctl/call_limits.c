@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call_limits.c - what ends a call before its task does: time limits and interrupts
+ * call_limits.c - time limits and interrupts of a call
  *
- * SIGINT and SIGTERM are blocked, and a thread waits for them: the first one cancels the job that
- * runs, so that the command ends as with any other outcome; the second one ends the program.
+ * SIGINT and SIGTERM are blocked, and a thread waits for them. The first signal cancels the running
+ * job, and the command reports its outcome as usual. The second signal ends the program.
  *
  * Threads: the command's thread. The thread that waits for signals is never joined: it ends with
  * the process, so the client must not be closed before forkctl_interruptible(0).
  *
  * INVARIANTS
- *   I1. An interrupt cancels the current job exactly if it comes while there is one, and the next
- *       one otherwise: forkctl_interruptible() stores the job, then looks for an interrupt; the
- *       thread stores the interrupt, then looks for a job. One of them sees the other. The lock
- *       keeps the job unreleased while it is being cancelled.
+ *   I1. An interrupt cancels the current job, or else the next one. forkctl_interruptible() stores
+ *       the job, then checks for an interrupt. The thread stores the interrupt, then checks for a
+ *       job. So at least one of them sees the other. The lock prevents the release of the job
+ *       while it is being cancelled.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ void forkctl_cancel(fk_client *client, fk_job job)
 {
 	const struct timespec soon = { .tv_nsec = 1000000 };
 
-	/* Full: forkd reads one at a time, and there is nothing else to do. */
+	/* -EAGAIN: the socket is full until forkd has read a message. */
 	while (fk_cancel(client, job) == -EAGAIN)
 		(void)nanosleep(&soon, NULL);
 }
@@ -64,7 +64,7 @@ void forkctl_catch_interrupts(fk_client *client)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGTERM);
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-	/* Without the thread they end the program, as always. */
+	/* Without the thread the signals end the program, as by default. */
 	if (pthread_create(&thread, NULL, limits_wait, &set))
 		(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	else

@@ -50,8 +50,8 @@ static int cancel_one(const char *socket, const struct board *board, const char 
 
 	if (err)
 		return err;
-	/* Later the manager compares the generation: if this client has left by then, the next one
-	 * of the same number keeps its jobs. */
+	/* The manager compares the generation. So if this client has left by then, the jobs of the
+	 * next client with this number are not cancelled. */
 	c = &board->clients[ask.client];
 	if (!LOAD(c->pid) || LOAD(c->left_ns))
 		return forkctl_fail(FORKCTL_FAILED,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The arguments come from a command line, as forkctl call takes them, or are generated from the
- * typed signature: CASE_LEVELS sets of them, from nothing to something that is worth forking.
- * Generated buffers hold numbers that are harmless as 64-bit integers and as floating point (no
- * NaN: which of two it is that comes out of an addition is the compiler's business).
+ * The arguments come from a command line, as for forkctl call, or are generated from the typed
+ * signature. There are CASE_LEVELS sets, from empty to large enough for forks. Generated buffers
+ * hold small numbers, both as 64-bit integers and as floating point. They have no NaN, because the
+ * sum of two NaNs is either of them, depending on the compiler.
  */
 #include "client/forkctl/case.h"
 
@@ -16,10 +16,10 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define CASE_GRACE_NS (2 * NSEC_PER_SEC) /* from its limit until a job counts as hung */
+#define CASE_GRACE_NS (2 * NSEC_PER_SEC) /* time after its limit when a job counts as hung */
 
-/* What an argument is at each level; that of argument i is shifted by 2 i, so that not all are
- * small at the same time. */
+/* Values of an argument at each level. The level of argument i is shifted by 2 i, so that not all
+ * arguments are small at the same time. */
 static const int64_t numbers[CASE_LEVELS] = { 0, 1, 3, 7, 10, 20 };
 static const double reals[CASE_LEVELS] = { 0.0, 1.0, 0.5, 2.5, 0.001, 100.0 };
 static const size_t sizes[CASE_LEVELS] = { 0, 8, 24, 1001, 8000, 200000 };
@@ -33,7 +33,7 @@ uint64_t case_heap(const struct forkctl_case *c)
 			4096);
 }
 
-/* What the level makes of one argument; of a buffer, its memory. Returns 0 or an exit code. */
+/* Sets argument i to its value at the level; allocates a buffer. Returns 0 or an exit code. */
 static int generate_value(const struct forkctl_case *c, struct forkctl_call_values *call,
 			  uint32_t i)
 {
@@ -89,7 +89,7 @@ void case_close(struct forkctl_call_values *call)
 			(void)fk_free(call->client, call->values[i].buf.data);
 }
 
-/* Numbers below 1000, some of them twice, in no order. */
+/* Fills data with unordered numbers below 1000, some of them twice. */
 static void generate(char *data, size_t size, uint32_t seed)
 {
 	uint64_t x = UINT64_C(88172645463325252) + seed;

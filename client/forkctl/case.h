@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * case.h - a call of a task that is made again and again with the same arguments
+ * case.h - a call of a task that is repeated with the same arguments
  *
  * Buffers are filled again before each call. Used by forkctl check and forkctl profile; forkctl
  * call uses the texts of outcomes.
@@ -15,15 +15,15 @@
 
 #define CASE_LEVELS 6u /* sets of generated arguments */
 
-/* What the arguments are. */
+/* The arguments of the calls. */
 struct forkctl_case {
-	/* as they were written; or, with generated set, made for this level */
+	/* as given on the command line; or, if generated is set, made for this level */
 	struct forkctl_args args;
 	int generated;
 	uint32_t level;
 };
 
-/* A call that can be made: the task, and its values. */
+/* A call: the task and the values of its arguments. */
 struct forkctl_call_values {
 	fk_client *client;
 	const fk_task *task;
@@ -35,14 +35,14 @@ struct forkctl_outcome {
 	int code;
 	int signo;
 	uint64_t run_ns;
-	uint8_t result[LIMIT_RESULT]; /* 0 if there is none */
+	uint8_t result[LIMIT_RESULT]; /* zeros if there is none */
 };
 
 /* Bytes of heap that the calls of the case need. */
 uint64_t case_heap(const struct forkctl_case *c);
 
-/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code,
- * and then the client can only be closed. */
+/* Finds the task and allocates its buffers. Prints errors. Returns 0 or an exit code: then the
+ * client must be closed. */
 int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 	      struct forkctl_call_values *ret_call);
 void case_close(struct forkctl_call_values *call);
@@ -54,9 +54,9 @@ void case_close(struct forkctl_call_values *call);
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);
 
-/* What became of a call, in words: "FAILED: Invalid argument". In text, or a constant. */
+/* Describes the outcome of a call: "FAILED: Invalid argument". Returns text, or a constant. */
 const char *case_outcome(const struct forkctl_outcome *outcome, struct forkctl_text *text);
 
-/* The arguments in words: "n=20, data=1001 bytes". */
+/* Describes the arguments: "n=20, data=1001 bytes". */
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,
 		   char *ret_text, size_t size);

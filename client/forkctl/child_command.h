@@ -10,15 +10,15 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* Blocks SIGCHLD and what may end forkctl. Returns a signalfd for them, which does not block, or
- * says why not and returns -1; then they may be blocked all the same. ret_old: the mask before. */
+/* Blocks SIGCHLD and the signals that may end forkctl. Returns a non-blocking signalfd for them. On
+ * failure prints the error and returns -1; they may be blocked then. ret_old: the old mask. */
 int forkctl_catch_signals(sigset_t *ret_old);
 
-/* In the child: becomes the command with this mask, or ends with 127 if there is none such, or 126,
- * and a line. */
+/* In the child: executes the command with this mask. On failure prints the error, and exits with
+ * 127 if there is no such command, otherwise 126. */
 _Noreturn void forkctl_exec(char *const argv[], const sigset_t *mask);
 
-/* The exit status for a wait status, as a shell reports it. */
+/* Converts a wait status to an exit status, as a shell does. */
 int forkctl_exit_status(int status);
 
 /* Creates a directory in $TMPDIR that only this user can enter. On failure prints the error, and

@@ -16,10 +16,10 @@
 #define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands without buffers */
 
 /*
- * Starts a private forkd for forkctl check or profile, and calls run() in a process of its own,
- * with the forkd's socket. mode: of --fork-mode. workers: 0 for one on each core. more: further
- * options, four at most; NULL ends them. Returns what run() returns, or 3 if there was no forkd, or
- * 128 and a signal.
+ * Starts a private forkd for forkctl check or profile, and calls run() with its socket in a
+ * separate process. mode: of --fork-mode. workers: 0 for one on each core. more: at most four
+ * further options; NULL ends them. Returns the value of run(); 3 if forkd did not start; or 128 +
+ * a signal.
  */
 int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context);
@@ -39,8 +39,8 @@ int forkctl_write(int fd, const void *data, size_t size);
 /* Cancels a job; repeats the request until forkd has taken it. */
 void forkctl_cancel(fk_client *client, fk_job job);
 
-/* From now on SIGINT and SIGTERM cancel the job that forkctl_interruptible() has named, or names
- * next (0: none), and a second one ends the program. Call it once. */
+/* From now on SIGINT and SIGTERM cancel the current job of forkctl_interruptible() (0: none), or
+ * its next job. A second signal ends the program. Must be called at most once. */
 void forkctl_catch_interrupts(fk_client *client);
 void forkctl_interruptible(fk_job job);
 

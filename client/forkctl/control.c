@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One message and one answer on a connection of its own, without the segments of a client; a trace
- * lasts as long as its connection. The manager decides whether this user may do that, and whether
- * it can be done.
+ * One request and one answer on a separate connection, without the segments of a client. A trace
+ * lasts as long as its connection. The manager checks the permissions of the user and executes the
+ * request.
  *
- * If a peer dies: the manager: the connection ends, or nothing comes for 10 s (connect.c); either
- * is reported. A reload waits for jobs, and forkctl for the reload, for any time.
+ * If the manager dies, the connection ends, or no answer arrives for 10 s (connect.c); both are
+ * reported. The answer to a reload has no time limit, because a reload waits for jobs.
  */
 #include "client/forkctl/control.h"
 
@@ -20,7 +20,7 @@
 #include "shm/proto.h"
 #include "common/cleanup.h"
 
-/* Room in a message. Returns 0 or an exit code. */
+/* Copies a text into a field of a message. Returns 0 or an exit code. */
 static int control_copy(char *to, size_t size, const char *command, const char *what,
 			const char *text)
 {
@@ -32,8 +32,8 @@ static int control_copy(char *to, size_t size, const char *command, const char *
 	return 0;
 }
 
-/* Takes the answer to a request; a descriptor that comes with it goes to *ret_fd, the connection to
- * *ret_connection. Returns 0 or an exit code. */
+/* Sends a request and receives the answer. *ret_fd: the descriptor in the answer. *ret_connection:
+ * the connection. Returns 0 or an exit code. */
 static int control_connect(const char *socket, const void *request, size_t size, uint32_t type,
 			   size_t least, union proto_message *ret_answer, int *ret_fd,
 			   int *ret_connection)
@@ -73,7 +73,7 @@ static int control_connect(const char *socket, const void *request, size_t size,
 			    "%s", fk_error_text());
 }
 
-/* The same where that is the end of the connection. */
+/* As control_connect(), and closes the connection. */
 static int control_exchange(const char *socket, const void *request, size_t size, uint32_t type,
 			    size_t least, union proto_message *ret_answer, int *ret_fd)
 {
@@ -129,7 +129,7 @@ int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret
 			     &answer, &fd);
 	if (r)
 		return r;
-	/* Its place is where the writer's was: the end. */
+	/* The offset is shared with the writer, so it is at the end. */
 	*ret_file = fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? fdopen(fd, "r") : NULL;
 	if (!*ret_file) {
 		(void)safe_close(fd);

@@ -8,16 +8,16 @@
 #include "shm/proto.h"
 
 /*
- * Sends a request of this type with these texts, and takes the answer, whose value is then in
- * ret_answer. On failure says why, with the command's name in front where it is the user's.
+ * Sends a request of this type with these texts, and stores the value of the answer in ret_answer.
+ * Prints errors, after the command's name if it is the user's error.
  * Returns 0 or an exit code.
  */
 int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
 		    const char *value, struct proto_set *ret_answer);
 
 /*
- * Ends a job of a client, or all of its jobs: ask from client to generation. *ret_n: the number of
- * these that had not ended. Prints errors. Returns 0 or an exit code.
+ * Ends a job of a client, or all of its jobs: members of ask from client to generation. *ret_n: the
+ * number of jobs that had not ended. Prints errors. Returns 0 or an exit code.
  */
 int forkctl_cancel_for(const char *socket, const struct proto_ask *ask, uint64_t *ret_n);
 

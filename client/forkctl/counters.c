@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counters.c - forkctl counters: every counter, as a sum, of the pool's own threads and per
- * worker; what users' jobs have waited and run; time per client
+ * counters.c - forkctl counters: each counter as a sum, for the pool's own threads, and per worker;
+ * wait times and run times of users' jobs; CPU time per client
  *
- * The rows come from shm/counters.def and shm/times.def. Statistics, not of one moment. As
- * OpenMetrics: counters_openmetrics.c; as they change: counters_watch.c.
+ * The rows come from shm/counters.def and shm/times.def. The values are not read at one time.
+ * OpenMetrics: counters_openmetrics.c. Changes per second: counters_watch.c.
  */
 #include "client/forkctl/counters.h"
 
@@ -22,7 +22,7 @@
 #include "client/forkctl/job_times.h"
 #include "common/util.h"
 
-#define COUNTERS_COLUMNS 16u /* with more workers, those are not printed */
+#define COUNTERS_COLUMNS 16u /* no columns of workers if there are more */
 #define COUNTERS_FIXED	 4u
 
 struct counters_options {
@@ -128,7 +128,7 @@ static int counters_print(const struct board *board, const struct listing *l)
 	return FORKCTL_OK;
 }
 
-/* Answers one request for the metrics; an exit code. */
+/* Answers one HTTP request for the metrics. Returns an exit code. */
 static int counters_http(const char *socket)
 {
 	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
@@ -164,7 +164,7 @@ static int counters_http(const char *socket)
 		     : FORKCTL_OK;
 }
 
-/* Which of the forms is meant. Returns 0 or an exit code. */
+/* Reads the options, and checks that they can be combined. Returns 0 or an exit code. */
 static int counters_parse(struct counters_options *o, int argc, char *argv[])
 {
 	int err = forkctl_options(forkctl_counters_options, o, &argc, argv);

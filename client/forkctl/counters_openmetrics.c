@@ -4,14 +4,14 @@
  *
  * The samples of both formats are the same. Their comments differ: print_head().
  *
- * A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there, as
- * OpenMetrics wants its base units; those are the only ones that are named, because a unit has to
- * end the name.
+ * A member of the rows is a family of metrics, and each row is a sample. Times are in seconds, the
+ * base unit of OpenMetrics. Only seconds are declared as a unit, because a declared unit must be
+ * the end of the name.
  *
- * What a client has had done is counted per connection: its number, pid, uid and command are the
- * labels. How long jobs have waited and run is counted per user. A bucket is there for each power
- * of two from METRICS_FROM to METRICS_TO, as ns, and not for each quarter of it as on the board:
- * Prometheus keeps a series for each, of each user, whether there is anything in it or not.
+ * Metrics of clients are counted per connection; its number, pid, uid and command are the labels.
+ * Wait times and run times of jobs are counted per user. Their buckets are powers of two from
+ * METRICS_FROM to METRICS_TO, in ns. The board has four buckets for each power. Prometheus stores a
+ * series for each bucket of each user, even if it is empty.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -35,7 +35,7 @@ struct family {
 	const char *key; /* the member; NULL ends a list */
 	const char *name;
 	const char *type; /* counter or gauge */
-	const char *unit; /* seconds: the member has ns; bytes; or NULL */
+	const char *unit; /* "seconds" (the member has ns), "bytes", or NULL */
 	const char *help;
 };
 
@@ -108,7 +108,7 @@ static const char *const client_labels[] = { "client", "pid", "uid", "command", 
 static const char *const worker_labels[] = { "worker", NULL };
 static const char *const no_labels[] = { NULL };
 
-/* A label's value, or a line of help. Of the latter the text format has no escaped quotes. */
+/* Prints a label's value or a line of help. In help, the text format does not escape quotes. */
 static void print_escaped(const struct sink *out, const char *text, bool label)
 {
 	for (; *text; text++) {
@@ -237,7 +237,7 @@ static void print_counter(const struct sink *out, const json_t *row)
 	print_value(out, json_integer_value(json_object_get(row, "pool")), NULL);
 }
 
-/* A histogram of times.def, of a user. */
+/* Prints a histogram of times.def for one user. */
 static void print_histogram(const struct sink *out, const char *name, const json_t *user,
 			    const struct histogram_sum *h)
 {

@@ -23,13 +23,13 @@ int forkctl_set(const char *socket, int argc, char *argv[]);
 int forkctl_reload(const char *socket, int argc, char *argv[]);
 int forkctl_modules(const char *socket, int argc, char *argv[]);
 
-/* How long a reload may wait for jobs that run, if they have to end for it. */
+/* The time for which a reload may wait for running jobs, if it needs a new pool. */
 struct forkctl_terms {
 	struct forkctl_limit timeout; /* text NULL: stop-timeout */
-	int force;		      /* they are ended then; otherwise nothing changes */
+	int force;		      /* then end the jobs; otherwise the reload is refused */
 };
 
-/* The two options that say so; offset: of a struct forkctl_terms in the command's struct. */
+/* Their two options. offset: of a struct forkctl_terms in the command's struct. */
 #define FORKCTL_TERMS(offset)                                                                      \
 	{ "",                                                                                      \
 	  "--timeout",                                                                             \
@@ -44,11 +44,11 @@ struct forkctl_terms {
 			FORKCTL_FLAG, (offset) + offsetof(struct forkctl_terms, force), 0, 0       \
 	}
 
-/* forkd reads everything again; prints what came of it. command: for errors. Returns 0 or an exit
+/* Requests a reload, and prints its result. command: for error messages. Returns 0 or an exit
  * code. */
 int forkctl_ask_reload(const char *socket, const char *command, const struct forkctl_terms *terms);
 
-/* Of modules: load, unload. */
+/* The subcommands of modules: load, unload. */
 int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc, char *argv[]);
 
 int forkctl_check(const char *socket, int argc, char *argv[]);

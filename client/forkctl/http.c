@@ -3,7 +3,7 @@
  * http.c - one HTTP request and its response: forkctl counters --openmetrics --http
  *
  * A service with one request for each connection (contrib/systemd, forkd-exporter@.service): GET or
- * HEAD /metrics of HTTP/1.x. Of the request only the first line and the header Accept are used.
+ * HEAD /metrics of HTTP/1.x. Only the first line and the header Accept of the request are used.
  *
  * INVARIANTS
  *   I1. A request has at most HTTP_MOST bytes and takes at most HTTP_TIME.
@@ -40,8 +40,8 @@ static const struct {
 	{ 505, "HTTP Version Not Supported" },
 };
 
-/* Reads what there is before the deadline. Returns how much, 0 at the end, -ETIMEDOUT or another
- * negative errno. */
+/* Reads available bytes, or waits for some until the deadline. Returns their number, 0 at the end,
+ * -ETIMEDOUT or another negative errno. */
 static ssize_t http_take(int fd, char *to, size_t size, uint64_t deadline_ns)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -56,14 +56,14 @@ static ssize_t http_take(int fd, char *to, size_t size, uint64_t deadline_ns)
 	return n < 0 ? -errno : n;
 }
 
-/* A line of the head ends at \n, and \r before it is no part of it. */
+/* True if the head is complete. A line ends with \n, optionally after \r. */
 static bool http_has_end(const char *head, size_t n)
 {
 	return memmem(head, n, "\r\n\r\n", 4) || memmem(head, n, "\n\n", 2);
 }
 
-/* True if the element of a list TYPE;NAME=VALUE, ... that begins here is OpenMetrics, of whatever
- * version, and its weight is not 0. */
+/* True if the element TYPE;NAME=VALUE at the start of a list is OpenMetrics of any version, and its
+ * weight is not 0. */
 static bool http_is_openmetrics(const char *element)
 {
 	static const char type[] = "application/openmetrics-text";
@@ -93,7 +93,7 @@ static bool http_accepts_openmetrics(const char *head)
 		line++;
 		if (strncasecmp(line, "Accept:", 7))
 			continue;
-		/* At the colon, and then at each comma. */
+		/* An element follows the colon, and each comma. */
 		line += 6;
 		do {
 			if (http_is_openmetrics(++line))
@@ -104,7 +104,7 @@ static bool http_accepts_openmetrics(const char *head)
 	return false;
 }
 
-/* GET /metrics HTTP/1.1: of the first line, without its end. */
+/* Parses the first line, "GET /metrics HTTP/1.1" without its end. */
 static struct http_request http_parse(char *line)
 {
 	struct http_request request = { .status = 400 };
@@ -162,7 +162,7 @@ static const char *http_text(int status)
 	return "?";
 }
 
-/* What is closed with something unread in it takes the answer away: reads on for a while. */
+/* Reads the rest for a limited time: closing a socket with unread data would discard the answer. */
 static void http_linger(int fd)
 {
 	uint64_t deadline = clock_ns() + HTTP_LINGER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs.c - forkctl jobs: the jobs that the pool has
+ * jobs.c - forkctl jobs: lists the jobs in the pool
  *
- * The manager lists them, because no client can read the pool's ledger. Their clients, and the
- * workers that run them at the moment, are on the board.
+ * The manager lists them, because no client can read the pool's ledger. The board has their clients
+ * and the workers that run them now.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

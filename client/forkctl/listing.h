@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* listing.h - the commands that print rows: their common options, and which rows and columns these
- * select */
+/* listing.h - common options of the commands that print rows: selection of rows and columns, and
+ * output formats */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 #define LISTING_ANY UINT32_MAX
 
-/* What the options and arguments of a command select. */
+/* The selection by options and arguments of a command. */
 struct listing {
 	int json;
 	int no_header;
@@ -24,11 +24,11 @@ struct listing {
 	uint32_t uid;	  /* of user */
 	uint32_t client;  /* LISTING_ANY: any */
 	const char *state;
-	char *const *patterns; /* of fnmatch(3); without any all rows match */
+	char *const *patterns; /* of fnmatch(3); if there are none, all rows match */
 	int n_patterns;
 };
 
-/* What a listing selects without options. */
+/* The selection without options: all rows. */
 #define LISTING_ALL                                                                                \
 	{                                                                                          \
 		.client = LISTING_ANY                                                              \
@@ -78,11 +78,11 @@ extern const struct forkctl_option forkctl_table_options[];
 int listing_parse(const struct forkctl_option *options, bool patterns, int argc, char *argv[],
 		  struct listing *ret);
 
-/* The same, and connects. */
+/* As listing_parse(), and connects. */
 int listing_open(const char *socket, const struct forkctl_option *options, bool patterns, int argc,
 		 char *argv[], struct listing *ret, fk_client **ret_client);
 
-/* --json does not go with the options about tables. Returns 0 or an exit code. */
+/* Reports --json together with options for tables. Returns 0 or an exit code. */
 int listing_check(const struct listing *listing, const char *command);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* messages.c - what forkctl says: why it fails, and for how long something takes */
+/* messages.c - error messages of forkctl, and times in a readable unit */
 #include "client/forkctl/common.h"
 
 #include <stdarg.h>
@@ -15,7 +15,7 @@ int forkctl_fail(int code, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* In one piece: a forkd of ours may write to the same terminal. */
+	/* One write: a private forkd may write to the same terminal. */
 	(void)dprintf(STDERR_FILENO, "forkctl: %s\n", text);
 	return code;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules.c - forkctl modules: what the pool has loaded
+ * modules.c - forkctl modules: lists the modules that the pool has loaded
  *
- * From the board, where a task can write: numbers and text to show.
+ * The data comes from the board, which tasks can overwrite, so it is only shown.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"

@@ -127,7 +127,7 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 	return forkctl_fail(r, "modules load: %s was restored", folder);
 }
 
-/* The file of a module that is given by its name on the board, or by its file. */
+/* Finds the file of a module, which is given by its name on the board or by its file. */
 static int load_find(const char *socket, const char *word, char *ret_name, size_t size)
 {
 	fk_client *client;
@@ -142,7 +142,7 @@ static int load_find(const char *socket, const char *word, char *ret_name, size_
 	n = min(atomic_load_explicit(&client->board->n_modules, memory_order_acquire),
 		LIMIT_MODULES);
 	for (uint32_t i = 0; i < n; i++) {
-		/* A task can write there. */
+		/* A copy: tasks can overwrite the board. */
 		struct board_module m = client->board->modules[i];
 
 		m.name[sizeof(m.name) - 1] = m.file[sizeof(m.file) - 1] = '\0';

@@ -17,9 +17,9 @@ enum forkctl_option_type {
 	FORKCTL_FLAG,	 /* int: 1 if it was given */
 	FORKCTL_NUMBER,	 /* uint32_t, from least to most */
 	FORKCTL_TIME,	 /* struct forkctl_limit, from least to most ns */
-	FORKCTL_SECONDS, /* the same; a number without a unit is in seconds */
+	FORKCTL_SECONDS, /* as FORKCTL_TIME; a number without a unit is in seconds */
 	FORKCTL_TEXT,	 /* const char *: as it was written, NULL: not given */
-	FORKCTL_CHOICE,	 /* the same, one of the words of `value`, separated by | */
+	FORKCTL_CHOICE,	 /* as FORKCTL_TEXT; one of the words of `value`, separated by | */
 	FORKCTL_LIST,	 /* struct forkctl_words: each use of the option adds a word */
 };
 

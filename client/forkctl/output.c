@@ -101,7 +101,7 @@ static void show_rate(struct out_cell *cell, double n)
 	(void)snprintf(cell->text, sizeof(cell->text), "%.*f%s", digits, n, units[unit]);
 }
 
-/* The two largest units of it. */
+/* Shows a time in its two largest units. */
 static void show_age(struct out_cell *cell, uint64_t ns)
 {
 	uint64_t s = ns / NSEC_PER_SEC;

@@ -2,16 +2,16 @@
 /*
  * profile.c - forkctl profile: work, span and parallelism of a job
  *
- * Runs a task in private forkds: as it is on one worker, in the mode of daemon/core/work_span.c,
- * which leaves work and span on the board, and as it is on all workers. Prints what follows from
- * them: parallelism, and between which bounds the speedup on P workers is (below, Brent's bound
- * with the burdened span; above, P and the parallelism).
+ * Runs a task in private forkds: unchanged on one worker, unchanged on all workers, and in the mode
+ * of daemon/core/work_span.c, which stores work and span on the board. Prints the parallelism and
+ * bounds of the speedup on P workers. The lower bound is Brent's with the burdened span; the upper
+ * bound is the minimum of P and the parallelism.
  *
  *	forkctl profile [OPTION...] MODULE:TASK [ARG...]
  *
- * The job runs several times, and each interval between two looks at the clock counts with its
- * least time, as long as the job is the same each time; then each figure is the least of all runs:
- * what else the machine does only adds to them.
+ * The job runs several times. Each interval between two reads of the clock counts with its minimum,
+ * if all runs have the same intervals. Each figure is the minimum of all runs, because other
+ * activity of the machine only adds to it.
  *
  * The three ways to run the job should use the same CPU time. If they do not, each runs once more
  * with samples of the tasks that use it (daemon/core/sample.c), and the tasks that differ are
@@ -34,16 +34,16 @@
 
 #define PROFILE_TIMES	5u
 #define PROFILE_TIME	(600 * NSEC_PER_SEC)
-#define PROFILE_WORKERS 256u /* in the last line of the table, at most */
+#define PROFILE_WORKERS 256u /* maximum in the last line of the table */
 
-/* Largest error of the CPU time that a job is charged, on each worker. */
+/* Maximum error of the CPU time that a job is charged, per worker: ns. */
 #define PROFILE_BLUR_NS	    (5.0 * NSEC_PER_MSEC)
-#define PROFILE_SETTLE_TIME (30 * NSEC_PER_SEC) /* until workers have left a job, at most */
+#define PROFILE_SETTLE_TIME (30 * NSEC_PER_SEC) /* maximum wait until workers have left a job */
 
-#define PROFILE_SAMPLES	    240u		/* of tasks, for each way to run the job */
-#define PROFILE_SAMPLE_CPU  (5 * NSEC_PER_SEC)	/* of the jobs: no more samples then */
-#define PROFILE_SAMPLE_TIME (60 * NSEC_PER_SEC) /* on the clock: the same */
-#define PROFILE_SLOW	    2.0			/* a task differs from here on */
+#define PROFILE_SAMPLES	    240u		/* samples for each way to run the job */
+#define PROFILE_SAMPLE_CPU  (5 * NSEC_PER_SEC)	/* CPU time of jobs after which sampling ends */
+#define PROFILE_SAMPLE_TIME (60 * NSEC_PER_SEC) /* wall time after which sampling ends */
+#define PROFILE_SLOW	    2.0			/* slowdown from which a task is reported */
 
 enum profile_way {
 	PROFILE_STOLEN, /* on one worker, every fork treated as stolen: measured */
@@ -57,14 +57,14 @@ struct profile_task {
 	uint64_t samples[PROFILE_WAYS];
 };
 
-/* Least of all runs, ns; shared with the processes that run the task. */
+/* Minimum of all runs, ns; shared with the processes that run the task. */
 struct profile_figures {
 	uint32_t runs;
-	double plain; /* on one worker */
+	double plain; /* run time on one worker */
 	double all;   /* CPU time on all workers */
 	uint32_t workers;
-	double ran;  /* on one worker, all runs together */
-	double idle; /* of that, without a CPU */
+	double ran;  /* sum of all run times on one worker */
+	double idle; /* part of ran without a CPU */
 	struct profile_task tasks[BOARD_SAMPLES];
 	uint32_t n_tasks;
 	uint64_t samples[PROFILE_WAYS];
@@ -83,7 +83,7 @@ struct profile_figures {
 	uint64_t span_forks;
 	uint64_t frames;
 	uint64_t leaves;
-	int varies; /* the number of forks */
+	int varies; /* the number of forks differs between runs */
 };
 
 struct profile_job {
@@ -93,7 +93,7 @@ struct profile_job {
 	struct forkctl_limit timeout;
 	struct forkctl_limit burden;
 	enum profile_way way;
-	int samples; /* are taken, and nothing else */
+	int samples; /* only take samples */
 	struct profile_figures *figures;
 };
 
@@ -148,14 +148,14 @@ static void take_figures(struct profile_figures *f, const struct board_profile *
 	f->runs++;
 }
 
-/* There is one worker. Relaxed: a statistic, of a job that has ended. */
+/* For a forkd with one worker. Relaxed: a statistic of a job that has ended. */
 static bool profile_has_fibers(const fk_client *client)
 {
 	return load_relaxed(&client->board->counters[0].fibers);
 }
 
-/* A run as it is, on one worker or on all. Of a short one on one worker the time on the clock is
- * more exact. */
+/* Counts a run of the unchanged task. For a short run on one worker the wall time is more exact
+ * than the CPU time. */
 static void take_time(struct profile_figures *f, enum profile_way way, uint32_t i, double run,
 		      double cpu)
 {
@@ -181,8 +181,8 @@ static bool profile_is_running(const fk_client *client)
 	return false;
 }
 
-/* CPU time that was charged for all jobs so far, ns. A worker that has helped may have no CPU when
- * the job ends, and is charged later: it is waited for. */
+/* Returns the CPU time charged for all jobs so far, ns. Waits until all workers have left the job:
+ * one that is preempted at the end of the job is charged later. */
 static uint64_t profile_cpu(const fk_client *client)
 {
 	const struct timespec pause = clock_to_timespec(100 * NSEC_PER_USEC);
@@ -190,7 +190,7 @@ static uint64_t profile_cpu(const fk_client *client)
 
 	while (profile_is_running(client) && clock_ns() - began < PROFILE_SETTLE_TIME)
 		(void)nanosleep(&pause, NULL);
-	/* Relaxed: a number. */
+	/* Relaxed: a statistic. */
 	return load_relaxed(&client->board->clients[client->id].cpu_ns);
 }
 
@@ -204,7 +204,7 @@ static uint64_t count_samples(const struct board *board)
 	return n;
 }
 
-/* The entry of a task, a new one if it has none; NULL if there is no room. */
+/* Finds or adds the entry of a task; NULL if there is no room. */
 static struct profile_task *find_task(struct profile_figures *f, const char *name)
 {
 	struct profile_task *t = f->tasks;
@@ -236,7 +236,7 @@ static void take_samples(struct profile_figures *f, enum profile_way way, const 
 	}
 }
 
-/* True if a run that is not the first is another one of these. */
+/* True if the job is to run again. run: the number of runs so far. */
 static bool profile_continues(const struct profile_job *job, const fk_client *client, uint32_t run,
 			      uint32_t times, uint64_t began)
 {
@@ -246,7 +246,7 @@ static bool profile_continues(const struct profile_job *job, const fk_client *cl
 	       profile_cpu(client) < PROFILE_SAMPLE_CPU && clock_ns() - began < PROFILE_SAMPLE_TIME;
 }
 
-/* In the process that talks to the forkd. */
+/* Runs the job in one way, in the client process of the private forkd. */
 static int run_job(const char *socket, void *context)
 {
 	const struct profile_job *job = context;
@@ -264,7 +264,7 @@ static int run_job(const char *socket, void *context)
 	if (job->way == PROFILE_ALL)
 		f->workers = client->n_workers;
 	err = case_open(&job->given, client, job->task, &call);
-	/* The first run warms up what it needs. */
+	/* The first run warms up caches and memory. */
 	for (uint32_t i = 0; !err && profile_continues(job, client, i, times, began); i++) {
 		uint64_t before = load_relaxed(&board->profile.jobs);
 		uint64_t cpu = profile_cpu(client), jobs;
@@ -288,7 +288,7 @@ static int run_job(const char *socket, void *context)
 					? "the task runs fibers, which profile cannot measure"
 					: "out of memory for the profile");
 		else if (!jobs)
-			times++; /* it had other intervals: from now on each job has its own */
+			times++; /* its intervals differed; from now on jobs are not compared */
 		else if (i)
 			take_figures(f, &board->profile);
 	}
@@ -308,7 +308,7 @@ static int run_session(struct profile_job *job)
 				  job->way != PROFILE_ALL, more, run_job, job);
 }
 
-/* In each way. */
+/* Runs the job in each way. */
 static int run_all(struct profile_job *job)
 {
 	int status = 0;
@@ -318,7 +318,7 @@ static int run_all(struct profile_job *job)
 	return status;
 }
 
-/* ------------------------------------------------------------------------ what is printed */
+/* ------------------------------------------------------------------------ output */
 
 static void print_time(const char *name, double ns, double error, const char *what)
 {
@@ -336,9 +336,9 @@ static double ratio(double a, double b)
 }
 
 /*
- * What a look at the clock costs among the instructions of this very job shows in the whole, for
- * its work without the instrument is known: within its error the cost is set right by that. What is
- * left as error is as much again.
+ * Corrects the assumed cost of reading the clock within this job. The work without measurement is
+ * known, so the difference to it gives the cost, limited to its error. The remaining error is as
+ * large as the correction.
  */
 static void settle(struct profile_figures *f)
 {
@@ -386,7 +386,7 @@ static void print_figures(const struct profile_figures *f)
 
 		printf("%-10" PRIu32 " %.2f to %.2f\n", p, min(low, (double)p),
 		       min((double)p, parallelism));
-		/* One line beyond what more workers could be of use for. */
+		/* End one line after more workers are of no use. */
 		if (p >= 16 && p > 2 * parallelism)
 			break;
 	}
@@ -404,7 +404,7 @@ static bool takes_longer(double cpu, double than, uint32_t workers)
 	return cpu > 1.25 * than + PROFILE_BLUR_NS * workers;
 }
 
-/* CPU time of a task in one job, ns: its share of that of all. */
+/* Returns the CPU time of a task in one job, ns: its share of the samples. */
 static double time_of(const struct profile_figures *f, const struct profile_task *t,
 		      enum profile_way way)
 {
@@ -413,9 +413,9 @@ static double time_of(const struct profile_figures *f, const struct profile_task
 	return ratio((double)t->samples[way], (double)f->samples[way]) * all[way];
 }
 
-/* How many times as long a task takes as in another way to run it, at least if it has no sample
- * there: then it counts with one. 0 if it hardly matters, or does not take PROFILE_SLOW times as
- * long. */
+/* Returns the time of a task relative to another way to run it. Without samples there it counts
+ * with one, and the value is a minimum. 0 if the task has few samples, or the value is less than
+ * PROFILE_SLOW. */
 static double slowdown(const struct profile_figures *f, const struct profile_task *t,
 		       enum profile_way way, enum profile_way other)
 {
@@ -427,7 +427,7 @@ static double slowdown(const struct profile_figures *f, const struct profile_tas
 	return times >= PROFILE_SLOW && t->samples[way] >= PROFILE_SAMPLES / 4 ? times : 0;
 }
 
-/* Before a slowdown: of a task without samples in the other way only the least is known. */
+/* Text before a slowdown: without samples in the other way it is a minimum. */
 static const char *at_least(const struct profile_task *t, enum profile_way other)
 {
 	return t->samples[other] ? "" : "at least ";
@@ -476,7 +476,7 @@ static void print_tasks(const struct profile_figures *f)
 		printf("no task takes %.0f times as long in one run as in another\n", PROFILE_SLOW);
 }
 
-/* If it takes longer in one way than in another: which tasks do. */
+/* If the job takes longer in one way than in another, finds the tasks that do. */
 static int explain(struct profile_job *job)
 {
 	struct profile_figures *f = job->figures;
@@ -514,7 +514,7 @@ static int parse_command_line(struct profile_job *job, int argc, char *argv[])
 	return forkctl_args_init(&job->given.args, argv + 2, (uint32_t)argc - 2);
 }
 
-/* The job in each way, and what follows from that. */
+/* Measures the job in each way and prints the figures. */
 static int measure(struct profile_job *job)
 {
 	int status;

@@ -33,7 +33,7 @@ void progress_init(struct progress *p, fk_client *client, const char *task, uint
 	};
 }
 
-/* In place of what is there. */
+/* Replaces the line. */
 static void show(struct progress *p, uint64_t now, const char *workers)
 {
 	char run[32] = "", text[80];
@@ -57,7 +57,7 @@ void progress_next(struct progress *p)
 	if (!p->terminal)
 		return;
 	now = clock_ns();
-	/* Short runs end before a user looks. */
+	/* No line for short runs. */
 	if (now - p->start_ns >= PROGRESS_AFTER && now - p->shown_ns >= PROGRESS_AFTER)
 		show(p, now, "");
 }

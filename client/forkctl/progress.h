@@ -11,17 +11,17 @@ struct progress {
 	fk_client *client;
 	const char *task;
 	uint32_t runs;
-	uint32_t run;	   /* of these; counted from 1 */
+	uint32_t run;	   /* current run, from 1 */
 	uint64_t start_ns; /* of the first run */
-	uint64_t cpu_ns;   /* that was used before */
+	uint64_t cpu_ns;   /* CPU time used before the first run */
 	uint64_t shown_ns;
-	size_t width; /* of what the terminal shows; 0: nothing */
-	int terminal; /* else nothing is shown */
+	size_t width; /* columns of the line that is shown; 0: none */
+	int terminal; /* standard error is a terminal; otherwise nothing is shown */
 };
 
 void progress_init(struct progress *progress, fk_client *client, const char *task, uint32_t runs);
 
-/* The next run begins. */
+/* Must be called at the start of each run. */
 void progress_next(struct progress *progress);
 
 /* Waits for its job as fk_wait() does. timeout_ns: not 0. */

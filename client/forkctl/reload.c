@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reload.c - forkctl reload: forkd.conf and the modules are read again */
+/* reload.c - forkctl reload: makes forkd read forkd.conf and the modules again */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "shm/proto.h"

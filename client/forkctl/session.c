@@ -48,8 +48,8 @@
 
 #define SESSION_START_NS (30 * NSEC_PER_SEC)
 #define SESSION_STOP_NS	 (30 * NSEC_PER_SEC) /* more than forkd's own stop-timeout */
-#define SESSION_ARGS	 8		     /* that a session adds */
-#define SESSION_OPTIONS	 12		     /* for forkctl check or profile */
+#define SESSION_ARGS	 8		     /* arguments that a session adds */
+#define SESSION_OPTIONS	 12		     /* options for forkctl check or profile */
 
 struct session {
 	char folder[64];
@@ -140,7 +140,7 @@ static int make_folder(struct session *s)
 {
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 
-	/* mkdtemp() makes it 0700. The paths of sockets are short, so a long one is no use. */
+	/* mkdtemp() uses mode 0700. The path must be short enough for a socket in it. */
 	if (!runtime || runtime[0] != '/' || strlen(runtime) > 40 || access(runtime, W_OK) != 0)
 		runtime = "/tmp";
 	(void)snprintf(s->folder, sizeof(s->folder), "%s/forkd-XXXXXX", runtime);
@@ -165,7 +165,7 @@ static int open_notify(struct session *s)
 	return 0;
 }
 
-/* In the child of a fork. Never returns. */
+/* Executes forkd in the child of a fork. Never returns. */
 static void exec_forkd(const struct session *s, pid_t parent, int n_options, char *options[])
 {
 	static char config_option[] = "--config=/dev/null";
@@ -186,11 +186,11 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 			      (!options[i][8] || options[i][8] == '=');
 	if (!own_config)
 		argv[n++] = config_option;
-	/* Modules that root tries are often where no other user can read them. A --user among the
-	 * options comes later, and counts. */
+	/* As root, the modules are often in a directory that no other user can read. A --user among
+	 * the options follows, and takes precedence. */
 	if (!own_config && geteuid() == 0)
 		argv[n++] = user_option;
-	/* The terminal is the command's; the user's own --log-level comes behind, and wins. */
+	/* The terminal belongs to the command. A --log-level among the options takes precedence. */
 	argv[n++] = level_option;
 	argv[n++] = socket_option;
 	argv[n++] = (char *)(uintptr_t)s->socket;
@@ -233,7 +233,7 @@ static int start_forkd(struct session *s, int n_options, char *options[])
 
 /* The command of a session: a program, or a function. */
 struct session_command {
-	char **argv; /* NULL: */
+	char **argv; /* NULL: call run() */
 	int (*run)(const char *socket, void *context);
 	void *context;
 };
@@ -275,8 +275,8 @@ static void reap(struct session *s)
 	}
 }
 
-/* Deals with what the signalfd has. Returns the last SIGTERM or SIGHUP (SIGINT and SIGQUIT too
- * while no command runs), 0 for none. */
+/* Handles the signals in the signalfd. While no command runs, returns the last signal that is to
+ * end forkctl, 0 for none. */
 static int read_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
@@ -314,7 +314,7 @@ static int read_notify(struct session *s)
 	return ready;
 }
 
-/* Sleeps until a signal or a notification is there, or until the deadline. */
+/* Waits for a signal or a notification until the deadline. */
 static void wait_for_something(const struct session *s, uint64_t deadline)
 {
 	struct pollfd fds[] = {
@@ -329,7 +329,7 @@ static void wait_for_something(const struct session *s, uint64_t deadline)
 
 static int wait_for_ready(struct session *s)
 {
-	/* All takes many times longer on valgrind. */
+	/* No limit under valgrind, which is many times slower. */
 	uint64_t deadline = on_valgrind() ? UINT64_MAX : clock_ns() + SESSION_START_NS;
 
 	for (;;) {
@@ -442,10 +442,10 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 {
 	struct session_command command = { .run = run, .context = context };
 	char fork_mode[32], n_workers[32], stop[] = "--stop-timeout=100ms";
-	/* The tasks may have what the user may have: other jobs need none of it. */
+	/* Effectively no memory limits: the forkd has no other jobs. */
 	char total[] = "--memory-max=16T", memory[] = "--shared-memory-max=4G",
 	     heap[] = "--heap-max=2G";
-	/* Each call of a task that crashes is to crash. */
+	/* No quarantine: each call of a task that crashes must crash. */
 	char crashes[] = "--quarantine-task-crashes=0", budget[] = "--quarantine-user-crashes=0";
 	char *options[SESSION_OPTIONS] = { fork_mode, n_workers, stop,	  total,
 					   memory,    heap,	 crashes, budget };
@@ -461,7 +461,7 @@ int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 	/* Buffered output must not be written twice. */
 	(void)fflush(stdout);
 	status = run_session(n, options, &command);
-	/* These signals were sent on purpose. */
+	/* Report signals except those that users send to end a program. */
 	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
 	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
 		(void)forkctl_fail(status,

@@ -46,7 +46,7 @@ static json_t *status_document(const struct board *board)
 			 rows_clients(board, ROWS_CONNECTED));
 }
 
-/* A member of a member, as a table would have it. */
+/* Formats a member of a member of the document as a table would. */
 static const char *show(struct out_cell *cell, const json_t *document, const char *key,
 			const char *member, enum out_format format)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tasks.c - forkctl tasks: what the modules offer, and what of it the caller may not call
+ * tasks.c - forkctl tasks: lists the tasks of the modules, and marks those the caller may not call
  *
- * Tasks and quarantine come from the board, what the option allow-tasks says from the connection's
- * own segment.
+ * The tasks and the quarantine are read from the board, the effect of the option allow-tasks from
+ * the connection's segment.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -69,7 +69,7 @@ static json_t *task_rows(const fk_client *client)
 	return rows;
 }
 
-/* A mark in front of the help. */
+/* Puts a mark before the help of a task that the caller may not call. */
 static void mark(json_t *row)
 {
 	const char *help = json_string_value(json_object_get(row, "help"));

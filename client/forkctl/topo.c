@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topo.c - forkctl topo: the machine as hwloc sees it, and where the workers are
+ * topo.c - forkctl topo: the topology of the machine (hwloc) and the CPUs of the workers
  *
- * A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (which hwloc
- * calls PU), and the workers at theirs. hwloc looks at the machine from here, as lstopo does, and
- * listens to the same variables; the board says which CPU each worker is pinned to.
+ * A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (PU in hwloc),
+ * and their workers. hwloc runs in this process and uses the same environment variables as lstopo.
+ * The board has the CPU to which each worker is pinned.
  */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
@@ -18,7 +18,7 @@
 #include "client/forkctl/board_rows.h"
 #include "common/util.h"
 
-/* What is between workers, and not of one core alone. */
+/* Object types that are not shown: small caches, which usually belong to one core, and groups. */
 static const hwloc_obj_type_t topo_left_out[] = {
 	HWLOC_OBJ_L1CACHE,  HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1ICACHE,
 	HWLOC_OBJ_L2ICACHE, HWLOC_OBJ_GROUP,
@@ -33,7 +33,7 @@ static int topo_load(hwloc_topology_t *ret)
 {
 	hwloc_topology_t topology;
 
-	/* As forkd does: its plugins look for GPUs and X displays. */
+	/* No plugins, as in forkd: they search for GPUs and X displays. */
 	(void)setenv("HWLOC_PLUGINS_PATH", "", 0);
 	if (hwloc_topology_init(&topology) < 0)
 		return -1;
@@ -49,7 +49,7 @@ static int topo_load(hwloc_topology_t *ret)
 	return 0;
 }
 
-/* The workers that are pinned to a CPU. */
+/* Returns the workers that are pinned to a CPU. */
 static json_t *workers_at(struct topo *topo, uint32_t cpu)
 {
 	json_t *here = json_array(), *row;
@@ -80,7 +80,7 @@ static json_t *bytes_of(hwloc_obj_t object)
 	return json_null();
 }
 
-/* An object with all below it; of a CPU, with its workers. */
+/* Returns an object with its children; a CPU with its workers. */
 static json_t *object_row(struct topo *topo, hwloc_obj_t object)
 {
 	int is_pu = object->type == HWLOC_OBJ_PU;
@@ -105,7 +105,7 @@ static json_t *object_row(struct topo *topo, hwloc_obj_t object)
 	return row;
 }
 
-/* Workers that are on no CPU that hwloc knows. */
+/* Returns the workers that are not on a CPU that hwloc reports. */
 static json_t *workers_elsewhere(const struct topo *topo)
 {
 	json_t *elsewhere = json_array(), *row;
