@@ -2,8 +2,8 @@
 /*
  * check.c - forkctl check: does a result depend on the schedule of a task?
  *
- * Runs calls of a module's tasks in private forkds, one after the other (run.c), and compares what
- * comes out byte for byte (compare.c). This file knows which calls are checked, and in which runs.
+ * Runs calls of a module's tasks in private forkds, one after the other (run.c), and compares their
+ * results byte for byte (compare.c). This file selects the calls and the runs.
  *
  *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
  *	forkctl check --tsan FILE.c... TASK [ARG...]	(races.c)
@@ -116,7 +116,7 @@ static uint32_t judge_task(const struct run_subject *subject, const char *task,
 		*ret_why = "in a serial run it ";
 		return 0;
 	}
-	/* With arguments that were given a failure is an answer, too. */
+	/* With arguments of the user, a failure can be compared as well. */
 	*ret_why = "give arguments: with generated ones it ";
 	return done || subject->given.args.n ? done + failed : 0;
 }
@@ -140,7 +140,7 @@ static void print_checked(const struct run_subject *subject, const char *task)
 	printf("\n");
 }
 
-/* Each name of --except is that of a result that is checked. */
+/* Checks that each name of --except is the name of a result that is compared. */
 static int judge_names(const struct results *reference, const struct forkctl_words *except)
 {
 	for (uint32_t i = 0; i < except->n; i++) {
@@ -195,7 +195,7 @@ static int run_all(struct check *check)
 	uint32_t cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : (uint32_t)CPU_COUNT(&set);
 	uint32_t some = check->workers ? check->workers : min(cpus + 1, CHECK_WORKERS);
 	uint32_t many = check->workers ? check->workers : min(2 * cpus + 1, CHECK_WORKERS);
-	/* On one worker first: what differs there differs each time, and says more. */
+	/* On one worker first: a difference there is reproducible and easier to explain. */
 	const struct run runs[] = {
 		{ RUN_AGAIN, 1, 1 },	 { RUN_STOLEN, 1, 1 },	{ RUN_LATE, 1, 1 },
 		{ RUN_STOLEN, some, 1 }, { RUN_LATE, some, 1 },
@@ -217,7 +217,7 @@ static int run_all(struct check *check)
 			return status;
 		compare_run(compare, subject, run, &text);
 		run_free(&text);
-		/* What differs from itself cannot differ from another. */
+		/* A task that differs in identical runs cannot be compared in other runs. */
 		for (uint32_t f = 0; run->kind == RUN_AGAIN && f < compare->n_faults; f++)
 			run_skip(subject, compare->faults[f].task);
 	}

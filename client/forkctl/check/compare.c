@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A run differs in a task if a call has another result than the reference (result_differs()), or
- * none. What a difference usually means depends on the run: each is there for one kind of mistake.
+ * none. The usual cause of a difference depends on the run: each run detects one kind of error.
  */
 #include "client/forkctl/check/compare.h"
 
@@ -43,7 +43,7 @@ static const char *meaning(enum run_kind kind, const struct result *result)
 	       "order of completion by an operation that is not associative";
 }
 
-/* Notes that a task differs in a run; the first time that it does, how. Prints it, too. */
+/* Counts a run in which a task differs. Stores and prints the first difference of the task. */
 static void note(struct compare *compare, const struct run *run, const struct result *result,
 		 const char *what, const char *means)
 {
@@ -64,7 +64,7 @@ static void note(struct compare *compare, const struct run *run, const struct re
 	fault->runs++;
 }
 
-/* The first call of a task that differs from the reference. True if there is one. */
+/* Finds the first call of a task that differs from the reference. True if there is one. */
 static int compare_task(struct compare *compare, const struct results *reference,
 			const struct run *run, const struct results *text, const char *task)
 {

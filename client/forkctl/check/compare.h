@@ -9,7 +9,7 @@
 /* The first difference of a task. */
 struct compare_fault {
 	char task[64 + 1];
-	uint32_t runs; /* that differ */
+	uint32_t runs; /* number of runs that differ */
 	char first[640];
 	const char *means;
 };
@@ -23,10 +23,10 @@ struct compare {
 	struct compare_fault faults[LIMIT_TASKS];
 };
 
-/* Compares a run, and prints what differs first of each task. */
+/* Compares a run with the reference, and prints the first difference of each task. */
 void compare_run(struct compare *compare, const struct run_subject *subject, const struct run *run,
 		 const struct results *text);
 
-/* One line to stderr for each task that differs, with what that usually means. Returns an exit
+/* Prints one line to stderr for each task that differs, with the usual cause. Returns an exit
  * code. */
 int compare_report(const struct compare *compare);

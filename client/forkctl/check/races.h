@@ -9,6 +9,6 @@ int races_is_source(const char *word);
 
 /*
  * Compiles a module and runs one of its tasks under ThreadSanitizer. argv: FILE.c... TASK ARG...
- * time_ns: how long the task may take. Says what it has found. Returns an exit code.
+ * time_ns: time limit of the task. Prints the races that it finds. Returns an exit code.
  */
 int races_check(uint64_t time_ns, int argc, char *argv[]);

@@ -107,7 +107,7 @@ static int make_call(const struct run_context *x, const struct forkctl_case *c, 
 	return 0;
 }
 
-/* All levels of one task, until it crashes or takes too long. */
+/* Calls a task at all levels, until it crashes or takes too long. */
 static int call_generated(const struct run_context *x, fk_client *client, const char *task,
 			  int *ret_go_on)
 {
@@ -178,7 +178,7 @@ static int make_calls(const char *socket, void *context)
 	} else {
 		const fk_task *task;
 
-		/* Nothing to generate: the arguments were given. */
+		/* A task without arguments: nothing to generate. */
 		if (fk_task_find(client, subject->task, &task) == 0 && task->signature.n_args == 0)
 			c = &subject->given;
 		err = c->generated ? call_generated(x, client, subject->task, &go_on)

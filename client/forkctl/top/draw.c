@@ -25,8 +25,8 @@
 #define GAP	 2u  /* columns between two cells */
 #define BAR_MIN	 17u /* columns of a cell with a bar: "100.0% [||||:: ]" */
 #define BAR_MAX	 52u
-#define BAR_TEXT 7u   /* of these, the number's */
-#define BAR_ROOM 400u /* between its ends, at most */
+#define BAR_TEXT 7u   /* columns of the number before the bar */
+#define BAR_ROOM 400u /* maximum columns between the ends of a bar */
 
 static const char *text_of(struct out_cell *cell, const json_t *row, const char *key,
 			   enum out_format format)
@@ -207,7 +207,7 @@ struct layout {
 	uint32_t widths[TOP_COLUMNS];
 };
 
-/* The widest of all cells and the title. */
+/* Returns the width of the widest cell of a column, or of its title. */
 static uint32_t width_of(const struct top_column *column, const json_t *rows)
 {
 	int width = out_width(column->data.title);

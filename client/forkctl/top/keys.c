@@ -27,7 +27,7 @@ static void show(struct top *top, uint32_t view)
 	top->scroll = 0;
 }
 
-/* The column of the order: the next one, or the one before. */
+/* Sorts by the next column, or by the previous one. */
 static void move_order(struct top *top, int step)
 {
 	enum top_table table = top_table_of(top);
@@ -46,7 +46,7 @@ static void reverse(struct top *top)
 	order->down = !order->down;
 }
 
-/* 1, 2, 5, 10, ... tenths of a second. */
+/* Sets the next longer or shorter interval: 1, 2, 5, 10, ... tenths of a second. */
 static void change_interval(struct top *top, bool longer)
 {
 	static const uint64_t tenths[] = { 1,	2,   5,	  10,	20,   50,   100,
@@ -71,7 +71,7 @@ static void scroll_by(struct top *top, int64_t n)
 	top->scroll = (uint32_t)max((int64_t)top->scroll + n, (int64_t)0);
 }
 
-/* Keys while the filter is typed. */
+/* Applies a key while the filter is edited. */
 static bool edit(struct top *top, int key)
 {
 	size_t n = strlen(top->filter);
@@ -85,7 +85,7 @@ static bool edit(struct top *top, int key)
 		top->editing = false;
 		return true;
 	case TOP_KEY_ERASE:
-		/* A whole character. */
+		/* Remove all bytes of a UTF-8 character. */
 		while (n && ((unsigned char)top->filter[--n] & 0xc0) == 0x80)
 			;
 		top->filter[n] = '\0';
@@ -173,7 +173,7 @@ bool top_key(struct top *top, int key)
 		top->scroll = 0;
 		break;
 	case TOP_KEY_END:
-		/* As far as there are rows: top_draw(). */
+		/* top_draw() limits it to the number of rows. */
 		top->scroll = UINT32_MAX / 2;
 		break;
 	case TOP_KEY_RESIZE:

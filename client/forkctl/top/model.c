@@ -203,7 +203,7 @@ struct level {
 };
 
 static const struct level levels[] = {
-	{ "near", "steals", "steal_attempts" }, /* less those below */
+	{ "near", "steals", "steal_attempts" }, /* minus those of the other levels */
 	{ "far", "steals_far", "attempts_far" },
 	{ "farther", "steals_farther", "attempts_farther" },
 };
@@ -356,12 +356,12 @@ static void rate_client(const struct between *b, json_t *row, const json_t *old,
 {
 	double n[ARRAY_SIZE(summed)];
 
-	/* Another process has the slot: it has counted from 0. */
+	/* The slot has another process now, which has counted from 0. */
 	if (old && member(old, "pid") != member(row, "pid"))
 		old = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(summed); i++) {
 		n[i] = grown(row, old, summed[i]);
-		/* For its user. */
+		/* For the row of the user. */
 		set(row, summed[i], json_real(n[i]));
 	}
 	rate_jobs(b, row, n[0], n[1], n[2], n[3], n[4]);

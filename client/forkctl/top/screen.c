@@ -22,7 +22,7 @@
 #include <term.h>
 #include <termios.h>
 #include <unistd.h>
-/* Of what term.h calls by such names nothing is used. */
+/* term.h defines macros of these names, which are not used. */
 #undef columns
 #undef lines
 
@@ -34,13 +34,13 @@ static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 static const int mistakes[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
 
 static struct {
-	SCREEN *screen; /* NULL: it is not open */
+	SCREEN *screen; /* NULL: not open */
 	bool colours;
 	bool utf8;
 	volatile sig_atomic_t ended_by; /* a signal, 0: none */
-	sigset_t waiting;		/* the mask while a key is waited for */
+	sigset_t waiting;		/* signal mask during the wait for a key */
 	struct termios before;
-	char restore[128]; /* what the terminal is to be sent in the end */
+	char restore[128]; /* bytes that restore the terminal */
 	struct top_canvas canvas;
 } screen;
 
@@ -51,7 +51,7 @@ static void on_end(int signo)
 	screen.ended_by = signo;
 }
 
-/* In the middle of anything (I1). The handler was reset, so the signal ends the program now. */
+/* Handler of fault signals (I1). SA_RESETHAND: the signal that it raises ends the program. */
 static void on_mistake(int signo)
 {
 	ssize_t n = write(STDOUT_FILENO, screen.restore, strlen(screen.restore));
@@ -81,7 +81,7 @@ static void catch_signals(void)
 		(void)sigdelset(&screen.waiting, ending[i]);
 }
 
-/* Ends the program by this signal, as without a handler. */
+/* Ends the program by this signal, with its default action. */
 static void end_by_signal(int signo)
 {
 	sigset_t set;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* text.c - forkctl top: a canvas that is text */
+/* text.c - forkctl top: a canvas in memory, printed as text */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 struct top_text {
 	struct top_canvas canvas;
-	char cells[][TEXT_BYTES]; /* a character each; empty: a blank */
+	char cells[][TEXT_BYTES]; /* one character each; empty: a blank */
 };
 
 static void text_put(struct top_canvas *canvas, uint32_t y, uint32_t x, const char *text,

@@ -7,7 +7,7 @@
  *	keys  -> top_key() -> struct top: which view, how sorted, ...
  *	         keys.c
  *
- * Only screen.c knows of a terminal, and only top.c of a forkd.
+ * Only screen.c uses the terminal, and only top.c connects to forkd.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ struct top_sample {
 	uint32_t generation;
 	json_t *head;
 	json_t *rows[TOP_TABLES];
-	struct times *times; /* how long each user's jobs have waited */
+	struct times *times; /* wait times of each user's jobs */
 };
 
 /* Rates between two samples, and the state at the second one. */
@@ -51,12 +51,12 @@ struct top_frame {
 void top_sample_take(struct top_sample *ret_sample, const struct board *board, uint64_t now_ns);
 void top_sample_fini(struct top_sample *sample);
 
-/* Rates are null if `old` is no sample, or a sample of another pool. */
+/* Makes a frame of two samples. Rates are null if `old` is empty or of another pool. */
 void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 		    const struct top_sample *now);
 void top_frame_fini(struct top_frame *frame);
 
-/* ------------------------------------------------------------------------ what is shown of it */
+/* ------------------------------------------------------------------------ tables and views */
 
 struct top_column {
 	struct out_column data;
@@ -92,7 +92,7 @@ enum top_view {
 
 struct top_view_info {
 	const char *name;
-	enum top_table tables[TOP_VIEW_TABLES]; /* the last one is what keys sort and scroll */
+	enum top_table tables[TOP_VIEW_TABLES]; /* keys sort and scroll the last one */
 	uint32_t n;
 };
 
@@ -108,22 +108,22 @@ struct top {
 	enum top_view view;
 	struct top_order order[TOP_TABLES];
 	char filter[64]; /* empty: none */
-	bool editing;	 /* the filter, at its end */
+	bool editing;	 /* keys are added to the filter */
 	bool paused;
 	bool help;
 	bool quit;
-	uint32_t scroll; /* rows of the view's last table that are above */
+	uint32_t scroll; /* rows of the view's last table above the screen */
 	uint64_t interval_ns;
-	char message[80];  /* until the next key */
+	char message[80];  /* shown until the next key */
 	char trouble[160]; /* why the frame is outdated; empty: it is current */
 };
 
 void top_init(struct top *top, uint64_t interval_ns);
 
-/* The rows of a table that have the filter's text in what is shown of them, in order. */
+/* Returns the rows of a table whose cells contain the filter's text, sorted. */
 json_t *top_rows(const struct top *top, const struct top_frame *frame, enum top_table table);
 
-/* How many columns a table has. */
+/* Returns the number of columns of a table. */
 uint32_t top_n_columns(enum top_table table);
 
 /* The index of a view, or of a column of a table, by its name; -1: there is none. */
@@ -138,7 +138,7 @@ enum top_table top_table_of(const struct top *top);
 
 /* ------------------------------------------------------------------------ keys */
 
-/* Those that are no characters. */
+/* Keys that are not characters. */
 enum top_key {
 	TOP_KEY_NONE,
 	TOP_KEY_ESCAPE = 27,
@@ -171,10 +171,10 @@ enum top_style {
 	TOP_PLAIN,
 	TOP_STRONG,
 	TOP_FAINT,
-	TOP_TITLE,  /* of tables */
-	TOP_SORTED, /* the title of the column that they are sorted by */
-	TOP_RUN,    /* of a bar: with a job */
-	TOP_SEARCH, /* without */
+	TOP_TITLE,  /* title of a table */
+	TOP_SORTED, /* title of the sort column */
+	TOP_RUN,    /* part of a bar: time with a job */
+	TOP_SEARCH, /* part of a bar: time without a job */
 	TOP_GOOD,
 	TOP_BAD,
 	TOP_STYLES,
@@ -183,7 +183,7 @@ enum top_style {
 struct top_canvas {
 	uint32_t rows;
 	uint32_t columns;
-	/* Puts a text there, which ends before the canvas does. */
+	/* Writes a text at a position. It must not extend beyond the canvas. */
 	void (*put)(struct top_canvas *canvas, uint32_t y, uint32_t x, const char *text,
 		    enum top_style style);
 };
@@ -194,26 +194,26 @@ uint32_t top_draw(struct top *top, const struct top_frame *frame, struct top_can
 
 #define TOP_HEAD 4u /* rows above the tables */
 
-/* A canvas that is text. */
+/* A canvas in memory, which is printed as text. */
 struct top_text;
 struct top_text *top_text_new(uint32_t rows, uint32_t columns);
 void top_text_free(struct top_text *text);
 struct top_canvas *top_text_canvas(struct top_text *text);
-/* The first rows of it, without the blanks at their ends. */
+/* Prints the first rows, without trailing blanks. */
 void top_text_print(const struct top_text *text, uint32_t rows, FILE *out);
 DEFINE_CLEANUP(struct top_text *, top_text_free);
 
 /* ------------------------------------------------------------------------ the terminal */
 
-/* Takes over the terminal, until top_screen_close() or the end of the program, whatever ends it.
- * Returns 0 or an exit code, and says why. */
+/* Sets up the terminal. top_screen_close(), or any end of the program, restores it. Prints errors.
+ * Returns 0 or an exit code. */
 int top_screen_open(void);
 void top_screen_close(void);
 
-/* What is drawn between the two appears at the second. */
+/* Start and end the drawing of a frame. It becomes visible at the end. */
 struct top_canvas *top_screen_begin(void);
 void top_screen_end(void);
 
-/* Waits until a time (CLOCK_MONOTONIC) for a key, and takes it. Returns TOP_KEY_NONE if none came.
- * A signal that is to end the program does so here. */
+/* Waits for a key until a time (CLOCK_MONOTONIC). Returns it, or TOP_KEY_NONE. Signals that end the
+ * program do so here. */
 int top_screen_key(uint64_t until_ns);

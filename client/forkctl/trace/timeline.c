@@ -15,7 +15,7 @@
 #include "common/util.h"
 #include "shm/wake.h"
 
-/* ------------------------------------------------------------------------ what is read */
+/* ------------------------------------------------------------------------ events */
 
 void *timeline_alloc(void *array, size_t n, size_t size)
 {
@@ -135,7 +135,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* By job, then by time. */
+/* Orders events by job, then by time. */
 static int compare_events(const void *left, const void *right)
 {
 	const struct trace_event *a = left, *b = right;
@@ -162,7 +162,7 @@ static bool is_of_job(const struct trace_event *e)
 	return e->kind >= TRACE_ROOT && e->kind <= TRACE_STRAND && e->row != TIMELINE_NONE;
 }
 
-/* A new job, with its first event. */
+/* Adds a job. e: its first event. */
 static struct timeline_job *jobs_add(struct timeline_jobs *jobs, const struct trace_event *e)
 {
 	struct timeline_job *job = &jobs->jobs[jobs->n++];
@@ -173,7 +173,7 @@ static struct timeline_job *jobs_add(struct timeline_jobs *jobs, const struct tr
 		.generation = e->generation,
 		.task = UINT32_MAX,
 	};
-	/* No event has this: no other job has the same number at that time. */
+	/* The last job has ended by now: two jobs never have the same number at one time. */
 	if (last && last->row == e->row && last->generation == e->generation) {
 		last->ended_ns = last->ended_ns ? last->ended_ns : e->time_ns;
 		job->after_ns = e->time_ns;
@@ -205,7 +205,7 @@ static void jobs_gather(struct timeline_jobs *jobs, const struct trace_event *ev
 	}
 }
 
-/* Once for each job: another client may get the slot while the trace is written. */
+/* Returns the pid of a job's client. Called once for each job: the slot may be reused later. */
 static uint32_t jobs_pid(const struct timeline *t, const struct timeline_job *job)
 {
 	const struct board_client *client =

@@ -13,7 +13,7 @@
 #include "shm/board.h"
 #include "shm/trace.h"
 
-#define TIMELINE_EVENTS (UINT64_C(8) << 20) /* that one has at most: 256 MiB */
+#define TIMELINE_EVENTS (UINT64_C(8) << 20) /* maximum of a timeline: 256 MiB */
 
 struct timeline;
 

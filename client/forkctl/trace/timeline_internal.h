@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline_internal.h - what the parts of a timeline share
+ * timeline_internal.h - data shared by the parts of a timeline
  *
  *   timeline.c        events, and the marks of jobs
  *   timeline_write.c  output
@@ -16,13 +16,13 @@
 #include "shm/limits.h"
 #include "shm/trace.h"
 
-#define TIMELINE_LOST 0u /* a kind of our own: value events are missing here */
+#define TIMELINE_LOST 0u /* kind of a private event: `value` events were lost here */
 #define TIMELINE_NONE UINT32_MAX
-#define TIMELINE_LEFT (UINT32_C(1) << 30) /* instead of a pid, and more than any is */
+#define TIMELINE_LEFT (UINT32_C(1) << 30) /* used as a pid, and larger than any pid */
 
 /* The state of a worker. */
 enum lane_state {
-	LANE_IDLE, /* looks for work, or is between two things */
+	LANE_IDLE, /* searches for work, or is between two slices */
 	LANE_STRAND,
 	LANE_RESTS,
 };
@@ -30,20 +30,20 @@ enum lane_state {
 /* A slice that was open before the first event. */
 struct lane_start {
 	enum lane_state state;
-	struct trace_event event; /* LANE_STRAND: whose; LANE_RESTS: value */
+	struct trace_event event; /* LANE_STRAND: its job; LANE_RESTS: only value */
 };
 
 struct lane {
 	uint32_t tid;
 	uint32_t cpu;
-	struct lane_start start; /* as the board said, if no event does */
+	struct lane_start start; /* from the board, if no event shows it */
 	struct trace_event *events;
 	size_t n;
 	size_t max;
-	/* while it is written */
+	/* used while the trace is written */
 	size_t at;
-	enum lane_state open; /* the slice that is, LANE_IDLE: none */
-	uint64_t arrow;	      /* that ends with the next strand, 0: none */
+	enum lane_state open; /* kind of the open slice, LANE_IDLE: none */
+	uint64_t arrow;	      /* arrow that ends at the next strand, 0: none */
 };
 
 struct timeline {
@@ -63,12 +63,12 @@ struct timeline_job {
 	uint32_t row;
 	uint32_t generation;
 	uint32_t task;
-	uint64_t after_ns; /* another one of the same name has ended then */
+	uint64_t after_ns; /* time at which an earlier job of the same name had ended */
 	uint64_t drained_ns;
 	uint64_t started_ns;
 	uint64_t ended_ns;
 	uint64_t outcome; /* trace_outcome() */
-	uint32_t pid;	  /* of its client; TIMELINE_LEFT: not known any more */
+	uint32_t pid;	  /* of its client; TIMELINE_LEFT: unknown, it has left */
 };
 
 /* An event of a job. */
@@ -88,7 +88,7 @@ struct timeline_jobs {
 /* An array of n elements; never NULL. */
 void *timeline_alloc(void *array, size_t n, size_t size);
 
-/* The client of a job at a time; NULL: another one has its slot now, or there is no such slot. */
+/* Returns the client of a job at a time; NULL if its slot was reused, or does not exist. */
 const struct board_client *timeline_client(const struct timeline *timeline, uint32_t row,
 					   uint64_t time_ns);
 

@@ -37,8 +37,8 @@ struct writer {
 	FILE *out;
 	uint64_t n;
 	uint64_t arrows;
-	uint64_t named[LIMIT_CLIENTS / 64]; /* clients whose process has its name */
-	bool left_named;		    /* and that of clients that have left */
+	uint64_t named[LIMIT_CLIENTS / 64]; /* clients whose process name was written */
+	bool left_named;		    /* the name for clients that have left was */
 };
 
 /* Writes the event, and frees it. */
@@ -283,13 +283,13 @@ static void lane_step(struct writer *w, struct lane *lane)
 			     json_pack("{s:o}", "events", out_number(e->value)));
 		lane_resume(w, lane, lane->at + 1, e->time_ns, NULL);
 		break;
-	default: /* those of jobs: the marks have them */
+	default: /* events of jobs, which the marks contain */
 		break;
 	}
 	lane->at++;
 }
 
-/* ------------------------------------------------------------------------ jobs, written */
+/* ------------------------------------------------------------------------ jobs */
 
 static const char *outcome_name(uint64_t outcome)
 {
@@ -355,7 +355,7 @@ static void job_step(struct writer *w, const struct timeline_job *job,
 	}
 }
 
-/* ------------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------------ the trace */
 
 /* The worker whose next event is the oldest; NULL: there are none. */
 static struct lane *next_lane(struct timeline *t)

@@ -68,7 +68,7 @@ struct tracer {
 	uint64_t until; /* CLOCK_MONOTONIC, UINT64_MAX: any time */
 	char why[240];	/* reason of the end; empty: it has not ended */
 	uint64_t ended_ns;
-	bool early; /* before the command or the time ended */
+	bool early; /* ended before the command or the duration */
 };
 
 const struct forkctl_option forkctl_trace_options[] = {
@@ -133,9 +133,9 @@ static int attach(struct tracer *t, const char *socket)
 	return 0;
 }
 
-/* ------------------------------------------------------------------------ what ends it */
+/* ------------------------------------------------------------------------ the end */
 
-/* The manager has sent the reason for the end, or has died. */
+/* Reads the reason for the end from the manager, or detects its end. */
 static void hear(struct tracer *t)
 {
 	union proto_message message;
@@ -199,7 +199,7 @@ static int start(struct tracer *t)
 	forkctl_exec(t->command, &t->old_mask);
 }
 
-/* ------------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------------ the loop */
 
 static int open_output(struct tracer *t)
 {
