@@ -8,11 +8,11 @@
  * refused.
  *
  * INVARIANTS
- *   I1. At any time each NAME.so of the directory is complete, either the old or the new file: the
- *       new one is written under a name that forkd ignores (module.c), and then both are exchanged
- *       by one rename.
- *   I2. No file is lost: the old file stays in the directory until forkd has loaded the new one,
- *       and an unloaded file stays there as NAME.so.unloaded.
+ *   I1. At any time each NAME.so of the directory is complete, either the old or the new file. The
+ *       new one is written under a name that forkd ignores (module.c). Then one rename exchanges
+ *       both.
+ *   I2. No file is lost. The old file stays in the directory until forkd has loaded the new one. An
+ *       unloaded file stays there as NAME.so.unloaded.
  *
  * If forkd dies, the directory is restored. If this process dies, also by an interrupt, the
  * directory has the new files, and perhaps a file whose name begins with a dot (forkctl(1)).

@@ -2,8 +2,8 @@
 /*
  * profile.c - forkctl profile: work, span and parallelism of a job
  *
- * Runs a task in private forkds: unchanged on one worker, unchanged on all workers, and in the mode
- * of daemon/core/work_span.c, which stores work and span on the board. Prints the parallelism and
+ * Runs a task in private forkds: unchanged on one worker, unchanged on all workers, and measured by
+ * daemon/core/work_span.c, which stores work and span on the board. Prints the parallelism and
  * bounds of the speedup on P workers. The lower bound is Brent's with the burdened span; the upper
  * bound is the minimum of P and the parallelism.
  *

@@ -2,9 +2,9 @@
 /*
  * session.c - forkctl session: a private forkd for one command
  *
- * Creates a directory that only this user can enter, starts forkd on a socket in it, waits for
- * READY=1 on a notification socket, runs the command with FORKD_SOCKET set, stops forkd, and ends
- * with the exit status of the command. Neither root nor systemd is needed.
+ * Creates a directory that only this user can enter, starts forkd on a socket in it, and waits for
+ * READY=1 on a notification socket. Then runs the command with FORKD_SOCKET set, stops forkd, and
+ * ends with the exit status of the command. Neither root nor systemd is needed.
  *
  * 	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
  *

@@ -2,8 +2,8 @@
 /*
  * topo.c - forkctl topo: the topology of the machine (hwloc) and the CPUs of the workers
  *
- * A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (PU in hwloc),
- * and their workers. hwloc runs in this process and uses the same environment variables as lstopo.
+ * A tree of objects: machine, packages, NUMA nodes, the largest caches, cores, CPUs (PU in hwloc)
+ * and workers. The environment variables of hwloc apply to this process, as they do to lstopo.
  * The board has the CPU to which each worker is pinned.
  */
 #include "client/forkctl/common.h"

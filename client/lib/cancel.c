@@ -11,9 +11,9 @@
  *   I2. The message names the generation. It is ignored if the record has a later job by then.
  *   I3. The word is written first (shm/job.h, I5). The message only speeds up the cancellation.
  *   I4. The word is cleared before its generation number is used again. The slot is marked as one
- *       with options, so the release of the record clears the word (submit.c, I2). If a concurrent
- *       release has cleared it before it is written here, the new generation is seen after the
- *       write, and the word is cleared here. A mark that the release has not seen stays for the
+ *       with options, so the release of the record clears the word (submit.c, I2). A concurrent
+ *       release may clear the word before it is written here. Then the new generation is seen after
+ *       the write, and the word is cleared here. A mark that the release has not seen stays for the
  *       next one.
  *
  * If the daemon dies: -ECONNRESET. If the pool dies, the next pool finds the word, even if the

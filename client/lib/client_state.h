@@ -195,8 +195,8 @@ static inline uint32_t client_generation(fk_job job)
 }
 
 /*
- * Returns the outcome of a job in the table, JOB_PENDING if it has not ended. -ESTALE: the job is
- * not in the table, or its record is empty because forkd has taken the segment back.
+ * Returns the outcome of a job in the table, JOB_PENDING if it has not ended; or -ESTALE. The job
+ * is not in the table then, or its record is empty because forkd has taken the segment back.
  */
 static inline int client_outcome_in_table(struct fk_client *client, fk_job job)
 {

@@ -10,9 +10,9 @@
 /* Limits for the daemon to accept, to answer and to read, each: seconds. */
 #define CONNECT_TIMEOUT_S 10
 
-/* Returns the path of forkd's socket: the argument; or $FORKD_SOCKET; or the installed path; or, if
- * that does not exist, the socket of the user's own instance below $XDG_RUNTIME_DIR. Valid until
- * the next call of this thread. */
+/* Returns the path of forkd's socket: the argument; or $FORKD_SOCKET; or the installed path. If
+ * that does not exist, returns the socket of the user's own instance below $XDG_RUNTIME_DIR, if it
+ * exists. Valid until the next call of this thread. */
 const char *connect_path(const char *socket);
 
 /*

@@ -21,7 +21,7 @@
  *       reads the value to sleep on, checks all entries, and then sleeps (events_collect() after
  *       watch_begin(); shm/watch.h, I2). If the job ended before the mark, the entry is linked as
  *       ended, and the end is counted here.
- *   I3. When the lock is released, the eventfd is readable if and only if an entry can be taken or
+ *   I3. At each release of the lock, the eventfd is readable exactly if an entry can be taken or
  *       the daemon is known to be gone (events_level()). So loops can use it level-triggered, and
  *       may take one entry per iteration.
  *   I4. While jobs are watched the thread checks once in CLIENT_TICK_NS, as every wait does
@@ -36,10 +36,9 @@
  *       a stream of jobs does not make one system call for each job.
  *   I7. A job that is watched from its submission on (struct fk_job_options) is linked and marked
  *       before it is published. So its end is found as that of any other job. No thread reports it
- *       before its publication, except when the daemon is gone (I5). If the publication fails and
- *       the daemon is not known to be gone, no thread has taken the entry, and it is unlinked
- *       under the lock. Otherwise the job counts as submitted: it is reported once, without an
- *       outcome.
+ *       before its publication, except when the daemon is gone (I5). If the publication fails, the
+ *       entry is unlinked under the lock, and no thread has taken it. But if the daemon is known to
+ *       be gone then, the job counts as submitted, and is reported once without an outcome.
  *
  * If the pool dies: shm/watch.h, I4. If the daemon dies: I5; the thread ends, and the eventfd stays
  * readable. A child of fork() has no such thread, and its copy of the eventfd is closed.

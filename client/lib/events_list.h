@@ -55,8 +55,8 @@ enum events_list events_list_of(const struct events_entry *entry);
 void events_level(struct fk_client *client);
 
 /*
- * Moves the entry of a job in the table to its spilled copy (spill.c); removes the entry of a
- * spilled copy from its list before the copy is freed.
+ * events_move() moves the entry of a job in the table to its spilled copy (spill.c). events_drop()
+ * removes an entry from its list, for example before the copy is freed.
  */
 void events_move(struct fk_client *client, fk_job job, struct events_entry *to);
 void events_drop(struct fk_client *client, struct events_entry *entry);

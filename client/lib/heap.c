@@ -12,8 +12,8 @@
  *       have its tag: { granules:30, start:1, used:1 }. start is set only in the first, to
  *       distinguish it from the end of a block. The tags of all other granules are 0.
  *   I2. No two free blocks are neighbours.
- *   I3. A free block of s granules is in the list of class floor(log2 s) and in no other; the bit
- *       of a class is set if its list is not empty.
+ *   I3. A free block of s granules is only in the list of class floor(log2 s). The bit of a class
+ *       is set exactly if its list is not empty.
  */
 #include "client/lib/heap.h"
 

@@ -6,9 +6,9 @@
  * connection for the next forkd, the client does not see the end of this one.
  *
  * INVARIANTS
- *   I1. A thread that waits or polls in vain checks the socket, or sees the check of another
- *       thread, within CLIENT_TICK_NS of its first call or the start of its sleep. Polls add a tick
- *       of the coarse clock. Signals do not delay the check. No sleep is longer than the tick, and
+ *   I1. A thread that waits or polls in vain checks the socket, or another thread does, within
+ *       CLIENT_TICK_NS. The time begins at its first call or the start of its sleep. Polls add a
+ *       tick of the coarse clock. Signals do not delay the check. No sleep exceeds the tick, and
  *       a sleep of a full tick ends with a check. A call, or a sleep that ends without a wake,
  *       checks if client_look() is due. A thread that was woken does not check. While a worker that
  *       this client has woken has not changed its word, the time is shorter (wake.h, W11):

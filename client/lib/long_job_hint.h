@@ -8,8 +8,8 @@
  * waits slept.
  *
  * INVARIANTS
- *   I1. A job can wait only if the last LONG_JOB_JOBS waits were for jobs of its task that each ran
- *       for at least LONG_JOB_NS of wall time. Each further such wait lets one more job wait; with
+ *   I1. A job can wait only if the last LONG_JOB_JOBS waits were for jobs of its task, and each of
+ *       them ran for LONG_JOB_NS or more. Each further such wait lets one more job wait; with
  *       concurrent submissions, one for each thread. So a program that changes to short jobs, or
  *       to other waits, is delayed once.
  *   I2. LONG_JOB_NS is several times the delay that a job can have by this.

@@ -13,9 +13,9 @@
  *       (shm/watch.h). It sleeps on that count, and the records that it frees wake the others (I2).
  *       A thread that submits while others wait wakes the looker, because its job is not marked
  *       yet. A thread that stops waiting wakes another if there is no looker then.
- *   I4. No thread blocks itself. A record is free, or a thread is about to publish it or give it
- *       back, or its job is in flight, or its job has ended and is spilled here. Only a job that
- *       never ends keeps its record, no matter which handles the caller holds.
+ *   I4. No thread blocks itself. A record is in one of these states: it is free; a thread is about
+ *       to publish it or give it back; its job is in flight; its job has ended and is spilled here.
+ *       Only a job that never ends keeps its record, no matter which handles the caller holds.
  */
 #include "client/lib/record_pool.h"
 

@@ -23,7 +23,7 @@
  *   I5. The watch entry of a spilled job moves to its copy (events.c). Groups do not refer to
  *       spilled jobs, because these have ended.
  *   I6. Copies of buffers that fk_result() copies back move to the tree; strings and other copies
- *       are freed. A pointer that was read from the record stays valid after the move (I3): only
+ *       are freed. A pointer that was read from the record stays valid after the move (I3). Only
  *       fk_release() frees these copies, and no call for the same job may overlap it.
  *
  * If a peer dies: no peer sees the tree. Without a daemon, spilled results stay readable.

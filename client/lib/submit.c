@@ -8,8 +8,8 @@
  *	take a record (record_pool.c) -> fill it -> publish it (publish.c)
  *
  * INVARIANTS
- *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
- *       is released or spilled (spill.c), by the CAS that decides which thread does it.
+ *   I1. A slot is in the free list or belongs to one job. Its generation changes only when the job
+ *       is released or spilled (spill.c). The CAS that changes it decides which thread does that.
  *   I2. The records of the free list have 0 in next, deadline, weight, group, place and cancel. A
  *       thread that sets one of them marks the slot (CLIENT_OPTIONS). The release of a marked slot
  *       clears all of them. cancel: cancel.c, I4.

@@ -42,8 +42,8 @@ static int is_pending(struct fk_client *client, fk_job handle)
 	       job_state(client_generation(handle), JOB_PENDING);
 }
 
-/* Result of a wait for a job that is not pending: 0, -ESTALE, or -ECONNRESET if the job has no
- * outcome: this process closed the socket itself, so forkd has taken the segment back. */
+/* Result of a wait for a job that is not pending: 0, -ESTALE, or -ECONNRESET if it has no outcome.
+ * Then this process has closed the socket itself, and forkd has taken the segment back. */
 static int wait_ended(struct fk_client *client, fk_job handle)
 {
 	int outcome = client_outcome(client, handle);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * INVARIANTS
- *   I1. waker_wake() returns only after one of these, for a worker or the dispatcher (wake.h, W1 to
- *       W3, W11): its word was LOOKING; it was woken; its word changed; this sleep was woken
- *       before; a ring was sent. publish_record() does not wake a dozing dispatcher for a job
+ *   I1. waker_wake() returns only after it found an awake thread, or woke one, or rang (wake.h, W1
+ *       to W3, W11). A thread counts as awake if its word is LOOKING, has changed, or belongs to a
+ *       sleep that was woken before. publish_record() does not wake a dozing dispatcher for a job
  *       that can wait for an alarm: W9.
  *   I2. waker_ring() sends no ring (PROTO_RING) while the socket has an unread one. Only threads
  *       that send at the same time add more. After a cancel the unread message may be the cancel,
@@ -78,9 +78,9 @@ static void waker_note(struct waker *waker, uint32_t at, uint64_t sleep)
 }
 
 /*
- * Wakes the thread that sleeps while word `at` has this value. If it was woken from this sleep
- * before and has not changed its word yet, no wake is needed: it will change the word and then
- * check all rings (W2). So a burst of jobs makes one system call. If the word does not change for
+ * Wakes the thread that sleeps while word `at` has this value. No wake is needed if it was woken
+ * from this sleep before and has not changed its word yet. It will change the word and then check
+ * all rings (W2). So a burst of jobs makes one system call. If the word does not change for
  * WAKER_DOUBT, the wake may have reached another thread (W7). Then it is repeated and a ring is
  * sent. True if a sleeper was woken, a ring was sent for it, or the word has another value now.
  */

@@ -93,8 +93,8 @@ int result_differs(const struct result *a, const struct result *b,
 			       case_outcome(&a->outcome, &was));
 		return 1;
 	}
-	/* Any other job was aborted: it has no result, and the contents of buffers that it works on
-	 * in place depend on the time of the abort. */
+	/* Any other job was aborted and has no result. The contents of buffers that it works on in
+	 * place depend on the time of the abort. */
 	if (a->outcome.outcome != FK_DONE)
 		return 0;
 	for (uint32_t i = 0; i < signature->n_results; i++) {

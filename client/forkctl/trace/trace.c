@@ -8,8 +8,8 @@
  * 	forkctl trace [OPTION...] [-- COMMAND [ARG...]]
  *
  * INVARIANTS
- *   I1. Events that were read are written, whatever ends the trace: an interrupt, its duration, the
- *       end of the command, of the pool or of forkd, or the maximum number of events.
+ *   I1. Events that were read are written, whatever ends the trace. This may be an interrupt, its
+ *       duration, the maximum number of events, or the end of the command, the pool or forkd.
  *   I2. The command gets the signals of the terminal, as under a shell: SIGINT and SIGQUIT reach it
  *       through its process group and are ignored here; SIGTERM and SIGHUP are passed on.
  *
