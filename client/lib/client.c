@@ -2,10 +2,10 @@
 /*
  * client.c - the connection: opens and closes it
  *
- * fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
- * nothing but a dismissal comes over the socket. The client sends cancels (cancel.c), rings
- * (publish.c) and requests for a larger heap (heap_api.c). Mainly the socket tells each side of the
- * other's end.
+ * fk_open() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
+ * the daemon sends only a dismissal. The client sends only cancels (cancel.c), rings
+ * (wake_worker.c) and requests for a larger heap (heap_api.c). Mainly the socket shows each side
+ * the end of the other.
  *
  * INVARIANTS
  *   I1. Values from a segment's head are checked once, here, against the segment's size, and then

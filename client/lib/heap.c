@@ -89,7 +89,7 @@ int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max)
 		.n = (uint32_t)(size >> shift),
 	};
 	map_size = heap->end ? (size_t)heap->end * 3 * sizeof(uint32_t) : sizeof(uint32_t);
-	/* Only the ends of blocks are ever touched. */
+	/* No reserve: only the tags at the ends of blocks are ever accessed. */
 	map = mmap(NULL, map_size, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
@@ -116,8 +116,8 @@ void heap_fini(struct heap *heap)
 }
 
 /*
- * A free block of at least this many granules, or end. The list of the same power of two may hold
- * smaller ones, any of a higher class fits.
+ * Returns a free block of at least this many granules, or heap->end. The list of the same class may
+ * hold smaller blocks; any block of a higher class fits.
  */
 static uint32_t find(const struct heap *heap, uint32_t granules)
 {
@@ -171,7 +171,7 @@ int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 	if (size > heap->max)
 		return -ENOMEM;
 	granules = granules_of(heap, size);
-	/* Other threads may take what it has grown by. */
+	/* A loop, because other threads may take the added memory first. */
 	do {
 		err = take(heap, granules, ret_data);
 		if (!err || !heap->grow)
@@ -181,7 +181,7 @@ int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 	return err;
 }
 
-/* Under the lock. The granules of the free block that ends at a granule, or 0. */
+/* Under the lock. Returns the granules of the free block that ends before a granule, or 0. */
 static uint32_t free_before(const struct heap *heap, uint32_t granule)
 {
 	if (!granule || heap->tags[granule - 1] & HEAP_USED)
@@ -220,7 +220,7 @@ uint64_t heap_needs(struct heap *heap, size_t size)
 	return granules << heap->shift;
 }
 
-/* Under the lock. The granules of the used block that starts there, or 0 if none does. */
+/* Under the lock. Returns the granules of the used block that starts at offset, or 0 if none. */
 static uint32_t used_block(const struct heap *heap, uint64_t offset)
 {
 	uint64_t start = offset >> heap->shift;

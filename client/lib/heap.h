@@ -14,13 +14,13 @@ struct heap {
 	char *base;
 	uint64_t max;	/* bytes that it can grow to */
 	uint32_t shift; /* log2 of a granule's bytes */
-	uint32_t end;	/* granules of max; no block */
-	uint32_t *tags; /* one for each granule of max, and then next and prev */
-	uint32_t *next; /* of a free block's first granule: the class's next block, or end */
+	uint32_t end;	/* granules of max; as a block: none */
+	uint32_t *tags; /* one for each granule of max; one mapping with next and prev */
+	uint32_t *next; /* at a free block's first granule: next block of its class, or end */
 	uint32_t *prev;
-	size_t map_size; /* bytes of the three together */
-	/* NULL, or called without the lock if a block does not fit, to call heap_extend(). Returns
-	 * 0, then it is tried again, or a negative errno for the caller of heap_alloc(). */
+	size_t map_size; /* bytes of tags, next and prev together */
+	/* Calls heap_extend(). Called without the lock if a block does not fit; may be NULL.
+	 * Returns 0: try again; or a negative errno for the caller of heap_alloc(). */
 	int (*grow)(struct heap *heap, size_t size);
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -39,18 +39,18 @@ struct heap {
 int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max);
 void heap_fini(struct heap *heap);
 
-/* Returns 0, -ENOMEM, or an error of grow(). A size of 0 gives a block of its own too. Any thread.
- */
+/* Allocates a block of size bytes; 0 also gives a block. Returns 0, -ENOMEM, or an error of grow().
+ * Any thread. */
 int heap_alloc(struct heap *heap, size_t size, void **ret_data);
 
-/* The heap has size bytes now, max at most; fewer than before change nothing. Any thread. */
+/* Extends the heap to size bytes, at most max. A smaller size changes nothing. Any thread. */
 void heap_extend(struct heap *heap, uint64_t size);
 
-/* Returns the size of the heap, in bytes, with which one more block of size bytes fits for sure;
- * more than max: it cannot fit. Any thread. */
+/* Returns the heap size in bytes at which one more block of size bytes certainly fits; more than
+ * max: it cannot fit. Any thread. */
 uint64_t heap_needs(struct heap *heap, size_t size);
 
-/* Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
+/* Frees a block. Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
 int heap_free(struct heap *heap, void *data);
 
 /* True if size bytes at data lie within the heap. */

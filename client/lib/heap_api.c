@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_api.c - the shared heap, as programs use it, and its growth
+ * heap_api.c - public functions of the shared heap, and its growth
  *
  * The segment has address space for the largest heap that forkd grants, and pages for the heap as
  * it is now. A thread that finds no room sends a request to the manager (PROTO_GROW). Then it
@@ -24,7 +24,7 @@
 
 #define HEAP_PAGE 4096u
 
-/* Never 0, which is no request's number. */
+/* Returns the number of the next request, never 0. */
 static uint32_t next_number(struct fk_client *client)
 {
 	client->grows = client->grows + 1 ? client->grows + 1 : 1;
@@ -69,7 +69,7 @@ static int request(struct fk_client *client, uint64_t size)
 	return load_relaxed(&client->heap.size) < size ? -ENOMEM : 0;
 }
 
-/* With grow_lock held. */
+/* Requests a heap in which a block of size bytes fits. With grow_lock held. */
 static int grow(struct fk_client *client, size_t size)
 {
 	struct heap *heap = &client->heap;
@@ -79,16 +79,16 @@ static int grow(struct fk_client *client, size_t size)
 
 	if (least > heap->max)
 		return -ENOMEM;
-	/* Another thread has made it grow, or has freed something. */
+	/* Another thread has extended the heap or freed a block. */
 	if (least <= load_relaxed(&heap->size))
 		return 0;
-	/* Twice as large each time, if that is granted. */
+	/* First try to double the size. */
 	most = min(max(align_up(least, HEAP_PAGE), 2 * load_relaxed(&heap->size)), heap->max);
 	least = min(align_up(least, HEAP_PAGE), heap->max);
 	err = request(client, most);
 	if (err && err != -ECONNRESET && least < most)
 		err = request(client, least);
-	/* heap-max has been lowered. */
+	/* -E2BIG: the option heap-max was lowered. */
 	return err == -E2BIG ? -ENOMEM : err;
 }
 
