@@ -202,7 +202,9 @@ int options_check(const struct options *o, struct options_error *ret_error)
 				  o->hang_timeout);
 		return -EINVAL;
 	}
-	if (cpus > option_find("workers")->max && o->workers == 0) {
+	if (cpus > option_find("workers")->max && o->workers == 0 &&
+	    (o->threads_per_core == OPTIONS_THREADS_AUTO ||
+	     o->threads_per_core == OPTIONS_THREADS_ALL)) {
 		options_error_set(ret_error,
 				  "options: cpus: %u CPUs are more than the %" PRIu64
 				  " workers there can be: set workers as well",

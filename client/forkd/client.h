@@ -254,7 +254,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
 int fk_task_next(fk_client *client, const fk_task **task);
 
 /* Returns the name of a task; its signature, such as "n:i64 -> i64"; its help, one line that may be
- * empty. Valid as long as the client. */
+ * empty and is the one of the first lookup. Valid as long as the client. */
 const char *fk_task_name(const fk_task *task);
 const char *fk_task_signature(const fk_task *task);
 const char *fk_task_help(const fk_task *task);

@@ -211,7 +211,7 @@ int args_pack(struct heap *heap, const struct signature *signature, const union 
 /* Returns the copies that are written back; NULL if memory is a block of the heap, or NULL. */
 static struct args_copies *args_copies(const struct heap *heap, void *memory)
 {
-	return !memory || heap_contains(heap, memory, 0) ? NULL : memory;
+	return !memory || heap_contains(heap, memory, 1) ? NULL : memory;
 }
 
 void args_copy_back(const struct heap *heap, void *memory)

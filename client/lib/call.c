@@ -30,7 +30,7 @@ static int submit_typed(fk_client *client, const fk_task *task,
 	flags |= options->flags & FK_WAIT_ROOM;
 	request.options.flags |= flags;
 	request.options.flags &= ~FK_WAIT_ROOM;
-	if (!ret_job && !events_wanted(options))
+	if (!ret_job && !events_wanted(&request.options))
 		return -EINVAL;
 	err = fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, &job);
 	if (!err && ret_job)

@@ -53,7 +53,7 @@ static int connect_error(const char *path, int err)
 	case EPERM:
 		return error_say(-EACCES,
 				 "not allowed to connect to %s: its permissions, or those of its "
-				 "folder, exclude this user (socket-mode in forkd.conf)",
+				 "directory, exclude this user (socket-mode in forkd.conf)",
 				 path);
 	case EPROTOTYPE:
 		return error_say(-EPROTO, "what listens on %s is not forkd", path);

@@ -74,7 +74,7 @@ static const struct {
 	{ ENOMEM, "out of memory, or the client's heap is full and cannot grow (heap-max or "
 		  "shared-memory-max of forkd.conf), or the job's stack limit was reached" },
 	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
-	{ ETIMEDOUT, "the time is over and the job has not ended" },
+	{ ETIMEDOUT, "the time limit has passed and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
 	{ ECONNREFUSED, "no forkd listens there" },
 	{ EACCES,

@@ -94,6 +94,7 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 		return -ENOMEM;
 	spilled->job = job;
 	spilled->end = end;
+	spilled->end.memory = NULL; /* until submit_end() decides */
 	memcpy(spilled->result, result, end.result_size);
 	if (!tsearch(spilled, &client->spilled, spill_compare)) {
 		free(spilled);

@@ -85,8 +85,12 @@ static inline int submit_end(struct fk_client *client, struct client_slot *slot,
 		return 0;
 	FK_CRASH(submit_released);
 	memory = load_relaxed(&slot->memory);
-	if (memory)
+	if (memory) {
+		/* ORDER job/reuse [J2]: release, the end of the handle comes before the end of its
+		 * memory: fk_result() reads the memory first, and then the generation. */
+		fence_release();
 		store_relaxed(&slot->memory, NULL);
+	}
 	if (load_relaxed(&slot->options))
 		submit_clear_options(slot, client_job(client, job));
 	*ret_memory = memory;

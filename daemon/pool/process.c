@@ -23,9 +23,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/low_latency.h"
 #include "common/options.h"
@@ -70,6 +72,8 @@
  * stack. */
 #define POOL_GUARD (1u << 20)
 
+#define POOL_THREADS_START_NS UINT64_C(5000000000)
+
 struct pool_thread {
 	struct pool *pool;
 	uint32_t worker;
@@ -111,6 +115,24 @@ void pool_free_rows(struct pool *pool)
 	deadlines_fini(pool->deadlines);
 }
 
+/* Waits until all threads have allocated what they need themselves. A thread whose CPU is taken by
+ * other programs does not hold up the pool: its memory counts for module-memory-max then. */
+static void pool_await_threads(struct pool *pool)
+{
+	uint64_t end = clock_ns() + POOL_THREADS_START_NS;
+	struct timespec until = { .tv_sec = (time_t)(end / NSEC_PER_SEC),
+				  .tv_nsec = (long)(end % NSEC_PER_SEC) };
+
+	for (uint32_t i = 0; i < pool->n_workers + 1; i++)
+		while (sem_clockwait(&pool->started, CLOCK_MONOTONIC, &until) < 0)
+			if (errno == ETIMEDOUT) {
+				log_warning("threads not started: %u: other programs use their "
+					    "CPUs",
+					    pool->n_workers + 1 - i);
+				return;
+			}
+}
+
 /* Returns when all threads have made their own allocations. */
 static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 			      pthread_t *ret_dispatcher)
@@ -137,9 +159,8 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	if (r == 0)
 		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
 	pthread_attr_destroy(&attr);
-	for (uint32_t i = 0; i < pool->n_workers + 1 && r == 0; i++)
-		while (sem_wait(&pool->started) < 0)
-			;
+	if (r == 0)
+		pool_await_threads(pool);
 	return r;
 }
 

@@ -221,11 +221,11 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 	if (!n)
 		log_notice("all %u workers are available again", pool->n_workers);
 	else if (most)
-		log_notice("workers parked: %u of %u; CPUs that forkd may use: %u; cpu.max is "
+		log_notice("workers offline: %u of %u; CPUs that forkd may use: %u; cpu.max is "
 			   "enough for %u",
 			   n, pool->n_workers, n_cpus, most);
 	else
-		log_notice("workers parked: %u of %u; CPUs that forkd may use: %u", n,
+		log_notice("workers offline: %u of %u; CPUs that forkd may use: %u", n,
 			   pool->n_workers, n_cpus);
 }
 

@@ -234,7 +234,7 @@ START_TEST(worker_without_its_cpu_goes_offline_and_returns)
 						    "busy", NULL),
 					 0);
 	}
-	ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "may use: 1"));
+	ck_assert(daemon_logged(&d, "workers offline: 1 of 2", "may use: 1"));
 	ck_assert(daemon_logged(&d, "all 2 workers are available again", ""));
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -395,7 +395,7 @@ START_TEST(quota_change_is_followed)
 		check_parked();
 		ck_assert(control_group_put(&group, name, "110000"));
 		check_back();
-		ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "enough for 1"));
+		ck_assert(daemon_logged(&d, "workers offline: 1 of 2", "enough for 1"));
 	} else {
 		check_unit_not_run(quota_change_is_followed, "no quota can be set here");
 	}

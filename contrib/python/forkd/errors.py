@@ -122,7 +122,7 @@ class Cancelled(JobError, concurrent.futures.CancelledError):
 
 
 class Expired(JobError, TimeoutError):
-    """The timeout of the job has expired."""
+    """The deadline of the job has passed, or its CPU time (job-cpu-max)."""
 
     outcome = Outcome.EXPIRED
 
@@ -183,8 +183,9 @@ def job_error(task: str, outcome: int, code: int, signo: int,
                           -errno.ENOTRECOVERABLE, task)
         crashed.signal = signo or None
         return crashed
-    other, code = _OTHERS[Outcome(outcome)]
-    return other(f"{task}: {other.outcome.name}", code, task)
+    other, error = _OTHERS[Outcome(outcome)]
+    why = ": more CPU time than job-cpu-max" if code == EDQUOT else ""
+    return other(f"{task}: {other.outcome.name}{why}", error, task)
 
 
 # What a job fails with if the pool has not started it.
