@@ -156,7 +156,7 @@ enum fk_outcome {
 	FK_PENDING = 1,	  /* none yet */
 	FK_DONE = 2,	  /* there is a result */
 	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
-	FK_CANCELLED = 4, /* by fk_cancel(), or forkd was stopped */
+	FK_CANCELLED = 4, /* by fk_cancel(), by an operator, or forkd was stopped */
 	FK_EXPIRED = 5,	  /* it was not done at its deadline */
 	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
 	FK_LOST = 7,	  /* another task crashed the pool while this one was running */
@@ -180,7 +180,7 @@ struct fk_pool_info {
 	uint32_t tasks;	      /* of these modules */
 	uint32_t connections; /* of all processes */
 	uint32_t users;	      /* that have a connection */
-	uint32_t pools;	      /* started so far: above 1 after a crash */
+	uint32_t pools;	      /* started so far: above 1 after a crash or a reload */
 	uint32_t n_jobs;      /* of this client: jobs in flight at most */
 	uint32_t reserved0;
 	uint64_t heap_size;  /* of this client: bytes of shared heap now */
