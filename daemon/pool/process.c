@@ -7,9 +7,9 @@
  * together on kernel 6.1. Workers are pinned threads.
  *
  * DESCRIPTORS
- *   While tasks run the process has 0 to 2 and the channel. Files received at the start, and
- *   modules' files, are mapped and closed by then. Descriptors received later are open only while
- *   they are mapped.
+ *   While tasks run the process has 0 to 2, the channel and /proc/self/status. Files received at
+ *   the start, and modules' files, are mapped and closed by then. Descriptors received later are
+ *   open only while they are mapped.
  *
  * If the manager dies: the channel ends, and the process exits. If the pool dies: crash_handler.h.
  */

@@ -68,7 +68,12 @@ static void leave_out(struct run_subject *subject, const struct result *result, 
 	if (run_skips(subject, result->task))
 		return;
 	run_skip(subject, result->task);
-	printf("skipped: %s: %s%s\n", result->task, why, case_outcome(&result->outcome, &text));
+	if (result->outcome.outcome == FK_CRASHED)
+		printf("skipped: %s: the serial run with (%s) %s\n", result->task, result->args,
+		       case_outcome(&result->outcome, &text));
+	else
+		printf("skipped: %s: %s%s\n", result->task, why,
+		       case_outcome(&result->outcome, &text));
 }
 
 /* Runs the reference, again without each task that hangs. */
@@ -97,27 +102,26 @@ static int run_reference(struct run_subject *subject)
 	}
 }
 
-/* The number of calls of a task that can be compared; 0: none, *ret_why is the reason. */
+/* The number of calls of a task that can be compared. 0: none; *ret_result is set to the first call
+ * that crashed, if one did. */
 static uint32_t judge_task(const struct run_subject *subject, const char *task,
-			   const char **ret_why)
+			   const struct result **ret_result)
 {
 	const struct result *result;
-	uint32_t done = 0, failed = 0, crashed = 0;
+	uint32_t done = 0, failed = 0;
 	size_t at = 0;
 
 	while ((result = result_next(&subject->reference, &at))) {
 		if (!streq(result->task, task))
 			continue;
+		if (result->outcome.outcome == FK_CRASHED) {
+			*ret_result = result;
+			return 0;
+		}
 		done += result->outcome.outcome == FK_DONE;
 		failed += result->outcome.outcome == FK_FAILED;
-		crashed += result->outcome.outcome == FK_CRASHED;
-	}
-	if (crashed) {
-		*ret_why = "in a serial run it ";
-		return 0;
 	}
 	/* With arguments of the user, a failure can be compared as well. */
-	*ret_why = "give arguments: with generated ones it ";
 	return done || subject->given.args.n ? done + failed : 0;
 }
 
@@ -171,16 +175,15 @@ static int judge_reference(struct run_subject *subject)
 	size_t at = 0;
 
 	while ((result = result_next(&subject->reference, &at))) {
-		const char *why;
 		uint32_t n;
 
 		if (streq(result->task, last) || run_skips(subject, result->task))
 			continue;
 		last = result->task;
-		n = judge_task(subject, result->task, &why);
+		n = judge_task(subject, result->task, &result);
 		kept += n;
 		if (!n)
-			leave_out(subject, result, why);
+			leave_out(subject, result, "give arguments: with generated ones it ");
 		else
 			print_checked(subject, result->task);
 	}
