@@ -126,7 +126,7 @@ union fk_value {
 struct fk_job_options {
 	uint64_t timeout_ns;  /* then the job ends as FK_EXPIRED; 0: default-deadline */
 	fk_group group;	      /* 0: none */
-	uint32_t flags;	      /* FK_IDEMPOTENT, FK_WAIT_ROOM, FK_STRICT, FK_COPY_BUFFERS */
+	uint32_t flags;	      /* FK_* above, such as FK_IDEMPOTENT */
 	uint32_t weight;      /* share of CPU time among jobs of this connection; 0: 100 */
 	uint32_t place;	      /* FK_PLACE_* */
 	uint32_t place_index; /* 0 with FK_PLACE_ANY */
