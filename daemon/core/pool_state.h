@@ -73,7 +73,7 @@ struct pool_settings {
 /* daemon/jobs/cpu_limit.h */
 struct pool_cpu_limit {
 	_Atomic bool watched; /* the dispatcher will check, or is woken to */
-	uint64_t limit;	      /* ns, at the last check; the dispatcher's */
+	_Atomic bool reached; /* by a job that a worker has resumed: check at once */
 	uint64_t next;	      /* check, CLOCK_MONOTONIC, ns; the dispatcher's */
 };
 

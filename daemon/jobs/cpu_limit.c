@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 
 #include "common/relaxed.h"
-#include "common/util.h"
 #include "daemon/core/cpu_account.h"
 #include "daemon/core/job_abort.h"
 #include "daemon/core/pool_state.h"
@@ -15,36 +14,33 @@
 #include "shm/job.h"
 #include "shm/ledger.h"
 
-/* Ends the job of this row if its charge has reached the limit. Returns the rest of the limit, ns,
- * and all of it if the job ends. */
-static uint64_t cpu_limit_judge(struct pool *pool, uint32_t row, uint64_t limit)
+/* Ends the job of this row if its charge has reached the limit. */
+static void cpu_limit_judge(struct pool *pool, uint32_t row, uint64_t limit)
 {
 	/* ORDER cpu/charge [U2]: acquire, the charge is that of this job, or of a later one (I2).
 	 * Pairs with job_set_row(). */
 	struct ledger_row job = ledger_unpack(
 		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_acquire));
-	uint64_t used = fair_used(pool->fair, row);
 
-	if (used < limit)
-		return limit - used;
-	if (job.state == LEDGER_RUNNING && !abort_get(pool, row).outcome)
+	if (fair_used(pool->fair, row) >= limit && job.state == LEDGER_RUNNING &&
+	    !abort_get(pool, row).outcome)
 		(void)abort_set(pool, row, job.generation, JOB_EXPIRED, JOB_CPU_EXCEEDED);
-	return limit;
 }
 
 uint64_t cpu_limits_check(struct pool *pool, uint64_t now)
 {
 	struct pool_cpu_limit *c = &pool->cpu_limit;
-	uint64_t limit = load_relaxed(&pool->settings.job_cpu_max), left = limit;
+	uint64_t limit = load_relaxed(&pool->settings.job_cpu_max);
 	bool runs = false;
 
 	if (!limit)
 		return 0;
-	/* Relaxed: a worker may set it as well. */
-	if (load_relaxed(&c->watched) && limit == c->limit && now < c->next)
+	/* Relaxed: workers may set them as well. */
+	if (load_relaxed(&c->watched) && !load_relaxed(&c->reached) && now < c->next)
 		return c->next;
 	store_relaxed(&c->watched, false);
-	/* ORDER cpu/watched [U1]: full, between watched and the accounts (I1). Pairs with
+	store_relaxed(&c->reached, false);
+	/* ORDER cpu/watched [U1]: full, between the flags and the accounts (I1). Pairs with
 	 * intake_watch_cpu(). */
 	fence_full();
 	fair_lock(pool->fair);
@@ -56,10 +52,9 @@ uint64_t cpu_limits_check(struct pool *pool, uint64_t now)
 		if (row == ACCOUNT_NOBODY)
 			continue;
 		runs = true;
-		left = min(left, cpu_limit_judge(pool, row, limit));
+		cpu_limit_judge(pool, row, limit);
 	}
-	c->limit = limit;
-	c->next = runs ? now + max(left / pool->n_workers, CPU_LIMIT_SOON) : 0;
+	c->next = runs ? now + CPU_LIMIT_CHECK : 0;
 	if (runs)
 		store_relaxed(&c->watched, true);
 	return c->next;

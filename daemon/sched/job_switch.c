@@ -64,15 +64,19 @@ __attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
 	return cpu;
 }
 
-/* A worker runs a job: the dispatcher must check its CPU time (daemon/jobs/cpu_limit.h, I1). */
-static void intake_watch_cpu(struct pool *pool)
+void intake_watch_cpu(struct pool *pool, uint32_t row)
 {
-	/* ORDER cpu/watched [U1]: full, the account is open before watched is read. Pairs with
-	 * cpu_limits_check(). */
+	struct pool_cpu_limit *c = &pool->cpu_limit;
+	bool reached = fair_used(pool->fair, row) >= load_relaxed(&pool->settings.job_cpu_max);
+
+	/* ORDER cpu/watched [U1]: full, the account is open before the flags are read or set. Pairs
+	 * with cpu_limits_check(). */
 	fence_full();
-	if (load_relaxed(&pool->cpu_limit.watched))
+	if (load_relaxed(&c->watched) && !reached)
 		return;
-	store_relaxed(&pool->cpu_limit.watched, true);
+	if (reached)
+		store_relaxed(&c->reached, true);
+	store_relaxed(&c->watched, true);
 	pool_wake_dispatcher(pool);
 }
 
@@ -102,7 +106,7 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 	account_open(&w->job.account, row, cpu);
 	/* Relaxed: the dispatcher is woken when it changes. */
 	if (unlikely(load_relaxed(&w->pool->settings.job_cpu_max)))
-		intake_watch_cpu(w->pool);
+		intake_watch_cpu(w->pool, row);
 }
 
 void worker_mark_job(struct worker *w, uint32_t job)

@@ -2,17 +2,22 @@
 /*
  * cpu_limit - jobs end when they have used job-cpu-max, and no others do
  *
- * Nothing here measures time: an endless job ends as EXPIRED, or the test hangs.
+ * Nothing here measures time: an endless job ends as EXPIRED, or the test hangs. The test of the
+ * bound has a virtual clock.
  */
 #define CHECK_TIMEOUT 120
 
 #include "daemon/jobs/cpu_limit.h"
 
 #include <sched.h>
+#include <stdlib.h>
 
+#include "common/util.h"
 #include "daemon/core/cpu_account.h"
+#include "daemon/core/worker_state.h"
 #include "daemon/pool/manager_requests.h"
 #include "daemon/sched/fair_queue.h"
+#include "daemon/sched/job_switch.h"
 #include "shm/ledger.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/quiet.h"
@@ -120,7 +125,6 @@ END_TEST
 
 START_TEST(dispatcher_checks_while_a_job_runs_and_no_longer)
 {
-	/* The last check comes when four workers could have used 4 s. */
 	start(4, "4s");
 	for (uint32_t i = 0; i < 2; i++) {
 		submit(1, "t:held", 7);
@@ -133,6 +137,93 @@ START_TEST(dispatcher_checks_while_a_job_runs_and_no_longer)
 		atomic_store(&tasks_opened, 0);
 	}
 	stop();
+}
+END_TEST
+
+/* A pool without threads, whose workers change their jobs when the test says so. */
+#define SIM_LIMIT (2 * NSEC_PER_SEC)
+#define SIM_JOBS  64u
+
+static struct {
+	struct pool pool;
+	struct fair fair;
+	struct worker workers[4];
+	uint64_t now;
+} sim;
+
+static void sim_start(uint32_t workers)
+{
+	struct pool *pool = &sim.pool;
+
+	memset(&sim, 0, sizeof(sim));
+	pool->n_workers = workers;
+	pool->workers = sim.workers;
+	pool->fair = &sim.fair;
+	pool->board = calloc(1, sizeof(*pool->board));
+	pool->arena = calloc(1, arena_rows_offset() + SIM_JOBS * sizeof(uint64_t));
+	ck_assert_ptr_nonnull(pool->board);
+	ck_assert_ptr_nonnull(pool->arena);
+	atomic_store(&pool->settings.job_cpu_max, SIM_LIMIT);
+	ck_assert_int_eq(fair_init(&sim.fair, pool->board->clients, 1, SIM_JOBS, 1, workers), 0);
+	for (uint32_t i = 0; i < workers; i++)
+		fair_add_account(&sim.fair, i, 0, &sim.workers[i].job.account);
+	sim.now = 5 * NSEC_PER_SEC;
+}
+
+static void sim_stop(void)
+{
+	fair_fini(&sim.fair);
+	free(sim.pool.arena);
+	free(sim.pool.board);
+}
+
+/* All workers run this job for this time. Returns true if a check has found it at its limit. */
+static bool sim_run(uint32_t row, uint64_t ns)
+{
+	uint64_t end = sim.now + ns, next;
+	uint32_t before;
+
+	for (uint32_t i = 0; i < sim.pool.n_workers; i++) {
+		struct account *account = &sim.workers[i].job.account;
+		uint64_t used = account_close(account, sim.now, &before);
+
+		if (before != ACCOUNT_NOBODY)
+			fair_charge(&sim.fair, before, used, false);
+		account_open(account, row, sim.now);
+		intake_watch_cpu(&sim.pool, row);
+	}
+	for (;; sim.now = next) {
+		next = cpu_limits_check(&sim.pool, sim.now);
+		if (sim.fair.settled_at == sim.now && fair_used(&sim.fair, row) >= SIM_LIMIT)
+			return true;
+		if (next > end)
+			break;
+	}
+	sim.now = end;
+	return false;
+}
+
+/* Job 1 is preempted by fresh jobs, for turns of all lengths, some of which no check falls into. */
+START_TEST(preempted_job_uses_no_more_than_the_limit_and_the_bound)
+{
+	static const uint64_t turns[] = { 2, 3, 5, 9, 150 };
+
+	for (uint32_t i = 0; i < 4 * ARRAY_SIZE(turns); i++) {
+		uint64_t turn = turns[i / 4] * NSEC_PER_MSEC;
+		uint64_t pause = CPU_LIMIT_CHECK - turn % CPU_LIMIT_CHECK;
+		uint32_t fresh = 1;
+
+		sim_start(i % 4 + 1);
+		(void)sim_run(1, 1700 * NSEC_PER_MSEC / sim.pool.n_workers);
+		/* The old job's rest of the limit would end within it. */
+		ck_assert(!sim_run(2, 400 * NSEC_PER_MSEC));
+		do
+			ck_assert(!sim_run(2 + fresh++ % 4, pause));
+		while (!sim_run(1, turn));
+		ck_assert_uint_le(fair_used(&sim.fair, 1),
+				  SIM_LIMIT + sim.pool.n_workers * CPU_LIMIT_CHECK);
+		sim_stop();
+	}
 }
 END_TEST
 
