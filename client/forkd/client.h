@@ -566,7 +566,8 @@ int fk_call_opts(fk_client *client, const char *name, const struct fk_job_option
  * It is a macro of C, as fk_call() is, with the same arguments after data.
  * on_completion: called by fk_dispatch() with data when the job has ended, as after fk_watch(). It
  * reads the result by fk_result(). The contents of an iobuf that was copied are copied back then.
- * Waits for room, as FK_WAIT_ROOM does.
+ * Waits for records and rings, as FK_WAIT_ROOM does, but not for the heap: it returns -ENOMEM or
+ * -EDQUOT if the heap has no room for the copies.
  * Other languages have fk_call_async_typed(), with types as in fk_submit_typed().
  * Returns 0, or the errors of fk_task_find() and fk_submit_opts().
  */
@@ -586,7 +587,8 @@ int fk_call_async_typed(fk_client *client, const char *name,
  * array for the n results, in the order of the arguments; or NULL.
  * Each argument is an array of n elements, one for each job, or one value for all of them. The
  * elements are 8-byte integers, double, char * or struct fk_buffer. Buffers are copied, as in
- * fk_call(). Jobs are submitted in batches, when there is room.
+ * fk_call(). Jobs are submitted in batches, when there is room. If the heap has no room for copies,
+ * the call waits for its own jobs, which free theirs.
  * Other languages have fk_call_each_typed(), with types and size as in fk_call_typed(), size of one
  * result. FK_TYPE_ARRAY in the type of an argument says that its value is an array.
  * Returns 0, or what fk_call() does for the first job that was not done: fk_error_text() has its

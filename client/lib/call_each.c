@@ -2,9 +2,14 @@
 /*
  * call_each.c - calls one task for each row of arguments
  *
- * Rows are submitted in batches, when there is room. Between two batches the results of the jobs
- * that have ended are taken, in order. A long job does not delay later ones: these are spilled when
- * their records are needed (spill.c).
+ * Rows are submitted in batches. Between two batches the results of the jobs that have ended are
+ * taken, in order. A long job does not delay later ones: these are spilled when their records are
+ * needed (spill.c).
+ *
+ * Other jobs of the client may hold records and heap memory forever. So a batch does not wait for
+ * room: it is halved until it fits. A single row waits for a record and a ring. If the heap has no
+ * room for its copies, the call takes the result of its oldest job, which frees the copies of that
+ * job. The call fails if it has no such job left.
  */
 #include "client/lib/client.h"
 
@@ -27,6 +32,8 @@ struct each {
 	uint8_t *results; /* or NULL */
 	size_t result_size;
 	fk_job *jobs;
+	size_t batch;	/* rows of the next batch, at most */
+	size_t n_sent;	/* number of jobs that were submitted */
 	size_t n_taken; /* number of jobs whose results were taken, in order */
 	int err;	/* of the first job that was not DONE */
 	char text[400]; /* of err */
@@ -55,8 +62,8 @@ static union fk_value each_value(const struct each *each, uint32_t arg, size_t i
 	return value;
 }
 
-/* Submits n rows, starting with row `first`. n: EACH_BATCH at most. */
-static int each_submit(const struct each *each, size_t first, size_t n)
+/* Submits the next n rows: EACH_BATCH at most. A single row waits for a record and a ring. */
+static int each_submit(const struct each *each, size_t n)
 {
 	union fk_value values[EACH_BATCH * SIGNATURE_MAX_ARGS];
 	struct fk_request requests[EACH_BATCH];
@@ -66,7 +73,7 @@ static int each_submit(const struct each *each, size_t first, size_t n)
 		union fk_value *row = &values[i * n_args];
 
 		for (uint32_t arg = 0; arg < n_args; arg++)
-			row[arg] = each_value(each, arg, first + i);
+			row[arg] = each_value(each, arg, each->n_sent + i);
 		requests[i] = (struct fk_request){
 			.task = each->task,
 			.values = row,
@@ -74,7 +81,8 @@ static int each_submit(const struct each *each, size_t first, size_t n)
 			.options.flags = FK_COPY_BUFFERS,
 		};
 	}
-	return fk_submit_batch(each->client, requests, n, FK_WAIT_ROOM, &each->jobs[first]);
+	return fk_submit_batch(each->client, requests, n, n > 1 ? 0 : FK_WAIT_ROOM,
+			       &each->jobs[each->n_sent]);
 }
 
 /* Takes the result of the next job and releases it. wait: waits until it has ended. False if it has
@@ -105,12 +113,35 @@ static int each_take(struct each *each, int wait)
 	return 1;
 }
 
+/* Submits rows if there is room. If not, halves the batch or takes a job. n: number of all rows. */
+static int each_step(struct each *each, size_t n)
+{
+	size_t some = min(each->batch, n - each->n_sent);
+	int err = each_submit(each, some);
+
+	if (!err) {
+		each->n_sent += some;
+		each->batch = min(2 * some, min((size_t)EACH_BATCH, (size_t)each->client->n_jobs));
+		while (each->n_taken < each->n_sent && each_take(each, 0))
+			;
+		return 0;
+	}
+	if (err != -EAGAIN && err != -ENOMEM && err != -EDQUOT)
+		return err;
+	if (some > 1)
+		each->batch = some / 2;
+	else if (each->n_taken < each->n_sent)
+		(void)each_take(each, 1);
+	else
+		return err;
+	return 0;
+}
+
 int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t types,
 		       const union fk_value *values, void *results, size_t size)
 {
 	_cleanup_free_ fk_job *jobs = NULL;
 	struct each each = { .client = client, .types = types, .values = values };
-	size_t sent = 0;
 	int err = fk_task_find(client, name, &each.task);
 
 	if (err)
@@ -123,18 +154,12 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
 	each.jobs = jobs = calloc(max(n, (size_t)1), sizeof(*jobs));
 	if (!jobs)
 		return error_of_task(-ENOMEM, name);
-	while (sent < n && !err) {
-		size_t some = min(min(n - sent, (size_t)EACH_BATCH), (size_t)client->n_jobs);
-
-		err = each_submit(&each, sent, some);
-		if (!err)
-			sent += some;
-		while (!err && each.n_taken < sent && each_take(&each, 0))
-			;
-	}
-	for (size_t i = each.n_taken; i < sent && err; i++)
+	each.batch = min((size_t)EACH_BATCH, (size_t)client->n_jobs);
+	while (each.n_sent < n && !err)
+		err = each_step(&each, n);
+	for (size_t i = each.n_taken; i < each.n_sent && err; i++)
 		(void)fk_cancel(client, jobs[i]);
-	while (each.n_taken < sent)
+	while (each.n_taken < each.n_sent)
 		(void)each_take(&each, 1);
 	if (err)
 		return error_of_task(err, name);

@@ -166,6 +166,71 @@ START_TEST(call_for_each_row_returns_results_in_order)
 }
 END_TEST
 
+/* The fake heap has 64 KiB and cannot grow. */
+START_TEST(copies_of_all_rows_may_exceed_the_heap)
+{
+	enum { ROWS = 100, SIZE = 8192, HALF = 40000 };
+	static char bytes[ROWS][SIZE], large[HALF + 1], too_large[65536 + 1];
+	struct {
+		int64_t length;
+		double half;
+	} lengths[3];
+	const char *texts[3] = { large, large, too_large };
+	struct fk_buffer buffers[ROWS];
+	void *memory;
+
+	fake_open(3, 3);
+	for (int i = 0; i < ROWS; i++) {
+		bytes[i][0] = (char)i;
+		buffers[i] = FK_BUFFER(bytes[i], SIZE);
+	}
+	ck_assert_uint_gt(sizeof(bytes), 10 * client->heap.max);
+	ck_assert_int_eq(fk_call_each(client, "test:inc", ROWS, NULL, buffers), 0);
+	for (int i = 0; i < ROWS; i++) {
+		ck_assert_int_eq(bytes[i][0], i + 1);
+		ck_assert_int_eq(bytes[i][SIZE - 1], 1);
+	}
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	/* One row at a time. */
+	memset(large, 'a', HALF);
+	memset(too_large, 'a', sizeof(too_large) - 1);
+	ck_assert_int_eq(fk_call_each(client, "test:len", 2, lengths, texts), 0);
+	ck_assert_int_eq(lengths[0].length + lengths[1].length, 2 * HALF);
+	/* A row for which there is no room, although no other job of the call is left. */
+	ck_assert_int_eq(fk_call_each(client, "test:len", 3, lengths, texts), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:len: "));
+	ck_assert_int_eq(fk_alloc(client, HALF, &memory), 0);
+	ck_assert_int_eq(fk_call_each(client, "test:len", 2, lengths, texts), -ENOMEM);
+	ck_assert_int_eq(fk_free(client, memory), 0);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	fake_close();
+}
+END_TEST
+
+START_TEST(call_for_each_row_needs_one_free_record)
+{
+	enum { RECORDS = 16, ROWS = 100 };
+	int64_t numbers[ROWS], sums[ROWS];
+	fk_job job;
+
+	fake_start(2, 2);
+	fake.n_jobs = RECORDS;
+	client = must_open();
+	for (int i = 0; i < ROWS; i++)
+		numbers[i] = i;
+	/* Jobs of another thread that never end. */
+	for (int used = 1; used < RECORDS; used++) {
+		ck_assert_int_eq(fk_submit_packed(client, must_find(client, "test:drop"), NULL, 0,
+						  0, &job),
+				 0);
+		ck_assert_int_eq(fk_call_each(client, "test:add", ROWS, sums, numbers, used), 0);
+		for (int i = 0; i < ROWS; i++)
+			ck_assert_int_eq(sums[i], i + used);
+	}
+	fake_close();
+}
+END_TEST
+
 START_TEST(call_for_each_row_returns_the_first_error)
 {
 	const int64_t codes[3] = { -ERANGE, 42, -ENOENT };
