@@ -151,6 +151,14 @@ static struct {
 	uint64_t now;
 } sim;
 
+static void *sim_zeros(size_t align, size_t size)
+{
+	void *zeros = aligned_alloc(align, align_up(size, align));
+
+	ck_assert_ptr_nonnull(zeros);
+	return memset(zeros, 0, align_up(size, align));
+}
+
 static void sim_start(uint32_t workers)
 {
 	struct pool *pool = &sim.pool;
@@ -159,10 +167,9 @@ static void sim_start(uint32_t workers)
 	pool->n_workers = workers;
 	pool->workers = sim.workers;
 	pool->fair = &sim.fair;
-	pool->board = calloc(1, sizeof(*pool->board));
-	pool->arena = calloc(1, arena_rows_offset() + SIM_JOBS * sizeof(uint64_t));
-	ck_assert_ptr_nonnull(pool->board);
-	ck_assert_ptr_nonnull(pool->arena);
+	pool->board = sim_zeros(_Alignof(struct board), sizeof(*pool->board));
+	pool->arena = sim_zeros(_Alignof(struct arena),
+				arena_rows_offset() + SIM_JOBS * sizeof(uint64_t));
 	atomic_store(&pool->settings.job_cpu_max, SIM_LIMIT);
 	ck_assert_int_eq(fair_init(&sim.fair, pool->board->clients, 1, SIM_JOBS, 1, workers), 0);
 	for (uint32_t i = 0; i < workers; i++)
