@@ -104,6 +104,7 @@ guidedir = $(docdir)/guide
 dist_guide_DATA = \
 	contrib/guide/architecture.md \
 	contrib/guide/architecture.svg \
+	contrib/guide/benchmarks.csv \
 	contrib/guide/benchmarks.md \
 	contrib/guide/client.md \
 	contrib/guide/composability.svg \
