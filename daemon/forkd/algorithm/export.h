@@ -34,18 +34,7 @@
 #define FK_EXPORT_FOR_EACH(NAME, type, function, flags, help, ...)                                 \
 	FK_APPLY(FK_FOR_EACH, NAME##__all, type,                                                   \
 		 function __VA_OPT__(, FK_CONTEXT_TYPE(__VA_ARGS__)))                              \
-	FK_TASK(fk_void, NAME, (struct fk_iobuf, data __VA_OPT__(, __VA_ARGS__)))                  \
-	{                                                                                          \
-		FK_CHECK_ARRAYS(FK_IS_ARRAY(data, type), true);                                    \
-	}                                                                                          \
-	FK_BODY(NAME)                                                                              \
-	{                                                                                          \
-		FK_CALL_VOID(NAME##__all, self->data.data, self->data.size / sizeof(type),         \
-			     0 __VA_OPT__(, self->FK_CONTEXT_NAME(__VA_ARGS__)));                  \
-		FK_RETURN();                                                                       \
-	}                                                                                          \
-	FK_END(NAME)                                                                               \
-	FK_EXPORT(NAME, flags, help)
+	FK_EXPORT_OVER_(NAME, type, (self->data.data), flags, help __VA_OPT__(, ) __VA_ARGS__)
 
 #define FK_EXPORT_MAP(NAME, from, to, function, flags, help, ...)                                  \
 	FK_APPLY(FK_MAP, NAME##__all, from, to,                                                    \
@@ -103,13 +92,17 @@
 
 #define FK_EXPORT_SORT(NAME, type, less, flags, help, ...)                                         \
 	FK_APPLY(FK_SORT, NAME##__all, type, less __VA_OPT__(, FK_CONTEXT_TYPE(__VA_ARGS__)))      \
+	FK_EXPORT_OVER_(NAME, type, (self->data.data, NULL), flags, help __VA_OPT__(, ) __VA_ARGS__)
+
+/* Exports a task that calls NAME__all on an array that it changes. memory: its first arguments. */
+#define FK_EXPORT_OVER_(NAME, type, memory, flags, help, ...)                                      \
 	FK_TASK(fk_void, NAME, (struct fk_iobuf, data __VA_OPT__(, __VA_ARGS__)))                  \
 	{                                                                                          \
 		FK_CHECK_ARRAYS(FK_IS_ARRAY(data, type), true);                                    \
 	}                                                                                          \
 	FK_BODY(NAME)                                                                              \
 	{                                                                                          \
-		FK_CALL_VOID(NAME##__all, self->data.data, NULL, self->data.size / sizeof(type),   \
+		FK_CALL_VOID(NAME##__all, FK_STRIP memory, self->data.size / sizeof(type),         \
 			     0 __VA_OPT__(, self->FK_CONTEXT_NAME(__VA_ARGS__)));                  \
 		FK_RETURN();                                                                       \
 	}                                                                                          \
