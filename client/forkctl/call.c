@@ -28,8 +28,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define CALL_ANYWHERE	UINT32_MAX
-#define CALL_WEIGHT_MAX 10000u /* forkd uses 10000 for larger values */
+#define CALL_ANYWHERE UINT32_MAX
 
 struct call {
 	const char *name;
@@ -39,7 +38,6 @@ struct call {
 	int timing;
 	struct forkctl_limit timeout;
 	struct forkctl_limit deadline;
-	uint32_t weight; /* 0: the default */
 	uint32_t worker; /* CALL_ANYWHERE: any */
 	uint32_t node;
 	struct fk_request request;
@@ -62,8 +60,6 @@ const struct forkctl_option forkctl_call_options[] = {
 	{ "", "--deadline", "TIME",
 	  "Let forkd end the job as EXPIRED after this time (default: never)", FORKCTL_TIME,
 	  offsetof(struct call, deadline), 1, UINT64_MAX },
-	{ "", "--weight", "N", "Weight of the job among the jobs of its user (default: 100)",
-	  FORKCTL_NUMBER, offsetof(struct call, weight), 1, CALL_WEIGHT_MAX },
 	{ "", "--worker", "K", "Start the job on this worker only (default: any)", FORKCTL_NUMBER,
 	  offsetof(struct call, worker), 0, LIMIT_WORKERS - 1 },
 	{ "", "--node", "N", "Start the job on a worker of this NUMA node only (default: any)",
@@ -108,7 +104,6 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 	if (call->worker != CALL_ANYWHERE && call->node != CALL_ANYWHERE)
 		return forkctl_fail(FORKCTL_USAGE, "--worker and --node are mutually exclusive");
 	r->options.timeout_ns = call->deadline.ns;
-	r->options.weight = call->weight;
 	if (call->worker != CALL_ANYWHERE || call->node != CALL_ANYWHERE) {
 		int to_worker = call->worker != CALL_ANYWHERE;
 
