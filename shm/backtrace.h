@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shm/backtrace.h - where a thread was in its code when its task ended the pool */
+/* shm/backtrace.h - the code position of a thread when its task ended the pool */
 #pragma once
 
 #include <stdatomic.h>
@@ -29,8 +29,8 @@ struct backtrace {
 _Static_assert(sizeof(struct backtrace_place) == 128, "two lines a place");
 _Static_assert(sizeof(struct backtrace) == 1088, "17 lines");
 
-/* How many places there are, also if garbage was written there. Relaxed: the thread that writes
- * asks, or the writer's process has ended. */
+/* Returns the number of places, for any contents. Relaxed: the caller is the writing thread, or the
+ * writer's process has ended. */
 static inline uint32_t backtrace_count(const struct backtrace *trace)
 {
 	uint32_t n = load_relaxed(&trace->n);
@@ -43,6 +43,6 @@ static inline uint32_t backtrace_count(const struct backtrace *trace)
 /* "mandel.so+0x1234 (compute_row)", "??+0x7f0123456789" or "0x0 (no code)". */
 void backtrace_print(const struct backtrace_place *place, char *ret_text, uint64_t size);
 
-/* The place that says most: the newest one in a function that is known, or else in loaded code, or
- * else of all. NULL: there is none. */
+/* Returns the most useful place: the newest in a known function, or else in loaded code, or else
+ * the newest. NULL: there is none. */
 const struct backtrace_place *backtrace_best(const struct backtrace *trace);

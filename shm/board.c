@@ -128,7 +128,7 @@ uint32_t board_client_pending(const struct board *board, uint32_t client)
 	return load_relaxed(&c->accepted) - ended;
 }
 
-/* A client's records are neighbours, and different workers start them: their places are spread. */
+/* Spreads the entries: a client's records are neighbours, and different workers start them. */
 static uint32_t board_place(uint32_t job)
 {
 	return job * UINT32_C(2654435761) % BOARD_STARTED;

@@ -3,27 +3,24 @@
  * shm/board.h - the public state: of the daemon, the workers, the tasks, and the counters
  *
  * WRITERS AND READERS
- *   One per daemon. The manager and the pool write, each under its own title below. Every client
- *   maps
- *   it read-only, through a descriptor that cannot be opened again for writing.
+ *   One per daemon. The manager and the pool write, each the members under its title below. Every
+ *   client maps it read-only, through a descriptor that cannot be opened again for writing.
  *
  * INVARIANTS
  *   I1. Every field has one writer. Fields that change while others read them are atomic.
  *   I2. A task's entry is complete before n_tasks counts it (release), and does not change while
  *       the pool lives. It keeps its index from pool to pool: the next pool enters each known task
- *       at
- *       its old index, and a new task at a free one. A removed task keeps its entry, marked
- *       TASK_GONE, until its index is needed. So the index and hash of a task stay valid as long as
- *       the task has its name and signature; a client that keeps an index also compares the hash.
- *       An entry is marked gone while it is changed, and a reader that copies one compares as well.
+ *       at its old index, and a new task at a free one. A removed task keeps its entry, marked
+ *       TASK_GONE, until its index is needed. So the index and hash of a task are valid as long as
+ *       its name and signature. A client that keeps an index also compares the hash. An entry is
+ *       marked gone while it is changed, and a reader that copies it compares the hash as well.
  *   I3. Counters only grow while the pool's generation is the same. A gauge may be any number, and
  *       that of one worker may be negative.
  *   I4. A task's stray write can reach every byte. The manager reads back nothing that it has
  *       written here, and writes head and manager again when that pool has died.
- *   I5. A job that a worker has started, and that the pool gave its outcome, is counted once in
- *       each of its tenant's times, before its client sees the outcome. A job that the manager gave
- *       its outcome is counted once in ended (daemon/host/job_times.h). Like the figures of
- *       clients,
+ *   I5. If a worker started a job and the pool gave its outcome, the job is counted once in each of
+ *       its tenant's times, before its client sees the outcome. If the manager gave the outcome,
+ *       the job is counted once in ended (daemon/host/job_times.h). Like the figures of clients,
  *       these survive the pool for as long as the uid has the slot.
  *   I6. Memory is allocated for everything except times. Of these, the rows of existing workers are
  *       allocated while a tenant exists. Reading other rows allocates memory.
@@ -83,7 +80,7 @@ struct board_worker {
 _Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
 
 /* The job of a worker, for display. It changes with every job, so it is not next to the wake word,
- * nor in the line after it, which CPUs fetch along. */
+ * nor in the line after it, which CPUs prefetch. */
 struct board_running {
 	_Atomic uint32_t job; /* client * manager.jobs_max + record, UINT32_MAX for none */
 	uint8_t reserved0[4];
@@ -95,7 +92,7 @@ struct board_running {
 
 _Static_assert(sizeof(struct board_running) == 64, "a worker's line");
 
-/* The root task of a job. Jobs share places: the board has the one that began last. */
+/* The root task of a job. Jobs share entries; an entry has the job that began last. */
 #define BOARD_STARTED 4096u
 
 struct board_started {
@@ -133,8 +130,8 @@ struct board_module {
 _Static_assert(sizeof(struct board_module) == 320, "five lines a module");
 
 struct board_client {
-	/* the manager writes; pid 0: no client had it yet. A client that has left keeps its row
-	 * until its slot is reused; the slot that was left first is reused first. */
+	/* the manager writes; pid 0: never used. A client that has left keeps its row until its
+	 * slot is reused, in the order in which slots became free. */
 	_Atomic uint32_t pid;
 	_Atomic uint32_t uid;
 	_Atomic uint32_t generation;
@@ -240,12 +237,12 @@ struct board_quarantine {
 
 _Static_assert(sizeof(struct board_quarantine) == 128, "two lines a row");
 
-/* The row of counters of the pool's other threads, behind those of the workers. */
+/* The row of counters of the pool's other threads, after those of the workers. */
 #define BOARD_POOL LIMIT_WORKERS
 
-/* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. In the row of
- * the pool's other threads only the dispatcher stores each counter, except jobs_dropped, which the
- * channel's thread counts as well: both by fetch-add. */
+/* A worker's counters: counters.def. Separate cache lines, plain stores by the owner. In the row of
+ * the pool's other threads the dispatcher stores all counters. Only jobs_dropped has two writers,
+ * the dispatcher and the channel's thread, which use fetch-add. */
 struct board_counters {
 #define COUNTER(name, unit, help) _Atomic uint64_t name;
 #include "shm/counters.def"
@@ -369,7 +366,7 @@ extern const struct time_row board_time_rows[N_TIMES];
 
 /*
  * Sums up the times of a tenant's jobs over all workers. Returns false if the slot is free. Counts
- * and sum are read one after the other; they agree if no job of the tenant ends in between.
+ * and sum agree unless a job of the tenant ends during the call.
  */
 bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
 		     struct histogram_sum *ret_histogram);
@@ -384,17 +381,17 @@ static inline uint64_t board_times_size(uint32_t n_workers)
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
 
 /*
- * Returns the CPU time of all jobs of a client up to now_ns, which the caller has read before. This
- * is the charged time plus an estimate for running jobs: the time since the last settlement, as if
- * their workers had CPUs. While a worker is awake, accounts are settled every STARVED_TICK. For a
- * client that has left, it is the charged time.
+ * Returns the CPU time of all jobs of a client up to now_ns, which the caller read before the call.
+ * It is the charged time, plus an estimate for the running jobs of a connected client: the time
+ * since the last settlement, as if their workers had CPUs. While a worker is awake, accounts are
+ * settled every STARVED_TICK.
  */
 uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns);
 
 /* Returns how many jobs of a client the pool has accepted and not ended. */
 uint32_t board_client_pending(const struct board *board, uint32_t client);
 
-/* Worker of a job: shows its root task, UINT32_MAX while that is not known. */
+/* Worker of a job: shows its root task; UINT32_MAX if not known. */
 void board_show_task(struct board *board, uint32_t job, uint32_t task);
 
 /* Returns the task of a running job, UINT32_MAX if it is not known. */

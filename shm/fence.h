@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/fence.h - the one place where standalone fences and spin hints live
+ * shm/fence.h - all standalone fences and spin hints
  *
- * ThreadSanitizer does not model standalone fences. Under it each is a full one, which is a
- * read-modify-write of one shared word and orders at least as much. tests/model/explore.c models
- * them, and only looks like ThreadSanitizer to the compiler.
+ * ThreadSanitizer does not model standalone fences. Under it each is a read-modify-write of one
+ * shared word, which orders at least as much. tests/model/explore.c models fences, and only looks
+ * like ThreadSanitizer to the compiler.
  */
 #pragma once
 
@@ -60,7 +60,7 @@ static inline void fence_signal(void)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Tells the CPU that this is a spin loop. */
+/* Hints to the CPU that this is a spin loop. */
 static inline void fence_pause(void)
 {
 #if defined(MODEL_ONCE)

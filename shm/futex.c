@@ -37,7 +37,7 @@ int futex_wait_two(const _Atomic uint32_t *a, uint32_t a_value, const _Atomic ui
 
 int futex_can_wait_two(void)
 {
-	/* Waits for no word, which is invalid if the call exists. */
+	/* A wait for zero words: EINVAL if the call exists. */
 	(void)syscall(SYS_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC);
 	return errno == EINVAL ? 0 : -errno;
 }

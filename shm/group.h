@@ -4,45 +4,44 @@
  *
  * WRITERS AND READERS
  *   A table of LIMIT_GROUPS groups in each client segment, between jobs and heap. The client counts
- *   up before it publishes jobs and waits for zero; the thread that gives a job its outcome (a
- *   worker, or the manager after the pool's death) counts its group down once, after the outcome.
- *   The client can write anything at any time: the pool makes one fetch-and-subtract with a checked
- *   index, and at most one futex wake, for any contents.
+ *   up before it publishes jobs, and waits for zero. The thread that gives a job its outcome counts
+ *   its group down once, after the outcome: a worker, or the manager after the pool's death. The
+ *   client can write anything at any time. For any contents the pool makes one fetch-and-subtract
+ *   with a checked index, and at most one futex wake.
  *
  * THE WORD
  *   { generation:16, waiter:1, count:15 }, a futex word.
  * 	count      jobs that were added and not counted down; the table has LIMIT_JOBS records,
  * 		   and each worker can lag behind by one job, so 15 bits are enough
  * 	waiter     a thread sleeps, or will, until the count is 0
- * 	generation goes up when a count of 0 goes up again, so that a waiter that wakes late knows
- * 		   that its generation has ended
+ * 	generation grows when a count of 0 grows, so a late waiter sees that its own has ended
  *
  * 	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
- * 	pool     outcome of a job exchanged in, then group_done(): count - 1  one fetch-sub
- * 		   the one that makes it 0 and finds the waiter bit wakes all
+ * 	pool     stores a job's outcome, then group_done(): count - 1         one fetch-sub
+ * 		 the one that makes it 0 and finds the waiter bit wakes all
  * 	waiter   group_announce(): sets the bit by a CAS while the count is not 0; sleeps on that
- * 		   value; looks again
+ * 		 value; checks again
  *
- * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
- *   I1. The count is never below the number of published jobs that have no outcome: group_add()
- *       comes before the publication, group_done() after the outcome. So a count of 0 says that all
- *       of them have one; and its reader sees their results: the changes of the word are all
- *       read-modify-writes, so that the acquire of the zero meets the release of every group_done()
- *       before it, not only of the last.
- *   I2. No thread sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is
- *       not 0, so the step that makes the count 0 comes later and finds it, if no step in between
- *       took it out; only group_add() does, and only on a count of 0, after that step. Between the
- *       CAS and the sleep any change of the word makes FUTEX_WAIT return.
- *   I3. One group_done() for each job added, except for I4: a job has one outcome (job.h, I1)
- *       and its giver counts once. So the count never goes below 0.
- *   I4. A pool that dies between an outcome and the group_done() after it leaves the count too high
- *       by one; the manager counts down only for outcomes that it gives itself, because it cannot
- *       know. So a waiter looks at the jobs themselves now and then, when nothing else happens: if
- *       none of the group's is pending, the group has ended, and its record is not given to another
- *       group before its count is 0.
+ * INVARIANTS (of an honest client; a hostile one only breaks its own waits)
+ *   I1. The count is at least the number of published jobs without an outcome: group_add() precedes
+ *       the publication, group_done() follows the outcome. So at a count of 0 all of them have one.
+ *       The thread that reads the 0 also sees their results. All changes of the word are
+ *       read-modify-writes, so its acquire pairs with the release of every earlier group_done(),
+ *       not only the last.
+ *   I2. No thread sleeps through a zero. The waiter bit is set by a CAS on a word whose count is
+ *       not 0. So the step that makes the count 0 comes later, and finds the bit: only group_add()
+ *       clears it, and only on a count of 0. Between the CAS and the sleep any change of the word
+ *       makes FUTEX_WAIT return.
+ *       makes FUTEX_WAIT return.
+ *   I3. One group_done() for each job added, except for I4: a job has one outcome (job.h, I1), and
+ *       the thread that gives it counts once. So the count never goes below 0.
+ *   I4. A pool that dies between an outcome and its group_done() leaves the count too high by one.
+ *       The manager cannot detect that, and counts down only for outcomes that it gives itself. So
+ *       a waiter checks the jobs themselves at intervals. If none of them is pending, the group has
+ *       ended, and its record is reused only when its count is 0.
  *
  * If a peer dies: client, after group_add() and before the publication: its segment goes with it.
- * Pool: I4. A thread of the client cannot die alone. Daemon: a waiter finds the socket closed.
+ * Pool: I4. Daemon: a waiter finds the socket closed.
  *
  * Compiles with C11 alone: tests/model/group.c runs this file.
  */
@@ -77,7 +76,7 @@ static inline uint32_t group_generation(uint32_t word)
 	return word >> GROUP_GEN_SHIFT;
 }
 
-/* Client: what the group's word says. */
+/* Client: returns the group's word. */
 static inline uint32_t group_load(struct group *group)
 {
 	/* ORDER group/done [G1]: acquire, so that a reader of a count of 0 sees the outcomes. Pairs
@@ -103,8 +102,8 @@ static inline void group_add(struct group *group, uint32_t n)
 }
 
 /*
- * Counts a group down by n jobs that have ended; n is 1 but where a client takes back what it could
- * not publish. Any process. Never loops. Returns true if all sleepers on the word are to be woken.
+ * Counts a group down by n jobs that have ended. n: 1, or the jobs that a client could not publish.
+ * Any process. Never loops. Returns true if the caller must wake all sleepers on the word.
  */
 static inline int group_done(struct group *group, uint32_t n)
 {
@@ -117,7 +116,7 @@ static inline int group_done(struct group *group, uint32_t n)
 
 /*
  * Client: announces that it waits for the end of this generation. Returns the value to sleep on, or
- * 0 if there is nothing to wait for: the count is 0, or it is another generation.
+ * 0 if the generation has ended.
  */
 static inline uint32_t group_announce(struct group *group, uint32_t generation)
 {
@@ -126,7 +125,7 @@ static inline uint32_t group_announce(struct group *group, uint32_t generation)
 	while (group_count(word) && group_generation(word) == generation) {
 		if (word & GROUP_WAITER)
 			return word;
-		/* ORDER group/done [G1]: acquire, for where it fails, as in group_load(). */
+		/* ORDER group/done [G1]: acquire, also if it fails, as in group_load(). */
 		if (atomic_compare_exchange_weak_explicit(&group->word, &word, word | GROUP_WAITER,
 							  memory_order_acquire,
 							  memory_order_acquire))
@@ -136,8 +135,8 @@ static inline uint32_t group_announce(struct group *group, uint32_t generation)
 }
 
 /*
- * The group that a job says it is in. groups: the client's table. number: the job's group, as it
- * was loaded, once. NULL for none, and for what is out of range.
+ * Returns the group of a job, NULL for none or a number out of range. groups: the client's table.
+ * number: the job's group, loaded once.
  */
 static inline struct group *group_of(struct group *groups, uint32_t number)
 {

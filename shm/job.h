@@ -8,40 +8,40 @@
  *   the copy. Arguments are copied before the task runs.
  *
  * THE STATE WORD
- *   { generation:24, waiter:1, watched:1, outcome:6 }. The client writes generation and JOB_PENDING
- *   before it submits. It sets the waiter bit by a CAS before it sleeps on the word, or the watched
- *   bit before it sleeps on the watch for many jobs (watch.h). The pool exchanges the final state
- *   in and wakes the sleepers whose bit was set. A futex word.
+ *   { generation:24, waiter:1, watched:1, outcome:6 }, a futex word. The client writes generation
+ *   and JOB_PENDING before it submits. Before it sleeps on the word it sets the waiter bit by a
+ *   CAS; before it sleeps on the watch for many jobs (watch.h), the watched bit. The pool exchanges
+ *   the final state in and wakes the sleepers whose bit was set.
  *
  * CHAINS
- *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. The
- *   word of its first record in a ring submits them all, by one CAS (I3). A reader of the chain
- *   counts its steps, at most as many as there are records in the table. A reader that takes only a
- *   part changes the word to the first record of the rest, before a job of the part can end
- *   (ring_repoint()): when another pool walks the chain, records of the part may be in other
- *   chains. If a pool died in a walk before that change, the next pool makes it before any job of
- *   the part can run (daemon/jobs/queue_recovery.h, I1).
+ *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. One
+ *   CAS puts the word of its first record into a ring and submits them all (I3). A reader of the
+ *   chain makes at most as many steps as the table has records.
+ *   Before a job of a part can end, the reader that takes this part changes the word to the first
+ *   record of the rest (ring_repoint()). Later, records of the part may be in other chains when
+ *   another pool walks this one. If a pool died before that change, the next pool makes it before
+ *   any job of the part can run (daemon/jobs/queue_recovery.h, I1).
  *
  * PLACES
- *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.
+ *   place says where the root task of the job starts: { strict:1, kind:7, index:24 }.
  * 	JOB_PLACE_NONE    anywhere; index and strict are 0
  * 	JOB_PLACE_WORKER  on worker index of the pool
  * 	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
- *   The client puts the job into the ring of that worker, or of one on that node; a chain, into a
- *   ring of its first job's place. If these are full, a job that is not strict goes into any ring.
- *   Without strict any worker may start it. With strict no other worker starts it, however long it
- *   waits; its forks are stolen as always. An unknown kind, worker or node fails the job with
- *   -EINVAL.
+ *   The client puts the job into the ring of that worker, or of one on that node. A chain goes into
+ *   a ring of its first job's place. If these are full, a job that is not strict goes into any
+ *   ring. Without strict any worker may start the job. With strict no other worker starts it,
+ *   however long it waits; its forks can be stolen. An unknown kind, worker or node fails the job
+ *   with -EINVAL.
  *
  * THE HEAP
- *   The segment has the size of the largest heap that the client can have, and never another
- *   (segment.h, I1). The manager makes pages for heap_size bytes of it, counts these, and makes the
- *   pool take references to these alone (struct arena, heap_sizes). A client that touches bytes
- *   after them makes pages at its own expense, which no task gets.
+ *   The segment has the size of the largest heap that the client can have, and keeps it (segment.h,
+ *   I1). The manager allocates and counts pages for heap_size bytes of it. The pool accepts
+ *   references to these alone (struct arena, heap_sizes). A client that touches bytes after them
+ *   allocates pages at its own expense, which no task gets.
  *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
- *       after the pool's death, in the manager; the ledger decides which, never the record.
+ *       after the pool's death, in the manager. The ledger decides which outcome, never the record.
  *   I2. The client submits a record again only after it saw an outcome, with generation + 1. This
  *       also holds for each record of a chain: a record with an outcome may be submitted again,
  *       with another next, while others of its chain have not started. So next is read once, when
@@ -50,15 +50,14 @@
  *       published. A client that dies before that has submitted none of them.
  *   I4. The job's outcome is stored first. Then its group is counted down (group.h), and its end is
  *       counted if it is watched (watch.h).
- *   I5. The client stores a generation in cancel before it sends the cancel over its socket. A
- *       process that may have lost the message (a pool with its private memory; the manager) has
- *       ended before another process reads the record, for each job that it accepts, finds QUEUED,
- *       or starts. The word is 0 again before its generation wraps. With malformed data in it a
- *       client cancels its own jobs, or fails to cancel them.
+ *   I5. The client stores a generation in cancel before it sends the cancel over its socket. A pool
+ *       or manager that ends may have lost the message. Its successor reads cancel for each job
+ *       that it accepts, finds QUEUED, or starts. The word is 0 again before its generation wraps.
+ *       A client that stores a false value cancels its own jobs, or fails to cancel them.
  *
- * If a peer dies: client: the manager notifies the pool; its jobs are cancelled, and its segment is
- * unmapped when the last has ended. Pool: see shm/ledger.h. Daemon: the client finds its socket
- * closed, which every wait checks at intervals.
+ * If a peer dies: client: the manager notifies the pool, which cancels its jobs, and unmaps its
+ * segment when the last has ended. Pool: see shm/ledger.h. Daemon: every wait of the client checks
+ * the socket at intervals.
  */
 #pragma once
 
@@ -206,7 +205,7 @@ static inline int job_place_strict(uint32_t place)
 	return (place & JOB_PLACE_STRICT) != 0;
 }
 
-/* Is a the later of two generations of a record? They wrap. */
+/* Returns true if a is the later of two generations of a record. They wrap. */
 static inline int job_is_later(uint32_t a, uint32_t b)
 {
 	return ((a - b) & JOB_GEN_MASK) - 1 < JOB_GEN_MASK / 2;
@@ -218,24 +217,22 @@ static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 }
 
 /*
- * Puts the one outcome of a job into its record; the result, code and signo have been written.
- * Returns what is to be done: JOB_WAITER, a futex wake for sleepers on the word; JOB_WATCHED,
- * watch_end(). 0: nothing.
+ * Puts the outcome of a job into its record, after result, code and signo. Returns JOB_WAITER if
+ * the caller must wake the sleepers on the word, JOB_WATCHED if it must call watch_end(), or 0.
  */
 static inline uint32_t job_finish(struct job *job, uint32_t generation, uint32_t outcome)
 {
-	/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees result and code;
-	 * acquire is not needed, nothing of the client's is read after it. Pairs with the acquire
-	 * in job_outcome(). The exchange takes both bits in the same step (I1 of the wait:
-	 * either the client's CAS comes first and the bit is seen here, or it fails and
-	 * sees us). */
+	/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees result and code.
+	 * Pairs with the acquire in job_outcome(). Not acquire: nothing of the client's is read
+	 * after it. The exchange takes both bits in the same step: a client's CAS that comes first
+	 * is seen here, and a later one fails (client/lib/wait.c, I1). */
 	uint32_t old = atomic_exchange_explicit(&job->state, job_state(generation, outcome),
 						memory_order_release);
 
 	return old & (JOB_WAITER | JOB_WATCHED);
 }
 
-/* The outcome of this generation so far: JOB_PENDING or a final one. */
+/* Returns the outcome of this generation: JOB_PENDING or a final one. */
 static inline uint32_t job_outcome(struct job *job)
 {
 	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
@@ -243,8 +240,8 @@ static inline uint32_t job_outcome(struct job *job)
 }
 
 /*
- * The client: the job of this generation is to end. False if a later job of the record is: then
- * this one has ended.
+ * Client: requests the end of the job of this generation. Returns false if a later job of the
+ * record has such a request: then this one has ended.
  */
 static inline int job_want_end(struct job *job, uint32_t generation)
 {
@@ -260,27 +257,27 @@ static inline int job_want_end(struct job *job, uint32_t generation)
 	return 1;
 }
 
-/* The client: the record's job is released, its next generation known. */
+/* Client: clears the request. The record's job is released, its next generation known. */
 static inline void job_forget_end(struct job *job)
 {
 	/* ORDER cancel/forget [V5]: release, pairs with job_want_end(). */
 	atomic_store_explicit(&job->cancel, 0, memory_order_release);
 }
 
-/* The client: a wish that came too late. What has been written there since stays. */
+/* Client: withdraws a request that came too late. A later value stays. */
 static inline void job_unwant_end(struct job *job, uint32_t generation)
 {
-	/* Relaxed: nothing but the word itself is handed over. */
+	/* Relaxed: only the word itself is passed on. */
 	atomic_compare_exchange_strong_explicit(&job->cancel, &generation, 0, memory_order_relaxed,
 						memory_order_relaxed);
 }
 
-/* The pool: is the job of this generation to end? */
+/* Pool: returns true if the end of the job of this generation is requested. */
 static inline int job_is_unwanted(struct job *job, uint32_t generation)
 {
-	/* ORDER cancel/word [V4]: relaxed, pairs with fk_cancel(). A message that got to this
-	 * process needs no word; and if one that died had it, this one was started after that: the
-	 * kernel orders both (I5). */
+	/* ORDER cancel/word [V4]: relaxed, pairs with fk_cancel(). A process that received the
+	 * message needs no word. If a dead process received it, this process was started after
+	 * that: the kernel orders both (I5). */
 	return load_relaxed(&job->cancel) == generation;
 }
 

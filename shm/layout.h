@@ -2,10 +2,10 @@
 /*
  * shm/layout.h - a hash of the shared structures' sizes and offsets, made at compile time
  *
- * Two programs that were compiled from different layouts have different hashes and refuse each
- * other at attach. What it has: the size of each structure, of WELCOME too, and where a line of
- * another writer or a table begins in it. A change of fields within one of these that moves no
- * other raises PROTO_VERSION, as for a message.
+ * Two programs with different layouts have different hashes and refuse each other at attach. The
+ * hash includes the size of each structure, WELCOME too, and the offsets of tables and of lines
+ * with different writers. A change of fields that moves none of these raises PROTO_VERSION, as for
+ * a message.
  */
 #pragma once
 

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/ledger.h - the front of the arena: what the manager believes after a crash of the pool
+ * shm/ledger.h - the front of the arena: what the manager trusts after a crash of the pool
  *
  * WRITERS AND READERS
- *   The pool writes, the manager reads after the pool's death and then writes until it starts the
- *   next one. While a pool is alive the manager writes only parts that the pool has released: the
- *   rows of a slot without client, the heads of a tenant that left. It also reads whether workers
- *   run jobs, as a hint (daemon/manager/pool_watchdog.h). No client ever maps it.
+ *   The pool writes. After its death the manager reads, and then writes until it starts the next
+ *   one. While a pool is alive the manager writes only parts that the pool has released: the rows
+ *   of a slot without client, the heads of a tenant that left. It also reads whether workers run
+ *   jobs, as a hint (daemon/manager/pool_watchdog.h). No client maps the arena.
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * jobs_max + job. A row is one word
  *   { generation:24, state:4, outcome:4, flags:8, worker:8, task:16 }, so that it changes in one
  *   step.
- *	FREE       no such job is accepted; generation is that of the last one that was
- *	QUEUED     taken off a ring, not started
- *	RUNNING    worker has started it
- *	COPYING    it is done, and copies of buffers go back into the client's heap
- *	FINISHING  outcome is decided; the record is about to get it
+ * 	FREE       no job; generation is that of the last accepted one
+ * 	QUEUED     taken off a ring, not started
+ * 	RUNNING    worker has started it
+ * 	COPYING    it is done, and copies of buffers are written back into the client's heap
+ * 	FINISHING  outcome is decided; the record is about to get it
  *
  * INVARIANTS
- *   I1. A row is QUEUED before the head moves past the job's slot, so that a job is always in its
- *       ring or in the ledger. In both with the same generation: it was drained.
+ *   I1. A row is QUEUED before the head moves past the job's slot, so a job is always in its ring
+ *       or in the ledger. If it is in both, with the same generation, it was drained.
  *   I2. A row is FREE again only after its outcome is stored in the record.
- *   I3. A generation is accepted once: a record that comes with the row's generation, or while the
+ *   I3. A generation is accepted once. A record that has the row's generation, or arrives while the
  *       row is QUEUED, RUNNING or COPYING, was submitted twice and is refused. A new generation may
  *       take a row that is FINISHING: an honest client submits again only after it saw the outcome,
- *       and then the old generation needs the row no more.
- *   I4. head of a ring only grows while the slot has its tenant; that of the next tenant begins at
- *       0. The slots below it were consumed.
- *   I5. The offset of the rows is a constant, and their number is in the private memory of each
- *       reader, because a task's stray write can reach every byte here. Damage to the manager's
- *       numbers lasts until that pool is dead (daemon/manager/pool_segments.c).
+ *       and then the old generation no longer needs the row.
+ *   I4. The head of a ring only grows while the slot has its tenant, and starts at 0 for the next
+ *       one. The slots below it were consumed.
+ *   I5. A task's stray write can reach every byte here. So the offset of the rows is a constant,
+ *       and each reader keeps their number in private memory. Damage to the manager's numbers lasts
+ *       until that pool is dead (daemon/manager/pool_segments.c).
  *   I6. A job that may run again finds its buffers as its client left them. Copied buffers
- *       (shm/job.h) are not written back before the row is COPYING, and from there no job returns
- *       to the queue. For a job that runs in place, the client declares that it is idempotent.
+ *       (shm/job.h) are written back only when the row is COPYING, and then the job never returns
+ *       to the queue. If a job runs in place, its client declares that it is idempotent.
  */
 #pragma once
 
@@ -95,13 +95,13 @@ struct ledger_ring {
 
 _Static_assert(sizeof(struct ledger_ring) == 64, "a line a ring");
 
-/* Takes the consumer role of a ring. False if another thread has it. */
+/* Takes the consumer role of a ring. Returns false if another thread has it. */
 static inline int ledger_ring_hold(struct ledger_ring *side, uint32_t consumer)
 {
 	uint32_t nobody = 0;
 
-	/* ORDER ring/consumer [R3]: acquire, the head, the ring's slots and the walk of a chain as
-	 * the last holder left them. Pairs with ledger_ring_leave(). */
+	/* ORDER ring/consumer [R3]: acquire, the head, the ring's slots and the walk of a chain by
+	 * the last holder. Pairs with ledger_ring_leave(). */
 	return atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, consumer,
 						       memory_order_acquire, memory_order_relaxed);
 }
@@ -113,8 +113,8 @@ static inline void ledger_ring_leave(struct ledger_ring *side)
 	atomic_store_explicit(&side->consumer, 0, memory_order_release);
 }
 
-/* The job of a worker, to find the job to blame. The job's task is in its row: a thief runs strands
- * of jobs that others have started. */
+/* The job of a worker, to find the job to blame. The task is in the row of the job, because a thief
+ * runs strands of jobs that other workers started. */
 struct ledger_worker {
 	_Alignas(64) _Atomic uint32_t job; /* row of the job it runs, UINT32_MAX for none */
 	uint8_t reserved[60];
@@ -185,8 +185,8 @@ static inline _Atomic uint64_t *arena_rows(struct arena *arena)
 	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset());
 }
 
-/* A row as it is right now. Relaxed: for a reader that has it in hand, or looks again after a
- * stronger load. */
+/* Returns the current row. Relaxed: for a reader that owns the row, or reads again after a stronger
+ * load. */
 static inline struct ledger_row ledger_row(struct arena *arena, uint64_t at)
 {
 	return ledger_unpack(load_relaxed(&arena_rows(arena)[at]));

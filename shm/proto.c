@@ -5,26 +5,26 @@
  * Threads: manager, pool and clients, each on its own sockets. No state.
  *
  * INVARIANTS
- *   I1. What proto_recv() returns is a whole message with a whole head, the bytes behind it are
- *       zero; a descriptor that came with anything else is closed. Only proto_recv_short() may lack
- *       descriptors. The type, and the size that belongs to it, are the caller's to check.
+ *   I1. proto_recv() returns a whole message with a whole head, and zeroes after it; otherwise it
+ *       closes the descriptors that came with it. Only proto_recv_short() may lack descriptors. The
+ *       caller checks the type, and the size of that type.
  *   I2. A send never blocks and never raises SIGPIPE.
- *   I3. A thread that others wait for takes no descriptor from whom it does not trust, not even to
- *       close it: the last close of a connection of TCP with SO_LINGER waits for as long as that
- *       says, one of a file on a hung server may wait for the server.
+ *   I3. A thread that others depend on takes no descriptor from an untrusted peer, not even to
+ *       close it. The last close of a TCP connection with SO_LINGER, or of a file on a hung server,
+ *       can block for any time.
  *
- * WHAT THE KERNEL DOES WITH DESCRIPTORS THAT ARE PASSED (seen on 6.18;
- * tests/unit/manager/check_socket_close.c and check_passed.c fail where it is not so)
- *   - A message that was not received holds on to them. The process that closes its socket last, or
- *     receives it without room for them, closes them when it returns from that call, and waits
- *     there. The same holds for a listening socket and what was sent to it before an accept.
- *   - MSG_PEEK without room for them says MSG_CTRUNC and closes nothing: the message stays there.
- *   - With SO_PASSRIGHTS 0 (6.16) they stay out: sendmsg() is refused with EPERM. A listening
- *     socket hands that down to connections made from then on, before they are accepted; what has
- *     come in before stays, and is found by MSG_PEEK.
- *   - A process that ends does not linger. A thread of io_uring's that lingers is interrupted by
- *     the end of its process; one that uses io_uring itself by its next completion, which is luck,
- *     and which a file that waits without regard to signals does not care for.
+ * HOW THE KERNEL TREATS DESCRIPTORS IN MESSAGES (seen on 6.18;
+ * tests/unit/manager/check_socket_close.c and check_passed.c fail if this changes)
+ *   - A message that was not received keeps them open. The process that closes its socket last, or
+ *     receives them without room for them, closes them on its return from that call, and blocks
+ *     there. The same holds for a listening socket and messages sent to it before an accept.
+ *   - MSG_PEEK without room for them sets MSG_CTRUNC and closes nothing: the message stays there.
+ *   - With SO_PASSRIGHTS 0 (6.16) sendmsg() with descriptors fails with EPERM. Connections inherit
+ *     this from their listening socket before they are accepted. Earlier messages stay, and
+ *     MSG_PEEK finds them.
+ *   - A process that ends does not linger. The end of a process interrupts an io_uring thread that
+ *     lingers. In a process that uses io_uring itself its next completion does so, if there is one,
+ *     except for a file that blocks regardless of signals.
  */
 #include "shm/proto.h"
 
@@ -35,11 +35,11 @@
 
 #include "common/util.h"
 
-/* Newer than the headers of Debian 12; a kernel before 6.16 answers ENOPROTOOPT. */
+/* Newer than the headers of Debian 12; fails with ENOPROTOOPT before Linux 6.16. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
-/* As well; before 6.5. */
+/* The same, before Linux 6.5. */
 #ifndef SO_PASSPIDFD
 #define SO_PASSPIDFD 76
 #endif
@@ -74,7 +74,7 @@ int proto_send(int fd, const void *message, uint32_t size, const int *fds, uint3
 	return n < 0 ? -errno : 0;
 }
 
-/* Takes the descriptors out of a message; there is room for PROTO_MAX_FDS of them. */
+/* Moves the descriptors of a message, at most PROTO_MAX_FDS, into an array. */
 static uint32_t proto_descriptors(struct msghdr *header, int *ret_fds)
 {
 	uint32_t n = 0;
@@ -98,7 +98,7 @@ static uint32_t proto_descriptors(struct msghdr *header, int *ret_fds)
 	return n;
 }
 
-/* What is said of a message of n bytes. */
+/* Returns the result for a message of n bytes. */
 static int proto_check(const union proto_message *message, ssize_t n, int flags)
 {
 	if (n < (ssize_t)sizeof(message->head) || flags & (MSG_TRUNC | MSG_CTRUNC) ||

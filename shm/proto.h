@@ -18,15 +18,15 @@
 /* Client to manager. */
 #define PROTO_HELLO  1u
 #define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
-/* After WELCOME as well, a head alone, without an answer: a job waits, and no worker seems to wake
- * up for it (wake.h, W11). */
+/* After WELCOME as well, a head alone, without an answer: a job waits, and no worker has woken up
+ * for it (wake.h, W11). */
 #define PROTO_RING 15u
 #define PROTO_GROW 46u /* after WELCOME as well: a larger heap; struct client_segment answers */
 #define PROTO_SET  5u  /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
 #define PROTO_LIFT 7u  /* the same: name is a task or empty, value a uid; ends its quarantine */
-/* The same: all is read again, and the value of the answer says what came of it. value: ns that it
- * may wait for jobs that run if the pool has to be replaced, in digits; empty: stop-timeout. name:
- * PROTO_RELOAD_FORCE to end them then; empty: nothing changes. */
+/* The same: reloads everything; the answer's value has the result. value, as digits: ns to wait for
+ * running jobs if the pool must be replaced; empty: stop-timeout. name: PROTO_RELOAD_FORCE ends the
+ * jobs after that time; if empty, nothing changes then. */
 #define PROTO_RELOAD	   11u
 #define PROTO_RELOAD_FORCE "force"
 #define PROTO_RELOAD_MOST  (UINT64_C(366) * 24 * 3600 * 1000000000)
@@ -34,15 +34,15 @@
 #define PROTO_CANCEL_FOR 8u  /* ends a job of a client, or all that it has now */
 #define PROTO_CONFIG	 9u  /* with the answer: the options, as forkd.conf has them */
 #define PROTO_JOBS	 12u /* the same: proto_job, of those that the sender may know of */
-/* The same: with the answer a segment of shm/trace.h. It is written as long as the connection
- * lasts; a PROTO_ERROR before that says why it is not any more. */
+/* The same: the answer has a segment of shm/trace.h, which is written while the connection lasts. A
+ * PROTO_ERROR before its end gives the reason why it is no longer written. */
 #define PROTO_TRACE 13u
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
 
 #define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many: the end */
-/* The same, and the pool has not answered for a while: it follows when it runs. */
+/* The same, if the pool has not answered in time: it applies the setting when it runs. */
 #define PROTO_SET_SENT 14u
 #define PROTO_TOLD     10u /* a proto_told, and a descriptor if something is to be read; the end */
 
@@ -66,7 +66,7 @@
 #define PROTO_POOL_RESUME      41u /* a PROTO_POOL_HALT is taken back, if the pool has not ended */
 #define PROTO_POOL_LOAD	       42u /* new files; task_hash: of all; PROTO_POOL_LOADED answers */
 #define PROTO_POOL_ENTER       43u /* the tasks of these files may be called */
-/* What the manager makes a thread of the pool run with: nothing else comes of it. */
+/* The manager sends it to a thread of the pool so that the thread runs; no other effect. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u /* task_hash, joinable: of modules; n_jobs: left out */
@@ -106,14 +106,14 @@ struct proto_error {
 	char text[240]; /* one line that says what to do */
 };
 
-/* Best effort: a job that has its outcome keeps it, one that is not known is ignored. */
+/* Best effort: ignored if the job has its outcome or is not known. */
 struct proto_cancel {
 	struct proto_head head;
 	uint32_t job;	     /* index in the sender's table */
 	uint32_t generation; /* 24 bits: of the submission that is meant */
 };
 
-/* Is answered unless an earlier one of the sender is under way. */
+/* Answered unless an earlier request of the sender is in progress. */
 struct proto_grow {
 	struct proto_head head;
 	uint32_t number; /* the answer's grow_answer; not 0 */
@@ -187,7 +187,7 @@ struct proto_pool {
 	char text[224];
 };
 
-/* The largest message of all. */
+/* The largest message. */
 union proto_message {
 	struct proto_head head;
 	struct proto_hello hello;
@@ -210,45 +210,45 @@ union proto_message {
 int proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
 
 /*
- * Receives one message. flags: MSG_DONTWAIT or 0. The descriptors are the caller's then
- * (close-on-exec); *ret_n_fds says how many there are.
+ * Receives one message. flags: MSG_DONTWAIT or 0. The caller owns the descriptors (close-on-exec);
+ * *ret_n_fds is their number.
  * Returns its size in bytes, 0 at the end of the connection, or a negative errno (EBADMSG: a
- * message that was cut, or too many descriptors; they are closed).
+ * truncated message, or too many descriptors; they are closed).
  */
 int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
 	       int flags);
 
 /*
- * The same of a peer that is trusted: descriptors that this process has no room for (EMFILE) are
- * missing, and the message is there. *ret_n_fds is smaller then.
+ * The same for a trusted peer: descriptors for which this process has no room (EMFILE) are missing,
+ * *ret_n_fds is smaller, and the message is received.
  */
 int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
 		     int flags);
 
 /*
- * The same where no descriptor may come: none is ever received (proto.c, I3). fd was given to
+ * The same for sockets without descriptors: none is ever received (proto.c, I3). fd was given to
  * proto_take_no_descriptors(), and only one thread receives from it.
  * 0: the end of the connection, or an empty message, which stays in the socket. -EPERM: the next
- * message has descriptors; it stays, too, and the last close of the socket closes them.
+ * message has descriptors. It stays as well, and the last close of the socket closes them.
  */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
-/* Of an error of these: there is no memory to receive the message with, which stays. A call at once
- * would spin. */
+/* Returns true if an error of these means that there is no memory for the message, which stays. An
+ * immediate retry would spin. */
 static inline bool proto_is_short(int r)
 {
 	return r == -ENOMEM || r == -ENOBUFS;
 }
 
-/* Or there is none. */
+/* The same, or if there is no message. */
 static inline bool proto_is_later(int r)
 {
 	return r == -EAGAIN || proto_is_short(r);
 }
 
 /*
- * Prepares a socket for proto_recv_plain(), or a listening one for those that are accepted from it.
- * From Linux 6.16 on the kernel keeps descriptors out of it: a peer that sends some gets EPERM.
- * Before that nothing does.
+ * Prepares a socket for proto_recv_plain(), or a listening socket for the connections accepted from
+ * it. From Linux 6.16 on the kernel rejects descriptors: a peer that sends some gets EPERM. Older
+ * kernels accept them.
  */
 void proto_take_no_descriptors(int fd);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/ref.h - the one function that turns a client's reference into an address
+ * shm/ref.h - converts a reference of a client into an address
  *
- * The reference was loaded once and is passed by value; the heap's bounds are the pool's own copy,
- * never read from the segment again.
+ * The reference was loaded once and is passed by value. The heap's bounds are the pool's own copy.
  */
 #pragma once
 
@@ -13,8 +12,8 @@
 
 /*
  * Checks offset, size and alignment in an order that cannot overflow.
- * heap, heap_size: the mapped heap. align: a power of two. Returns the address, or NULL if any byte
- * of the reference lies outside or it is not aligned. A size of 0 is fine inside.
+ * heap, heap_size: the mapped heap. align: a power of two. Returns the address, or NULL if it is
+ * not aligned or any byte lies outside. A size of 0 is valid inside.
  */
 static inline void *ref_resolve(void *heap, uint64_t heap_size, struct job_ref ref, uint64_t align)
 {

@@ -3,40 +3,42 @@
  * shm/ring.h - bounded MPSC ring of jobs, one per worker and tenant
  *
  * WRITERS AND READERS
- *   Producers: the clients of one uid, from any thread; slots and tail are theirs and nothing in
- *   them is believed. Consumer: one worker of the pool at a time, the holder of the consumer flag;
- *   the head lives in the arena, where no client can reach it.
+ *   Producers: the clients of one uid, from any thread. They write slots and tail, and no value
+ *   there is trusted. Consumer: one worker of the pool at a time, the holder of the consumer role.
+ *   The head is in the arena, which no client maps.
  *
  * THE SLOT
- *   One 64-bit word { lap:32, full:1, payload:31 }. The word is the publication: a producer's one
- *   CAS claims and publishes at once, so there is no moment in between at which it could die.
+ *   One 64-bit word { lap:32, full:1, payload:31 }. One CAS of the word claims the slot and
+ *   publishes the job, so a producer cannot die in between.
  * 	FREE(lap)          lap << 32            waits for the producer of this lap
  * 	FULL(lap, payload) lap << 32 | 1 << 31 | payload
  *   Position p belongs to slot p % RING_SLOTS and lap p / RING_SLOTS.
  *
  * INVARIANTS
- *   I1. A slot goes FREE(l) -> FULL(l, x) by a producer's CAS, FULL(l, x) -> FREE(l + 1) by the
- *       consumer, which may make it FULL(l, y) before (ring_repoint()); laps only grow. A producer
- *       that was stopped for long can hit its slot only in the lap it read: 2^32 laps, or 2^42
- *       jobs, later the word would be the same again.
- *   I2. The tail is a hint: a producer that finds its slot taken helps it forward. As long as all
- *       are honest, every position below it was claimed, and it lags behind what was claimed by one
- *       at most: a producer that claims p has found the tail at p. A hint that fits no slot is
- *       corrected by the laps found; one that points beyond the head, at slots that are free, leads
- *       honest jobs there, and the consumer follows: it gives the positions in between up
- *       (ring_skip()). If RING_ASTRAY is set in the tail, the consumer looks at all slots, puts
- *       false laps right and the tail behind the last full slot. A producer that sets the tail
- *       back, or finds it set back, sets the flag.
+ *   I1. A producer's CAS changes a slot from FREE(l) to FULL(l, x). The consumer changes FULL(l, x)
+ *       to FREE(l + 1), and may make it FULL(l, y) before (ring_repoint()). Laps only grow. A
+ *       delayed producer can fill its slot only in the lap that it read: the word repeats after
+ *       2^32 laps, or 2^42 jobs.
+ *   I2. The tail is a hint: a producer that finds its slot taken advances it. If all producers are
+ *       honest, every position below the tail was claimed, and the tail lags by at most one: a
+ *       producer that claims p has found the tail at p. A false tail is corrected:
+ *       - If it fits no slot, a producer corrects it by the laps that it finds.
+ *       - If it points beyond the head, at free slots, honest producers put jobs there. The
+ *         consumer follows them and gives up the positions in between (ring_skip()).
+ *       - If RING_ASTRAY is set in it, the consumer checks all slots, corrects false laps, and puts
+ *         the tail after the last full slot. A producer that sets the tail back, or finds it set
+ *         back, sets the flag.
  *   I3. Jobs of one producer that go through one ring are consumed in the order of their CASes.
  *
- * If a peer dies: producer before its CAS: nothing has happened. After it: the job is submitted,
- * the tail lags by one and is helped. Consumer (the pool): the row in the ledger is written before
- * the head moves and the slot is freed, so that the next pool finds the job in exactly one place,
- * or in both with equal generations, which it sees; ring_take_over() frees the slot where the head
- * has moved and the slot was not freed yet. Between a position's end in ring_skip() and the head's
- * move: the next pool finds garbage there, resets it and skips it again. A producer that has left
- * garbage: the manager sets the flag in all rings of its uid and sees to a drain, so that the next
- * ones find the ring in order, and whatever they have pushed by then is found.
+ * If a peer dies: a producer before its CAS: no effect. After it: the job is submitted, and the
+ * tail lags by one. The manager sets the flag in all rings of the producer's uid and has them
+ * drained, so any malformed slots that it left are corrected. Jobs that were pushed by then are
+ * found.
+ * The consumer (the pool): the row in the ledger is written first, then the head moves, then the
+ * slot is freed. So the next pool finds the job in the ring or in the ledger, or in both with equal
+ * generations. ring_take_over() frees a slot that the head has already passed. A pool that dies in
+ * ring_skip(), before the head has moved, leaves a malformed slot, which the next pool resets and
+ * skips again.
  *
  * Compiles with C11 alone: tests/model/ring.c runs this file.
  */
@@ -47,7 +49,7 @@
 
 #include "common/relaxed.h"
 
-/* Where a test can kill a producer; in no other build. tests/model/ring.c defines its own. */
+/* A test can kill a producer here; no effect in other builds. tests/model/ring.c has its own. */
 #ifdef RING_CRASH
 #elif defined(FK_CRASH_SITES)
 #include "common/crash_site.h"
@@ -106,8 +108,8 @@ static inline uint32_t ring_payload_gen(uint32_t payload)
 	return payload >> 26 & 31u;
 }
 
-/* How far a tail is ahead of a head, as slots tell positions apart: modulo their laps. So the flag
- * makes no difference. */
+/* Returns how far a tail is ahead of a head, modulo the positions that slots can tell apart.
+ * RING_ASTRAY has no effect on it. */
 #define RING_POSITIONS ((uint64_t)RING_SLOTS << 32)
 
 static inline uint64_t ring_ahead(uint64_t tail, uint64_t head)
@@ -115,15 +117,15 @@ static inline uint64_t ring_ahead(uint64_t tail, uint64_t head)
 	return (tail - head) % RING_POSITIONS;
 }
 
-/* All slots are to be looked at. Relaxed: a producer has released its job by its own change of the
- * tail [R4], and each change of the tail is a read-modify-write, which continues that release. */
+/* Makes the consumer check all slots. Relaxed: a producer has released its job by its own change of
+ * the tail [R4]. Each change of the tail is a read-modify-write, which continues that release. */
 static inline void ring_set_astray(struct ring *ring)
 {
 	atomic_fetch_or_explicit(&ring->tail, RING_ASTRAY, memory_order_relaxed);
 }
 
-/* A producer that has claimed p moves the tail behind it, or finds it set back: then the tail was
- * false, and the job is astray. */
+/* Moves the tail to p + 1, after a producer has claimed p. If it finds the tail set back, the tail
+ * was false, and the job is astray. */
 static inline void ring_move_tail(struct ring *ring, uint64_t p)
 {
 	uint64_t old = p;
@@ -134,7 +136,7 @@ static inline void ring_move_tail(struct ring *ring, uint64_t p)
 						    memory_order_relaxed))
 		return;
 	/* A read-modify-write sees the tail's last value, and ring_skip() sets the tail before it
-	 * looks at the slots: either this thread sees that, or ring_skip() sees the job.
+	 * checks the slots. So either this thread sees that tail, or ring_skip() sees the job.
 	 * ORDER ring/astray [R4]: release, as above. */
 	old = atomic_fetch_add_explicit(&ring->tail, 0, memory_order_release);
 	if (ring_ahead(old, p + 1) > RING_POSITIONS / 2)
@@ -181,17 +183,17 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 			if (word_lap == ((lap - 1) & UINT32_MAX) && word & RING_FULL_BIT)
 				return RING_FULL;
 			/* Free for an earlier lap: the hint was false, and the slot has the right
-			 * lap. Jobs may have been led astray, and only the flag leads to them. It
-			 * comes with the new position, in one step: a consumer that takes the flag
-			 * too early would miss them. */
+			 * lap. The false hint may have led jobs astray, which are found only by the
+			 * flag. One step sets the flag and the new position, or a consumer could
+			 * take the flag too early. */
 			next = (word_lap * RING_SLOTS + p % RING_SLOTS) | RING_ASTRAY;
 			RING_CRASH(ring_false);
 		} else {
 			/* This position was claimed, in this lap, and the tail lags: help it. */
 			RING_CRASH(ring_behind);
 		}
-		/* Relaxed: a read-modify-write of the tail, so that the producers that have moved
-		 * it here release their jobs by it as well [R4]. */
+		/* Relaxed: a read-modify-write of the tail, so that the producers that moved it
+		 * here also release their jobs by it [R4]. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &ring->tail, &hint, next, memory_order_relaxed, memory_order_relaxed))
 			p = next;
@@ -202,7 +204,7 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 }
 
 /*
- * Looks at the slot of position head. Holder of the consumer flag only.
+ * Reads the slot of position head. Holder of the consumer role only.
  * Returns RING_OK and the payload, RING_EMPTY, or RING_GARBAGE after resetting the slot.
  */
 static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint32_t *ret_payload)
@@ -214,12 +216,12 @@ static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint3
 
 	if (word == lap << 32)
 		return RING_EMPTY;
-	/* Of whatever lap: where a client has put a false lap, the honest push with that one. */
+	/* With any lap: if a client has stored a false lap, honest producers use that one. */
 	if (word & RING_FULL_BIT) {
 		*ret_payload = (uint32_t)(word & RING_PAYLOAD);
 		return RING_OK;
 	}
-	/* There may be more of it. */
+	/* Other slots may be malformed as well. */
 	ring_set_astray(ring);
 	atomic_compare_exchange_strong_explicit(slot, &word, lap << 32, memory_order_relaxed,
 						memory_order_relaxed);
@@ -227,8 +229,8 @@ static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint3
 }
 
 /*
- * Looks at every slot but the head's: those that are free get the lap that they should have.
- * Returns how far beyond the head the slot after the last full one is; 0 if none is full.
+ * Checks every slot except the head's, and corrects the laps of free slots.
+ * Returns the distance from the head to the slot after the last full one, or 0 if none is full.
  */
 static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 {
@@ -249,7 +251,7 @@ static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 	return reach;
 }
 
-/* All slots are to be looked at: the flag is set, or the tail is nowhere near. */
+/* Returns true if all slots must be checked: the flag is set, or the tail is out of range. */
 static inline int ring_must_mend(uint64_t tail, uint64_t head)
 {
 	uint64_t ahead = ring_ahead(tail, head);
@@ -257,24 +259,24 @@ static inline int ring_must_mend(uint64_t tail, uint64_t head)
 	return tail & RING_ASTRAY || (ahead > RING_SLOTS && ahead != RING_POSITIONS - 1);
 }
 
-/* True if ring_skip() is going to look at all slots. A hint, to count the steps. */
+/* Returns true if ring_skip() will check all slots. A hint, to count the steps. */
 static inline int ring_is_astray(struct ring *ring, uint64_t head)
 {
 	return ring_must_mend(load_relaxed(&ring->tail), head);
 }
 
 /*
- * At an empty slot, before the consumer leaves the ring: if a producer has led the tail beyond it,
- * jobs may be behind the empty slot. The position is given up then: no producer writes to it any
- * more, and the consumer continues at the next one. A tail that is nowhere near is put back, to
- * behind the last job that it may have led astray. Holder of the consumer flag only.
+ * Called at an empty slot, before the consumer leaves the ring. If a producer has led the tail
+ * beyond it, jobs may be behind it. Then the position is given up: no producer writes to it any
+ * more, and the consumer continues at the next one. A tail that is out of range is set to the
+ * position after the last job. Holder of the consumer role only.
  * Returns RING_EMPTY if no job is behind the slot; RING_SKIPPED; or RING_OK if a producer has
- * changed the ring in the meantime and the consumer has to look again. That producer may be stopped
- * before it sets the summary bit, so the jobs of others must not wait for it.
+ * changed the ring in the meantime and the consumer must check again. That producer may be stopped
+ * before it sets the summary bit, and must not delay the jobs of others.
  *
- * Relaxed, except for the CAS below: tail and flag are one word, and the slot's own order decides
- * whether the position is given up. If a producer claims it at the same moment, one of the two
- * CASes on FREE(lap) fails; if ours does, a job is there.
+ * Relaxed, except for the CAS below: tail and flag are one word, and the CAS of the slot decides
+ * whether the position is given up. If a producer claims it at the same time, one of the two CASes
+ * on FREE(lap) fails. If this one fails, the slot has a job.
  */
 static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 {
@@ -284,8 +286,8 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 	uint64_t ahead = ring_ahead(tail, head);
 
 	if (ring_must_mend(tail, head)) {
-		/* First the tail and its flag: a producer that pushes beyond it from now on sets
-		 * the flag again.
+		/* First the tail and its flag: a producer that pushes beyond it later sets the flag
+		 * again.
 		 * ORDER ring/astray [R4]: acquire, the jobs of all that have changed the tail
 		 * before. Pairs with ring_move_tail(). */
 		if (!atomic_compare_exchange_strong_explicit(
@@ -296,7 +298,7 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 		if (ahead && !atomic_compare_exchange_strong_explicit(
 				     &ring->tail, &tail, head + ahead, memory_order_relaxed,
 				     memory_order_relaxed)) {
-			/* A producer has moved the tail: the ring needs another look. */
+			/* A producer has moved the tail: the ring must be checked again. */
 			ring_set_astray(ring);
 			return RING_OK;
 		}
@@ -310,8 +312,8 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 }
 
 /*
- * A new consumer replaces one that died: it frees the last position that the dead one took, if that
- * one did not. Call it before any other thread consumes.
+ * Frees the last position that a dead consumer took, if that one did not free it. A new consumer
+ * calls it before any other thread consumes.
  */
 static inline void ring_take_over(struct ring *ring, uint64_t head)
 {
@@ -325,26 +327,27 @@ static inline void ring_take_over(struct ring *ring, uint64_t head)
 }
 
 /*
- * Changes the payload of the full slot of position head to the rest of a chain, of which a part was
- * taken. Only the holder of the consumer flag calls it, before any job of that part can end.
+ * Changes the payload of the full slot of position head to the rest of a chain, after a part was
+ * taken. Holder of the consumer role only, before any job of that part can end.
  */
 static inline void ring_repoint(struct ring *ring, uint64_t head, uint32_t payload)
 {
 	uint64_t lap = (head / RING_SLOTS) & UINT32_MAX;
 
-	/* Relaxed: producers look at nothing but lap and full bit, which stay. The worker of the
-	 * part's jobs gets them by a release of this thread's, so this comes before their ends. */
+	/* Relaxed: producers read only lap and full bit, which do not change. The workers of the
+	 * part's jobs receive them by a release of this thread, so this store precedes the ends of
+	 * these jobs. */
 	store_relaxed(&ring->slots[head % RING_SLOTS],
 		      lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD));
 }
 
-/* Frees the slot of position head for the next lap, after what it held is in the ledger. */
+/* Frees the slot of position head for the next lap, after its job is in the ledger. */
 static inline void ring_consume(struct ring *ring, uint64_t head)
 {
 	uint64_t next = (head / RING_SLOTS + 1) & UINT32_MAX;
 
-	/* Relaxed: a producer that finds the slot free writes the slot alone, and accesses to one
-	 * slot keep their order. The job's record is written again only after the job's outcome
-	 * (shm/job.h). The next consumer is ordered by the consumer role [R3]. */
+	/* Relaxed: a producer that finds the slot free writes only the slot, and accesses to one
+	 * slot keep their order. The client writes the job's record again only after the job's
+	 * outcome (shm/job.h). The next consumer is ordered by the consumer role [R3]. */
 	store_relaxed(&ring->slots[head % RING_SLOTS], next << 32);
 }

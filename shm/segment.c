@@ -2,16 +2,15 @@
 /*
  * shm/segment.c - creating, sealing, checking and mapping the shared segments
  *
- * Threads: segment_create(), segment_allocate(), segment_clear(), segment_reopen_readonly(): the
- * manager. The rest: all processes, any thread; there is no state here.
+ * Threads: the manager calls segment_create(), segment_allocate(), segment_clear() and
+ * segment_reopen_readonly(). The rest: all processes, any thread. No state.
  *
  * INVARIANTS
- *   I1. A descriptor leaves segment_create() sealed, so its size is what the head says, for ever.
- *   I2. segment_map() reads the head through the descriptor, before it maps anything: a file that
- *       is not a whole segment is never touched through memory, where a missing page would be a
- *       SIGBUS.
- *   I3. segment_map() believes nothing beyond the head. Clients can write the head of their own
- *       segments as well, so the daemon keeps its own copy of whatever it needs from it.
+ *   I1. segment_create() returns a sealed descriptor, so its size always equals that in the head.
+ *   I2. segment_map() reads the head through the descriptor before it maps anything. So a file that
+ *       is not a whole segment is never read through memory, where a missing page raises SIGBUS.
+ *   I3. segment_map() trusts nothing beyond the head. Clients can write the head of their own
+ *       segments as well, so the daemon keeps private copies of the values that it needs.
  */
 #include "shm/segment.h"
 

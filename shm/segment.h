@@ -3,8 +3,8 @@
  * shm/segment.h - the head of every shared segment, and how a segment is mapped
  *
  * WRITERS AND READERS
- *   The daemon's manager creates every segment and writes its head once, before another process has
- *   the descriptor. All that map it check the head first.
+ *   The manager creates every segment and writes its head once, before another process has the
+ *   descriptor. Every process that maps a segment checks its head first.
  *
  * INVARIANTS
  *   I1. A segment's size never changes (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL).
@@ -38,29 +38,29 @@ struct segment {
 
 _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line");
 
-/* An empty file in memory, which cannot be executed where the kernel knows that. Returns its
+/* Creates an empty file in memory, not executable if the kernel supports that. Returns its
  * descriptor, or a negative errno. */
 int segment_memfd(const char *name);
 
 /*
- * Takes memory for a part of a segment that was created without; and gives a part's back, whose
- * bytes are 0 from then on. For few pages: it waits. Returns 0, or a negative errno (ENOSPC,
- * ENOMEM).
+ * Allocates memory for a part of a segment that was created without it; frees that of a part, whose
+ * bytes are 0 from then on. For few pages, because it blocks. Returns 0 or a negative errno
+ * (ENOSPC, ENOMEM).
  */
 int segment_allocate(int fd, uint64_t offset, uint64_t size);
 int segment_clear(int fd, uint64_t offset, uint64_t size);
 
-/* The head of a segment of this build. */
+/* Returns the head of a segment of this build. */
 struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch);
 
-/* An empty memfd that can be sealed, no segment. name: for /proc. It, or a negative errno. */
+/* Creates an empty memfd that can be sealed. name: for /proc. Returns it, or a negative errno. */
 int segment_memfd(const char *name);
 
 /*
  * Creates a sealed memfd of size bytes with its head filled in.
- * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now, which is for sizes that no
- * client chooses (daemon/manager/page_populate.c for the others).
- * mode: the file's mode, 0600 or 0400; what a descriptor opened through /proc may do.
+ * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now, for sizes that no client
+ * chooses (daemon/manager/page_populate.c has the others). mode: 0600 or 0400, which limits a
+ * descriptor opened through /proc.
  * Returns the descriptor, or a negative errno (ENOMEM, ENOSPC, EMFILE, EINVAL).
  */
 int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
@@ -83,10 +83,10 @@ int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_
 		uint64_t *ret_size);
 
 /*
- * Maps a segment of whose size this process is sure, whatever its head says, which others may have
- * written over. Returns 0, or a negative errno: EBADMSG it has another size, or no seals; ENOMEM.
+ * Maps a segment of a known size, whose head other processes may have overwritten. Returns 0, or a
+ * negative errno: EBADMSG it has another size, or no seals; ENOMEM.
  */
 int segment_map_sized(int fd, uint64_t size, void **ret_base);
 
-/* Unmaps what was mapped. NULL is fine. */
+/* Unmaps a segment. NULL has no effect. */
 void segment_unmap(void *base, uint64_t size);

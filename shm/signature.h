@@ -46,7 +46,7 @@ struct signature {
 
 /*
  * Parses a signature.
- * text: NUL-terminated. Sets *ret_error, if not NULL, to where in the text it stopped.
+ * text: NUL-terminated. Sets *ret_error, if not NULL, to the position of an error in the text.
  * Returns 0, or -EINVAL (syntax), -E2BIG (too many, or past LIMIT_ARGS and LIMIT_RESULT).
  */
 int signature_parse(const char *text, struct signature *ret_signature, const char **ret_error);
@@ -54,9 +54,9 @@ int signature_parse(const char *text, struct signature *ret_signature, const cha
 /* Returns the word of a type in signatures. */
 const char *signature_type_name(enum signature_type type);
 
-/* True for the types that refer to the heap; of these, for the buffers. */
+/* True for the types that refer to the heap; true for those of them that are buffers. */
 int signature_is_reference(enum signature_type type);
 int signature_is_buffer(enum signature_type type);
 
-/* A hash (FNV-1a, 64 bits) of a task's name and signature, to see that both ends mean the same. */
+/* Returns a hash (FNV-1a, 64 bits) of a task's name and signature; both ends compare it. */
 uint64_t signature_hash(const char *name, const char *text);

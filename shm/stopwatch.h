@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/stopwatch.h - how long a worker was in a state, in one word
+ * shm/stopwatch.h - the time that a worker spent in a state, in one word
  *
  * THREADS
  *   Its owner starts and stops it, with plain stores; any thread reads it, at any time.
  *
  * THE WORD
- *   { ns:63, runs:1 }. Stopped: the time that it ran. Running: that time less the clock at the
- *   start, so a reader that adds the clock has it up to now. One load is enough, and no thread
- *   reads a sum from before a stop with a start from after it.
+ *   { ns:63, runs:1 }. Stopped: the time that it ran. Running: that time minus the clock at the
+ *   start, so a reader adds the clock. One load is enough: no reader combines a sum from before a
+ *   stop with a later start.
  *
  * If the owner dies: it keeps its state. The manager clears a dead pool's watches.
  *
@@ -39,13 +39,13 @@ static inline uint64_t stopwatch_ns(uint64_t word, uint64_t now_ns)
 	return sum >> 62 ? 0 : sum;
 }
 
-/* Any thread: up to now. Relaxed: a statistic, of one word. */
+/* Any thread: the time up to now. Relaxed: a statistic, of one word. */
 static inline uint64_t stopwatch_read(const struct stopwatch *watch, uint64_t now_ns)
 {
 	return stopwatch_ns(load_relaxed(&watch->word), now_ns);
 }
 
-/* Owner: starts or stops it; no effect if it is in that state. Relaxed: see above. */
+/* Owner: starts or stops it; no effect if it is in that state. Relaxed: one word. */
 static inline void stopwatch_set(struct stopwatch *watch, bool runs, uint64_t now_ns)
 {
 	uint64_t word = load_relaxed(&watch->word);

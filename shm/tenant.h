@@ -4,13 +4,13 @@
  *
  * WRITERS AND READERS
  *   Mapped by all clients of that uid, the pool and the manager. Clients write slots, tails and
- *   summary bits; the pool frees slots and clears summary bits. Nothing in it is believed.
+ *   summary bits; the pool frees slots and clears summary bits. The pool trusts no value in it.
  *
  * THE SUMMARY
- *   One bit per ring. A producer sets it after publishing; a consumer clears it, then looks at the
- *   ring once more and sets it again if something is there.
- *   S1. After a producer's wake_published(), its job's ring has its bit set, or a consumer that
- *       cleared the bit later looks at the ring and sees the job.
+ *   One bit per ring. A producer sets it after publishing. A consumer clears it, checks the ring
+ *   once more, and sets the bit again if the ring is not empty.
+ *   S1. After a producer's wake_published() its ring has the bit set, or a consumer cleared it and
+ *       will see the job when it checks the ring.
  *
  * If a peer dies: a producer between slot and bit: the manager sets all bits on every client's
  * death.
@@ -56,10 +56,10 @@ static inline void tenant_mark(struct tenant_segment *tenant, uint32_t ring)
 	_Atomic uint64_t *word = &tenant->summary[ring / 64];
 	uint64_t bit = UINT64_C(1) << ring % 64;
 
-	/* ORDER summary/mark [S1]: release, the slot comes before the bit; an unconditional
-	 * read-modify-write, so that a consumer that clears the bit after it sees the slot. Pairs
-	 * with tenant_clear(). Not acquire: a producer reads nothing that consumers write before
-	 * they clear the bit, and it looks for sleepers after a fence (shm/wake.h). */
+	/* ORDER summary/mark [S1]: release, the slot precedes the bit. Pairs with tenant_clear().
+	 * Unconditional, so a consumer that clears the bit later sees the slot. Not acquire: a
+	 * producer reads nothing that consumers write before they clear the bit. It checks for
+	 * sleepers after a fence (shm/wake.h). */
 	atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
@@ -67,13 +67,13 @@ static inline void tenant_mark(struct tenant_segment *tenant, uint32_t ring)
 static inline void tenant_clear(struct tenant_segment *tenant, uint32_t ring)
 {
 	/* ORDER summary/mark [S1]: acquire, pairs with tenant_mark(). Not release: no thread
-	 * acquires from a cleared bit, and marks of other rings that were in the word before stay
-	 * released, because this is a read-modify-write. */
+	 * acquires from a cleared bit. The marks of other rings in the word stay released, because
+	 * this is a read-modify-write. */
 	atomic_fetch_and_explicit(&tenant->summary[ring / 64], ~(UINT64_C(1) << ring % 64),
 				  memory_order_acquire);
 }
 
-/* May any ring hold something? After a full fence: S1. Relaxed: the fence. */
+/* Returns true if a ring may have jobs. Relaxed: the caller has made a full fence (S1). */
 static inline int tenant_is_marked(const struct tenant_segment *tenant)
 {
 	uint64_t any = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/trace.h - what workers have done lately, for clients that trace
+ * shm/trace.h - recent events of workers, for clients that trace
  *
  * THREADS
- *   A separate segment, which the manager creates when the first subscriber begins to trace:
- *   daemon/manager/trace_subscribers.c. It has a ring for each worker, which only that worker
- *   writes, while it is traced (daemon/core/trace.h). A tracer maps it read-only; it runs as root
- *   or as forkd's own user. There may be any number of readers; the writer never waits.
+ *   The manager creates a separate segment when the first subscriber begins to trace
+ *   (daemon/manager/trace_subscribers.c). Each worker has a ring there, which only that worker
+ *   writes, while it is traced (daemon/core/trace.h). Any number of tracers map it read-only, as
+ *   root or as forkd's own user. The writer never waits.
  *
  * THE RING
  *   head counts the events so far. Event k is in slot k % TRACE_EVENTS until event
@@ -26,8 +26,8 @@
  *       positions, uses head modulo TRACE_EVENTS, and checks each event's fields before it uses
  *       them. The manager reads nothing.
  *
- * If a peer dies: the pool, in the middle of an event: head has not counted it. Counted events
- * stay readable. A reader: only the manager notices, by the end of its connection.
+ * If a peer dies: the pool, in the middle of an event: head has not counted it. Counted events stay
+ * readable. A reader: the manager sees the end of its connection.
  *
  * Compiles with C11 alone: tests/model/trace.c runs this file.
  */
@@ -87,7 +87,7 @@ struct trace {
 	struct trace_ring rings[];
 };
 
-/* Bytes of the segment. */
+/* Returns the size of the segment, in bytes. */
 static inline uint64_t trace_size(uint32_t n_workers)
 {
 	return sizeof(struct trace) + n_workers * sizeof(struct trace_ring);
@@ -108,7 +108,7 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
 	uint64_t words[TRACE_WORDS];
 
 	memcpy(words, event, sizeof(words));
-	/* ORDER trace/overrun [T2]: release, head says k before the slot changes (I2). Pairs with
+	/* ORDER trace/overrun [T2]: release, head is k before the slot changes (I2). Pairs with
 	 * trace_take(). */
 	fence_release();
 	for (uint32_t i = 0; i < TRACE_WORDS; i++)
@@ -118,16 +118,16 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
 	atomic_store_explicit(&ring->head, k + 1, memory_order_release);
 }
 
-/* Where a reader begins: what is written from now on. */
+/* Returns the position for a new reader: it sees the events written from now on. */
 static inline uint64_t trace_head(const struct trace_ring *ring)
 {
 	return load_relaxed(&ring->head);
 }
 
 /*
- * Reads events from *at on, most of them at most, which is no more than TRACE_EVENTS; *at moves
- * behind them. Adds to *ret_lost how many there were before them and are overwritten. Any thread
- * that can read the ring. Returns how many it has.
+ * Reads at most `most` events from *at on, which is no more than TRACE_EVENTS, and advances *at.
+ * Adds the number of overwritten events before them to *ret_lost. Any thread that can read the
+ * ring. Returns the number of events.
  */
 static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 				  struct trace_event *ret_events, uint32_t most, uint64_t *ret_lost)
@@ -136,7 +136,7 @@ static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
 	uint64_t first = *at, n, gone;
 
-	/* Not by a worker (I3). */
+	/* Not written by a worker (I3). */
 	if (head - first > UINT64_MAX / 2)
 		first = *at = head;
 	if (head - first > TRACE_EVENTS)
@@ -153,7 +153,7 @@ static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 	/* ORDER trace/overrun [T2]: acquire, the slots before head. Pairs with trace_put(). */
 	fence_acquire();
 	head = load_relaxed(&ring->head);
-	/* Event head may be half written: in the slot of head - TRACE_EVENTS. */
+	/* Event head may be half written, in the slot of head - TRACE_EVENTS. */
 	gone = head - first >= TRACE_EVENTS ? head - first - TRACE_EVENTS + 1 : 0;
 	if (gone > n)
 		gone = n;

@@ -3,35 +3,34 @@
  * shm/watch.h - a count of watched jobs that have ended: one futex for a sleep over any of them
  *
  * WRITERS AND READERS
- *   Two lines of each client segment, behind its groups. The client marks the jobs that it watches
+ *   Two lines of each client segment, after its groups. The client marks the jobs that it watches
  *   (JOB_WATCHED in the state word, shm/job.h), counts its sleepers and sleeps on the count of
- *   ends. The thread that gives such a job its outcome (a worker, or the manager after the pool's
- *   death) counts it there, and wakes. The client can write anything at any time: the pool makes
- *   one fetch-and-add, one fence, one load, and at most one futex wake, for any contents. Jobs
- *   that are not watched cost nothing.
+ *   ends. The thread that gives such a job its outcome counts its end and wakes: a worker, or the
+ *   manager after the pool's death. The client can write anything at any time. For any contents the
+ *   pool makes one fetch-and-add, one fence, one load, and at most one futex wake. Jobs that are
+ *   not watched cost nothing.
  *
- * 	client   CAS of JOB_WATCHED into each state; watch_begin(); looks at all of them; sleeps on
- * 		   what watch_begin() has returned; watch_leave(); looks again
- * 	pool     outcome exchanged in, JOB_WATCHED was there: watch_end(), and a wake if it says so
+ * 	client   CAS of JOB_WATCHED into each state; watch_begin(); checks all of them; sleeps on
+ * 		 the value of watch_begin(); watch_leave(); checks again
+ * 	pool     stores an outcome; if JOB_WATCHED was set: watch_end(), and a wake if that is true
  *
- * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
- *   I1. A mark in the word before the outcome is seen by the exchange of the outcome; a
- *       mark that comes later fails, and the client sees the outcome (I1 of client/lib/wait.c).
- *   I2. No thread sleeps through an end. Of the fences of watch_begin() and watch_end() one is
- *       first. If it is the sleeper's, the other side reads the count of sleepers after it, and
- *       wakes. The sleeper is asleep by then. Or it enters the kernel with a value older than the
- *       count of this end, and returns at once. Or its value includes this end, and by the acquire
- *       of watch_begin(), which pairs with the release of the count, it saw the outcome.
+ * INVARIANTS (of an honest client; a hostile one only breaks its own waits)
+ *   I1. The exchange of the outcome sees an earlier mark. A later mark fails, and the client sees
+ *       the outcome (client/lib/wait.c, I1).
+ *   I2. No thread sleeps through an end. One of the fences of watch_begin() and watch_end() is
+ *       first. If it is the sleeper's, watch_end() then reads the count of sleepers, and wakes. The
+ *       sleeper is asleep by then; or it enters the kernel with a value older than this end, and
+ *       returns at once; or its value includes this end. In the last case it has seen the outcome:
+ *       the acquire of watch_begin() pairs with the release of the count.
  *       If the fence of watch_end() is first, the value that the sleeper reads after its own fence
  *       includes this end, and the same holds.
- *   I3. An end wakes every sleeper, because only the sleeper knows which jobs it waits for. So each
- *       checks its jobs again, and sleeps on a new value.
+ *   I3. An end wakes every sleeper, because only the sleeper knows its jobs. Each checks them
+ *       again, and sleeps on a new value.
  *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So no thread
- *       sleeps for longer than a tick without its own check (client/lib/liveness.c, I1).
- *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
+ *       sleeps longer than a tick without its own check (client/lib/liveness.c, I1). The same check
+ *       finds an end if 2^32 ends occur between the read of the value and the sleep.
  *
- * If a peer dies: client: its segment goes with it. Pool: I4. A thread of the client cannot die
- * alone.
+ * If a peer dies: client: its segment goes with it. Pool: I4.
  *
  * Compiles with C11 alone: tests/model/watch.c runs this file.
  */
@@ -57,15 +56,15 @@ struct watch {
 _Static_assert(sizeof(struct watch) == 128, "two cache lines");
 _Static_assert(offsetof(struct watch, sleepers) == 64, "the client's count opens a cache line");
 
-/* Behind the table of groups. NULL for NULL. */
+/* Returns the watch, after the table of groups; NULL for NULL. */
 static inline struct watch *watch_of(struct group *groups)
 {
 	return groups ? (struct watch *)(void *)(groups + LIMIT_GROUPS) : (struct watch *)0;
 }
 
 /*
- * Counts a watched job that has its outcome by now. Any process. Never loops. Returns true if all
- * sleepers on ended are to be woken.
+ * Counts a watched job that has its outcome. Any process. Never loops. Returns true if the caller
+ * must wake all sleepers on ended.
  */
 static inline int watch_end(struct watch *watch)
 {
@@ -79,8 +78,8 @@ static inline int watch_end(struct watch *watch)
 }
 
 /*
- * Client: is going to look at the jobs that it has marked, and to sleep if none has ended. Returns
- * the value of ended to sleep on; watch_leave() comes after that.
+ * Client: announces a sleeper, before it checks its marked jobs. Returns the value of ended to
+ * sleep on; watch_leave() must follow.
  */
 static inline uint32_t watch_begin(struct watch *watch)
 {
