@@ -46,7 +46,7 @@ EXTRA_DIST += \
 	contrib/python/pyproject.toml \
 	contrib/python/setup.py
 
-# The demonstration: clients that link libforkclient as anybody's program does.
+# The demonstration: clients that link libforkclient as any other program does.
 noinst_HEADERS += contrib/demo/demo.h
 noinst_PROGRAMS += contrib/demo/area contrib/demo/many contrib/demo/sorter
 DEMO_LINK = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) -no-install

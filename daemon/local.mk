@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The two halves of forkd, libmanager and libpool, and libhost, which both use: everything but main.c,
 # so that tests can link them. libengine (core, engine, fiber) is the part of libpool that is to need
-# nothing of the rest. Each folder lists its sources; contrib/guide/architecture.md says which folder
-# uses which. The pool's way of a fork has no stack protector, like the modules.
+# nothing of the rest. Each directory lists its sources; contrib/guide/architecture.md says which
+# directory uses which. The pool's way of a fork has no stack protector, like the modules.
 
 noinst_LTLIBRARIES += libengine.la libhost.la libmanager.la libpool.la
 
@@ -34,7 +34,7 @@ MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
 POOL_LIBS = libpool.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl
 DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libhost.la $(OPTIONS_LIBS) libshm.la libcommon.la
 
-# The modules are built in a folder of their own, daemon/modules/.libs, which a forkd that runs
+# The modules are built in a directory of their own, daemon/modules/.libs, which a forkd that runs
 # from the build tree takes as its module-dir.
 module_LTLIBRARIES += \
 	daemon/modules/array.la \

@@ -3,7 +3,7 @@
 # man/functions.awk - a manual page, fk_*(3), for each function of client/forkd/client.h, from the
 # comment before it
 #
-#	awk -v folder=FOLDER -v date="DATE" -f functions.awk client.h
+#	awk -v dir=DIR -v date="DATE" -f functions.awk client.h
 #
 # Functions that follow one comment without an empty line share its text; each has a page. Of a
 # comment
@@ -12,7 +12,7 @@
 #	with its sentence
 #	Returns, in the same place, opens RETURN VALUES
 #	lines that begin with a tab are a table: a term, two blanks or more, what it means
-# What is said of all functions stands in libforkclient(3).
+# libforkclient(3) says what all functions have in common.
 
 # A word that names a function, such as "(fk_wait())." or "poll(),", as a macro with its punctuation.
 function call(word,    name, before, after, i, is_own)
@@ -109,7 +109,7 @@ function open_list(which, width)
 	list = which
 }
 
-# The text of a comment has come to a place where a sentence may begin.
+# A sentence may begin here in the text of a comment.
 function begin(text,    names, i, n, head)
 {
 	if (text ~ /^Returns / && !returns) {
@@ -302,7 +302,7 @@ function finish(    i, file)
 	see_also()
 	macro(".Xr libforkclient 3")
 	for (i = 1; i <= n_functions; i++) {
-		file = folder "/" functions[i] ".3"
+		file = dir "/" functions[i] ".3"
 		printf "%s", page >file
 		close(file)
 	}

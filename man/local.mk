@@ -23,7 +23,7 @@ man_MANS += $(MADE_MANS)
 EXTRA_DIST += $(MADE_MANS:=.in)
 CLEANFILES += $(MADE_MANS) $(MADE_MANS:=.rows) man/forkd-counters.7.times
 
-# What stands in the place of the line @ROWS@.
+# The text that replaces the line @ROWS@.
 FOLD = fold -s -w 78 | $(SED) 's/ *$$//'
 man/forkd.8.rows: common/options-man$(EXEEXT) $(srcdir)/man/local.mk
 	$(AM_V_at)$(MKDIR_P) man && common/options-man$(EXEEXT) --flags | $(FOLD) >$@
@@ -51,7 +51,7 @@ CLEANFILES += man/functions.stamp
 man/functions.stamp: $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h \
 		$(srcdir)/man/libforkclient.3
 	$(AM_V_GEN)$(MKDIR_P) man && rm -f man/fk_*.3 && \
-		$(AWK) -v folder=man -v date="$$($(SED) -n 's/^\.Dd //p' $(srcdir)/man/libforkclient.3)" \
+		$(AWK) -v dir=man -v date="$$($(SED) -n 's/^\.Dd //p' $(srcdir)/man/libforkclient.3)" \
 			-f $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h && \
 		touch $@
 install-functions: man/functions.stamp

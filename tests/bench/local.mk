@@ -122,7 +122,7 @@ tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
-# Processes beside each other. The side of forkd is a client in the flags of the tree.
+# Several processes at the same time. The side of forkd is a client in the flags of the tree.
 EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd
 tests_bench_bench_compose_SOURCES = \
 	tests/bench/bench_compose.c \
@@ -153,8 +153,8 @@ forkpath: all
 		--text forkpath.txt
 .PHONY: forkpath
 
-# Modules of the benchmarks: a folder of their own, as tests/support/modules has some that are broken on
-# purpose.
+# Modules of the benchmarks: a directory of their own, as tests/support/modules has some that are
+# broken on purpose.
 BENCH_MODULES = \
 	tests/bench/modules/busy.la \
 	tests/bench/modules/deep.la \
@@ -284,7 +284,7 @@ tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) -o $@ $<
 
-# As configure took it, which stands in config.h.
+# The choice of configure, from config.h.
 BENCH_SWITCH = \
 	daemon/core/context_switch.c \
 	daemon/core/context_switch.h \
@@ -358,7 +358,7 @@ bench-compose: all
 		--report $(COMPOSE_REPORT) $(BENCH_FLAGS)
 	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/guide/composability.svg
 
-# The modules that ship, beside the usual tools.
+# The modules that ship, compared with the usual tools.
 bench-modules: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/modules-bench --build . --text bench-modules.txt \
 		$(BENCH_FLAGS)

@@ -3,11 +3,11 @@
 # gives it the inputs of tests/fuzz/corpus/NAME; and for `make fuzz` with libFuzzer, which clang
 # has, where what it looks at is built once more, with coverage, sanitizers and crash sites.
 #
-#   make fuzz FUZZ_SECONDS=600		each target for so many seconds of CPU time (60)
-#   make fuzz FUZZ_RUNS=500000		or so many inputs
+#   make fuzz FUZZ_SECONDS=600		each target for this CPU time in seconds (60)
+#   make fuzz FUZZ_RUNS=500000		or for this number of inputs
 #   make fuzz-ring			one alone
 #
-# A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What mends
+# A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What fixes
 # it brings it into the corpus, under a name that tells.
 
 # The one that takes longest first.

@@ -45,7 +45,7 @@ soak-million:
 soak-starve:
 	SOAK_SECONDS="$${SOAK_SECONDS:-300}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) \
 		check TEST_TIME=100000 TESTS=tests/soak/soak_starve
-	sed -n '/nobody blamed/p' tests/soak/soak_starve.log
+	sed -n '/no job blamed/p' tests/soak/soak_starve.log
 
 # Clients killed at random, a quarter of an hour of it; the log has how soon that was noticed.
 soak-kill:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# completion.zsh FOLDER LINE: what zsh offers at the end of LINE with the completions of FOLDER, a
+# completion.zsh DIR LINE: what zsh offers at the end of LINE with the completions of DIR, a
 # line each. A second zsh on a terminal of its own is given the line and a tab; its compadd prints
 # what it is called with, between two lines of its own.
 zmodload zsh/zpty || exit 77
@@ -9,7 +9,7 @@ zpty shell zsh -f -i
 () {
 	local line
 
-	zpty -w shell "folder=${(q)1}; source ${(q)2}"
+	zpty -w shell "dir=${(q)1}; source ${(q)2}"
 	while zpty -r shell line; do
 		[[ $line != ready* ]] || return
 	done
@@ -18,7 +18,7 @@ zpty shell zsh -f -i
 } $1 =(<<<'
 PROMPT= RPROMPT=
 unsetopt prompt_cr prompt_sp
-fpath=($folder $fpath)
+fpath=($dir $fpath)
 autoload -Uz compinit && compinit -D -u
 bindkey "^I" complete-word
 zstyle ":completion:*" insert-tab false

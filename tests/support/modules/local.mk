@@ -5,7 +5,7 @@
 
 TEST_MODULE_LDFLAGS = $(MODULE_LDFLAGS) -rpath '$(moduledir)'
 
-# Each is made of the source of its own name, with the flags of this folder.
+# Each is made of the source of its own name, with the flags of this directory.
 tests/support/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
 
 if !TSAN
