@@ -19,9 +19,9 @@
  *   I4. A task's stray write can reach every byte. The manager reads back nothing that it has
  *       written here, and writes head and manager again when that pool has died.
  *   I5. If a worker started a job and the pool gave its outcome, the job is counted once in each of
- *       its tenant's times, before its client sees the outcome. If the manager gave the outcome,
- *       the job is counted once in ended (daemon/host/job_times.h). Like the figures of clients,
- *       these survive the pool for as long as the uid has the slot.
+ *       its tenant's times. This happens before its client sees the outcome. If the manager gave
+ *       the outcome, the job is counted once in ended (daemon/host/job_times.h). Like the figures
+ *       of clients, these survive the pool for as long as the uid has the slot.
  *   I6. Memory is allocated for everything except times. Of these, the rows of existing workers are
  *       allocated while a tenant exists. Reading other rows allocates memory.
  */

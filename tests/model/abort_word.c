@@ -5,13 +5,13 @@
  * daemon/jobs/job_cancel.c [V1] to [V3], shm/job.h [V5])
  *
  * THE PROGRAM, one of four in turn
- *	STARTS   a worker starts the job: it begins the verdict and looks for the mark, while
- *	         the job is cancelled, as in job_cancel(), and its deadline passes
- *	ACCEPTS  a worker makes the job's row QUEUED and looks for the mark, as in drain_accept(),
- *	         while the job is cancelled
- *	STEALS   a worker continues a strand of the job, as in strand_adopt(), while the job is
- *	         cancelled, as in abort_put()
- *	RELEASES one thread of the client cancels the job, as in cancel_write(); another releases it
+ * 	STARTS   a worker starts the job: it begins the verdict and checks the mark, while the
+ * 	         job is cancelled, as in job_cancel(), and its deadline passes
+ * 	ACCEPTS  a worker makes the job's row QUEUED and checks the mark, as in drain_accept(),
+ * 	         while the job is cancelled
+ * 	STEALS   a worker continues a strand of the job, as in strand_adopt(), while the job is
+ * 	         cancelled, as in abort_put()
+ * 	RELEASES one thread of the client cancels the job, as in cancel_write(); another releases it
  *
  * WHAT MUST BE TRUE
  *   The worker sees the cancel, or gets a request, or the row is found in the queue.
@@ -19,18 +19,18 @@
  *
  * MUTANTS
  *   MUTANT_BEGIN   a verdict begins relaxed
- *   MUTANT_LOOK    the look at a verdict is relaxed
+ * 	MUTANT_LOOK    the verdict is read relaxed
  *   MUTANT_MARK    the mark is stored relaxed
- *   MUTANT_MARKED  the look at the mark is relaxed
- *   MUTANT_AFTER   the worker looks for the mark before it begins the verdict
- *   MUTANT_FIRST   the verdict is looked at before the mark is stored
+ * 	MUTANT_MARKED  the mark is read relaxed
+ * 	MUTANT_AFTER   the worker checks the mark before it begins the verdict
+ * 	MUTANT_FIRST   the verdict is checked before the mark is stored
  *   MUTANT_ROW     the row is made QUEUED relaxed
- *   MUTANT_QUEUED  the look at the row is relaxed
- *   MUTANT_PUT     an outcome is put in by a store
- *   MUTANT_RUNS    no fence between the outcome and the look at the job's workers
- *   MUTANT_ADOPT   no fence between the job that a worker runs and its look at the verdict
- *   MUTANT_FORGET  the client forgets a wish relaxed
- *   MUTANT_WANT    the client stores a wish relaxed
+ * 	MUTANT_QUEUED  the row is read relaxed
+ * 	MUTANT_PUT     an outcome is stored, not put in by a CAS
+ * 	MUTANT_RUNS    no fence between the outcome and the check of the job's workers
+ * 	MUTANT_ADOPT   no fence between the job that a worker runs and its check of the verdict
+ * 	MUTANT_FORGET  the client clears a cancel request relaxed
+ * 	MUTANT_WANT    the client stores a cancel request relaxed
  */
 #include <stdatomic.h>
 

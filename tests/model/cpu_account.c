@@ -3,12 +3,13 @@
  * cpu_account.c - the time that a worker uses is charged once (daemon/core/cpu_account.h)
  *
  * THE PROGRAM
- *   A worker opens its account for one job, closes it, and does the same with a second; two others
- *   settle it at the same time. Each read by the owner advances the clock; settlers only read.
+ *   A worker opens its account for one job, closes it, and does the same for a second. At the same
+ *   time two other threads settle it. Each read by the owner advances the clock; settlers only
+ *   read.
  *
  * WHAT MUST BE TRUE
- *   Each job was charged the time from its open to its close, neither more nor less: no settler
- *   that gets through with its charge has a later time than the owner's.
+ *   Each job was charged exactly the time from its open to its close. No settler that succeeds with
+ *   its charge has a later time than the owner.
  *
  * MUTANTS
  *   MUTANT_SETTLE  settlers store the word

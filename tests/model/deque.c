@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deque.c - every item is had exactly once (daemon/core/deque.h)
+ * deque.c - every item is taken exactly once (daemon/core/deque.h)
  *
  * THE PROGRAM
- *   The owner pushes two items, makes them public one after the other, pops what it can get, and
- *   does the same with two more, at the same positions of the array. Two thieves steal, one of them
- *   in bulk.
+ *   The owner pushes two items, publishes them one after the other, and pops what it can get. Then
+ *   it does the same with two more, at the same positions of the array. Two thieves steal, one of
+ *   them in bulk.
  *
  * WHAT MUST BE TRUE
- *   Each of the four items is had by exactly one of the three, which sees what was stored in it.
+ *   Exactly one of the three threads takes each of the four items, and sees what was stored in it.
  *
  * MUTANTS
  *   MUTANT_RELEASE  deque_publish() adds relaxed
  *   MUTANT_ACQUIRE  deque_steal() loads the word relaxed
  *   MUTANT_STEAL    a thief compares and stores in two steps
  *   MUTANT_PASSED   a thief's CAS comes before its reads of the entries
- *   MUTANT_THIEF    a thief's CAS is relaxed: what MUTANT_PASSED does, but only IMM lets it happen
+ * 	MUTANT_THIEF    a thief's CAS is relaxed: as MUTANT_PASSED, but only under IMM
  *   MUTANT_RECLAIM  the owner takes back in two steps
  *   MUTANT_PUBLISH  the owner publishes in two steps
- *   The acquires of deque_reclaim() have none. Without them a thief could read an entry that the
- *   owner writes later. RC11 forbids that anyway, and IMM sees a control dependency in between, but
- *   a C compiler may remove that.
+ *   The acquires of deque_reclaim() have no mutant. Without them a thief could read an entry that
+ *   the owner writes later. RC11 forbids that, and IMM sees a control dependency, which a C
+ *   compiler may remove.
  */
 #include <stdatomic.h>
 

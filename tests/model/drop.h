@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drop.h - shm/fence.h, where MUTANT_DROP=FUNCTION takes the full fence from a function
+ * drop.h - shm/fence.h, in which MUTANT_DROP=FUNCTION removes the full fence of a function
  *
- * The function is known by the length of its name: a mutant drops the fences of all functions with
- * names of that length. To be included before the header whose functions are meant, with
- * `#undef fence_full` after it.
+ * The length of its name identifies the function: a mutant drops the fences of all functions with
+ * names of that length. Include this file before the header of these functions, and write `#undef
+ * fence_full` after it.
  */
 #pragma once
 

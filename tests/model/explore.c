@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * explore.c - runs a model under a weak memory model, by chance but reproducibly
+ * explore.c - runs a model under a weak memory model, at random and reproducibly
  *
  * A model (tests/model/model.h) is compiled with -fsanitize=thread and linked with this file
- * instead of the compiler's runtime: the compiler then calls the functions __tsan_*() below for
+ * instead of the compiler's runtime. The compiler then calls the functions __tsan_*() below for
  * each access to memory. The threads of the model are coroutines on one thread of the system. A
- * generator of pseudo-random numbers, which starts from the number of the instance, decides after
- * each access which coroutine runs next, and which value each atomic load returns. So a run depends
- * on neither the machine's load nor its number of CPUs nor its memory model.
+ * random generator, seeded with the number of the instance, decides after each access which
+ * coroutine runs next. It also decides which value each atomic load returns. So a run does not
+ * depend on the machine.
  *
  * THE MEMORY
- *   Each atomic location has the history of its writes, sorted by modification order. A view is a
- *   position in each history and a clock for each thread. A thread has three views: what it has
- *   seen, what an acquire fence would add, and what a release fence has left. A write carries the
- *   view that it releases. A load may return any write that is not before the thread's view. A
- *   store goes behind all that the thread has seen, not always to the end. A read-modify-write
- *   follows the write that it reads, and nothing comes in between. Sequentially consistent fences
- *   join one view that all of them share; sequentially consistent accesses do so for their own
- *   location.
+ *   Each atomic location has a history of its writes, in modification order. A view is a position
+ *   in each history and a clock for each thread. A thread has three views: what it has seen, what
+ *   an acquire fence would add, and what a release fence has released. A write carries the view
+ *   that it releases.
+ *   A load may return any write that is not before the thread's view. A store goes after all writes
+ *   that the thread has seen, not always to the end. A read-modify-write directly follows the write
+ *   that it reads. All sequentially consistent fences join one shared view; sequentially consistent
+ *   accesses do so for their own location.
  *   This is RC11 as an abstract machine, with the release sequences of C20. The machine executes a
  *   thread's accesses in program order: a load never sees a write that depends on it. IMM and some
- *   CPUs let such loads through (load buffering); what shows only there is not found here.
- *   Plain accesses read and write the memory itself. Two that conflict and that no clock orders are
+ *   CPUs allow such loads (load buffering), which this program cannot find.
+ *   Plain accesses read and write the memory itself. Two conflicting ones that no clock orders are
  *   a data race, which is reported as a violation.
  *   Only accesses to the model's own object count. The stacks are private.
  *
  * HOW IT IS CALLED
- *   PROGRAM [INSTANCES [FIRST]]: as many instances, from number FIRST on. It ends at the first that
- *   fails, with a line that names it. PROGRAM 1 NUMBER print: that one again, with each step.
+ *   PROGRAM [INSTANCES [FIRST]] runs instances from number FIRST on. It stops at the first that
+ *   fails, with a line that names it. PROGRAM 1 NUMBER print runs that one and prints each step.
  */
 #include <setjmp.h>
 #include <stdbool.h>

@@ -6,23 +6,23 @@
  *
  * THE PROGRAM
  *   The owner resumes a frame: it pushes its entry, runs a child, and pops. The child is fresh, and
- *   has a fresh child of its own, which runs a leaf: none of these two has an entry, unless the
- *   signal handler finds them and pushes them, as strand_publish_from_signal() does. Each finds out
- *   when its child has returned (FK_PARTED, promote.c), and then leaves the C stack: the newest
- *   entry is popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same
- *   places of the array. A thief steals what is public, one or half.
- *   The handler runs on the owner's thread at each compiler fence of the production code, where a
- *   signal can make a difference, and in the leaf; model_choose() selects one of these places.
+ *   has a fresh child of its own, which runs a leaf. These two have no entry, unless the signal
+ *   handler finds them and pushes them, as strand_publish_from_signal() does. Each detects that
+ *   when its child has returned (FK_PARTED, promote.c), and then leaves the C stack. The newest
+ *   entry is popped in the loop, or taken back, as in strand_pop_parent(). All this happens twice,
+ *   at the same places of the array. A thief steals one public entry, or half of them.
+ *   The handler runs on the owner's thread at a compiler fence of the production code, or in the
+ *   leaf. model_choose() selects the place.
  *
  * WHAT MUST BE TRUE
- *   Each entry is taken once: popped by the owner or stolen by the thief, and with what was stored
- *   in the frame before. An entry that is older than a stolen one was stolen before it.
+ *   Each entry is taken once, popped by the owner or stolen by the thief, with the data that was
+ *   stored in the frame before. An entry that is older than a stolen one was stolen before it.
  *
  * MUTANTS
  *   MUTANT_POP      fk_pop() reads floor before it stores bottom
  *   MUTANT_PUSH     fk_push() raises bottom before the entry is there
  *   MUTANT_GUARD    the handler publishes without checking if floor is above bottom
- *   MUTANT_CURRENT  the handler does not care that current is 0
+ * 	MUTANT_CURRENT  the handler does not check that current is not 0
  *   MUTANT_TWICE    the handler pushes a frame that has an entry already
  *   MUTANT_RELEASE  the handler's publication is relaxed
  */

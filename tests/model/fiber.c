@@ -4,11 +4,12 @@
  * (daemon/fiber/park_word.h, daemon/fiber/wait_counter.h)
  *
  * THE PROGRAM
- *   A stack is a flag that says that a thread is on it, and a place for registers. Each thread
- *   is a worker: it runs a fiber until that leaves its stack, and does then what the loop
- *   does; a thread that makes a fiber runnable resumes it at once. Fiber F waits for a counter that
- *   its children count down as they end, and joins them: it frees their stacks, its node and the
- *   counter, whose memory is overwritten. The rest depends on the instance:
+ *   A stack is a flag that a thread is on it, and a place for registers. Each thread is a worker:
+ *   it runs a fiber until that leaves its stack, and then acts as the loop does. A thread that
+ *   makes a fiber runnable resumes it at once.
+ *   Fiber F waits for a counter that its children count down as they end. Then it joins them: it
+ *   frees their stacks, its node and the counter, whose memory is overwritten. The rest depends on
+ *   the instance:
  *	JOIN      two children end
  *	DEADLINE  one ends; F's wait has a deadline, whose timer fires, and once more, too late
  *	CANCEL    one ends; F is cancelled
@@ -22,10 +23,10 @@
  *   After a deadline, a cancellation or I/O, F waits once more, held, for its children.
  *
  * WHAT MUST BE TRUE
- *   No fiber is resumed on a stack that is in use, nor twice, and each is resumed. A resumed fiber
- *   sees the writes of the fibers that it waited for, which have left their stacks. A late waker
- *   loses, a held wait ends by the counter, and the result of I/O is visible. No thread accesses a
- *   node or a counter that was freed.
+ *   Each fiber is resumed once, and never on a stack that is in use. A resumed fiber sees the
+ *   writes of the fibers that it waited for, which have left their stacks. A late waker loses, a
+ *   held wait ends by the counter, and the result of I/O is visible. No thread accesses a node or a
+ *   counter that was freed.
  *
  * MUTANTS of the word
  *   MUTANT_LEFT          the loop marks LEFT in two steps
@@ -36,7 +37,7 @@
  *   MUTANT_CANCEL        cancel looks for a park, and marks the fiber afterwards
  *   MUTANT_PARK_RELEASE  its steps only acquire
  *   MUTANT_PARK_ACQUIRE  its steps only release
- *   MUTANT_PARK_LOOK     whether it was cancelled is read relaxed
+ * 	MUTANT_PARK_LOOK     the cancel bit is read relaxed
  *   MUTANT_WHY           cancel releases nothing
  * and of its users
  *   MUTANT_VISIBLE       a fiber is marked as parked before it has left its stack
@@ -47,9 +48,9 @@
  *   MUTANT_WAITS         the wait for the children is not held
  * MUTANTS of the counter
  *   MUTANT_LOCK          the lock is taken in two steps
- *   MUTANT_BLIND         the lock is taken whatever the value is by then
+ * 	MUTANT_BLIND         the lock is taken whatever the new value is
  *   MUTANT_LEVEL         the word does not say that a fiber waits
- *   MUTANT_FALL          the value falls before those are taken off that wait for it
+ * 	MUTANT_FALL          the value falls before its waiters are taken off
  *   MUTANT_EARLY         they are woken before the lock is given back
  *   MUTANT_NODE          the next one is read after a node was given back
  *   MUTANT_OFF           a node is marked as off before its waiter is claimed
@@ -58,7 +59,7 @@
  *   MUTANT_UNLOCK        the lock is given back relaxed
  *   MUTANT_MARK          a node is marked as off relaxed
  *   MUTANT_LOOK          the value is read relaxed, and the lock taken
- *   MUTANT_SEEN          a waiter reads relaxed whether its node is off
+ * 	MUTANT_SEEN          a waiter reads relaxed that its node is off
  * and of its users
  *   MUTANT_UNHOOK        a waiter that something else has woken leaves its node in the list
  *   MUTANT_FINISH        a child counts down before it has left its stack

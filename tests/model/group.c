@@ -4,11 +4,11 @@
  * (shm/group.h, I1 and I2)
  *
  * THE PROGRAM
- *   A group has one job, of worker 0. A client adds a second one, which may find the count at 0, so
- *   that it begins a new generation, and publishes it. Worker 1 takes that, or if it comes before
- *   the publication, leaves it to the client, which then ends it itself. Each stores a result, then
- *   the outcome, and counts down. The client waits for the group; in every third instance it adds
- *   nothing and worker 1 waits for the first job as well, so that two wait for one.
+ *   A group has one job, of worker 0. A client adds a second one and publishes it. If it finds the
+ *   count at 0, it begins a new generation. Worker 1 takes the second job; if it arrives before the
+ *   publication, the client ends the job itself. Each stores a result, then the outcome, and counts
+ *   down. The client waits for the group. In every third instance it adds nothing, and worker 1
+ *   waits for the first job as well.
  *
  * WHAT MUST BE TRUE
  *   A thread that sees the end of its generation sees the results of all jobs in it; one that
@@ -18,8 +18,8 @@
  *   MUTANT_RELEASE   the count goes down relaxed
  *   MUTANT_ACQUIRE   the count is read relaxed
  *   MUTANT_SUB       the count goes down by a load and a store
- *   MUTANT_ANNOUNCE  the waiter bit, and what is added, are stored, not put in by a CAS
- *   MUTANT_LOOK      the waiter bit is looked for before the count goes down
+ * 	MUTANT_ANNOUNCE  the waiter bit and the added count are stored, not put in by a CAS
+ * 	MUTANT_LOOK      the waiter bit is checked before the count goes down
  *   MUTANT_LATE      the second job is added after it was published
  *   MUTANT_OUTCOME   the count goes down before the outcome
  */
@@ -99,7 +99,7 @@ static void model_init(struct model *m, uint32_t instance)
 	m->results[0] = 0;
 	m->results[1] = 0;
 	atomic_store_explicit(&m->second, NOT_YET, memory_order_relaxed);
-	/* The generation overflows in some, and a bit that was not taken out is there. */
+	/* In some the generation overflows, and an old waiter bit is set. */
 	atomic_store_explicit(&m->group.word, instance % 2 ? 0xffff0000u : GROUP_WAITER,
 			      memory_order_relaxed);
 	group_add(&m->group, 1);

@@ -3,9 +3,8 @@
  * job.c - one outcome, complete, and no waiter left asleep (shm/job.h, I1)
  *
  * THE PROGRAM
- *   A worker stores a result and finishes the job. Two threads of the client wait for it: they
- *   announce themselves, sleep, and read the result once there is an outcome. One of them polls
- *   first.
+ *   A worker stores a result and finishes the job. Two threads of the client announce themselves,
+ *   sleep, and read the result when there is an outcome. One of them polls first.
  *
  * WHAT MUST BE TRUE
  *   A reader of the outcome sees the whole result; a sleeper is woken; the outcome stays.

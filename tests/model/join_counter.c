@@ -4,14 +4,14 @@
  *
  * THE PROGRAM
  *   A parent whose continuation was stolen twice reaches its join, while its two children end. The
- *   first child runs above the parent on the parent's stack, with a worker that has that stack; it
+ *   first child runs on the parent's stack, above the parent, on the worker that has that stack. It
  *   gives the stack to the parent's frame before it counts, as strand_give_stack() does. The thread
- *   that continues the parent reads the results, takes the stack out of the frame, as
+ *   that continues the parent reads the results. It takes the stack out of the frame, as
  *   strand_take_stack() does, and writes where the child was.
  *
  * WHAT MUST BE TRUE
- *   Exactly one continues, and it sees both results, the stack as the child left it, and the frame
- *   as the parent left it. No two threads write to the stack at the same time.
+ *   Exactly one thread continues. It sees both results, the stack as the child left it, and the
+ *   frame as the parent left it. No two threads write to the stack at the same time.
  *
  * MUTANTS
  *   MUTANT_ORDER   all counts are relaxed
@@ -52,13 +52,13 @@
 #include "daemon/core/join_counter.h"
 
 #undef memory_order_acq_rel
-/* run.h's own steps are whole. */
+/* The steps of run.h are not split. */
 #undef atomic_fetch_add_explicit
 #define atomic_fetch_add_explicit(object, n, order) atomic_fetch_add(object, n)
 
 #define MODEL_THREADS 3
 
-/* Plain memory: the thread that has the stack has it alone. */
+/* Plain memory: only the thread that has the stack accesses it. */
 struct stack {
 	uint64_t top;
 	uint64_t activation; /* of the child, then of what the parent calls next */

@@ -3,26 +3,29 @@
  * lazy_policy.c - while a worker is active, each group has a thief (lazy_policy.h, L1 to L5, L7)
  *
  * THE PROGRAM
- *   Worker Y finds a job and reaches its first fork. Worker S, the last looker of its group or
- *   not, goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a
- *   job that never forks, or with what it has stolen, and wakes one of its group for what it has
- *   left there, or is a client that wakes S, or parks, or was parked, comes back and goes to sleep.
- *   In one group or two; 28 instances in turn. A worker that is woken and has ended here has the
- *   debt all the same: its waker passes it on.
+ *   Worker Y finds a job and reaches its first fork. Worker S, the last searcher of its group or
+ *   not, goes to sleep, or already sleeps. Worker Z does one of these:
+ *       - It goes to sleep as well.
+ *       - It becomes busy with a job that never forks.
+ *       - It becomes busy with a stolen strand, and wakes a worker of its group for the rest.
+ *       - It is a client that wakes S.
+ *       - It goes offline; or it was offline, returns and goes to sleep.
+ *   They are in one group or in two; there are 28 instances in turn. A worker that is woken after
+ *   its thread has ended has the debt, which its waker passes on.
  *
  * WHAT MUST BE TRUE
- *   In the end Y is active, so no group is in need; a worker that is not asleep in the state does
- *   not sleep; the words for the machine say what the states say.
+ *   In the end Y is active, so no group is in need. A worker that the state does not show asleep
+ *   does not sleep. The words for the machine agree with the states.
  *
  * MUTANTS
- *   MUTANT_WAKE	 a charged thread takes a sleeper out of the state and does not wake it
- *   MUTANT_CHARGE	 Y forgets its charge
- *   MUTANT_PASS	 a woken thread does not pass the charge on
- *   MUTANT_ORDER	 a sleeper is in the state before its word says SLEEPING
- *   MUTANT_LAST	 the last looker of a group sleeps though a worker is active
- *   MUTANT_FENCE	 the sleeper's fence is dropped
- *   MUTANT_PARK	 a thread that parks does not pass on what that charges it with
- *   MUTANT_PARKED	 that a worker is parked is seen only after its step
+ * 	MUTANT_WAKE	 a thread with a debt takes a sleeper out of the state and does not wake it
+ * 	MUTANT_CHARGE	 Y drops its debt
+ * 	MUTANT_PASS	 a woken thread does not pass the debt on
+ * 	MUTANT_ORDER	 a sleeper is in the state before its word says SLEEPING
+ * 	MUTANT_LAST	 the last searcher of a group sleeps although a worker is active
+ * 	MUTANT_FENCE	 the sleeper's fence is dropped
+ * 	MUTANT_PARK	 a thread that goes offline does not pass on its debt
+ * 	MUTANT_PARKED	 the bit of an offline worker is visible only after its transition
  */
 #include <stdatomic.h>
 
@@ -93,7 +96,7 @@ static void model_init(struct model *m, uint32_t instance)
 		(void)wake_parked(&m->words[Z]);
 		lazy_park(&m->lazy, Z);
 	}
-	/* Those that do nothing sleep. */
+	/* Inactive workers sleep. */
 	for (uint32_t i = 1; i < 3; i++) {
 		if (i == S ? !m->s_sleeps : m->z_does != CLIENT && m->z_does != NOTHING)
 			continue;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * leave.c - no published job is forgotten, though only the last thief of a group that
- * leaves looks at the rings once more (daemon/core/lazy_policy.h, L6; shm/wake.h)
+ * leave.c - every published job is found, although only the last thief to leave a group checks the
+ * rings again (daemon/core/lazy_policy.h, L6; shm/wake.h)
  *
  * THE PROGRAM
- *   One client publishes one job and does what a publisher does. Two workers of one group look for
- *   work: S goes to sleep; Z goes to sleep, or becomes busy with something else, or parks, or naps
- *   already. A third one sleeps or is busy all along; if it is busy, the last of the others naps
- *   instead of sleeping, and no nap ends here. Eight instances in turn.
+ *   One client publishes one job and acts as a publisher. Two workers of one group search: S goes
+ *   to sleep; Z goes to sleep, becomes busy with another job, goes offline, or already naps. A
+ *   third worker sleeps or is busy all the time. If it is busy, the last of the others naps instead
+ *   of sleeping, and no nap ends here. There are eight instances in turn.
  *
  * WHAT MUST BE TRUE
- *   In the end the job was taken, or a sleeper woken that will look, or the dispatcher told.
+ *   In the end the job was taken, or a sleeper that will check was woken, or the dispatcher was.
  *
  * MUTANTS
- *   MUTANT_LOOK   the last one does not look
- *   MUTANT_TIMED  a timed sleep is not marked, so that it counts as a search
- *   MUTANT_BUSY   a worker that turns busy as the last one does not look
- *   MUTANT_PARK   a worker that parks as the last one does not hand on what it sees
- *   MUTANT_EARLY  whether another worker looks is asked before the step
+ * 	MUTANT_LOOK   the last one does not check
+ * 	MUTANT_TIMED  a timed sleep is not marked, so that it counts as a search
+ * 	MUTANT_BUSY   a worker that turns busy as the last one does not check
+ * 	MUTANT_PARK   a worker that goes offline as the last one does not hand on the jobs it sees
+ * 	MUTANT_EARLY  the check for another searcher precedes the transition
  */
 #include <stdatomic.h>
 
@@ -53,12 +53,12 @@ struct model {
 	uint32_t z_does;
 };
 
-/* Lies down: true if it has to look at the jobs. */
+/* Goes to sleep. Returns true if it must check for jobs. */
 static int lie_down(struct model *m, uint32_t worker)
 {
 	struct lazy_group *group = lazy_group_of(&m->lazy, worker);
 #ifdef MUTANT_EARLY
-	/* One more than itself, before it leaves: two that leave at once count each other. */
+	/* Itself and another, before it leaves: two that leave at once count each other. */
 	int look = lazy_looking(group, lazy_load(group)) < 2;
 
 	model_stumble();
@@ -112,7 +112,7 @@ static int take(struct model *m)
 						       memory_order_relaxed);
 }
 
-/* A client, and what a worker does that leaves a job to others. */
+/* A client, and a worker that leaves a job to others. */
 static void tell(struct model *m)
 {
 	uint32_t sleeper = 3;
@@ -131,7 +131,7 @@ static void tell(struct model *m)
 		while (wake_state(value) == WAKE_SLEEPING && wake_load(&m->words[sleeper]) == value)
 			if (model_wake(&m->futexes[sleeper]))
 				return;
-		/* It is awake since, and looks. */
+		/* It is awake since then, and checks. */
 		return;
 	}
 	atomic_store_explicit(&m->dispatcher, 1, memory_order_relaxed);
@@ -155,7 +155,7 @@ static void rest(struct model *m, uint32_t worker)
 		return;
 	}
 #if defined(MUTANT_LOOK) || defined(MUTANT_TIMED)
-	/* A job that is published now is seen by the last one's look alone. */
+	/* Only the check of the last one sees a job that is published now. */
 	for (uint32_t i = 0; i < 4; i++)
 		model_stumble();
 #endif
@@ -171,7 +171,7 @@ static void rest(struct model *m, uint32_t worker)
 	(void)model_wait(&m->futexes[worker], &m->words[worker], sleeping, worker);
 }
 
-/* worker_turn_busy(), with something that it found elsewhere. */
+/* worker_turn_busy(), with another job */
 static void turn_busy(struct model *m, uint32_t worker)
 {
 	lazy_turn_busy(&m->lazy, worker);

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of tests/model share: threads that run one instance after another.
+ * The common part of the models: threads that run one instance after another.
  *
- * Each program is a closed piece of a protocol, around the production header itself: a state,
- *
- * what each of two or three threads does to it once, and what must be true when they have ended. It
- *   includes this file, defines
+ * Each program is a closed part of a protocol, around the production header. It has a state, the
+ * steps of two or three threads, and a check of the result. A program includes this file, defines
  * 	MODEL_THREADS, struct model, model_init(m, i), model_thread(m, thread), model_check(m)
  *   and includes tests/model/run.h, which has the main().
  *   Nothing in model_thread() may wait for another thread without end: a thread that would sleep
- *   says so to a struct model_futex and is done.
+ *   records that in a struct model_futex and ends.
  *
  * HOW IT IS RUN (tests/model/run)
  *   As an ordinary program: PROGRAM [INSTANCES [SECONDS]]. The threads run through batches of
- *   instances side by side, at paces that drift, so that they meet at every pair of steps; the
- *   same under ThreadSanitizer. With -DMODEL_ONCE: one instance, for a model checker.
+ *   instances side by side. Their paces drift, so that they meet at every pair of steps. The same
+ *   under ThreadSanitizer. With -DMODEL_ONCE: one instance, for a model checker.
  *
  * MUTANTS
- *   -DMUTANT_... makes the program wrong in one place; then a run must fail. What the production
- *   header contains is made wrong from outside, by redefining an order or an operation that it
- * uses.
+ *   -DMUTANT_... puts one error into the program, and a run must fail. Errors in the production
+ *   header are made from outside, by redefining an order or an operation that it uses.
  */
 #pragma once
 
@@ -54,20 +51,19 @@
 	} while (0)
 #endif
 
-/* All of it is 0. The one instance of MODEL_ONCE is a variable that is: GenMC takes no memset(). */
+/* Zeroes it. The one instance of MODEL_ONCE is a zeroed variable: GenMC has no memset(). */
 #ifdef MODEL_ONCE
 #define model_zero(object) ((void)(object))
 #else
 #define model_zero(object) ((void)memset(object, 0, sizeof(*(object))))
 #endif
 
-/* A word of an array of bytes, for GenMC, which takes no memcpy(). */
+/* A word of an array of bytes: GenMC has no memcpy(). */
 typedef uint64_t __attribute__((may_alias)) model_word_t;
 
 /*
- * A number below n: what the program leaves open. For GenMC it reads what another thread,
- * model_oracle(), writes in a race: MODEL_CHOICES times, and is 0 then. One thread of a model may
- * call it.
+ * Returns any number below n. For GenMC it reads a variable that another thread, model_oracle(),
+ * writes in a race: 0 after MODEL_CHOICES writes. Only one thread of a model may call it.
  */
 #ifdef MODEL_ONCE
 #ifdef MODEL_CHOICES
@@ -102,7 +98,7 @@ static inline uint32_t model_choose(uint32_t n)
 }
 #endif
 
-/* Between two steps of a mutant: now and then the others run first, on a single CPU as well. */
+/* Between two steps of a mutant: sometimes the others run first, on a single CPU as well. */
 static inline void model_stumble(void)
 {
 #if defined(MODEL_EXPLORE)
@@ -143,7 +139,7 @@ static inline void model_lock_init(model_lock_t *lock)
 #endif
 }
 
-/* A futex: the threads that sleep and those that were woken, one bit a thread. */
+/* A futex: a bit for each thread that sleeps, and for each that was woken. */
 struct model_futex {
 	model_lock_t lock; /* the kernel's, of the hash bucket */
 	uint32_t sleeping;
@@ -157,7 +153,7 @@ static inline void model_futex_init(struct model_futex *futex)
 	futex->woken = 0;
 }
 
-/* FUTEX_WAIT. True: this thread sleeps, and is to end here. False: the value was another. */
+/* FUTEX_WAIT. Returns true if this thread sleeps and must end; false for another value. */
 static inline int model_wait(struct model_futex *futex, _Atomic uint32_t *word, uint32_t value,
 			     uint32_t thread)
 {
@@ -172,8 +168,8 @@ static inline int model_wait(struct model_futex *futex, _Atomic uint32_t *word, 
 }
 
 /*
- * FUTEX_WAKE of all. Returns true if there is or was a sleeper: a woken thread ends here, while a
- * real one would continue and change the word.
+ * FUTEX_WAKE of all. Returns true if there is or was a sleeper: a woken thread ends here; a real
+ * one would continue and change the word.
  */
 static inline int model_wake(struct model_futex *futex)
 {

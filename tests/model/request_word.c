@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * request_word.c - a worker sees what each of several threads has asked for
- * (daemon/core/request_word.h)
+ * request_word.c - a worker sees the requests of all threads (daemon/core/request_word.h)
  *
  * THE PROGRAM
- *   Two threads store their request, and set the request word. The worker reaches a few forks:
- *   there it takes requests if there are any, and reads them; in between it changes its limit.
+ *   Two threads store their requests, and set the request word. The worker reaches a few forks,
+ *   where it takes and reads pending requests. In between it changes its limit.
  *
  * WHAT MUST BE TRUE
  *   In the end a request is left to take, or the worker has seen all requests.
@@ -15,7 +14,7 @@
  *   MUTANT_STORE   a request is made by a store: only the last one is seen
  *   MUTANT_TAKE    requests are taken relaxed
  *   MUTANT_SET     another limit is stored, whatever was there
- *   MUTANT_AFTER   the worker takes the requests after it has looked
+ * 	MUTANT_AFTER   the worker takes the requests after it has read them
  */
 #include <stdatomic.h>
 

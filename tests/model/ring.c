@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.c - each job that was submitted comes out once, whole and in order, whatever
- * others have left in the ring (shm/ring.h, shm/tenant.h, shm/ledger.h)
+ * ring.c - each submitted job is taken out once, whole and in order, whatever others have left in
+ * the ring (shm/ring.h, shm/tenant.h, shm/ledger.h)
  *
  * THE PROGRAM
- *   Two producers push jobs through a ring of RING_SLOTS slots; a job's record is written before
- *   its push, and the ring's summary bit is set after it. Two workers drain the ring where its bit
- *   is set, with the consumer role, as drain_ring() does. A drain at the end takes what is left, if
- *   the bit is set. The instance decides what else happens:
- *	HONEST   nothing
- *	FALSE    the ring has a false tail, and one slot that is free for a false lap
- *	STOPPED  the same, and the second producer stops for ever at some step of its pushes
- *	KILLED   the second producer stops, and the manager, which sees its end, marks the ring
- *	HOSTILE  the second producer writes a false tail and a false lap, and is killed then
- *	PASSED   one worker alone, which dies at some step with its pool; the next pool takes over
+ *   Two producers push jobs through a ring of RING_SLOTS slots. They write a job's record before
+ *   the push, and set the ring's summary bit after it. If the bit is set, two workers drain the
+ *   ring with the consumer role, as drain_ring() does. A drain at the end takes the remaining jobs,
+ *   if the bit is set. The instance decides what else happens:
+ * 	HONEST   nothing
+ * 	FALSE    the ring has a false tail, and a free slot with a false lap
+ * 	STOPPED  the same, and the second producer stops forever at some step of its pushes
+ * 	KILLED   the second producer stops; the manager sees its end and sets the flag in the ring
+ * 	HOSTILE  the second producer writes a false tail and a false lap, and is killed then
+ * 	PASSED   one worker alone, which dies at some step with its pool; the next pool takes over
  *
  * WHAT MUST BE TRUE
- *   Each job of a producer that has not stopped comes out, with its record, and once; so does each
- *   other job, if at all. An honest ring keeps the order of each producer (I3), and has no garbage
- *   and no position that is given up.
+ *   Each job of a producer that has not stopped is taken out once, with its record. Each other job
+ *   is taken out at most once. An honest ring keeps the order of each producer (I3), and has no
+ *   malformed slot and no position that is given up.
  *
  * MUTANTS
  *   MUTANT_RELEASE  ring_push() publishes relaxed
- *   MUTANT_ACQUIRE  ring_peek() looks relaxed
+ * 	MUTANT_ACQUIRE  ring_peek() reads relaxed
  *   MUTANT_CAS      a slot is claimed by a load and a store
  *   MUTANT_LAP      slots carry no lap
  *   MUTANT_RECORD   the record is written after the push
  *   MUTANT_SKIP     a position is given up by a load and a store
- * of what leads back from a false tail [R4]
- *   MUTANT_TAIL     ring_push() moves the tail on relaxed
+ * of the correction of a false tail [R4]
+ * 	MUTANT_TAIL     ring_push() moves the tail relaxed
  *   MUTANT_BEHIND   a producer that finds the tail changed releases nothing
  *   MUTANT_BLIND    it does not check if the tail was set back
  *   MUTANT_STORE    the flag is set by a load and a store
@@ -50,7 +50,7 @@
 #define RING_SLOTS 4u
 #endif
 
-/* The producer that runs stops here for ever, if it is the one that stops and this is its step. */
+/* The producer stops here forever, if the instance stops it at this step. */
 #define RING_CRASH(site)                                                                           \
 	do {                                                                                       \
 		if (model_stops(ring, payload))                                                    \
@@ -251,8 +251,9 @@ static void manager(struct model *m)
 	tenant_mark(tenant_of(m), 0);
 }
 
-/* Exchanges that acquire. CPUs whose stores reach all others at once (x86-64, AArch64) order plain
- * stores to the tail like that. RC11 does not, and lets such a store hide a job until the next. */
+/* Exchanges that acquire. On CPUs whose stores reach all others at once (x86-64, AArch64) plain
+ * stores to the tail have the same order. Under RC11 such a store can hide a job until the next
+ * one. */
 static void hostile(struct model *m)
 {
 	struct ring *ring = ring_of(m);
@@ -303,7 +304,7 @@ static void producer(struct model *m, uint32_t i)
 static enum ring_status skip(struct ring *ring, uint64_t head)
 {
 #ifdef MUTANT_SKIP
-	/* ring_skip() with its CAS torn apart: the producer may be there in between. */
+	/* ring_skip() with its CAS in two steps: the producer may run in between. */
 	_Atomic uint64_t *slot = &ring->slots[head % RING_SLOTS];
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
@@ -334,7 +335,7 @@ static int dies(struct model *m)
 	return m->life && --m->life == 0;
 }
 
-/* drain_ring(). False: it has died. */
+/* drain_ring(). Returns false if it has died. */
 static int drain(struct model *m, uint32_t worker)
 {
 	struct tenant_segment *tenant = tenant_of(m);

@@ -4,7 +4,7 @@
  *
  * THE PROGRAM
  *   The owner pushes a job to its deque and sets its bit, twice. Two thieves that find the bit
- *   steal; one that finds the deque empty clears the bit and looks once more, as
+ *   steal. A thief that finds the deque empty clears the bit and checks once more, as
  *   worker_clear_roots() does.
  *
  * WHAT MUST BE TRUE
@@ -13,7 +13,7 @@
  * MUTANTS
  *   MUTANT_RELEASE  the bit is set relaxed
  *   MUTANT_ACQUIRE  the bit is cleared relaxed
- *   MUTANT_ONCE     a thief does not look once more
+ * 	MUTANT_ONCE     a thief does not check once more
  *   MUTANT_EARLY    the owner sets the bit before it pushes
  *   MUTANT_TWICE    the bits are set by a load and a store
  */

@@ -76,7 +76,7 @@ static _Atomic uint32_t model_stop;
 static uint64_t model_instances = 100000;
 static uint64_t model_seconds; /* 0: no limit */
 
-/* All threads meet here; the last one returns 1 and lets the others go with model_release(). */
+/* All threads meet here; the last one gets 1 and releases the others by model_release(). */
 static int model_meet(void)
 {
 	uint32_t phase = atomic_load_explicit(&model_phase, memory_order_relaxed);
@@ -104,7 +104,7 @@ static uint64_t model_now(void)
 	return (uint64_t)now.tv_sec;
 }
 
-/* Between two batches, one thread alone: what came out, what comes next, is it over. */
+/* Between two batches, in one thread: checks the results, prepares the next batch or ends. */
 static void model_turn(void)
 {
 	static uint64_t done;
@@ -136,7 +136,7 @@ static void *model_run(void *arg)
 		}
 		if (atomic_load_explicit(&model_stop, memory_order_relaxed))
 			return NULL;
-		/* A pace of its own for each batch, and a stumble now and then. */
+		/* Each batch has its own pace, and a rare pause. */
 		random = random * 1664525u + 1013904223u;
 		uint32_t pace = random >> 28;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * settings.c - no worker sleeps through a change of the settings, and none starts a job
- * once it was seen to have stopped (daemon/core/wakeup.c [P1], daemon/core/shutdown.h [Q1],
- * shm/wake.h)
+ * settings.c - no worker sleeps through a change of the settings, and none starts a job after it
+ * was seen to have stopped
+ * (daemon/core/wakeup.c [P1], daemon/core/shutdown.h [Q1], shm/wake.h)
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It
- *   stops the starts of jobs, and checks if the worker is busy, as shutdown_is_seen() does.
- *   One worker goes to sleep unless the setting has changed. Another turns busy, and starts a job
+ *   stops the starts of jobs, and checks if the other worker is busy, as shutdown_is_seen() does.
+ *   One worker goes to sleep unless the setting has changed. The other turns busy, and starts a job
  *   unless starts are stopped.
  *
  * WHAT MUST BE TRUE
@@ -16,8 +16,8 @@
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
- *   MUTANT_SLEEP          a worker looks at the setting before its word says SLEEPING
- *   MUTANT_CHANGE         the dispatcher looks at the words before it changes the setting
+ * 	MUTANT_SLEEP          a worker reads the setting before its word says SLEEPING
+ * 	MUTANT_CHANGE         the dispatcher reads the words before it changes the setting
  *   MUTANT_START          a worker checks if starts are stopped before it is busy
  */
 #include <stdatomic.h>

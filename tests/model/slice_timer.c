@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice_timer.c - a job that is left to a worker's alarm is seen by it (daemon/sched/slice_timer.c
+ * slice_timer.c - a worker's alarm sees each job that is left to it (daemon/sched/slice_timer.c
  * [A1], shm/wake.h)
  *
  * THE PROGRAM
- *   Two threads queue a job each, and leave it to the worker's alarm if one is set: one after the
- *   fence of a publisher, one after that of a thread that lies down. The alarm rings: it is not set
- *   any more, and looks what is queued, as slice_timer_preempt() does.
+ *   Two threads queue a job each, and leave it to the worker's alarm if one is set. One checks that
+ *   after the fence of a publisher, the other after the fence of a thread that goes to sleep. The
+ *   alarm expires: it is no longer set, and the worker checks the queued jobs, as
+ *   slice_timer_preempt() does.
  *
  * WHAT MUST BE TRUE
- *   Each job is seen by the alarm, or by the thread that has queued it.
+ *   The alarm, or the thread that queued the job, sees each job.
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
  *   MUTANT_RING           the alarm has no fence
- *   MUTANT_LATE           the alarm is set until after its look
+ * 	MUTANT_LATE           the alarm is set until after its check
  */
 #include <stdatomic.h>
 

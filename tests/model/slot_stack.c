@@ -5,21 +5,21 @@
  *
  * THE PROGRAM
  *   Three threads take slots, write their plain fields and give them back, ROUNDS times each. If
- *   there are too few, a thread announces itself, looks again and sleeps, as records_take_slowly()
- *   does. In the first instance each wants one slot of two; in the second, the first thread wants
+ *   there are too few, a thread announces itself, checks again and sleeps, as records_take_slowly()
+ *   does. In the first instance each needs one slot of two. In the second, the first thread needs
  *   two of three at once.
  *
  * WHAT MUST BE TRUE
- *   No two threads have a slot at the same time, and each sees what the last owner left. A thread
- *   that sleeps is woken if the slots that it wants are free.
+ *   No two threads have a slot at the same time, and each sees the writes of the last owner. A
+ *   thread that sleeps is woken if the slots that it needs are free.
  *
  * MUTANTS
  *   MUTANT_GIVE      slots are given back relaxed
  *   MUTANT_TAKE      slots are taken relaxed
  *   MUTANT_TAG       the head has no tag
- *   MUTANT_ROOM      no fence between the slots and the look for waiters
- *   MUTANT_ANNOUNCE  no fence between the announcement and the look at the stack
- *   MUTANT_LOOK      a waiter reads what it sleeps on after its look at the stack
+ * 	MUTANT_ROOM      no fence between the slots and the check for waiters
+ * 	MUTANT_ANNOUNCE  no fence between the announcement and the check of the stack
+ * 	MUTANT_LOOK      a waiter reads the value to sleep on after it has checked the stack
  */
 #include <stdatomic.h>
 
@@ -88,7 +88,7 @@ static void give(struct model *m, uint32_t first, uint32_t last)
 	(void)model_wake(&m->futex);
 }
 
-/* records_take_slowly(). -1: it sleeps. */
+/* records_take_slowly(). Returns -1 if it sleeps. */
 static int take_slowly(struct model *m, uint32_t n, uint32_t thread)
 {
 	int index;
@@ -129,7 +129,7 @@ static void model_thread(struct model *m, uint32_t thread)
 			last = atomic_load_explicit(&m->slots[first].next, memory_order_relaxed) -
 			       1;
 		model_assert(last < m->n, "what is taken are slots");
-		/* Plain: it is this thread's alone. */
+		/* Plain: this thread owns it. */
 		m->slots[first].submitted_ns++;
 		if (n == 2)
 			m->slots[last].submitted_ns++;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.c - what a reader has of a ring of events is whole, what it lacks is counted
- * (shm/trace.h, I1 and I2)
+ * trace.c - a reader gets whole events, and counts the lost ones (shm/trace.h, I1 and I2)
  *
  * THE PROGRAM
- *   A worker writes PUTS events to a ring of TRACE_EVENTS. Two readers read what there is, twice
- *   each, one of them in small pieces.
+ *   A worker writes PUTS events to a ring of TRACE_EVENTS. Two readers read the available events,
+ *   twice each, one of them in small pieces.
  *
  * WHAT MUST BE TRUE
- *   Each event that a reader gets has all its words of one put, they come in their order, and those
- *   that are missing between two of them are those that it is told are lost.
+ *   Each event that a reader gets has all words of one put. The events are in order, and the number
+ *   missing between two of them is the number that is reported as lost.
  *
  * MUTANTS
  *   MUTANT_HEAD     the head is stored before the words
- *   MUTANT_LOOK     the reader does not look at the head once more
- *   MUTANT_HALF     it takes the one for good that may be half written
+ * 	MUTANT_LOOK     the reader does not read the head once more
+ * 	MUTANT_HALF     it accepts the event that may be half written
  *   MUTANT_RELEASE  the head is stored relaxed
  *   MUTANT_FENCE    the writer has no fence
  */
@@ -26,7 +25,7 @@
 #define TRACE_EVENTS 2u
 
 #ifdef MODEL_ONCE
-/* For GenMC, which takes no memcpy(): of events, which are words here. */
+/* memcpy() of events, which are words here: GenMC has none. */
 static inline void model_copy(void *to, const void *from, size_t size)
 {
 	for (size_t i = 0; i < size / sizeof(model_word_t); i++)

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8 to W11)
+ * wake.c - every published job is found (shm/wake.h, W1 to W3, W8 to W11)
  *
  * THE PROGRAM
- *   One client publishes one job and does what a publisher does. Worker A looks for work and goes
- *   to sleep; worker B finds other work and becomes busy; the dispatcher, at a tick of its own,
- *   looks and goes to sleep. Six instances in turn: A with B busy all along, B with A busy all
- *   along, both; with A and B busy all along, an alarm, which lets the dispatcher doze, rings for
- *   the last time, while the client leaves its job to it. And two with a thread of another client,
- *   the thief, which moves the sleepers of the board's words away and waits there itself: A with B
- *   busy all along, and both.
+ *   One client publishes one job and acts as a publisher. Worker A searches and goes to sleep;
+ *   worker B finds another job and becomes busy; the dispatcher checks at a tick and goes to sleep.
+ *   There are six instances in turn:
+ *       - A, with B busy all the time; B, with A busy all the time; both.
+ *       - A and B are busy all the time. An alarm lets the dispatcher doze and expires for the last
+ *         time, while the client leaves its job to it.
+ *       - Another client, the thief, moves the sleepers of the board's words away and waits there
+ *         itself: A, with B busy all the time; both.
  *   A sleeps on two words, as the dispatcher does: its word on the board and its bell.
  *
  * WHAT MUST BE TRUE
- *   In the end the job was taken, or a sleeper woken that will look again, the dispatcher too, or
- *   the dispatcher has seen it, or has found no alarm, and comes again by itself.
+ *   In the end one of these is true. The job was taken; a sleeper that will check again was woken,
+ *   which may be the dispatcher; or the dispatcher has seen the job, or no alarm, and will check
+ *   again.
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
- *   MUTANT_LOOK           A sleeps without looking again
- *   MUTANT_DUTY           B does not look at the ring once it is busy
- *   MUTANT_TICK           the dispatcher ends its ticks and is still LOOKING
- *   MUTANT_DOZE           the dispatcher dozes without having looked for an alarm again
- *   MUTANT_OVER           at the end of its alarm it does not check if the dispatcher dozes
- *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there,
- *                         and does not ring
- *   MUTANT_RING           the publisher does not ring where it found no sleeper
- *   MUTANT_DOUBT          the publisher does not ring where a thread that it woke does not wake up
- *   MUTANT_BELL           B wakes A by the word on the board
- *   MUTANT_SILENT         the manager wakes the dispatcher and does not change the bell
- *   MUTANT_HEARD          the dispatcher reads its bell after its last look
+ * 	MUTANT_LOOK           A sleeps without checking again
+ * 	MUTANT_DUTY           B does not check the ring after it has become busy
+ * 	MUTANT_TICK           the dispatcher ends its ticks and is still LOOKING
+ * 	MUTANT_DOZE           the dispatcher dozes without checking again for an alarm
+ * 	MUTANT_OVER           the end of the alarm does not check if the dispatcher dozes
+ * 	MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there,
+ * 	                      and does not ring
+ * 	MUTANT_RING           the publisher does not ring if it found no sleeper
+ * 	MUTANT_DOUBT          the publisher does not ring if a thread that it woke stays asleep
+ * 	MUTANT_BELL           B wakes A by the word on the board
+ * 	MUTANT_SILENT         the manager wakes the dispatcher and does not change the bell
+ * 	MUTANT_HEARD          the dispatcher reads its bell after its last check
  */
 #include <stdatomic.h>
 
@@ -115,7 +117,7 @@ static uint32_t woken(struct model_futex *futex)
 	return threads;
 }
 
-/* FUTEX_REQUEUE of all to a word of the thief's, which waits here itself then. */
+/* FUTEX_REQUEUE of all to a word of the thief, which then waits here itself. */
 static void steal(struct model_futex *futex)
 {
 	model_lock(&futex->lock);
@@ -123,8 +125,8 @@ static void steal(struct model_futex *futex)
 	model_unlock(&futex->lock);
 }
 
-/* futex_waitv(2): one word after the other, as the kernel does. False: one had changed, and the
- * thread looks again. */
+/* futex_waitv(2): one word after the other, as the kernel does. Returns false if one had changed:
+ * the thread checks again. */
 static int wait_two(struct model_futex *bell_futex, _Atomic uint32_t *bell, uint32_t heard,
 		    struct model_futex *futex, _Atomic uint32_t *word, uint32_t value,
 		    uint32_t thread)
@@ -137,7 +139,7 @@ static int wait_two(struct model_futex *bell_futex, _Atomic uint32_t *bell, uint
 	return 0;
 }
 
-/* The thread was woken: by now it has changed its word. */
+/* The thread was woken: it has changed its word. */
 static int is_woken(struct model_futex *futex, struct model_futex *bell_futex, uint32_t thread)
 {
 	return (woken(futex) | woken(bell_futex)) >> thread & 1;
@@ -233,7 +235,7 @@ static inline void pass(struct model *m)
 		      &m->dispatcher_bell);
 }
 
-/* Another client, which has no part in the protocol. */
+/* Another client, which does not follow the protocol. */
 static void thief(struct model *m)
 {
 	steal(&m->futex);
@@ -297,7 +299,7 @@ static void worker_b(struct model *m)
 #endif
 }
 
-/* The look that follows a ring, and nothing to set the alarm for again. */
+/* The check after an alarm, which sets no further alarm. */
 static void alarm_rings(struct model *m)
 {
 	uint32_t dispatcher;
@@ -319,7 +321,7 @@ static inline int alarm_is_set(struct model *m)
 	return atomic_load_explicit(&m->slice_timer, memory_order_relaxed) != 0;
 }
 
-/* It takes nothing off: where it sees the job it sees to it, and comes again by itself. */
+/* It takes no job: if it sees one, it handles that, and checks again without a wake. */
 static void dispatcher(struct model *m)
 {
 	/* Relaxed: bell_heard(). */

@@ -5,8 +5,8 @@
  *
  * THE PROGRAM
  *   Two workers have a job each: they store a result, finish the job, and count its end if it is
- *   watched. A client watches both, and waits for either of them; in every second instance it
- *   watches the second one alone.
+ *   watched. A client watches both, and waits for either of them. In every second instance it
+ *   watches only the second.
  *
  * WHAT MUST BE TRUE
  *   A sleeper is woken; a reader of an end sees the result.
@@ -15,9 +15,9 @@
  *   MUTANT_DROP=FUNCTION  that function of watch.h loses its fence
  *   MUTANT_RELEASE        the end is counted relaxed
  *   MUTANT_ACQUIRE        the count is read relaxed
- *   MUTANT_LOOK           the look for sleepers comes before the outcome
+ * 	MUTANT_LOOK           the check for sleepers precedes the outcome
  *   MUTANT_WAKE           sleepers are woken before the end is counted
- *   MUTANT_VALUE          the value to sleep on is read after the look at the jobs
+ * 	MUTANT_VALUE          the value to sleep on is read after the check of the jobs
  *   MUTANT_EARLY          the end is counted before there is an outcome
  *   MUTANT_MARK           the jobs are marked by a store, not by a CAS
  */
@@ -76,7 +76,7 @@ static void model_init(struct model *m, uint32_t instance)
 static void worker(struct model *m, struct job *job)
 {
 #if defined MUTANT_LOOK || defined MUTANT_WAKE
-	/* Of the latter this is not the last word. */
+	/* MUTANT_WAKE reads it again below. */
 	uint32_t sleepers = atomic_load_explicit(&m->watch.sleepers, memory_order_relaxed);
 #endif
 
@@ -107,7 +107,7 @@ static void worker(struct model *m, struct job *job)
 #endif
 }
 
-/* True if one of those that it watches has ended. */
+/* Returns true if a watched job has ended. */
 static int look(struct model *m)
 {
 	int seen = 0;
