@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scale model, in short: what must hold of every simulation, whatever the costs are. Nothing
- * here is a time of this machine; simulated times are determined by the costs and the seed.
+ * Short runs of the scale model: checks that hold in every simulation, for any costs. Simulated
+ * times are determined by the costs and the seed, not by this machine.
  */
 #define CHECK_TIMEOUT 300
 
@@ -24,7 +24,7 @@
 #define TWO_BY_56 "numa:2 core:56 pu:1"
 #define EIGHT_128 "pack:2 numa:4 core:128 pu:1"
 #define FOUR_BY_2 "numa:4 core:2 pu:2"
-/* What a steal, a join and a wake together cost at most on the way of T_inf: the c of the bound. */
+/* The c of the bound: the cost of a steal, a join and a wake together, at most, on the span. */
 #define BURDEN_PS (20000 * (uint64_t)PS)
 /* Steals for each worker and each level of the computation. */
 #define STEALS_C 4u
@@ -75,7 +75,7 @@ static uint64_t steals(const struct sim_stats *s)
 	return s->steals[0] + s->steals[1] + s->steals[2];
 }
 
-/* What holds of every run. */
+/* Checks that hold for every run. */
 static void check_run(const char *name, uint32_t workers, const struct dag_measure *m,
 		      const struct sim_stats *s)
 {
@@ -94,8 +94,7 @@ static void check_run(const char *name, uint32_t workers, const struct dag_measu
 	ck_assert_msg(steals(s) <= STEALS_C * (uint64_t)workers * (m->depth + 1),
 		      "%s, %u workers: %llu steals, depth %llu", name, workers,
 		      (unsigned long long)steals(s), (unsigned long long)m->depth);
-	/* The thief of either was the last to join, or handed the frame over; each loss is joined.
-	 */
+	/* The thief of either joined last, or handed the frame over; each loss is joined. */
 	ck_assert_uint_eq(s->forks_stolen, steals(s));
 	ck_assert_uint_le(s->published, s->forks + s->unpublished);
 	ck_assert_uint_le(s->peak_busy, workers);
@@ -204,7 +203,7 @@ START_TEST(computations_equal_those_of_the_benchmarks)
 }
 END_TEST
 
-/* As work_board_ok(), counting. */
+/* As work_board_ok(), with a count. */
 static bool count_pairs(const struct work_board *board, int32_t rows, uint64_t *pairs)
 {
 	for (int32_t i = 0; i < rows; i++) {
@@ -296,7 +295,7 @@ START_TEST(sufficient_parallelism_gives_nearly_linear_speedup)
 	ck_assert_ptr_null(s.broken);
 	/* 90 of 112, in simulated time. */
 	ck_assert_uint_lt(s.t_p, m.work / 90);
-	/* Thieves go where it is near first: 1 / (n r^2). */
+	/* Thieves prefer near victims: 1 / (n r^2). */
 	ck_assert_uint_gt(s.steals[0], s.steals[1]);
 	ck_assert_uint_gt(s.steals[1], 0);
 	ck_assert_uint_eq(s.steals[2], 0);
@@ -354,9 +353,9 @@ START_TEST(line_changed_by_two_workers_at_once_costs_both)
 	struct machine *m = machine_of(TWO_BY_56, 112);
 	struct line line = { .owner = 0, .reader = 0 };
 
-	/* One's own. */
+	/* Its own line. */
 	ck_assert_uint_eq(line_write(m, &line, 0, 1000), 1000 + m->costs.rmw);
-	/* Two that come at one time: one after the other. */
+	/* Two at the same time: one after the other. */
 	uint64_t first = line_write(m, &line, 1, 10000), second = line_write(m, &line, 60, 10000);
 
 	ck_assert_uint_eq(first, 10000 + m->costs.line_near + m->costs.rmw);

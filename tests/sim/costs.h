@@ -18,12 +18,12 @@ struct costs {
 /* The defaults of costs.def. */
 void costs_init(struct costs *costs);
 
-/* Sets one, in nanoseconds. Returns 0, -ENOENT (no such cost) or -EINVAL (negative or
- * too large). */
+/* Sets one cost, in nanoseconds. Returns 0, -ENOENT (no such cost) or -EINVAL (negative or too
+ * large). */
 int costs_set(struct costs *costs, const char *name, double ns);
 
 /*
  * Reads lines of "name value", values in nanoseconds; '#' begins a comment.
- * Returns 0 or a negative errno; error gets one line that says what and where.
+ * Returns 0 or a negative errno; error gets one line with the position and the cause.
  */
 int costs_read(struct costs *costs, const char *path, char *error, uint64_t error_size);

@@ -53,7 +53,7 @@ static void dag_fib(const struct dag *dag, const struct dag_task *task, uint64_t
 		   dag->task, ret_step);
 }
 
-/* What the items [first, last) cost: those below n_heavy are heavy. */
+/* Returns the cost of the items [first, last): those below n_heavy are heavy. */
 static uint64_t dag_items(const struct dag *dag, uint64_t first, uint64_t last)
 {
 	uint64_t heavy = min(last, dag->n_heavy) - min(first, dag->n_heavy);
@@ -61,9 +61,9 @@ static uint64_t dag_items(const struct dag *dag, uint64_t first, uint64_t last)
 	return heavy * dag->heavy + (last - first - heavy) * dag->light;
 }
 
-/* The flat loop forks one item after the other, and a thief gets one item and the rest of
- * the loop: so only items of less than DAG_CHUNK are put together to one fork here. a: 0 for the
- * loop, else one past the first item of a chunk. */
+/* The flat loop forks one item after the other, and a thief gets one item and the rest of the loop.
+ * So only items of less than DAG_CHUNK are combined into one fork. a: 0 for the loop, else one past
+ * the first item of a chunk. */
 static void dag_flat(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		     struct dag_step *ret_step)
 {
@@ -96,8 +96,8 @@ static void dag_for(const struct dag *dag, const struct dag_task *task, uint64_t
 }
 
 /*
- * a: m and k, 32 bits each; b: n. The largest of the three is halved; the halves of m and n run
- * side by side, those of k one after the other, as they add to the same block (libfork's matmul).
+ * a: m and k, 32 bits each; b: n. The largest of the three is halved. The halves of m and n run in
+ * parallel, those of k one after the other, because they add to the same block (libfork's matmul).
  */
 static void dag_matmul(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		       struct dag_step *ret_step)
@@ -129,7 +129,7 @@ static void dag_matmul(const struct dag *dag, const struct dag_task *task, uint6
 		ret_step->act = DAG_CALL;
 }
 
-/* A chain of n leaves, each of which the one before calls: nothing to steal. */
+/* A chain of n leaves, each called by the one before: there is nothing to steal. */
 static void dag_serial(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		       struct dag_step *ret_step)
 {
@@ -142,8 +142,8 @@ static void dag_serial(const struct dag *dag, const struct dag_task *task, uint6
 }
 
 /*
- * FORK of a short leaf, then of one that is as long as the n that follow, one fork each: while it
- * runs, they are hidden behind it. a: 0 for the task itself, else how many cutoffs a leaf is long.
+ * FORK of a short leaf, then of one as long as the n that follow, one fork each. While it runs,
+ * they are hidden behind it. a: 0 for the task itself, else the length of a leaf in cutoffs.
  */
 static void dag_hidden(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		       struct dag_step *ret_step)
@@ -159,7 +159,7 @@ static void dag_hidden(const struct dag *dag, const struct dag_task *task, uint6
 	++*at;
 }
 
-/* a: a record. The position is the next child's, counted from the one behind the task's own. */
+/* a: a record. The position is the next child's, relative to the record after the task's own. */
 static void dag_tree(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		     struct dag_step *ret_step)
 {
@@ -181,7 +181,7 @@ static void dag_tree(const struct dag *dag, const struct dag_task *task, uint64_
 	}
 }
 
-/* The walks of the irregular computations: what the modules do, with tree_work() for the costs. */
+/* Walks the irregular computations as the modules do, with tree_work() for the costs. */
 struct dag_walk {
 	struct tree *tree;
 	const struct uts_tree *uts;
@@ -223,8 +223,8 @@ static void dag_walk_integrate(const struct dag_walk *walk, struct tree_cursor *
 }
 
 /*
- * How many pairs work_board_ok() compares for a board of which the rows before the last one are at
- * peace: row after row with all that follow it, up to the first pair that is not.
+ * Returns the number of pairs that work_board_ok() compares for a board whose rows before the last
+ * one do not conflict: each row with all that follow it, up to the first conflict.
  */
 static int32_t dag_pairs(const struct work_board *board, int32_t row, bool *ret_ok)
 {
@@ -253,7 +253,7 @@ static void dag_walk_nqueens(const struct dag_walk *walk, struct tree_cursor *pa
 		bool ok;
 
 		board->column[row] = (int8_t)i;
-		/* A board of one's own and the call around the test: as much as a pair. */
+		/* The copy of the board and the call around the test: as much as a pair. */
 		tree_work(&cursor, (uint64_t)(dag_pairs(board, row, &ok) + 1) * walk->cost);
 		if (ok)
 			dag_walk_nqueens(walk, &cursor, row + 1, board);
@@ -379,7 +379,7 @@ int dag_new(const char *description, const struct costs *costs, uint64_t cutoff,
 	return 0;
 }
 
-/* The end of a way through a computation: how long, and over how many forks and calls. */
+/* The end of a path through a computation: its length, and its forks and calls. */
 struct dag_way {
 	uint64_t time, edges;
 };

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dag.h - the computations of the scale model: what a task does between its forks
+ * dag.h - the computations of the scale model: the steps of a task between its forks
  *
- * A task is a small value; dag->next() says, for each position of a task, how much it works before
- * it forks, calls, joins or returns. Nothing is stored of a computation but the frames that are
- * alive, so a simulation of 10^9 tasks takes no memory. Only the irregular trees (UTS, nqueens,
- * integrate) are walked once beforehand, serially and in full, and kept coarsely: see tree.h.
+ * A task is a small value. For each position of a task, dag->next() returns how long it works
+ * before it forks, calls, joins or returns. Only the live frames are stored, so a simulation of
+ * 10^9 tasks needs little memory. The irregular trees (UTS, nqueens, integrate) are walked once
+ * before the run, serially and in full, and stored coarsely: see tree.h.
  *
  * COARSE LEAVES
- *   A subtree whose whole work is at most the cutoff is one leaf of exactly that work, forks of its
- *   own included. So T_1 is exact whatever the cutoff is, and T_inf is too long by at most one
- *   leaf. What it hides: a request for work that comes within such a leaf is served at its end, and
- *   no strand shorter than a leaf can be stolen. `make sim` runs one computation with several
- *   cutoffs, to show how much that is.
+ *   A subtree whose whole work is at most the cutoff is one leaf with exactly that work, including
+ *   its forks. So T_1 is exact for any cutoff, and T_inf is too long by at most one leaf. A request
+ *   that arrives within such a leaf is served at its end, and no strand shorter than a leaf can be
+ *   stolen. `make sim` runs one computation with several cutoffs to show the effect.
  */
 #pragma once
 
@@ -21,7 +20,7 @@
 #include "tests/sim/costs.h"
 #include "tests/sim/tree.h"
 
-/* A task: what the fields mean is the business of the dag it is of. */
+/* A task: its dag defines the fields. */
 struct dag_task {
 	uint64_t a, b;
 };
@@ -43,7 +42,7 @@ struct dag {
 	char name[32];
 	uint64_t cutoff; /* ps: the longest coarse leaf */
 	struct dag_task root;
-	/* The next step of a task; at is its position, 0 at first, and is moved on. */
+	/* The next step of a task; *at is its position, at first 0, and is advanced. */
 	void (*next)(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		     struct dag_step *ret_step);
 	/* costs, in ps, and sizes; which of them are used depends on the dag */
@@ -52,7 +51,7 @@ struct dag {
 	struct tree *tree;
 };
 
-/* What a computation is, walked serially. */
+/* The figures of a computation, by a serial walk. */
 struct dag_measure {
 	uint64_t work; /* T_1, ps */
 	uint64_t span; /* T_inf, ps */
@@ -61,15 +60,17 @@ struct dag_measure {
 };
 
 /*
- * Makes a computation by its name and size: "fib 42", "integrate 10000" (eps is 1e-9),
- * "nqueens 14", "uts T1L", "flat 10000000 ROUNDS", "for 1000000", "imbalanced 1000000",
- * "matmul 4096", "serial 1000" (a chain of 1000 leaves without a fork), "hidden 1000" (a fork of a
- * leaf as long as the 1000 others that follow it). cutoff: ps.
+ * Makes a computation by its name and size. cutoff: ps.
+ * 	fib 42, nqueens 14, uts T1L, for 1000000, imbalanced 1000000, matmul 4096
+ * 	integrate 10000		eps is 1e-9
+ * 	flat 10000000 ROUNDS
+ * 	serial 1000		a chain of 1000 leaves without a fork
+ * 	hidden 1000		a fork of a leaf as long as the next 1000
  * Returns 0, -EINVAL or -ENOMEM; error gets one line.
  */
 int dag_new(const char *description, const struct costs *costs, uint64_t cutoff, char *error,
 	    uint64_t error_size, struct dag **ret_dag);
 struct dag *dag_free(struct dag *dag);
 
-/* Walks it all, serially. */
+/* Walks the whole computation, serially. */
 void dag_measure(const struct dag *dag, struct dag_measure *ret_measure);

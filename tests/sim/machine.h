@@ -39,7 +39,7 @@ int machine_new(const char *description, uint32_t workers, const struct costs *c
 		uint64_t error_size, struct machine **ret_machine);
 struct machine *machine_free(struct machine *machine);
 
-/* What it costs i to get a line from j. */
+/* Returns the cost for i to get a line from j. */
 static inline uint64_t machine_transfer(const struct machine *m, uint32_t i, uint32_t j)
 {
 	uint32_t level = i == j ? 0 : victims_level(m->victims, i, j);
@@ -49,7 +49,7 @@ static inline uint64_t machine_transfer(const struct machine *m, uint32_t i, uin
 	return level == 0 ? m->costs.line_near : level == 1 ? m->costs.line_mid : m->costs.line_far;
 }
 
-/* Worker i reads the line at a time; returns when it has it. */
+/* Worker i reads the line at a time; returns the time at which it has it. */
 static inline uint64_t line_read(const struct machine *m, struct line *line, uint32_t i,
 				 uint64_t now)
 {
@@ -62,7 +62,7 @@ static inline uint64_t line_read(const struct machine *m, struct line *line, uin
 	return (now > line->free_at ? now : line->free_at) + cost;
 }
 
-/* Worker i writes the line, or changes it atomically; returns when that is done. */
+/* Worker i writes the line, or changes it atomically; returns the time when that is done. */
 static inline uint64_t line_write(const struct machine *m, struct line *line, uint32_t i,
 				  uint64_t now)
 {

@@ -42,7 +42,7 @@ void sim_frame_free(struct sim *sim, struct sim_frame *frame)
 	sim->free_frames = frame;
 }
 
-/* The heap: earliest event first, of those at one time the lowest index. */
+/* The heap: the earliest event first, and of equal times the lowest index. */
 static bool sim_before(const struct sim *sim, uint32_t i, uint32_t j)
 {
 	uint64_t a = sim->workers[i].now, b = sim->workers[j].now;
@@ -95,8 +95,8 @@ void sim_reschedule(struct sim *sim, struct sim_worker *w, uint64_t now)
 	sim_sift_down(sim, sim->place[sim_index(sim, w)]);
 }
 
-/* Counts worker-time up to now. Events come in order, but what an event does may be dated a little
- * later; time that was counted already is not counted again. */
+/* Counts worker-time up to now. Events are in order, but an effect of an event may be dated a
+ * little later. Time that was counted already is not counted again. */
 static void sim_count(struct sim *sim, uint64_t now)
 {
 	uint64_t ps = now > sim->counted_at ? now - sim->counted_at : 0;

@@ -2,24 +2,26 @@
 /*
  * sim.h - a discrete-event simulation of forkd's pool running one job
  *
- * Workers with split deques of continuations on a simulated machine (machine.h) run a computation
- * (dag.h). The scheduler's own code decides: tables of victims (daemon/host/victims.h), which
- * worker searches, sleeps and is woken (daemon/core/lazy_policy.h), how long a thief spins
- * (daemon/core/spin_policy.h), how often it asks and how much is made public
- * (daemon/core/steal_policy.h). Around it, strands.c is daemon/engine/slow_path.c and thieves.c is
- * daemon/pool/work_search.c, step by step, with a cost for each step.
+ * Workers with split deques of continuations run a computation (dag.h) on a simulated machine
+ * (machine.h). The scheduler's own code decides:
+ * - the choice of victims: daemon/host/victims.h
+ * - which worker searches, sleeps and is woken: daemon/core/lazy_policy.h
+ * - how long a thief spins: daemon/core/spin_policy.h
+ * - how often it sends requests, and how many entries are published: daemon/core/steal_policy.h
+ * Around it, strands.c models daemon/engine/slow_path.c, and thieves.c daemon/pool/work_search.c,
+ * step by step, with a cost for each step.
  *
  * TIME
- *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one
- *   time the one of the lowest index, so a run is determined by its options and seed. What an event
- *   does, it does to the shared state at once, and its cost is the time until the worker's next
- *   event; what takes long, a leaf's work or a search, is an event of its own.
+ *   Integer picoseconds. A worker has one next event. The earliest event is run next, and of equal
+ *   times the one of the lowest index, so options and seed determine a run. An event changes the
+ *   shared state at once, and its cost is the time until the worker's next event. Long operations,
+ *   a leaf's work or a search, are separate events.
  *
  * INVARIANTS
  *   S1. The work done by all workers is T_1 of the computation, to the picosecond.
  *   S2. At any time each live frame has one holder (O1 of engine_internal.h): a worker, a deque, or
  *       its join counter.
- *   S3. Entries of a deque go oldest first; a stolen entry's elders are stolen too (task.h, I2).
+ *   S3. The oldest entry of a deque is stolen first (task.h, I2).
  *   S4. The lazy invariant, after every event (sim_check()).
  *
  * WHAT IS NOT IN THE MODEL
@@ -40,7 +42,7 @@
 #define SIM_NEVER UINT64_MAX
 #define SIM_NONE  UINT32_MAX
 
-/* What a test breaks on purpose, to see that it is noticed. */
+/* An error that a test makes on purpose, to see that it is detected. */
 enum sim_mutant {
 	SIM_SOUND,
 	SIM_NO_CHARGE,	/* a worker that is woken or turns busy wakes none */
@@ -78,6 +80,6 @@ struct sim_stats {
 	const char *broken; /* the first invariant that did not hold, NULL for none */
 };
 
-/* Runs it. Returns 0 or -ENOMEM. */
+/* Runs a simulation. Returns 0 or -ENOMEM. */
 int sim_run(const struct machine *machine, const struct dag *dag, const struct sim_options *options,
 	    struct sim_stats *ret_stats);

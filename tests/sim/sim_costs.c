@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_costs.c - measures on this machine what costs.def wants to know
+ * sim_costs.c - measures the costs of costs.def on this machine
  *
- * Prints lines of "name value # how", in nanoseconds, for costs_read(). Of each figure the least of
- * several rounds of many repetitions: what it costs undisturbed, as the model adds
- * contention of its own. The slow paths of a fork are measured together, in forkd's own pool, with
- * every fork treated as stolen (struct pool, force_steals): what a stolen fork of fib costs, less
- * the scribbling over the C stack and the atomic operations in it, scales the parts as costs.def
- * has them. The costs of tasks come from the benchmarks: tests/sim/simulate adds them.
+ * Prints lines of "name value # how", in nanoseconds, for costs_read(). Each figure is the minimum
+ * of several rounds with many repetitions, without contention, which the model adds. The slow paths
+ * of a fork are measured together, in forkd's own pool, with every fork treated as stolen (struct
+ * pool, force_steals). The result is the time of a stolen fork of fib, without the overwriting of
+ * the C stack and the atomic operations. It scales the parts in costs.def. The costs of tasks come
+ * from the benchmarks: tests/sim/simulate adds them.
  *
  * Callers: tests/sim/simulate, for `make sim`. The argument is the directory of the shipped
  * modules.
@@ -37,7 +37,7 @@
 #define COSTS_FORKS   10945.0 /* in it: fib(21) - 1 inner nodes of the tree fork once each */
 #define COSTS_ATOMICS 6 /* of a stolen fork: request, publication, steal, reclaim, two joins */
 
-/* Two words that are bounced between two threads, each in lines of its own. */
+/* Two words that bounce between two threads, each in its own lines. */
 static struct {
 	_Alignas(256) _Atomic uint32_t ball;
 	_Alignas(256) _Atomic uint32_t word;
@@ -95,7 +95,7 @@ static double fence(void)
 	return (double)(clock_ns() - since) / COSTS_REPEAT;
 }
 
-/* A victim's word in the cache, picked by a random number through a table, as victims_pick(). */
+/* A victim's cached word, picked by a random number through a table, as victims_pick(). */
 static double probe(void)
 {
 	static _Atomic uint64_t words[64 * 8];
@@ -169,7 +169,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What a wake takes on both sides: the lower quartiles, as others use the machine too. */
+/* The time of a wake on both sides: the lower quartiles, because others use the machine. */
 static void wakes(double *ret_call, double *ret_run)
 {
 	double calls[COSTS_WAKES], runs[COSTS_WAKES];
@@ -180,8 +180,8 @@ static void wakes(double *ret_call, double *ret_run)
 	for (uint32_t i = 0; i < COSTS_WAKES; i++) {
 		uint64_t before, after, at;
 
-		/* No counter says that it is in the futex; if it is not, the figure is a small one,
-		 * and the quartile does not see it. */
+		/* No counter shows that it is in the futex. If it is not, the figure is small, and
+		 * the quartile excludes it. */
 		usleep(300);
 		atomic_store(&shared.woken_at, 0);
 		before = clock_ns();
@@ -201,7 +201,7 @@ static void wakes(double *ret_call, double *ret_run)
 	*ret_run = runs[COSTS_WAKES / 4];
 }
 
-/* What the pool does besides, once for each strand, when forks are forced: strand_scribble(). */
+/* Additional work of the pool for each strand if forks are forced: strand_scribble(). */
 static __attribute__((noinline)) double scribble(void)
 {
 	unsigned char dead[16 << 10];
@@ -269,7 +269,7 @@ static void slow_paths(const char *folder, double rmw_ns)
 		put(names[i], parts[at[i] / sizeof(uint64_t)] * scale, "a part of a stolen fork");
 }
 
-/* A test only because tests/support/rig.c, where the pool comes from, asserts as tests do. */
+/* A test only because tests/support/rig.c, which has the pool, asserts as tests do. */
 START_TEST(measure)
 {
 	double rmw_ns = least(rmw), line_ns = 0, call, run;

@@ -13,8 +13,8 @@
  * 	--seed N  --seeds N the first seed, and how many of them (1 and 1)
  * 	--spin NS           a thief's search before it sleeps (forkd's default, 50000)
  * 	--public N          D, the entries made public by a request
- * 	--spread N          how many others a thief wakes that was woken and has stolen
- * 	--recall            what if: a thief looks first at whom it asked last
+ * 	--spread N          number of others that a woken thief wakes after a steal
+ * 	--recall            what if: a thief first checks the victim of its last request
  * 	--timid             what if: thieves begin as they are after many searches in vain
  * 	--busy              the busy scheduler
  * 	--warm  --both      a pool that was busy a moment ago; and then an idle one
@@ -137,7 +137,7 @@ static int run_workers(struct run *run, const struct dag *dag, const struct dag_
 	return 0;
 }
 
-/* All that --workers names. Returns an exit status. */
+/* Runs all sizes of --workers. Returns an exit status. */
 static int run_list(struct run *run, const struct dag *dag, const struct dag_measure *m)
 {
 	for (const char *at = run->workers; *at;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* state.h - what a simulation consists of: for sim.c, strands.c and thieves.c only */
+/* state.h - the state of a simulation: for sim.c, strands.c and thieves.c only */
 #pragma once
 
 #include "daemon/core/lazy_policy.h"
@@ -100,20 +100,19 @@ void sim_set_activity(struct sim *sim, struct sim_worker *w, enum sim_activity a
 /* Another worker changes when a worker's next event is. */
 void sim_reschedule(struct sim *sim, struct sim_worker *w, uint64_t now);
 
-/* strands.c: an event of a worker that runs; w->running is false after it if the strand has ended.
- */
+/* strands.c: an event of a running worker; w->running is false if the strand has ended. */
 void strands_step(struct sim *sim, struct sim_worker *w);
 /* Starts the root, or resumes a stolen frame. */
 void strands_start(struct sim *sim, struct sim_worker *w, struct sim_frame *frame);
-/* A signal has come: makes work public under a running leaf, at a time. */
+/* A signal at a given time: publishes work under a running leaf. */
 void strands_expose(struct sim *sim, struct sim_worker *w, uint64_t now);
 void strands_adopt(struct sim *sim, struct sim_worker *w, struct sim_frame *frame);
 
-/* thieves.c: an event of a worker that looks, naps or was woken. */
+/* thieves.c: an event of a worker that searches, naps or was woken. */
 void thieves_step(struct sim *sim, struct sim_worker *w);
-/* The strand has ended: it begins to look. */
+/* The strand has ended: the worker starts to search. */
 void thieves_begin(struct sim *sim, struct sim_worker *w);
-/* worker_wake_one(): sees to it that a worker looks, at w's cost. */
+/* worker_wake_one(): makes a worker search, at w's cost. */
 void thieves_wake_one(struct sim *sim, struct sim_worker *w);
 int thieves_init(struct sim *sim);
 void thieves_fini(struct sim *sim);

@@ -4,10 +4,10 @@
  *
  * THE CASES
  *   Those of the table in slow_path.c. A fresh activation checks nothing when its child returns
- *   (1), unless a signal has parted it (3); the resumed one below checks if its entry is
- *   private, and takes it back or has lost it (4 to 6); a frame that was resumed itself returns
- *   to the loop, which does the same for its parent (7 to 10); at the join nothing (13), all
- *   children have ended (14) or some have not (15). Jobs do not fail here.
+ *   (1), unless a signal has parted it (3). The resumed one below checks if its entry is private,
+ *   and takes it back or has lost it (4 to 6). A frame that was resumed itself returns to the loop,
+ *   which does the same for its parent (7 to 10). At the join there is nothing (13), all children
+ *   have ended (14) or some have not (15). Jobs do not fail here.
  */
 #include <stdlib.h>
 
@@ -72,7 +72,7 @@ static bool strands_push(struct sim_worker *w, struct sim_frame *frame)
 	return true;
 }
 
-/* Takes back what is public. False: all was stolen. */
+/* Takes back the public entries. Returns false if all were stolen. */
 static bool strands_reclaim(struct sim *sim, struct sim_worker *w)
 {
 	uint64_t n = sim_public(w);
@@ -96,7 +96,7 @@ static void strands_publish(struct sim *sim, struct sim_worker *w)
 	sim->stats.published += n;
 }
 
-/* Activations of the frames between the base and this one do not continue any more. */
+/* Ends the activations of the frames between the base and this one. */
 static void strands_park(struct sim_frame *frame)
 {
 	while (frame->state == SIM_FRESH) {
@@ -106,8 +106,8 @@ static void strands_park(struct sim_frame *frame)
 	frame->state = SIM_PARKED;
 }
 
-/* strand_publish_from_signal(), under the leaf that the worker runs: what is forked is as if it had
- * been forked by resumed frames. */
+/* strand_publish_from_signal(), under the leaf that the worker runs: forked children are treated as
+ * if resumed frames had forked them. */
 void strands_expose(struct sim *sim, struct sim_worker *w, uint64_t now)
 {
 	struct sim_frame *frame = w->frame;

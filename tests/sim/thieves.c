@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thieves.c - daemon/pool/work_search.c in the model: how a worker finds work, and how it sleeps
+ * thieves.c - daemon/pool/work_search.c in the model: search and sleep of a worker
  *
- * WHAT IS THE POOL'S OWN CODE
- *   Every step between busy, looking and asleep, and whom to wake, is a call of
- *   daemon/core/lazy_policy.h on a struct lazy; whom to look at comes from daemon/host/victims.h,
- *   when to ask from daemon/core/steal_policy.h. Around each call its cost is added: the lines
- *   of cache that it has changed.
+ * CODE THAT IS THE POOL'S OWN
+ *   Every transition of a worker, and the choice of the worker to wake, is a call of
+ *   daemon/core/lazy_policy.h on a struct lazy. Victims come from daemon/host/victims.h, the times
+ *   of requests from daemon/core/steal_policy.h. Each call has a cost: the cache lines that it has
+ *   changed.
  *
  * INVARIANTS
- *   T1. A look, of POLICY_TRIES victims at most, is one event: what a thief sees of the last of
- *       them is older than it says by no more than the look took.
+ *   T1. A check of at most POLICY_TRIES victims is one event: a thief sees the last of them at most
+ *       that event's time too early.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 #define THIEVES_PS(ns) ((uint64_t)(ns)*COSTS_PS_PER_NS)
 
-/* What a step of lazy_policy.h may change, as it was before. */
+/* The state before a step of lazy_policy.h, as far as the step may change it. */
 struct thieves_state {
 	uint64_t group, needs_thief;
 	uint32_t active;
@@ -53,7 +53,7 @@ static void thieves_after(struct sim *sim, struct sim_worker *w, const struct la
 }
 
 /* The rest of a wake: the worker was taken out of the state, or is in a timed sleep. Both continue
- * after what that costs each. */
+ * after their own cost. */
 static void thieves_rouse(struct sim *sim, struct sim_worker *w, uint32_t index)
 {
 	const struct costs *costs = &sim->machine->costs;
@@ -126,7 +126,7 @@ void thieves_wake_one(struct sim *sim, struct sim_worker *w)
 	thieves_serve(sim, w, lazy_pick);
 }
 
-/* Lowers a worker's limit, so that it attends at its next fork. */
+/* Lowers a worker's limit, so that it serves the request at its next fork. */
 static void thieves_request(struct sim *sim, struct sim_worker *w, struct sim_worker *victim)
 {
 	w->now = line_write(sim->machine, &victim->limit, sim_index(sim, w), w->now);
@@ -239,7 +239,7 @@ static bool thieves_steal(struct sim *sim, struct sim_worker *w, struct sim_work
 	return true;
 }
 
-/* The victim was asked, and has not answered: a signal, if it is time. */
+/* The victim has not answered a request: sends a signal, if it is time. */
 static void thieves_signal(struct sim *sim, struct sim_worker *w, struct sim_worker *victim)
 {
 	const struct costs *costs = &sim->machine->costs;
@@ -383,7 +383,7 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 		spin_init(&sim->workers[i].spin);
 		if (sim->options.timid)
 			sim->workers[i].spin.share = 1;
-		/* Those of the busy scheduler are somewhere in a look. */
+		/* Workers of the busy scheduler start at random points of a search. */
 		sim->workers[i].now = costs->look + i * costs->probe;
 	}
 	for (uint32_t i = 0; i < sim->n && !sim->options.busy; i++) {
@@ -405,7 +405,7 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 	strands_start(sim, w, root);
 }
 
-/* layout_groups(): for each group the order of the others by how near they are. */
+/* layout_groups(): for each group the others, the nearest first. */
 static void thieves_near(struct sim *sim)
 {
 	struct lazy *l = sim->lazy;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree.h - an irregular computation, walked once and kept coarsely
+ * tree.h - an irregular computation, walked once and stored coarsely
  *
- * An array of records in the order of a serial execution. The walk of the real tree says
- * tree_begin() and tree_end() around each task and tree_work() for what it works in between; a
- * subtree of at most the cutoff in all collapses into one record, and so do neighbours of which the
- * sum stays below it. So what is kept is about T_1 / cutoff records, and T_1 is exact.
+ * An array of records in the order of a serial execution. The walk of the real tree calls
+ * tree_begin() and tree_end() around each task, and tree_work() for its work in between. A subtree
+ * of at most the cutoff becomes one record, and so do neighbours whose sum stays below it. So about
+ * T_1 / cutoff records are stored, and T_1 is exact.
  *
  * INVARIANTS
  *   I1. The records of a subtree follow its first one, up to its end.

@@ -58,7 +58,7 @@ static bool compare(struct soak *s, const char *task, const struct array *a, boo
 
 /* ------------------------------------------------------------------------ sums */
 
-/* A number as it comes back. */
+/* A number as the task returns it. */
 union number {
 	int64_t i64;
 	double f64;
@@ -300,7 +300,7 @@ static bool is_before(const struct record *a, const struct record *b, bool by_te
 	return order < 0 || (order == 0 && a->serial < b->serial);
 }
 
-/* Each output record was in the input, and none is there twice: so they are all. */
+/* Each output record was in the input, and none is there twice: so none is missing. */
 static bool run_sort_records(struct soak *s)
 {
 	static struct record before[SOAK_NUMBER + 1];

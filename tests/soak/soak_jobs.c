@@ -2,13 +2,13 @@
 /*
  * soak_jobs.c - one job after another, of all shipped modules, each with a result to check
  *
- * A table of tasks with a function for each that draws its arguments, calls it and looks at what
- * came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
- * orders), or were computed here by the same sums in the same order (integrate): so every bit of
- * them is compared. Some jobs would take hours, and are cancelled or have a deadline: they have to
- * end by that, or they hang. Jobs that are fibers, frames with fibers and fibers with frames are of
- * the tests' module fiber; with SOAK_FIBERS in the environment they are among all others that are
- * drawn. Jobs on arrays are in soak_arrays.c, on other buffers in soak_modules.c.
+ * A table of tasks, each with a function that draws its arguments, calls it and checks the results,
+ * bit by bit. Results are known constants (fib, nqueens, uts), or follow from the arguments (sums,
+ * orders). Those of integrate are computed here by the same sums in the same order. Jobs that would
+ * take hours are cancelled or have a deadline, and must end by that.
+ * Fibers, frames with fibers, and fibers with frames are tasks of the tests' module fiber;
+ * SOAK_FIBERS in the environment adds them. Jobs on arrays are in soak_arrays.c, on other buffers
+ * in soak_modules.c.
  *
  * If a peer dies: a client may be killed anywhere; starting the next one clears its slot.
  */
@@ -86,7 +86,7 @@ static struct number draw_number(struct soak *s)
 	}
 }
 
-/* Its arguments, valid as long as the number. Returns how many. */
+/* Sets its arguments, which are valid as long as the number. Returns their number. */
 static size_t number_values(const struct number *number, union fk_value ret_values[2])
 {
 	ret_values[0].i64 = number->n;
@@ -130,7 +130,7 @@ static bool run_fibers(struct soak *s)
 	return run_number(s, draw_fibers(s));
 }
 
-/* Many at once, waited for in another order. */
+/* Many jobs at the same time; the waits have another order. */
 static bool run_burst(struct soak *s)
 {
 	struct number numbers[SOAK_BURST];
@@ -175,7 +175,8 @@ static const struct number endless[] = {
 	{ "fiber:maze", 1, -1, 100 },	 { "fiber:maze", 2, -1, 100 }
 };
 
-/* Submits one of them, or as likely a short one, which has hours; timeout_ns 0: no deadline. */
+/* Submits one of them, or with the same probability a short job with a deadline in hours.
+ * timeout_ns 0: no deadline. */
 static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct number *ret_number,
 				 bool *ret_ends, fk_job *ret_job)
 {
@@ -212,7 +213,7 @@ static bool finish_as(struct soak *s, const struct number *number, fk_job job, i
 	return fk_release(s->client, job) == 0 || wrong(s, "%s: not released", number->task);
 }
 
-/* Up to a few milliseconds, so that it hits a job queued, starting or in full swing. */
+/* Up to a few milliseconds, so that the job is queued, starting or running then. */
 static uint64_t draw_moment(struct soak *s)
 {
 	return draw_size(s, 5 * NSEC_PER_MSEC);
@@ -321,7 +322,7 @@ static bool run_uts(struct soak *s)
 	size_t i = draw(s, ARRAY_SIZE(trees));
 	int64_t found[3] = { 0 };
 
-	/* A second of both CPUs each: now and then. */
+	/* Each takes a second of both CPUs: rarely. */
 	if (draw(s, 40))
 		return true;
 	if (!call(s, "uts:uts", found, sizeof(found), &(union fk_value){ .str = trees[i].name }, 1))
@@ -344,7 +345,7 @@ static const struct soak_row soak_numbers[] = {
 	{ NULL, NULL },
 };
 
-/* Frames are among the many, and those that end early. */
+/* Frames are among the many jobs, and those that end early. */
 static const struct soak_row soak_fibers[] = {
 	{ "fiber:tree fiber:calls fiber:both fiber:maze fiber:talk fiber:naps", run_fibers },
 	{ "fiber:ends", run_failing },
@@ -367,8 +368,8 @@ static const struct soak_row *row_at(uint32_t n)
 	return NULL;
 }
 
-/* Tables are as likely as each other, however long they are: jobs that mostly fork stay many. Or it
- * is always that of fibers. */
+/* All tables have the same probability, whatever their lengths, so most jobs fork. Or the table is
+ * always that of fibers. */
 static uint32_t draw_row(struct soak *s)
 {
 	uint64_t table = getenv("SOAK_FIBERS") ? 0 : draw(s, ARRAY_SIZE(tables));
@@ -387,7 +388,7 @@ const char *soak_jobs_name(uint32_t row)
 	return found ? found->name : "nothing";
 }
 
-/* Is it one of the words of a row's name? */
+/* Returns true if it is one of the words of a row's name. */
 static bool is_named(const char *name, const char *task)
 {
 	size_t n = strlen(task);

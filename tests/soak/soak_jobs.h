@@ -8,7 +8,7 @@
 
 #include "shm/board.h"
 
-/* A client's place in memory that it shares with the test: the client writes, the test reads. */
+/* The memory that a client shares with the test: the client writes, the test reads. */
 struct soak_slot {
 	_Atomic uint64_t done;	      /* jobs with a right result */
 	_Atomic uint32_t outstanding; /* jobs that have not ended */
@@ -16,8 +16,8 @@ struct soak_slot {
 	char wrong[256];	      /* what was wrong, before it ends with status 1 */
 };
 
-/* Checks that there is a row for every task but those of this list: names of modules and of tasks,
- * NULL at the end. False: ret_task has none. */
+/* Checks that every task has a row, except the tasks in this list: names of modules and of tasks,
+ * with NULL at the end. Returns false and sets ret_task if one has none. */
 bool soak_jobs_cover(const struct board *board, const char *const *foreign, const char **ret_task);
 
 const char *soak_jobs_name(uint32_t row);

@@ -4,7 +4,7 @@
  *
  * Packed data must unpack to the original. Other results are computed here by plain loops, or
  * follow from the arguments. Two jobs run on buffers that their client changes at the same time, to
- * numbers within limits: then the results are within limits, too, and nothing is written around
+ * numbers within limits. Their results must be within limits, and nothing may be written around
  * them.
  */
 #include <endian.h>
@@ -18,7 +18,7 @@
 #include "common/clock.h"
 #include "tests/soak/soak.h"
 
-/* Letters from 'a' on: of few, so that they can be packed, and that patterns are found. */
+/* Letters from 'a' on: few, so that they can be packed and patterns are found. */
 static uint8_t *new_text(struct soak *s, size_t n, unsigned int letters)
 {
 	uint8_t *data = take(s, n);
@@ -122,7 +122,7 @@ static void sha256_of(const void *data, size_t n, uint8_t *digest)
 	sha256_digest(&sha256, SHA256_DIGEST_SIZE, digest);
 }
 
-/* Level by level, as the tree is explained; the module goes from its root down. */
+/* Level by level, as the tree is specified; the module starts at its root. */
 static bool run_sha256(struct soak *s)
 {
 	enum { CHUNK = 1 << 20 };
@@ -173,7 +173,7 @@ static bool is_guarded(const uint8_t *data, size_t n)
 	return true;
 }
 
-/* As call(), and something in its arguments changes until it has ended. */
+/* As call(), while a thread changes its arguments until it has ended. */
 static bool call_changing(struct soak *s, const char *task, const union fk_value *values, size_t n,
 			  void (*change)(struct soak *s, void *data, size_t n), void *data,
 			  size_t data_n)
@@ -230,7 +230,7 @@ static bool compare_pictures(struct soak *s, const struct pictures *p, const cha
 		     p->height, p->new_width, p->new_height, p->channels, filter);
 }
 
-/* Each pixel becomes a square of them by the box filter; and then it is their mean. */
+/* The box filter makes a square of each pixel; reduced, it is their mean. */
 static bool run_resize(struct soak *s)
 {
 	static const size_t channels[] = { 1, 3, 4 };
@@ -245,7 +245,7 @@ static bool run_resize(struct soak *s)
 
 	p.new_width = p.width * times;
 	p.new_height = p.height * times;
-	/* Nothing of it is quite transparent: what is has no colour. */
+	/* No pixel is fully transparent: such a pixel has no colour. */
 	p.in = new_text(s, in_size(&p), 26);
 	p.out = new_guarded(s, out_size(&p));
 	back = (struct pictures){ p.out,       new_guarded(s, in_size(&p)),
@@ -279,7 +279,7 @@ static void change_pixel(struct soak *s, void *data, size_t n)
 		(uint8_t)(DARKEST + draw(s, BRIGHTEST - DARKEST + 1));
 }
 
-/* Means of what is never darker or brighter. */
+/* Means of pixels within limits of brightness. */
 static bool run_resize_changing(struct soak *s)
 {
 	struct pictures p = {
@@ -306,7 +306,7 @@ static bool run_resize_changing(struct soak *s)
 	return compare_pictures(s, &p, filter, right);
 }
 
-/* By the manual, times 1000: what is rounded is off by 500, and weights of 16 bits by a few. */
+/* The manual's formula, times 1000: rounding costs up to 500, weights of 16 bits a few more. */
 static bool is_gray(const uint8_t *colour, uint8_t gray)
 {
 	int exact = 299 * colour[0] + 587 * colour[1] + 114 * colour[2];
@@ -347,7 +347,7 @@ static bool run_convert(struct soak *s)
 
 #define SIDE 250u
 
-/* a, b and what is made of them, row by row. */
+/* a, b and their product, row by row. */
 struct matrices {
 	double *a;
 	double *b;
@@ -400,8 +400,8 @@ static void apply(const double *m, const double *x, double *y, size_t rows, size
 	}
 }
 
-/* c x = a (b x): Freivalds, Probabilistic machines can use less running time, 1977. A number that
- * is wrong stays unseen where x is 0, one time in a thousand. All are whole, so it is exact. */
+/* c x = a (b x): Freivalds, Probabilistic machines can use less running time, 1977. All numbers are
+ * whole, so it is exact. A wrong number is not detected if x is 0 there, once in a thousand. */
 static bool run_matmul(struct soak *s)
 {
 	double x[SIDE], bx[SIDE], abx[SIDE], cx[SIDE];
@@ -425,7 +425,7 @@ static void change_number(struct soak *s, void *data, size_t n)
 	((volatile double *)data)[draw(s, n)] = draw(s, 2) ? 1 : 2;
 }
 
-/* Sums of as many products as there are, each of a number from 1 to 2 and of 1. */
+/* Sums of products, each of a number from 1 to 2 and of 1. */
 static bool run_matmul_changing(struct soak *s)
 {
 	struct matrices m;
@@ -448,7 +448,7 @@ static bool run_matmul_changing(struct soak *s)
 
 #define PLACES 2000u
 
-/* text: the pattern is handed over as such. Its letters are those of the data. */
+/* text: the pattern is passed as a string. Its letters are those of the data. */
 static bool run_search(struct soak *s, const char *task, bool text, bool places_too)
 {
 	static int64_t wanted[PLACES];

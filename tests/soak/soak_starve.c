@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak_starve: a forkd and clients that have a tenth of a CPU together, while 16 processes use all
- * of it; no process is taken for dead, and no job is blamed
+ * soak_starve: a forkd and clients that share a tenth of a CPU while 16 processes use all of it. No
+ * process is taken for dead, and no job is blamed.
  *
- *	soak_starve			SOAK_SECONDS in the environment; 3 if nothing is said
+ * 	soak_starve			SOAK_SECONDS in the environment; 3 by default
  *
- * A quota of a control group starves them where one can be made; else all are stopped for nine
- * tenths of the time. From 60 seconds on a task that hangs in earnest is to be found out at last,
- * starved as it is.
+ * A quota of a control group starves them if one can be made; otherwise all are stopped for nine
+ * tenths of the time. From 60 seconds on, a task that really hangs must be detected in the end,
+ * although forkd is starved.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static void enter_group(pid_t pid)
 	ck_assert(!group.made || control_group_enter(&group, pid));
 }
 
-/* Lets this much time pass, as forkd has it. */
+/* Lets this much time pass, by forkd's clock. */
 static void starve_for_a_while(void)
 {
 	const struct timespec run = { .tv_nsec = RUN_NS }, stopped = { .tv_nsec = STOPPED_NS };
@@ -94,7 +94,7 @@ static int end_of(fk_client *c, fk_job job)
 	return outcome;
 }
 
-/* One of each kind, on a connection of its own. */
+/* One of each kind, on its own connection. */
 static void live_once(void)
 {
 	fk_client *c = daemon_open(&d);
@@ -111,7 +111,7 @@ static void live_once(void)
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(18)), 0);
 	ck_assert_int_eq(n, 2584);
 	atomic_fetch_add(&shared->called, 1);
-	/* It is late before it begins, or in its first leaf, where it stays for many times the
+	/* Its deadline passes before it begins, or in its first leaf, which takes many times the
 	 * limit on the clock. */
 	ck_assert_int_eq(fk_task_find(c, "hang:slow", &request.task), 0);
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
@@ -155,7 +155,7 @@ START_TEST(starved_process_is_not_taken_for_dead)
 	uint64_t end = clock_ns() + seconds * NSEC_PER_SEC;
 	pid_t spinners[SPINNERS], clients[CLIENTS], pool;
 
-	/* All of these: other tests that run just now are not to starve. */
+	/* All of them: other tests that run now must not starve. */
 	(void)setpriority(PRIO_PROCESS, 0, STARVED_NICE);
 	shared = daemon_share(sizeof(*shared));
 	make_group();

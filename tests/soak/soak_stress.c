@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak_stress: eight workers on two CPUs, preempted at random; clients that call every shipped
- * task and check every result, cancel jobs, give them deadlines, and are killed at random; the
- * scheduler is switched at the same time
+ * soak_stress: eight workers on two CPUs, preempted at random. Clients call every shipped task and
+ * check every result, cancel jobs, give them deadlines, and are killed at random. The scheduler is
+ * switched at the same time.
  *
- *	soak_stress [SECONDS]		10 if nothing is said; SOAK_SECONDS in the environment
- *					goes first
+ * 	soak_stress [SECONDS]		default: 10; SOAK_SECONDS in the environment overrides it
  *
- * It fails on a wrong result, a client that ends, a pool that dies, and when a client with jobs
- * outstanding has none that ends in SOAK_PATIENCE seconds: once under preemption, which stops then,
- * because a thread of the lowest priority may get no CPU for as long; and once more without. A lost
- * job does not end then either. Then it prints forkctl status and counters, and
- * where each thread of the pool and of that client is (from /proc; and by eu-stack or gdb, if there
- * is one that works).
+ * It fails on a wrong result, a client that ends, a pool that dies, and on a hang. A hang is a
+ * client with outstanding jobs none of which ends in SOAK_PATIENCE seconds. Preemption stops after
+ * the first such time, because a thread of the lowest priority may get no CPU for as long; a lost
+ * job does not end in the second time either. Then the test prints forkctl status and counters.
+ * From /proc, and by eu-stack or gdb, it prints the position of each thread of the pool and of that
+ * client.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -43,7 +42,7 @@ struct shared {
 	struct soak_slot slots[SOAK_CLIENTS];
 };
 
-/* What the test knows of a client. */
+/* The state of a client, as the test has seen it. */
 struct watch {
 	pid_t pid;
 	uint64_t done;	   /* when it was last looked at */
@@ -62,7 +61,7 @@ static struct watch watches[SOAK_CLIENTS];
 static struct soak_torment *torment;
 static struct soak_torment_counts counts;
 
-/* No more than two CPUs, however many there are. */
+/* At most two CPUs. */
 static void stay_on_two_cpus(void)
 {
 	cpu_set_t set;
@@ -113,7 +112,7 @@ static void show_threads(const char *title, pid_t pid)
 {
 	char command[1024];
 
-	/* A debugger that is stuck itself must not keep the rest from being seen. */
+	/* A debugger that hangs must not hide the rest. */
 	(void)snprintf(command, sizeof(command),
 		       "exec 2>&1 </dev/null; for t in /proc/%d/task/*; do "
 		       "echo \"$t $(cat $t/comm $t/wchan $t/syscall $t/stack | tr '\\n' ' ')\"; "
@@ -152,7 +151,7 @@ static void look_after(uint32_t i)
 	siginfo_t info = { 0 };
 
 	ck_assert_int_eq(waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-	/* Told to stop it may end at any time; how is looked at then. */
+	/* After the stop request it may end at any time; its status is checked then. */
 	ck_assert_msg(info.si_pid == 0 || atomic_load(&shared->stop),
 		      "a client ended with %d in %s: %s", info.si_status, soak_jobs_name(slot->job),
 		      slot->wrong);
@@ -172,7 +171,7 @@ static void look_after(uint32_t i)
 	torment = soak_torment_free(torment, &counts);
 }
 
-/* Looks at all; and begins with the preemption again when no job is late any more. */
+/* Checks all clients, and preempts again when no job is late any more. */
 static void look_after_all(void)
 {
 	bool late = false;
@@ -196,7 +195,7 @@ static void kill_one(uint64_t *ret_kills)
 	(*ret_kills)++;
 }
 
-/* To the other scheduler; is this one busy now? */
+/* Switches to the other scheduler. Returns true if it is the busy one. */
 static bool switch_scheduler(bool busy)
 {
 	char text[1024];
@@ -215,7 +214,7 @@ static void tell(uint64_t kills, uint64_t switches)
 	(void)fflush(stdout);
 }
 
-/* From now on, up to twice ms. */
+/* Returns a time from now, at most twice ms later. */
 static uint64_t draw_ns(uint64_t ms)
 {
 	return xorshift64(&seed) % (2 * ms) * NSEC_PER_MSEC;
@@ -278,7 +277,7 @@ static void soak(const char *scheduler)
 			tell(kills, switches);
 		}
 	}
-	/* Still tormented: every client ends what it has begun. */
+	/* Under preemption, too, every client ends its outstanding jobs. */
 	atomic_store(&shared->stop, 1);
 	for (uint32_t i = 0; i < SOAK_CLIENTS; i++) {
 		siginfo_t info = { 0 };
@@ -332,6 +331,6 @@ int main(int argc, char *argv[])
 	first_seed = seed = number(getenv("SOAK_SEED"), clock_ns());
 	multiplier = number(getenv("CK_TIMEOUT_MULTIPLIER"), 1);
 	soak_seconds = (seconds + 1) / 2;
-	/* Its own watchdog comes first. */
+	/* Its own watchdog acts earlier. */
 	return check_unit_run("soak_stress", NULL, NULL, (double)soak_seconds + 8 * SOAK_PATIENCE);
 }

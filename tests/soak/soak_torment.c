@@ -2,23 +2,23 @@
 /*
  * soak_torment.c - preempts the threads of another process at random
  *
- * What an overloaded machine does to a pool, only more of it. Some threads of this process hold
- * single threads of the pool by ptrace, wherever they are, for as long as they like: a worker
- * between its claim and its publication, in the middle of a steal, before it sleeps. One more stops
- * the whole pool by a signal now and then, and changes its threads' CPUs and priorities. Nothing in
- * the pool knows of it.
+ * It acts as an overloaded machine, only more often. Some threads of this process hold single
+ * threads of the pool by ptrace, at any instruction and for any time: between a claim and its
+ * publication, in the middle of a steal, before a sleep. One more thread stops the whole pool by a
+ * signal at random times, and changes its threads' CPUs and priorities. The pool does not
+ * cooperate.
  *
- * Threads: soak_stress.c; holders and the mover are threads of the test's process, an ancestor of
- * the pool, which Yama lets trace.
+ * Threads: soak_stress.c. Holders and the mover are threads of the test's process, an ancestor of
+ * the pool, so Yama permits the trace.
  *
  * INVARIANTS
  *   I1. The tracer that has seized a thread releases it first; a signal that arrived in between is
  *       passed on.
- *   I2. Times here are what is inflicted. Nothing is waited for by them.
- *   I3. In the end no thread is left with a priority or a CPU that it was given here.
+ *   I2. Times here are only the lengths of stops. No check waits for them.
+ *   I3. In the end every thread has its original priority and CPUs.
  *
  * If a peer dies: the pool: the holders see its end and continue with the next one. This process:
- * the kernel lets all threads go; a pool that is stopped by a signal dies with its manager.
+ * the kernel releases all threads; a pool that is stopped by a signal dies with its manager.
  */
 #include "tests/soak/soak_torment.h"
 
@@ -72,7 +72,7 @@ static uint64_t torment_draw(struct soak_holder *h, uint64_t below)
 	return (xorshift64(&h->random) >> 11) % below;
 }
 
-/* Mostly a moment, sometimes longer than a time slice. */
+/* Returns a random time, mostly short, sometimes longer than a time slice. */
 static uint64_t torment_time(struct soak_holder *h)
 {
 	switch (torment_draw(h, 20)) {
@@ -87,7 +87,7 @@ static uint64_t torment_time(struct soak_holder *h)
 	}
 }
 
-/* The threads of the pool. Returns how many. */
+/* Lists the threads of the pool. Returns their number. */
 static uint32_t torment_threads(struct soak_torment *t, pid_t ret_tids[TORMENT_THREADS])
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -103,7 +103,7 @@ static uint32_t torment_threads(struct soak_torment *t, pid_t ret_tids[TORMENT_T
 	return n;
 }
 
-/* Any of them; 0 if there is none right now. */
+/* Returns any thread of the pool; 0 if there is none. */
 static pid_t torment_pick(struct soak_holder *h)
 {
 	pid_t tids[TORMENT_THREADS];
@@ -112,7 +112,7 @@ static pid_t torment_pick(struct soak_holder *h)
 	return n ? tids[torment_draw(h, n)] : 0;
 }
 
-/* Stops one thread where it is, for a time. */
+/* Stops one thread for a time, at any instruction. */
 static void torment_hold(struct soak_holder *h)
 {
 	struct soak_torment *t = h->torment;
@@ -148,7 +148,7 @@ static void *torment_holder(void *arg)
 	return NULL;
 }
 
-/* One thread to one CPU, or to all; to another priority, or back. */
+/* Moves one thread to one CPU, or to all; to another priority, or back. */
 static void torment_move(struct soak_holder *h)
 {
 	struct soak_torment *t = h->torment;

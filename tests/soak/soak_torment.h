@@ -18,6 +18,6 @@ struct soak_torment_counts {
 /* Begins. pid: the process, which may change. */
 struct soak_torment *soak_torment_new(const _Atomic uint32_t *pid, uint64_t seed);
 
-/* Ends it, and adds to the counts; the process runs as it likes from then on. NULL is fine. */
+/* Ends it, adds to the counts, and restores the process. NULL has no effect. */
 struct soak_torment *soak_torment_free(struct soak_torment *torment,
 				       struct soak_torment_counts *counts);
