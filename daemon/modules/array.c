@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/array.c - what one does with large arrays of numbers: sums, statistics, histograms
+ * modules/array.c - operations on large arrays of numbers: sums, statistics, histograms
  *
- * The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's own byte
- * order, worked on where they lie. Floating point results are the same whatever the number of
- * workers (algorithm.h, I1).
+ * The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's byte
+ * order, in place. Floating point results are the same on any number of workers (algorithm.h, I1).
  *
  * INVARIANTS
- *   I1. The buffers are the client's own memory, and may change at any moment. No index and no end
- *       of a loop comes from them but one: the bin of a histogram, from a number that is loaded
- *       once and whose bin is looked at before it is used.
- *   I2. A histogram's tables take at most as many bytes as its data and its counts together, so
- *       that a client cannot make a small buffer into a large table.
+ *   I1. The buffers are the client's own memory, and may change at any moment. They determine no
+ *       index and no end of a loop, except the bin of a histogram, from a number that is loaded
+ *       once. The bin is checked before it is used.
+ *   I2. A histogram's tables take at most as many bytes as its data and its counts together. So a
+ *       client cannot make a large table with a small buffer.
  */
 #include <errno.h>
 #include <math.h>
@@ -39,7 +38,7 @@ static inline double take_f64(double sum, const double *x)
 /*
  * An addition of floating point numbers waits for the one before it, and compilers may not reorder
  * additions. So a block has LANES sums: sum i adds up the numbers i, i + LANES, and so on. The
- * bounds of a block depend on the length of the array alone.
+ * bounds of a block depend only on the length of the array.
  */
 struct arrays {
 	const double *a;
@@ -76,7 +75,7 @@ static inline double take_block(double sum, int64_t i, struct arrays x)
 	int64_t first = i * BLOCK;
 	int64_t n = x.n - first < BLOCK ? x.n - first : BLOCK;
 
-	/* As constants, or the loop asks each time. */
+	/* Constants, so that the loop does not test them each time. */
 	return sum +
 	       (x.b ? sum_block(x.a + first, x.b + first, n) : sum_block(x.a + first, NULL, n));
 }
@@ -196,7 +195,7 @@ static inline struct range extend(struct range seen, const double *number)
 {
 	double x = *number;
 
-	/* What is not a number is neither. */
+	/* NaN is neither. */
 	return (struct range){ x < seen.min ? x : seen.min, x > seen.max ? x : seen.max };
 }
 
@@ -222,7 +221,7 @@ FK_BODY(minmax_f64)
 }
 FK_END(minmax_f64)
 
-/* Of n numbers; squares: the sum of the squared distances from the mean. */
+/* For n numbers. squares: the sum of the squared distances from the mean. */
 struct moments {
 	int64_t n;
 	double mean;
@@ -313,7 +312,7 @@ FK_END(scale_f64)
 
 /* ---------------------------------------------------------------- histogram */
 
-/* Each part of the data has a table of its own: its bins, and how many numbers were in none. */
+/* Each part of the data has its own table: its bins, and the count of numbers outside of all. */
 struct histogram {
 	const void *data;
 	int64_t *tables;
@@ -329,7 +328,7 @@ struct histogram {
 	uint64_t step; /* in a bin */
 };
 
-/* The bin of a number that is loaded once; h->bins if it is in none. */
+/* Returns the bin of a number that is loaded once, or h->bins if it is in none. */
 static inline int64_t bin_of_f64(const struct histogram *h, int64_t i)
 {
 	double x = ((const volatile double *)h->data)[i];
@@ -337,7 +336,7 @@ static inline int64_t bin_of_f64(const struct histogram *h, int64_t i)
 
 	if (!(x >= h->low && x < h->high))
 		return h->bins;
-	/* Rounding may lead to the upper end; so may infinity, to no number. */
+	/* Rounding can give h->bins; infinite bounds can give NaN. */
 	return at < (double)(h->bins - 1) ? (int64_t)at : h->bins - 1;
 }
 
@@ -370,7 +369,7 @@ static void count_part_i64(int64_t part, const struct histogram *h)
 	count_part(part, h, bin_of_i64);
 }
 
-/* How many numbers of all parts are in a bin; h->bins: in none. */
+/* Returns the count of a bin over all parts; h->bins: of the numbers in none. */
 static int64_t sum_bin(const struct histogram *h, int64_t bin)
 {
 	int64_t sum = 0;
@@ -402,7 +401,7 @@ static inline struct histogram make_histogram(struct fk_buf data, struct fk_iobu
 	return h;
 }
 
-/* Holds the tables, and gives them back whatever happens. */
+/* Owns the tables, and frees them on every path. */
 FK_DECLARE(int64_t, histogram, (struct histogram, h, int64_t, of_integers), int64_t outside;)
 FK_UNWIND(histogram)
 {

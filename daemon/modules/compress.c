@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/compress.c - zstd and gzip of a buffer, and back, in parallel
+ * modules/compress.c - compresses and decompresses buffers in parallel, with zstd or gzip
  *
- * The data is packed in pieces of one size, each of which becomes a frame of zstd or some members
- * of gzip: one behind the other they are a file that zstd(1) and gzip(1) read. Where a piece goes
- * depends on the sizes of all before it, so what leaves have packed is kept until all have, and
- * then copied, in parallel too. To unpack, frames are looked for first (struct compress_format,
- * look). Where all say how long they are, and none is too long for a leaf, runs of them are
- * unpacked side by side. Else all is one stream, a chunk after the other, with a place to be
- * cancelled in between.
+ * The data is compressed in pieces of one size. Each piece becomes one zstd frame or some gzip
+ * members; in sequence they form a file that zstd(1) and gzip(1) read. The position of a piece
+ * depends on the sizes of all pieces before it. So the outputs of all leaves are kept, and then
+ * copied, in parallel too.
+ * To decompress, the frames are found first (struct compress_format, look). If all of them state
+ * their sizes, and none is too long for a leaf, runs of frames are decompressed in parallel.
+ * Otherwise the data is one stream: each chunk is a task, so that the job can be cancelled in
+ * between.
  *
  * INVARIANTS
- *   I1. The buffers are the client's own memory, and may change at any moment. No library sees
- *       them: what it reads was copied to memory of the module, what it has written is copied from
- *       there. What this file itself reads of them are lengths, each loaded once and checked.
- *   I2. What a job takes of malloc() is no more than a constant for each worker that helps, what it
- *       has packed, and a struct run for each RUN_IN of input or RUN_OUT of room, whatever the
- *       input says; a stream takes a window more, which libraries limit.
- *   I3. A run's place in the output is below its end before a leaf begins: run->to + run->made is
- *       checked as it is found.
+ *   I1. The buffers are the client's own memory, and may change at any moment. Libraries read and
+ *       write only copies in the module's memory. This file reads lengths from the buffers, each
+ *       loaded once and checked.
+ *   I2. For any input a job allocates at most a constant for each worker that helps, and its
+ *       compressed data. It also allocates a struct run for each RUN_IN of input or RUN_OUT of
+ *       room. A stream has a window, which the libraries limit.
+ *   I3. A run's place in the output is within bounds before a leaf begins: run->to + run->made is
+ *       checked when the run is found.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 #define RUN_OUT	     (512u << 10) /* or out */
 #define STREAM_CHUNK (128u << 10)
 
-/* What a leaf works in: a context of the library, and copies. */
+/* The memory of a leaf: a context of the library, and copies. */
 struct bench {
 	void *library;
 	uint8_t *in;
@@ -113,7 +114,7 @@ static int pack_piece(int64_t i, struct packing *p)
 	p->pieces[i].size = size;
 	if (!spare_give(&p->benches, bench))
 		packing_bench_free(p, bench);
-	/* The room is as it must be, so a library that fails has no memory. */
+	/* The room is sufficient, so the library fails only if there is no memory. */
 	return p->pieces[i].data && (size || !n) ? 0 : -ENOMEM;
 }
 
@@ -125,7 +126,7 @@ static void place_piece(int64_t i, struct packing *p)
 FK_FOR_RANGE(pack_pieces, pack_piece, struct packing *)
 FK_FOR_RANGE(place_pieces, place_piece, struct packing *)
 
-/* How many bytes all are. */
+/* Returns the number of bytes of all pieces. */
 static uint64_t packing_count(struct packing *p)
 {
 	uint64_t to = 0;
@@ -150,7 +151,7 @@ static void packing_fini(struct packing *p)
 	free(p->pieces);
 }
 
-/* Level 0: the usual one. */
+/* Level 0: the default. */
 FK_DECLARE(int64_t, pack,
 	   (const struct compress_format *, format, struct fk_buf, data, int64_t, level,
 	    struct fk_iobuf, out),
@@ -175,7 +176,7 @@ FK_BODY(pack)
 		.size = self->data.size,
 		.out = self->out.data,
 		.room = self->out.size,
-		/* Of nothing: a piece of nothing, if the format has no end of its own. */
+		/* Empty data is one empty piece, if the format has no end mark. */
 		.n = (int64_t)((self->data.size + self->format->piece - 1) / self->format->piece),
 		.level = self->level ? (int)self->level : self->format->default_level,
 	};
@@ -201,7 +202,7 @@ FK_END(pack)
 
 /* ---------------------------------------------------------------- unpacking */
 
-/* Frames that follow on each other. */
+/* Consecutive frames. */
 struct run {
 	uint64_t from; /* in the input */
 	uint64_t to;   /* in the output */
@@ -209,7 +210,7 @@ struct run {
 	uint32_t made;
 };
 
-/* The most that a run has: it ends with the one that completes it. */
+/* The maximum size of a run: it ends with the frame that completes it. */
 #define RUN_IN_MOST  (RUN_IN + COMPRESS_PART_MAX)
 #define RUN_OUT_MOST (RUN_OUT + COMPRESS_PART_MAX)
 
@@ -258,10 +259,10 @@ static void unpacking_fini(struct unpacking *u)
 	free(u->runs);
 }
 
-/* What comes next in such a loop: more of the same, nothing, or an error. */
+/* The result of a step: continue, end, or an error. */
 enum { MORE = 1, END = 0 };
 
-/* Finds the next run. -EAGAIN: there is a frame that only a stream can unpack. */
+/* Finds the next run. -EAGAIN: only a stream can decompress the next frame. */
 static int find_run(struct unpacking *u)
 {
 	struct run run = { .from = u->from, .to = u->to };
@@ -338,7 +339,7 @@ static int stream_begin(struct unpacking *u)
 	return 0;
 }
 
-/* A chunk in, or a chunk out. */
+/* Reads a chunk, or writes a chunk. */
 static int stream_on(struct unpacking *u)
 {
 	struct stream *s = u->stream;
@@ -370,7 +371,7 @@ static int stream_on(struct unpacking *u)
 
 FK_FOR_RANGE(unpack_runs, unpack_run, struct unpacking *)
 
-/* Each is a task, so that there is a place to be cancelled at. */
+/* Each chunk is a task, so that the job can be cancelled in between. */
 FK_LEAF_TASK(int, find, (struct unpacking *, u))
 {
 	return find_run(u);
@@ -381,7 +382,7 @@ FK_LEAF_TASK(int, flow, (struct unpacking *, u))
 	return stream_on(u);
 }
 
-/* out.data == NULL: how many bytes would come out. */
+/* out.data == NULL: computes the size of the output only. */
 FK_DECLARE(int64_t, unpack,
 	   (const struct compress_format *, format, struct fk_buf, data, struct fk_iobuf, out),
 	   struct unpacking u;
@@ -434,11 +435,11 @@ static int64_t bound(const struct compress_format *format, int64_t size)
 	int64_t piece = (int64_t)format->piece;
 	int64_t full = size / piece * (int64_t)format->bound(format->piece);
 
-	/* Of nothing, too: as pack() has it. */
+	/* Empty data has a piece, too: as in pack(). */
 	return full + (int64_t)format->bound((size_t)(size % piece)) + (int64_t)format->tail_size;
 }
 
-/* No larger sizes, so that no bound is beyond what a result can be. */
+/* Limits the size, so that every bound fits into a result. */
 #define BOUND_MOST (INT64_MAX / 2)
 
 FK_LEAF_TASK(int64_t, zstd_bound, (int64_t, size))
@@ -455,7 +456,7 @@ FK_LEAF_TASK(int64_t, gzip_bound, (int64_t, size))
 	return bound(&compress_gzip, size);
 }
 
-/* Exports a task that calls one of those above with these arguments. */
+/* Exports a task that calls one of the functions above with these arguments. */
 #define CODEC_TASK(NAME, help, params, ...)                                                        \
 	FK_TASK(int64_t, NAME, params, int64_t size;)                                              \
 	FK_NO_LEAF(NAME)                                                                           \
@@ -466,7 +467,7 @@ FK_LEAF_TASK(int64_t, gzip_bound, (int64_t, size))
 	FK_END(NAME)                                                                               \
 	FK_EXPORT_RESULTS(NAME, (int64_t, size), FK_EXPORT_IN_PLACE, help)
 
-/* Room for anything, and nothing to write to. */
+/* Unlimited room, no output. */
 #define COUNTED ((struct fk_iobuf){ .size = INT64_MAX })
 
 CODEC_TASK(zstd, "Packs data as zstd(1) would, levels 1 to 19, 0 for 3",

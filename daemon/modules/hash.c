@@ -2,19 +2,21 @@
 /*
  * modules/hash.c - checksums of large buffers, by trees, so that they can be computed in parallel
  *
- * xxh3: the data is cut into chunks of 256 KiB, the last one may be shorter; of nothing there is
- * one chunk, of nothing. The result is the XXH3-128 of the XXH3-128 of each chunk, one behind the
- * other, each as 16 bytes in its canonical form (big-endian), and of the number of bytes of the
- * data behind them, as 8 bytes, big-endian; the seed is 0. Fast, and no protection against
- * collisions that are made on purpose. sha256: chunks of 1 MiB, each has its SHA-256. Then, until
- * one hash is left, each two adjacent hashes become the SHA-256 of the both of them, and
- * one left over stays as it is: the tree hash of Amazon S3 Glacier. The first halves of a level are
- * those of the level before, so that the tree of n chunks is that of the largest power of two below
- * n, and of the rest.
+ * xxh3: the data is divided into chunks of 256 KiB, the last of which may be shorter; empty data is
+ * one empty chunk. The result is the XXH3-128, with seed 0, of
+ * - the XXH3-128 of each chunk, in order, each as 16 bytes in its canonical form (big-endian);
+ * - the number of bytes of the data, as 8 bytes, big-endian.
+ * It is fast, and no protection against deliberate collisions.
+ *
+ * sha256: the data is divided into chunks of 1 MiB, each of which has its SHA-256. On each level,
+ * two adjacent hashes become the SHA-256 of both, and a single last one stays unchanged, until one
+ * hash is left. This is the tree hash of Amazon S3 Glacier. A level has the pairs of the level
+ * below from the left. So the left subtree of n chunks has the largest power of two below n, the
+ * right one the rest.
  *
  * INVARIANTS
  *   I1. The buffer is the client's own memory, and may change at any moment. Both hashes read each
- *       byte that they are told, and what they read says nothing of where they read next.
+ *       byte of their range, and its value never determines the next address.
  */
 #include <endian.h>
 #include <errno.h>
@@ -109,7 +111,7 @@ static struct digest digest_of(const void *data, size_t n)
 	return digest;
 }
 
-/* Of a megabyte or less, which fits into a time slice; the cost of a fork is negligible. */
+/* At most a megabyte, which fits into a time slice; the cost of a fork is negligible. */
 FK_TASK(struct digest, tree, (const uint8_t *, data, uint64_t, n), uint64_t left;
 	struct digest halves[2];)
 {
@@ -118,7 +120,7 @@ FK_TASK(struct digest, tree, (const uint8_t *, data, uint64_t, n), uint64_t left
 }
 FK_BODY(tree)
 {
-	/* The largest power of two of chunks that leaves something for the right. */
+	/* The largest power of two of chunks that leaves a rest for the right. */
 	self->left = SHA256_CHUNK;
 	while (self->left < self->n - self->left)
 		self->left *= 2;

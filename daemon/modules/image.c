@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/image.c - decoded pixels: other sizes, other formats
+ * modules/image.c - scales decoded pixels and converts their formats
  *
  * A pixel is 1, 3 or 4 bytes (gray; red, green, blue; the same and alpha), row by row from the top,
- * with nothing between rows. A pixel of another size is a weighted mean of those within the
- * filter's reach around it, which grows as the picture shrinks, so that each of them counts. The
- * weight is that of the column times that of the row. Colours count as much as they are opaque. A
- * leaf makes a part of a row: it adds up the columns, then what these sums make of the row. No
- * library of Debian does that in tiles, without threads and on memory that may change.
+ * with no padding. A pixel of the new size is a weighted mean of the old pixels within the filter's
+ * reach. The reach grows as the picture shrinks, so every old pixel counts. The weight is the
+ * product of the weights of column and row; colours are also weighted by alpha. A leaf makes a part
+ * of a row: first the sums of the columns, then from these the pixels of the row. No library of
+ * Debian does this in tiles, without threads and on memory that may change.
  *
  * INVARIANTS
- *   I1. The buffers are the client's own memory, and may change at any moment. Where anything is
- *       read or written comes from sizes alone, which are arguments.
- *   I2. A picture shrinks to no less than a part of SHRINK_MOST in either direction, so a pixel has
- *       a limited number of others around it, and a leaf is short.
- *   I3. All columns' weights together are at most 6 for each column of the old size, and 2 for each
- *       of the new one.
+ *   I1. The buffers are the client's own memory, and may change at any moment. All addresses follow
+ *       from the sizes, which are arguments.
+ *   I2. A picture shrinks at most by the factor SHRINK_MOST in either direction. So a new pixel has
+ *       a limited number of old ones, and a leaf is short.
+ *   I3. The weights of all columns together are at most 6 for each old column, and 2 for each new
+ *       one.
  */
 #include <errno.h>
 #include <math.h>
@@ -72,7 +72,7 @@ struct axis {
 	int64_t taps;	/* that a new one is made of at most */
 };
 
-/* Which old ones a new one is made of. */
+/* The range of old columns or rows of a new one. */
 struct reach {
 	int64_t from;
 	int64_t n;
@@ -87,7 +87,7 @@ static struct axis axis_of(const struct filter *filter, int64_t from, int64_t to
 	return a;
 }
 
-/* Their weights, which are 1 together. */
+/* Computes their weights, whose sum is 1. */
 static struct reach weigh(const struct axis *a, int64_t i, float *ret_weights)
 {
 	double centre = ((double)i + 0.5) * a->scale;
@@ -122,7 +122,7 @@ static void weigh_column(int64_t i, const struct resize *r)
 	r->columns[i] = weigh(&r->across, i, r->weights + i * r->across.taps);
 }
 
-/* How much memory a leaf wants: the sums of its columns, and the weights of its row. */
+/* The memory of a leaf: the sums of its columns, and the weights of its row. */
 static size_t sums_size(const struct resize *r)
 {
 	int64_t columns = (int64_t)((double)r->part * r->across.scale) + r->across.taps + 2;
@@ -146,7 +146,7 @@ static inline uint8_t to_byte(float x)
 	return (uint8_t)(x <= 0 ? 0 : x >= 255 ? 255 : x + 0.5f);
 }
 
-/* sums: of the pixels from `first` on. */
+/* sums: the sums of the columns from `first` on. */
 static inline __attribute__((always_inline)) void
 make_pixel(uint8_t *out, const float *sums, const float *weights, int64_t n, int64_t channels)
 {
@@ -156,7 +156,7 @@ make_pixel(uint8_t *out, const float *sums, const float *weights, int64_t n, int
 		for (int64_t c = 0; c < channels; c++)
 			pixel[c] += weights[i] * sums[i * channels + c];
 	for (int64_t c = 0; c < channels; c++)
-		/* Of alpha a mean; of colours a mean times alpha. */
+		/* The mean of alpha; the mean of colours times alpha. */
 		if (channels == 4 && c < 3)
 			out[c] = pixel[3] > 0 ? to_byte(pixel[c] / pixel[3]) : 0;
 		else
@@ -193,7 +193,7 @@ static int resize_part(int64_t i, struct resize *r)
 		sums = malloc(sums_size(r));
 	if (!sums)
 		return -ENOMEM;
-	/* As constants, or the loops are no vectors. */
+	/* Constants, so that the compiler vectorizes the loops. */
 	if (r->channels == 1)
 		make_part(r, row, first, end, sums, 1);
 	else if (r->channels == 3)
@@ -304,7 +304,7 @@ struct conversion {
 	int64_t to;
 };
 
-/* How bright a colour is, by ITU-R BT.601; the weights are 65536 together. */
+/* The luminance of a colour, by ITU-R BT.601; the sum of the weights is 65536. */
 static inline uint8_t gray_of(uint8_t red, uint8_t green, uint8_t blue)
 {
 	return (uint8_t)((red * 19595u + green * 38470u + blue * 7471u + 32768u) >> 16);

@@ -2,12 +2,12 @@
 /*
  * modules/integrate.c - adaptive quadrature of (x * x + 1) * x over [0, n]
  *
- * The benchmark of libfork (Williams & Elliott): a strip is cut in two until that changes its area
- * by less than eps. The tree is lopsided, the tasks are tiny and floating point.
+ * The benchmark of libfork (Williams & Elliott): a strip is halved until that changes its area by
+ * less than eps. The tree is unbalanced, the tasks are tiny and use floating point.
  *
  * INVARIANTS
- *   I1. The recursion ends for every n: a change that is not a number ends it, and each cut halves
- *       the width, so that sooner or later the change is below every eps > 0.
+ *   I1. The recursion ends for every n: a change that is not a number ends it. Each cut halves the
+ *       width, so the change falls below every eps > 0.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,8 +24,8 @@ static inline double trapezoid(double y1, double y2, double width)
 	return (y1 + y2) / 2 * width;
 }
 
-/* From x1 on, twice half wide; f is y1 there, y0 in the middle and y2 at the end; whole: the
- * trapezoid over all of it. Seven numbers, and no struct of them, which would go through memory. */
+/* The strip from x1 to x1 + 2 half. f is y1 at its start, y0 in the middle and y2 at the end; whole
+ * is its trapezoid. Seven numbers, because a struct would be in memory, not in registers. */
 FK_FINE_TASK(double, area,
 	     (double, x1, double, half, double, y1, double, y0, double, y2, double, whole, double,
 	      eps),

@@ -2,20 +2,20 @@
 /*
  * modules/matmul.c - the product of two matrices of doubles
  *
- * c = a b, all row by row. The result is cut into tiles; a tile is summed up in blocks of the inner
- * side, each of which is a leaf: it copies its parts of a and b into the order in which they are
- * needed, so that they stay in the cache, and multiplies them with a kernel that holds 6 by 8
- * numbers in registers (Goto and van de Geijn, Anatomy of high-performance matrix multiplication,
- * 2008). The compiler makes it for three generations of processors. Why no BLAS of Debian: where
- * there is no memory OpenBLAS (0.3.21) tries for ever, and BLIS (0.9) ends the process; here the
- * job fails, alone. The kernel is the small part of them that is needed; on one CPU it all takes a
- * third longer than with OpenBLAS.
+ * c = a b, all row by row. The result is divided into tiles. A tile is summed up in blocks of the
+ * inner side, each of which is a leaf. A leaf copies its parts of a and b into the order of their
+ * use, so that they stay in the cache. Then it multiplies them with a kernel that holds 6 by 8
+ * numbers in registers. (Goto and van de Geijn, Anatomy of high-performance matrix multiplication,
+ * 2008.) The compiler makes the kernel for three generations of processors.
+ *
+ * Why no BLAS of Debian: without memory OpenBLAS (0.3.21) retries forever, and BLIS (0.9) ends the
+ * process; here only the job fails. On one CPU this code takes a third longer than OpenBLAS.
  *
  * INVARIANTS
- *   I1. The buffers are the client's own memory, and may change at any moment. Where anything is
- *       read or written comes from the sizes alone, which are arguments.
- *   I2. The order in which products are added is that of the inner side: results are the same on
- *       any number of workers. Between processors they differ in how they round.
+ *   I1. The buffers are the client's own memory, and may change at any moment. All addresses follow
+ *       from the sizes, which are arguments.
+ *   I2. Products are added in the order of the inner side. So results are the same on any number of
+ *       workers; between processors they differ in rounding.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #define KERNEL_ROWS    6
 #define KERNEL_COLUMNS 8
 
-/* A tile, and how much of the inner side is added to it at a time: a millisecond or two. */
+/* The size of a tile, and of a block of the inner side: a leaf of a millisecond or two. */
 #define TILE_ROWS    192
 #define TILE_COLUMNS 256
 #define BLOCK	     256
@@ -85,7 +85,7 @@ struct product {
 	struct spare benches;
 };
 
-/* Parts of a and b in the order in which the kernel reads them, and what it makes of them. */
+/* Parts of a and b in the order in which the kernel reads them, and its result. */
 struct bench {
 	double b[TILE_COLUMNS / KERNEL_COLUMNS][BLOCK][KERNEL_COLUMNS];
 	double c[KERNEL_ROWS][KERNEL_COLUMNS];
@@ -101,7 +101,7 @@ static int64_t lesser(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Rows that there are not are 0. */
+/* Missing rows are 0. */
 static void pack_a(const struct product *p, struct bench *bench, int64_t row, int64_t rows,
 		   int64_t k, int64_t n)
 {
@@ -118,7 +118,7 @@ static void pack_a(const struct product *p, struct bench *bench, int64_t row, in
 	}
 }
 
-/* Columns that there are not are whatever was there before: their sums go nowhere. */
+/* Missing columns have any values: their sums are not used. */
 static void pack_b(const struct product *p, struct bench *bench, int64_t column, int64_t columns,
 		   int64_t k, int64_t n)
 {
@@ -136,7 +136,7 @@ static void pack_b(const struct product *p, struct bench *bench, int64_t column,
 	}
 }
 
-/* Adds the first rows and columns of what a kernel has made to the result; at first: stores. */
+/* Adds the first rows and columns of a kernel's result to c; the first block stores them. */
 static inline __attribute__((always_inline)) void add_sums(double *c, int64_t stride,
 							   const double (*sums)[KERNEL_COLUMNS],
 							   int64_t rows, int64_t columns,
@@ -147,7 +147,7 @@ static inline __attribute__((always_inline)) void add_sums(double *c, int64_t st
 			c[j] = first ? sums[i][j] : c[j] + sums[i][j];
 }
 
-/* Adds a block of the inner side, from k on, to tile i; the first one makes it. */
+/* Adds a block of the inner side, from k on, to tile i; the first block initializes it. */
 static int add_block(struct product *p, int64_t i, int64_t k)
 {
 	int64_t row = i / p->across * TILE_ROWS;

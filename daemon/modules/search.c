@@ -2,21 +2,21 @@
 /*
  * modules/search.c - number and positions of a pattern in a buffer
  *
- * memmem(3) on pieces of the data. A match belongs to the piece that it begins in, so each piece is
- * looked at with as much of the next one as the pattern is long, less one byte. Every place is a
- * match, also one that overlaps the match before: "aa" occurs in "aaaa" three times. Places are
- * kept by piece until all is counted, as 4 bytes each, and then written to where they belong.
+ * memmem(3) on pieces of the data. A match belongs to the piece in which it begins, so each piece
+ * is searched together with the next length - 1 bytes. Overlapping matches count: "aa" occurs three
+ * times in "aaaa". Positions are kept by piece, 4 bytes each, until all are counted, and are then
+ * written to their places.
  *
  * INVARIANTS
- *   I1. The buffers are the client's own memory, and may change at any moment. The pattern is
- *       copied once, each piece once: memmem() reads copies. So a piece has as many matches when
+ *   I1. The buffers are the client's own memory, and may change at any moment. The pattern and each
+ *       piece are copied once, and memmem() reads the copies. So a piece has the same matches when
  *       they are written as when they were counted.
- *   I2. A leaf is linear in the size of its piece, whatever pattern and data are: memmem() looks at
- *       the pattern as a whole each time that it is called, and is called once more only behind a
- *       match, where none that overlaps it can have begun: at least as many bytes further. What
- *       overlaps is found by an automaton. A pattern is no longer than half a piece.
- *   I3. What a job takes of malloc() is 4 bytes for each match, a struct for each piece, and less
- *       than a megabyte for each worker that helps.
+ *   I2. A leaf is linear in the size of its piece, for any pattern and data. Each call of memmem()
+ *       costs at least the length of the pattern. After a match the next call starts after it, so
+ *       there is at most one call per length of the pattern. An automaton finds the overlapping
+ *       matches. A pattern is at most half as long as a piece.
+ *   I3. A job allocates 4 bytes for each match, a struct for each piece, and less than a megabyte
+ *       for each worker that helps.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct piece {
 	uint64_t before; /* how many matches the pieces before it have */
 };
 
-/* What a leaf works in. */
+/* The memory of a leaf. */
 struct copy {
 	uint32_t places[PIECE];
 	char data[]; /* a piece, and what its matches may reach into */
@@ -73,7 +73,7 @@ static void find_overlaps(struct search *s)
 		s->overlaps[i + 1] = state = step(s, state, s->pattern[i]);
 }
 
-/* How many matches end in the first n bytes of a copy. places: where, or NULL. */
+/* Returns how many matches end in the first n bytes of a copy. places: their positions, or NULL. */
 static uint64_t match(const struct search *s, struct copy *copy, uint64_t n, uint32_t *places)
 {
 	const char *end = copy->data + n;
@@ -103,7 +103,7 @@ static int search_piece(int64_t i, struct search *s)
 {
 	struct piece *piece = &s->pieces[i];
 	uint64_t from = (uint64_t)i * PIECE;
-	/* Where a match can begin: pieces are made of these places. */
+	/* Remaining positions at which a match can begin. */
 	uint64_t left = s->size - s->length + 1 - from;
 	uint64_t n = (left < PIECE ? left : PIECE) + s->length - 1;
 	struct copy *copy = spare_take(&s->copies);

@@ -2,15 +2,14 @@
 /*
  * modules/uts.c - walks a tree of the Unbalanced Tree Search benchmark
  *
- * A task for every node; the trees are in uts_tree.c. What a fork leaves behind in the frame is
- * bounded: a node with more than FANOUT children forks slices of them, which are tasks of the same
- * kind on the same node, so that the frame of the 17844 nested nodes of T3L is no larger than those
- * need, and the 2000 children of a root can all run side by side.
+ * A task for every node; the trees are in uts_tree.c. The frame of a task is bounded: a node with
+ * more than FANOUT children forks slices of them, which are tasks of the same kind on the same
+ * node. So the frames of the 17844 nested nodes of T3L are small, and the 2000 children of a root
+ * can all run in parallel.
  *
  * INVARIANTS
  *   I1. A walk over a range counts the subtrees of the node's children in it, and the node itself
- *       if the range begins at 0. So a node is counted by the one walk over a range that begins at
- *       0 and is not divided further.
+ *       if the range begins at 0. So exactly one undivided walk counts each node.
  */
 #include <errno.h>
 
@@ -27,7 +26,7 @@ struct range {
 	int32_t count; /* 0 for a leaf, and for it only */
 };
 
-/* How many children each fork of a walk over count children gets. */
+/* Returns the number of children for each fork of a walk over count children. */
 static inline int32_t step(int32_t count)
 {
 	if (count <= FANOUT)
@@ -37,7 +36,7 @@ static inline int32_t step(int32_t count)
 	return (count + FANOUT - 1) / FANOUT;
 }
 
-/* What the fork that begins at the child first + done walks over. */
+/* Returns the range of the fork that begins at the child first + done. */
 static inline struct range part_of(const struct uts_tree *tree, const struct range *range,
 				   int32_t done)
 {

@@ -10,34 +10,34 @@
 /*
  * What it is
  *   The implicit trees of the Unbalanced Tree Search benchmark (Olivier, Huan, Liu, Prins, Dinan,
- *   Sadayappan, Tseng: "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006). No tree is ever
- *   stored: a node is 20 bytes of SHA-1 state, and its children are computed from it, so that a
- *   subtree can be walked by any worker, and the node count is always the same. The published sizes
- *   of the sample trees are in the table below.
+ *   Sadayappan, Tseng: "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006). No tree is stored: a
+ *   node is 20 bytes of SHA-1 state, from which its children are computed. So any worker can walk a
+ *   subtree, and the node count is always the same. The published sizes of the sample trees are in
+ *   the table below.
  *   The functions are pure: any thread may call them.
  *
  * Invariants
  *   I1  state(root) = SHA-1 of 16 zero bytes and the seed, big-endian (20 bytes).
  *   I2  state(child i) = SHA-1 of the 20 bytes of the parent's state and i, big-endian.
- *   I3  The draw of a node is the last word of its state without the sign bit, over 2^31: u in
- *       [0, 1). Binomial: `fanout` children if u < q. Geometric: floor(ln(1-u) / ln(1-p)),
- *       which is 96 at the most for the mean of 4 that all geometric samples have, so that the
- *       benchmark's cap of 100 children never applies.
+ *   I3  The draw of a node is the last word of its state without the sign bit, over 2^31: u in [0,
+ *   1). Binomial: `fanout` children if u < q. Geometric: floor(ln(1-u) / ln(1-p)). That is at most
+ *   96 for the mean of 4 of all geometric samples, so the benchmark's cap of 100 children never
+ *   applies.
  *
  * Which SHA-1
- *   Both messages fit one block, so a node costs exactly one compression of a block that is
- *   padded here. That wants a library whose compression function is public.
- *   nettle_sha1_compress() is exported in nettle's ordinary version node since 3.6, works on
- *   five plain words, and picks its code (SHA-NI, ARMv8, assembly, C) when it is loaded. Time of
- *   a dependent chain of compressions on an EPYC 9004 core:
+ *   Both messages fit into one block, so a node costs one compression of a block that is padded
+ *   here. That needs a library with a public compression function. nettle exports
+ *   nettle_sha1_compress() in its ordinary version node since 3.6. It works on five words, and
+ *   selects its code (SHA-NI, ARMv8, assembly, C) when it is loaded. Time of a dependent chain of
+ *   compressions on an EPYC 9004 core:
  *
  *       nettle_sha1_compress()           43 ns with SHA-NI    87 ns without
  *       nettle, init/update/digest       57 ns               115 ns
  *       OpenSSL 3.0, SHA1_Transform()    43 ns                66 ns
  *       OpenSSL 3.0, SHA1()             350 ns               380 ns
  *
- *   SHA1_Transform() is no faster where it matters, is deprecated, wants its own context, and
- *   brings a library of 4.5 MB into the pool for one function of it.
+ *   SHA1_Transform() is not faster with SHA-NI, is deprecated, needs its own context, and adds a
+ *   library of 4.5 MB to the pool for one function.
  */
 
 /* ln(1 - 1/5): the failure probability of a geometric distribution with mean 4. */
