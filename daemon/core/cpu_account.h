@@ -7,10 +7,10 @@
  * CPU time of jobs settles it in between.
  *
  * THE CLOCK
- *   Jobs are charged by the CPU clock of the worker's thread, so a job does not pay for time in
- *   which other programs use the CPU. Reading this clock is a system call, so it is read again only
- *   after ACCOUNT_STALE. Until then it advances like CLOCK_MONOTONIC, as if the thread had its CPU;
- *   if it did not, the next reading puts the clock back. A clock is stored as its distance from
+ *   Jobs are charged by the CPU clock of the worker's thread, so a job is not charged for the time
+ *   of other programs. Reading this clock is a system call, so it is read again only after
+ *   ACCOUNT_STALE. Until then it advances like CLOCK_MONOTONIC, as if the thread had its CPU; if it
+ *   did not, the next reading puts the clock back. A clock is stored as its distance from
  *   CLOCK_MONOTONIC: the time in which the thread had no CPU. The owner has one clock, which it
  *   reads itself; threads that settle have their own (fair_queue.c).
  *

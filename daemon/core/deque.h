@@ -2,14 +2,14 @@
 /*
  * deque.h - split work-stealing deque: continuations of a worker, and its queued root jobs
  *
- * Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
- * (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations. A batch is
- * pushed by one publication, and any share of the public entries is stolen by one CAS, by any
- * number of thieves (Kataru, Davarnia and Jannesari: one thief at a time). Entries [0, floor) of
- * the array that are not stolen are public. Entries [floor, bottom) belong to the owner alone,
- * which pushes and pops there with plain stores. The owner keeps floor and bottom; this file holds
- * the public part. The array is an address range that gets memory on first use, so it grows without
- * a copy.
+ * Chase-Lev's deque (SPAA 2005) with a split and with bulk operations. The split is as in Acar,
+ * Charguéraud and Rainey's private deques (PPoPP 2013) and van Dijk and van de Pol's Lace (2014).
+ * One publication pushes a batch, and one CAS steals any share of the public entries. Any number of
+ * thieves may steal (Kataru, Davarnia and Jannesari: one at a time). Entries [0, floor) of the
+ * array that are not stolen are public. Entries [floor, bottom) belong to the owner alone, which
+ * pushes and pops there with plain stores. The owner keeps floor and bottom; this file holds the
+ * public part. The array is an address range that gets memory on first use, so it grows without a
+ * copy.
  *
  * Threads: deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner.
  * deque_steal(), deque_steal_share(), deque_size(): any thread of the pool.

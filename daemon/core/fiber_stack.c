@@ -29,21 +29,20 @@
  * FREE STACKS
  *   U. Each stack that is made is in one state: USED; KEPT or BARE, in that list of its shelf; or
  *      LEAVING, while a worker gives its pages back.
- *   A stack is taken, in this order: the one that was put last (its top is in the cache), one
- *   without pages, one cut from an open chunk, from a free chunk, from a new chunk. If there is
- *   none, all kept stacks of the node are given back, which may free a chunk; then the next node is
- *   tried.
- *   When a node keeps too much, the oldest stack of the shelf that keeps most is given back, with
- *   all that is kept in its chunk. So neighbours go with one system call, and a chunk without used
- *   stacks as a whole. The thread that puts one stack too many does it. So several threads may do
- *   it at once, and no thread puts stacks faster than pages are given back.
+ *   A stack is taken in this order: the last one put (its top is in the cache), one without pages,
+ *   one of an open, a free or a new chunk. If there is none, all kept stacks of the node are given
+ *   back, which may free a chunk. Then the next node is tried. When a node keeps too much, the
+ *   thread that puts a stack gives back the oldest one of the fullest shelf, and all kept stacks of
+ *   its chunk. So neighbours need one system call, and a chunk without used stacks is freed as a
+ *   whole. Several threads may do it at once, and no thread puts stacks faster than pages are given
+ *   back.
  *
  * PAGES
  *   P1. The highest page of a slab's stack holds the canary of the stack above, and stays while
  *       that one is or may be in use. It is wiped instead. If both stacks are given back, it is
  *       too: the thread that gives one of them back also takes the other one if it is bare.
- *   P2. A thread that finds no stack while another cleans waits for it and tries once more, so no
- *       stack is refused because it is just being cleaned.
+ *   P2. A thread that finds no stack while another thread cleans waits for that one and tries once
+ *       more. So cleaning never makes a request fail.
  *   Huge pages would allocate 2 MiB at each first touch, so they are disabled for the whole
  *   mapping.
  *

@@ -16,11 +16,11 @@
  *   I1. Between two abort_begin() the outcome changes once, by a CAS from none.
  *   I2. A thread that changes the outcome then sends a request to all workers that run the job and
  *       to all that have suspended frames. So each strand of the job sees it at its next fork, or
- *       at that of the strand that runs in its place (rows 16 and 17 of slow_path.c;
- *       preempt_switch.c). A worker that resumes a strand stores its job (worker_mark_job()) before
- *       it reads the verdict, with a full fence in between. A thread that changes the verdict does
- *       the two in the opposite order. So one sees the other. A worker that starts a job stores
- *       that before abort_begin(), and no thread changes the verdict before it has seen that.
+ *       at that of the strand that preempted it. (Rows 16 and 17 of slow_path.c; preempt_switch.c.)
+ *       A worker that resumes a strand stores its job (worker_mark_job()) before it reads the
+ *       verdict, with a full fence in between. A thread that changes the verdict does the two in
+ *       the opposite order. So one sees the other. A worker that starts a job stores that before
+ *       abort_begin(), and no thread changes the verdict before it has seen that.
  */
 #pragma once
 

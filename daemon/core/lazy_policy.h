@@ -4,8 +4,8 @@
  *
  * The state of the workers' groups, and every transition between states. sched/wake.c wakes and
  * sleeps (futexes, the words on the board); tests/sim runs the transitions in a simulation. One
- * thief awake in each group is an idea of Lin, Huang and Wong ("An Efficient Work-Stealing
- * Scheduler for Task Dependency Graph", 2020) and of libfork's lazy pool.
+ * thief awake in each group: Lin, Huang and Wong, "An Efficient Work-Stealing Scheduler for Task
+ * Dependency Graph", 2020, and libfork's lazy pool.
  *
  * Threads: lazy_init() before there are workers. Each worker makes its own transitions; any thread
  * may call lazy_wake().

@@ -10,11 +10,13 @@
  *   I1. Only channel_flush() waits for the manager to read. A message that cannot be sent at once
  *       is queued in order, and the channel's thread sends it when there is room. If there is no
  *       memory, it retries periodically.
- *   I2. The queue never overflows. No message is read unless there is room for its answer (ATTACHED
- *       to a CLIENT, RELEASED to a GONE of an unknown client, TENANT_RELEASED), for one PONG, one
- *       request for CPUs and one reply to a trace request, and for one message about each client by
- *       other threads (RELEASED, or before that the reason why it cannot be served). If the manager
- *       does not read, the pool stops reading from it.
+ *   I2. The queue never overflows: the pool reads a message only if the queue has room for
+ *       - its answer: ATTACHED to a CLIENT, RELEASED to a GONE of an unknown client,
+ *         TENANT_RELEASED;
+ *       - one PONG, one request for CPUs and one reply to a trace request;
+ *       - one message about each client by other threads: RELEASED, or before that the reason why
+ *         it cannot be served.
+ *       If the manager does not read, the pool stops reading from it.
  *
  * If the manager dies, the channel ends, queued messages are dropped, and channel_serve() returns
  * an error.

@@ -2,11 +2,11 @@
 /*
  * sample.c - samples the tasks that use the CPU, by a timer of CPU time for each worker
  *
- * For forkctl profile. A timer of the CPU clock of the worker's thread sends SAMPLE_SIGNAL, and the
- * handler counts a sample for the newest task, as a crash report names it (locate.h). A thread that
- * waits for a CPU is not sampled. Code of forkd itself is not counted. Each sample counts once,
- * whatever time has passed since the last one: if a hypervisor takes the CPU away, the thread's
- * clock continues, and one task would be charged for all of that.
+ * For forkctl profile. A timer of the CPU clock of the worker's thread sends SAMPLE_SIGNAL. The
+ * handler counts a sample for the newest task, as in a crash report (locate.h). A thread that waits
+ * for a CPU is not sampled. Code of forkd itself is not counted. Each sample counts once, whatever
+ * time has passed since the last one: if a hypervisor takes the CPU away, the thread's clock
+ * continues, and one task would be charged for all of that.
  *
  * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
  * of the runtime. It never interrupts the handler of WORKER_SIGNAL, which changes the data that it

@@ -13,8 +13,8 @@
  *   next on was never used. It is taken only if no free block is large enough, so memory that has
  *   pages is used first. Of two free blocks of a size, the one that may have pages is taken.
  *
- *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
- *       cache, or of a block that is being cleaned. A free block begins where blocks[] records it.
+ *   A1. Each byte of [begin, next) is in one block: free, in cleaning, or a stacklet in a stack or
+ *       a cache. A free block begins where blocks[] records it.
  *   A2. Two free halves of a block are merged by the thread that frees the second, which may be the
  *       cleaner.
  *   A3. left counts the bytes in no stack and in no cache: free, never used, or being cleaned.

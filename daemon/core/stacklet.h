@@ -2,11 +2,11 @@
 /*
  * stacklet.h - geometric segmented stacks of frames
  *
- * A stack is a chain of stacklets, each at least twice as large as the one before (the geometric
- * segmented stacks of Williams and Elliott's libfork, 2024). So it overflows only when memory is
- * exhausted, and wastes a constant share. One empty stacklet is kept above the top, so that a task
- * at a boundary does not allocate repeatedly. If twice the size is not available, a smaller one is
- * used that holds the frame.
+ * A stack is a chain of stacklets, each at least twice as large as the one before. (These are the
+ * geometric segmented stacks of Williams and Elliott's libfork, 2024.) So it overflows only when
+ * memory is exhausted, and wastes a constant share. One empty stacklet is kept above the top, so
+ * that a task at a boundary does not allocate repeatedly. If twice the size is not available, a
+ * smaller one is used that holds the frame.
  *
  * Threads: workers. A stack belongs to one worker (worker->stack) or to the frame on its top
  * (frame->stack) at any time; the join counter orders the transfer. Idle workers and the dispatcher
@@ -16,11 +16,11 @@
  *   I1. sp of the worker points into the top stacklet of its stack, or to the place of its first
  *       frame; it is NULL while the worker has no stack, between two strands.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
- *   I3. A job's account is the bytes of all stacklets in stacks of its frames, spares included,
- *       except the first stacklet of a stack that a worker runs on; and of its lumps, which hold
- *       data other than frames (job_input.h). Both are charged before they are taken. When a strand
- *       ends it leaves no spare: a worker that continues with other work trims its stack before
- *       that becomes visible.
+ *   I3. A job's account is the bytes of all stacklets in stacks of its frames, spares included, and
+ *       of its lumps. Lumps hold data other than frames (job_input.h). The first stacklet of a
+ *       stack that a worker runs on does not count. Both are charged before they are taken. When a
+ *       strand ends it leaves no spare: a worker that continues with other work trims its stack
+ *       before that becomes visible.
  *
  * WHAT A JOB MAY HOLD
  *   Its account is at most stack-max, plus the first stacklets of stacks that workers hand to its

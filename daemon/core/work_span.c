@@ -3,10 +3,10 @@
  * work_span.c - work and span of a job
  *
  * The recurrences of Cilkview (He, Leiserson and Leiserson, "The Cilkview scalability analyzer",
- * SPAA 2010), for a job that one worker runs with every fork treated as stolen, so that each strand
- * begins and ends in the runtime. The worker is its own thief and takes the newest continuation
- * first: it runs the job in its serial order. A stack of records follows it, one for each forked
- * child and for each called child that has a frame.
+ * SPAA 2010). One worker runs the job with every fork treated as stolen, so each strand begins and
+ * ends in the runtime. The worker is its own thief and takes the newest continuation first: it runs
+ * the job in its serial order. A stack of records follows it, one for each forked child and for
+ * each called child that has a frame.
  *
  * A record has two paths from the beginning of its task, each with its length:
  * 	now	the longest one to the strand that runs, joined children included

@@ -22,8 +22,8 @@
  *   O2. A stack has one owner: the worker that runs on it (worker->stack), or the frame on its top
  *       (frame->stack). The worker that ran the child above a frame returns the frame's stack
  *       before it counts that child down. The worker that resumes the frame takes the stack over.
- *   O3. steals > 0 of a running frame implies that the frame is not on the runner's own stack,
- *       which is empty except for the children of this strand.
+ *   O3. If steals > 0, a running frame is not on the runner's own stack, which has only the
+ *       children of this strand.
  *   O4. The base is the newest frame of the strand that other workers may have: the one that the
  *       loop resumed last, the root that it started, or the last that strand_promote_chain()
  *       pushed. No C activation below the base continues. Data about its child are in worker->fk.

@@ -4,8 +4,8 @@
  *
  * Only the site of a fresh frame is in memory (forkd/task.h, THE FAST PATH). Before the paths part,
  * the chain of fresh frames is walked from the base (O4) up. Each header is filled in from the
- * child's data that NAME__describe returns, and a frame that has forked gets its entry in the
- * deque, still private.
+ * child's data, which NAME__describe returns. A frame that has forked gets its entry in the deque,
+ * still private.
  *
  * Threads: a worker whose C activations end here: a frame does not fit into its place, or continues
  * in the loop (worker_thread.c). Its signal handler, while they continue (safepoint.c). So the same

@@ -128,8 +128,8 @@ void fibers_fini(struct pool *pool)
 
 /*
  * In the loop: puts the fiber at the newest end and resumes the oldest entry, as if the worker had
- * stolen it from itself, so that all entries take turns. Returns that entry. Fibers of the shared
- * stack are in the inbox, which has every second turn.
+ * stolen it. So all entries take turns. Returns that entry. Fibers of the shared stack are in the
+ * inbox, which has every second turn.
  */
 static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 {

@@ -5,9 +5,8 @@
  * A fiber first tries an operation by a call that does not wait. If it would have to wait, the
  * poller (io_poller.h) gets the operation, and the fiber parks until it is done. If the kernel does
  * not wait because the descriptor is O_NONBLOCK, the descriptor is polled, and the call is tried
- * again. The ring also tries first, and a system call is expensive here. So the more tries of a
- * fiber have failed in a row, the more of its next tries of the same kind are skipped, at most 7 of
- * 8.
+ * again. The ring also tries first, and a system call is expensive here. So a fiber skips more of
+ * its tries of one kind, at most 7 of 8, the more of them have failed in a row.
  *
  * Threads: fibers: fk_rt_fiber_io(). fiber_io_end(): a thread that ends a job, and the dispatcher
  * for a deadline. fiber_io_done(): the poller's thread.

@@ -441,8 +441,8 @@ static int poller_register(struct poller *p, unsigned int what, const void *arg,
 static int poller_restrict(struct poller *p)
 {
 	/* Only the bounded workers (files on disks) are limited. After about 128 fruitless wakeups,
-	 * for example with many readers of one pipe, the kernel moves a read to an unbounded one,
-	 * which blocks until data arrives: with a limit there one pipe would starve the others. */
+	 * for example with many readers of one pipe, the kernel moves a read to an unbounded one.
+	 * That one blocks until data arrives: with a limit one pipe would starve the others. */
 	unsigned int threads[2] = { POLLER_THREADS, 0 };
 	struct io_uring_restriction rows[6];
 	uint32_t n = 0;

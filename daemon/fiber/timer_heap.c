@@ -11,9 +11,9 @@
  * 	dispatcher		   '-- due: out of it, wake (deadline) --^
  *
  * INVARIANTS
- *   I1. A timer is in a heap from when it is set until its fiber has cleared it, or the dispatcher
- *       has taken it out, which wakes its fiber under the lock of that heap. So no other thread
- *       accesses it once its fiber has cleared it, or was woken by it and is resumed.
+ *   I1. A timer is in a heap from its setting until its fiber has cleared it or the dispatcher has
+ *       taken it out. The dispatcher wakes the fiber under the lock of that heap. So no other
+ *       thread accesses it once its fiber has cleared it, or was woken by it and is resumed.
  *   I2. A fiber whose timer becomes the first of its heap wakes the dispatcher; any other timer is
  *       later than the next check. The timer is published before the dispatcher's word is read, and
  *       the dispatcher reads the heaps after it has announced its sleep (shm/wake.h).

@@ -32,8 +32,8 @@
  * 		lost: hooked = 0; unlock with the new value; fiber_counter_next(): deliver each
  *
  * INVARIANTS
- *   I1. No wake is lost. A node goes into the list only with the lock taken by a CAS on a word
- *       whose value is above the one it waits for, and the unlock stores its level. So the thread
+ *   I1. No wake is lost. A node goes into the list only under the lock. The lock is taken by a CAS
+ *       on a word whose value is above the awaited one. The unlock stores its level. So the thread
  *       that brings the value down that far comes later, sees the level, and removes the node.
  *   I2. A thread that sees the value sees the work of the threads that brought it there. Each down
  *       releases; changes of the word are read-modify-writes, or the store that unlocks, whose lock
@@ -52,10 +52,10 @@
  *       otherwise and finds hooked at 1 takes the lock.
  *
  * WHEN IT MAY BE FREED, AND MISTAKES
- *   Its memory may be freed when its value was seen as 0, or a wait for 0 has returned (I3), and
- *   there is no other waiter. Other waiters that are held, and without a deadline, may have been
- *   woken by the same step: they do not access it (I5). If another waiter may leave by a deadline
- *   or a cancellation, the memory must stay a counter until it has left (I5); for that
+ *   Its memory may be freed if there is no other waiter, and the value was read as 0 or a wait for
+ *   0 returned (I3). Other waiters that are held, and without a deadline, may have been woken by
+ *   the same step: they do not access it (I5). If another waiter may leave by a deadline or a
+ *   cancellation, the memory must stay a counter until it has left (I5); for that
  *   fiber_counter_fini() is enough. Each mistake is a result for its caller, which can fail the
  *   task, as long as the memory is a counter, freed or not: the runtime must keep counters in
  *   permanent memory. No mistake stops a worker or accesses other memory.

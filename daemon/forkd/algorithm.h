@@ -28,8 +28,8 @@
  *
  * The functions are compiled into the loop of a leaf. So they must not fork, and may use local
  * variables freely. Elements are passed by pointer, accumulated values by value. A pointer is to
- * the array itself: on a buffer that a client can change at any time (FK_EXPORT_IN_PLACE) a
- * function copies the element, once, before it looks at it twice.
+ * the array itself. If a client can change the buffer (FK_EXPORT_IN_PLACE), a function must copy an
+ * element before it uses it twice.
  *
  * FK_EXPORT_FOR_EACH, FK_EXPORT_MAP, FK_EXPORT_FOLD, FK_EXPORT_SCAN and FK_EXPORT_SORT also export
  * the task, over a client's buffer: forkd/algorithm/export.h.
@@ -37,35 +37,31 @@
  * FK_INVOKE is a statement of a task's body: it runs several different tasks side by side.
  *
  * CONTEXT
- *   Each of these macros may have one argument more, the type of a context. The task then takes a
- *   value of this type as its last argument, and hands it to every function of an element (not to
- *   combine) as the last argument: FK_FOR_EACH(scale, double, multiply, double) makes scale(double
- *   *data, n, grain, double context) of void multiply(double *x, double context).
+ *   Each of these macros may have one more argument, the type of a context. The task then takes a
+ *   value of this type as its last argument. It passes the value to each function of an element
+ *   (not to combine), as the last argument: FK_FOR_EACH(scale, double, multiply, double) makes
+ *   scale(double *data, n, grain, double context) of void multiply(double *x, double context).
  *
  * GRAIN
- *   The largest number of elements of a leaf: longer ranges are halved. 0 is the automatic grain:
- *   FK_LEAF_BYTES of elements (where they come in as one type and go out as another, of the larger
- *   one), or FK_LEAF_INDICES, which is right for functions that cost a nanosecond or two, as much
- *   as bringing their elements in does. For others, FK_GRAIN(ns) is the grain for elements of ns
- *   nanoseconds each. The rule looks neither at the number of workers nor at a clock. It need not:
- *   a fork costs a few nanoseconds, so a leaf of a microsecond hides it whether there are two
- *   workers or two hundred, and a leaf much longer than that only keeps thieves, and jobs with a
- *   better claim, waiting for the next fork.
+ *   The maximum number of elements of a leaf: longer ranges are halved. 0 is the automatic grain:
+ *   FK_LEAF_BYTES of elements (of the larger type, if input and output differ), or FK_LEAF_INDICES.
+ *   It suits functions that cost a nanosecond or two, about as much as loading their elements. For
+ *   others, FK_GRAIN(ns) is the grain for elements of ns nanoseconds each. The rule depends neither
+ *   on the number of workers nor on a clock. A fork costs a few nanoseconds, which are negligible
+ *   in a leaf of a microsecond. A much longer leaf only delays thieves, and jobs with a better
+ *   claim, until the next fork.
  *
  * INVARIANTS
- *   I1. The tree of forks, and with it the order in which results are combined, depends on n and
- *       grain alone: halves, the smaller one to the left. So the result of a fold or a scan of
- *       floating point numbers is the same bit for bit on any number of workers, with any
- *       steals. It is not the one of a plain loop: combine must be associative, and floating point
- *       addition is so only up to rounding.
- *   I2. Indices and ends of loops come from n and grain, never from elements. Where an element
- *       decides (less), the decision is made once and stays within bounds either way (FK_DECIDED).
- *       A sort of a buffer that changes, or by a less that is no order, gives an undefined
- *       sequence, without any other effect.
- *   I3. Temporary memory is taken in the body of the task that holds it, before its first fork or
- *       call, and is never an argument of a task that is to give it back: a job that was cancelled
- *       drops a child that has not begun, and with it what only the child knows of. Whether the
- *       body ends or is unwound, it gives the memory back, once.
+ *   I1. The tree of forks, and so the order in which results are combined, depends only on n and
+ *       grain: halves, the smaller one to the left. So a fold or a scan of floating point numbers
+ *       gives the same bits on any number of workers, with any steals. A plain loop may give
+ *       others: combine must be associative, and floating point addition is so only up to rounding.
+ *   I2. Indices and ends of loops come from n and grain, never from elements. If an element decides
+ *       (less), the decision is made once and stays within bounds either way (FK_DECIDED). A sort
+ *       of a buffer that changes, or by a less that is no order, only gives an undefined sequence.
+ *   I3. A task allocates temporary memory in its body, before its first fork or call, and frees it
+ *       once, whether the body ends or is unwound. No child frees it: a cancelled job drops a child
+ *       that has not begun.
  *
  * FAILURE
  *   A function of FK_FOR_EACH or FK_FOR_RANGE may return int instead of void: a code that is not 0
@@ -86,8 +82,8 @@
  * 	scan		0.36		0.50		20 to 30
  * 	sort		90 (qsort)	33
  *
- *   The tasks are not fine-grained ones (FK_FINE_TASK): how long a function takes is its author's
- *   business, and the grain makes up for the price of a fork.
+ *   The tasks are not fine-grained ones (FK_FINE_TASK): a function may take any time, and the grain
+ *   makes the cost of a fork negligible.
  */
 #ifndef FORKD_ALGORITHM_H
 #define FORKD_ALGORITHM_H

@@ -3,11 +3,11 @@
  * forkd/races.h - the macros of forkd/task.h for forkctl check --tsan; nothing in it is for authors
  *
  * With FK_RACES defined a module is compiled into a program that runs a task serially, for
- * ThreadSanitizer. Each forked child runs at once, and to ThreadSanitizer it is a thread of its
- * own, which begins at its FK_FORK and ends at its parent's FK_JOIN. So two accesses that no fork
- * and no join orders are a race, whichever of them comes first on a real machine. forkd/task.h
- * includes this file at its end. It replaces the macros whose code depends on the worker that runs
- * a continuation; all others stay. The functions are in forkd/races_main.h.
+ * ThreadSanitizer. Each forked child runs at once. For ThreadSanitizer it is a separate thread,
+ * which begins at its FK_FORK and ends at its parent's FK_JOIN. So two accesses that no fork and no
+ * join orders are a race, whichever of them comes first on a real machine. forkd/task.h includes
+ * this file at its end. It replaces the macros whose code depends on the worker that runs a
+ * continuation; all others stay. The functions are in forkd/races_main.h.
  *
  * Threads: the one thread of that program.
  */

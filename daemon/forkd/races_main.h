@@ -12,11 +12,11 @@
  * report. The code of a task that calls exit() is most likely none of these.
  *
  * INVARIANTS
- *   I1. This file gives ThreadSanitizer these orders and no others: what a parent did before a fork
- *       is before the child (the switch to it), and what the child did is before what follows the
- *       parent's join (__tsan_release() and __tsan_acquire() of the parent's frame). The switch
- *       back to the parent orders nothing. The task's own locks and atomic accesses are ordered as
- *       they come in this run.
+ *   I1. This file gives ThreadSanitizer two orders: the parent's accesses before a fork precede the
+ *       child, and the child precedes the code after the parent's join. The first is the switch to
+ *       the child, the second __tsan_release() and __tsan_acquire() of the parent's frame. The
+ *       switch back to the parent orders nothing. The task's own locks and atomic accesses are
+ *       ordered as they occur in this run.
  *   I2. No memory is used by two strands that are not ordered: each has a stack that is mapped for
  *       it, and ThreadSanitizer forgets what was in memory that is unmapped.
  *   I3. ThreadSanitizer takes two strands with the same number for one, and gives the number of a

@@ -14,11 +14,11 @@
  *       between ledger and record, and stores the job's id last. If the pool dies before that, the
  *       job was not counted: the manager, which gives it its outcome, counts it as ended. If the
  *       pool dies after that, the manager finds the id. A job that is put back into the queue was
- *       never FINISHING. If the pool dies while it counts a job, within some ten instructions, that
- *       job may be among the waits and not among the runs, and then counts as ended.
+ *       never FINISHING. If the pool dies within the ten or so instructions that count a job, only
+ *       its wait may be counted. Then it counts as ended.
  *   I3. All stores are of one thread, so after the pool's death another process finds the stores
  *       before some point of the program: compiler fences are enough.
- *   I4. It is a statistic: a stray write of a task can change it, and a client that overwrites its
+ *   I4. It is a statistic: a stray write of a task can change it. A client that overwrites its
  *       records can increase its wait time, up to the time since boot. Both change only what is
  *       shown.
  */

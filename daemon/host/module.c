@@ -14,10 +14,9 @@
  * 	  load it compares the file's device, inode, size and time of change, and the notes of the
  * 	  loaded object, one of which is the build-id.
  * 	- No object was loaded by this path before: dlopen() would return that one.
- *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself and stays open
- *   permanently, because dlopen() takes a name that it has seen before for the same object. A
- *   debugger can open this name while the process runs; /proc/self/fd/FD would be the debugger's
- *   own file.
+ *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself. FD stays open
+ *   permanently, because dlopen() takes a known name for the same object. A debugger can open this
+ *   name while the process runs; /proc/self/fd/FD would be the debugger's own file.
  *
  * FK_MODULE and FK_EXPORT make a valid table. A table that was written by hand, or by a compiler of
  * another language, may be invalid in each field. All fields that are used later are checked here,
@@ -27,10 +26,9 @@
  *   Clients, and the records of waiting jobs, identify a task by its place on the board and its
  *   hash. Both must stay valid in the next pool, which may have other modules. So each task goes to
  *   the place that the board has for it (shm/board.h, I2): by name and hash, or by name if its
- *   signature has changed. When all of these have their places, each new task takes one that no
- *   task ever had, or otherwise that of a removed task, preferably one removed long ago. The board
- *   only rates free places: whatever a task of the last pool wrote there, each task gets a separate
- *   place.
+ *   signature has changed. After all of these, each new task takes an unused place. If there is
+ *   none, it takes that of a removed task, preferably one removed long ago. The board only rates
+ *   free places: whatever a task of the last pool wrote there, each task gets a separate place.
  *
  * JOINING
  *   modules_join() loads files that were added to the directory while the pool runs. It loads no

@@ -3,9 +3,9 @@
  * topology.c - which CPU each worker is pinned to, its group, and the distances between workers
  *
  * Threads: the manager at its start, to determine the number of workers and their CPUs. Then each
- * pool at its start, and a manager that takes over clients, with these CPUs, so that the places are
- * the same (except for CPUs that are offline by then). After topology_new() nothing changes, and
- * any thread may read it and bind itself.
+ * pool at its start, and a manager that takes over clients, with these CPUs. So the places are the
+ * same (except for CPUs that are offline by then). After topology_new() nothing changes, and any
+ * thread may read it and bind itself.
  *
  * THE ORDER OF PLACES
  *   First the first allowed CPU of each core, in the machine's order, then the second of each, and
@@ -24,8 +24,8 @@
  * DISTANCE
  *   On the way up from a CPU, a level of the machine counts if it contains more workers' CPUs than
  *   the level before: caches of one core, packages of one node, or cores of which one CPU is used,
- *   do not. In a group the distance is the number of levels up to the common ancestor, the larger
- *   one of the two sides if the machine is not symmetric. Groups are sorted by {machine's distance
+ *   do not. In a group the distance is the number of levels up to the common ancestor. If the
+ *   machine is not symmetric, the larger side counts. Groups are sorted by {machine's distance
  *   matrix, levels between the nodes}. Each different pair is one step further than the one before,
  *   the first a step further than the longest distance in any group. So the order of the firmware's
  *   numbers matters, not their size.

@@ -7,10 +7,10 @@
  * 	P(i picks j) is proportional to 1 / (n_ij r_ij^2)
  *
  * r_ij is the distance from i to j, n_ij the number of workers at the same distance from i as j. So
- * a whole class of workers at distance r is picked with weight 1/r^2, whatever its size, and all
- * workers of a class equally (Williams and Elliott's libfork, 2024). A pick costs two
- * multiplications and one read from the table, and no floating point (the alias method of Walker,
- * 1977, with the table built as Vose does, 1991).
+ * a class of workers at distance r is picked with weight 1/r^2, whatever its size, and each worker
+ * of a class with equal probability. (Williams and Elliott's libfork, 2024.) A pick costs two
+ * multiplications and one read from the table. (The alias method of Walker, 1977, with the table
+ * built as Vose does, 1991.)
  *
  * Threads: victims_new(): the thread that starts a pool, or a simulation of one. After that nothing
  * changes, and any thread may read.

@@ -22,8 +22,8 @@
  *   I2. A job is ended for its own charge. The state RUNNING is read before the charge, by an
  *       acquire: the charge was set to 0 before, when the job was accepted. If the row has the next
  *       job by then, abort_set() finds another generation. A worker that leaves a job late may
- *       charge the next job of the row, of the same connection, for at most the time since the last
- *       check.
+ *       charge the next job of the row for at most the time since the last check. Both are of one
+ *       connection.
  *   I3. A job that has an outcome is left alone, so the dispatcher does not wake itself again and
  *       again.
  */

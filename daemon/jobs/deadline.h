@@ -3,8 +3,8 @@
  * deadline.h - deadlines of queued and running jobs
  *
  * A binary heap of rows, the earliest on top. A job with a deadline (its own or default-deadline)
- * is in it from when it is taken off its ring until it ends. A job that was cancelled while a
- * worker had it in hand, neither queued nor running, is in it until it is found queued or running.
+ * is in it from when it is taken off its ring until it ends. A job can be cancelled while a worker
+ * holds it, neither queued nor running. Then it is in the heap until it is found queued or running.
  *
  * Threads: deadline_add(): the thread that takes a job off its ring; deadline_watch(): also the
  * channel's thread. deadline_remove(): the thread that ends the job. The others: the dispatcher, in

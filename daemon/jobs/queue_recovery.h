@@ -8,8 +8,8 @@
  *     I1. No job of a chain can end before its ring's word refers to the rest of the chain, or is
  *         off the ring: once it has ended its record may belong to another job, with another next,
  *         and be partly written. Within a pool that holds because a drain queues its jobs
- *         afterwards. Jobs that the last pool had QUEUED are queued in this one only after the
- *         words at the heads of their tenant's rings were moved past the QUEUED jobs of their
+ *         afterwards. Jobs that the last pool had QUEUED are queued here only after their tenant's
+ *         rings were adjusted. The words at the heads are moved past the QUEUED jobs of their
  *         chains: requeue_place_ring(). Only those words: a dying pool works on the head's word,
  *         and later words are intact.
  *     I2. If the rings cannot be mapped, no thread reads them while a client of that time exists,

@@ -21,9 +21,9 @@
  *       the alarm was set for.
  *   I3. Each worker has an alarm while it has suspended jobs: preempted_start() and
  *       preempted_bring_up() set one, and each check sets the next.
- *   I4. The dispatcher checks, tick by tick (dispatcher.h), if jobs are in a ring or a root deque,
- *       or wait for a place, or a short job is to run before INTAKE_SOON, or a worker has no job.
- *       There may be a flood of such jobs, which would wake it each time.
+ *   I4. The dispatcher checks at each tick (dispatcher.h) while one of these is true: jobs are in a
+ *       ring or a root deque, or wait for a place; a short job must run before INTAKE_SOON; a
+ *       worker has no job. There may be a flood of such jobs, which would wake it each time.
  */
 #include "daemon/jobs/job_batches.h"
 

@@ -19,19 +19,19 @@
  *       the next generation. So the pool, which knows a client from OPEN until it has released it,
  *       never sees two clients in one slot. And a client is refused for slots or bytes only if they
  *       are really in use.
- *   I2. The pool is told of a tenant before each of its clients, and of a client before the client
- *       has the rings and before its end; it is not told of a client that is still MAKING. So the
- *       messages to a pool that does not read are bounded by the slots, and by the jobs whose
- *       cancel was requested before the pool existed. A pool that is not READY is told nothing:
- *       conn_tell_pool() sends everything later, clients first, because rings may have their words.
+ *   I2. The pool receives a tenant before each of its clients, and a client before the client has
+ *       the rings and before its end; it is not told of a client that is still MAKING. So the
+ *       slots, and the jobs that were cancelled before the pool existed, bound the messages to a
+ *       pool that does not read. A pool that is not READY is told nothing: conn_tell_pool() sends
+ *       everything later, clients first, because rings may have their words.
  *   I3. A client's user is that of SO_PEERCRED and SO_PEERGROUPS at the time of connecting. Its
- *       request is checked (admission.c) before anything is made for it, and everything that is
- *       made is counted against shared-memory-max and the quota of its uid (quota.c). Afterwards
- *       the client can only cancel its own jobs, ring (wake.h, W11) and request a larger heap,
- *       which is checked and counted in the same way; any other message ends the connection.
+ *       request is checked (admission.c) before anything is allocated for it. Each allocation
+ *       counts against shared-memory-max and the quota of its uid (quota.c). Afterwards the client
+ *       can only cancel its own jobs, ring (wake.h, W11) and request a larger heap. The request is
+ *       checked and counted in the same way; any other message ends the connection.
  *   I4. A segment is removed (client_segments.c) once the pool has unmapped it and released the
- *       client; or at once if no pool knows the client (MAKING). If forkd ends the connection of a
- *       live client, because it cannot continue or the client has sent a forbidden message, the
+ *       client; or at once if no pool knows the client (MAKING). forkd ends the connection of a
+ *       live client if it cannot continue, or if the client has sent a forbidden message. Then the
  *       results stay until the client closes the socket or ends. Each of its jobs gets an outcome:
  *       jobs that the pool has not taken when it releases the client are CANCELLED. The slot stays
  *       in use for that time, and counts in the quota. A client that has closed the socket, or sent
@@ -41,9 +41,9 @@
  *       child keeps the socket. A process whose end cannot be watched is refused. One exception:
  *       for a process in an invisible pid namespace a kernel before 6.5 has no pidfd; then only the
  *       socket's end is seen.
- *   I6. In each iteration of the loop one message of a connection is read, and none while one of
- *       its cancels waits for the pool to start or to read: a flood of cancels fills the client's
- *       own socket. None is read either while a cancel or a ring waits for time of its uid (I8).
+ *   I6. Each iteration of the loop reads one message of a connection, and none while one of its
+ *       cancels waits for the pool: a flood of cancels fills the client's own socket. None is read
+ *       either while a cancel or a ring waits for time of its uid (I8).
  *   I7. No call in this thread depends on a client's choice of time: others make and give back its
  *       pages (client_segments.c), descriptors that it sends are not received, and a client that
  *       sends some is disconnected (socket_close.c).

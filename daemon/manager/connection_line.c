@@ -2,9 +2,9 @@
 /*
  * connection_line.c - connections that arrive too fast
  *
- * A connection for which its uid has no time left (quota.c) is accepted, because others may be
- * behind it in the listening socket, and waits here unread. Further ones are refused, with six
- * system calls and no memory.
+ * If the uid of a connection has no time left (quota.c), the connection is accepted, because others
+ * may be behind it in the listening socket. It waits here unread. Further ones are refused, with
+ * six system calls and no memory.
  *
  * INVARIANTS
  *   L1. Connections of one uid are greeted in order of arrival.

@@ -7,12 +7,12 @@
  * answer is EPERM, except while the pool loads modules on the manager's behalf.
  *
  * INVARIANTS
- *     I1. The kernel continues a call only if the gate is open, the pool's main thread, which loads
- *         modules, has made the call, and it maps a private file without write access. A task's
- *         code can run on that thread, too: as the handler of a signal. The manager reads only
- *         arguments in registers, which no other thread can change between the decision and the
- *         call. It does not see which file a descriptor refers to: a task that controls the pool
- *         can exchange it while the gate is open.
+ *     I1. The kernel continues a call only if the gate is open and the call maps a private file
+ *         without write access. The caller must be the pool's main thread, which loads modules. A
+ *         task's code can run on that thread, too: as the handler of a signal. The manager reads
+ *         only arguments in registers, which no other thread can change between the decision and
+ *         the call. It does not see which file a descriptor refers to: a task that controls the
+ *         pool can exchange it while the gate is open.
  *     I2. The pool sends the gate before it has workers, and closes its own descriptor: no task can
  *         answer, and the manager receives no descriptor from a pool that has run a task.
  *     I3. After one answer all other sources have their turn: tasks that ask continuously do not

@@ -16,8 +16,8 @@
  *       take a connection and drop it. Or it would consume the wakeup of a connection, because such
  *       an accept waits exclusively, and that connection would wait for the next one.
  *   I5. Accepting and closing costs more than connecting, and the manager has the higher priority.
- *       So while a uid connects far too often (connection_line.c) at most LISTENER_FEW connections
- *       are accepted in LISTENER_PACE_NS, and the socket's queue is so short that connect() blocks
+ *       So while a uid connects far too often (connection_line.c), at most LISTENER_FEW connections
+ *       are accepted in LISTENER_PACE_NS. The socket's queue is then so short that connect() blocks
  *       in loops. The kernel serves threads in connect() in order of arrival. Other clients wait
  *       for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and one more for each LISTENER_FEW
  *       threads that are already in connect().

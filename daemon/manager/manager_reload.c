@@ -45,9 +45,8 @@
  *       then, either all of them, and the queued ones, continue in the same pool; or, with force,
  *       they are LOST, or run again if they are idempotent, and none is blamed. They also continue
  *       when no forkctl waits for the reload any more, unless a signal requested it: an interrupted
- *       command delays no job. A task keeps its place on the board as long as its name and
- *       signature stay the same (module.c), so queued jobs and clients that know the task use the
- *       new one.
+ *       command delays no job. A task keeps its place on the board while its name and signature
+ *       stay the same (module.c). So queued jobs and connected clients use the new one.
  *   I5. When a reload is reported as complete, no job begins by the old settings: the pool has read
  *       the new ones, or has ended, and the next pool receives them before any job.
  *   I6. The pool either ends or resumes (shutdown.h, I3): if it has ended before it read

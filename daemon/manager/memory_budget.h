@@ -2,8 +2,8 @@
 /*
  * memory_budget.h - how forkd's memory is divided
  *
- * The kernel kills a process if memory runs out. So everything that clients and tasks can make grow
- * has a limit, and the sum of these limits is no more than the memory there is:
+ * The kernel kills a process if memory runs out. So all memory that clients and tasks can allocate
+ * has limits, whose sum is at most the available memory:
  *
  *  	memory-max		all of it: set, or memory_limit.h
  *  	  shared-memory-max	what clients share with forkd: preallocated for each

@@ -35,13 +35,13 @@
  *       write for it: a read(2) in progress, or one of its io_uring. So the next pool gets another
  *       arena (pool_segments_replace_arena()): none of its frames is in memory that the abandoned
  *       pool has mapped. The two still share the board, tenants' segments and clients' segments. A
- *       read in progress can write into its buffer, which is in the segment of the job's client, or
- *       at any address that a task gave. So the jobs that ran in that pool end as LOST, idempotent
- *       ones as well (job_recovery.c): none runs again in these buffers. The pidfd stays in the
- *       store until the next pool starts: then the next arena is in the store and those jobs have
- *       their outcomes. If the manager dies before, the next manager finds the pidfd, waits, and
- *       abandons the pool again (takeover.c, I1). The manager abandons at most
- *       POOL_PROCESS_ABANDONED pools: after that it waits until one of the killed pools ends.
+ *       read in progress can write into its buffer: in the segment of the job's client, or at any
+ *       address of a task. So the jobs that ran in that pool end as LOST, idempotent ones as well
+ *       (job_recovery.c): none runs again in these buffers. The pidfd stays in the store until the
+ *       next pool starts: then the next arena is in the store and those jobs have their outcomes.
+ *       If the manager dies before, the next manager finds the pidfd, waits, and abandons the pool
+ *       again (takeover.c, I1). The manager abandons at most POOL_PROCESS_ABANDONED pools: after
+ *       that it waits until one of the killed pools ends.
  *
  * If a peer dies: the pool: see died(). A pool that closes its channel, sends a forbidden message,
  * or is stuck (pool_watchdog.h), is killed. The manager: the kernel kills the pool

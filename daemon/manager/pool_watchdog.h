@@ -25,8 +25,8 @@
  *       starved. A pool whose threads all sleep gets a signal, PROTO_POOL_SIGNAL, which a thread
  *       can handle on any CPU. If no thread takes the signal, all threads must be asleep at both
  *       looks (thread_states.h). A thread that waits for a CPU or a disk, or that a debugger has
- *       stopped, is not asleep. The threads are looked at only if the process has used no CPU time
- *       since the last look, or if this look may be the one that kills the pool.
+ *       stopped, is not asleep. The threads are checked only if the process has used no CPU time
+ *       since the last check, or if this check may kill the pool.
  *   I3. If the pool reads messages that waited for room in its channel, it makes progress: its time
  *       starts at 0. A pool that writes a core file has unlimited time, because a kill would lose
  *       the file. What the arena says of a fault does not count, because a task can write there.
@@ -38,9 +38,9 @@
  *   I5. A traced pool owes no answer, and is not continued: its debugger may hold one thread for
  *       any time while the others run. The time starts at 0 when it is no longer traced. Its start
  *       has no limit either (pool_process.c).
- *   I6. A pool that another process has killed, and that has not ended, has POOL_PROCESS_DEATH_NS
- *       from the second successive look that finds SIGKILL pending in one of its threads
- *       (pool_process.c, I7).
+ *   I6. A pool may have been killed by another process and not have ended. It has
+ *       POOL_PROCESS_DEATH_NS from the second successive check that finds SIGKILL pending in a
+ *       thread (pool_process.c, I7).
  */
 #pragma once
 

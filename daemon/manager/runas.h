@@ -31,8 +31,8 @@ struct runas {
 /*
  * Finds the user that tasks run as, and tries in a child whether this process can become that user.
  * Returns 0 with one line in ret_text: the user if *ret drops, or a warning, or nothing. Returns a
- * negative errno with an error in ret_text if the user of the option has no entry in passwd(5), or
- * this process cannot become it.
+ * negative errno, with an error in ret_text, if the user has no entry in passwd(5) or this process
+ * cannot become it.
  */
 int runas_choose(const struct options *options, struct runas *ret, struct options_error *ret_text);
 

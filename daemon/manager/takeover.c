@@ -18,7 +18,7 @@
  *
  * INVARIANTS
  *   I1. No memory of an earlier pool is read before each pool that may have it mapped is dead. A
- *       pool's pidfd is in the store before the pool is told what to map (pool_process.c), and this
+ *       pool's pidfd is in the store before the pool receives its segments (pool_process.c). This
  *       file first kills all pools in the store and waits for them. A pool that has not ended in
  *       time executes no instruction any more, and the arena is replaced (pool_process.c, I7). Its
  *       pidfd leaves the store when its jobs have their outcomes: if a manager is killed before

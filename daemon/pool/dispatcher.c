@@ -224,8 +224,8 @@ static void dispatcher_answer(struct pool *pool)
 	channel_tell(pool, &pong);
 }
 
-/* Ends jobs whose deadline has passed, resumes fibers whose time has come, sends requests to
- * workers without a timer, checks for hanging jobs, freed memory and CPUs. Returns when it must
+/* Ends jobs whose deadline has passed, resumes fibers whose timer has expired, and sends requests
+ * to workers without a timer. Checks for hanging jobs, freed memory and CPUs. Returns when it must
  * come back, at most again ns from now. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {

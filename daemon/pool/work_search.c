@@ -3,15 +3,15 @@
  * work_search.c - how a worker finds work
  *
  * ASKING
- *   A thief that finds a busy victim without public entries lowers the victim's limit, and the
- *   victim publishes up to D entries at its next fork. A request costs the victim its C stack. So a
- *   thief whose stolen strands were short waits longer between requests (ask_wait), up to
- *   POLICY_ASK_MAX. Other work that it finds does not count, so a thief that always finds some
- *   still makes requests. A victim in a long leaf reaches no fork. If it has not answered
- *   POLICY_SIGNAL_MIN after a request, a thief sends it WORKER_SIGNAL, and the handler publishes
- *   the entries below the leaf (strand_publish_from_signal()). While there are none, the intervals
- *   between signals double up to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus
- *   the time until a thief searches.
+ *   If a busy victim has no public entries, the thief lowers its limit, and the victim publishes up
+ *   to D entries at its next fork. A request costs the victim its C stack. So a thief whose stolen
+ *   strands were short waits longer between requests (ask_wait), up to POLICY_ASK_MAX. Other work
+ *   that it finds does not count, so a thief that always finds some still makes requests. A victim
+ *   in a long leaf reaches no fork. If it has not answered POLICY_SIGNAL_MIN after a request, a
+ *   thief sends it WORKER_SIGNAL, and the handler publishes the entries below the leaf
+ *   (strand_publish_from_signal()). While there are none, the intervals between signals double up
+ *   to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus the time until a thief
+ *   searches.
  */
 #include "daemon/pool/work_search.h"
 

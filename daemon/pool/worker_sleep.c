@@ -25,8 +25,8 @@
  *   Waking a worker: the states of the groups up to the one that has a sleeper, its own first; a
  *   transition, and the system call. Going to sleep: a transition, and a check of its root deque.
  *   Neither grows with the number of tenants or workers. The last searcher of a group also reads
- *   the summary words of all tenants when it sleeps or becomes busy, because clients can write only
- *   there; a search reads those of DRAIN_SCAN_SOME tenants at a time.
+ *   the summary words of all tenants when it leaves, because clients can write only there; a search
+ *   reads those of DRAIN_SCAN_SOME tenants at a time.
  */
 #include "daemon/pool/worker_sleep.h"
 

@@ -5,8 +5,8 @@
  * The CPUs that forkd may use change while it runs: an administrator changes its cpuset or
  * affinity, a CPU goes offline, cpu.max is set. A worker whose CPU is not usable any more goes
  * offline. If there are more CPUs than cpu.max allows, max(1, ceil(quota / period)), the workers of
- * all but the first CPUs go offline too. Two workers on one CPU would halve each other's speed, and
- * the kernel enforces a quota on all workers at once, in the middle of their work.
+ * all but the first CPUs go offline too. Two workers on one CPU would halve each other's speed. The
+ * kernel enforces a quota on all workers at once, in the middle of their work.
  *
  * OFFLINE WORKERS
  *   The worker's thread stays, with its ring, inbox and places. It does not search for work and is

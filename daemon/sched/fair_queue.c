@@ -2,12 +2,12 @@
 /*
  * fair_queue.c - which job runs next
  *
- * The job with the least virtual time runs next, in three levels: the tenant with the smallest v,
- * of its connections the one with the smallest v (virtual_time.c), of its jobs the one with the
- * earliest virtual end (job_queues.c). So two connections of one uid share that uid's part, as two
- * uids share the pool. A job that only one worker, or one group, may start waits in a queue of that
- * place. A worker that takes a job chooses by the same virtual times between jobs for its own
- * places and jobs that any worker may start. So a flood of such jobs overtakes no other job.
+ * The next job is chosen in three steps: the tenant with the smallest v, its connection with the
+ * smallest v (virtual_time.c), and the job of that with the earliest virtual end (job_queues.c). So
+ * two connections of one uid share that uid's part, as two uids share the pool. A job that only one
+ * worker, or one group, may start waits in a queue of that place. A worker that takes a job chooses
+ * by the same virtual times between jobs for its own places and jobs that any worker may start. So
+ * a flood of such jobs overtakes no other job.
  *
  * 	job_batches.c -> fair_queue.c -> job_queues.c	where rows wait; which clients have rows
  * 				      -> virtual_time.c	v, floors, active clients; heaps (vheap.h)
@@ -16,14 +16,13 @@
  * Threads: see fair_queue.h. Each job costs fair_prepare(), an exchange on its worker's account,
  * and fair_charge(): one fetch-add to a line of the board that the job's end updates anyway. A
  * client that is alone and does not flood pays one more in fair_direct(). All other work is done
- * under the lock, once for a batch of up to 64 jobs: queueing, picking and charging cost 30 ns for
- * each job in such a batch, 50 ns for single jobs, on a machine with forks of 2 ns.
+ * under the lock, once for a batch of up to 64 jobs. Queueing, picking and charging cost 30 ns for
+ * each job in such a batch, and 50 ns for single jobs (forks: 2 ns).
  *
  * INVARIANTS
  *   I1. Bounded lag: fair_pick() takes jobs of the client with the smallest v as long as that stays
  *       the smallest. Two clients that always have queued jobs differ by the estimates of a batch
- *       for each worker, and by the error of these estimates, which is charged before the next
- *       pick.
+ *       for each worker, and by their error. The error is charged before the next pick.
  *   I2. Heaps follow the queues: a client's queue becomes empty or non-empty only in fair_link(),
  *       fair_unlink() or fair_cut_client(), which notify virtual_time.c. Clients with rows for a
  *       place are found by a scan of all active clients.

@@ -286,8 +286,8 @@ uint32_t fair_first(struct fair *fair, uint32_t worker);
  * run for ran_ns on this worker. row: of the ledger, or ACCOUNT_NOBODY. */
 bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns);
 
-/* Lock held, after fair_settle(): returns the running job's row, or, if that is ahead by more than
- * a time slice, the one of n suspended jobs that is furthest behind. */
+/* Lock held, after fair_settle(): returns the running job's row. If that job is ahead by more than
+ * a time slice, returns the row of the suspended job that is furthest behind, of n. */
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
 /* Lock held: true if a job waits for this worker, and the one to run next is long, as far as

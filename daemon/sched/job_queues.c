@@ -11,10 +11,10 @@
  * Threads: see job_queues.h.
  *
  * INVARIANTS
- *   I1. rows[] is only linked: each row is in at most one queue, which the ledger guarantees (a row
- *       is accepted while it is FREE or FINISHING, and queued by the thread that accepted it). So
- *       there is always room, and nothing is allocated. in and the links change with the lock held,
- *       so one thread removes a row, either to start it or to end it.
+ *   I1. rows[] is only linked: each row is in at most one queue. The ledger guarantees it: a row is
+ *       accepted while it is FREE or FINISHING, and queued by the thread that accepted it. So there
+ *       is always room, and nothing is allocated. in and the links change with the lock held, so
+ *       one thread removes a row, either to start it or to end it.
  *   I2. Counts follow the links: queued and placed of a client and of all, waits of each place;
  *       classes has a bit for each non-empty queue. A row's weight and place do not change while it
  *       is linked.

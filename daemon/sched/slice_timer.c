@@ -6,11 +6,11 @@
  *   I1. After the alarm the worker checks all jobs that it may have to yield to, with the lock of
  *       fair held. A busy worker with a preempt request does so at its next fork
  *       (strand_safepoint()). If it reaches no fork for SLICE_TIMER_AGAIN, the timer expires again,
- *       until the worker has checked. Then the handler finds the pending request and, if jobs are
- *       queued, in a ring or on a root deque, wakes the dispatcher, so that other workers check. If
- *       no job waits any more, the timer stays stopped until it is set again. A worker that is not
- *       busy searches for work, and finds any waiting job, or sleeps, and then it has no suspended
- *       jobs.
+ *       until the worker has checked. Then the handler finds the pending request. If jobs are
+ *       queued, in a ring or on a root deque, it wakes the dispatcher, so that other workers check.
+ *       If no job waits any more, the timer stays stopped until it is set again. A worker that is
+ *       not busy searches for work, and finds any waiting job, or sleeps, and then it has no
+ *       suspended jobs.
  *   I2. So no waiting job is forgotten. A thread that needs the worker to check writes the reason
  *       first, with the lock held, and then sets the alarm. An earlier alarm is kept: it has not
  *       expired, so the check that follows it sees the reason. If the alarm expires in between, the

@@ -4,14 +4,14 @@
  *
  * Each tenant and each connection has a virtual time v: the CPU time it has used, divided by its
  * weight: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) in a hierarchy. Workers add
- * a job's CPU time to board->cpu_ns of its client at its end, when they change to another job, and
- * when another thread settles their accounts (cpu_account.h). vtime_settle() converts the amount
- * added since its last call into virtual time. In between, v includes an estimate for each job
- * given to a worker: the mean of that client's jobs, at most FAIR_BATCH. As jobs end it is taken
- * back in proportion. Time in which a task slept, in a system call or for a lock, counts like CPU
- * time, because its worker was not available. Time in which the worker waited for a CPU does not
- * (cpu_account.h). A client with short jobs precedes one with long ones as if its v were less by a
- * warp: borrowed virtual time (Duda and Cheriton, SOSP 1999). v itself counts all time used.
+ * a job's CPU time to board->cpu_ns of its client when they leave the job, and when another thread
+ * settles their accounts (cpu_account.h). vtime_settle() converts the amount added since its last
+ * call into virtual time. In between, v includes an estimate for each job given to a worker: the
+ * mean of that client's jobs, at most FAIR_BATCH. As jobs end it is taken back in proportion. Time
+ * in which a task slept, in a system call or for a lock, counts like CPU time, because its worker
+ * was not available. Time in which the worker waited for a CPU does not (cpu_account.h). A client
+ * with short jobs precedes one with long ones as if its v were less by a warp: borrowed virtual
+ * time (Duda and Cheriton, SOSP 1999). v itself counts all time used.
  *
  * Threads: see virtual_time.h.
  *
@@ -27,8 +27,8 @@
  *       the weighted mean of the active ones' v. Otherwise, with connections that come and go, the
  *       floor would stay at the newcomers' own v, and a permanent connection would never be first
  *       again.
- *   I3. A heap contains exactly the tenants and clients with queued rows that any worker may start,
- *       in the order of their v when it last changed; every change sifts.
+ *   I3. A heap contains the tenants and clients with queued rows that any worker may start, in the
+ *       order of their last changed v; every change sifts.
  *   I4. All v stay within 2^63 of the floor, so that they can be compared. Inactive members are
  *       raised along with it whenever it has grown by VTIME_LIFT (vtime_raise()). An active member
  *       that uses little would hold it back: a single strand of a uid of weight 10000 falls 2^63
@@ -38,17 +38,17 @@
  *       the floor (vtime_charge()).
  *   I5. The lag is FAIR_CREDIT of all workers for the lightest active member, or for weight 100 if
  *       all are heavier. So a member that could not use its share, such as a single strand, later
- *       gets the whole pool for at most FAIR_CREDIT, or, if one is w times lighter, for w times as
- *       long; then all continue by their weights. And a member that had all workers in leaves that
- *       no request interrupts pays in full for up to FAIR_CREDIT of it.
+ *       gets the whole pool for at most FAIR_CREDIT. If it is w times lighter, that time is w times
+ *       as long; then all continue by their weights. And a member that had all workers in leaves
+ *       that no request interrupts pays in full for up to FAIR_CREDIT of it.
  *   I6. A warp changes when a member is served, not how much: it is FAIR_WARP or 0, the same for
  *       all, and v is charged without it. Two members that both have it, or both have not, compare
- *       as if there were none. A member whose jobs are short, or were cut into short ones, gets
- *       ahead of one with long jobs by at most FAIR_WARP and a job's time, once, while both have
- *       work. A member that sleeps until the others have caught up may do so again, and has used no
- *       more than they (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a single
- *       job when the job has used as much (preemption.c). A tenant's warp is that of its first
- *       client, and the same holds for tenants.
+ *       as if there were none. While both have work, a member with short jobs gets ahead of one
+ *       with long jobs once, by at most FAIR_WARP and a job's time. This holds as well if long jobs
+ *       were cut into short ones. A member that sleeps until the others have caught up may do so
+ *       again, and has used no more than they (I2). A client's warp ends when its mean is
+ *       FAIR_SHORT, and that of a single job when the job has used as much (preemption.c). A
+ *       tenant's warp is that of its first client, and the same holds for tenants.
  */
 #include "daemon/sched/virtual_time.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c, and makes all calls in
- * a separate process (forkctl_with_forkd()), which writes each result to a file in memory:
+ * Starts a private forkd in one of the modes of daemon/pool/schedule_fuzz.c. A separate process
+ * makes all calls (forkctl_with_forkd()), and writes each result to a file in memory:
  *
  * 	serial		one worker, nothing is stolen: the reference
  * 	serial, again	a result that differs depends on more than the arguments

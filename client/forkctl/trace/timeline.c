@@ -3,7 +3,7 @@
  * timeline.c - the events of workers, and the marks of jobs made from them
  *
  * The events of each worker are in order. The marks of a job are made from the events of all
- * workers, because the worker that starts a job may not be the one that ends it.
+ * workers, because one worker may start a job and another end it.
  */
 #include "client/forkctl/trace/timeline_internal.h"
 

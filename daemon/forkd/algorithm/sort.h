@@ -20,16 +20,16 @@
 
 /*
  * NAME(type *data, type *buffer, size_t n, size_t grain[, context]): sorts n elements, stably.
- * buffer: room for n elements more, which are overwritten; NULL: the task takes it itself, and
- * fails with -ENOMEM if there is none. grain: how many elements a leaf sorts.
+ * buffer: room for n more elements, which is overwritten; NULL: the task allocates it, or fails
+ * with -ENOMEM. grain: number of elements that a leaf sorts.
  * less: bool or int less(const type *a, const type *b[, context]), true if a must precede b;
  * a strict weak order.
  *
- * Merge sort between the two arrays, the direction alternating by level, so that nothing is copied
- * back. A merge is divided as well, in the middle of what it writes, by a binary search for the
- * elements that go there (Deo and Sarkar, Parallel algorithms for merging and sorting, 1991). A
- * sample sort would move each element fewer times, but its buckets depend on the data: it is not
- * stable, it degenerates on equal keys, and on a buffer that changes it writes out of bounds.
+ * Merge sort between the two arrays, in alternating directions by level, so that nothing is copied
+ * back. A merge is divided as well, in the middle of its output, by a binary search for the
+ * elements there. (Deo and Sarkar, Parallel algorithms for merging and sorting, 1991.) A sample
+ * sort would move each element fewer times. But its buckets depend on the data: it is not stable,
+ * it degenerates on equal keys, and on a buffer that changes it writes out of bounds.
  */
 #define FK_SORT(NAME, type, less, ...)                                                               \
 	_Static_assert(FK_IS(less, bool, const type *, const type *__VA_OPT__(, ) __VA_ARGS__) ||    \
