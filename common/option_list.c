@@ -107,6 +107,8 @@ static int list_number(const struct option_row *row, const char *text, uint64_t 
 
 	if (row->type == OPTION_SIZES)
 		r = number_parse_unit(text, &number_sizes, "", ret);
+	else if (row->type == OPTION_TIMES)
+		r = number_parse_unit(text, &number_durations, row->unit, ret);
 	else
 		r = number_parse(text, 10, ret, &rest);
 	if (r < 0)
@@ -121,7 +123,7 @@ static int list_parse(const struct option_row *row, char *text, struct options_e
 		      struct option_fault *fault)
 {
 	char *colon = strchr(text, ':');
-	bool bare = !colon && (row->type == OPTION_COUNTS || row->type == OPTION_SIZES);
+	bool bare = !colon && row->type >= OPTION_COUNTS && row->type <= OPTION_TIMES;
 	char *value = bare ? text : colon ? colon + 1 : NULL;
 	int r;
 
@@ -223,6 +225,16 @@ int option_list_add(const struct option_row *row, struct options_list **list, co
 
 /* ------------------------------------------------------------------------ to text */
 
+static void list_print_number(const struct option_row *row, uint64_t number, FILE *out)
+{
+	if (row->type == OPTION_SIZES)
+		number_print_unit(number, &number_sizes, out);
+	else if (row->type == OPTION_TIMES)
+		number_print_unit(number, &number_durations, out);
+	else
+		fprintf(out, "%" PRIu64, number);
+}
+
 void option_list_print(const struct option_row *row, const struct options_entry *entry, FILE *out)
 {
 	if (entry->who == OPTIONS_ANYBODY)
@@ -230,32 +242,21 @@ void option_list_print(const struct option_row *row, const struct options_entry 
 	else
 		fprintf(out, "%s%" PRIu32,
 			entry->who == OPTIONS_GROUP && !list_is_group(row) ? "@" : "", entry->id);
-	switch (row->type) {
-	case OPTION_TASKS:
-		fprintf(out, ":%s", entry->task);
-		break;
-	case OPTION_SIZES:
-		fputc(':', out);
-		number_print_unit(entry->number, &number_sizes, out);
-		break;
-	case OPTION_USERS:
-		break;
-	default:
-		fprintf(out, ":%" PRIu64, entry->number);
-		break;
-	}
+	if (row->type == OPTION_USERS)
+		return;
+	fputc(':', out);
+	if (row->type == OPTION_TASKS)
+		fputs(entry->task, out);
+	else
+		list_print_number(row, entry->number, out);
 }
 
 static void list_print_range(const struct option_row *row, const char *what, FILE *out)
 {
-	if (row->type == OPTION_SIZES) {
-		fprintf(out, "%s from ", what);
-		number_print_unit(row->min, &number_sizes, out);
-		fputs(" to ", out);
-		number_print_unit(row->max, &number_sizes, out);
-	} else {
-		fprintf(out, "%s from %" PRIu64 " to %" PRIu64, what, row->min, row->max);
-	}
+	fprintf(out, "%s from ", what);
+	list_print_number(row, row->min, out);
+	fputs(" to ", out);
+	list_print_number(row, row->max, out);
 }
 
 void option_list_print_allowed(const struct option_row *row, FILE *out)
@@ -280,12 +281,22 @@ void option_list_print_allowed(const struct option_row *row, FILE *out)
 		fprintf(out, "a list such as 1000:200,@staff:150, of users %s, and ", who);
 		list_print_range(row, "weights", out);
 		break;
+	case OPTION_SIZES:
+		list_print_range(row, "a size", out);
+		fprintf(out, ", or a list such as alice:64M,*:16M, of users %s, and such sizes",
+			who);
+		break;
+	case OPTION_TIMES:
+		fprintf(out, "a duration (in %s, or with ns, us, ms, s or min)", row->unit);
+		list_print_range(row, "", out);
+		fprintf(out,
+			", or a list such as alice:1min,*:10s, of users %s, and such durations",
+			who);
+		break;
 	default:
-		list_print_range(row, row->type == OPTION_SIZES ? "a size" : "a whole number", out);
-		fprintf(out, ", or a list such as alice:%s,*:%s, of users %s, and such ",
-			row->type == OPTION_SIZES ? "64M" : "10",
-			row->type == OPTION_SIZES ? "16M" : "4", who);
-		fputs(row->type == OPTION_SIZES ? "sizes" : "numbers", out);
+		list_print_range(row, "a whole number", out);
+		fprintf(out, ", or a list such as alice:10,*:4, of users %s, and such numbers",
+			who);
 		break;
 	}
 }

@@ -167,6 +167,7 @@ void option_value_print(const struct option_row *row, const void *field, FILE *o
 	case OPTION_WEIGHTS:
 	case OPTION_COUNTS:
 	case OPTION_SIZES:
+	case OPTION_TIMES:
 	case OPTION_TASKS:
 		print_list(row, option_list(row, field), out);
 		break;
@@ -283,6 +284,7 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 	case OPTION_WEIGHTS:
 	case OPTION_COUNTS:
 	case OPTION_SIZES:
+	case OPTION_TIMES:
 	case OPTION_TASKS:
 		return option_list_add(row, field, text, ret_fault);
 	case OPTION_ENUM:

@@ -52,7 +52,7 @@ struct options_list {
 	struct options_entry {
 		enum options_who who;
 		uint32_t id;		 /* uid or gid */
-		uint64_t number;	 /* WEIGHTS, COUNTS, SIZES */
+		uint64_t number;	 /* WEIGHTS, COUNTS, SIZES, TIMES */
 		char task[OPTIONS_TASK]; /* TASKS: a pattern of MODULE:TASK */
 		/* its location, as passed to options_set(); of a longer text the end */
 		char where[OPTIONS_WHERE];
@@ -79,6 +79,7 @@ struct options_peer {
 #define OPTION_CTYPE_WEIGHTS  struct options_list *
 #define OPTION_CTYPE_COUNTS   struct options_list *
 #define OPTION_CTYPE_SIZES    struct options_list *
+#define OPTION_CTYPE_TIMES    struct options_list *
 #define OPTION_CTYPE_TASKS    struct options_list *
 
 /* Sizes in bytes; durations in nanoseconds; 0 for auto. */

@@ -36,6 +36,8 @@ static void print_indented(FILE *out, const char *text)
 
 static const char *row_argument(const struct option_row *row)
 {
+	if (row->type == OPTION_TIMES)
+		return "LIST";
 	return row->type == OPTION_DURATION ? "TIME" : row->unit;
 }
 

@@ -181,6 +181,8 @@ struct proto_pool {
 	 * PROTO_POOL_PING and PONG: a number */
 	uint64_t task_hash;
 	uint64_t joinable; /* PROTO_POOL_READY: of those files that can join a pool that runs */
+	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: ns, for its jobs without a deadline; 0: none */
+	uint64_t default_deadline;
 	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option allow-tasks that say what
 	 * it may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];

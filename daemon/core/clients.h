@@ -63,6 +63,8 @@ struct client_entry {
 	uint64_t *tails; /* of its tenant's rings, when the client died; stored in all->tails */
 	/* the channel's thread writes: tasks that the client may not call, permission_deny() */
 	_Atomic uint64_t denied[PERMISSION_WORDS];
+	/* the channel's thread writes: ns, for accepted jobs without a deadline; 0: none */
+	_Atomic uint64_t default_deadline;
 	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is mapped */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;

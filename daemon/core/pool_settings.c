@@ -11,7 +11,6 @@ void pool_take_settings(struct pool *pool, const struct options *o)
 	store_relaxed(&pool->settings.spin, o->spin);
 	store_relaxed(&pool->settings.weight, o->connection_weight);
 	store_relaxed(&pool->settings.stack_max, o->stack_max);
-	store_relaxed(&pool->settings.default_deadline, o->default_deadline);
 	store_relaxed(&pool->settings.job_cpu_max, o->job_cpu_max);
 	store_relaxed(&pool->settings.hang_timeout, o->hang_timeout);
 }
@@ -29,7 +28,6 @@ struct options pool_settings(struct pool *pool)
 		.spin = load_relaxed(&pool->settings.spin),
 		.connection_weight = load_relaxed(&pool->settings.weight),
 		.stack_max = load_relaxed(&pool->settings.stack_max),
-		.default_deadline = load_relaxed(&pool->settings.default_deadline),
 		.job_cpu_max = load_relaxed(&pool->settings.job_cpu_max),
 		.hang_timeout = load_relaxed(&pool->settings.hang_timeout),
 		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,

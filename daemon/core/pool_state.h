@@ -61,13 +61,12 @@ struct pool_idle {
 
 /* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */
 struct pool_settings {
-	_Atomic uint32_t scheduler;	   /* OPTIONS_SCHEDULER_* */
-	_Atomic uint32_t weight;	   /* of new connections */
-	_Atomic uint64_t spin;		   /* ns */
-	_Atomic uint64_t stack_max;	   /* bytes, for jobs that begin */
-	_Atomic uint64_t default_deadline; /* ns, for jobs that are accepted; 0: none */
-	_Atomic uint64_t job_cpu_max;	   /* ns, 0: no limit */
-	_Atomic uint64_t hang_timeout;	   /* ns, 0: no limit */
+	_Atomic uint32_t scheduler;    /* OPTIONS_SCHEDULER_* */
+	_Atomic uint32_t weight;       /* of new connections */
+	_Atomic uint64_t spin;	       /* ns */
+	_Atomic uint64_t stack_max;    /* bytes, for jobs that begin */
+	_Atomic uint64_t job_cpu_max;  /* ns, 0: no limit */
+	_Atomic uint64_t hang_timeout; /* ns, 0: no limit */
 };
 
 /* daemon/jobs/cpu_limit.h */

@@ -108,7 +108,8 @@ static void intake_deny(struct pool *pool, struct client_entry *client, const ui
 	}
 }
 
-void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, const uint64_t *rules)
+void intake_set_rights(struct pool *pool, uint32_t slot, uint32_t generation,
+		       uint64_t default_deadline, const uint64_t *rules)
 {
 	struct client_entry *client;
 
@@ -116,8 +117,10 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 		return;
 	client = &pool->clients.entries[slot];
 	/* Relaxed: only this thread makes clients live or dying. */
-	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
-		intake_deny(pool, client, rules);
+	if (load_relaxed(&client->state) != CLIENT_LIVE || client->generation != generation)
+		return;
+	intake_deny(pool, client, rules);
+	store_relaxed(&client->default_deadline, default_deadline);
 }
 
 int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
@@ -140,6 +143,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	if (r < 0)
 		return r;
 	intake_deny(pool, &pool->clients.entries[slot], newcomer->rules);
+	store_relaxed(&pool->clients.entries[slot].default_deadline, newcomer->default_deadline);
 	/* Relaxed: only this thread writes it. */
 	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
 	/* None of its words can be accepted yet: rows that are QUEUED now are from an earlier

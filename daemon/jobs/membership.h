@@ -31,6 +31,7 @@ struct intake_newcomer {
 	uint32_t tenant;
 	uint32_t weight;	     /* of its tenant, from now on */
 	uint32_t n_jobs;	     /* records in its table */
+	uint64_t default_deadline;   /* ns, for its jobs without a deadline; 0: none */
 	uint64_t rules[PROTO_RULES]; /* of the option allow-tasks: permission_deny() */
 };
 
@@ -40,9 +41,10 @@ struct intake_newcomer {
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
 int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
 
-/* Changes the tasks that a live client may call: permission_deny(). Ignored for other clients. */
-void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
-		      const uint64_t *rules);
+/* Changes the default deadline of a live client's jobs (ns, 0: none), and the tasks that it may
+ * call: permission_deny(). Ignored for other clients. */
+void intake_set_rights(struct pool *pool, uint32_t client, uint32_t generation,
+		       uint64_t default_deadline, const uint64_t *rules);
 
 /* Ends jobs of dying clients, and unmaps clients that nothing refers to any more. Reports stranded
  * ones to the manager. */

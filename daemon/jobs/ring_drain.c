@@ -157,10 +157,10 @@ static uint32_t drain_place(struct pool *pool, uint32_t place)
 
 /* The job's deadline, CLOCK_MONOTONIC, ns; 0: it has none. A job that the next pool admits again
  * keeps the time at which it was accepted. */
-static uint64_t drain_deadline(struct pool *pool, struct job *job)
+static uint64_t drain_deadline(struct pool *pool, struct job *job, uint32_t row)
 {
 	uint64_t own = load_relaxed(&job->deadline_ns);
-	uint64_t usual = load_relaxed(&pool->settings.default_deadline);
+	uint64_t usual = load_relaxed(&clients_of(pool, row)->default_deadline);
 
 	return own || !usual ? own : load_relaxed(&job->drained_ns) + usual;
 }
@@ -168,7 +168,7 @@ static uint64_t drain_deadline(struct pool *pool, struct job *job)
 void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t generation)
 {
 	struct pool *pool = drain->pool;
-	uint64_t deadline = drain_deadline(pool, job);
+	uint64_t deadline = drain_deadline(pool, job, row);
 	uint32_t place = load_relaxed(&job->place);
 
 	if (deadline)

@@ -127,7 +127,10 @@ static void admission_rights(const struct options *options, const struct options
 	enum options_who known = option_list_knows(tasks, who);
 
 	_Static_assert(PROTO_RULES * 64 > OPTION_LIST_MAX, "a bit for each entry, and one more");
-	*ret = (struct admission_rights){ .weight = options_weight(options, who) };
+	*ret = (struct admission_rights){
+		.weight = options_weight(options, who),
+		.default_deadline = option_list_number(options->default_deadline, who, 0),
+	};
 	for (uint32_t i = 0; known && i < tasks->n; i++)
 		if (option_list_counts(&tasks->entries[i], who, known))
 			ret->rules[i / 64] |= UINT64_C(1) << i % 64;

@@ -41,7 +41,8 @@ struct admission_room {
 
 /* What the options grant a client that is admitted. */
 struct admission_rights {
-	uint32_t weight; /* among the users */
+	uint32_t weight;	   /* among the users */
+	uint64_t default_deadline; /* ns, for its jobs without a deadline; 0: none */
 	/* entries of the option allow-tasks that apply to it: PROTO_POOL_CLIENT */
 	uint64_t rules[PROTO_RULES];
 };

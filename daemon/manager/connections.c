@@ -46,6 +46,7 @@ void conn_tell_client(struct conn *s, uint32_t type)
 		.pid = s->pid,
 		.n_jobs = s->segment.n_jobs,
 		.weight = s->table->tenants.slots[s->tenant].weight,
+		.default_deadline = s->rights.default_deadline,
 	};
 
 	memcpy(m.rules, s->rights.rules, sizeof(m.rules));

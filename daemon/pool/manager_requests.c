@@ -100,6 +100,7 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 		.tenant = m->tenant,
 		.weight = m->weight,
 		.n_jobs = m->n_jobs,
+		.default_deadline = m->default_deadline,
 	};
 	const char *why = "";
 	int r;
@@ -250,7 +251,8 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		channel_on_rule(pool, m);
 		break;
 	case PROTO_POOL_RIGHTS:
-		intake_set_rules(pool, m->client, m->client_generation, m->rules);
+		intake_set_rights(pool, m->client, m->client_generation, m->default_deadline,
+				  m->rules);
 		break;
 	case PROTO_POOL_TENANT_GONE:
 		unmap_tenant(pool, m->tenant);

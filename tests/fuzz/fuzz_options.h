@@ -140,6 +140,7 @@ static inline bool fuzz_same_option(const struct option_row *row, const void *a,
 	case OPTION_WEIGHTS:
 	case OPTION_COUNTS:
 	case OPTION_SIZES:
+	case OPTION_TIMES:
 	case OPTION_TASKS:
 		return fuzz_same_list(option_list(row, a), option_list(row, b));
 	case OPTION_SIZE:
@@ -203,6 +204,7 @@ static inline void fuzz_check_range(const struct option_row *row, const void *fi
 	case OPTION_WEIGHTS:
 	case OPTION_COUNTS:
 	case OPTION_SIZES:
+	case OPTION_TIMES:
 	case OPTION_TASKS:
 		fuzz_check_list(row, option_list(row, field));
 		break;

@@ -103,6 +103,33 @@ START_TEST(default_deadline_ends_the_next_jobs)
 }
 END_TEST
 
+START_TEST(default_deadline_of_a_user_applies_to_a_connected_client)
+{
+	uint32_t uid = (uint32_t)geteuid();
+	char conf[256];
+	int64_t n;
+
+	prepare();
+	start("");
+	(void)snprintf(conf, sizeof(conf), "default-deadline = %u:1ms, *:1000s\n", uid);
+	configure(conf);
+	reload(0, "changed: default-deadline");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(90)), -ETIME);
+	(void)snprintf(conf, sizeof(conf), "default-deadline = 1ms\ndefault-deadline = %u:0\n",
+		       uid);
+	configure(conf);
+	reload(0, "changed: default-deadline");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(32)), 0);
+	/* The next pool has it as well. */
+	configure("default-deadline = 1ms\n");
+	reload(0, "changed: default-deadline");
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	DAEMON_AWAIT(daemon_crashes(&d) == 1);
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(90)), -ETIME);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(job_cpu_max_ends_the_job_that_runs)
 {
 	fk_job job;

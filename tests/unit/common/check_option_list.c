@@ -39,6 +39,8 @@ START_TEST(entry_applies_to_a_user_a_group_or_all)
 		   "\nuser-clients-max = @50:0\nuser-clients-max = 1:9\n");
 	is_read_as("user-shared-memory-max", "1000:64M,*:1",
 		   "\nuser-shared-memory-max = 1000:64M\nuser-shared-memory-max = *:1\n");
+	is_read_as("default-deadline", "1000:90s,*:1",
+		   "\ndefault-deadline = 1000:90s\ndefault-deadline = *:1s\n");
 	is_read_as("allow-tasks", "1:fib:*,1:sort:[a-z]?4,*:*",
 		   "\nallow-tasks = 1:fib:*\nallow-tasks = 1:sort:[a-z]?4\nallow-tasks = *:*\n");
 }
@@ -63,6 +65,8 @@ START_TEST(number_alone_is_the_limit_of_all_users)
 	is_read_as("user-clients-max", "5", "\nuser-clients-max = *:5\n");
 	is_read_as("user-jobs-max", "1000000", "\nuser-jobs-max = *:1000000\n");
 	is_read_as("user-shared-memory-max", "1G", "\nuser-shared-memory-max = *:1G\n");
+	is_read_as("default-deadline", "60s", "\ndefault-deadline = *:1min\n");
+	is_read_as("default-deadline", "0", "\ndefault-deadline = *:0\n");
 	is_read_as("user-clients-max", "0,@50:3",
 		   "\nuser-clients-max = *:0\nuser-clients-max = @50:3\n");
 }

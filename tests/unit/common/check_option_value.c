@@ -120,6 +120,8 @@ START_TEST(invalid_value_is_refused_and_changes_nothing)
 		{ "user-jobs-max", "16384001", -ERANGE },
 		{ "user-shared-memory-max", "17T", -ERANGE },
 		{ "user-shared-memory-max", "1000:64Q", -EINVAL },
+		{ "default-deadline", "86401s", -ERANGE },
+		{ "default-deadline", "1000:1h", -EINVAL },
 		{ "allow", ",", -EINVAL },
 		{ "allow", "1000,", -EINVAL },
 		{ "allow", "1000:5", -EINVAL },
@@ -260,6 +262,7 @@ static const char *const kinds[][3] = {
 	{ "allow", "1000,@50", "@50,1000" },	   { "user-weights", "1:2,3:4", "1:2" },
 	{ "user-jobs-max", "1:2", "1:3" },	   { "user-shared-memory-max", "1:2M", "" },
 	{ "allow-tasks", "1:a:b,1:c:d", "1:a:b" }, { "socket-group", "50", "" },
+	{ "default-deadline", "1:2s", "1:3s" },
 };
 
 START_TEST(copy_is_equal_and_another_value_is_not)

@@ -124,7 +124,7 @@ START_TEST(only_some_options_change_at_run_time)
 		text,
 		"scheduler=busy\nconnection-weight=100\nstack-max=2G\nquarantine-task-crashes=3\n"
 		"quarantine-user-crashes=10\nquarantine-window=1min\n"
-		"quarantine-time=10min\ndefault-deadline=0\njob-cpu-max=0\n"
+		"quarantine-time=10min\njob-cpu-max=0\n"
 		"hang-timeout=10s\nstop-timeout=5s\n"
 		"spin=7us\nlog-level=notice\n");
 }

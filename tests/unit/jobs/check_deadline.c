@@ -18,6 +18,7 @@
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/core/job_abort.h"
 #include "daemon/jobs/job_batches.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/pool/manager_requests.h"
 #include "shm/ledger.h"
 #include "tests/support/check_unit.h"
@@ -368,10 +369,17 @@ START_TEST(only_jobs_past_their_deadline_expire)
 }
 END_TEST
 
+static void set_default(uint64_t ns)
+{
+	static const uint64_t no_rules[PROTO_RULES];
+
+	intake_set_rights(rig.pool, 0, 1, ns, no_rules);
+}
+
 START_TEST(default_deadline_is_for_jobs_without_one_and_can_change)
 {
 	start(4, false);
-	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "3ms"), 0);
+	set_default(3 * NSEC_PER_MSEC);
 	for (uint32_t i = 0; i < 20; i++) {
 		submit(1, "t:flat", 0, clock_ns() + FAR);
 		submit(2, "t:flat", 0, 0);
@@ -380,10 +388,10 @@ START_TEST(default_deadline_is_for_jobs_without_one_and_can_change)
 		rig_cancel(&rig, 1);
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
 	}
-	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "1000s"), 0);
+	set_default(1000 * NSEC_PER_SEC);
 	submit(1, "t:fib", 15, 0);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_int_eq(pool_set(rig.pool, "default-deadline", "0"), 0);
+	set_default(0);
 	submit(1, "t:flat", 0, 0);
 	while (!runs(1))
 		sched_yield();

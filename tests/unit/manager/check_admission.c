@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/option_list.h"
 #include "common/util.h"
 #include "shm/job.h"
@@ -365,6 +366,21 @@ START_TEST(weight_is_the_largest_of_the_users_groups)
 	option("user-weights", "1000:10");
 	meets(&alice, NULL);
 	ck_assert_uint_eq(verdict.rights.weight, 10);
+}
+END_TEST
+
+START_TEST(default_deadline_is_the_longest_of_the_users_groups_and_0_is_none)
+{
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.default_deadline, 0);
+	option("default-deadline", "@50:3s,@60:2s,@51:0,*:1s");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.default_deadline, 3 * NSEC_PER_SEC);
+	meets(&bob, NULL);
+	ck_assert_uint_eq(verdict.rights.default_deadline, NSEC_PER_SEC);
+	option("default-deadline", "1000:0");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.default_deadline, 0);
 }
 END_TEST
 
