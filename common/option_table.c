@@ -29,6 +29,18 @@ const struct option_flag option_flags[OPTION_FLAGS] = {
 #undef FLAG
 };
 
+static const struct {
+	size_t first; /* offset of its first option */
+	const char *title;
+} option_groups[] = {
+#define OPTION(...)
+#define FLAG(...)
+#define GROUP(field, title) { offsetof(struct options, field), title },
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
 /* Options that can be changed while forkd runs: by forkctl set, and by a reload only. */
 static const size_t runtime_offsets[] = {
 #define OPTION(...)
@@ -105,6 +117,14 @@ const char *option_nearest(const char *name, bool flags)
 		}
 	}
 	return nearest;
+}
+
+const char *option_group(const struct option_row *row)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_groups); i++)
+		if (option_groups[i].first == row->offset)
+			return option_groups[i].title;
+	return NULL;
 }
 
 static bool table_has(const size_t *offsets, size_t n, size_t offset)

@@ -103,6 +103,9 @@ const struct option_row *option_find(const char *name);
 /* Returns the visible name that was most likely meant; with flags, also of flags. */
 const char *option_nearest(const char *name, bool flags);
 
+/* Returns the title of the group that begins with the option; NULL for other options. */
+const char *option_group(const struct option_row *row);
+
 /* Return true if it can be changed while forkd runs: by forkctl set; by a reload, which includes
  * those. */
 bool option_is_runtime(const struct option_row *row);

@@ -15,6 +15,8 @@
 #include "common/option_table.h"
 #include "common/option_value.h"
 
+#define ONLY_FLAGS "Command line only"
+
 static void print_indented(FILE *out, const char *text)
 {
 	size_t column = 0;
@@ -86,14 +88,17 @@ void options_print_help(FILE *out)
 	      out);
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
+		const char *group = option_group(row);
 
 		if (!row->help)
 			continue;
+		if (group)
+			fprintf(out, "\n%s:\n", group);
 		fprintf(out, "  --%s=%s (%s)\n", row->name, row_argument(row),
 			*row->def ? row->def : "empty");
 		print_indented(out, row->help);
 	}
-	fputs("\nFor the command line alone:\n", out);
+	fputs("\n" ONLY_FLAGS ":\n", out);
 	for (size_t i = 0; i < OPTION_FLAGS; i++) {
 		const struct option_flag *row = &option_flags[i];
 
@@ -105,26 +110,44 @@ void options_print_help(FILE *out)
 	}
 }
 
+/* Begins a list of options, after the one before. */
+static void man_group(FILE *out, const char *title, bool first)
+{
+	fprintf(out, "%s.Ss %s\n.Bl -tag -width Ds\n", first ? "" : ".El\n", title);
+}
+
+/* The values, the default, and the way to change it. */
+static void man_details(FILE *out, const struct option_row *row)
+{
+	fputs(".Pp\n.Bl -tag -compact -width Default\n.It Li Value\n", out);
+	option_value_print_allowed(row, out);
+	fprintf(out, "\n.It Li Default\n%s\n.It Li Change\n", *row->def ? row->def : "empty");
+	if (option_is_runtime(row))
+		fputs("reload, or\n.Ql forkctl set\n.El\n", out);
+	else
+		fprintf(out, "%s\n.El\n", option_is_reloadable(row) ? "reload" : "restart");
+}
+
 void options_print_man(FILE *out, bool flags)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
+		const char *group = option_group(row);
 
 		if (!row->help)
 			continue;
+		if (group)
+			man_group(out, group, i == 0);
 		if (flags)
 			fprintf(out, ".It Fl -%s Ns = Ns Ar %s\n", row->name, row_argument(row));
 		else
 			fprintf(out, ".It Cm %s No = Ar %s\n", row->name, row_argument(row));
-		fprintf(out, "%s\nMust be ", row->help);
-		option_value_print_allowed(row, out);
-		fprintf(out, ".\nDefault: %s.\n", *row->def ? row->def : "empty");
-		if (option_is_runtime(row))
-			fputs("Can be changed while forkd runs:\n.Cm set\nin\n.Xr forkctl 1 .\n",
-			      out);
-		if (option_is_reloadable(row))
-			fputs("A reload changes it.\n", out);
+		fprintf(out, "%s\n", row->help);
+		if (!flags)
+			man_details(out, row);
 	}
+	if (flags)
+		man_group(out, ONLY_FLAGS, false);
 	for (size_t i = 0; flags && i < OPTION_FLAGS; i++) {
 		const struct option_flag *row = &option_flags[i];
 
@@ -135,6 +158,7 @@ void options_print_man(FILE *out, bool flags)
 			fprintf(out, " Ns = Ns Ar %s", row->argument);
 		fprintf(out, "\n%s\n", row->help);
 	}
+	fputs(".El\n", out);
 }
 
 void options_print_sample(FILE *out)
@@ -142,8 +166,14 @@ void options_print_sample(FILE *out)
 	fputs("# forkd.conf(5): every option of forkd, at its default.\n"
 	      "# forkd reads the files forkd.conf.d/*.conf after this one.\n\n[forkd]\n",
 	      out);
-	for (size_t i = 0; i < OPTION_ROWS; i++)
-		if (option_rows[i].help)
-			fprintf(out, "\n# %s\n# %s = %s\n", option_rows[i].help,
-				option_rows[i].name, option_rows[i].def);
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+		const char *group = option_group(row);
+
+		if (!row->help)
+			continue;
+		if (group)
+			fprintf(out, "\n# -------- %s\n", group);
+		fprintf(out, "\n# %s\n# %s = %s\n", row->help, row->name, row->def);
+	}
 }

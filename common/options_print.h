@@ -11,10 +11,11 @@
  * differ from the default, and are then refused. */
 void options_print(const struct options *o, FILE *out);
 
-/* The lines of --help. */
+/* The lines of --help, by group. */
 void options_print_help(FILE *out);
 
-/* The list of options as mdoc(7) items; with flags, those of the command line alone as well. */
+/* The options as mdoc(7): a subsection with a list for each group. flags: for the command line,
+ * with the flags, but without values, defaults and ways to change them. */
 void options_print_man(FILE *out, bool flags);
 
 /* A forkd.conf with every option at its default, commented out. */

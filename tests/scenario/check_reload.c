@@ -42,7 +42,7 @@ START_TEST(reloadable_options_change_and_others_are_logged)
 	reload(0, "no option has changed");
 	configure(
 		"workers = 3\nspin = 20us\nscheduler = busy\njobs-max = 10\nuser-weights = *:7\n");
-	reload(0, "some options need a restart; changed: scheduler, user-weights, spin");
+	reload(0, "some options need a restart; changed: scheduler, spin, user-weights");
 	ck_assert(daemon_logged(&d, "because they need a restart: workers, jobs-max", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
 	daemon_set(&d, "spin", "30us", "spin = 30us (was 20us)\n");

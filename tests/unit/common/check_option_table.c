@@ -48,6 +48,17 @@ START_TEST(help_is_a_sentence)
 }
 END_TEST
 
+/* A name of a field in GROUP() that is misspelt does not compile. */
+START_TEST(first_option_begins_a_group_and_hidden_ones_begin_none)
+{
+	ck_assert_str_eq(option_group(&option_rows[0]), "Socket");
+	ck_assert_str_eq(option_group(option_find("memory-max")), "Memory");
+	ck_assert_ptr_null(option_group(option_find("arena-max")));
+	for (size_t i = 0; i < OPTION_ROWS; i++)
+		ck_assert(option_rows[i].help || !option_group(&option_rows[i]));
+}
+END_TEST
+
 START_TEST(nearest_name_is_found_among_visible_options)
 {
 	ck_assert_str_eq(option_nearest("wrokers", false), "workers");

@@ -122,11 +122,10 @@ START_TEST(only_some_options_change_at_run_time)
 	/* Options that only a reload can change are included if they are one word. */
 	ck_assert_str_eq(
 		text,
-		"scheduler=busy\nconnection-weight=100\nstack-max=2G\nquarantine-task-crashes=3\n"
-		"quarantine-user-crashes=10\nquarantine-window=1min\n"
-		"quarantine-time=10min\njob-cpu-max=0\n"
-		"hang-timeout=10s\nstop-timeout=5s\n"
-		"spin=7us\nlog-level=notice\n");
+		"scheduler=busy\nspin=7us\nconnection-weight=100\njob-cpu-max=0\nstack-max=2G\n"
+		"hang-timeout=10s\nquarantine-task-crashes=3\nquarantine-user-crashes=10\n"
+		"quarantine-window=1min\nquarantine-time=10min\nlog-level=notice\n"
+		"stop-timeout=5s\n");
 }
 END_TEST
 

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/option_table.h"
 #include "common/util.h"
 #include "tests/support/options.h"
 
@@ -94,6 +95,18 @@ START_TEST(help_and_manual_have_every_option_and_hide_the_pool)
 		ck_assert_msg(strstr(help, text), "--help lacks %s", names[i]);
 		(void)snprintf(text, sizeof(text), ".It Fl -%s Ns", names[i]);
 		ck_assert_msg(strstr(man, text), "the manual lacks %s", names[i]);
+	}
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const char *group = option_group(&option_rows[i]);
+		char text[128];
+
+		if (!group)
+			continue;
+		(void)snprintf(text, sizeof(text), "\n%s:\n  --%s=", group, option_rows[i].name);
+		ck_assert_msg(strstr(help, text), "--help lacks the group %s", group);
+		(void)snprintf(text, sizeof(text), ".Ss %s\n.Bl -tag -width Ds\n.It Fl -%s ", group,
+			       option_rows[i].name);
+		ck_assert_msg(strstr(man, text), "the manual lacks the group %s", group);
 	}
 	ck_assert_ptr_null(strstr(help, "fork-mode"));
 	ck_assert_ptr_null(strstr(man, "fork-mode"));
