@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_cancel.c - how long it takes until a cancelled job has ended
+ * bench_cancel.c - the time from a cancel until the job has ended
  *
- * Starts a private forkd and cancels jobs that are in full swing:
+ * Starts a private forkd and cancels running jobs:
  *
  * 	bench_cancel [--threads P] [--samples N]
  *
  * 	tree    a fork-join tree of leaves of 10 us
  * 	fib     a fork-join tree of a few instructions a task
- * 	pit     PIT forks within each other, each with such a leaf to do after the fork, and a tree
- * 	        of leaves at the bottom: cancelled from there, with all of them outstanding
+ * 	pit     PIT nested forks, each with such a leaf after the fork, and a tree of leaves at the
+ * 	        bottom; cancelled from there, with all forks outstanding
  *
- * Of each job three times are taken, one after the other, from the same state: it keeps all
+ * For each kind of job three times are measured in turn, from the same state: the job keeps all
  * workers busy, and this program has just slept for a random time.
  * 	futex   control: a thread of this program is woken by a futex, and answers by one
- * 	relay   control: what a cancel has to pass, with nothing to do on the way. A packet to a
- * 	        thread (as to the manager), a packet from it to another one (as to the pool), and
- * 	        an answer by a futex; and of this how long until the second thread had its packet
- * 	cancel  from before fk_cancel() until fk_wait() is back; and until the job had its outcome,
- * 	        by the clock of the worker that gave it (ended_ns of the record)
- * What forkd adds to the kernel's scheduler is cancel less relay, and of this within the pool
- * and the manager: ended less seen. One line of JSON for each kind of job:
+ * 	relay   control: the path of a cancel, without its work. A packet to a thread (as to the
+ * 	        manager), one from it to another thread (as to the pool), and an answer by a futex.
+ * 	        seen is the time until the second thread had its packet
+ * 	cancel  from before fk_cancel() until fk_wait() returns; ended is the time until the job had
+ * 	        its outcome, by the clock of the worker that gave it (ended_ns of the record)
+ * The cost of forkd itself is cancel - relay, and within pool and manager ended - seen. One line of
+ * JSON for each kind of job:
  * 	{"bench": "cancel", "what": "tree", "threads": 2, "samples": 50, "missed": 0,
  * 	 "leaf_ns": 10000, "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...},
  * 	 "ended_ns": {...}, "relay_ns": {...}, "seen_ns": {...}, "futex_ns": {...},
  * 	 "pss_before_kib": ..., "pss_running_kib": ..., "pss_after_kib": ...,
  * 	 "stacks_before": ..., "stacks_after": ..., "unwound": ..., "steals": ...}
- * missed: of these, jobs that had ended by themselves before they were cancelled. running: before
- * the cancel of one job more. stacks: bytes of stacklets in use, as the workers count them.
- * unwound, steals: frames that ended by the cancel, and those stolen before, in a job.
+ * missed: jobs that had ended before they were cancelled. running: before the cancel of one more
+ * job. stacks: bytes of stacklets in use, by the workers' counters. unwound, steals: frames that
+ * ended by the cancel, and frames stolen before, in a job.
  * Exit status 0; 1 if a job ended in another way, or not within 10 s; 2 for a wrong command line.
  * No time makes it fail.
  *
- * Threads: the main thread measures; the controls have three threads that sleep otherwise.
+ * Threads: the main thread measures; the controls have three threads, which otherwise sleep.
  *
  * INVARIANTS
  *   I1. `answer` counts the controls. It is stored by the task, after seen_ns, and the main

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_compose.c - what processes with parallel work cost each other
+ * bench_compose.c - the mutual cost of processes with parallel work
  *
- * Starts K processes (members), which run parallel jobs over and over at the same time, each on the
- * pool of its own library, or all of them on one private forkd:
+ * Starts K processes (members), which run parallel jobs at the same time. Each has the pool of its
+ * own library, or all share one private forkd:
  *
  * 	bench_compose SIDE [--members K] [--ms T] [--warm-ms W] [--leaves N] [--rounds R]
  * 		[--small S] [--gap-us G]
  * 	bench_compose rounds
  *
  * SIDE     one of sides[] below
- * leaves   of a job, each of R rounds of work_leaf(); rounds prints how many take 100 us
+ * leaves   of a job, each with R rounds of work_leaf(); rounds prints how many take 100 us
  * small    member 0 runs jobs of S leaves instead, with a pause of about G us before each
  *
- * Prints one line of JSON, of the T ms after W of warming up:
+ * Prints one line of JSON for the T ms after W ms of warm-up:
  * 	{"bench": "compose", "side": "forkd", "members": 8, "seconds": 1.5,
  * 	 "jobs": 149.3, "least": 17.9, "most": 19.2, (all but small ones; of a member)
  * 	 "voluntary": 312, "involuntary": 290, (context switches)
  * 	 "cpu_s": 2.98, "others_s": 0.01, "stolen_s": 0, (CPU time: theirs, others', taken away)
  * 	 "pss_kib": 9120, "idle_kib": 8000, (memory; allocated, and not touched)
  * 	 "job_ns": [...], "small_ns": [...]} (those that began in that time, in order)
- * forkd's own processes, the manager and the pool, are counted as the members are.
+ * forkd's manager and pool count as members.
  * Exit status 0; 1 if a result was wrong; 2 for a wrong command line. No time makes it fail.
  *
- * Threads: the one of the driver. The members are programs of their own: compose_member.c.
+ * Threads: one. The members are separate programs: compose_member.c.
  */
 #include <errno.h>
 #include <math.h>

@@ -16,36 +16,34 @@
 /*
  * What it is
  *   The workloads of Kataru, Davarnia and Jannesari, "A lock-free work-stealing algorithm for bulk
- *   operations", over daemon/core/deque.h itself, compared with the deque of Chase and Lev, which
- *   does the same one by one, and with a copy of as many bytes.
+ *   operations", with daemon/core/deque.h. Two comparisons: the deque of Chase and Lev, which takes
+ *   items one by one, and a copy of as many bytes.
  *
  *	bench_deque ops [REPEAT]             push, pop and steal
  *	bench_deque dag NODES THREADS        exploration of a graph
  *
- *   One line of JSON for each figure: of ops
+ *   One line of JSON for each figure; for ops:
  *	{"bench": "deque", "what": "push", "where": "same", "n": 1024, "by": "forkd", "ns": 130.2}
- *   Exit status 0; 1 if an item was lost, came twice or was not the right one; 2 for a wrong
- *   command line.
+ *   Exit status 0; 1 if an item was lost, duplicated or wrong; 2 for a wrong command line.
  *
  * What is timed
- *   push: PUSHED entries in batches of n; ns is that of one batch. memcpy: the same arrays, copied
- *   batch by batch. pop: ns of one item. steal: n per cent of STOLEN_FROM entries of each of
- *   DEQUES deques; ns is that of one steal, which for Chase and Lev is as many steals as there are
- *   items. memcpy: a CAS on the word of each deque and the copy of as many entries. The rounds of
- *   all are interleaved, the medians are printed.
+ *   push: PUSHED entries in batches of n; ns of one batch. memcpy: the same arrays, copied batch by
+ *   batch. pop: ns of one item. steal: n per cent of STOLEN_FROM entries of each of DEQUES deques;
+ *   ns of one steal. For Chase and Lev that is one steal per item; for memcpy a CAS on the deque's
+ *   word and the copy of as many entries. All rounds are interleaved; the medians are printed.
  *
- *   where: "same" is on the thread that filled the deques, in whose cache they are. "other" is on
- *   another CPU than the one that filled them just before, where thieves are; the copy and the CAS
- *   that it is compared with are then over memory of the other CPU as well.
+ *   where: "same" is on the thread that filled the deques, which has them in its cache. "other" is
+ *   on another CPU than the one that filled them just before, as for thieves. The copy and the CAS
+ *   are then on memory of the other CPU as well.
  *
  * The graph
- *   Node i has FANOUT children i * FANOUT + 1 ..., so that all are reached, and EXTRA edges to
- *   later nodes anywhere. A worker takes a node, claims those of its successors that are free,
- *   and pushes them: forkd in one batch, Chase and Lev one by one. A worker that has nothing
- *   steals: half of the entries, or one. All nodes are reachable, so it ends when all were visited.
+ *   Node i has FANOUT children i * FANOUT + 1 ..., so that all are reached, and EXTRA edges to any
+ *   later nodes. A worker takes a node, claims its free successors, and pushes them: forkd in one
+ *   batch, Chase and Lev one by one. A worker without nodes steals: half of the entries, or one.
+ *   The run ends when all nodes were visited.
  *
- * On which thread
- *   Thread 0 is the main one; each is bound to a CPU of its own, as far as there are.
+ * Threads
+ *   Thread 0 is the main one; each thread is bound to its own CPU, if there are enough.
  */
 
 #define PUSHED	    8192u

@@ -15,8 +15,8 @@
  *
  * kept: fibers that are not stolen.
  *
- * One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
- * the closed form; 2 for a wrong command line. No time makes it fail.
+ * One line of JSON per run on stdout. Exit status 0; 1 if a result or a number of forks was wrong;
+ * 2 for a wrong command line. No time makes it fail.
  *
  * WHAT IS TIMED
  *   From before the submission to after the result was copied, with the clock of the peers. The
@@ -24,7 +24,7 @@
  *
  * INVARIANTS
  *   I1. No forkd outlives this program: see bench_pool.c.
- *   I2. PSS is looked at while no time is taken: in a run of its own, or between runs.
+ *   I2. PSS is read only in a separate run, or between runs.
  */
 #include <errno.h>
 #include <getopt.h>

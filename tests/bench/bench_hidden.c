@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_hidden.c - how long a continuation waits while its worker runs a long leaf
+ * bench_hidden.c - the time that a continuation waits while its worker runs a long leaf
  *
  * Starts a private forkd and runs jobs that fork and then stay in a leaf until thieves have taken
  * all continuations (modules/hidden.c):
@@ -11,8 +11,8 @@
  * 	hidden   HIDDEN of them: more than a worker publishes, so that a signal publishes some
  * 	         during the leaf
  *
- * After each job the control: one thread of this program sends a signal to another one that is
- * pinned to another CPU and runs there; until its handler has run. One line of JSON each:
+ * After each job the control: one thread of this program sends a signal to another one, which runs
+ * on another CPU; the time until its handler has run. One line of JSON each:
  * 	{"bench": "hidden", "what": "public", "threads": 2, "samples": 500, "exposed": 0,
  * 	 "first_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "last_ns": {...},
  * 	 "signal_ns": {...}}
@@ -23,8 +23,8 @@
  * Threads: the main thread, and the target of the signals, which sleeps while a job runs.
  *
  * INVARIANTS
- *   I1. `ask` counts the controls; the target spins from when it has seen a new number until the
- *       handler, on its own thread, has stored `got`.
+ *   I1. `ask` counts the controls. From a new number on, the target spins until the handler, on its
+ *       own thread, has stored `got`.
  */
 #include <pthread.h>
 #include <sched.h>

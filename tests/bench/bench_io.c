@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_io - many pipes, read by a fiber each, and by a plain epoll loop
+ * bench_io - reads from many pipes, by a fiber for each, and by a plain epoll loop
  *
  * One thread writes small messages to N pipes, as fast as it can (io_work.h). Others read them at
  * the same time, one message per call:
@@ -11,16 +11,15 @@
  *
  * 	bench_io [--threads P] [--pipes N] [--messages M] [--rounds R] [--only fibers]
  *
- * The ways take turns, round by round, each round beginning with another one. One line of JSON
- * for each run:
+ * The ways take turns in each round, beginning with another one each time. One line of JSON for
+ * each run:
  * 	{"bench": "io", "way": "fibers", "pattern": "rounds", "round": 0, "pipes": 10000,
  * 	 "messages": 1000000, "seconds": 1.5, "cpu_seconds": 2.8, "waits": 120000, "turns": 4000}
- * cpu_seconds: of the process, with the writer, and with making the pipes. waits: reads of fibers
- * that had to wait; turns: of the thread that waits for them. N pipes need 2N descriptors: fewer
- * are made where RLIMIT_NOFILE allows fewer. Exit status 0;
- * 1 if something is missing of what was written; 2 for a wrong command line.
+ * cpu_seconds: of the process, with the writer and the creation of the pipes. waits: reads of
+ * fibers that had to wait; turns: of the thread that waits for them. N pipes need 2N descriptors;
+ * RLIMIT_NOFILE can reduce N. Exit status 0; 1 if data is missing; 2 for a wrong command line.
  *
- * Threads: the main thread; the writer, and the loops, are threads of their own.
+ * Threads: the main thread, the writer, and the loops.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,7 +115,7 @@ static uint64_t run_fibers(uint64_t n, uint64_t messages, bool random)
 	return (uint64_t)ns;
 }
 
-/* CPU time that a process has used, with those of its threads that have ended. */
+/* Returns the CPU time of a process, ended threads included. */
 static uint64_t cpu_ns(pid_t pid)
 {
 	struct timespec used;
@@ -152,7 +151,7 @@ static void run(const char *way, bool random, uint64_t round, uint64_t n, uint64
 	(void)fflush(stdout);
 }
 
-/* As many pipes as there may be. */
+/* Makes as many pipes as RLIMIT_NOFILE allows. */
 static uint64_t pipes_at_most(uint64_t n)
 {
 	struct rlimit limit = { 2 * n + SPARE, 2 * n + SPARE };

@@ -2,14 +2,14 @@
 /*
  * bench_jobs.c - many jobs, each put on one worker: with stealing, and without
  *
- * Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch for
- * the first half of the workers and so on:
+ * Starts a private forkd and submits batches of jobs, one leaf each. The jobs of a batch are
+ * divided among the workers in order:
  *
  * 	bench_jobs [--threads P] [--repeat R] [--jobs N] [--rounds M]
  *
  * 	balanced     all jobs have M rounds of arithmetic
  * 	imbalanced   the first tenth of them has ten times as many
- * 	stealing     a worker that has nothing takes jobs of others
+ * 	stealing     a worker without jobs takes those of others
  * 	strict       it does not (FK_STRICT)
  *
  * One line of JSON for each pair, of the run with the median time:

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_latency.c - what a small job waits while another client floods the pool
+ * bench_latency.c - the latency of a small job while another client floods the pool
  *
- * Starts a private forkd and measures one job of 100 us, submitted at random moments, from before
- * the submission until its end is seen:
+ * Starts a private forkd and measures one job of 100 us, submitted at random times, from before the
+ * submission until its end is seen:
  *
  * 	bench_latency [--threads P] [--rounds R] [--samples N]
  *
  * alternately on an idle pool (the control) and while another process floods it, with
  * 	batch   4,096 jobs of 10 us at once, over and over
  * 	tree    one fork-join job of many leaves of 10 us, over and over
- * under the same uid and, where this program may change its uid, under another one.
+ * under the same uid and, if this program may change its uid, under another one.
  *
  * One line of JSON for each kind of flood:
  * 	{"bench": "latency", "flood": "batch", "uids": 2, "threads": 2, "samples": 600,
  * 	 "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "client_ns_curve": [...],
  * 	 "pool_ns": {...}, "control_client_ns": {...}, "control_pool_ns": {...}, (a curve for each)
  * 	 "job_ns": 100000, "leaf_ns": 10000, "flood_jobs": 123456}
- * client is what the client sees; pool is what forkd says of the same job (fk_timings: from
- * submission to end), without the time in which Linux lets the client wait for a CPU: the workers
- * take all there are. curve has a value for each of 0, 5 ... 95, 99, 99.9 and 100 per cent.
+ * client is the time of the client. pool is forkd's time for the same job (fk_timings: from
+ * submission to end). It excludes the time in which the client waits for a CPU, because the workers
+ * use all. curve has a value for each of 0, 5 ... 95, 99, 99.9 and 100 per cent.
  * Exit status 0; 1 if a result was wrong; 2 for a wrong command line. No time makes it fail.
  *
- * Threads: the main thread measures; each flood is a process of its own, with its own connection.
+ * Threads: the main thread measures; each flood is a separate process with its own connection.
  *
  * INVARIANTS
- *   I1. At most one flood is on, and a control begins only after it has no job left: it says so in
- *       `active`, which the parent waits for.
+ *   I1. At most one flood is active. A control begins only after the flood has stored in `active`
+ *       that it has no job left.
  *
- * If a peer dies: floods end with their parent (PR_SET_PDEATHSIG). One that has died is seen when
- * the parent waits for it.
+ * If a peer dies: floods end with their parent (PR_SET_PDEATHSIG). The parent detects a dead flood
+ * when it waits for it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -71,8 +71,8 @@ static const char *const kind_names[] = { "batch", "tree" };
 
 /* Shared with the floods. */
 struct shared {
-	/* the parent writes: number of the active flood, 0 for none, plus a count so that each turn
-	 * has a unique value */
+	/* the parent writes: number of the active flood, 0 for none, plus a count that makes each
+	 * turn unique */
 	_Alignas(64) _Atomic uint32_t turn;
 	/* the parent sets 1; the active flood answers with 2, and with 0 when its turn has ended
 	 * and it has no job left */
@@ -118,7 +118,7 @@ static bool my_turn(uint32_t number)
 	return atomic_load_explicit(&shared->turn, memory_order_acquire) % 16 == number;
 }
 
-/* Data that a flood of batches needs for one of them. */
+/* The data of one flood of batches. */
 struct batch {
 	struct fk_request requests[BATCH];
 	union fk_value values[BATCH][2];
@@ -172,8 +172,7 @@ static int64_t tree_leaves(void)
 	return (int64_t)TREE_NS / LEAF_NS * threads;
 }
 
-/* Before there are floods: takes seconds of work, during which the first round would be
- * measured. */
+/* Before the floods: this takes seconds of work, which the first round would measure. */
 static void expect(void)
 {
 	for (int64_t i = 0; i < tree_leaves(); i++)

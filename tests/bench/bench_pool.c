@@ -4,8 +4,8 @@
  * its notification socket. Reads the pool's figures from the board and /proc.
  *
  * If a peer dies: this program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the
- * manager gets SIGKILL when its parent dies, and the pool when the manager dies. The daemon: it
- * does not get ready, or a wait ends with -ECONNRESET; both end the program.
+ * manager gets SIGKILL when its parent dies, and the pool when the manager dies. The daemon: the
+ * wait for READY fails, or a wait ends with -ECONNRESET; both end the program.
  */
 #include "tests/bench/bench_pool.h"
 

@@ -20,9 +20,9 @@ struct bench_pool {
 };
 
 /*
- * Starts forkd with this many workers and waits until it is ready. The forkd of this build tree is
- * found from /proc/self/exe; $FORKD_BIN is another one. On failure it ends the program with status
- * 1 and a line on stderr. The daemon ends with this program in any case.
+ * Starts forkd with this many workers and waits until it is ready. $FORKD_BIN overrides the forkd
+ * of this build tree, which is found from /proc/self/exe. On failure it ends the program with
+ * status 1 and a line on stderr. The daemon always ends with this program.
  */
 void bench_pool_start(struct bench_pool *pool, const char *modules, int workers);
 
@@ -50,25 +50,25 @@ const fk_task *bench_pool_task(fk_client *client, const char *name);
 void bench_pool_call(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     void *result, size_t size);
 
-/* The sum over all workers of a counter of shm/counters.def, by its name. */
+/* Returns the sum over all workers of a counter of shm/counters.def, by its name. */
 uint64_t bench_pool_counter(fk_client *client, const char *name);
 
 /* The process that runs the workers. */
 pid_t bench_pool_pid(fk_client *client);
 
-/* PSS of the pool process now, in KiB; -1 if it cannot be read. */
+/* Returns the PSS of the pool process now, in KiB; -1 if it cannot be read. */
 int64_t bench_pool_pss(fk_client *client);
 
-/* The largest resident set that the pool process ever had, in KiB; -1 if it cannot be read. */
+/* Returns the peak resident set of the pool process, in KiB; -1 if it cannot be read. */
 int64_t bench_pool_rss_peak(fk_client *client);
 
-/* The resident set of the pool process now. */
+/* Returns the resident set of the pool process now. */
 int64_t bench_pool_rss(fk_client *client);
 
-/* The largest that the manager process ever had. */
+/* Returns the peak resident set of the manager process. */
 int64_t bench_pool_manager_rss(const struct bench_pool *pool);
 
-/* Samples the PSS of the pool every 20 ms on a thread of its own, until stopped. */
+/* Samples the PSS of the pool every 20 ms on a separate thread, until stopped. */
 void bench_pool_sample_start(fk_client *client);
 /* Stops it; returns the maximum, including the last sample. */
 int64_t bench_pool_sample_stop(void);

@@ -5,7 +5,7 @@
  * The steps of tests/support/sleep_steps.h, timed, in pools of 8, 32 and 128 workers (two groups
  * each) with 1, 8 and 64 tenants. Each figure is a median, in ns, with its ratio to that of the
  * smallest pool: it must not grow with tenants x workers. A step that needs a preparation is timed
- * alone, including the cost of the clock, which is printed too; the others are timed in batches.
+ * alone, with the cost of the clock, which is printed too. The others are timed in batches.
  *
  * Lines of JSON with --json. Nothing is asserted about time; tests/unit/pool/check_sleep.c counts
  * loads.

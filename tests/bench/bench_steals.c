@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_steals.c - the pool's memory over very many steals
+ * bench_steals.c - the pool's memory over many steals
  *
  * Starts a private forkd and runs jobs in it until there were N steals:
  *
  * 	bench_steals [--threads P] [--steals N] [--forced]
  *
- * Most of them come from a flat loop of leaves that last about as long as a steal; trees add those
+ * Most of them are in a flat loop of leaves that last about as long as a steal. Trees add steals
  * that end in a join by another worker. forced: every fork is treated as stolen (forkd's
- * fork-mode=stolen), so the parent's stack is handed over and comes back at each of them.
+ * fork-mode=stolen), so the parent's stack is handed over and returned each time.
  *
  * One line of JSON:
  * 	{"bench": "steals", "what": "taken", "threads": 2, "steals": 300000, "jobs": 306,
  * 	 "seconds": 1.4, "idle": {"steals": 0, "pss_kib": 2100, "rss_kib": 5200},
  * 	 "tenths": [{...}, ...], "decades": [{...}, ...]}
- * tenths: after each tenth of the steals; decades: after 10^4, 10^5 ... of them. The first tenth
- * is the measure: what a steal leaves behind would show as growth after it. Exit status 0; 1 if a
- * result was wrong, or if PSS has grown by more than GROWTH_KIB after the first tenth; 2 for a
- * wrong command line.
+ * tenths: after each tenth of the steals; decades: after 10^4, 10^5 ... of them. Memory that steals
+ * leak would show as growth after the first tenth. Exit status 0; 1 if a result was wrong, or if
+ * PSS has grown by more than GROWTH_KIB after the first tenth; 2 for a wrong command line.
  *
  * Threads: the main thread of one process.
  */

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_switch - from one stack to another and back: ours, jump_fcontext, swapcontext, two threads
+ * bench_switch - the cost of a switch from one stack to another
  *
- * Two sides switch back and forth, as directly as possible: by daemon/core/context_switch.h; by
- * boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
- * statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
- * threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
+ * Two sides switch back and forth, in one of these ways:
+ * - daemon/core/context_switch.h;
+ * - boost.context's jump_fcontext (HAVE_FCONTEXT: found by configure), linked statically, so that
+ *   no call goes through a PLT;
+ * - the C library's swapcontext();
+ * - two threads with futexes or a condition variable, pinned to one CPU or to two.
  *
- * What switches stacks has two shapes. "loop": both sides switch in a loop and never return, as
- * such benchmarks do. "calls": each side reaches its switch by two calls, and returns from them,
- * as fibers do that wait for something. There it counts, too, whether the processor is right about
- * where functions return to.
+ * The first three have two shapes. "loop": both sides switch in a loop and never return, as such
+ * benchmarks do. "calls": each side reaches its switch by two calls and returns from them, as
+ * fibers that wait do. This shape includes the cost of mispredicted returns.
  *
- * The ways take turns, round by round, each round beginning with another one.
+ * The ways take turns in each round, beginning with another one each time.
  *
  * Lines of JSON: {"bench": "switch", "way": "switch_to", "shape": "loop", "round": 0, "switches":
- * 400000, "ns": 3.1}, ns for one switch. Nothing is asserted about time, but each way counts what
- * its other side has done.
+ * 400000, "ns": 3.1}, ns for one switch. No time is asserted, but each way counts the switches of
+ * its other side.
  *
  *     bench_switch [ROUNDS]
  */

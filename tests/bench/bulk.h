@@ -8,15 +8,15 @@
 
 /*
  * What it is
- *   The owner's side of daemon/core/deque.h as bench_deque uses it: the private part of the array,
- *   and batches. Everything that depends on how deque.h is called is here.
+ *   The owner's side of daemon/core/deque.h for bench_deque: the private part of the array, and
+ *   batches. All calls of deque.h are here.
  *
  * Threads
  *   bulk_steal(): any thread. All others: the owner.
  *
  * Invariants
- *   I1. [floor, bottom) is private: written by the owner alone, for no thief that reads there
- *       succeeds (I3 of deque.h).
+ *   I1. [floor, bottom) is private: only the owner writes there, because no thief that reads there
+ *       succeeds (deque.h, I3).
  *   I2. Positions start at 0 again whenever the owner finds its deque empty.
  */
 
@@ -89,8 +89,8 @@ static inline bool bulk_pop(struct bulk *bulk, uint64_t *ret_item)
 	return true;
 }
 
-/* Steals the oldest items: `percent` of the public ones, at most max. Returns how many; 0: none, or
- * another thread was faster. */
+/* Steals the oldest items: `percent` of the public ones, at most max. Returns their number; 0:
+ * none, or another thread was faster. */
 static inline uint64_t bulk_steal(struct bulk *bulk, uint64_t percent, uint64_t *ret_items,
 				  uint64_t max)
 {

@@ -7,9 +7,9 @@
 
 /*
  * What it is
- *   The deque of Chase and Lev (SPAA 2005), plain: what bench_deque compares daemon/core/deque.h
- *   with. The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP 2013). The ring
- *   does not grow: a push into a full one is refused.
+ *   The plain deque of Chase and Lev (SPAA 2005), with which bench_deque compares
+ *   daemon/core/deque.h. The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP
+ *   2013). The ring does not grow: a push into a full one is refused.
  *
  * Threads
  *   chase_lev_push() and chase_lev_pop(): the owner. chase_lev_steal(): any thread.
@@ -17,9 +17,9 @@
  * Invariants
  *   I1. top only grows, and the thread that moves it from i to i + 1 has taken item i: thieves by a
  *       CAS, the owner by a CAS as well if the item is the last one.
- *   I2. The owner's fence between its store of bottom and its load of top, and the thief's between
- *       its loads of top and bottom, are in one total order: so owner and thief cannot both take
- *       the last item without one of the CASes failing.
+ *   I2. Two fences have one total order: the owner's, between its store of bottom and its load of
+ *       top, and the thief's, between its loads of top and bottom. So owner and thief cannot both
+ *       take the last item: one of their CASes fails.
  */
 
 #define CHASE_LEV_SIZE (UINT64_C(1) << 20) /* a power of 2 */

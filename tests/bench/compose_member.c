@@ -2,9 +2,9 @@
 /*
  * compose_member.c - one of the processes of bench_compose
  *
- * compose_SIDE FD MEMBER [SOCKET] runs what the shared memory says, job after job on one thread,
- * and writes there when each began and ended. It ends by SIGKILL; by itself, with status 1, if a
- * result was wrong or there is no room for more.
+ * compose_SIDE FD MEMBER [SOCKET] runs the jobs that the shared memory describes, on one thread. It
+ * stores the start and end of each. It runs until SIGKILL, or ends with status 1 if a result was
+ * wrong or there is no room for more.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -8,21 +8,21 @@
 
 /*
  * What it is
- *   The memory that bench_compose shares with its members: file descriptor and number of the member
- *   are arguments of its program.
+ *   The memory that bench_compose shares with its members. File descriptor and number are arguments
+ *   of a member's program.
  *
  *	driver    phase: WAIT ----------------> RUN ----------------> OVER ----> SIGKILL
  *	                   all n_ready are there     the time has ended    all n_past are there
  *
  * Invariants
- *   I1. A member runs jobs until it is killed. While a job runs that had begun before the end of
- *       the time, the others keep the machine as busy as before. So that job can be counted by its
- *       share, and long ones are in the samples as well as short ones.
+ *   I1. A member runs jobs until it is killed. So the machine stays as busy as before while a job
+ *       runs that began before the end of the time. Such a job can be counted by its share, and the
+ *       samples have long jobs as well as short ones.
  *   I2. The entries of a member's jobs below n_jobs do not change.
  *
  * What happens if a peer dies here
- *   The members die with the driver (PR_SET_PDEATHSIG). The driver looks for dead members whenever
- *   it waits, and ends with an error.
+ *   The members die with the driver (PR_SET_PDEATHSIG). The driver checks for dead members when it
+ *   waits, and ends with an error.
  */
 
 enum compose_phase {

@@ -22,28 +22,28 @@
 
 /*
  * What it is
- *   The floor under forkd's round trip: two processes, pinned to different CPUs, pass one number
- *   to and fro through shared memory. Nothing is submitted, scheduled or checked.
+ *   The lower bound of forkd's round trip: two processes, pinned to different CPUs, exchange a
+ *   number through shared memory. Nothing is submitted, scheduled or checked.
  *
  *       control_pingpong spin|futex [--round-trips N] [--gap-us G]
  *
- *   spin: both poll. futex: each sleeps in FUTEX_WAIT until the other has answered. --gap-us
- *   lets the first process sleep for G microseconds before each round trip, so that the other
- *   CPU goes as idle as an idle pool's.
+ *   spin: both poll. futex: each sleeps in FUTEX_WAIT until the other has answered. --gap-us lets
+ *   the first process sleep for G microseconds before each round trip, so that the other CPU
+ *   becomes as idle as an idle pool's.
  *
  *   One line of JSON on stdout: {"peer": "control", "bench": "pingpong", "mode": "spin",
  *   "round_trips": 100000, "gap_us": 0, "cpus": [0, 1], "p50_ns": 220, "p99_ns": 300,
  *   "p999_ns": 900, "max_ns": 70000}
  *
  * The protocol
- *   ping and pong count round trips, each written by one side only, in a cache line of its own.
- *   A side stores its count (release), the other sees it (acquire): nothing else is shared. With
- *   a futex the store is followed by FUTEX_WAKE without a look for sleepers, and a sleeper
- *   looks again after each wake, so no wake-up can be lost.
+ *   ping and pong count round trips. Each has one writer and its own cache line. A side stores its
+ *   count (release), the other reads it (acquire): nothing else is shared. With a futex the store
+ *   is followed by FUTEX_WAKE without a check for sleepers. A sleeper checks again after each wake,
+ *   so no wake is lost.
  *
  * What happens if a peer dies here
- *   The child is killed with its parent (PR_SET_PDEATHSIG); the parent gives up when no answer
- *   came for ten seconds.
+ *   The child is killed with its parent (PR_SET_PDEATHSIG). The parent gives up after ten seconds
+ *   without an answer.
  */
 
 #define ROUND_TRIPS_WARM 1000

@@ -8,9 +8,9 @@
 
 /*
  * What it is
- *   The workloads of an M:N runtime (Ramesh and Chowdhury), as functions that run on stacks of
- *   their own: by fibers of forkd, by boost.fiber, by threads. Plain C that is C++ as well. An
- *   including file says before what these are:
+ *   The workloads of an M:N runtime (Ramesh and Chowdhury), as functions that run on separate
+ *   stacks: by fibers of forkd, by boost.fiber, by threads. Plain C that is C++ as well. An
+ *   including file defines before:
  *
  *       FIBER_GROUP(name)             declares what counts fibers
  *       FIBER_SPAWN(fn, arg, group)   fn(arg) as a fiber, or by the caller if there can be no more

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers and options of the command line, quantiles of what was measured, as members of a JSON
- * object, and the speed of this machine.
+ * Numbers and options of the command line; quantiles of measurements, as members of a JSON object;
+ * the speed of this machine.
  */
 #include "tests/bench/figures.h"
 

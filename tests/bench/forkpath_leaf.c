@@ -3,10 +3,11 @@
  * forkpath_leaf.c - a loop nest in a first block, forked in a nest of loops
  *
  * The computation of blocks.h: a coarse task whose first block calls a static function of loops,
- * forked in loops around it. forkpath compares what it costs in a body that runs in registers
- * (fresh) and in one that the worker loop has resumed (resumed) with the same loops around a call
- * of the plain function (plain). Each returns the same number for the same n. make bench has fresh
- * next to its peers.
+ * forked in loops around it. forkpath compares three forms, which return the same number for the
+ * same n:
+ * - fresh: a body that runs in registers; make bench has it next to its peers
+ * - resumed: a body that the worker loop has resumed
+ * - plain: the same loops around a call of the plain function
  */
 #include <errno.h>
 

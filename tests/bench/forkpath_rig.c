@@ -4,12 +4,12 @@
  *
  * 	forkpath_rig MODULE.so MODULE:TASK N [REPEAT]
  *
- * Loads a module, runs its task, of the signature n:i64 -> i64, with N on a pool of one worker
- * inside this process, and prints the least time of all runs, in nanoseconds, and the result. For
- * tests/bench/forkpath: callgrind knows none of the calls by which the manager starts a pool, and a
- * module can come from another compiler than this program.
+ * Loads a module and runs its task, of the signature n:i64 -> i64, with N on a pool of one worker
+ * inside this process. Prints the minimum time of all runs, in nanoseconds, and the result. It
+ * exists for tests/bench/forkpath: callgrind supports none of the calls with which the manager
+ * starts a pool, and the module can be from another compiler.
  *
- * Threads: the main thread submits; the worker is a thread of its own. See tests/support/rig.h.
+ * Threads: the main thread submits; the worker is a separate thread (tests/support/rig.h).
  */
 #include <check.h>
 #include <dlfcn.h>

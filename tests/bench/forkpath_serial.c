@@ -6,11 +6,11 @@
 
 /*
  * What it is
- *   The serial function that a fork is compared with, for tests/bench/forkpath:
+ *   The serial function with which tests/bench/forkpath compares a fork:
  *
  *       forkpath_serial N [REPEAT]
  *
- *   prints the least time of all runs, in nanoseconds. Built with inlining off, so that each task
+ *   prints the minimum time of all runs, in nanoseconds. Built without inlining, so that each task
  *   is a call.
  */
 

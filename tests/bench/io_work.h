@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_work.h - a thread that writes to many pipes, and ones that read from them in epoll loops
+ * io_work.h - a thread that writes to many pipes, and threads that read in epoll loops
  *
- * The writer is a separate thread, with the same code for each way to read: it writes
- * messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a generator
- * picks ("random"), and closes all pipes after the last. It never waits for a reader, unless a
- * pipe is full.
+ * The writer is a separate thread, with the same code for each way to read. It writes messages of
+ * IO_MESSAGE bytes, to each pipe in turn ("rounds") or to random pipes ("random"). At the end it
+ * closes all pipes. It blocks only if a pipe is full.
  */
 #pragma once
 

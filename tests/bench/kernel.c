@@ -8,10 +8,10 @@
 
 /*
  * What it is
- *   The leaves of matmul, loop, heat, bfs, mergesort, moves, and of fib and nqueens where they are
- *   cut off. Unlike those of work.h they are long, and
- *   how well a compiler vectorizes them would matter more than what is measured. So they are in a
- *   separate file, which one compiler translates for all programs and for forkd's modules.
+ *   The leaves of matmul, loop, heat, bfs, mergesort, moves, and of fib and nqueens below their
+ *   cutoffs. They are longer than those of work.h, and their vectorization would affect the
+ *   results. So they are in a separate file, which one compiler translates for all programs and for
+ *   forkd's modules.
  *
  * The algorithms (FORK, CALL and JOIN as in work.h)
  *
@@ -36,21 +36,21 @@
  *   moves             the sender of a part writes its block, the part reads it; both say where they
  *                     are, and the part how long it took.
  *
- *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
- *   nothing is left to balance. The heavy items of loop are adjacent and the strips of heat grow,
- *   which is where such a cut is wrong.
+ *   fixed > 0 is the control, "static": as many parts as threads, divided evenly before the step,
+ *   without load balancing. The heavy items of loop are adjacent and the strips of heat grow, so
+ *   even parts have unequal work.
  *
  * Threads
  *   Any thread; the parts of one step at the same time.
  *
  * Invariants
- *   I1. Parts of one step write to different places, except in bfs: there a node is claimed by a
- *       compare-and-swap on its level, and space in next by an addition to next_n, so each node
- *       is in next once. Both are relaxed: later steps read them after the join.
- *   I2. Whatever the arrays of bfs contain, nothing outside of them is touched: nodes out of range
- *       are passed over, and no more than n are put into next. The same of mergesort: both ends of
- *       what a part merges are between bounds that come from n, and where they are the wrong way
- *       round, as they may be in numbers that change, nothing is merged.
+ *   I1. Parts of one step write to different places, except in bfs. There a compare-and-swap on its
+ *       level claims a node, and an addition to next_n reserves its place in next. So each node is
+ *       in next once. Both are relaxed: later steps read them after the join.
+ *   I2. For any contents of its arrays bfs accesses no other memory: it skips nodes out of range,
+ *       and puts at most n into next. The same holds for mergesort: the ends of a merged part are
+ *       within bounds that depend on n. If they are in the wrong order, which changing numbers can
+ *       cause, nothing is merged.
  */
 
 void kernel_matmul(const float *restrict a, const float *restrict b, float *restrict c, int64_t m,

@@ -7,7 +7,7 @@
 #include "tests/bench/work.h"
 
 /*
- * The leaves of the benchmarks that are more than a few instructions. See kernel.c.
+ * The long leaves of the benchmarks: see kernel.c.
  */
 
 #ifdef __cplusplus

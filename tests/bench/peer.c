@@ -20,10 +20,13 @@
  *
  *       peer_x BENCH ARG... [--threads P] [--repeat R]
  *
- *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N | matmul N |
- *       loop N ROUNDS balanced|imbalanced stealing|static | heat N STEPS stealing|static |
- *       bfs NODES stealing|static | mergesort N stealing|static | blocks N |
- *       cut-fib N CUTOFF | cut-nqueens N ROWS | moves N STEPS
+ * 	fib N		flat N [ROUNDS]		integrate N EPS		nqueens N
+ * 	uts TREE	sort N			matmul N		blocks N
+ * 	moves N STEPS	cut-fib N CUTOFF	cut-nqueens N ROWS
+ * 	loop N ROUNDS balanced|imbalanced stealing|static
+ * 	heat N STEPS stealing|static
+ * 	bfs NODES stealing|static
+ * 	mergesort N stealing|static
  *
  *   For each of the R runs one line of JSON on stdout:
  *
@@ -31,22 +34,21 @@
  *        "result": 832040, "seconds": 0.1, "tasks": 2692537, "base_rss_kib": 8000,
  *        "peak_rss_kib": 9000}
  *
- *   `tasks` is the number of tasks of the algorithm (work.h), not of what the library made of
- *   it. Exit status 0; 1 if a result was wrong (it is compared with the known one, or with the
- *   closed form); 2 for a wrong command line.
+ *   `tasks` is the number of tasks of the algorithm (work.h), not of the library. Exit status 0; 1
+ *   if a result differs from the known one or the closed form; 2 for a wrong command line.
  *
  * What is timed
- *   One call of the benchmark, on arrays that have been written once. Before the first run
- *   fib(16) is run untimed: it starts the library's threads.
+ *   One call of the benchmark, on arrays that were written once. An untimed fib(16) before the
+ *   first run starts the library's threads.
  *
  * Memory
- *   Looking at a process's memory costs it time. A peer with `watch` gets one run more for that,
- *   after the timed ones, and its results are in every run's line. base_rss_kib is the
- *   peak before the first run: what the process takes, and the library's threads.
+ *   Reading the memory of a process costs it time. A peer with `watch` has one more run for that,
+ *   after the timed ones, with its results in every run's line. base_rss_kib is the peak before the
+ *   first run: the process and the library's threads.
  *
- * On which thread
- *   The runs are on one thread of their own with a large stack, because most libraries nest
- *   foreign tasks on the stack of a thread that waits.
+ * Threads
+ *   The runs are on a separate thread with a large stack, because most libraries nest foreign tasks
+ *   on the stack of a thread that waits.
  */
 
 double peer_now(void)

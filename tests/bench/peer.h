@@ -9,7 +9,7 @@
 #include "tests/bench/kernel.h"
 
 /*
- * What the programs of `make bench` have in common. See peer.c.
+ * The common part of the programs of `make bench`: see peer.c.
  */
 
 #ifdef __cplusplus

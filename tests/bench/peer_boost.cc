@@ -3,10 +3,10 @@
  * peer_boost - boost.fiber's side of the fibers' benchmarks
  *
  * WHAT IT IS
- *   The workloads of fiber_work.h, a boost fiber for each of ours, with a stack of the same size,
- *   and boost's work stealing among P threads, which look for work all the time.
+ *   The workloads of fiber_work.h, with a boost fiber for each of ours and stacks of the same size.
+ *   boost's work stealing runs on P threads, which search all the time.
  *
- * ON WHICH THREAD
+ * THREADS
  *   The runner's is one of the P; the others run fibers until the end.
  */
 #include <atomic>

@@ -10,9 +10,9 @@
 
 /*
  * The benchmarks with OpenMP tasks, as a user writes them: one parallel region per run, one task
- * per FORK, no if() or final() clause. Built with gcc (libgomp) and with clang (libomp);
- * PEER_NAME comes from the command line. With one thread libomp runs each task where it is
- * created, which makes its T_1 better than the cost of its tasks.
+ * per FORK, no if() or final() clause. Built with gcc (libgomp) and with clang (libomp); PEER_NAME
+ * is from the command line. With one thread libomp runs each task at its creation, so its T_1 does
+ * not include the cost of its tasks.
  */
 
 static int omp_threads;

@@ -27,14 +27,14 @@ struct outcome {
 /* Stores a result, and the error if it is not the expected one. */
 void peer_check(struct outcome *out, int64_t result, int64_t expected, const char *wrong);
 
-/* Seconds of a clock that is never set. */
+/* Returns the seconds of a clock that is never set. */
 double peer_now(void);
 
 /* Returns memory whose pages are populated; ends the program if there is none. */
 void *peer_touched(const struct peer *peer, size_t bytes);
 void peer_untouched(const struct peer *peer, void *mem);
 
-/* Fills in n numbers to be sorted; returns a sum over them that is the same in any order. */
+/* Fills in n numbers to be sorted; returns a sum over them that is independent of their order. */
 uint64_t peer_sort_fill(int64_t *numbers, int64_t n);
 /* Checks that these are the same numbers, in order; stores an error in `out`. */
 void peer_sort_check(const int64_t *numbers, int64_t n, uint64_t sum, struct outcome *out);

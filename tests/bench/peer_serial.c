@@ -8,12 +8,12 @@
  *
  *   serial           what -O3 makes of it, with the recursion unrolled by inlining;
  *   serial-noinline  the same with -fno-inline, so that a task is not merged with its children;
- *   serial-call      also with -fno-optimize-sibling-calls, so that every task is one call: in
- *                    the second build gcc and clang still turn the second call of fib() into a
- *                    loop with an accumulator, and half of the tasks are never called.
+ *   serial-call      also with -fno-optimize-sibling-calls, so that every task is one call.
+ *                    Without it gcc and clang turn the second call of fib() into a loop with an
+ *                    accumulator, so half of the tasks are never called.
  *
- * PEER_NAME comes from the command line, as this is the only difference. No attribute (noinline,
- * noipa) is used here: it would forbid in the first build what that build shows.
+ * PEER_NAME is from the command line, because this is the only difference. No attribute (noinline,
+ * noipa) is used: it would also change the first build.
  */
 
 static int64_t fib(int64_t n)

@@ -11,14 +11,14 @@
 
 /*
  * What it is
- *   The benchmarks of kernel.c, for peer.c: their arrays, what is timed and what is checked.
+ *   The benchmarks of kernel.c, for peer.c: their arrays, timing and checks.
  *
  * What is checked
- *   matmul: the numbers are small and whole, so every sum is exact in whatever order, and C x must
- *   be A (B x) for a vector of small numbers (Freivalds 1977). loop and heat are computed once
- *   more, by plain loops; heat must agree in every bit, for each cell is computed in one way. The
- *   levels of bfs are looked at edge by edge. What mergesort leaves is in order, and has the sum
- *   of what there was. moves has the hash of all blocks.
+ *   matmul: the numbers are small and whole, so every sum is exact in any order. C x = A (B x) must
+ *   hold for a vector of small numbers (Freivalds 1977). loop and heat are computed once more, by
+ *   plain loops. heat must agree in every bit, because each cell has one computation. The levels of
+ *   bfs are checked edge by edge. The output of mergesort is in order, and has the sum of the
+ *   input. moves has the hash of all blocks.
  *
  * What is timed
  *   The call alone. The arrays are filled again before each run.
@@ -111,7 +111,7 @@ int peer_run_matmul(struct run *run, struct outcome *out)
 
 /* loop, heat, bfs --------------------------------------------------------------------------- */
 
-/* Number of parts: left to the computation, or one for each thread. */
+/* Number of parts: the default of the computation, or one for each thread. */
 static int parse_parts(const struct run *run, const char *arg, int64_t *ret_fixed)
 {
 	if (strcmp(arg, "stealing") && strcmp(arg, "static")) {
@@ -151,7 +151,7 @@ static void heat_plain(struct kernel_job job)
 	}
 }
 
-/* Returns how many tasks a search has, from the levels that it found. */
+/* Returns the number of tasks of a search, from the levels that it found. */
 static int64_t bfs_tasks(const struct kernel_job *job)
 {
 	int64_t *in_level = figures_alloc((size_t)job->n + 1, sizeof(*in_level));

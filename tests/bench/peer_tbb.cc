@@ -10,8 +10,8 @@
 
 /*
  * The benchmarks with oneTBB, as a user writes them: a tbb::task_group in each activation that
- * forks, run() for a FORK, a plain call for a CALL, wait() for the JOIN; one arena with as many
- * slots as there are threads, and global_control so that there are no more of them.
+ * forks, run() for a FORK, a plain call for a CALL, wait() for the JOIN. One arena has as many
+ * slots as there are threads, and global_control limits the threads.
  */
 
 static tbb::task_arena *arena;

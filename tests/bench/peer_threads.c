@@ -2,9 +2,9 @@
 /*
  * peer_threads - the fibers' benchmarks with a thread for each fiber, but P at a time
  *
- * The workloads of fiber_work.h by pthread_create() and pthread_join(). What would be one thread
- * too many is a call: without that bound a thread for each would only show how soon a system has no
- * more. Threads that wait are not counted.
+ * The workloads of fiber_work.h by pthread_create() and pthread_join(). Beyond P threads a fiber is
+ * a plain call: without this bound the system would soon run out of threads. Threads that wait do
+ * not count.
  *
  * Threads: the runner's, and those that it and they create.
  */

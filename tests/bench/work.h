@@ -8,10 +8,9 @@
 
 /*
  * What it is
- *   The parts of the benchmarks that contain no fork: leaves, tests, serial pieces and the
- *   counting of tasks. Each peer, and the modules of forkd in the same manner, adds the forks
- *   around them and nothing else, so that all run one source-level algorithm. Plain C that is
- *   C++ as well.
+ *   The parts of the benchmarks without forks: leaves, tests, serial pieces and the counts of
+ *   tasks. The peers, and forkd's modules, only add the forks around them, so that all run one
+ *   source-level algorithm. Plain C that is C++ as well.
  *
  * The algorithms (FORK may run in parallel with the rest, CALL is a plain call, JOIN waits)
  *
@@ -41,7 +40,7 @@
 
 /* flat ------------------------------------------------------------------------------------- */
 
-/* A few instructions on i; `rounds` more of them cost 1 to 1.5 ns each. */
+/* A few instructions on i; each of `rounds` more costs 1 to 1.5 ns. */
 static inline uint32_t work_leaf(int64_t i, int64_t rounds)
 {
 	uint64_t x = (uint64_t)i;
@@ -75,7 +74,7 @@ static inline struct work_strip work_strip_whole(double n)
 	return whole;
 }
 
-/* Cuts the strip in the middle; true if that changed the area by less than eps. */
+/* Halves the strip; true if that changed the area by less than eps. */
 static inline bool work_strip_halve(const struct work_strip *strip, double eps,
 				    struct work_strip *ret_left, struct work_strip *ret_right)
 {
@@ -153,7 +152,7 @@ static inline void work_merge(const int64_t *a, int64_t na, const int64_t *b, in
 	memcpy(out + (a_end - a), b, (size_t)(b_end - b) * sizeof(*b));
 }
 
-/* Returns how many of the first k of the merged array are from a; the rest are from b. */
+/* Returns the number of the first k of the merged array that are from a. */
 static inline int64_t work_merge_split(const int64_t *a, int64_t na, const int64_t *b, int64_t nb,
 				       int64_t k)
 {

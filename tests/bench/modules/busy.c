@@ -2,9 +2,9 @@
 /*
  * busy.c - tasks of a known length
  *
- * spin is a leaf of n rounds of arithmetic, each of them a few cycles; tree forks n such
- * leaves through a binary tree. pit forks as often within each other, each time with a leaf to do
- * after the fork; at the bottom it says so by the client's own buffer, and has a tree there.
+ * spin is a leaf of n rounds of arithmetic, each of them a few cycles; tree forks n such leaves
+ * through a binary tree. pit has as many nested forks, each followed by a leaf. At the bottom it
+ * sets a flag in the client's buffer, and runs a tree.
  */
 #include <errno.h>
 #include <stdatomic.h>

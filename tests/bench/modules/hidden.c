@@ -2,10 +2,10 @@
 /*
  * hidden.c - a long leaf above continuations
  *
- * nest(depth) forks as often within each other, and then runs a leaf that lasts until a thief has
- * taken every continuation, or for GIVE_UP_NS. Each continuation stores the time at which it ran.
- * Results: the time from the start of the leaf to the first continuation taken since, and to the
- * last; the latter is -1 if the leaf gave up.
+ * nest(depth) has as many nested forks, and then runs a leaf until thieves have taken every
+ * continuation, or for GIVE_UP_NS. Each continuation stores the time at which it ran. Results: the
+ * times from the start of the leaf to the first and to the last continuation taken after it. The
+ * last is -1 if the leaf gave up.
  *
  * INVARIANTS
  *   I1. struct probe is in the root's frame, which ends after all others.

@@ -2,12 +2,12 @@
 /*
  * matmul.c - matrix multiplication, divide and conquer
  *
- * matmul of tests/bench/kernel.c as tasks. It is a benchmark of fork and join, and no match for a
- * library that is tuned for a CPU's caches and vectors: so it does not ship.
+ * matmul of tests/bench/kernel.c as tasks: a benchmark of fork and join, without tuning for a CPU's
+ * caches and vectors. So it does not ship.
  *
  * INVARIANTS
- *   I1. Both children of a fork write to different parts of c; the two calls that write to the same
- *       part come one after the other.
+ *   I1. Both children of a fork write to different parts of c. The two calls that write to the same
+ *       part run one after the other.
  */
 #include <errno.h>
 

@@ -2,11 +2,11 @@
 /*
  * msort.c - the merge sort of tests/bench/work.h
  *
- * What every peer runs, step by step. (The module sort that ships has an algorithm of its own.)
+ * The algorithm of every peer. The shipped module sort has another one.
  *
  * INVARIANTS
- *   I1. The buffers are the client's, and may change at any moment. Every index and every end of a
- *       loop comes from sizes; what work_merge_split() finds is between bounds that do.
+ *   I1. The buffers are the client's, and may change at any moment. All indices and ends of loops
+ *       depend on sizes; the results of work_merge_split() are within such bounds.
  */
 #include <errno.h>
 

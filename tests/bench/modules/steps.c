@@ -2,12 +2,12 @@
 /*
  * steps.c - loop, heat, bfs and mergesort of tests/bench/kernel.c
  *
- * Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it to
- * the computation. FIBERS: each part is a fiber.
+ * Computations in steps, each divided into parts by forks. parts: their number; 0 for the default
+ * of the computation. FIBERS: each part is a fiber.
  *
  * INVARIANTS
- *   I1. The job is in the root's frame, which stays where it is as long as there are parts.
- *   I2. Nothing outside the buffers is touched, whatever is in them: I2 of kernel.c.
+ *   I1. The job is in the root's frame, which does not move while there are parts.
+ *   I2. For any contents only the buffers are accessed: I2 of kernel.c.
  */
 #include <errno.h>
 
