@@ -472,7 +472,7 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  *	              task is another by now), -EFAULT (a bad reference among the arguments),
  *	              -EINVAL (there is no such place any more), -EPROTO (a task that breaks the
  *	              rules of its API), -EACCES (this user may not call the task), -EKEYREVOKED
- *	              (it crashed too often for this user: forkctl quarantine)
+ *	              (the task is in quarantine for this user: forkctl quarantine)
  *	FK_CANCELLED  -ECANCELED
  *	FK_EXPIRED    -ETIME
  *	FK_CRASHED    -ENOTRECOVERABLE

@@ -90,8 +90,8 @@ static const struct {
 	{ ETIME, "the job was not done at its deadline" },
 	{ ENOTRECOVERABLE, "the task crashed" },
 	{ EKEYREVOKED,
-	  "this task crashed too often for this user and is refused for now: `forkctl quarantine` "
-	  "says how long" },
+	  "the task is in quarantine for this user after repeated crashes: `forkctl quarantine` shows "
+	  "the remaining time" },
 	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
 	{ EUSERS, "forkd has as many clients as it may have" },

@@ -136,7 +136,7 @@ START_TEST(crashing_task_is_refused_only_to_its_user)
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 	ck_assert_int_eq(maybe(1), -EKEYREVOKED);
 	ck_assert_ptr_eq(strstr(fk_error_text(),
-				"crash:maybe: FAILED: not begun: this task crashed"),
+				"crash:maybe: FAILED: not begun: the task is in quarantine"),
 			 fk_error_text());
 	ck_assert_uint_eq(daemon_crashes(&d), 3);
 	ck_assert_int_eq(fk_task_find(c, "crash:maybe", &task), 0);

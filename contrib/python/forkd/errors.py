@@ -12,7 +12,7 @@
         JobError         a job has ended without a result
             Failed       the task failed, or the pool could not start it
                 Forbidden    this user may not call the task
-                Quarantined  the task has crashed too often for this user
+                Quarantined  the task is in quarantine for this user
                              Both are also a PermissionError.
             Cancelled    also a concurrent.futures.CancelledError
             Expired      its timeout has expired; also a TimeoutError
@@ -112,7 +112,7 @@ class Forbidden(Failed, PermissionError):
 
 
 class Quarantined(Failed, PermissionError):
-    """The task has crashed too often for this user: see forkctl quarantine."""
+    """The task is in quarantine for this user: see forkctl quarantine."""
 
 
 class Cancelled(JobError, concurrent.futures.CancelledError):
