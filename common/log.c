@@ -3,9 +3,9 @@
  * Messages of the programs.
  *
  * Writes lines to stderr, with a level. If stderr is the journal's stream socket (systemd), each
- * line begins with the level as in sd-daemon(3) ("<4>"), or goes to the journal with fields, if it
- * is about a job (log_journal.c). Otherwise it begins with the name of the program, and the level
- * of a warning or an error.
+ * line begins with the level as in sd-daemon(3) ("<4>"); a line about a job is sent with fields
+ * (log_journal.c). Otherwise a line begins with the name of the program, and the level of a warning
+ * or an error.
  *
  * Callers: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
  *

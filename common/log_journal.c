@@ -2,10 +2,9 @@
 /*
  * A line with fields, for the journal.
  *
- * The journal takes text from stderr, where a line has only a level, and datagrams on its own
- * socket, with NAME=value on each line, as sd_journal_send(3) sends them. That call waits if the
- * journal does not read, which log.c must not (I3). So this file has the same protocol, without
- * waiting.
+ * From stderr the journal takes text, with only a level. On its own socket it takes datagrams with
+ * a NAME=value on each line, which sd_journal_send(3) sends. That call blocks if the journal does
+ * not read, which log.c must not (I3). So this file has the same protocol, without blocking.
  *
  * Caller: log.c, for lines about a job; in forkd only the manager. The pool may open no socket, and
  * needs none: the manager logs its jobs and their outcomes.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/low_latency.h - for threads that sleep almost always, and must run soon once woken
+ * common/low_latency.h - for threads that sleep nearly always, and must run soon after a wake
  *
- * While workers use all CPUs, a thread that passes on a job, a cancel or a deadline is woken on the
- * CPU of one of them. An urgent thread has two settings that let it run there first, and not at the
- * next tick, up to 4 ms later:
- * - a short time slice: from kernel 6.12 on a thread of the normal policy may set how long it wants
- *   to run at a time (sched_setattr(2), sched_runtime), and a thread with a short slice precedes
- *   those with long ones. Older kernels accept the call and ignore the number.
+ * While workers use all CPUs, a thread that passes on a job or a cancel is woken on the CPU of a
+ * worker. An urgent thread has two settings that let it run there at once, not at the next tick, up
+ * to 4 ms later:
+ * - a short time slice: from kernel 6.12 on a thread of the normal policy may set its slice
+ *   (sched_setattr(2), sched_runtime). A thread with a short slice precedes those with long ones.
+ *   Older kernels accept the call and ignore the number.
  * - a low nice value: it makes the thread's share of the CPU so large that the thread is rarely
  *   ahead of that share; a thread that is ahead must wait. Permitted to root, and as far as
  *   RLIMIT_NICE (systemd's LimitNICE=) allows.

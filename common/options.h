@@ -135,9 +135,8 @@ int options_change(struct options *o, const char *name, const char *value,
 /* Checks the rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
-/* Calls fn for each option that can be changed while forkd runs, by a reload or by forkctl set, and
- * is a number or a word, with its value as options_set() reads it. Returns 0, or -ENOMEM: not all
- * were called. */
+/* Calls fn for each number or word among the options that a reload or forkctl set can change, with
+ * its value as options_set() reads it. Returns 0, or -ENOMEM: not all were called. */
 int options_each_setting(const struct options *o,
 			 void (*fn)(void *context, const char *name, const char *value),
 			 void *context);

@@ -15,8 +15,8 @@ int options_file_open(FILE **ret_file, const char *name, struct options_error *r
 
 /*
  * Reads a file in the format of forkd.conf(5); messages contain name. Stops at the first error,
- * with the options before it set. Errors as options_set(), and -EBADMSG for a line that is not
- * "name = value", -EPERM for an option that only the command line has, -EIO for a read error.
+ * with the options before it set. Errors as options_set(); -EBADMSG: a line is not "name = value";
+ * -EPERM: only the command line has the option; -EIO: a read error.
  */
 int options_file_read(struct options *o, FILE *file, const char *name,
 		      struct options_error *ret_error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handful of helpers that C lacks. Nothing here calls the system or allocates.
+ * Helpers that C lacks. Nothing here calls the system or allocates.
  */
 #pragma once
 

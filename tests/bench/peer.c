@@ -48,7 +48,7 @@
  *
  * Threads
  *   The runs are on a separate thread with a large stack, because most libraries nest foreign tasks
- *   on the stack of a thread that waits.
+ *   on the stack of a waiting thread.
  */
 
 double peer_now(void)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz.h - what the fuzz targets share
+ * fuzz.h - code shared by the fuzz targets
  *
- * A target, fuzz_NAME.c, gives bytes to code that reads what another process wrote, and asserts
- * what must be true of any bytes. It keeps nothing from one input to the next, so that an input
- * alone shows a fault again.
+ * A target, fuzz_NAME.c, passes bytes to code that reads the output of another process, and asserts
+ * conditions that hold for any bytes. It keeps no state between inputs, so that an input alone
+ * reproduces a fault.
  *
- * Threads: libFuzzer (make fuzz, tests/fuzz/run), or tests/fuzz/replay.c with the inputs that are
- * kept in tests/fuzz/corpus/NAME; one thread.
+ * Threads: one; of libFuzzer (make fuzz, tests/fuzz/run), or of tests/fuzz/replay.c with the inputs
+ * in tests/fuzz/corpus/NAME.
  */
 #pragma once
 

@@ -2,11 +2,11 @@
 /*
  * fuzz_args.c - bytes as forkd's command line and the forkd.conf that it reads
  *
- * One word a line, up to an empty line; what follows is the file, whatever its name.
+ * One word per line, up to an empty line. The rest is the file, whatever its name.
  *
  * WHAT MUST BE TRUE
- *   Options come out that obey options_check(), and that options_print() writes; or one line that
- *   says what is wrong, and the caller's options are as they were.
+ *   The options pass options_check(), and options_print() writes them; or one line names the error,
+ *   and the caller's options are unchanged.
  */
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * fuzz_conf.c - bytes as a forkd.conf
  *
  * WHAT MUST BE TRUE
- *   A file is read whole, and options_print() writes the same options; or the error is one line
+ *   The whole file is read, and options_print() writes the same options; or the error is one line
  *   that names a line of the file, and exactly the lines before it were read.
  */
 #include <errno.h>

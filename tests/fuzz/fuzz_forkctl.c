@@ -2,15 +2,15 @@
 /*
  * fuzz_forkctl.c - bytes as the arguments of forkctl's commands that call tasks
  *
- * The first line names the command and is followed by its words, one a line, up to an empty line;
- * then a signature in a separate line, and the contents of a file that an argument names with @.
- * The command's own table of options is read, and the words become values of these types. No forkd
- * is there: the client has a heap of as many bytes as forkctl would ask for, and no more.
+ * The first line names the command. Its words follow, one per line, up to an empty line; then a
+ * line with a signature, and the contents of a file that an argument names with @. The target reads
+ * the command's own table of options, and converts the words to values of these types. There is no
+ * forkd: the client has a heap of exactly the size that forkctl would request.
  *
  * WHAT MUST BE TRUE
- *   Options lie in the ranges that their table has, and only words are left; the heap is enough for
- *   all buffers; a number that was read is what a second reading of it says; else the exit code is
- *   that of wrong usage.
+ *   Options are in the ranges of their table, and only words remain. The heap has room for all
+ *   buffers. A second reading of a number gives the same value. Otherwise the exit code is that of
+ *   wrong usage.
  */
 #include <fcntl.h>
 #include <inttypes.h>

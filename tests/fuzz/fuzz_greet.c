@@ -2,11 +2,12 @@
 /*
  * fuzz_greet.c - bytes as the first message of a connection
  *
- * What forkd is and has comes first, then the message, in a block of exactly its size.
+ * The state of forkd comes first, then the message, in a block of exactly its size.
  *
  * WHAT MUST BE TRUE
- *   A client that is let in speaks this release's protocol and gets no more than one connection,
- *   and all together, may have; all others get an errno, and one line that fits into the answer.
+ *   An admitted client uses this release's protocol, and gets no more than the limits of one
+ *   connection and of all together. All others get an errno, and one line that fits into the
+ *   answer.
  */
 #include <errno.h>
 #include <stdbool.h>

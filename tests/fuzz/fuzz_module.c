@@ -2,14 +2,13 @@
 /*
  * fuzz_module.c - bytes as the table of a module
  *
- * The module, its table, its tasks and their texts are in one block of memory, as in a file that
- * is mapped. Pointers lead to something of their kind in it, or are NULL: what no loader can see is
- * whether one that is not NULL leads to what it should. The bounds of the table may be any two
- * places in it.
+ * The module, its table, its tasks and their texts are in one block of memory, as in a mapped file.
+ * A pointer refers to an object of its type in it, or is NULL, because no loader can check other
+ * pointers. The bounds of the table may be any two places in the block.
  *
  * WHAT MUST BE TRUE
- *   What is on the board is right in itself and was in the table; all of it is there, or one line
- *   says what is not. A second time nothing of it is entered.
+ *   Each entry on the board is valid and was in the table. Every task is entered, or one line
+ *   reports the error. A second load enters nothing.
  */
 #include <errno.h>
 #include <stdbool.h>

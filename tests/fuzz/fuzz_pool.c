@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz_pool.c - bytes as what clients do to their rings and records, and what the pool
- * and the manager make of it
+ * fuzz_pool.c - bytes as actions of clients on their rings and records, against pool and manager
  *
- * The pool's way of a job, from the rings through the ledger and the queues to its outcome, on real
- * segments and without threads: workers and dispatcher are steps, like what clients write, cancel
- * or leave behind when they go. A pool dies between two steps, or, with crash sites, in the middle
- * of a drain, and the next one takes over what it finds. Tasks are not run: a job that is started
- * is RUNNING until a step ends it (what is in between: tests/fuzz/fuzz_record.c).
+ * The path of a job in the pool, from the rings to its outcome, on real segments and without
+ * threads. The actions of workers, dispatcher and clients are steps. Clients write, cancel, and
+ * leave. A pool dies between two steps, or, with crash sites, in the middle of a drain, and the
+ * next one takes over. Tasks are not run: a job is RUNNING until a step ends it
+ * (tests/fuzz/fuzz_record.c has its arguments).
  *
  * 	client 0	tenant 0	hostile: writes records, words, tails, flags
  * 	client 1	tenant 0	honest, of the same uid
  * 	client 2	tenant 1	honest, another uid
  *
  * WHAT MUST BE TRUE
- *   After each step: no worker holds a ring; each QUEUED row is in one queue, deque or hand, and in
- *   one only; a client counts each row that it has; as many jobs ended as were accepted and are not
- *   there any more; heads only grow; an honest client's job runs in the generation that it gave it,
- *   and has no outcome yet. At the end, when the manager has had the rings looked at: nothing is
- *   left, every honest job has its outcome unless its word was written over by its own uid, clients
- *   that go are released.
+ *   After each step:
+ *   - No worker holds a ring, and heads have only grown.
+ *   - Each QUEUED row is in exactly one queue, deque or hand.
+ *   - A client counts each of its rows. The number of ended jobs is that of accepted jobs minus
+ *     those that exist.
+ *   - A job of an honest client runs in the client's generation, and has no outcome yet.
+ *   At the end, after the manager has had the rings checked:
+ *   - Nothing is left, and clients that have left are released.
+ *   - Every honest job has its outcome, unless a process of its own uid overwrote its word.
  */
 #include "daemon/core/worker.h"
 #include "daemon/jobs/attach.h"

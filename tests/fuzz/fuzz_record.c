@@ -3,10 +3,10 @@
  * fuzz_record.c - bytes as a job's record and the heap that it refers to
  *
  * WHAT MUST BE TRUE
- *   A record is loaded exactly if its task is there, its arguments have the size of the task's and
- *   each reference lies in the heap. Then the task sees the contents of that moment, whatever
- *   the client writes afterwards; only iobufs are written back. A record
- *   that is not loaded holds nothing.
+ *   A record is loaded if and only if its task exists, its arguments have the task's size and each
+ *   reference is in the heap. Then the task sees the contents of that moment, whatever the client
+ *   writes afterwards, and only iobufs are written back. A record that is not loaded holds no
+ *   memory.
  */
 #include <errno.h>
 #include <stdbool.h>

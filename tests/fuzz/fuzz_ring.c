@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz_ring.c - bytes as what producers, good and bad, and the consumer do to a ring
+ * fuzz_ring.c - bytes as actions of honest and hostile producers, and of the consumer, on a ring
  *
- * shm/ring.h itself on a ring of eight slots in a block of its own. Each byte is a step; between
- * any two atomic operations of a step others may happen, as the bytes say: words, tails and flags
- * that hostile processes write, whole steps of honest producers, and of the consumer within those
- * of a producer. So every order in which a few threads can meet is some input.
+ * shm/ring.h on a ring of eight slots in a separate block. Each byte is a step. Between any two
+ * atomic operations of a step the bytes may request others: words, tails and flags of hostile
+ * processes, whole steps of honest producers, and of the consumer within those of a producer. So
+ * every interleaving of a few threads has an input.
  *
  * WHAT MUST BE TRUE
- *   As long as all are honest: each word that was pushed comes out once, those of one producer in
- *   order; nothing is garbage; the ring is full only with RING_SLOTS words in it. Whatever is
- *   written: a step ends; the head goes up by one at a time; a word that was not written over
- *   comes out once, at the latest when the manager has set RING_ASTRAY and the ring is drained, and
- *   twice only if the consumer died between head and slot. After that the ring is as good as new.
+ *   If all are honest: each pushed word is taken out once, those of one producer in order. No slot
+ *   is malformed, and the ring is full only with RING_SLOTS words in it.
+ *   For any contents: a step ends, and the head grows by one at a time. A word that was not
+ *   overwritten is taken out once, at the latest by a drain after the manager has set RING_ASTRAY.
+ *   It is taken out twice only if the consumer died between head and slot. Afterwards the ring
+ *   works as a new one.
  */
 #undef RING_SLOTS
 #define RING_SLOTS 8u

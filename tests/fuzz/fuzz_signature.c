@@ -3,8 +3,8 @@
  * fuzz_signature.c - bytes as the signature of a task
  *
  * WHAT MUST BE TRUE
- *   A signature is refused and the place of the error lies in the text; or all of it fits where
- *   arguments and results are packed, and written out again it means the same.
+ *   A signature is refused, with a position in the text; or its arguments and results fit, and
+ *   printing and parsing it again gives the same signature.
  */
 #include <errno.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
+ * pool_rig.h - the pool of fuzz_pool.c: without threads, replaced when it dies
  *
- * Board, arena and segments are made once, by set_up(), and mapped once for the pools: all the rest
- * begins again with each input, in pool_begin(). Memory that a pool has unmapped, or not mapped
- * yet, must not be touched: AddressSanitizer knows.
+ * set_up() makes board, arena and segments, and maps them, once for all pools. pool_begin() starts
+ * all other state again for each input. AddressSanitizer detects accesses to memory that a pool has
+ * unmapped, or not mapped yet.
  */
 #pragma once
 

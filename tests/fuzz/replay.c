@@ -2,9 +2,9 @@
 /*
  * replay.c - runs a fuzz target without libFuzzer
  *
- * The main program of the test tests/fuzz/replay_NAME: gives every input that is kept in
- * tests/fuzz/corpus/NAME to the target, or the files of its command line. Under a sanitizer, or
- * with any compiler, a fault that was found once does not come back.
+ * The main program of the test tests/fuzz/replay_NAME: passes each input in tests/fuzz/corpus/NAME,
+ * or each file of its command line, to the target. So known faults are tested under each sanitizer
+ * and with any compiler.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * settings.c - no worker sleeps through a change of the settings, and none starts a job after it
- * was seen to have stopped
- * (daemon/core/wakeup.c [P1], daemon/core/shutdown.h [Q1], shm/wake.h)
+ * settings.c - settings wake workers, and stopped workers start no job (daemon/core/wakeup.c [P1],
+ * daemon/core/shutdown.h [Q1], shm/wake.h)
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It

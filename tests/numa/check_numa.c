@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NUMA: on a machine that has nodes, each worker's pages are on its own.
+ * NUMA: on a machine with several nodes, the pages of each worker are on its own node.
  *
- * Needs two nodes with CPUs and memory, such as the machines of tests/numa/numa; elsewhere it is
+ * Needs two nodes with CPUs and memory, such as the machines of tests/numa/numa; otherwise it is
  * skipped.
  */
 #include <check.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numa_pages.c - where the pages of a running pool are
+ * numa_pages.c - the NUMA nodes of the pages of a running pool
  *
  *	numa_pages PID [START-END ...]
  *
- * For each range (hexadecimal, as in /proc/PID/maps) a line: the range, NODE:PAGES for each node
- * that has some, and how many pages are not there. Without ranges: those of the arena, which the
- * kernel splits where the policy changes, so by the workers' nodes, each with the node that was
- * asked for. Exit status 1 if a page is on another one, if less than two nodes were asked for (the
- * pool has bound nothing, or this machine has one node), or if one of them has no page of those
- * that were asked for there: then nothing was seen. Which worker's memory belongs where is
- * check_numa's matter.
+ * Prints a line for each range (hexadecimal, as in /proc/PID/maps): the range, NODE:PAGES for each
+ * node with pages, and the number of absent pages. The default ranges are those of the arena. The
+ * kernel splits it by policy, so by the workers' nodes, and each line then has the node of the
+ * policy as well.
+ *
+ * Exit status 1 if a page is on another node; if the policies have fewer than two nodes (the pool
+ * has bound nothing, or this machine has one node); or if a node of a policy has no page of its
+ * ranges. check_numa checks the memory of each worker.
  */
 #include <inttypes.h>
 #include <stdbool.h>

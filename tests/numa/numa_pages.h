@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numa_pages.h - on which NUMA node the pages of a range are
+ * numa_pages.h - the NUMA nodes of the pages of a range
  *
- * By move_pages(2), which without a list of nodes moves nothing and tells where each page is.
+ * By move_pages(2), which without a list of nodes moves nothing and reports the node of each page.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ struct numa_pages {
 };
 
 /*
- * Counts the pages of [start, end) of a process; pid 0 is the caller itself. Returns 0 or a
- * negative errno: -EPERM (of another user), -ESRCH, -ENOSYS (the kernel knows no nodes), -ERANGE
- * (more nodes than are counted), or the error of a page whose node is unknown.
+ * Counts the pages of [start, end) of a process; pid 0 is the caller. Returns 0; -EPERM (of another
+ * user); -ESRCH; -ENOSYS (a kernel without nodes); -ERANGE (too many nodes); or the error of a page
+ * whose node is unknown.
  */
 static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 				   struct numa_pages *ret_pages)

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * numa_steals.c - how far thieves go, compared with their weights
+ * numa_steals.c - the distances of steal attempts, compared with the weights of victims
  *
  *	forkctl counters | numa_steals
  *
  * WHAT IT COMPARES
- *   Attempts: each is one draw from the thief's table of victims, whatever came before, so of a
- *   worker's attempts each level has the share that the formula of daemon/host/victims.h gives it,
- *   and chi-square tells chance from error. The formula is worked out here once more, from the
- *   distances of this machine's topology, on which forkd has to have one worker for each core.
- *   Steals, attempts at workers that had something public, are printed as well: their shares are
- *   the same only as far as all victims have work equally often, which is the job's doing and not
- *   the table's. That each level had some is asked for.
+ *   Attempts: each is one independent draw from the thief's table of victims. So the levels of a
+ *   worker's attempts have the shares of the formula of daemon/host/victims.h, which a chi-square
+ *   test checks. The formula is computed here again, from the distances of this machine's topology.
+ *   forkd must have one worker for each core.
+ *   Steals are attempts at workers with public entries. Their shares are printed, and not compared:
+ *   they depend on how often each victim has work. Each level must have some.
  *
- * Exit status: 0; 1 if attempts are not as the weights say, or are too few to tell; 2 for a wrong
- * input.
+ * Exit status: 0; 1 if attempts do not follow the weights, or are too few; 2 for invalid input.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -3,13 +3,12 @@
  * scenario: jobs are charged the CPU time that they have used, whatever other programs run
  *
  * WHAT IS COMPARED
- *   What all connections were charged (cpu_ns on the board), and what the threads of all workers
- *   have had of CPUs by the kernel's account (/proc/TID/schedstat), between two samples. Each
- *   worker has a job, or one is queued, from the first sample to the second: so none searches for
- *   work, which is not charged. A sample is taken when accounts are settled, and again if the
- *   workers have used much CPU time during it. If jobs ran out, the comparison is repeated.
- *   On each worker's CPU two loops of other programs run: by the clock on the wall a job takes
- *   three times as long.
+ *   Two CPU times between two samples: the one charged to all connections (cpu_ns on the board),
+ *   and that of all workers' threads by the kernel's account (/proc/TID/schedstat). Each worker has
+ *   a job, or one is queued, from the first sample to the second: so none searches for work, which
+ *   is not charged. A sample is taken when accounts are settled, and again if the workers have used
+ *   much CPU time during it. If jobs ran out, the comparison is repeated. On each worker's CPU two
+ *   loops of other programs run: by the clock on the wall a job takes three times as long.
  */
 #include <sched.h>
 #include <stdatomic.h>

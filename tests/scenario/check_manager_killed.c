@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_killed - a manager that is killed and not restarted: right before and right after each
- * message that it sends while clients come and go, a pool and the next one start, a job is
- * cancelled, and forkd stops
+ * manager_killed - a manager that is killed and not restarted, right before and right after each
+ * message that it sends
  *
- * Each time connected and connecting clients get an error, the pool ends, no process is left, and
- * the next manager replaces the socket and serves the next client.
+ * In a run clients connect and leave, a pool and the next one start, a job is cancelled, and forkd
+ * stops. After each kill connected and connecting clients get an error, the pool ends, and no
+ * process is left. The next manager replaces the socket and serves the next client.
  */
 #define CHECK_TIMEOUT 120
 

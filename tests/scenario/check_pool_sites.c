@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_sites: a pool that dies at each of its sites of common/crash_site.def, with two clients of
- * different uids that have jobs of all kinds, and a third client whose actions reach the site
+ * pool_sites: a pool that dies at each of its sites of common/crash_site.def
  *
- * tests/support/oracle.h checks that each job ended once, and in the right way; idempotent jobs are
- * DONE in the end. The next pool serves all of them. Built with --enable-crash-sites only.
+ * Two clients of different uids have jobs of all kinds, and the actions of a third client reach the
+ * site. tests/support/oracle.h checks that each job ended once, and in the right way; idempotent
+ * jobs are DONE in the end. The next pool serves all of them. Built with --enable-crash-sites only.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quarantine: tasks that crash repeatedly are refused to the user for whom they crash, and to no
- * other user, until the quarantine has expired or was lifted
+ * quarantine: tasks that crash repeatedly for a user are refused to this user alone, until the
+ * quarantine has expired or was lifted
  */
 #include <errno.h>
 #include <pwd.h>

@@ -4,9 +4,9 @@
  *
  * A process puts itself, and all processes that it starts, under a seccomp(2) filter. The filter
  * sends the calls of a table to a supervisor, a child of the test, which lets them pass, except the
- * armed one. Unlike strace it can tell a futex wait from a wake and one process from another,
- * leaves the process free to be traced (by a leak sanitizer), and needs no right to trace.
- * io_uring's work in the kernel is not a call and is not seen: see daemon/manager/loop_inject.h.
+ * armed one. Unlike strace it distinguishes a futex wait from a wake, and one process from another.
+ * It needs no right to trace, and a leak sanitizer can trace the process. io_uring's work in the
+ * kernel is not a call and is not seen: see daemon/manager/loop_inject.h.
  *
  * Threads: inject_enter(): the process to watch, before it has threads. The rest: the test or that
  * process.

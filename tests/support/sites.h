@@ -10,8 +10,8 @@
 
 #ifdef FK_CRASH_SITES
 
-/* Fails the test if a site of common/crash_site.def, where a process of this kind can die, is in no
- * row of a table of the test. */
+/* Fails the test if its table lacks a site of common/crash_site.def at which a process of this kind
+ * can die. */
 #define SITES_CHECK(kind, rows)                                                                    \
 	do {                                                                                       \
 		for (int site = CRASH_NONE + 1; site < CRASH_SITES; site++) {                      \

@@ -2,24 +2,23 @@
 /*
  * sleep_steps.h - the steps of a pool's workers before and after their sleep, one by one
  *
- * The pool of a test's rig, before it has threads, with tenants added: the program makes the steps
- * of its workers itself, with work_search.c, worker_sleep.c, wake.c, job_batches.c, ring_drain.c
- * and clients.c of daemon/ compiled into it. So what is seen is the work that is done around a
- * futex, and the futex's own call for a wake, and no CPU's way out of its idle state.
+ * The pool of a test's rig, before it has threads, with tenants added. The program makes the steps
+ * of its workers itself: work_search.c, worker_sleep.c, wake.c, job_batches.c, ring_drain.c and
+ * clients.c of daemon/ are compiled into it. So only the work around a futex is measured, and the
+ * call that wakes, without a CPU's exit from its idle state.
  *
- * 	to sleep         a worker that leaves a group in which another one looks, and its way back
- * 	to sleep, last   the last one that looks, in an idle pool
+ * 	to sleep         a worker leaves a group in which another one searches, and returns
+ * 	to sleep, last   the last searcher, in an idle pool
  * 	to nap           the last one, while another worker is busy
  * 	to wake          a busy worker wakes the only one in its group
  * 	to wake, any     the dispatcher, with all asleep
- * 	to turn busy     with another one that looks, and back
- * 	one look         of a search, for a job, in vain
+ * 	to turn busy     with another searcher, and back
+ * 	one look         a search for a job, in vain
  *
  * INCLUDED BY
  *   tests/bench/bench_sleep.c, which times the steps, and tests/unit/pool/check_sleep.c, which
- *   counts their loads. Each defines sleep_measure(), and names sleep_all_steps() as what to call
- *   before a rig has threads. Nothing else of a program may come before it but what is to change in
- *   the pool's code.
+ *   counts their loads. Each defines sleep_measure(), and registers sleep_all_steps() to run before
+ *   a rig has threads. Only changes of the pool's code may precede this include.
  */
 #pragma once
 

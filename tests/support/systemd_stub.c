@@ -8,9 +8,9 @@
  *   further ones are closed silently. The same file is kept once.
  * - FDSTOREREMOVE=1 closes all of a name. A descriptor without FDPOLL=0 is closed when it hangs up.
  * - Notifications are read before the end of their sender is handled.
- * - A service that ends other than by exit status 0 is started again at once, with the unit's
- *   socket and the store after descriptor 2, and the names in one string; the newest of the store
- *   comes first.
+ * - A service that ends, except by exit status 0, is started again at once. It gets the unit's
+ *   socket and the store after descriptor 2, the newest of the store first, and the names in one
+ *   string.
  * - A service that is stopped and has sent no WATCHDOG=1 for the time of the watchdog is killed.
  *   A service that is not stopped may only wait for a CPU, so it is not killed.
  *

@@ -4,10 +4,12 @@
  *
  * THE BOUND
  *   After Williams and Elliott, "Libfork: portable continuation-stealing with stackless coroutines"
- *   (2024), Theorem 1: a stack whose stacklets grow geometrically is larger than what it holds by a
- *   constant factor only. For ours: let M be the bytes of the frames on it, S those of the largest
- *   frame that it ever held, and O = sizeof(struct fk_stack) + FK_SLACK what a stacklet of b(i)
- *   bytes cannot be used for. Let stacklets 0 to t be in use, t > 0.
+ *   (2024), Theorem 1: a stack whose stacklets grow geometrically is larger than its contents by at
+ *   most a constant factor. Here:
+ * 	M	bytes of the frames on the stack
+ * 	S	bytes of the largest frame that it ever held
+ * 	O	sizeof(struct fk_stack) + FK_SLACK, unusable in a stacklet of b(i) bytes
+ *   Let stacklets 0 to t be in use, t > 0.
  *
  *	B1  b(i+1) >= 2 b(i): the stacklets below the top have less than 2 b(t-1) together.
  *	B2  The first frame of stacklet t, of s bytes, did not fit on the one below, which held u
@@ -18,8 +20,8 @@
  *	B5  One spare is kept above the top, made in the same way: it has at most
  *	    max(4 (M + O), 4 (S + O)); or max(2 STACK_MIN, 2 (S + O)) if t = 0.
  *
- *   In all at most 8 (M + O) + 6 (S + O) + 3 STACK_MIN, at any time, in any order of pushes and
- *   pops; and B1 makes for at most log2 of that many stacklets.
+ *   In total at most 8 (M + O) + 6 (S + O) + 3 STACK_MIN, at any time, for any order of pushes and
+ *   pops. By B1 there are at most log2 of that many stacklets.
  */
 #include "daemon/core/stacklet.h"
 

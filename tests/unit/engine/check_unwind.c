@@ -4,8 +4,8 @@
  *
  * Endless tasks, in every shape that a job can have when it is cancelled: deep, by forks, calls and
  * both; wide; flat; on several workers; suspended; queued. Each is cancelled, or one of its tasks
- * fails, on one, two and four workers, with and without every fork treated as stolen, and under a
- * storm of signals.
+ * fails, on one, two and four workers. This is repeated with every fork treated as stolen, and
+ * under a storm of signals.
  *
  * INVARIANTS
  *   Each job has one outcome, the first one. Afterwards no worker is busy, and no job holds stack

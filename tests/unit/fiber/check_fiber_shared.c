@@ -583,8 +583,8 @@ static __attribute__((noinline)) void waits_if_it_can(void *arg)
 		atomic_fetch_add(&no_memory, 1);
 }
 
-/* With this much on its stack, at most 40 of 180 fibers have memory to wait, even if all others
- * have ended and left their records: 512 * 200 / 2560. */
+/* With this much on their stacks, at most 40 of 180 fibers have memory to wait (512 * 200 / 2560),
+ * even if all others have ended. */
 static void waits_deep_if_it_can(void *arg)
 {
 	char some[2560];
