@@ -169,7 +169,7 @@ function text_line(text,    at, rest)
 function terms(text,    names, n, i, row)
 {
 	n = split(text, names, ", ")
-	row = names[1] ~ /^-/ ? ".It Bq Er" : ".It Dv"
+	row = names[1] ~ /^-E/ ? ".It Bq Er" : names[1] ~ /^-/ ? ".It Bq Dv" : ".It Dv"
 	for (i = 1; i <= n; i++) {
 		sub(/^-/, "", names[i])
 		row = row (i > 1 ? " , " : " ") names[i]

@@ -158,7 +158,7 @@ struct client_segment {
 	/* the manager writes, and does not read: PROTO_GROW */
 	_Atomic uint64_t heap_size;   /* bytes, from heap_offset on, that references may be to */
 	_Atomic uint32_t grow_answer; /* futex word: the number of the last request answered */
-	_Atomic int32_t grow_error;   /* of it: 0 or a negative errno */
+	_Atomic int32_t grow_error;   /* of it: 0, an enum fk_error or an errno, negative */
 	uint8_t reserved[8];
 	/* each pool writes it before it reports the client to the manager: a bit for each task on
 	 * the board that the client may not call. For display: the pool itself uses a private

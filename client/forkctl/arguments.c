@@ -176,7 +176,8 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 		err = data ? 0 : -ENOMEM;
 	}
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", name, word, fk_strerror(err));
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", name, word,
+				    client ? fk_error_text() : fk_strerror(err));
 	*ret_buffer = (struct fk_buffer){ .data = data, .size = file->size };
 	return 0;
 }

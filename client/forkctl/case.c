@@ -58,7 +58,7 @@ static int generate_value(const struct forkctl_case *c, struct forkctl_call_valu
 		err = fk_alloc(call->client, value->buf.size, &value->buf.data);
 		if (err)
 			return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->task->name,
-					    item->name, fk_strerror(err));
+					    item->name, fk_error_text());
 		break;
 	}
 	return 0;

@@ -12,9 +12,10 @@
  *		puts(fk_error_text());
  *
  * ERRORS
- *   Every function that can fail returns 0 or a negative errno. fk_strerror() returns its text.
+ *   Every function that can fail returns 0, or a negative errno or enum fk_error: each has one
+ *   cause. fk_strerror() returns its text, and fk_errno() the nearest errno.
  *   fk_error_text() has the details of failures of fk_open(), fk_event_fd(), fk_task_find(),
- *   fk_result(), fk_call(), fk_submit() and the other calls and submissions that are macros.
+ *   fk_alloc(), fk_result(), fk_call(), fk_submit() and the other calls and submissions.
  *   Outputs (ret_x, result) do not change on failure.
  *
  * THREADS
@@ -61,6 +62,15 @@ typedef uint64_t fk_job;
 
 /* A group of jobs that are waited for together, from fk_group_new(). Never 0. */
 typedef uint64_t fk_group;
+
+/* Errors of this library that have no errno of one cause. Functions return them negative, as
+ * -FK_E_HEAP_FULL. */
+enum fk_error {
+	FK_E_HEAP_FULL = 4096,	   /* no room in the shared heap, and heap-max is reached */
+	FK_E_SHARED_MEMORY = 4097, /* all connections together reach shared-memory-max */
+	FK_E_USER_MEMORY = 4098,   /* those of this user reach user-shared-memory-max */
+	FK_E_FORKD_MEMORY = 4099,  /* forkd itself has no memory */
+};
 
 struct fk_open_options {
 	uint32_t n_jobs;      /* jobs in flight at the same time, 0 for the default (256) */
@@ -293,12 +303,11 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
  * The caller may change or free a buf that was copied when this function has returned. The contents
  * of an iobuf are copied back by fk_result() if the job is FK_DONE; otherwise the caller's buffer
  * does not change. It must stay valid until the job is released.
- * Returns what fk_submit_packed() does, or
+ * Returns what fk_submit_packed() does, or what fk_alloc() does if the heap has no room for the
+ * strings and copies, or
  *	-EINVAL  n is not the signature's, or a string is NULL
  *	-EFAULT  a buffer is outside the heap, or not at a multiple of 8 bytes; with
  *	         FK_COPY_BUFFERS: it is partly in the heap, or NULL with a size that is not 0
- *	-ENOMEM, -EDQUOT  the heap has no room for the strings and copies, and cannot grow
- *	                  (fk_alloc())
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
@@ -356,7 +365,7 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         reserved is not 0
  *	-ENOENT  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
- *	-EFAULT, -ENOMEM, -EDQUOT  as fk_submit_values()
+ *	-EFAULT, -ENOMEM, -FK_E_HEAP_FULL  as fk_submit_values()
  * After -EAGAIN do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
  * the workers of that place must take jobs from their rings. Try again when one of these jobs has
  * ended, or without FK_STRICT, or use FK_WAIT_ROOM. With FK_WAIT_ROOM the call waits until n
@@ -566,8 +575,8 @@ int fk_call_opts(fk_client *client, const char *name, const struct fk_job_option
  * It is a macro of C, as fk_call() is, with the same arguments after data.
  * on_completion: called by fk_dispatch() with data when the job has ended, as after fk_watch(). It
  * reads the result by fk_result(). The contents of an iobuf that was copied are copied back then.
- * Waits for records and rings, as FK_WAIT_ROOM does, but not for the heap: it returns -ENOMEM or
- * -EDQUOT if the heap has no room for the copies.
+ * Waits for records and rings, as FK_WAIT_ROOM does, but not for the heap: it returns
+ * -FK_E_HEAP_FULL if the heap has no room for the copies.
  * Other languages have fk_call_async_typed(), with types as in fk_submit_typed().
  * Returns 0, or the errors of fk_task_find() and fk_submit_opts().
  */
@@ -607,10 +616,12 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
  * size if that is permitted: the call waits for the manager. It never shrinks; fk_close() gives its
  * memory back.
  * Returns 0, or
- *	-ENOMEM      the heap would exceed heap-max, or all connections shared-memory-max, in
- *	             forkd.conf; or there is no memory
- *	-EDQUOT      this user would exceed user-shared-memory-max
- *	-ECONNRESET  the daemon is gone while the call waits for it
+ *	-FK_E_HEAP_FULL      the heap would exceed heap-max of forkd.conf
+ *	-FK_E_SHARED_MEMORY  all connections together would exceed shared-memory-max
+ *	-FK_E_USER_MEMORY    this user would exceed user-shared-memory-max
+ *	-FK_E_FORKD_MEMORY   forkd has no memory for it
+ *	-ECONNRESET          the daemon is gone
+ * fk_error_text() has the sizes.
  */
 int fk_alloc(fk_client *client, size_t size, void **ret_data);
 
@@ -627,7 +638,14 @@ int fk_free(fk_client *client, void *data);
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
- * A text for any error of this library. err: an errno, negative or positive. Never NULL.
+ * Returns the errno that is nearest to an error of this library, such as ENOMEM for
+ * -FK_E_HEAP_FULL. err: an errno or an enum fk_error, negative or positive; 0 for 0.
+ */
+int fk_errno(int err);
+
+/*
+ * A text for any error of this library. err: an errno or an enum fk_error, negative or positive.
+ * Never NULL.
  * An errno that fk_call() or fk_result() return may be a task's own: fk_error_text() tells.
  */
 const char *fk_strerror(int err);

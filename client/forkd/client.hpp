@@ -72,7 +72,7 @@ public:
 	}
 	std::error_condition default_error_condition(int err) const noexcept override
 	{
-		return { err, std::generic_category() };
+		return { fk_errno(err), std::generic_category() };
 	}
 };
 
@@ -83,14 +83,22 @@ inline const std::error_category &category() noexcept
 	return the_only;
 }
 
-/* An error of the library. err: an errno, negative or positive. */
+/* An error of the library. err: an errno or an enum fk_error, negative or positive. */
 class error : public std::system_error
 {
 public:
 	error(int err, const std::string &what, const std::error_category &of = category())
-		: std::system_error(err < 0 ? -err : err, of, what)
+		: std::system_error(err < 0 ? -err : err, of), what_(what)
 	{
 	}
+	/* Returns what failed, the reason and what to do, as fk_error_text() does. */
+	const char *what() const noexcept override
+	{
+		return what_.what();
+	}
+
+private:
+	std::runtime_error what_; /* copying it does not throw */
 };
 
 /* The error of a job that has ended without a result. An errno that the task has returned is of
@@ -101,13 +109,8 @@ public:
 	job_error(int err, const std::string &what, int outcome, int code, int signo)
 		: error(err, what,
 			outcome == FK_FAILED && err == code ? std::generic_category() : category()),
-		  what_(what), outcome_(outcome), code_(code), signo_(signo)
+		  outcome_(outcome), code_(code), signo_(signo)
 	{
-	}
-	/* Returns the name of the task, the outcome and the reason, as fk_error_text() does. */
-	const char *what() const noexcept override
-	{
-		return what_.what();
 	}
 	/* Returns FK_FAILED, FK_CANCELLED, FK_EXPIRED, FK_CRASHED or FK_LOST. */
 	int outcome() const noexcept
@@ -126,7 +129,6 @@ public:
 	}
 
 private:
-	std::runtime_error what_; /* copying it does not throw */
 	int outcome_, code_, signo_;
 };
 
@@ -136,7 +138,14 @@ namespace detail
 inline void check(int err, const char *what)
 {
 	if (err < 0)
-		throw error(err, what);
+		throw error(err, std::string(what) + ": " + fk_strerror(err));
+}
+
+/* For functions with a text of fk_error_text(). */
+inline void check_text(int err)
+{
+	if (err < 0)
+		throw error(err, fk_error_text());
 }
 
 } // namespace detail
@@ -672,10 +681,7 @@ public:
 	 * default socket of fk_open(). */
 	explicit client(const char *socket = nullptr, const fk_open_options &options = {})
 	{
-		const int err = fk_open(socket, &options, &client_);
-
-		if (err)
-			throw error(err, fk_error_text());
+		detail::check_text(fk_open(socket, &options, &client_));
 	}
 	client(client &&other) noexcept : client_(std::exchange(other.client_, nullptr))
 	{
@@ -697,7 +703,7 @@ public:
 	{
 		const fk_task *raw = nullptr;
 
-		detail::check(fk_task_find(client_, name.c_str(), &raw), name.c_str());
+		detail::check_text(fk_task_find(client_, name.c_str(), &raw));
 		return task(raw);
 	}
 	/* Returns the tasks of all modules. */
@@ -750,9 +756,8 @@ public:
 	{
 		void *data = nullptr;
 
-		detail::check(n > SIZE_MAX / sizeof(T) ? -ENOMEM
-						       : fk_alloc(client_, n * sizeof(T), &data),
-			      "alloc");
+		detail::check_text(fk_alloc(
+			client_, n > SIZE_MAX / sizeof(T) ? SIZE_MAX : n * sizeof(T), &data));
 		return { client_, static_cast<T *>(data), n };
 	}
 	/* Returns the descriptor of fk_event_fd(). */
@@ -760,7 +765,7 @@ public:
 	{
 		int fd = -1;
 
-		detail::check(fk_event_fd(client_, &fd), "event_fd");
+		detail::check_text(fk_event_fd(client_, &fd));
 		return fd;
 	}
 	/* Calls the callbacks of watched jobs, as fk_dispatch() does. Returns their number. */
@@ -805,8 +810,7 @@ private:
 		request.values = values.data();
 		request.size = sizeof...(A);
 		request.options = opts.raw_;
-		detail::check(fk_submit_batch(client_, &request, 1, opts.flags_, &job),
-			      fk_task_name(raw));
+		detail::check_text(fk_submit_batch(client_, &request, 1, opts.flags_, &job));
 		return { client_, raw, job };
 	}
 	fk_client *client_ = nullptr;

@@ -66,21 +66,20 @@ struct args_copies {
 	} copies[];
 };
 
-/* Gives a part its place in the block. Returns 0, or -ENOMEM: the heap is too small. */
-static int plan_add(const struct heap *heap, struct args_plan *plan, struct args_part part,
+/* Gives a part its place in the block. Returns 0 or -FK_E_HEAP_FULL. */
+static int plan_add(struct heap *heap, struct args_plan *plan, struct args_part part,
 		    uint32_t align)
 {
 	part.place = align_up(plan->size, align);
 	if (part.place > heap->max || part.length > heap->max - part.place)
-		return -ENOMEM;
+		return heap_refuse(heap, part.length, -FK_E_HEAP_FULL);
 	plan->size = part.place + part.length;
 	plan->n_back += part.back != 0;
 	plan->parts[plan->n++] = part;
 	return 0;
 }
 
-static int plan_string(const struct heap *heap, struct args_plan *plan, uint32_t offset,
-		       const char *text)
+static int plan_string(struct heap *heap, struct args_plan *plan, uint32_t offset, const char *text)
 {
 	struct args_part part = { .data = text, .offset = offset };
 
@@ -101,7 +100,7 @@ static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
 	return start - base < heap->max && !heap_contains(heap, buffer.data, buffer.size);
 }
 
-static int plan_buffer(const struct heap *heap, struct args_plan *plan, uint32_t offset, int back,
+static int plan_buffer(struct heap *heap, struct args_plan *plan, uint32_t offset, int back,
 		       struct fk_buffer buffer)
 {
 	struct args_part part = {
@@ -118,7 +117,7 @@ static int plan_buffer(const struct heap *heap, struct args_plan *plan, uint32_t
 }
 
 /* Packs the arguments that are not in the block, and plans the block. copy: FK_COPY_BUFFERS. */
-static int plan_all(const struct heap *heap, const struct signature *signature,
+static int plan_all(struct heap *heap, const struct signature *signature,
 		    const union fk_value *values, int copy, uint8_t *args, struct args_plan *plan)
 {
 	int err = 0;

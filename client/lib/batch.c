@@ -26,6 +26,7 @@
 #include "client/lib/submit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/lib/events.h"
@@ -186,7 +187,7 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 
 /* Fills, counts and publishes a chain that was taken. On failure all of that is undone. */
 static int batch_submit(struct fk_client *client, const struct fk_request *requests, uint32_t n,
-			uint32_t first, unsigned int flags, fk_job *ret_jobs)
+			uint32_t first, unsigned int flags, fk_job *ret_jobs, size_t *ret_failed)
 {
 	uint64_t now = clock_ns();
 	uint32_t index = first;
@@ -204,6 +205,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 				 &ret_jobs[i]);
 		if (err) {
 			batch_undo(client, first, i);
+			*ret_failed = i;
 			return err;
 		}
 		FK_CRASH(batch_filled);
@@ -244,8 +246,8 @@ static uint32_t batch_last(struct fk_client *client, uint32_t first, uint32_t n)
 	return index;
 }
 
-int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
-		    unsigned int flags, fk_job *ret_jobs)
+int batch_try(fk_client *client, const struct fk_request *requests, size_t n, unsigned int flags,
+	      fk_job *ret_jobs, size_t *ret_failed)
 {
 	int first;
 	int err = client_check(client);
@@ -261,8 +263,10 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		return -ECONNRESET;
 	for (size_t i = 0; i < n; i++) {
 		err = batch_check(client, &requests[i], i ? &requests[i - 1].options : NULL);
-		if (err)
+		if (err) {
+			*ret_failed = i;
 			return err;
+		}
 	}
 	if (!n)
 		return 0;
@@ -272,7 +276,8 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		if (first < 0)
 			return first;
 	}
-	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags, ret_jobs);
+	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags, ret_jobs,
+			   ret_failed);
 	if (err) {
 		records_give_chain(client, (uint32_t)first,
 				   batch_last(client, (uint32_t)first, (uint32_t)n));
@@ -281,6 +286,24 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 	FK_CRASH(batch_published);
 	submit_published(client);
 	return 0;
+}
+
+int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
+		    unsigned int flags, fk_job *ret_jobs)
+{
+	size_t failed = n == 1 ? 0 : n;
+	int err = batch_try(client, requests, n, flags, ret_jobs, &failed);
+	const char *name;
+	char text[96];
+
+	if (likely(!err))
+		return 0;
+	name = failed < n && requests[failed].task ? requests[failed].task->name : "";
+	if (n > 1 && failed < n) {
+		(void)snprintf(text, sizeof(text), "request %zu: %s", failed, name);
+		name = text;
+	}
+	return error_of_task(err, name);
 }
 
 int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)

@@ -31,7 +31,7 @@ static int submit_typed(fk_client *client, const fk_task *task,
 	request.options.flags |= flags;
 	request.options.flags &= ~FK_WAIT_ROOM;
 	if (!ret_job && !events_wanted(&request.options))
-		return -EINVAL;
+		return error_of_task(-EINVAL, task->name);
 	err = fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, &job);
 	if (!err && ret_job)
 		*ret_job = job;
@@ -46,8 +46,7 @@ int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_
 
 	if (err)
 		return err;
-	err = submit_typed(client, task, options, flags, ret_job, values);
-	return err ? error_of_task(err, task->name) : 0;
+	return submit_typed(client, task, options, flags, ret_job, values);
 }
 
 int fk_call_typed(fk_client *client, const char *name, const struct fk_job_options *options,
@@ -68,7 +67,7 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 				 name);
 	err = submit_typed(client, task, options, FK_WAIT_ROOM | FK_COPY_BUFFERS, &job, values);
 	if (err)
-		return error_of_task(err, name);
+		return err;
 	err = fk_wait(client, job, FK_FOREVER);
 	if (err) {
 		(void)error_of_task(err, name);

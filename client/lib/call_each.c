@@ -63,7 +63,7 @@ static union fk_value each_value(const struct each *each, uint32_t arg, size_t i
 }
 
 /* Submits the next n rows: EACH_BATCH at most. A single row waits for a record and a ring. */
-static int each_submit(const struct each *each, size_t n)
+static int each_submit(const struct each *each, size_t n, size_t *ret_failed)
 {
 	union fk_value values[EACH_BATCH * SIGNATURE_MAX_ARGS];
 	struct fk_request requests[EACH_BATCH];
@@ -81,8 +81,18 @@ static int each_submit(const struct each *each, size_t n)
 			.options.flags = FK_COPY_BUFFERS,
 		};
 	}
-	return fk_submit_batch(each->client, requests, n, n > 1 ? 0 : FK_WAIT_ROOM,
-			       &each->jobs[each->n_sent]);
+	return batch_try(each->client, requests, n, n > 1 ? 0 : FK_WAIT_ROOM,
+			 &each->jobs[each->n_sent], ret_failed);
+}
+
+/* Keeps the error of row i and its text, unless there is one already. */
+static void each_fail(struct each *each, int err, size_t i)
+{
+	if (each->err)
+		return;
+	each->err = err;
+	(void)snprintf(each->text, sizeof(each->text), "%s: job %zu: %.300s", each->task->name, i,
+		       fk_error_text());
 }
 
 /* Takes the result of the next job and releases it. wait: waits until it has ended. False if it has
@@ -103,21 +113,26 @@ static int each_take(struct each *each, int wait)
 		err = fk_result(each->client, job, copy, sizeof(copy));
 	if (!err && each->results)
 		memcpy(each->results + i * each->result_size, copy, each->result_size);
-	if (err && !each->err) {
-		each->err = err;
-		(void)snprintf(each->text, sizeof(each->text), "%s: job %zu: %.300s",
-			       each->task->name, i, fk_error_text());
-	}
+	if (err)
+		each_fail(each, err, i);
 	(void)fk_release(each->client, job);
 	each->n_taken++;
 	return 1;
 }
 
+/* True if a submission may succeed when jobs of this call have ended. */
+static int each_needs_room(int err)
+{
+	int number = fk_errno(err);
+
+	return number == EAGAIN || number == ENOMEM || number == EDQUOT;
+}
+
 /* Submits rows if there is room. If not, halves the batch or takes a job. n: number of all rows. */
 static int each_step(struct each *each, size_t n)
 {
-	size_t some = min(each->batch, n - each->n_sent);
-	int err = each_submit(each, some);
+	size_t some = min(each->batch, n - each->n_sent), failed = 0;
+	int err = each_submit(each, some, &failed);
 
 	if (!err) {
 		each->n_sent += some;
@@ -126,14 +141,14 @@ static int each_step(struct each *each, size_t n)
 			;
 		return 0;
 	}
-	if (err != -EAGAIN && err != -ENOMEM && err != -EDQUOT)
-		return err;
-	if (some > 1)
+	if (each_needs_room(err) && some > 1) {
 		each->batch = some / 2;
-	else if (each->n_taken < each->n_sent)
+	} else if (each_needs_room(err) && each->n_taken < each->n_sent) {
 		(void)each_take(each, 1);
-	else
+	} else {
+		each_fail(each, error_of_task(err, ""), each->n_sent + failed);
 		return err;
+	}
 	return 0;
 }
 
@@ -161,8 +176,6 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
 		(void)fk_cancel(client, jobs[i]);
 	while (each.n_taken < each.n_sent)
 		(void)each_take(&each, 1);
-	if (err)
-		return error_of_task(err, name);
 	/* Later jobs may have failed as well, each with a text. */
 	return each.err ? error_say(each.err, "%s", each.text) : 0;
 }

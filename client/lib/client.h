@@ -59,6 +59,13 @@ static inline int client_outcome(struct fk_client *client, fk_job job)
 int client_end_in_table(struct fk_client *client, fk_job job, struct client_end *ret_end,
 			void *result);
 
+/*
+ * batch.c: fk_submit_batch() without error_of_task(). Sets *ret_failed to the index of the request
+ * that is the reason of a failure, if one of them is.
+ */
+int batch_try(fk_client *client, const struct fk_request *requests, size_t n, unsigned int flags,
+	      fk_job *ret_jobs, size_t *ret_failed);
+
 /* batch.c: true if the pool has a worker on this NUMA node. */
 int batch_has_node(const struct fk_client *client, uint32_t node);
 
@@ -118,16 +125,23 @@ static inline int args_check(const fk_task *task, uint64_t types, int with_resul
 	return 0;
 }
 
+/*
+ * error.c: describes the next failure of this thread in more detail than fk_strerror() does. For
+ * functions whose callers end with error_of_task(). An error that has details has them always.
+ * Returns err.
+ */
+int error_detail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* error.c: sets the text of fk_error_text() from a format. Returns err. */
 int error_say(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * error.c: sets it to a task's name and fk_strerror(err). fk_error_text() formats it, because
- * -EAGAIN may be frequent. Returns err.
+ * error.c: sets it to a task's name and the details of err, or fk_strerror(err). fk_error_text()
+ * formats it, because some errors may be frequent. Returns err.
  */
 int error_of_task(int err, const char *name);
 
-/* error.c: puts a task's name before the text of fk_error_text(). Returns err. */
+/* error.c: sets the name in the text of fk_error_text(). Returns err. */
 int error_name(int err, const char *name);
 
 /*
@@ -135,6 +149,9 @@ int error_name(int err, const char *name);
  * run, and the code is the task's; otherwise the pool's. Returns text.
  */
 const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun);
+
+/* error.c: true if err is a negative enum fk_error. */
+int error_is_own(int err);
 
 /* Returns the negative errno of a final outcome, 0 for JOB_DONE. */
 int error_of_outcome(uint32_t outcome, int32_t code);

@@ -9,53 +9,74 @@
 
 #include "common/util.h"
 
-#define ERROR_NAME 64 /* bytes of a task's name */
+#define ERROR_NAME 96 /* bytes of a name: a task's, and the number of its request */
 
 static _Thread_local struct {
 	int err;
+	int detailed; /* the error that detail describes, until error_of_task(); or 0 */
 	char name[ERROR_NAME + 1];
-	char text[512]; /* empty: fk_error_text() makes it from name and err */
+	char detail[400]; /* empty: fk_strerror(err) */
+	char text[512];	  /* empty: fk_error_text() makes it from name and detail */
 } last = { .text = "no error" };
+
+static int error_take(int err, const char *format, va_list args)
+{
+	(void)vsnprintf(last.detail, sizeof(last.detail), format, args);
+	last.detailed = err;
+	return err;
+}
+
+int error_detail(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)error_take(err, format, args);
+	va_end(args);
+	return err;
+}
 
 int error_say(int err, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(last.text, sizeof(last.text), format, args);
+	(void)error_take(err, format, args);
 	va_end(args);
-	return err;
+	return error_of_task(err, "");
 }
 
 int error_of_task(int err, const char *name)
 {
+	if (last.detailed != err)
+		last.detail[0] = '\0';
+	last.detailed = 0;
 	last.err = err;
+	return error_name(err, name);
+}
+
+int error_name(int err, const char *name)
+{
 	last.text[0] = '\0';
 	last.name[0] = '\0';
 	(void)strncat(last.name, name, ERROR_NAME);
 	return err;
 }
 
-int error_name(int err, const char *name)
-{
-	char text[sizeof(last.text)];
-
-	(void)strcpy(text, fk_error_text());
-	return error_say(err, "%s: %s", name, text);
-}
-
 const char *fk_error_text(void)
 {
 	if (!last.text[0])
-		(void)error_say(last.err, "%s%s%s", last.name, last.name[0] ? ": " : "",
-				fk_strerror(last.err));
+		(void)snprintf(last.text, sizeof(last.text), "%s%s%s", last.name,
+			       last.name[0] ? ": " : "",
+			       last.detail[0] ? last.detail : fk_strerror(last.err));
 	return last.text;
 }
 
 /* Errors for which the text of the C library is not specific enough. */
-static const struct {
+static const struct error_row {
 	int err;
 	const char *text;
+	int nearest; /* errno of an enum fk_error */
 } error_texts[] = {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
@@ -71,8 +92,7 @@ static const struct {
 	{ EFAULT,
 	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it: take it "
 	  "from fk_alloc(), or have it copied (FK_COPY_BUFFERS)" },
-	{ ENOMEM, "out of memory, or the client's heap is full and cannot grow (heap-max or "
-		  "shared-memory-max of forkd.conf), or the job's stack limit was reached" },
+	{ ENOMEM, "this process is out of memory, or the job has reached its stack limit" },
 	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
 	{ ETIMEDOUT, "the time limit has passed and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
@@ -98,21 +118,52 @@ static const struct {
 	{ EDQUOT,
 	  "this user has as much of forkd as it may have (user-clients-max, user-jobs-max or "
 	  "user-shared-memory-max of forkd.conf)" },
+	{ FK_E_HEAP_FULL,
+	  "the shared heap is full: free buffers, release jobs, or raise heap-max in forkd.conf",
+	  ENOMEM },
+	{ FK_E_SHARED_MEMORY,
+	  "the connections together have reached shared-memory-max: close some, or raise it in "
+	  "forkd.conf",
+	  ENOMEM },
+	{ FK_E_USER_MEMORY,
+	  "the connections of this user have reached user-shared-memory-max: close some, or raise "
+	  "it in forkd.conf",
+	  EDQUOT },
+	{ FK_E_FORKD_MEMORY, "forkd has no memory for this connection: try again later", ENOMEM },
 };
+
+/* Returns the row of an error, negative or positive; or NULL. */
+static const struct error_row *error_find(int err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(error_texts); i++)
+		if (error_texts[i].err == err || -error_texts[i].err == err)
+			return &error_texts[i];
+	return NULL;
+}
+
+int error_is_own(int err)
+{
+	const struct error_row *row = error_find(err);
+
+	return row && row->nearest && err < 0;
+}
 
 const char *fk_strerror(int err)
 {
-	const char *text;
-
+	const struct error_row *row = error_find(err);
 	/* INT_MIN has no positive counterpart. */
-	if (err < 0 && err >= -4095)
-		err = -err;
-	for (size_t i = 0; i < ARRAY_SIZE(error_texts); i++) {
-		if (error_texts[i].err == err)
-			return error_texts[i].text;
-	}
-	text = strerrordesc_np(err);
+	const char *text = row ? row->text : strerrordesc_np(err < 0 && err >= -4095 ? -err : err);
+
 	return text ? text : "unknown error";
+}
+
+int fk_errno(int err)
+{
+	const struct error_row *row = error_find(err);
+
+	if (row && row->nearest)
+		return row->nearest;
+	return err < 0 && err >= -4095 ? -err : err;
 }
 
 const char *fk_outcome_name(int outcome)

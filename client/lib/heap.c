@@ -18,8 +18,10 @@
 #include "client/lib/heap.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 
+#include "client/lib/client.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -138,7 +140,7 @@ static uint32_t granules_of(const struct heap *heap, size_t size)
 	return max((uint32_t)granules, 1u);
 }
 
-/* Returns 0 or -ENOMEM. */
+/* False if no free block is large enough. */
 static int take(struct heap *heap, uint32_t granules, void **ret_data)
 {
 	uint32_t start;
@@ -158,27 +160,33 @@ static int take(struct heap *heap, uint32_t granules, void **ret_data)
 	pthread_mutex_unlock(&heap->lock);
 
 	if (start == heap->end)
-		return -ENOMEM;
+		return 0;
 	*ret_data = heap->base + ((uint64_t)start << heap->shift);
-	return 0;
+	return 1;
 }
 
 int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 {
 	uint32_t granules;
-	int err;
+	int err = 0;
 
 	if (size > heap->max)
-		return -ENOMEM;
+		return heap_refuse(heap, size, -FK_E_HEAP_FULL);
 	granules = granules_of(heap, size);
 	/* A loop, because other threads may take the added memory first. */
-	do {
-		err = take(heap, granules, ret_data);
-		if (!err || !heap->grow)
-			return err;
-		err = heap->grow(heap, size);
-	} while (!err);
-	return err;
+	while (!err && !take(heap, granules, ret_data))
+		err = heap->grow ? heap->grow(heap, size) : -FK_E_HEAP_FULL;
+	return err ? heap_refuse(heap, size, err) : 0;
+}
+
+int heap_refuse(struct heap *heap, size_t size, int err)
+{
+	uint64_t all = load_relaxed(&heap->size), used = heap_used(heap);
+
+	return error_detail(err,
+			    "%zu bytes do not fit into the shared heap (%" PRIu64 " of %" PRIu64
+			    " bytes are free, heap-max is %" PRIu64 "): %s",
+			    size, all > used ? all - used : 0, all, heap->max, fk_strerror(err));
 }
 
 /* Under the lock. Returns the granules of the free block that ends before a granule, or 0. */

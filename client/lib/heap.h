@@ -39,8 +39,8 @@ struct heap {
 int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max);
 void heap_fini(struct heap *heap);
 
-/* Allocates a block of size bytes; 0 also gives a block. Returns 0, -ENOMEM, or an error of grow().
- * Any thread. */
+/* Allocates a block of size bytes; 0 also gives a block. Returns 0, -FK_E_HEAP_FULL, or an error of
+ * grow(). Any thread. */
 int heap_alloc(struct heap *heap, size_t size, void **ret_data);
 
 /* Extends the heap to size bytes, at most max. A smaller size changes nothing. Any thread. */
@@ -49,6 +49,9 @@ void heap_extend(struct heap *heap, uint64_t size);
 /* Returns the heap size in bytes at which one more block of size bytes certainly fits; more than
  * max: it cannot fit. Any thread. */
 uint64_t heap_needs(struct heap *heap, size_t size);
+
+/* Sets the details (error_detail()) of an error: no room for size bytes. Returns err. */
+int heap_refuse(struct heap *heap, size_t size, int err);
 
 /* Frees a block. Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
 int heap_free(struct heap *heap, void *data);

@@ -64,9 +64,9 @@ static int request(struct fk_client *client, uint64_t size)
 	}
 	err = load_relaxed(&segment->grow_error);
 	if (err)
-		return err < 0 && err >= -4095 ? err : -ENOMEM;
+		return error_is_own(err) ? err : -FK_E_FORKD_MEMORY;
 	heap_extend(&client->heap, load_relaxed(&segment->heap_size));
-	return load_relaxed(&client->heap.size) < size ? -ENOMEM : 0;
+	return load_relaxed(&client->heap.size) < size ? -FK_E_FORKD_MEMORY : 0;
 }
 
 /* Requests a heap in which a block of size bytes fits. With grow_lock held. */
@@ -78,7 +78,7 @@ static int grow(struct fk_client *client, size_t size)
 	int err;
 
 	if (least > heap->max)
-		return -ENOMEM;
+		return -FK_E_HEAP_FULL;
 	/* Another thread has extended the heap or freed a block. */
 	if (least <= load_relaxed(&heap->size))
 		return 0;
@@ -88,8 +88,7 @@ static int grow(struct fk_client *client, size_t size)
 	err = request(client, most);
 	if (err && err != -ECONNRESET && least < most)
 		err = request(client, least);
-	/* -E2BIG: the option heap-max was lowered. */
-	return err == -E2BIG ? -ENOMEM : err;
+	return err;
 }
 
 int client_grow_heap(struct heap *heap, size_t size)
@@ -98,7 +97,7 @@ int client_grow_heap(struct heap *heap, size_t size)
 	int err;
 
 	if (client_is_gone(client))
-		return -ENOMEM;
+		return -ECONNRESET;
 	pthread_mutex_lock(&client->grow_lock);
 	err = grow(client, size);
 	pthread_mutex_unlock(&client->grow_lock);
@@ -109,7 +108,9 @@ int fk_alloc(fk_client *client, size_t size, void **ret_data)
 {
 	int err = client_check(client);
 
-	return err ? err : heap_alloc(&client->heap, size, ret_data);
+	if (!err)
+		err = heap_alloc(&client->heap, size, ret_data);
+	return err ? error_of_task(err, "") : 0;
 }
 
 int fk_free(fk_client *client, void *data)

@@ -101,9 +101,9 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
 {
 	int err = client_check(client);
 
-	if (err)
-		return err;
-	return submit(client, task, args, size, NULL, flags, ret_job);
+	if (!err)
+		err = submit(client, task, args, size, NULL, flags, ret_job);
+	return err ? error_of_task(err, task->name) : 0;
 }
 
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
@@ -113,17 +113,17 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 	void *memory;
 	int err = client_check(client);
 
+	if (!err)
+		err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS,
+				args, &memory);
 	if (err)
-		return err;
-	err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS, args,
-			&memory);
-	if (err)
-		return err;
+		return error_of_task(err, task->name);
 	err = submit(client, task, args, task->signature.args_size, memory,
 		     flags & ~FK_COPY_BUFFERS, ret_job);
-	if (err)
-		args_free(&client->heap, memory);
-	return err;
+	if (likely(!err))
+		return 0;
+	args_free(&client->heap, memory);
+	return error_of_task(err, task->name);
 }
 
 int fk_release(fk_client *client, fk_job job)

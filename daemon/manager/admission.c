@@ -27,6 +27,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/clock.h"
 #include "common/option_list.h"
 #include "common/util.h"
@@ -260,15 +262,15 @@ int admission_grow(const struct options *options, const struct admission_room *r
 	uint64_t size, more;
 
 	if (*heap_size > min(heap_max, align_up(options->heap_max, 4096)))
-		return -E2BIG;
+		return -FK_E_HEAP_FULL;
 	size = segments_size(segment->n_jobs, align_up(*heap_size, 4096));
 	/* Bytes that stayed counted when a heap could not grow are made first. */
 	size = max(size, segment->memory);
 	*heap_size = size - client_segment_heap_offset(segment->n_jobs);
 	more = size - segment->memory;
 	if (more > room->memory)
-		return -ENOMEM;
-	return more && room->held.bytes + more > room->most.bytes ? -EDQUOT : 0;
+		return -FK_E_SHARED_MEMORY;
+	return more && room->held.bytes + more > room->most.bytes ? -FK_E_USER_MEMORY : 0;
 }
 
 static void admission_grant(const struct options *options, const struct admission_peer *peer,

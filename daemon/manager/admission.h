@@ -65,7 +65,7 @@ void admission_hello(const struct proto_hello *hello, const struct options *opti
 		     const struct admission_peer *peer, const struct admission_room *room,
 		     struct admission_verdict *ret);
 /* A client asks for a heap of *heap_size bytes, which become whole pages. room: of its uid.
- * Returns 0, or a negative errno: -E2BIG (heap-max), -ENOMEM (shared-memory-max), -EDQUOT. */
+ * Returns 0, -FK_E_HEAP_FULL, -FK_E_SHARED_MEMORY or -FK_E_USER_MEMORY. */
 int admission_grow(const struct options *options, const struct admission_room *room,
 		   const struct segments_client *segment, uint64_t *heap_size);
 void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t type,

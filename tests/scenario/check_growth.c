@@ -83,13 +83,13 @@ START_TEST(blocks_that_do_not_fit_make_the_heap_grow_until_heap_max)
 	sum_is_right(c, data[0], 40 * KIB);
 	sum_is_right(c, data[1], 40 * KIB);
 	sum_is_right(c, data[2], 6 * MIB);
-	ck_assert_int_eq(fk_alloc(c, 2 * MIB, &rest), -ENOMEM);
+	ck_assert_int_eq(fk_alloc(c, 2 * MIB, &rest), -FK_E_HEAP_FULL);
 	ck_assert_ptr_null(rest);
 	ck_assert_int_eq(fk_free(c, data[2]), 0);
 	ck_assert_int_eq(fk_alloc(c, 8 * MIB - 80 * KIB, &data[2]), 0);
 	ck_assert_uint_eq(c->heap.size, 8 * MIB);
 	sum_is_right(c, data[2], 8 * MIB - 80 * KIB);
-	ck_assert_int_eq(fk_alloc(c, 1, &rest), -ENOMEM);
+	ck_assert_int_eq(fk_alloc(c, 1, &rest), -FK_E_HEAP_FULL);
 	daemon_stop_close(&d, c);
 }
 END_TEST
@@ -165,13 +165,13 @@ START_TEST(a_heap_that_would_exceed_what_a_user_may_have_stays)
 
 	daemon_start(&d, "--workers=2", "--user-shared-memory-max=4M", NULL);
 	c = open_small();
-	ck_assert_int_eq(fk_alloc(c, 5 * MIB, &data), -EDQUOT);
+	ck_assert_int_eq(fk_alloc(c, 5 * MIB, &data), -FK_E_USER_MEMORY);
 	ck_assert_int_eq(fk_alloc(c, 2 * MIB, &data), 0);
 	sum_is_right(c, data, 2 * MIB);
 	/* A refusal of twice as much is no refusal of what is needed. */
 	ck_assert_uint_lt(c->heap.size, 4 * MIB);
 	other = open_small();
-	ck_assert_int_eq(fk_alloc(other, 2 * MIB, &data), -EDQUOT);
+	ck_assert_int_eq(fk_alloc(other, 2 * MIB, &data), -FK_E_USER_MEMORY);
 	ck_assert_int_eq(fk_close(c), 0);
 	DAEMON_AWAIT(fk_alloc(other, 2 * MIB, &data) == 0);
 	sum_is_right(other, data, 2 * MIB);
@@ -188,7 +188,7 @@ START_TEST(a_heap_that_would_exceed_what_all_may_have_stays)
 		     "--heap-max=16M", NULL);
 	c = open_small();
 	ck_assert_uint_eq(c->heap.max, 16 * MIB);
-	ck_assert_int_eq(fk_alloc(c, 16 * MIB - 4 * KIB, &data), -ENOMEM);
+	ck_assert_int_eq(fk_alloc(c, 16 * MIB - 4 * KIB, &data), -FK_E_SHARED_MEMORY);
 	ck_assert_uint_eq(memory_of(c), memory_with(c, 64 * KIB));
 	ck_assert_int_eq(fk_alloc(c, 8 * MIB, &data), 0);
 	sum_is_right(c, data, 8 * MIB);
@@ -233,9 +233,9 @@ START_TEST(requests_that_mean_nothing_are_answered_or_end_the_connection)
 
 	daemon_start(&d, "--workers=2", "--heap-max=8M", NULL);
 	c = open_small();
-	ck_assert_int_eq(ask(c, UINT64_MAX), -E2BIG);
-	ck_assert_int_eq(ask(c, UINT64_MAX - 4095), -E2BIG);
-	ck_assert_int_eq(ask(c, 8 * MIB + 1), -E2BIG);
+	ck_assert_int_eq(ask(c, UINT64_MAX), -FK_E_HEAP_FULL);
+	ck_assert_int_eq(ask(c, UINT64_MAX - 4095), -FK_E_HEAP_FULL);
+	ck_assert_int_eq(ask(c, 8 * MIB + 1), -FK_E_HEAP_FULL);
 	ck_assert_int_eq(ask(c, 0), 0);
 	ck_assert_int_eq(ask(c, 64 * KIB), 0);
 	ck_assert_uint_eq(memory_of(c), memory_with(c, 64 * KIB));

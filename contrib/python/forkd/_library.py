@@ -27,7 +27,18 @@ ECONNREFUSED = -errno.ECONNREFUSED
 ETIMEDOUT = -errno.ETIMEDOUT
 
 
+def errno_of(code: int) -> int:
+    """Returns the negative errno that is nearest to an error of the library."""
+    return -int(lib.fk_errno(code))
+
+
 def text_of(code: int) -> str:
-    """Returns the text of the library for an errno."""
+    """Returns the text of the library for an error."""
     text: bytes = ffi.string(lib.fk_strerror(code))
+    return text.decode()
+
+
+def last_text() -> str:
+    """Returns the details of this thread's last error: fk_error_text()."""
+    text: bytes = ffi.string(lib.fk_error_text())
     return text.decode()

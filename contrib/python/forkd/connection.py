@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from forkd import errors
 from forkd._library import (
-    ECONNRESET, EDQUOT, ENOENT, ENOMEM, ffi, lib, text_of)
+    ECONNRESET, EDQUOT, ENOENT, ENOMEM, errno_of, ffi, last_text, lib, text_of)
 from forkd.task import Task
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ class Connection:
             "utf-8", "surrogateescape")
         code = lib.fk_open(path, options, client)
         if code:
-            text: bytes = ffi.string(lib.fk_error_text())
-            raise errors.connect_error(text.decode(), code)
+            raise errors.connect_error(last_text(), code)
         self.client = _owned(client[0], lib.fk_close)
         self.copied = 0
         # Memory that the program uses, and jobs that were not released.
@@ -151,11 +150,8 @@ class Connection:
         """Returns memory of the heap, which its last reference frees."""
         data = ffi.new("void **")
         code = lib.fk_alloc(self.client, size, data)
-        if code in (ENOMEM, EDQUOT):
-            raise errors.HeapFull(
-                f"{what}the shared heap has no room for {size} bytes and cannot "
-                "grow: heap-max, user-shared-memory-max and shared-memory-max "
-                "in forkd.conf limit it", code)
+        if errno_of(code) in (ENOMEM, EDQUOT):
+            raise errors.HeapFull(f"{what}{last_text()}", code)
         if code:
             raise errors.Error(f"{what}{text_of(code)}", code)
         return _owned(data[0], lib.fk_free, self.client)

@@ -50,13 +50,15 @@ class Outcome(enum.IntEnum):
 class Error(Exception):
     """Base class of forkd's exceptions.
 
-    code: a negative errno, as in the C library, or 0.
+    code: the negative error of the C library (libforkclient(3)), or 0.
+    errno: the errno that is nearest to code, or None.
     task: the name of the task, or "" if the error concerns no task.
     """
 
     def __init__(self, message: str, code: int = 0, task: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.errno = int(lib.fk_errno(code)) if code < 0 else None
         self.task = task
 
 

@@ -10,8 +10,8 @@ from typing import Any, Callable, NamedTuple, TypedDict
 
 from forkd import errors
 from forkd._library import (
-    EAGAIN, ECONNRESET, EDQUOT, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, ffi, lib,
-    text_of)
+    EAGAIN, ECONNRESET, EDQUOT, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, errno_of,
+    ffi, last_text, lib, text_of)
 from forkd.connection import SLICE_NS, Connection
 from forkd.task import Place, Task, check_elements, misfit
 
@@ -167,9 +167,8 @@ class Job:
         if code == ENOENT:
             return errors.UnknownTask(
                 f"{name}: its module was unloaded or replaced", code, name)
-        if code in (ENOMEM, EDQUOT):
-            return errors.HeapFull(
-                f"{name}: the shared heap has no room for a str", code, name)
+        if errno_of(code) in (ENOMEM, EDQUOT):
+            return errors.HeapFull(last_text(), code, name)
         if code == EINVAL:
             return ValueError(f"{name}: there is no such worker or node")
         return errors.Error(f"{name}: {text_of(code)}", code, name)
@@ -242,8 +241,7 @@ class Job:
         """
         timings = ffi.new("struct fk_timings *")
         lib.fk_timings(self.connection.client, self._handle[0], timings)
-        text: bytes = b"" if timings.run_ns else ffi.string(lib.fk_error_text())
-        return text.decode()
+        return "" if timings.run_ns else last_text()
 
     def _release(self) -> None:
         handle, self._handle[0] = self._handle[0], 0

@@ -144,7 +144,7 @@ START_TEST(empty_buffer_needs_no_valid_address)
 }
 END_TEST
 
-START_TEST(string_that_does_not_fit_is_ENOMEM)
+START_TEST(string_that_does_not_fit_is_refused)
 {
 	static char text[1000];
 	union fk_value value = { .str = text };
@@ -152,10 +152,12 @@ START_TEST(string_that_does_not_fit_is_ENOMEM)
 
 	prepare("a:str ->", 640);
 	memset(text, 'x', sizeof(text) - 1);
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings),
+			 -FK_E_HEAP_FULL);
 	text[639] = '\0';
 	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -ENOMEM);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings),
+			 -FK_E_HEAP_FULL);
 	heap_fini(&heap);
 }
 END_TEST
@@ -279,9 +281,9 @@ START_TEST(buffers_that_cannot_be_copied_are_refused_and_leave_nothing)
 		{ { all, sizeof(all) }, -EFAULT },
 		{ { all + 2047, 2 }, -EFAULT },
 		{ { all + 1024, SIZE_MAX }, -EFAULT },
-		{ { all + 2048, SIZE_MAX }, -ENOMEM },
+		{ { all + 2048, SIZE_MAX }, -FK_E_HEAP_FULL },
 		{ { all, SIZE_MAX }, -EFAULT },
-		{ { all + 2048, 1024 }, -ENOMEM },
+		{ { all + 2048, 1024 }, -FK_E_HEAP_FULL },
 	};
 	union fk_value values[3] = { { .buf = { small, 8 } }, { .str = "text" } };
 	void *copied = &values;

@@ -197,10 +197,11 @@ START_TEST(copies_of_all_rows_may_exceed_the_heap)
 	ck_assert_int_eq(fk_call_each(client, "test:len", 2, lengths, texts), 0);
 	ck_assert_int_eq(lengths[0].length + lengths[1].length, 2 * HALF);
 	/* A row for which there is no room, although no other job of the call is left. */
-	ck_assert_int_eq(fk_call_each(client, "test:len", 3, lengths, texts), -ENOMEM);
-	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:len: "));
+	ck_assert_int_eq(fk_call_each(client, "test:len", 3, lengths, texts), -FK_E_HEAP_FULL);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:len: job 2: "));
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), " bytes are free, heap-max is "));
 	ck_assert_int_eq(fk_alloc(client, HALF, &memory), 0);
-	ck_assert_int_eq(fk_call_each(client, "test:len", 2, lengths, texts), -ENOMEM);
+	ck_assert_int_eq(fk_call_each(client, "test:len", 2, lengths, texts), -FK_E_HEAP_FULL);
 	ck_assert_int_eq(fk_free(client, memory), 0);
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
 	fake_close();

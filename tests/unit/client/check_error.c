@@ -114,4 +114,25 @@ START_TEST(every_error_has_a_text_for_forkd)
 }
 END_TEST
 
+START_TEST(every_own_error_has_a_text_and_an_errno)
+{
+	int n = 0;
+
+	for (int err = FK_E_HEAP_FULL; error_is_own(-err); err++, n++) {
+		ck_assert_str_ne(fk_strerror(err), "unknown error");
+		ck_assert_str_eq(fk_strerror(err), fk_strerror(-err));
+		ck_assert_int_lt(fk_errno(-err), 4096);
+		ck_assert_int_eq(fk_errno(err), fk_errno(-err));
+		ck_assert(!error_is_own(err));
+		for (int other = FK_E_HEAP_FULL; other < err; other++)
+			ck_assert_str_ne(fk_strerror(err), fk_strerror(other));
+	}
+	ck_assert_int_ge(n, 4);
+	ck_assert_int_eq(fk_errno(-FK_E_HEAP_FULL), ENOMEM);
+	ck_assert_int_eq(fk_errno(-ESTALE), ESTALE);
+	ck_assert_int_eq(fk_errno(0), 0);
+	ck_assert(!error_is_own(INT32_MIN) && !error_is_own(-ENOMEM));
+}
+END_TEST
+
 CHECK_MAIN("error")

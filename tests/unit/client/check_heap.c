@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/threads.h"
@@ -59,7 +61,7 @@ START_TEST(all_blocks_merge_after_all_are_freed)
 
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
 		ck_assert_int_eq(heap_alloc(&heap, SIZE / 256, &blocks[i]), 0);
-	ck_assert_int_eq(heap_alloc(&heap, 1, &all), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &all), -FK_E_HEAP_FULL);
 	/* Every kind of merge: none, with the previous block, with the next, with both. */
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i += 2)
 		ck_assert_int_eq(heap_free(&heap, blocks[i]), 0);
@@ -99,15 +101,15 @@ START_TEST(impossible_sizes_fail_without_an_effect)
 {
 	void *data = &heap;
 
-	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &data), -ENOMEM);
-	ck_assert_int_eq(heap_alloc(&heap, SIZE_MAX, &data), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &data), -FK_E_HEAP_FULL);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE_MAX, &data), -FK_E_HEAP_FULL);
 	ck_assert_ptr_eq(data, &heap);
 	ck_assert_int_eq(heap_alloc(&heap, SIZE, &data), 0);
 	heap_fini(&heap);
 
 	/* Less than a granule: an empty heap. */
 	ck_assert_int_eq(heap_init(&heap, memory, 63, 63), 0);
-	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -FK_E_HEAP_FULL);
 	ck_assert_int_eq(heap_free(&heap, memory), -EINVAL);
 }
 END_TEST
@@ -204,7 +206,7 @@ static int grow_by_a_quarter(struct heap *growing, size_t size)
 {
 	grows++;
 	if (heap_needs(growing, size) > growing->max)
-		return -EDQUOT;
+		return -FK_E_USER_MEMORY;
 	heap_extend(growing, growing->size + SIZE / 4);
 	return 0;
 }
@@ -233,8 +235,8 @@ START_TEST(a_heap_grows_until_a_block_fits)
 	ck_assert(heap_contains(&heap, b, SIZE / 2));
 	ck_assert(!heap_contains(&heap, memory + 3 * (SIZE / 4), 1));
 	/* The error of grow(). */
-	ck_assert_int_eq(heap_alloc(&heap, SIZE / 2, &none), -EDQUOT);
-	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &none), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE / 2, &none), -FK_E_USER_MEMORY);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &none), -FK_E_HEAP_FULL);
 	ck_assert_ptr_eq(none, &heap);
 	ck_assert_int_eq(grows, 3);
 	ck_assert_int_eq(heap_free(&heap, a), 0);
@@ -285,7 +287,7 @@ START_TEST(an_empty_heap_may_grow)
 
 	heap_fini(&heap);
 	ck_assert_int_eq(heap_init(&heap, memory, 0, SIZE), 0);
-	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -FK_E_HEAP_FULL);
 	heap_extend(&heap, SIZE);
 	ck_assert_int_eq(heap_alloc(&heap, SIZE, &data), 0);
 }
