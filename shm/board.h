@@ -86,7 +86,7 @@ struct board_running {
 	uint8_t reserved0[4];
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
 	struct stopwatch busy;	   /* it had a job; since the pool started */
-	struct stopwatch rested;   /* it slept, napped or was offline; in the rest it searched */
+	struct stopwatch asleep;   /* it slept, napped or was offline; in the rest it searched */
 	uint8_t reserved1[32];
 };
 

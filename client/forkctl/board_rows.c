@@ -189,14 +189,15 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 			 out_number(clock_ns() - started));
 }
 
-/* The time for which a worker was busy, and rested, since the pool started. Else it searched. */
+/* The time for which a worker was busy, and was asleep, since the pool started. Else it searched. */
 static json_t *used_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
 	uint64_t now = clock_ns();
 
-	return json_pack("{s:o, s:o}", "busy_ns", out_number(stopwatch_read(&running->busy, now)),
-			 "rested_ns", out_number(stopwatch_read(&running->rested, now)));
+	return json_pack("{s:o, s:o}", "running_ns",
+			 out_number(stopwatch_read(&running->busy, now)), "sleeping_ns",
+			 out_number(stopwatch_read(&running->asleep, now)));
 }
 
 json_t *rows_workers(const struct board *board)

@@ -166,7 +166,7 @@ void pool_segments_clear_workers(struct pool_segments *f)
 		store_relaxed(&w->tid, 0);
 		store_relaxed(&f->board->running[i].job, UINT32_MAX);
 		stopwatch_clear(&f->board->running[i].busy);
-		stopwatch_clear(&f->board->running[i].rested);
+		stopwatch_clear(&f->board->running[i].asleep);
 	}
 }
 

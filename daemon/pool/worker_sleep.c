@@ -69,17 +69,17 @@ static void worker_call(struct pool *pool)
  * none. */
 static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t heard, uint64_t ns)
 {
-	struct stopwatch *rested = &w->pool->board->running[w->index].rested;
+	struct stopwatch *asleep = &w->pool->board->running[w->index].asleep;
 	uint64_t now = clock_ns();
 
-	stopwatch_set(rested, true, now);
+	stopwatch_set(asleep, true, now);
 	trace_rest(w, how);
 	/* ORDER starved/away [A2]: the full fence of wake_prepare() or wake_parked() is between the
 	 * end of its job and the read of away. Pairs with starved_hurry(). */
 	park_return(w);
 	bell_wait(&w->board->wake, value, &w->requests.bell, heard, ns ? now + ns : 0);
 	trace_awake(w, how);
-	stopwatch_set(rested, false, clock_ns());
+	stopwatch_set(asleep, false, clock_ns());
 }
 
 /* Before it sleeps, the worker checks its own root deque, and all jobs if no other worker does. */

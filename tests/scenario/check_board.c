@@ -22,9 +22,9 @@ static uint64_t busy(uint32_t worker)
 	return stopwatch_read(&d.board->running[worker].busy, clock_ns());
 }
 
-static uint64_t rested(uint32_t worker)
+static uint64_t asleep(uint32_t worker)
 {
-	return stopwatch_read(&d.board->running[worker].rested, clock_ns());
+	return stopwatch_read(&d.board->running[worker].asleep, clock_ns());
 }
 
 static uint64_t loads(const char *task, uint64_t *ret_run_ns)
@@ -86,14 +86,14 @@ START_TEST(sleeping_worker_rests_and_one_with_a_job_does_not)
 	uint64_t before;
 
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
-	DAEMON_AWAIT(rested(0) > NSEC_PER_MSEC);
+	DAEMON_AWAIT(asleep(0) > NSEC_PER_MSEC);
 	gate = jobs_hold_one(&d, c, 0, &gate_open);
-	before = rested(0);
+	before = asleep(0);
 	DAEMON_AWAIT(busy(0) > NSEC_PER_MSEC);
-	ck_assert_uint_eq(rested(0), before);
+	ck_assert_uint_eq(asleep(0), before);
 	*gate_open = 1;
 	jobs_see_end(c, gate, "DONE");
-	DAEMON_AWAIT(rested(0) > before);
+	DAEMON_AWAIT(asleep(0) > before);
 	jobs_end(&d, c);
 }
 END_TEST

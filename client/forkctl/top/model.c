@@ -265,11 +265,11 @@ static json_t *thief_row(const struct between *b, const json_t *now, const json_
 static void rate_worker(const struct between *b, json_t *row, const json_t *old)
 {
 	double all = b->seconds * 1e9;
-	double busy = min(grown(row, old, "busy_ns"), all);
-	double rested = min(grown(row, old, "rested_ns"), all - busy);
+	double busy = min(grown(row, old, "running_ns"), all);
+	double asleep = min(grown(row, old, "sleeping_ns"), all - busy);
 
 	set(row, "run", b->seconds > 0 ? part(busy, all) : json_null());
-	set(row, "search", b->seconds > 0 ? part(all - busy - rested, all) : json_null());
+	set(row, "search", b->seconds > 0 ? part(all - busy - asleep, all) : json_null());
 	set(row, "jobs_rate",
 	    per_second(b, grown(row, old, "jobs_done") + grown(row, old, "jobs_failed")));
 	set(row, "steals_rate", per_second(b, grown(row, old, "steals")));

@@ -36,10 +36,10 @@ START_TEST(worker_runs_searches_or_rests)
 	/* The test sets the stopwatches of this board. */
 	stopwatch_set(&board->running[0].busy, true, 1);
 	stopwatch_set(&board->running[0].busy, false, 1 + 2 * S);
-	stopwatch_set(&board->running[0].rested, true, 1);
-	stopwatch_set(&board->running[0].rested, false, 1 + S);
-	stopwatch_set(&board->running[1].rested, true, 1);
-	stopwatch_set(&board->running[1].rested, false, 1 + 5 * S);
+	stopwatch_set(&board->running[0].asleep, true, 1);
+	stopwatch_set(&board->running[0].asleep, false, 1 + S);
+	stopwatch_set(&board->running[1].asleep, true, 1);
+	stopwatch_set(&board->running[1].asleep, false, 1 + 5 * S);
 	atomic_store(&board->workers[0].wake, WAKE_LOOKING);
 	atomic_store(&board->workers[2].wake, WAKE_PARKED);
 	look(at);
