@@ -109,9 +109,8 @@ static const struct error_row {
 	{ ECANCELED, "the job was cancelled" },
 	{ ETIME, "the job was not done at its deadline" },
 	{ ENOTRECOVERABLE, "the task crashed" },
-	{ EKEYREVOKED, "the task is in quarantine for this user after repeated crashes: `forkctl "
-		       "quarantine` shows "
-		       "the remaining time" },
+	{ EKEYREVOKED,
+	  "the task is in quarantine for this user: `forkctl quarantine` says how long" },
 	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
 	{ EUSERS, "forkd has as many clients as it may have" },
