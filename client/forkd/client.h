@@ -169,7 +169,7 @@ enum fk_outcome {
 	FK_CANCELLED = 4, /* by fk_cancel(), by an operator, or forkd was stopped */
 	FK_EXPIRED = 5,	  /* it was not done at its deadline */
 	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
-	FK_LOST = 7,	  /* another task crashed the pool while this one was running */
+	FK_LOST = 7,	  /* the pool ended while it ran, and the job is not blamed */
 };
 
 struct fk_timings {

@@ -17,7 +17,8 @@
             Cancelled    also a concurrent.futures.CancelledError
             Expired      its timeout has expired; also a TimeoutError
             Crashed      the task crashed or hung
-            Lost         another task crashed the pool
+            Lost         the pool ended during the job, and the task is
+                         not known to be the cause
 
 Arguments that do not fit a task's signature raise TypeError, OverflowError or
 ValueError before the job is submitted.
@@ -145,7 +146,11 @@ class Crashed(JobError):
 
 
 class Lost(JobError):
-    """Another task crashed the pool while this job was running."""
+    """The pool ended while the job was running.
+
+    Its task is not known to be the cause: another task may have crashed, or
+    forkd was restarted.
+    """
 
     outcome = Outcome.LOST
 
