@@ -16,7 +16,8 @@
  *   cause. fk_strerror() returns its text, and fk_errno() the nearest errno.
  *   fk_error_text() has the details of failures of fk_open(), fk_event_fd(), fk_task_find(),
  *   fk_alloc(), fk_result(), fk_call(), fk_submit() and the other calls and submissions.
- *   Outputs (ret_x, result) do not change on failure.
+ *   Outputs (ret_x, result) do not change on failure, except those of fk_submit_batch() and
+ *   fk_call_each().
  *
  * THREADS
  *   Any number of threads may use one client at the same time, except for fk_open() and fk_close().
@@ -601,8 +602,9 @@ int fk_call_async_typed(fk_client *client, const char *name,
  * Other languages have fk_call_each_typed(), with types and size as in fk_call_typed(), size of one
  * result. FK_TYPE_ARRAY in the type of an argument says that its value is an array.
  * Returns 0, or what fk_call() does for the first job that was not done: fk_error_text() has its
- * index. All other jobs have ended as well, and their results are copied. Jobs that were submitted
- * before a submission failed are cancelled.
+ * index. All other jobs have ended as well. The results of jobs that are done are copied, and the
+ * other elements of results do not change. Jobs that were submitted before a submission failed are
+ * cancelled.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_call_each(fk_client *client, const char *name, size_t n, void *results, ...);
