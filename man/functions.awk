@@ -5,14 +5,13 @@
 #
 #	awk -v dir=DIR -v date="DATE" -f functions.awk client.h
 #
-# Functions that follow one comment without an empty line share its text; each has a page. Of a
-# comment
-#	the first sentence, up to a full stop, a colon or a semicolon, is the page's one line
-#	NAME: or NAME, NAME: where a sentence may begin explains arguments, up to a line that ends
-#	with its sentence
-#	Returns, in the same place, opens RETURN VALUES
-#	lines that begin with a tab are a table: a term, two blanks or more, what it means
-# libforkclient(3) says what all functions have in common.
+# Functions that follow one comment without an empty line share its text; each has a page. The parts
+# of a comment:
+#	first sentence	up to a full stop, a colon or a semicolon: the page's one line
+#	NAME:, NAME, NAME:	at the start of a sentence: arguments, up to the line that ends it
+#	Returns	at the start of a sentence: opens RETURN VALUES
+#	lines that begin with a tab	a table: a term, two blanks or more, its meaning
+# libforkclient(3) has the common properties of all functions.
 
 # A word that names a function, such as "(fk_wait())." or "poll(),", as a macro with its punctuation.
 function call(word,    name, before, after, i, is_own)

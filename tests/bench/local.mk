@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# The programs of `make bench`. They are built by rules of their own, not as automake programs:
-# three of them differ from the others in the compiler or in one flag, all must have the same
-# flags whatever CFLAGS, hardening and sanitizers the tree is built with, and a plain `make` must
-# not need a C++ compiler. A peer whose package is missing is not built, and the driver names it.
+# The programs of `make bench`. They are not automake programs, but have their own rules: they have
+# the same flags for any CFLAGS, hardening and sanitizers of the tree, and a plain `make` needs no
+# C++ compiler. Three of them have another compiler or one other flag. A peer whose package is
+# missing is not built, and the driver names it.
 #
 #   make bench BENCH_FLAGS=--quick
 
