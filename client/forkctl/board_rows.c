@@ -189,7 +189,7 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 			 out_number(clock_ns() - started));
 }
 
-/* The time for which a worker was busy, and was asleep, since the pool started. Else it searched. */
+/* The time that a worker was busy, and asleep, since the pool started. Else it searched. */
 static json_t *used_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
