@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-trace.py FILE [FROM TO]: whether a file is a trace as Chrome's "Trace Event Format" has it, in the
-JSON object form, sorted by time; and what it counts, all of it or between two times (ns of
-CLOCK_MONOTONIC), one "NAME NUMBER" a line. Says what is wrong, and fails then.
+trace.py FILE [FROM TO]: checks that a file is a trace in Chrome's "Trace Event Format", in the JSON
+object form, sorted by time. Prints its counts, or those between two times (ns of CLOCK_MONOTONIC),
+one "NAME NUMBER" per line. On an error it prints the cause and fails.
 """
 import collections
 import json
@@ -29,7 +29,7 @@ def must(condition, what, event=None):
 
 
 def look_at(events):
-    """Every event is one, slices nest, arrows have two ends, and time goes forward."""
+    """Every event is valid, slices nest, arrows have two ends, and times do not fall."""
     now = 0
     slices = collections.defaultdict(list)
     jobs = collections.defaultdict(list)

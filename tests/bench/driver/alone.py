@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What only forkd has: round trips and null jobs, forks counted, the memory of its pool."""
+"""Benchmarks of forkd alone: round trips and null jobs, counts of forks, the pool's memory."""
 
 from driver.programs import Failed, median, ratio, run_program
 from driver.table import Table, mib, mib2, text
@@ -41,7 +41,7 @@ class Alone:
         self.jobs = []
 
     def forkd(self, words, threads, limit_s):
-        """The one line of a run of forkd alone, or None if it failed."""
+        """Returns the line of a run of forkd alone, or None if it failed."""
         got = self.context.run("bench_forkd", [*words, "--threads", str(threads)], limit_s)
         return got[-1] if got else None
 
@@ -98,7 +98,7 @@ class Alone:
         self.memory = [r for r in self.memory if r]
 
     def pingpong_medians(self, title):
-        """Median p50, p99, p99.9 in microseconds: of the control and of forkd, if measured."""
+        """Returns the median p50, p99, p99.9 in us, of the control and of forkd, if measured."""
         medians = {}
         for side in ("control", "forkd"):
             runs = self.pingpongs.get((title, side))

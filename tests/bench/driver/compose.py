@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What processes with parallel work cost each other: K pools or one forkd (bench_compose).
+"""The mutual cost of processes with parallel work: K pools or one forkd (bench_compose).
 
 Every process runs jobs of 100 ms, one after the other: parallel loops of 1,000 leaves of 100 us
-("large"), or of 100,000 leaves of 1 us ("fine"). Or ("small") one of them sends jobs of 1 ms, 7 ms
-after each other, during the large ones of all others. All sides have the defaults of their library,
-and the machine code of their leaves is the same.
+("large"), or of 100,000 leaves of 1 us ("fine"). In "small" one process sends jobs of 1 ms, 7 ms
+apart, during the large jobs of all others. All sides use the defaults of their library, and have
+the same machine code in their leaves.
 
-The runs of the sides are interleaved, and a ratio is the median over the rounds of the ratios in
-each round. p50 and p99 are of the jobs of all processes and rounds.
+The runs of the sides are interleaved. A ratio is the median of the ratios of all rounds. p50 and p99
+are of the jobs of all processes and rounds.
 """
 
 import csv
@@ -109,7 +109,7 @@ class Cell:
         return quantile([ns for times in self.of(side, name) for ns in times], q)
 
     def over(self, a, b, name):
-        """The median over the rounds of a's figure by b's."""
+        """Returns the median over the rounds of a's figure by b's."""
         pairs = [(x, y) for x, y in zip(self.runs.get(a, []), self.runs.get(b, [])) if x and y]
         return median([ratio(getattr(x, name), getattr(y, name)) for x, y in pairs])
 
@@ -285,7 +285,7 @@ class Compose:
                 goals.at_least(f"{what}: their p99 of a small job / forkd's", over, 5, 1)
 
     def readme(self):
-        """The table of benchmarks.md, of K = GOAL_AT, or as many as there are."""
+        """Returns the table of benchmarks.md for K = GOAL_AT, or the largest K."""
         most = {cell.load: cell for cell in self.cells if cell.members <= GOAL_AT}
         if not {"large", "small"} <= set(most):
             return []

@@ -11,8 +11,8 @@ DAG_RUNS = {"quick": 1, "default": 5, "full": 3}
 BY = ("forkd", "chase-lev", "memcpy")
 WHERE = {"same": "by the thread that pushed", "other": "by another CPU"}
 
-# What the paper shows: a push under 500 ns whatever the batch, a steal of about 40 us whatever the
-# proportion. Five times below both was asked for.
+# The paper: a push under 500 ns for any batch, a steal of about 40 us for any proportion. The goal is
+# a fifth of both.
 PAPER_PUSH_NS = 500
 PAPER_STEAL_NS = 40000
 

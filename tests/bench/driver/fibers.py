@@ -98,7 +98,7 @@ class Fibers:
         return ratio(self.median(workload, way, 1), self.median(workload, way, self.p))
 
     def stealing(self, workload):
-        """The time without stealing over the one with it."""
+        """Returns the time without stealing over the time with it."""
         off = self.median(workload, "kept", self.p)
         return ratio(off, self.median(workload, "fibers", self.p))
 
@@ -161,7 +161,7 @@ class Fibers:
         return (what, f"{what}_gap_ns", f"{what}_work_ns")
 
     def penalty(self, way, key):
-        """ns that a stolen fiber takes longer; None if there were none of one kind."""
+        """Returns the extra ns of a stolen fiber; None if there were none of one kind."""
         both = [self.median(MOVES, way, self.p, f"{what}_{key}_ns") for what in ("stolen", "local")]
         return None if None in both or min(both) < 0 else both[0] - both[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client of forkd, by ctypes over libforkclient: for what needs buffers of many megabytes."""
+"""A client of forkd, by ctypes over libforkclient: for benchmarks with buffers of many megabytes."""
 
 import ctypes
 import os
@@ -35,7 +35,7 @@ class Failure(Exception):
 
 
 class Client:
-    """Of the forkd that $FORKD_SOCKET names."""
+    """A connection to the forkd of $FORKD_SOCKET."""
 
     def __init__(self, library, heap_size):
         self.lib = ctypes.CDLL(library)
@@ -52,7 +52,7 @@ class Client:
             raise Failure(f"{what}: {self.lib.fk_strerror(err).decode()}")
 
     def alloc(self, size):
-        """A memoryview of memory that tasks work on as it is."""
+        """Returns a memoryview of memory that tasks use in place."""
         data = ctypes.c_void_p()
         self._must(self.lib.fk_alloc(self.client, ctypes.c_size_t(size), ctypes.byref(data)), "fk_alloc")
         return memoryview((ctypes.c_char * size).from_address(data.value)).cast("B")

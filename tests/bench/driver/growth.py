@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""How the peak memory grows with the number of workers: MRSS = a + b M_1 P^n.
+"""The growth of the peak memory with the number of workers: MRSS = a + b M_1 P^n.
 
 The model and the question are those of the libfork paper (Williams and Elliott): theory promises
-n <= 1. M_1 is the peak of the serial program. P goes beyond the number of CPUs: more workers than
-CPUs still have a stack each, and steal from each other. Of forkd the pool is measured, which has
-all stacks; of the peers, the process.
+n <= 1. M_1 is the peak of the serial program. P exceeds the number of CPUs: workers without a CPU
+still have a stack each, and steal from each other. The memory is that of the pool, which has all
+stacks, or of a peer's process.
 
-The fit is by least squares. For a given n the model is linear in a and c = b M_1, so only n is
-searched for, first on a grid, then by bisection of the interval around the best (variable
-projection). The standard error of n comes from the Jacobian of all three at the best fit. Where
-the memory does not grow by more than twice what the points scatter, there is no n to speak of;
-where the standard error of n is above CLEAR, the points do not say which: more runs would.
+The fit is by least squares. For a given n the model is linear in a and c = b M_1. So only n is
+searched for, first on a grid, then by bisection around the best one (variable projection). The
+standard error of n comes from the Jacobian of all three at the best fit. If the memory grows by at
+most twice the scatter of the points, n has no meaning. If the standard error of n is above CLEAR,
+n is uncertain, and more runs are needed.
 """
 
 import math

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How long things take, and a control in the same runs.
+"""Latencies, and a control in the same runs.
 
-A job of 100 us during a flood (bench_latency), the end of a cancelled job (bench_cancel), and work
-behind a long leaf (bench_hidden).
+A job of 100 us during a flood (bench_latency), the end of a cancelled job (bench_cancel), and
+continuations of a worker that runs a long leaf (bench_hidden).
 """
 
 from driver.plot import Lines

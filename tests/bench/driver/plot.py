@@ -104,7 +104,7 @@ class Bars:
 
 
 def draw(plots, directory, log):
-    """Writes NAME.svg for each; returns [(title, name of the file)] of those that came out."""
+    """Writes NAME.svg for each; returns [(title, name of the file)] of those written."""
     gnuplot = shutil.which("gnuplot")
     drawn = []
     if not gnuplot:

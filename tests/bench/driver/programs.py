@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Running the programs of `make bench`, and small sums over what they say."""
+"""Runs the programs of `make bench`, and computes sums of their results."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import signal
 import statistics
 import subprocess
 
-# name in the JSON, program, what it takes to have it
+# name in the JSON, program, what it needs
 PEERS = [
     ("serial", "peer_serial", "a C compiler"),
     ("serial-noinline", "peer_serial_noinline", "a C compiler"),
@@ -23,11 +23,11 @@ OTHERS = ("onetbb", "libomp", "libgomp")
 
 
 class Failed(Exception):
-    """A program did not do what it should."""
+    """A program failed."""
 
 
 def run_program(argv, limit_s):
-    """The JSON objects that it printed, or None if it took longer than limit_s."""
+    """Returns the JSON objects that it printed, or None if it took longer than limit_s."""
     process = subprocess.Popen(
         argv,
         stdout=subprocess.PIPE,
@@ -83,7 +83,7 @@ def ratio(a, b):
 
 
 class Context:
-    """What all parts share: the options, the programs that are there, and what went wrong."""
+    """Shared by all parts: the options, the available programs, and the failures."""
 
     def __init__(self, options):
         self.options = options
@@ -111,7 +111,7 @@ class Context:
         print(f"bench: {why}", file=self.options.log)
 
     def run(self, program, words, limit_s):
-        """All lines of a program of forkd's own, or [] if it is not there or has failed."""
+        """Returns all lines of a program of forkd, or [] if it is missing or has failed."""
         path = self.path(program)
         if not path:
             self.fail(f"{program} is not there")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a sleep and a wake cost, by workers and tenants: bench_sleep."""
+"""The cost of a sleep and of a wake, by workers and tenants: bench_sleep."""
 
 from driver.table import Table, text
 
-# What grows with neither workers nor tenants, in time as well as in loads (tests/unit/pool/check_sleep.c).
+# Steps whose time and loads (check_sleep.c) depend on neither workers nor tenants.
 STEADY = ("to sleep", "to wake", "to wake, any", "to turn busy")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmarks that every peer has, in interleaved rounds."""
+"""The benchmarks of every peer, in interleaved rounds."""
 
 import time
 
@@ -19,12 +19,12 @@ from driver.table import Table, mib, mib2, text
 
 
 def both(name, *args):
-    """With work stealing, and cut beforehand."""
+    """With work stealing, and divided beforehand."""
     return [(name, [*args, how]) for how in ("stealing", "static")]
 
 
 def steps(items, rounds, edge, turns, nodes, numbers):
-    """The workloads of the M:N runtimes: those that come in both."""
+    """The workloads of the M:N runtimes that exist in both forms."""
     return [
         *both("loop", items, rounds, "balanced"),
         *both("loop", items, rounds, "imbalanced"),
@@ -83,13 +83,13 @@ FORKD_LIMIT_S = 120
 SLOW_S = {"quick": 1e9, "default": 2, "full": 300}
 SLOW_RUNS = 3
 
-# Only the second run in a process counts where the first one mostly takes page faults.
+# Only the second run in a process counts if the first one mostly takes page faults.
 REPEAT = {"flat": 2, "sort": 2, "mergesort": 2}
 
-# What oneTBB needs for each task of a flat loop with one thread: it holds all of them at once.
+# Memory of oneTBB for each task of a flat loop with one thread: all tasks exist at once.
 TBB_FLAT_TASK_BYTES = 300
 
-# How exactly the kernel counts RSS: each thread may keep this much uncounted.
+# Error of the RSS that the kernel reports: each thread may have this much uncounted.
 RSS_GRAIN_MIB = 0.25
 
 # The tasks of libfork's suite; of these, tasks of a few instructions.
@@ -98,7 +98,7 @@ TINY = ("fib", "integrate")
 
 
 class Bench:
-    """One benchmark with its arguments: what was measured, by program and threads."""
+    """One benchmark with its arguments, and its measurements by program and threads."""
 
     def __init__(self, name, args):
         self.name = name
@@ -117,7 +117,7 @@ class Bench:
         return next((runs[0] for runs in self.runs.values() if runs), None)
 
     def disagreement(self):
-        """What two programs do not agree on, or None."""
+        """Returns the difference between the results of two programs, or None."""
         first = self.any_run()
         tasks = {}
         for (_, threads), runs in self.runs.items():
@@ -126,7 +126,7 @@ class Bench:
                 near = abs(r["result"] - first["result"]) <= 1e-9 * abs(first["result"])
                 if r["result"] != first["result"] and (exact or not near):
                     return f"{r['peer']} says {r['result']}, {first['peer']} {first['result']}"
-                # How many parts a static cut has depends on the threads.
+                # The number of parts of a static division depends on the threads.
                 other = tasks.setdefault(threads if "static" in self.args else 0, r)
                 if r["tasks"] != other["tasks"]:
                     counts = f"{r['tasks']} tasks, {other['peer']} {other['tasks']}"
@@ -166,7 +166,7 @@ class Bench:
         return row
 
     def added_kib(self, row):
-        """What the benchmark itself has added to the memory of the processes that run it."""
+        """Returns the memory that the benchmark has added to its processes."""
         pairs = [("peak_rss_kib", "base_rss_kib"), ("pool_rss_peak_kib", "pool_rss_idle_kib")]
         if row["peer"] != "forkd":
             pairs = pairs[:1]
@@ -282,7 +282,7 @@ class Suite:
         return [b for b in self.benches if b.any_run()]
 
     def pairs(self):
-        """(stealing, static) of the benchmarks that come in both."""
+        """(stealing, static) of the benchmarks that exist in both forms."""
         by_title = {b.title: b for b in self.measured()}
         for b in by_title.values():
             other = by_title.get(b.title.replace("stealing", "static"))

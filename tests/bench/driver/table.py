@@ -17,7 +17,7 @@ def mib2(kib):
 
 
 class Table:
-    """A title, a line of heads, rows of cells that are text, and remarks below."""
+    """A title, a row of heads, rows of text cells, and remarks."""
 
     def __init__(self, title, head, rows, notes=()):
         self.title = title
@@ -52,7 +52,7 @@ class Table:
 
 
 class Goals:
-    """What was to be reached, and whether it was. Never a matter of the exit status."""
+    """The goals, and whether each was reached. They do not affect the exit status."""
 
     def __init__(self):
         self.rows = []
