@@ -15,4 +15,4 @@ SCRIPT_TESTS += \
 	tests/source/check-style \
 	tests/source/check-unit
 
-EXTRA_DIST += tests/source/prose-limits
+EXTRA_DIST += tests/source/prose-limits tests/source/sentences.awk
