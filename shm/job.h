@@ -168,13 +168,14 @@ struct client_segment {
 
 _Static_assert(sizeof(struct client_segment) == 192, "three cache lines");
 
-/* The groups of a client, behind its jobs. jobs: the table, n_jobs records of it. */
+/* Returns the groups of a client, after its jobs. jobs: the table, n_jobs records. */
 static inline struct group *client_segment_groups(struct job *jobs, uint32_t n_jobs)
 {
 	return (struct group *)(void *)(jobs + n_jobs);
 }
 
-/* Where the heap of a client segment with n_jobs records starts: a multiple of a page, in bytes. */
+/* Returns the offset of the heap of a client segment with n_jobs records: page-aligned, in bytes.
+ */
 static inline uint64_t client_segment_heap_offset(uint32_t n_jobs)
 {
 	uint64_t end = sizeof(struct client_segment) + (uint64_t)n_jobs * sizeof(struct job) +
@@ -305,7 +306,7 @@ static inline uint32_t job_announce_waiter(struct job *job)
 	return job_announce(job, JOB_WAITER);
 }
 
-/* Has the job's end counted by watch_end(). False if it is not pending any more. */
+/* Makes watch_end() count the job's end. Returns false if it is not pending any more. */
 static inline int job_watch(struct job *job)
 {
 	return job_announce(job, JOB_WATCHED) != 0;

@@ -65,7 +65,7 @@
 #define RING_FULL_BIT UINT64_C(0x80000000)
 #define RING_PAYLOAD  UINT64_C(0x7fffffff)
 
-/* In the tail: all slots are to be looked at. */
+/* In the tail: all slots must be checked. */
 #define RING_ASTRAY (UINT64_C(1) << 63)
 
 struct ring {
@@ -130,8 +130,8 @@ static inline void ring_move_tail(struct ring *ring, uint64_t p)
 {
 	uint64_t old = p;
 
-	/* ORDER ring/astray [R4]: release, the job comes before the tail, for a consumer that looks
-	 * at all slots. Pairs with the CAS in ring_skip(). */
+	/* ORDER ring/astray [R4]: release, the job precedes the tail, for a consumer that checks
+	 * all slots. Pairs with the CAS in ring_skip(). */
 	if (atomic_compare_exchange_strong_explicit(&ring->tail, &old, p + 1, memory_order_release,
 						    memory_order_relaxed))
 		return;

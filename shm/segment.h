@@ -17,7 +17,7 @@
 
 #define SEGMENT_MAGIC 0x3130646b726f66ull /* "forkd01" */
 
-/* What a segment holds. */
+/* Kinds of segments. */
 #define SEGMENT_BOARD	    1u
 #define SEGMENT_TENANT	    2u
 #define SEGMENT_CLIENT	    3u

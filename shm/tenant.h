@@ -63,7 +63,7 @@ static inline void tenant_mark(struct tenant_segment *tenant, uint32_t ring)
 	atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
-/* Consumer, before its last look at the ring. */
+/* Consumer, before its last check of the ring. */
 static inline void tenant_clear(struct tenant_segment *tenant, uint32_t ring)
 {
 	/* ORDER summary/mark [S1]: acquire, pairs with tenant_mark(). Not release: no thread

@@ -164,7 +164,7 @@ static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 {
 	uint32_t sleeping = wake_next(word, WAKE_SLEEPING);
 
-	/* ORDER wake/sleep [W]: full, between the store of SLEEPING and the look at the rings.
+	/* ORDER wake/sleep [W]: full, between the store of SLEEPING and the check of the rings.
 	 * Pairs with wake_published(). */
 	fence_full();
 	return sleeping;
@@ -176,9 +176,9 @@ static inline uint32_t wake_dozing(_Atomic uint32_t *word)
 {
 	uint32_t dozing = wake_next(word, WAKE_DOZING);
 
-	/* ORDER wake/sleep [W]: full, between the store of DOZING and the look at the rings. Pairs
+	/* ORDER wake/sleep [W]: full, between the store of DOZING and the check of the rings. Pairs
 	 * with wake_published().
-	 * ORDER wake/doze [W]: the same fence, before the look at the alarms. Pairs with
+	 * ORDER wake/doze [W]: the same fence, before the check of the alarms. Pairs with
 	 * wake_alarm_over(); W9. */
 	fence_full();
 	return dozing;
@@ -188,7 +188,7 @@ static inline uint32_t wake_dozing(_Atomic uint32_t *word)
  * the dispatcher dozes. */
 static inline void wake_alarm_over(void)
 {
-	/* ORDER wake/doze [W]: full, between the store and the look. Pairs with wake_dozing() and
+	/* ORDER wake/doze [W]: full, between the store and the check. Pairs with wake_dozing() and
 	 * with itself, where two end at once; W9. */
 	fence_full();
 }
@@ -199,7 +199,7 @@ static inline uint32_t wake_parked(_Atomic uint32_t *word)
 {
 	uint32_t parked = wake_next(word, WAKE_PARKED);
 
-	/* ORDER wake/busy [W]: full, between the store of PARKED and the look at the rings. Pairs
+	/* ORDER wake/busy [W]: full, between the store of PARKED and the check of the rings. Pairs
 	 * with wake_published(). */
 	fence_full();
 	return parked;
@@ -209,7 +209,7 @@ static inline uint32_t wake_parked(_Atomic uint32_t *word)
 static inline void wake_busy(_Atomic uint32_t *word)
 {
 	wake_store(word, WAKE_BUSY);
-	/* ORDER wake/busy [W]: full, between the store of BUSY and the look at the rings. Pairs
+	/* ORDER wake/busy [W]: full, between the store of BUSY and the check of the rings. Pairs
 	 * with wake_published(). */
 	fence_full();
 }
@@ -217,9 +217,9 @@ static inline void wake_busy(_Atomic uint32_t *word)
 /* Publisher: called between the publication and the first read of a word. */
 static inline void wake_published(void)
 {
-	/* ORDER wake/sleep [W]: full, between the publication and the look at the words; W1, W2.
+	/* ORDER wake/sleep [W]: full, between the publication and the check of the words; W1, W2.
 	 * ORDER wake/busy [W]: the same fence; W2, W3.
-	 * ORDER wake/ring [A1]: the same fence, before the look at a worker's alarm
+	 * ORDER wake/ring [A1]: the same fence, before the check of a worker's alarm
 	 * (slice_timer.c). */
 	fence_full();
 }

@@ -71,7 +71,7 @@ static inline int watch_end(struct watch *watch)
 	/* ORDER watch/ended [W8]: release, the outcome comes before. Pairs with the acquire in
 	 * watch_begin(). */
 	atomic_fetch_add_explicit(&watch->ended, 1, memory_order_release);
-	/* ORDER watch/sleepers [W9]: full, between the count of ends and the look for sleepers.
+	/* ORDER watch/sleepers [W9]: full, between the count of ends and the check for sleepers.
 	 * Pairs with watch_begin(). */
 	fence_full();
 	return load_relaxed(&watch->sleepers) != 0;
@@ -85,7 +85,7 @@ static inline uint32_t watch_begin(struct watch *watch)
 {
 	/* Relaxed: the fence orders it. */
 	add_relaxed(&watch->sleepers, 1);
-	/* ORDER watch/sleepers [W9]: full, between the announcement and the look at the jobs.
+	/* ORDER watch/sleepers [W9]: full, between the announcement and the check of the jobs.
 	 * Pairs with watch_end(). */
 	fence_full();
 	/* ORDER watch/ended [W8]: acquire, a reader of a counted end sees the outcome. Pairs with

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* common.c - what the commands of forkctl share: the connection, output */
+/* common.c - code shared by the commands of forkctl: the connection, output */
 #include "client/forkctl/common.h"
 
 #include <errno.h>

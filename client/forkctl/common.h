@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* common.h - what the commands of forkctl share */
+/* common.h - code shared by the commands of forkctl */
 #pragma once
 
 #include <stdint.h>

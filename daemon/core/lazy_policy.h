@@ -161,7 +161,7 @@ struct lazy {
 	struct lazy_group groups[LAZY_GROUPS];
 };
 
-/* What a thief that is about to sleep may do. */
+/* The next step of a thief that is about to sleep. */
 enum lazy_rest {
 	LAZY_TIMED,
 	LAZY_SLEEPS,

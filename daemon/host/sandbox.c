@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sandbox.c - limits what the pool may request from the kernel while it runs tasks
+ * sandbox.c - limits the system calls of the pool while it runs tasks
  *
  * Modules are trusted, but they have bugs, and their input comes from any client. An attacker that
  * controls a task controls the pool, and so the data of all tenants in it. This file protects all

@@ -10,7 +10,7 @@ struct pool;
 
 #define INTAKE_CUT 64u /* jobs of a dead client that are ended at a time */
 
-/* What clients that have gone still have. */
+/* Remaining jobs of clients that have gone. */
 enum intake_left {
 	INTAKE_NONE,
 	INTAKE_SOME, /* running jobs, or words in rings */

@@ -39,7 +39,7 @@ struct admission_room {
 	struct quota_sums most; /* that it may hold */
 };
 
-/* What the options grant a client that is admitted. */
+/* The limits of an admitted client, by the options. */
 struct admission_rights {
 	uint32_t weight;	   /* among the users */
 	uint64_t default_deadline; /* ns, for its jobs without a deadline; 0: none */

@@ -124,7 +124,8 @@ void conn_tell_unwanted(struct conn *s);
 
 /* ------------------------------------------------------------------------ trace_subscribers.c */
 
-/* Begins a trace for an authorized client, which is told when it begins and ends. */
+/* Begins a trace for an authorized client, which receives a message when it begins and when it
+ * ends. */
 void conn_trace(struct conn *s);
 
 /* ------------------------------------------------------------------------ peer_credentials.c */

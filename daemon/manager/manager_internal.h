@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* manager_internal.h - what the parts of the manager share; manager.c has the essay */
+/* manager_internal.h - shared by the parts of the manager; manager.c has the essay */
 #pragma once
 
 #include <stdbool.h>

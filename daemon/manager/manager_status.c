@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_status.c - what the service manager is told: that forkd is ready, and one status line
+ * manager_status.c - messages to the service manager: that forkd is ready, and one status line
  *
  * systemctl status shows the line:
  *

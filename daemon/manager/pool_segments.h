@@ -42,7 +42,7 @@ struct pool_segments {
 #define POOL_SEGMENTS_INIT                                                                         \
 	((struct pool_segments){ .board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1 })
 
-/* What an earlier manager has left; or the descriptors are -1, and the saved state is new. */
+/* The segments of an earlier manager; or the descriptors are -1, and the saved state is new. */
 struct pool_segments_inherited {
 	struct saved_state *saved;
 	int board_fd;

@@ -52,7 +52,7 @@ static void watchdog_timer(struct watchdog *p, enum watchdog_state state, uint64
 	p->state = loop_timer(p->loop, &p->timer, ns) == 0 ? state : WATCHDOG_QUIET;
 }
 
-/* Does a worker run a job? The word may hold garbage that a task wrote. */
+/* Returns true if a worker runs a job. A task may have overwritten the word. */
 static bool watchdog_works(const struct watchdog *p)
 {
 	/* Relaxed: it changes all the time. */

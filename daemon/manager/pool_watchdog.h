@@ -54,7 +54,7 @@
 struct arena;
 struct watchdog;
 
-/* A look at a pool that owes an answer. */
+/* A check of a pool that has not answered. */
 struct watchdog_look {
 	uint64_t now; /* ns, CLOCK_MONOTONIC */
 	uint64_t due; /* planned time of the look */

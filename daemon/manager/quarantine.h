@@ -38,7 +38,7 @@ uint32_t quarantine_count_all(const struct quarantine *quarantine);
 /* Writes the board's rows again. No pool may be alive. */
 void quarantine_show(struct quarantine *quarantine);
 
-/* Tells the pool which tasks are refused to a new tenant, before the pool is told of the tenant. */
+/* Sends the pool the refused tasks of a new tenant, before the tenant itself. */
 void quarantine_tell_tenant(struct quarantine *quarantine, uint32_t tenant);
 
 /* Tells the pool, which has just become ready; before it is told of tenants and clients. */

@@ -25,7 +25,7 @@ struct options_peer;
 #define QUOTA_OPERATOR 16u /* root and forkd's own uid pay this fraction */
 #define QUOTA_PACED    256u
 
-/* What is held, or may be. */
+/* Used amounts, or limits. */
 struct quota_sums {
 	uint32_t clients; /* slots, until the pool has released them */
 	uint64_t jobs;	  /* records */

@@ -63,7 +63,7 @@ struct saved_quarantine {
 	struct saved_refusal refusals[LIMIT_QUARANTINE];
 };
 
-/* What the sizes of all segments depend on; constant. */
+/* Values that determine the sizes of all segments; constant. */
 struct saved_geometry {
 	uint64_t n_workers;
 	uint64_t clients_max;

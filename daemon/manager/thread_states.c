@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread_states.c - what the kernel shows about the threads of a process (/proc)
+ * thread_states.c - states of the threads of a process, by the kernel (/proc)
  *
  * It reads one file per thread, which any user can read.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* thread_states.h - what the kernel shows about the threads of a process (/proc) */
+/* thread_states.h - states of the threads of a process, by the kernel (/proc) */
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #include <forkd/task.h>
 
-/* Whole numbers, at an address where numbers may be. */
+/* Returns true for a whole count of numbers at an aligned address. */
 static inline bool array_is_whole(struct fk_buf data)
 {
 	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;

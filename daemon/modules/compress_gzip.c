@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/compress_gzip.c - members of gzip that say how long they are, by libdeflate and zlib
+ * modules/compress_gzip.c - gzip members that state their length, by libdeflate and zlib
  *
- * What is written is BGZF (the SAM specification, 4.1), as bgzip(1) writes it: members of at most
- * 64 KiB whose header has an extra field with their length, and an empty one at the end. Every
- * reader of gzip takes it, those that know of the field in parallel. libdeflate packs and unpacks
- * whole members, twice as fast as zlib. It knows no streams, and a member of another writer may be
- * of any length: that is zlib's.
+ * The output is BGZF (the SAM specification, 4.1), as of bgzip(1): members of at most 64 KiB whose
+ * header has an extra field with their length, and an empty one at the end. Every reader of gzip
+ * accepts it; readers that support the field work in parallel. libdeflate handles whole members,
+ * twice as fast as zlib. It has no streams, so zlib handles members of other writers, which may
+ * have any length.
  */
 #include <errno.h>
 #include <libdeflate.h>
@@ -64,7 +64,7 @@ static uint32_t load_le(const volatile uint8_t *bytes, uint32_t n)
 
 static size_t pack_block(void *packer, const uint8_t *in, size_t n, uint8_t *out)
 {
-	/* One byte less than it would take as it is, or it is stored. */
+	/* One byte less than if stored; otherwise it is stored. */
 	size_t size = libdeflate_deflate_compress(packer, in, n, out + HEADER, n + STORED - 1);
 
 	if (!size) {
@@ -90,7 +90,7 @@ static size_t pack(void *packer, const uint8_t *in, size_t n, uint8_t *out)
 	return size;
 }
 
-/* Only what has this extra field and nothing else: it is what programs write. */
+/* Only members with this extra field and no other: all writers of BGZF make these. */
 static bool look(const volatile uint8_t *in, uint64_t n, struct compress_part *ret_part)
 {
 	uint32_t size, made;

@@ -2,9 +2,9 @@
 /*
  * modules/compress_zstd.c - frames of Zstandard, by libzstd
  *
- * Each piece becomes a frame with its content's size and a checksum, as zstd(1) writes it; frames
- * one behind the other are a file of zstd (RFC 8878, 3). Where a frame ends can be told from the
- * headers of its blocks, so frames are found without being unpacked.
+ * Each piece becomes a frame with its content's size and a checksum, as of zstd(1). Frames in
+ * sequence form a zstd file (RFC 8878, 3). The headers of its blocks determine the end of a frame,
+ * so frames are found without decompression.
  */
 #include <errno.h>
 #include <zstd.h>
@@ -83,7 +83,7 @@ static bool look(const volatile uint8_t *in, uint64_t n, struct compress_part *r
 	if (load_le32(header) != ZSTD_MAGICNUMBER)
 		return false;
 	content = ZSTD_getFrameContentSize(header, n < HEADER_MAX ? (size_t)n : HEADER_MAX);
-	/* The two values that are no size are above any. */
+	/* The two values that mean no size are larger than all sizes. */
 	if (content > COMPRESS_PART_MAX)
 		return false;
 	single = header[4] >> 5 & 1;
@@ -93,7 +93,7 @@ static bool look(const volatile uint8_t *in, uint64_t n, struct compress_part *r
 		if (at + BLOCK_HEADER > n || at > COMPRESS_PART_MAX)
 			return false;
 		block = in[at] | (uint32_t)in[at + 1] << 8 | (uint32_t)in[at + 2] << 16;
-		/* A block of one byte that is repeated has one byte. */
+		/* A block that repeats one byte has one byte. */
 		at += BLOCK_HEADER + ((block >> 1 & 3) == 1 ? 1 : block >> 3);
 	} while (!(block & 1));
 	at += header[4] >> 2 & 1 ? CHECKSUM : 0;

@@ -2,10 +2,10 @@
 /*
  * modules/fib.c - the n-th Fibonacci number by naive recursion
  *
- * A fork at every call and nothing to do besides: the cost of a fork and of nothing else. The tree
- * has 2 * fib(n + 1) - 1 tasks, half of them leaves that never take a frame. What is below 2 is its
- * own result, negative numbers too; an n whose result has more than 64 bits (93) takes centuries,
- * or more stack than a job may have, before it could overflow.
+ * A fork at every call and no other work, so it measures the cost of a fork. The tree has 2 * fib(n
+ * + 1) - 1 tasks, half of them leaves without a frame. The result of n < 2 is n, also for negative
+ * n. An n whose result exceeds 64 bits (93) would take centuries, or exceed the stack limit of a
+ * job.
  */
 #include <forkd/task.h>
 

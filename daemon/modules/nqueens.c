@@ -2,9 +2,9 @@
 /*
  * modules/nqueens.c - the number of ways to place n queens on a board of n x n
  *
- * A fork for every column of the next row that no queen threatens; the board, 16 bytes, is copied
+ * A fork for every column of the next row that no queen threatens. The board, 16 bytes, is copied
  * into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens again at
- * each step, so that a task costs what it costs in the others that run this benchmark.
+ * each step, so tasks cost as much as in other implementations of this benchmark.
  */
 #include <errno.h>
 
@@ -16,7 +16,7 @@ struct board {
 	int8_t column[NQUEENS_MAX]; /* of the queen in each row */
 };
 
-/* Does no queen of the first rows threaten another? */
+/* Returns true if no queen of the first rows threatens another. */
 static inline bool at_peace(const struct board *board, int32_t rows)
 {
 	for (int32_t i = 0; i < rows; i++) {
@@ -53,8 +53,7 @@ FK_BODY(place)
 	for (self->column = 0; self->column < self->n; self->column++) {
 		struct board next = with_queen(self->board, self->row, self->column);
 
-		/* next does not outlive the fork's beginning: its arguments come from
-		 * self again. */
+		/* next does not survive the fork: its arguments are read from self again. */
 		if (at_peace(&next, self->row + 1))
 			FK_FORK(part[self->parts++], place, self->n, self->row + 1,
 				with_queen(self->board, self->row, self->column));

@@ -2,15 +2,15 @@
 /*
  * modules/sort.c - parallel merge sort of a buffer of numbers or of records, in place
  *
- * FK_SORT of forkd/algorithm.h, on numbers of 64 bits. The second buffer comes from malloc().
- * Records are not moved while they are sorted: each has an entry with its key as a number, and its
- * index. What of a key of bytes is longer than that is compared where the records lie. Then the
- * records are gathered in the order of the entries, and copied back.
+ * FK_SORT of forkd/algorithm.h, on numbers of 64 bits. The second buffer is from malloc(). Records
+ * do not move during the sort: each has an entry with its index and its key as a number. If a key
+ * of bytes is longer, its rest is compared in the record. Finally the records are gathered in the
+ * order of the entries, and copied back.
  *
  * INVARIANTS
- *   I1. The buffer is the client's own memory, and may change at any moment: FK_SORT stays within
- *       bounds (algorithm.h, I2), and comes out with garbage. Indices of records are made once, and
- *       are in memory that no client can access.
+ *   I1. The buffer is the client's own memory, and may change at any moment. Then FK_SORT stays
+ *       within bounds (algorithm.h, I2), and the result is undefined. Indices of records are made
+ *       once, in memory that no client can access.
  */
 #include <ctype.h>
 #include <endian.h>
@@ -166,7 +166,7 @@ FK_SORT(sort_entries, struct entry, less_entry, const struct records *)
 FK_FOR_RANGE(gather_all, gather, const struct records *)
 FK_FOR_RANGE(copy_parts, copy_part, struct part)
 
-/* What the text says: i8 to i64, u8 to u64, f32, f64, or b and a number of bytes. */
+/* The parsed type: i8 to i64, u8 to u64, f32, f64, or b and a number of bytes. */
 static bool parse_key(struct fk_str text, struct records *r)
 {
 	char copy[12] = "";
@@ -212,7 +212,7 @@ static bool parse_records(struct fk_iobuf data, int64_t size, int64_t offset, st
 	return true;
 }
 
-/* Holds the entries and the sorted records. */
+/* Owns the entries and the sorted records. */
 FK_DECLARE(fk_void, records,
 	   (struct fk_iobuf, data, int64_t, size, int64_t, offset, struct fk_str, key),
 	   struct records r;)
@@ -236,7 +236,7 @@ FK_NO_LEAF(records)
 	}
 	FK_CALL_VOID(make_entries, 0, (int64_t)self->r.n, FK_GRAIN(4), &self->r);
 	FK_CALL_VOID(sort_entries, self->r.entries, NULL, self->r.n, 0, &self->r);
-	/* Each is where it was at random, so it waits for memory. */
+	/* The records are read in random order, so this waits for memory. */
 	FK_CALL_VOID(gather_all, 0, (int64_t)self->r.n, FK_GRAIN(20 + self->r.size / 8), &self->r);
 	FK_CALL_VOID(copy_parts, 0, (int64_t)((self->data.size + PART - 1) / PART), 1,
 		     ((struct part){ self->data.data, self->r.sorted, self->data.size }));

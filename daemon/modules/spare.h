@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/spare.h - what a leaf works in, kept for the next leaf of the job
+ * modules/spare.h - memory of a leaf, kept for the next leaf of the job
  *
- * A shelf of pointers in the frame of a task: a leaf takes one off, or makes its own if there is
- * none, and puts it back. So contexts of libraries and buffers are made once for each worker that
- * helps, and not for each leaf, and are bound to no thread.
+ * A shelf of pointers in the frame of a task. A leaf takes one, or makes one if there is none, and
+ * puts it back. So contexts of libraries and buffers are made once for each worker that helps, not
+ * for each leaf, and are bound to no thread.
  *
  * Threads: leaves of one job, on any worker; the task that has the shelf, before and after them.
  *
  * INVARIANTS
- *   I1. A pointer is on the shelf or one leaf's: it goes from one to the other by an exchange.
- *   I2. No leaf has one across a fork, so when the leaves have ended, all are on the shelf.
+ *   I1. A pointer belongs to the shelf or to one leaf; an exchange transfers it.
+ *   I2. No leaf keeps one across a fork, so all are on the shelf when the leaves have ended.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct spare {
 	_Atomic(void *) slots[SPARE_MAX];
 };
 
-/* NULL if there is none. */
+/* Returns NULL if there is none. */
 static inline void *spare_take(struct spare *spare)
 {
 	for (unsigned i = 0; i < SPARE_MAX; i++) {
@@ -33,8 +33,8 @@ static inline void *spare_take(struct spare *spare)
 		/* Relaxed: a hint. */
 		if (!atomic_load_explicit(&spare->slots[i], memory_order_relaxed))
 			continue;
-		/* ORDER spare_take/spare_give [M1]: acquire, so that what the leaf before has made
-		 * of it is seen. Pairs with the release in spare_give(). Proof: I1. */
+		/* ORDER spare_take/spare_give [M1]: acquire, the accesses of the last leaf. Pairs
+		 * with the release in spare_give(). Proof: I1. */
 		one = atomic_exchange_explicit(&spare->slots[i], NULL, memory_order_acquire);
 		if (one)
 			return one;
@@ -42,7 +42,7 @@ static inline void *spare_take(struct spare *spare)
 	return NULL;
 }
 
-/* False if there is no room: the caller frees it. */
+/* Returns false if there is no room: the caller frees it. */
 static inline bool spare_give(struct spare *spare, void *one)
 {
 	for (unsigned i = 0; i < SPARE_MAX; i++) {

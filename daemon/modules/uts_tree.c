@@ -8,7 +8,7 @@
 #include <string.h>
 
 /*
- * What it is
+ * Purpose
  *   The implicit trees of the Unbalanced Tree Search benchmark (Olivier, Huan, Liu, Prins, Dinan,
  *   Sadayappan, Tseng: "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006). No tree is stored: a
  *   node is 20 bytes of SHA-1 state, from which its children are computed. So any worker can walk a

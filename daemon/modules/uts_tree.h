@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-/* A node is all there is to know about the subtree below it. */
+/* A node determines the subtree below it. */
 struct uts_node {
 	uint32_t state[5]; /* the SHA-1 chaining words of this node */
 	int32_t depth;	   /* of the root: 0 */
 };
 
-/* What a traversal reports; -1 in a tree's `known` is "not published". */
+/* The result of a traversal; -1 in a tree's `known` means "not published". */
 struct uts_count {
 	int64_t nodes;
 	int64_t leaves;
@@ -49,7 +49,7 @@ const struct uts_tree *uts_tree_at(unsigned int i);
 
 void uts_root(const struct uts_tree *tree, struct uts_node *ret_root);
 
-/* How many children `node` has, 0 for a leaf. At most 2000 in the sample trees. */
+/* Returns the number of children of `node`, 0 for a leaf. At most 2000 in the sample trees. */
 int32_t uts_children(const struct uts_tree *tree, const struct uts_node *node);
 
 /* The i-th child, 0 <= i < uts_children(); one SHA-1 compression. */

@@ -50,7 +50,7 @@
 #define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for searching workers */
 #define DISPATCHER_DOUBT    50u /* ticks without a start after which words are not trusted */
 
-/* What workers have done since the last check with waiting jobs. */
+/* Progress of the workers since the last check with waiting jobs. */
 struct dispatcher_view {
 	bool drained;			    /* a worker has taken jobs off the rings */
 	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each worker that has started a job */

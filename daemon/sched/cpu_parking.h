@@ -52,7 +52,7 @@ struct worker;
 
 #define PARK_TICK NSEC_PER_SEC
 
-/* What a worker that wakes must do. */
+/* The next step of a worker that wakes. */
 #define PARK_NOTHING 0u
 #define PARK_CALL    1u
 #define PARK_CALLED  2u

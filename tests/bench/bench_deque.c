@@ -14,7 +14,7 @@
 #include "tests/bench/work.h"
 
 /*
- * What it is
+ * Purpose
  *   The workloads of Kataru, Davarnia and Jannesari, "A lock-free work-stealing algorithm for bulk
  *   operations", with daemon/core/deque.h. Two comparisons: the deque of Chase and Lev, which takes
  *   items one by one, and a copy of as many bytes.
@@ -26,7 +26,7 @@
  *	{"bench": "deque", "what": "push", "where": "same", "n": 1024, "by": "forkd", "ns": 130.2}
  *   Exit status 0; 1 if an item was lost, duplicated or wrong; 2 for a wrong command line.
  *
- * What is timed
+ * Timing
  *   push: PUSHED entries in batches of n; ns of one batch. memcpy: the same arrays, copied batch by
  *   batch. pop: ns of one item. steal: n per cent of STOLEN_FROM entries of each of DEQUES deques;
  *   ns of one steal. For Chase and Lev that is one steal per item; for memcpy a CAS on the deque's

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /*
- * What it is
+ * Purpose
  *   A blocked computation as in SparseLU of the Barcelona OpenMP Task Suite, whose leaf is a nest
  *   of loops. Plain C that is C++ as well.
  *

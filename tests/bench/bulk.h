@@ -7,7 +7,7 @@
 #include "daemon/core/deque.h"
 
 /*
- * What it is
+ * Purpose
  *   The owner's side of daemon/core/deque.h for bench_deque: the private part of the array, and
  *   batches. All calls of deque.h are here.
  *

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*
- * What it is
+ * Purpose
  *   The plain deque of Chase and Lev (SPAA 2005), with which bench_deque compares
  *   daemon/core/deque.h. The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP
  *   2013). The ring does not grow: a push into a full one is refused.

@@ -7,7 +7,7 @@
 #include "tests/bench/compose.h"
 
 /*
- * What it is
+ * Purpose
  *   The memory that bench_compose shares with its members. File descriptor and number are arguments
  *   of a member's program.
  *
@@ -20,7 +20,7 @@
  *       samples have long jobs as well as short ones.
  *   I2. The entries of a member's jobs below n_jobs do not change.
  *
- * What happens if a peer dies here
+ * If a peer dies
  *   The members die with the driver (PR_SET_PDEATHSIG). The driver checks for dead members when it
  *   waits, and ends with an error.
  */

@@ -21,7 +21,7 @@
 #include "tests/bench/figures.h"
 
 /*
- * What it is
+ * Purpose
  *   The lower bound of forkd's round trip: two processes, pinned to different CPUs, exchange a
  *   number through shared memory. Nothing is submitted, scheduled or checked.
  *
@@ -41,7 +41,7 @@
  *   is followed by FUTEX_WAKE without a check for sleepers. A sleeper checks again after each wake,
  *   so no wake is lost.
  *
- * What happens if a peer dies here
+ * If a peer dies
  *   The child is killed with its parent (PR_SET_PDEATHSIG). The parent gives up after ten seconds
  *   without an answer.
  */

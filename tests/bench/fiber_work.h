@@ -7,7 +7,7 @@
 #include "tests/bench/work.h"
 
 /*
- * What it is
+ * Purpose
  *   The workloads of an M:N runtime (Ramesh and Chowdhury), as functions that run on separate
  *   stacks: by fibers of forkd, by boost.fiber, by threads. Plain C that is C++ as well. An
  *   including file defines before:

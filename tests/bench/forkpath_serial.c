@@ -5,7 +5,7 @@
 #include <time.h>
 
 /*
- * What it is
+ * Purpose
  *   The serial function with which tests/bench/forkpath compares a fork:
  *
  *       forkpath_serial N [REPEAT]

@@ -7,7 +7,7 @@
 #include "common/clock.h"
 
 /*
- * What it is
+ * Purpose
  *   The leaves of matmul, loop, heat, bfs, mergesort, moves, and of fib and nqueens below their
  *   cutoffs. They are longer than those of work.h, and their vectorization would affect the
  *   results. So they are in a separate file, which one compiler translates for all programs and for

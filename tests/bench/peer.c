@@ -15,7 +15,7 @@
 #include "tests/bench/work.h"
 
 /*
- * What it is
+ * Purpose
  *   main() of every benchmark program:
  *
  *       peer_x BENCH ARG... [--threads P] [--repeat R]
@@ -37,7 +37,7 @@
  *   `tasks` is the number of tasks of the algorithm (work.h), not of the library. Exit status 0; 1
  *   if a result differs from the known one or the closed form; 2 for a wrong command line.
  *
- * What is timed
+ * Timing
  *   One call of the benchmark, on arrays that were written once. An untimed fib(16) before the
  *   first run starts the library's threads.
  *

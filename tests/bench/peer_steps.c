@@ -10,17 +10,17 @@
 #include "tests/bench/work.h"
 
 /*
- * What it is
+ * Purpose
  *   The benchmarks of kernel.c, for peer.c: their arrays, timing and checks.
  *
- * What is checked
+ * Checks
  *   matmul: the numbers are small and whole, so every sum is exact in any order. C x = A (B x) must
  *   hold for a vector of small numbers (Freivalds 1977). loop and heat are computed once more, by
  *   plain loops. heat must agree in every bit, because each cell has one computation. The levels of
  *   bfs are checked edge by edge. The output of mergesort is in order, and has the sum of the
  *   input. moves has the hash of all blocks.
  *
- * What is timed
+ * Timing
  *   The call alone. The arrays are filled again before each run.
  */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /*
- * What it is
+ * Purpose
  *   The parts of the benchmarks without forks: leaves, tests, serial pieces and the counts of
  *   tasks. The peers, and forkd's modules, only add the forks around them, so that all run one
  *   source-level algorithm. Plain C that is C++ as well.

@@ -168,7 +168,7 @@ START_TEST(a_heap_that_would_exceed_what_a_user_may_have_stays)
 	ck_assert_int_eq(fk_alloc(c, 5 * MIB, &data), -FK_E_USER_MEMORY);
 	ck_assert_int_eq(fk_alloc(c, 2 * MIB, &data), 0);
 	sum_is_right(c, data, 2 * MIB);
-	/* A refusal of twice as much is no refusal of what is needed. */
+	/* If twice the size is refused, the needed size may still be granted. */
 	ck_assert_uint_lt(c->heap.size, 4 * MIB);
 	other = open_small();
 	ck_assert_int_eq(fk_alloc(other, 2 * MIB, &data), -FK_E_USER_MEMORY);
@@ -217,7 +217,7 @@ START_TEST(tasks_get_nothing_of_the_segment_after_the_heap)
 		ck_assert_int_eq(code, end > 64 * KIB ? -EFAULT : 0);
 		ck_assert_int_eq(fk_release(c, job), 0);
 	}
-	/* What the client writes where the manager shows the size means nothing to the pool. */
+	/* The pool ignores the size that the client writes over that of the manager. */
 	atomic_store(&c->segment->heap_size, 1 * MIB);
 	ck_assert_int_eq(fk_submit_packed(c, task, &ref, sizeof(ref), 0, &job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_FAILED);

@@ -528,7 +528,7 @@ START_TEST(pool_stuck_in_a_debugger_is_replaced_after_the_debugger_ends)
 }
 END_TEST
 
-/* The row says that a job runs which has ended: nothing else is left of it. */
+/* A row of an ended job says RUNNING; no other part of the job is left. */
 static void lose(fk_job job, const char *name)
 {
 	uint64_t at = c->id * (uint64_t)d.board->manager.jobs_max + (job & 0xffff);

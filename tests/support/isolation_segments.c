@@ -142,7 +142,7 @@ void try_messages(void)
 /* Cancels jobs by alice's numbers; alice checks whether a job of hers was cancelled. */
 void try_cancels(fk_client *c)
 {
-	/* Cancels none of its own jobs that it is going to submit. */
+	/* Leaves its own later jobs uncancelled. */
 	for (uint32_t i = 0; i < LAST; i++) {
 		struct proto_cancel cancel = {
 			.head = { PROTO_MAGIC, PROTO_CANCEL },

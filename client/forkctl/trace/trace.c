@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.c - forkctl trace: records what the workers do
+ * trace.c - forkctl trace: records events of the workers
  *
  * Requests the rings (shm/trace.h) from the manager, reads them repeatedly, and writes the timeline
  * (timeline.c) at the end.

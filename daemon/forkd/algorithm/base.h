@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forkd/algorithm/base.h - what the algorithms share, and their grain
+ * forkd/algorithm/base.h - code shared by the algorithms, and their grain
  *
  * For authors of tasks, by <forkd/algorithm.h>, which has the essay: the grain. The rest is not for
  * them.
@@ -58,7 +58,7 @@ static inline void fk_algorithm_free(void *memory)
 			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
 	FK_COMBINE_CHECK(NAME, acc, combine)
 
-/* What a call returned that returns a code or nothing. */
+/* The code of a call that returns a code or nothing. */
 #define FK_CODE(call)                                                                              \
 	__builtin_choose_expr(__builtin_types_compatible_p(__typeof__(call), void),                \
 			      ((void)(call), 0), (call))

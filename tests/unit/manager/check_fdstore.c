@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdstore: what is sent to the service manager's store, in which order and up to which limit, also
- * while the service manager does not read. check_fdstore_inherit.c has what comes back.
+ * fdstore: descriptors sent to the service manager's store, their order and limit, also while the
+ * service manager does not read. check_fdstore_inherit.c has the way back.
  */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* saved_state - what the next manager reads, wherever the last one was killed */
+/* saved_state - the state that the next manager reads, wherever the last one was killed */
 #include "daemon/manager/saved_state.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sleep and a wake read: the atomic loads of the workers' and the intake's code in each step
- * of tests/support/sleep_steps.h, counted for several numbers of workers and tenants. One thread
- * makes the steps, so the counts are exact on any machine. bench_sleep measures their time.
+ * The loads of a sleep and of a wake: the atomic loads of the workers' and the intake's code in
+ * each step of tests/support/sleep_steps.h, counted for several numbers of workers and tenants. One
+ * thread makes the steps, so the counts are exact on any machine. bench_sleep measures their time.
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * park: workers whose CPUs are withdrawn (offline workers), in a whole pool: what they run all the
- * same, what they leave to others, and which workers stay. check_cpus.c has CPUs that really go
- * offline.
+ * park: workers whose CPUs are withdrawn (offline workers), in a whole pool: the jobs that they
+ * still run, the jobs that they leave to others, and the workers that stay. check_cpus.c has CPUs
+ * that really go offline.
  */
 #include <pthread.h>
 #include <sched.h>
