@@ -186,11 +186,11 @@ int forkctl_find(fk_client *client, const char *name, const char *list, const fk
 {
 	int err = fk_task_find(client, name, ret_task);
 
-	if (err == -ENOENT)
+	if (err == -FK_E_NO_TASK)
 		return forkctl_fail(FORKCTL_USAGE, "there is no task %s: `%s` lists tasks", name,
 				    list);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
+		return forkctl_fail(FORKCTL_FAILED, "%s", fk_error_text());
 	return 0;
 }
 

@@ -71,6 +71,11 @@ enum fk_error {
 	FK_E_SHARED_MEMORY = 4097, /* all connections together reach shared-memory-max */
 	FK_E_USER_MEMORY = 4098,   /* those of this user reach user-shared-memory-max */
 	FK_E_FORKD_MEMORY = 4099,  /* forkd itself has no memory */
+	FK_E_NOT_LISTENING = 4100, /* no forkd listens on the socket */
+	FK_E_NO_TASK = 4101,	   /* no module has a task of this name */
+	FK_E_NO_MORE_TASKS = 4102, /* fk_task_next() has returned all tasks */
+	FK_E_TASK_GONE = 4103,	   /* the module of the task was removed or replaced */
+	FK_E_NOT_WATCHED = 4104,   /* the job is not watched, or was reported */
 };
 
 struct fk_open_options {
@@ -209,7 +214,7 @@ struct fk_pool_info {
  *   or if that does not exist the user's private one, $XDG_RUNTIME_DIR/forkd/forkd.sock.
  * options: NULL for the defaults.
  * Returns 0, or
- *	-ENOENT, -ECONNREFUSED  no forkd listens there
+ *	-FK_E_NOT_LISTENING     no forkd listens there
  *	-EACCES                 not allowed to connect, or forkd cannot tell whose process it is
  *	-ENAMETOOLONG           the path does not fit into a socket's address
  *	-EINVAL                 the path is empty, or a reserved field of the options is not 0
@@ -250,7 +255,7 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info);
 
 /*
  * Finds a task by its name, "MODULE:TASK". No round trip: the tasks are in shared memory.
- * Returns 0, -ENOENT (no module has it), -EPROTO (a signature that this library cannot read),
+ * Returns 0, -FK_E_NO_TASK (no module has it), -EPROTO (a signature that this library cannot read),
  * -ENOMEM.
  */
 int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
@@ -260,7 +265,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
  * task: the address of NULL for the first task, then of the task that the last call has set, as in
  * while (!fk_task_next(client, &task)). A task that the option allow-tasks denies to this user is
  * included. Tasks that are loaded or removed during the iteration may be left out.
- * Returns 0, -ENOENT (there is no further task), -ENOMEM.
+ * Returns 0, -FK_E_NO_MORE_TASKS, -ENOMEM.
  */
 int fk_task_next(fk_client *client, const fk_task **task);
 
@@ -283,7 +288,7 @@ size_t fk_task_result_size(const fk_task *task);
  *	-EAGAIN  every record of the job table has a job in flight, or every ring is full
  *	-ENOMEM  no memory for the result of a job that has ended and is not released
  *	-EINVAL  size does not fit the signature, or unknown flags
- *	-ENOENT  the module of the task, or this version of it, is no longer loaded: call
+ *	-FK_E_TASK_GONE  the module of the task, or this version of it, is no longer loaded: call
  *	         fk_task_find() again
  * After -EAGAIN wait for a job of this client and try again, or use FK_WAIT_ROOM. Rings become free
  * automatically.
@@ -364,7 +369,7 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
  *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
  *	         reserved is not 0
- *	-ENOENT  the module of a task is no longer loaded (fk_submit_packed())
+ *	-FK_E_TASK_GONE  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM, -FK_E_HEAP_FULL  as fk_submit_values()
  * After -EAGAIN do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
@@ -426,7 +431,7 @@ int fk_watch(fk_client *client, fk_job job,
 
 /*
  * Cancels the watch of a job: its end is not reported.
- * Returns 0, -ESTALE (no such job), -ENOENT (it is not watched, or has been reported: another
+ * Returns 0, -ESTALE (no such job), -FK_E_NOT_WATCHED (or it has been reported: another
  * thread may be in its callback).
  */
 int fk_unwatch(fk_client *client, fk_job job);

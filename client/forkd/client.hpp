@@ -715,7 +715,7 @@ public:
 
 		while (!(err = fk_task_next(client_, &next)))
 			all.push_back(task(next));
-		detail::check(err == -ENOENT ? 0 : err, "tasks");
+		detail::check(err == -FK_E_NO_MORE_TASKS ? 0 : err, "tasks");
 		return all;
 	}
 	/* Returns the number of workers and other facts about the pool. */

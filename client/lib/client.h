@@ -40,7 +40,7 @@ void client_kick(struct fk_client *client);
 /* heap_api.c: struct heap.grow of a client: requests a larger heap from forkd. */
 int client_grow_heap(struct heap *heap, size_t size);
 
-/* task.c: returns 0, or -ENOENT if the board has another task in its place (task.c, I2). */
+/* task.c: returns 0, or -FK_E_TASK_GONE if the board has another task in its place (task.c, I2). */
 int task_check(const struct fk_client *client, const fk_task *task);
 
 /* As client_outcome_in_table(), also for spilled jobs. Returns an outcome, -ESTALE (no such job) or

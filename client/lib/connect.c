@@ -45,7 +45,7 @@ static int connect_error(const char *path, int err)
 	switch (-err) {
 	case ENOENT:
 	case ECONNREFUSED:
-		return error_say(err,
+		return error_say(-FK_E_NOT_LISTENING,
 				 "no forkd listens on %s: start it with `systemctl start forkd`, "
 				 "or use `forkctl session -- COMMAND`",
 				 path);

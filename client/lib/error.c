@@ -80,7 +80,6 @@ static const struct error_row {
 } error_texts[] = {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
-	{ ENOENT, "no such task here (any more), no watch of this job, or no forkd listens there" },
 	{ EAGAIN,
 	  "no room now (all records have jobs in flight, rings, groups, requests or threads): wait "
 	  "for a job, and try again" },
@@ -96,7 +95,6 @@ static const struct error_row {
 	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
 	{ ETIMEDOUT, "the time limit has passed and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
-	{ ECONNREFUSED, "no forkd listens there" },
 	{ EACCES,
 	  "this user may not use this forkd, or not this task (option allow-tasks of forkd.conf)" },
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
@@ -130,6 +128,13 @@ static const struct error_row {
 	  "it in forkd.conf",
 	  EDQUOT },
 	{ FK_E_FORKD_MEMORY, "forkd has no memory for this connection: try again later", ENOMEM },
+	{ FK_E_NOT_LISTENING, "no forkd listens there: start it with `systemctl start forkd`",
+	  ECONNREFUSED },
+	{ FK_E_NO_TASK, "no module has this task: `forkctl tasks` lists all", ENOENT },
+	{ FK_E_NO_MORE_TASKS, "there is no further task", ENOENT },
+	{ FK_E_TASK_GONE,
+	  "the module of this task was removed or replaced: call fk_task_find() again", ENOENT },
+	{ FK_E_NOT_WATCHED, "the job is not watched, or its end was reported already", ENOENT },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */

@@ -287,7 +287,7 @@ int fk_unwatch(fk_client *client, fk_job job)
 	pthread_mutex_lock(&events->lock);
 	err = events_find(client, job, &entry);
 	if (!err && (entry->list == EVENTS_NONE || entry->job != job))
-		err = -ENOENT;
+		err = -FK_E_NOT_WATCHED;
 	if (!err)
 		events_drop(client, entry);
 	pthread_mutex_unlock(&events->lock);

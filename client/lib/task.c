@@ -26,7 +26,7 @@ int task_check(const struct fk_client *client, const fk_task *task)
 	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
 
 	if (load_relaxed(&entry->hash) != task->hash || flags & TASK_GONE)
-		return -ENOENT;
+		return -FK_E_TASK_GONE;
 	return 0;
 }
 
@@ -61,7 +61,7 @@ static int add_task(fk_client *client, uint32_t index, const char *name, const f
 	/* The hash of the copy: a new pool with other modules may be writing the entry (I2). */
 	task->hash = signature_hash(task->name, task->text);
 	if ((name && strcmp(task->name, name) != 0) || task_check(client, task))
-		return -ENOENT;
+		return -FK_E_NO_TASK;
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
 		return -EPROTO;
@@ -77,7 +77,7 @@ static int find_task(fk_client *client, const char *name, const fk_task **ret_ta
 {
 	int index = board_find_task(client->board, name);
 
-	return index < 0 ? index : add_task(client, (uint32_t)index, name, ret_task);
+	return index < 0 ? -FK_E_NO_TASK : add_task(client, (uint32_t)index, name, ret_task);
 }
 
 int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
@@ -120,7 +120,7 @@ int fk_task_next(fk_client *client, const fk_task **task)
 
 	if (err)
 		return err;
-	err = -ENOENT;
+	err = -FK_E_NO_MORE_TASKS;
 	/* ORDER board/tasks [B1]: acquire, an entry is complete before it is counted. Pairs with
 	 * module_write_entry(). */
 	n = min(atomic_load_explicit(&client->board->n_tasks, memory_order_acquire), LIMIT_TASKS);
@@ -133,7 +133,7 @@ int fk_task_next(fk_client *client, const fk_task **task)
 	pthread_mutex_unlock(&client->tasks_lock);
 	if (!err)
 		*task = next;
-	return err == -EPROTO ? -ENOENT : err;
+	return err && err != -ENOMEM ? -FK_E_NO_MORE_TASKS : err;
 }
 
 const char *fk_task_name(const fk_task *task)

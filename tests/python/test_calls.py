@@ -192,7 +192,7 @@ class Ends(TestCase):
         with self.assertRaisesRegex(ConnectionError, "/no/such") as caught:
             forkd.connect("/no/such/socket")
         self.assertIs(type(caught.exception), forkd.NotRunning)
-        self.assertEqual(caught.exception.code, -errno.ENOENT)
+        self.assertEqual(caught.exception.errno, errno.ECONNREFUSED)
         with self.assertRaisesRegex(forkd.LimitReached, "heap-max"):
             forkd.connect(heap_size=2**40)
         for code, kind in ((errno.EACCES, forkd.AccessDenied),

@@ -241,7 +241,7 @@ START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 		reload(1, "nothing changes: after 0.05 s 1 jobs of 1 users still run");
 	}
 	daemon_set(&d, "spin", "10us", "spin = 10us (was 10us)\n");
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -FK_E_NO_TASK);
 	jobs_let_go(c, held, gate);
 	for (uint32_t i = 0; i < RELOADS; i++)
 		jobs_see(c, queued[i], i + 1);

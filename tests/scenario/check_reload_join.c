@@ -212,7 +212,7 @@ START_TEST(quarantine_applies_to_a_task_that_is_loaded_again)
 	pool = jobs_pool_after(&d, pool);
 	daemon_see_ctl(&d, 0, DRAINED, "modules", "unload", "crash", NULL);
 	pool = daemon_pool(&d);
-	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(0)), -ENOENT);
+	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(0)), -FK_E_NO_TASK);
 	(void)snprintf(text, sizeof(text), "%s/crash.so.unloaded", d.modules);
 	load(0, JOINED, text);
 	ck_assert_int_eq(daemon_pool(&d), pool);
@@ -315,7 +315,7 @@ START_TEST(endless_load_changes_nothing_or_ends_the_pool_by_force)
 	ck_assert_msg(strstr(output, "loader's lock"), "%s", output);
 	*gate = 1;
 	jobs_see(c, keeps, 1);
-	ck_assert_int_eq(call_next("join000:next"), -ENOENT);
+	ck_assert_int_eq(call_next("join000:next"), -FK_E_NO_TASK);
 	reload(0, JOINED);
 	ck_assert_int_eq(call_next("join000:next"), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);

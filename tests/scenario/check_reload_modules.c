@@ -37,7 +37,7 @@ START_TEST(modules_are_replaced_after_running_jobs_and_before_queued_ones)
 	start("workers = 2\nstop-timeout = 1000s\n");
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -ENOENT);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -FK_E_NO_TASK);
 	for (uint32_t i = 0; i < 2; i++)
 		held[i] = jobs_hold(c, 0, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
@@ -133,10 +133,10 @@ START_TEST(replaced_task_must_be_looked_up_again)
 	reload(0, "another pool has other modules");
 	ck_assert_int_ne(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_submit_packed(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &job),
-			 -ENOENT);
+			 -FK_E_TASK_GONE);
 	ck_assert_int_eq(fk_submit_packed(c, sort, nothing, fk_task_args_size(sort), 0, &job),
-			 -ENOENT);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -ENOENT);
+			 -FK_E_TASK_GONE);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -FK_E_NO_TASK);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
 	ck_assert_str_eq(fk_task_signature(add), "a:i64, b:i64, c:i64 -> i64");
 	ck_assert_int_eq(fk_submit_values(c, add, values, 3, 0, &job), 0);
@@ -360,7 +360,7 @@ START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 	put(OURS("bytes"));
 	modules(0, "another pool has other modules", "unload", "sort");
 	modules(0, "another pool has other modules", "unload", "bytes.so");
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -FK_E_NO_TASK);
 	ck_assert(!is_there("sort.so") && is_there("sort.so.unloaded"));
 	(void)snprintf(copy, sizeof(copy), "%s/sort.so.unloaded", d.modules);
 	modules(0, come, "load", copy);

@@ -310,7 +310,7 @@ static void call_in_rounds(void)
 static void has_called(const struct who *who, uint32_t of, int fib, int maybe)
 {
 	ck_assert_msg(shared->calls[of].fib == fib && shared->calls[of].maybe == maybe &&
-			      shared->calls[of].gone == -ENOENT,
+			      shared->calls[of].gone == -FK_E_NO_TASK,
 		      "%s: fib:fib %d, crash:maybe %d, %d", who->name, shared->calls[of].fib,
 		      shared->calls[of].maybe, shared->calls[of].gone);
 }

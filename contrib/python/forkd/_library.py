@@ -19,7 +19,7 @@ except OSError as error:
 
 # Return values of the library, under the names of errno(3).
 EAGAIN, ECONNRESET = -errno.EAGAIN, -errno.ECONNRESET
-EINVAL, ENOENT, ENOMEM = -errno.EINVAL, -errno.ENOENT, -errno.ENOMEM
+EINVAL, ENOMEM = -errno.EINVAL, -errno.ENOMEM
 EDQUOT = -errno.EDQUOT
 EACCES, EKEYREVOKED = -errno.EACCES, -errno.EKEYREVOKED
 E2BIG, EDQUOT, EUSERS = -errno.E2BIG, -errno.EDQUOT, -errno.EUSERS

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from forkd import errors
 from forkd._library import (
-    ECONNRESET, EDQUOT, ENOENT, ENOMEM, errno_of, ffi, last_text, lib, text_of)
+    ECONNRESET, EDQUOT, ENOMEM, errno_of, ffi, last_text, lib, text_of)
 from forkd.task import Task
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ class Connection:
                 "forkd runs tasks of its modules, by name (\"MODULE:TASK\"), "
                 f"and no Python objects: got a {type(name).__name__}")
         found = ffi.new("const fk_task **")
-        code = ENOENT if "\0" in name else lib.fk_task_find(
+        code = -lib.FK_E_NO_TASK if "\0" in name else lib.fk_task_find(
             self.client, name.encode("utf-8", "surrogateescape"), found)
-        if code == ENOENT:
+        if code == -lib.FK_E_NO_TASK:
             raise errors.UnknownTask(
                 f"no module has a task {name!r}: `forkctl tasks` lists all "
                 "tasks", code, name)
@@ -121,7 +121,7 @@ class Connection:
         tasks = []
         while not (code := lib.fk_task_next(self.client, found)):
             tasks.append(self._task(found[0]))
-        if code != ENOENT:
+        if code != -lib.FK_E_NO_MORE_TASKS:
             raise errors.Error(text_of(code), code)
         return sorted(tasks, key=lambda task: task.name)
 

@@ -32,8 +32,8 @@ import os
 import signal as signals
 
 from forkd._library import (
-    E2BIG, EACCES, ECONNREFUSED, ECONNRESET, EDQUOT, EKEYREVOKED, ENOENT,
-    EUSERS, lib, text_of)
+    E2BIG, EACCES, ECONNREFUSED, ECONNRESET, EDQUOT, EKEYREVOKED,
+    EUSERS, errno_of, lib, text_of)
 
 
 class Outcome(enum.IntEnum):
@@ -160,7 +160,7 @@ _SIGNALS = {s.value: s.name for s in signals.Signals}
 
 def connect_error(message: str, code: int) -> ConnectError:
     """Returns the error for a failure of fk_open()."""
-    return _CONNECT.get(code, ConnectError)(message, code)
+    return _CONNECT.get(errno_of(code), ConnectError)(message, code)
 
 
 def disconnected(task: str) -> Disconnected:
@@ -200,7 +200,7 @@ _REFUSALS: dict[int, type[Failed]] = {
     EACCES: Forbidden, EKEYREVOKED: Quarantined}
 
 _CONNECT: dict[int, type[ConnectError]] = {
-    ENOENT: NotRunning, ECONNREFUSED: NotRunning, EACCES: AccessDenied,
+    ECONNREFUSED: NotRunning, EACCES: AccessDenied,
     E2BIG: LimitReached, EDQUOT: LimitReached, EUSERS: LimitReached}
 
 _OTHERS: dict[Outcome, tuple[type[JobError], int]] = {

@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple, TypedDict
 
 from forkd import errors
 from forkd._library import (
-    EAGAIN, ECONNRESET, EDQUOT, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, errno_of,
+    EAGAIN, ECONNRESET, EDQUOT, EINVAL, ENOMEM, ETIMEDOUT, errno_of,
     ffi, last_text, lib, text_of)
 from forkd.connection import SLICE_NS, Connection
 from forkd.task import Place, Task, check_elements, misfit
@@ -164,7 +164,7 @@ class Job:
         name = self.task.name
         if code == ECONNRESET:
             return errors.disconnected(name)
-        if code == ENOENT:
+        if code == -lib.FK_E_TASK_GONE:
             return errors.UnknownTask(
                 f"{name}: its module was unloaded or replaced", code, name)
         if errno_of(code) in (ENOMEM, EDQUOT):

@@ -203,7 +203,7 @@ START_TEST(one_invalid_request_refuses_the_batch)
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
 	requests[6] = requests[5];
 	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -ENOENT);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_TASK_GONE);
 	atomic_store(&fake.board->tasks[1].flags, 0);
 	ck_assert_uint_eq(words(), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);

@@ -247,7 +247,7 @@ START_TEST(call_for_each_row_returns_the_first_error)
 	ck_assert_str_eq(fk_error_text(),
 			 "test:fail: job 0: FAILED: Numerical result out of range");
 	ck_assert_int_eq(results[0] + results[1] + results[2], 15);
-	ck_assert_int_eq(fk_call_each(client, "test:none", 3, results, codes), -ENOENT);
+	ck_assert_int_eq(fk_call_each(client, "test:none", 3, results, codes), -FK_E_NO_TASK);
 	REFUSED(fk_call_each(client, "test:add", 3, results, codes, 2.0), ADD "(i64, f64) -> i64");
 	REFUSED(fk_call_each(client, "test:add", 3, results, codes), ADD "(i64) -> i64");
 	/* A submission fails after others. */
@@ -409,8 +409,8 @@ START_TEST(each_failure_of_a_call_has_a_text)
 	fk_job job;
 
 	fake_open(1, 1);
-	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -ENOENT);
-	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no such task"));
+	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -FK_E_NO_TASK);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no module has this task"));
 	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), 0, &job,
 				   FK_BUFFER(elsewhere, 8)),
 			 -EFAULT);

@@ -30,8 +30,8 @@ START_TEST(failed_connect_reports_a_remedy)
 
 	fake_start(1, 1);
 	(void)snprintf(path, sizeof(path), "%s/none", fake.folder);
-	must_fail(path, -ENOENT, "forkctl session -- COMMAND");
-	must_fail(path, -ENOENT, path);
+	must_fail(path, -FK_E_NOT_LISTENING, "forkctl session -- COMMAND");
+	must_fail(path, -FK_E_NOT_LISTENING, path);
 	must_fail("", -EINVAL, "empty");
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
@@ -46,7 +46,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	/* The socket file without a daemon. */
 	fake_listen();
 	close(fake.listen_fd);
-	must_fail(fake.path, -ECONNREFUSED, "systemctl start forkd");
+	must_fail(fake.path, -FK_E_NOT_LISTENING, "systemctl start forkd");
 	unlink(fake.path);
 	rmdir(fake.folder);
 }
@@ -128,7 +128,7 @@ START_TEST(iteration_finds_each_task_that_can_be_called)
 	}
 	/* The last one has a signature that this library cannot read. */
 	found = task;
-	ck_assert_int_eq(fk_task_next(client, &task), -ENOENT);
+	ck_assert_int_eq(fk_task_next(client, &task), -FK_E_NO_MORE_TASKS);
 	ck_assert_ptr_eq(task, found);
 	fake_close();
 }

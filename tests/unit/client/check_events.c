@@ -164,19 +164,19 @@ START_TEST(cancelled_watch_is_not_reported)
 
 	start(1, 0);
 	submit(4);
-	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -FK_E_NOT_WATCHED);
 	fd = must_event_fd();
 	watch(0);
 	watch(1);
 	ck_assert_int_eq(fk_watch(client, jobs[2], never, NULL), 0);
-	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -FK_E_NOT_WATCHED);
 	/* One before its job has ended. */
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
-	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -FK_E_NOT_WATCHED);
 	run_all();
 	ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, NULL), 0);
 	ck_assert_uint_eq(job, jobs[0]);
-	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -FK_E_NOT_WATCHED);
 	/* And one whose end was found: the descriptor shows that nothing else is left. */
 	ck_assert(is_readable(fd));
 	ck_assert_int_eq(fk_unwatch(client, jobs[2]), 0);
@@ -194,7 +194,7 @@ START_TEST(cancelled_watch_is_not_reported)
 	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ESTALE);
 	submit(1);
 	ck_assert_uint_eq(jobs[0] & 0xffff, jobs[3] & 0xffff);
-	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -FK_E_NOT_WATCHED);
 	run_all();
 	must_be_quiet();
 	for (uint32_t i = 0; i < 3; i++)
@@ -350,7 +350,7 @@ START_TEST(asynchronous_call_is_reported_and_released)
 	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
 	ck_assert_uint_eq(n_calls, 2);
 	ck_assert_int_eq(sum, 10);
-	ck_assert_int_eq(fk_call_async(client, "test:none", add_result, &sum, 1), -ENOENT);
+	ck_assert_int_eq(fk_call_async(client, "test:none", add_result, &sum, 1), -FK_E_NO_TASK);
 	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 1), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "called as (i64)"));
 	ck_assert_int_eq(fk_call_async(client, "test:add", NULL, &sum, 1, 2), -EINVAL);

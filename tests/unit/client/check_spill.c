@@ -187,7 +187,7 @@ START_TEST(spilled_job_is_reported_once)
 	/* A released job is not reported, nor one whose watch was cancelled. */
 	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
 	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
-	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -FK_E_NOT_WATCHED);
 	for (uint32_t i = 2; i <= 4; i += 2) {
 		ck_assert_int_eq(fk_next_completion(client, FK_FOREVER, &job, &data), 0);
 		ck_assert_uint_eq(job, jobs[i]);
@@ -576,7 +576,7 @@ static int take_one(uint32_t *seed, fk_job job, int64_t sum)
 		err = fk_watch(client, job, NULL, NULL);
 		if (!err)
 			err = fk_wait(client, job, FK_FOREVER);
-		if (!err && draw(seed) % 2 && (err = fk_unwatch(client, job)) == -ENOENT)
+		if (!err && draw(seed) % 2 && (err = fk_unwatch(client, job)) == -FK_E_NOT_WATCHED)
 			err = 0;
 	}
 	if (!err && fk_outcome(client, job, NULL, NULL) != FK_DONE)

@@ -51,7 +51,7 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	fk_job job = 7;
 
 	fake_open(1, 1);
-	ck_assert_int_eq(fk_task_find(client, "test:none", &task), -ENOENT);
+	ck_assert_int_eq(fk_task_find(client, "test:none", &task), -FK_E_NO_TASK);
 	ck_assert_int_eq(fk_task_find(client, "test:odd", &task), -EPROTO);
 	task = must_find(client, "test:add");
 	ck_assert_str_eq(fk_task_name(task), "test:add");
@@ -74,8 +74,8 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	ck_assert_int_eq(fk_result(client, job, &sum, 8), 0);
 	ck_assert_int_eq(sum, 3);
 	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -FK_E_TASK_GONE);
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -FK_E_NO_TASK);
 	fake_close();
 }
 END_TEST
@@ -167,27 +167,27 @@ START_TEST(index_of_a_replaced_task_is_refused)
 	request = (struct fk_request){ .task = task, .args = packed, .size = 16 };
 	add = board[0];
 	board[0] = board[2];
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -FK_E_TASK_GONE);
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -FK_E_TASK_GONE);
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -FK_E_NO_TASK);
 	/* It is found at its new index. */
 	board[3] = add;
 	moved = must_find(client, "test:add");
 	ck_assert_ptr_ne(moved, task);
 	ck_assert_int_eq(fk_submit_packed(client, moved, packed, 16, 0, &job), 0);
 	ck_assert_uint_eq(client_job(client, job)->task, 3);
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 0, &job), -FK_E_TASK_GONE);
 	/* The same name with another signature is another task. */
 	(void)strcpy(board[3].signature, "a:f64, b:i64 -> i64");
 	atomic_store(&board[3].hash, signature_hash(board[3].name, board[3].signature));
-	ck_assert_int_eq(fk_submit_packed(client, moved, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_packed(client, moved, packed, 16, 0, &job), -FK_E_TASK_GONE);
 	newer = must_find(client, "test:add");
 	ck_assert_ptr_ne(newer, moved);
 	ck_assert_str_eq(fk_task_signature(newer), "a:f64, b:i64 -> i64");
 	/* An entry that is being written is not a task. */
 	board[3].signature[0] = 'x';
 	atomic_store(&board[3].hash, 1);
-	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -ENOENT);
+	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -FK_E_NO_TASK);
 	fake_close();
 }
 END_TEST
