@@ -27,10 +27,8 @@ extern const struct number_units number_durations; /* ns, us, ms, s, min: in ns 
  */
 int number_parse(const char *text, int base, uint64_t *ret, const char **ret_rest);
 
-/*
- * Reads a decimal number with a unit, after optional blanks, and no text after it. unit: used if
- * none is written; "" for 1, NULL if one must be written. -EINVAL, -ERANGE.
- */
+/* Reads a decimal number with a unit, after optional blanks, and no text after it. unit: used if
+ * none is written; "" for 1, NULL if one must be written. -EINVAL, -ERANGE. */
 int number_parse_unit(const char *text, const struct number_units *units, const char *unit,
 		      uint64_t *ret);
 

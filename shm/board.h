@@ -364,10 +364,8 @@ struct time_row {
 
 extern const struct time_row board_time_rows[N_TIMES];
 
-/*
- * Sums up the times of a tenant's jobs over all workers. Returns false if the slot is free. Counts
- * and sum agree unless a job of the tenant ends during the call.
- */
+/* Sums up the times of a tenant's jobs over all workers. Returns false if the slot is free. Counts
+ * and sum agree unless a job of the tenant ends during the call. */
 bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
 		     struct histogram_sum *ret_histogram);
 

@@ -101,10 +101,8 @@ static inline void group_add(struct group *group, uint32_t n)
 		&group->word, &word, next, memory_order_relaxed, memory_order_relaxed));
 }
 
-/*
- * Counts a group down by n jobs that have ended. n: 1, or the jobs that a client could not publish.
- * Any process. Never loops. Returns true if the caller must wake all sleepers on the word.
- */
+/* Counts a group down by n jobs that have ended. n: 1, or the jobs that a client could not publish.
+ * Any process. Never loops. Returns true if the caller must wake all sleepers on the word. */
 static inline int group_done(struct group *group, uint32_t n)
 {
 	/* ORDER group/done [G1]: release, the outcome and the result come before. Pairs with the
@@ -114,10 +112,8 @@ static inline int group_done(struct group *group, uint32_t n)
 	return group_count(old) == n && old & GROUP_WAITER;
 }
 
-/*
- * Client: announces that it waits for the end of this generation. Returns the value to sleep on, or
- * 0 if the generation has ended.
- */
+/* Client: announces that it waits for the end of this generation. Returns the value to sleep on, or
+ * 0 if the generation has ended. */
 static inline uint32_t group_announce(struct group *group, uint32_t generation)
 {
 	uint32_t word = group_load(group);

@@ -49,10 +49,8 @@ static inline uint32_t histogram_bucket(uint64_t ns)
 /* Returns the lower bound of a bucket, in ns; UINT64_MAX for HISTOGRAM_BUCKETS. */
 uint64_t histogram_from(uint32_t bucket);
 
-/*
- * Returns the quantile q, 0 to 1, in ns: by the nearest rank, interpolated within its bucket. 0 if
- * nothing was counted.
- */
+/* Returns the quantile q, 0 to 1, in ns: by the nearest rank, interpolated within its bucket. 0 if
+ * nothing was counted. */
 uint64_t histogram_quantile(const struct histogram_sum *h, double q);
 
 /* Returns the number of times below 2^octave ns. octave: HISTOGRAM_UNIT + HISTOGRAM_PARTS at least.

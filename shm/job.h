@@ -217,10 +217,8 @@ static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 	return (generation & JOB_GEN_MASK) << JOB_GEN_SHIFT | outcome;
 }
 
-/*
- * Puts the outcome of a job into its record, after result, code and signo. Returns JOB_WAITER if
- * the caller must wake the sleepers on the word, JOB_WATCHED if it must call watch_end(), or 0.
- */
+/* Puts the outcome of a job into its record, after result, code and signo. Returns JOB_WAITER if
+ * the caller must wake the sleepers on the word, JOB_WATCHED if it must call watch_end(), or 0. */
 static inline uint32_t job_finish(struct job *job, uint32_t generation, uint32_t outcome)
 {
 	/* ORDER job/outcome [J1]: release, so that a reader of the outcome sees result and code.
@@ -240,10 +238,8 @@ static inline uint32_t job_outcome(struct job *job)
 	return atomic_load_explicit(&job->state, memory_order_acquire) & JOB_OUTCOME_MASK;
 }
 
-/*
- * Client: requests the end of the job of this generation. Returns false if a later job of the
- * record has such a request: then this one has ended.
- */
+/* Client: requests the end of the job of this generation. Returns false if a later job of the
+ * record has such a request: then this one has ended. */
 static inline int job_want_end(struct job *job, uint32_t generation)
 {
 	uint32_t wanted = load_relaxed(&job->cancel);
@@ -298,9 +294,7 @@ static inline uint32_t job_announce(struct job *job, uint32_t bit)
 	return 0;
 }
 
-/*
- * Announces a waiter. Returns the value to sleep on, or 0 if the job is not pending any more.
- */
+/* Announces a waiter. Returns the value to sleep on, or 0 if the job is not pending any more. */
 static inline uint32_t job_announce_waiter(struct job *job)
 {
 	return job_announce(job, JOB_WAITER);

@@ -311,10 +311,8 @@ static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 		     : RING_OK;
 }
 
-/*
- * Frees the last position that a dead consumer took, if that one did not free it. A new consumer
- * calls it before any other thread consumes.
- */
+/* Frees the last position that a dead consumer took, if that one did not free it. A new consumer
+ * calls it before any other thread consumes. */
 static inline void ring_take_over(struct ring *ring, uint64_t head)
 {
 	_Atomic uint64_t *slot = &ring->slots[(head - 1) % RING_SLOTS];
@@ -326,10 +324,8 @@ static inline void ring_take_over(struct ring *ring, uint64_t head)
 		store_relaxed(slot, ((lap + 1) & UINT32_MAX) << 32);
 }
 
-/*
- * Changes the payload of the full slot of position head to the rest of a chain, after a part was
- * taken. Holder of the consumer role only, before any job of that part can end.
- */
+/* Changes the payload of the full slot of position head to the rest of a chain, after a part was
+ * taken. Holder of the consumer role only, before any job of that part can end. */
 static inline void ring_repoint(struct ring *ring, uint64_t head, uint32_t payload)
 {
 	uint64_t lap = (head / RING_SLOTS) & UINT32_MAX;

@@ -82,10 +82,8 @@ int segment_reopen_readonly(int fd);
 int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
 		uint64_t *ret_size);
 
-/*
- * Maps a segment of a known size, whose head other processes may have overwritten. Returns 0, or a
- * negative errno: EBADMSG it has another size, or no seals; ENOMEM.
- */
+/* Maps a segment of a known size, whose head other processes may have overwritten. Returns 0, or a
+ * negative errno: EBADMSG it has another size, or no seals; ENOMEM. */
 int segment_map_sized(int fd, uint64_t size, void **ret_base);
 
 /* Unmaps a segment. NULL has no effect. */

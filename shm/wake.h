@@ -156,10 +156,8 @@ static inline uint32_t wake_next(_Atomic uint32_t *word, uint32_t state)
 	return value;
 }
 
-/*
- * Owner: announces that it will sleep. After it, check everything once more, then FUTEX_WAIT on the
- * returned value, or wake_store() another state.
- */
+/* Owner: announces that it will sleep. After it, check everything once more, then FUTEX_WAIT on the
+ * returned value, or wake_store() another state. */
 static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 {
 	uint32_t sleeping = wake_next(word, WAKE_SLEEPING);

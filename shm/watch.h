@@ -62,10 +62,8 @@ static inline struct watch *watch_of(struct group *groups)
 	return groups ? (struct watch *)(void *)(groups + LIMIT_GROUPS) : (struct watch *)0;
 }
 
-/*
- * Counts a watched job that has its outcome. Any process. Never loops. Returns true if the caller
- * must wake all sleepers on ended.
- */
+/* Counts a watched job that has its outcome. Any process. Never loops. Returns true if the caller
+ * must wake all sleepers on ended. */
 static inline int watch_end(struct watch *watch)
 {
 	/* ORDER watch/ended [W8]: release, the outcome comes before. Pairs with the acquire in
@@ -77,10 +75,8 @@ static inline int watch_end(struct watch *watch)
 	return load_relaxed(&watch->sleepers) != 0;
 }
 
-/*
- * Client: announces a sleeper, before it checks its marked jobs. Returns the value of ended to
- * sleep on; watch_leave() must follow.
- */
+/* Client: announces a sleeper, before it checks its marked jobs. Returns the value of ended to
+ * sleep on; watch_leave() must follow. */
 static inline uint32_t watch_begin(struct watch *watch)
 {
 	/* Relaxed: the fence orders it. */

@@ -21,10 +21,8 @@ struct forkctl_file {
  * errno. */
 int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
 
-/*
- * Words of a command line before their types are known. Files of words that begin with @ have been
- * read; "@:64M" is a size. Freed by forkctl_args_fini().
- */
+/* Words of a command line before their types are known. Files of words that begin with @ have been
+ * read; "@:64M" is a size. Freed by forkctl_args_fini(). */
 struct forkctl_args {
 	char *const *words;
 	uint32_t n;

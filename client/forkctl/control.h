@@ -15,10 +15,8 @@
 int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
 		    const char *value, struct proto_set *ret_answer);
 
-/*
- * Ends a job of a client, or all of its jobs: members of ask from client to generation. *ret_n: the
- * number of jobs that had not ended. Prints errors. Returns 0 or an exit code.
- */
+/* Ends a job of a client, or all of its jobs: members of ask from client to generation. *ret_n: the
+ * number of jobs that had not ended. Prints errors. Returns 0 or an exit code. */
 int forkctl_cancel_for(const char *socket, const struct proto_ask *ask, uint64_t *ret_n);
 
 /* Requests PROTO_CONFIG or PROTO_JOBS, and opens the file of the answer. *ret_n: its number. Prints

@@ -20,10 +20,8 @@ struct http_request {
 /* Prints all metrics as OpenMetrics text 1.0; with openmetrics 0, in Prometheus's format 0.0.4. */
 void metrics_print(const struct board *board, FILE *file, int openmetrics);
 
-/*
- * Prints counters per second every interval_ns, count times (0: without end), or until forkd is
- * gone. json: one object per line. Returns an exit code.
- */
+/* Prints counters per second every interval_ns, count times (0: without end), or until forkd is
+ * gone. json: one object per line. Returns an exit code. */
 int watch_run(fk_client *client, uint64_t interval_ns, uint32_t count, int json);
 
 /* Reads the head of one HTTP request, with limits on its size and time (http.c, I1). */

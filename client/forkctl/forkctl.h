@@ -7,10 +7,8 @@
 #include "client/forkctl/options.h"
 #include "shm/proto.h"
 
-/*
- * Each command gets its own arguments, argv[0] its name, and returns an exit code. socket: NULL for
- * the default.
- */
+/* Each command gets its own arguments, argv[0] its name, and returns an exit code. socket: NULL for
+ * the default. */
 int forkctl_status(const char *socket, int argc, char *argv[]);
 int forkctl_crashes(const char *socket, int argc, char *argv[]);
 int forkctl_quarantine(const char *socket, int argc, char *argv[]);

@@ -85,10 +85,8 @@ int listing_open(const char *socket, const struct forkctl_option *options, bool 
 /* Reports --json together with options for tables. Returns 0 or an exit code. */
 int listing_check(const struct listing *listing, const char *command);
 
-/*
- * Removes the rows that are not selected. key: the member that the patterns are for. A pattern
- * without a colon also matches MODULE of the member "task", which is MODULE:TASK.
- */
+/* Removes the rows that are not selected. key: the member that the patterns are for. A pattern
+ * without a colon also matches MODULE of the member "task", which is MODULE:TASK. */
 void listing_select(const struct listing *listing, json_t *rows, const char *key);
 
 /* Prints the selected columns of a table; `below` comes before it. */

@@ -96,10 +96,8 @@ static int own_folder(char *ret, size_t size)
 	return 0;
 }
 
-/*
- * forkd: $FORKD_BIN, in the directory of forkctl (a build tree), in ../sbin, or installed. Modules:
- * $FORKD_MODULES, or those of the build tree.
- */
+/* forkd: $FORKD_BIN, in the directory of forkctl (a build tree), in ../sbin, or installed. Modules:
+ * $FORKD_MODULES, or those of the build tree. */
 static int find_forkd(struct session *s)
 {
 	const char *bin = secure_getenv("FORKD_BIN");

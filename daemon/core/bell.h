@@ -36,10 +36,8 @@ static inline uint32_t bell_heard(const _Atomic uint32_t *bell)
 	return load_relaxed(bell);
 }
 
-/*
- * Sleeps while *word is value and the bell has the value heard, until deadline_ns (CLOCK_MONOTONIC,
- * 0: no deadline) at most. May return spuriously.
- */
+/* Sleeps while *word is value and the bell has the value heard, until deadline_ns (CLOCK_MONOTONIC,
+ * 0: no deadline) at most. May return spuriously. */
 void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint32_t *bell,
 	       uint32_t heard, uint64_t deadline_ns);
 

@@ -149,10 +149,8 @@ static inline __attribute__((always_inline)) void switch_swap(struct switch_cont
  * high); high is a multiple of 16. */
 void *switch_prepare(void *low, void *high, void (*entry)(void *arg), void *arg);
 
-/*
- * Makes a context that begins with entry(arg), which must not return. The stack is size bytes from
- * stack_low on, at least SWITCH_STACK_LEAST. The caller keeps ownership of the memory.
- */
+/* Makes a context that begins with entry(arg), which must not return. The stack is size bytes from
+ * stack_low on, at least SWITCH_STACK_LEAST. The caller keeps ownership of the memory. */
 void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void (*entry)(void *arg),
 		 void *arg);
 

@@ -125,10 +125,8 @@ static inline void account_open(struct account *account, uint32_t row, uint64_t 
 	store_relaxed(&account->word, account_pack(row, cpu + account->ahead));
 }
 
-/*
- * Owner: closes the account. Returns the ns to charge to *ret_row, which is ACCOUNT_NOBODY if the
- * account was closed. Relaxed: the word publishes no other data, and its changes have one order.
- */
+/* Owner: closes the account. Returns the ns to charge to *ret_row, which is ACCOUNT_NOBODY if the
+ * account was closed. Relaxed: the word publishes no other data, and its changes have one order. */
 static inline uint64_t account_close(struct account *account, uint64_t cpu, uint32_t *ret_row)
 {
 	uint64_t word = load_relaxed(&account->word);

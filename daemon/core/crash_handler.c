@@ -109,10 +109,8 @@ static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
 	return base && address - (uint64_t)(uintptr_t)base < size;
 }
 
-/*
- * True if the address is in the segment of a client or tenant other than the job's. Plain reads: an
- * entry that changes right now is not one that this thread accesses.
- */
+/* True if the address is in the segment of a client or tenant other than the job's. Plain reads: an
+ * entry that changes right now is not one that this thread accesses. */
 static bool fault_is_foreign(struct fault_who who, uint64_t address)
 {
 	const struct clients *all = &fault_pool->clients;

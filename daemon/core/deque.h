@@ -87,10 +87,8 @@ static inline void deque_publish(struct deque *deque, uint64_t k)
 	atomic_fetch_add_explicit(&deque->word, k, memory_order_release);
 }
 
-/*
- * Owner: takes back all public entries that were not stolen. Returns their number; the caller's
- * floor decreases by it.
- */
+/* Owner: takes back all public entries that were not stolen. Returns their number; the caller's
+ * floor decreases by it. */
 static inline uint64_t deque_reclaim(struct deque *deque)
 {
 	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
@@ -186,10 +184,8 @@ static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
 #define DEQUE_HALF 128u
 #define DEQUE_ALL  256u
 
-/*
- * Any thread: takes the oldest entries with one CAS: this share of the public ones, rounded up, at
- * least one and at most max. Sets ret_words[0 .. *ret_n) in the order in which they were pushed.
- */
+/* Any thread: takes the oldest entries with one CAS: this share of the public ones, rounded up, at
+ * least one and at most max. Sets ret_words[0 .. *ret_n) in the order in which they were pushed. */
 static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t share,
 						  uint64_t *ret_words, uint64_t max,
 						  uint64_t *ret_n)

@@ -29,9 +29,7 @@ bool locate_is_own(const ucontext_t *context);
  */
 void locate_code(struct backtrace *ret_trace, ucontext_t *context);
 
-/*
- * Stores the name of the newest task that the worker runs: a direct or indirect child of its job's
- * first task. Empty if unknown. size: of ret_name, bytes. trace: filled by locate_code().
- */
+/* Stores the name of the newest task that the worker runs: a direct or indirect child of its job's
+ * first task. Empty if unknown. size: of ret_name, bytes. trace: filled by locate_code(). */
 void locate_task(const struct worker *worker, const struct backtrace *trace, char *ret_name,
 		 uint32_t size);

@@ -154,10 +154,8 @@ static inline char *stack_first(struct fk_stack *stacklet)
 	return (char *)(stacklet + 1);
 }
 
-/*
- * Puts a stacklet on top, for a frame of size bytes; sp: the caller's. NULL if the job has reached
- * its limit, or the arena is full.
- */
+/* Puts a stacklet on top, for a frame of size bytes; sp: the caller's. NULL if the job has reached
+ * its limit, or the arena is full. */
 struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, char *sp, size_t size);
 
 /* Removes the (empty) top stacklet, which becomes the spare of the one below; returns that one. */
@@ -166,10 +164,8 @@ struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top);
 /* Frees the spare above the top stacklet, if any, when the strand ends (I3). NULL is allowed. */
 void stack_trim(struct stack_cache *cache, struct fk_stack *top);
 
-/*
- * Passes the stack with this top from the worker to a frame of its job. False: the job now exceeds
- * its limit and must fail.
- */
+/* Passes the stack with this top from the worker to a frame of its job. False: the job now exceeds
+ * its limit and must fail. */
 bool stack_give(struct stack_cache *cache, struct fk_stack *top);
 
 /* Passes a stack back from such a frame to the worker. */

@@ -56,17 +56,13 @@ struct permission {
  * place or a pattern that is too long. */
 int permission_rule(struct permission *permit, uint32_t place, const char *pattern);
 
-/*
- * Sets a bit in ret_denied for each task that a client may not call. rules: a bit for each entry
- * that applies to the client; none: it may call all tasks (PROTO_POOL_CLIENT).
- */
+/* Sets a bit in ret_denied for each task that a client may not call. rules: a bit for each entry
+ * that applies to the client; none: it may call all tasks (PROTO_POOL_CLIENT). */
 void permission_deny(const struct permission *permit, const struct modules *modules,
 		     const uint64_t *rules, uint64_t ret_denied[PERMISSION_WORDS]);
 
-/*
- * Refuses a task to a tenant, or allows it again. task: its hash, 0: every task. Returns 0, -ENOENT
- * if no module has the task (then there is nothing to refuse), -EINVAL for an invalid tenant.
- */
+/* Refuses a task to a tenant, or allows it again. task: its hash, 0: every task. Returns 0, -ENOENT
+ * if no module has the task (then there is nothing to refuse), -EINVAL for an invalid tenant. */
 int permission_set(struct permission *permit, const struct modules *modules, uint32_t tenant,
 		   uint64_t task, bool refused);
 

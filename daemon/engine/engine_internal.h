@@ -110,10 +110,8 @@ static inline void strand_reset_deque(struct worker *w)
 /* Publishes the oldest private entries, up to D of them. */
 void strand_publish(struct worker *worker);
 
-/*
- * Takes requests. The running frame must be complete. False: it was suspended, or its job has
- * failed. mail: frames in the worker's inbox run first.
- */
+/* Takes requests. The running frame must be complete. False: it was suspended, or its job has
+ * failed. mail: frames in the worker's inbox run first. */
 bool strand_safepoint(struct worker *worker, struct fk_frame *frame, bool mail);
 
 /* unwind.c */

@@ -296,10 +296,8 @@ static void poller_fetch(const struct poller *p, uint32_t at)
 	__builtin_prefetch(poller_op_of(poller_cqe(p, at)->user_data), 1);
 }
 
-/*
- * False: the ring's memory was written by neither this thread nor the kernel (I7). all: the kernel
- * has just taken all submissions, and has filled the ring as far as there was room.
- */
+/* False: the ring's memory was written by neither this thread nor the kernel (I7). all: the kernel
+ * has just taken all submissions, and has filled the ring as far as there was room. */
 static bool poller_is_sound(const struct poller *p, bool all)
 {
 	const struct io_uring_sq *sq = &p->ring.sq;

@@ -134,10 +134,8 @@ static inline bool fiber_park_cancelled(struct fiber_park *park)
 	return atomic_load_explicit(&park->word, memory_order_acquire) & FIBER_PARK_CANCELLED;
 }
 
-/*
- * Fiber, which is OUT: announces that it will park. held: a cancel does not wake it. Returns the
- * generation for its wakers, or 0 if it is cancelled and not held; then it stays OUT.
- */
+/* Fiber, which is OUT: announces that it will park. held: a cancel does not wake it. Returns the
+ * generation for its wakers, or 0 if it is cancelled and not held; then it stays OUT. */
 static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 {
 	/* ORDER fiber/cancel [F2]: acquire, as in fiber_park_cancelled(). */
@@ -159,10 +157,8 @@ static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 	return next >> FIBER_PARK_GENERATION;
 }
 
-/*
- * Fiber, after begin, before it switches: it need not park. True: it is OUT and continues;
- * fiber_park_reason() returns the winner. False: a waker has not delivered yet; it must switch.
- */
+/* Fiber, after begin, before it switches: it need not park. True: it is OUT and continues;
+ * fiber_park_reason() returns the winner. False: a waker has not delivered yet; it must switch. */
 static inline bool fiber_park_stay(struct fiber_park *park)
 {
 	/* Relaxed: the CAS orders. */
@@ -207,10 +203,8 @@ static inline uint64_t fiber_park_take(struct fiber_park *park, uint64_t generat
 	return word;
 }
 
-/*
- * A waker of this generation, first step. True: it has won, writes its data for the fiber, and
- * calls fiber_park_deliver(). False: it has lost, and must not access the fiber.
- */
+/* A waker of this generation, first step. True: it has won, writes its data for the fiber, and
+ * calls fiber_park_deliver(). False: it has lost, and must not access the fiber. */
 static inline bool fiber_park_claim(struct fiber_park *park, uint64_t generation,
 				    enum fiber_reason reason)
 {

@@ -254,10 +254,8 @@ static inline struct fiber_counter_ref fiber_counter_renew(struct fiber_counter 
 	}
 }
 
-/*
- * Frees a counter: FIBER_COUNTER_OK, or STALE if it was freed before. Waiters are woken, with the
- * outcome STALE: pass *ret_woken to fiber_counter_next().
- */
+/* Frees a counter: FIBER_COUNTER_OK, or STALE if it was freed before. Waiters are woken, with the
+ * outcome STALE: pass *ret_woken to fiber_counter_next(). */
 static inline enum fiber_counter_result fiber_counter_fini(struct fiber_counter_ref ref,
 							   struct fiber_counter_node **ret_woken)
 {
@@ -295,10 +293,8 @@ static inline enum fiber_counter_result fiber_counter_up(struct fiber_counter_re
 	}
 }
 
-/*
- * Subtracts n that have ended: FIBER_COUNTER_OK, STALE or RANGE. If OK, pass *ret_woken to
- * fiber_counter_next(); the counter may no longer exist.
- */
+/* Subtracts n that have ended: FIBER_COUNTER_OK, STALE or RANGE. If OK, pass *ret_woken to
+ * fiber_counter_next(); the counter may no longer exist. */
 static inline enum fiber_counter_result fiber_counter_down(struct fiber_counter_ref ref, uint32_t n,
 							   struct fiber_counter_node **ret_woken)
 {
@@ -332,10 +328,8 @@ static inline enum fiber_counter_result fiber_counter_down(struct fiber_counter_
 	}
 }
 
-/*
- * Delivers to woken waiters, up to the first one that the caller must make runnable, which it
- * returns; NULL after the last one. *woken: set by fiber_counter_down() or fiber_counter_fini().
- */
+/* Delivers to woken waiters, up to the first one that the caller must make runnable, which it
+ * returns; NULL after the last one. *woken: set by fiber_counter_down() or fiber_counter_fini(). */
 static inline struct fiber_park *fiber_counter_next(struct fiber_counter_node **woken)
 {
 	while (*woken) {
@@ -404,10 +398,8 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 	}
 }
 
-/*
- * The waiter, when it runs again, if its park was not ended by the counter: removes its node. Then
- * the waiter owns the node, and may free it.
- */
+/* The waiter, when it runs again, if its park was not ended by the counter: removes its node. Then
+ * the waiter owns the node, and may free it. */
 static inline void fiber_counter_unhook(struct fiber_counter_node *node)
 {
 	struct fiber_counter *counter = node->counter;

@@ -57,10 +57,8 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
 		uint64_t size);
 
-/*
- * Gives all added tasks their places, here and on the board, and marks other tasks on the board as
- * gone. Returns 0, or -ENOMEM with nothing changed.
- */
+/* Gives all added tasks their places, here and on the board, and marks other tasks on the board as
+ * gone. Returns 0, or -ENOMEM with nothing changed. */
 int modules_settle(struct modules *modules, struct board *board);
 
 /*

@@ -10,10 +10,8 @@
 
 #include <stdint.h>
 
-/*
- * Prevents other processes of forkd's uid from inspecting this one: no ptrace(2), no memory or
- * descriptors in /proc, no core file. mode: OPTIONS_SANDBOX_*; OFF does nothing.
- */
+/* Prevents other processes of forkd's uid from inspecting this one: no ptrace(2), no memory or
+ * descriptors in /proc, no core file. mode: OPTIONS_SANDBOX_*; OFF does nothing. */
 void sandbox_hide(uint32_t mode);
 
 /* Prevents programs that this thread executes from getting capabilities. Does nothing unless root.

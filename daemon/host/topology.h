@@ -53,10 +53,8 @@ const struct topology_place *topology_place(const struct topology *topology, uin
 
 /* Returns the number of groups: NUMA nodes that have a worker; at least 1. */
 uint32_t topology_n_groups(const struct topology *topology);
-/*
- * Returns the node that a group's memory comes from (os index): its own, or the nearest one that
- * has memory. TOPOLOGY_NONE if there is no choice.
- */
+/* Returns the node that a group's memory comes from (os index): its own, or the nearest one that
+ * has memory. TOPOLOGY_NONE if there is no choice. */
 uint32_t topology_memory(const struct topology *topology, uint32_t group);
 /* Returns the workers of a group, in ascending order, and their number: at least 1. */
 const uint32_t *topology_members(const struct topology *topology, uint32_t group, uint32_t *ret_n);
@@ -72,10 +70,8 @@ uint32_t topology_distance(const struct topology *topology, uint32_t i, uint32_t
 /* Makes the tables of victims for these workers (victims_new()). Returns 0 or a negative errno. */
 int topology_victims(const struct topology *topology, struct victims **ret_victims);
 
-/*
- * Pins the calling thread to a worker's CPU. Does nothing on a synthetic topology. Returns 0 or a
- * negative errno.
- */
+/* Pins the calling thread to a worker's CPU. Does nothing on a synthetic topology. Returns 0 or a
+ * negative errno. */
 int topology_bind(const struct topology *topology, uint32_t worker);
 /* Binds the calling thread to the CPUs of all workers. */
 int topology_bind_any(const struct topology *topology);

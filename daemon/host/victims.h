@@ -51,10 +51,8 @@ int victims_new(uint32_t n, uint32_t (*distance)(void *ctx, uint32_t i, uint32_t
 		uint32_t (*group)(void *ctx, uint32_t i), void *ctx, struct victims **ret_victims);
 struct victims *victims_free(struct victims *victims);
 
-/*
- * Returns a victim of worker i, chosen by a random number of which all 64 bits are used. Requires
- * at least two workers.
- */
+/* Returns a victim of worker i, chosen by a random number of which all 64 bits are used. Requires
+ * at least two workers. */
 static inline uint32_t victims_pick(const struct victims *victims, uint32_t i, uint64_t random)
 {
 	uint64_t m = victims->n - 1;
@@ -65,10 +63,8 @@ static inline uint32_t victims_pick(const struct victims *victims, uint32_t i, u
 	return (uint32_t)x < slot->below ? slot->own : slot->other;
 }
 
-/*
- * Returns the n - 1 other workers as seen from i, nearest first; those at the same distance in the
- * order i + 1, i + 2, ..., wrapping around, so that no two workers begin with the same one.
- */
+/* Returns the n - 1 other workers as seen from i, nearest first; those at the same distance in the
+ * order i + 1, i + 2, ..., wrapping around, so that no two workers begin with the same one. */
 static inline const uint16_t *victims_order(const struct victims *victims, uint32_t i)
 {
 	return &victims->order[(uint64_t)i * (victims->n - 1)];

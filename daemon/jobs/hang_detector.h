@@ -77,10 +77,8 @@ struct hang_watch {
 	uint64_t held; /* ns without progress */
 };
 
-/*
- * Evaluates a check. interval: intended ns between two checks. Returns the time without progress,
- * ns; 0 if there was progress, or the worker runs no job that is to end.
- */
+/* Evaluates a check. interval: intended ns between two checks. Returns the time without progress,
+ * ns; 0 if there was progress, or the worker runs no job that is to end. */
 uint64_t hang_judge(struct hang_watch *watch, const struct hang_look *look, uint64_t interval);
 
 /* State of a job that is to end and that no worker runs. */

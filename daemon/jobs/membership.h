@@ -17,10 +17,8 @@ enum intake_left {
 	INTAKE_MORE, /* queued jobs, to be ended at the next call */
 };
 
-/*
- * intake_init(): before any other call, when arena, board and workers exist; returns 0 or -ENOMEM.
- * intake_fini(): in both cases, after all threads have ended.
- */
+/* intake_init(): before any other call, when arena, board and workers exist; returns 0 or -ENOMEM.
+ * intake_fini(): in both cases, after all threads have ended. */
 int intake_init(struct pool *pool);
 void intake_fini(struct pool *pool);
 

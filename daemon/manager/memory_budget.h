@@ -46,8 +46,6 @@ struct options_error;
 uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,
 		       const struct memory_limit *limit, struct options_error *ret_error);
 
-/*
- * The same on this machine. Returns 0 and a line about the result; or -ENOSPC and a line that says
- * what does not fit.
- */
+/* The same on this machine. Returns 0 and a line about the result; or -ENOSPC and a line that says
+ * what does not fit. */
 int budget_decide(struct options *options, uint64_t before, struct options_error *ret_text);

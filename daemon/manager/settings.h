@@ -8,10 +8,8 @@ struct pool_segments;
 struct options;
 struct pool_process;
 
-/*
- * Sets an option, for this pool and all later ones. Returns 0 and its old value, or a negative
- * errno and a line that says why.
- */
+/* Sets an option, for this pool and all later ones. Returns 0 and its old value, or a negative
+ * errno and a line that says why. */
 int settings_change(struct options *options, struct pool_segments *pool_segments,
 		    struct pool_process *pool, const char *name, const char *value, char *ret_old,
 		    size_t old_size, char *ret_error, size_t error_size);
@@ -26,10 +24,8 @@ struct settings_names {
 	char text[256];
 };
 
-/*
- * Exchanges the values that a reload can change between options and new: a second call undoes the
- * first. Has no other effect. *ret_changed: options whose value differed.
- */
+/* Exchanges the values that a reload can change between options and new: a second call undoes the
+ * first. Has no other effect. *ret_changed: options whose value differed. */
 void settings_exchange(struct options *options, struct options *new,
 		       struct settings_names *ret_changed);
 

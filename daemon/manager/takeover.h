@@ -36,10 +36,8 @@ struct takeover {
  * pool that works on it. */
 void takeover_look(struct takeover *takeover, struct store *store);
 
-/*
- * Sets options that are auto (workers, cpus) to the earlier manager's values, if this one can
- * continue from its state. Returns the old arena-max, for budget_decide(); 0: no constraint.
- */
+/* Sets options that are auto (workers, cpus) to the earlier manager's values, if this one can
+ * continue from its state. Returns the old arena-max, for budget_decide(); 0: no constraint. */
 uint64_t takeover_inherit(const struct takeover *takeover, struct options *options);
 
 /* True if workers of the earlier manager were pinned to these CPUs, present or not. */

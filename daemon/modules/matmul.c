@@ -34,10 +34,8 @@
 #define TILE_COLUMNS 256
 #define BLOCK	     256
 
-/*
- * c = a b: n columns of a, each of KERNEL_ROWS numbers, and n rows of b of KERNEL_COLUMNS; for
- * processors with registers of `lanes` numbers. b and c are aligned to them.
- */
+/* c = a b: n columns of a, each of KERNEL_ROWS numbers, and n rows of b of KERNEL_COLUMNS; for
+ * processors with registers of `lanes` numbers. b and c are aligned to them. */
 #define KERNEL(name, lanes)                                                                        \
 	static void name(double *restrict c, const double *restrict a, const double *restrict b,   \
 			 int64_t n)                                                                \

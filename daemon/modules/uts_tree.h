@@ -3,9 +3,7 @@
 
 #include <stdint.h>
 
-/*
- * The trees of the Unbalanced Tree Search benchmark. See uts_tree.c.
- */
+/* The trees of the Unbalanced Tree Search benchmark. See uts_tree.c. */
 
 #ifdef __cplusplus
 extern "C" {

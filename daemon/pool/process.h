@@ -39,10 +39,8 @@ struct pool_whole {
 struct pool *pool_new(void);
 void pool_delete(struct pool *pool);
 
-/*
- * Runs the pool until the manager stops it or has gone. options: the effective ones. channel: the
- * SEQPACKET socket to the manager. Returns the exit status of the process.
- */
+/* Runs the pool until the manager stops it or has gone. options: the effective ones. channel: the
+ * SEQPACKET socket to the manager. Returns the exit status of the process. */
 int pool_run(const struct options *options, int channel);
 
 /* Allocates the data of each row of the ledger. Returns 0 or -ENOMEM. */

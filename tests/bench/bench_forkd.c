@@ -362,10 +362,8 @@ static void parse(int argc, char **argv, struct args *args)
 
 /* -------------------------------------------------------------------------------- fork counts */
 
-/*
- * A worker stores its count when it ends a strand, which may be after the job's end is seen. Polls
- * until the count is as expected, or has stayed wrong for a second.
- */
+/* A worker stores its count when it ends a strand, which may be after the job's end is seen. Polls
+ * until the count is as expected, or has stayed wrong for a second. */
 static uint64_t counted_forks(uint64_t before, uint64_t expected)
 {
 	uint64_t end = clock_ns() + 1000000000;

@@ -43,10 +43,8 @@ fk_client *bench_pool_open(const struct bench_pool *pool, uint32_t n_jobs, uint6
 /* Finds a task or ends the program. */
 const fk_task *bench_pool_task(fk_client *client, const char *name);
 
-/*
- * Submits, waits, copies the result (size bytes) and releases. If the job is not DONE, prints its
- * outcome and ends the program.
- */
+/* Submits, waits, copies the result (size bytes) and releases. If the job is not DONE, prints its
+ * outcome and ends the program. */
 void bench_pool_call(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     void *result, size_t size);
 

@@ -6,10 +6,8 @@
 
 #include "tests/bench/compose.h"
 
-/*
- * A client of the one forkd; modules/loop.c is the task. Options, job table and heap are the
- * defaults.
- */
+/* A client of the one forkd; modules/loop.c is the task. Options, job table and heap are the
+ * defaults. */
 
 static fk_client *client;
 

@@ -5,9 +5,7 @@
 
 #include "tests/bench/compose.h"
 
-/*
- * With oneTBB: its default arena, partitioner and number of threads.
- */
+/* With oneTBB: its default arena, partitioner and number of threads. */
 
 void compose_start(const char *)
 {

@@ -6,9 +6,7 @@
 
 #include "tests/bench/work.h"
 
-/*
- * The long leaves of the benchmarks: see kernel.c.
- */
+/* The long leaves of the benchmarks: see kernel.c. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,10 +42,8 @@ struct kernel_move {
 	int64_t ended;
 };
 
-/*
- * A computation in steps, each cut in parts that may run in parallel. Parts only read it, except
- * for next_n; kernel_next() changes it between steps.
- */
+/* A computation in steps, each cut in parts that may run in parallel. Parts only read it, except
+ * for next_n; kernel_next() changes it between steps. */
 struct kernel_job {
 	enum kernel_kind kind;
 	int64_t fixed; /* > 0: number of parts in each step */

@@ -8,9 +8,7 @@
 #include "modules/uts_tree.h"
 #include "tests/bench/kernel.h"
 
-/*
- * The common part of the programs of `make bench`: see peer.c.
- */
+/* The common part of the programs of `make bench`: see peer.c. */
 
 #ifdef __cplusplus
 extern "C" {

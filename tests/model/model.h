@@ -61,10 +61,8 @@
 /* A word of an array of bytes: GenMC has no memcpy(). */
 typedef uint64_t __attribute__((may_alias)) model_word_t;
 
-/*
- * Returns any number below n. For GenMC it reads a variable that another thread, model_oracle(),
- * writes in a race: 0 after MODEL_CHOICES writes. Only one thread of a model may call it.
- */
+/* Returns any number below n. For GenMC it reads a variable that another thread, model_oracle(),
+ * writes in a race: 0 after MODEL_CHOICES writes. Only one thread of a model may call it. */
 #ifdef MODEL_ONCE
 #ifdef MODEL_CHOICES
 static _Atomic uint32_t model_choices[MODEL_CHOICES];
@@ -167,10 +165,8 @@ static inline int model_wait(struct model_futex *futex, _Atomic uint32_t *word, 
 	return sleeps;
 }
 
-/*
- * FUTEX_WAKE of all. Returns true if there is or was a sleeper: a woken thread ends here; a real
- * one would continue and change the word.
- */
+/* FUTEX_WAKE of all. Returns true if there is or was a sleeper: a woken thread ends here; a real
+ * one would continue and change the word. */
 static inline int model_wake(struct model_futex *futex)
 {
 	int any;

@@ -48,10 +48,8 @@ static void wait_for_pool_after(pid_t old)
 	       (clock_ns() - start) / NSEC_PER_USEC);
 }
 
-/*
- * Three workers: one runs a job that is not idempotent, one runs an idempotent job; the third gets
- * the job that crashes, with others queued after it.
- */
+/* Three workers: one runs a job that is not idempotent, one runs an idempotent job; the third gets
+ * the job that crashes, with others queued after it. */
 static void crash_among_others(const char *task, int signo, const char *how)
 {
 	fk_job bad, once, twice, queued[QUEUED];

@@ -238,10 +238,8 @@ START_TEST(killed_pool_leaves_nothing_of_reading_fibers)
 }
 END_TEST
 
-/*
- * Fibers wait for input, another one begins to, and other jobs are queued. Returns how long the
- * queued ones waited, in us. how: of wild:rings; < 0: nothing is overwritten.
- */
+/* Fibers wait for input, another one begins to, and other jobs are queued. Returns how long the
+ * queued ones waited, in us. how: of wild:rings; < 0: nothing is overwritten. */
 static uint64_t write_over_rings(int64_t how)
 {
 	uint64_t crashes = daemon_crashes(&d), since;

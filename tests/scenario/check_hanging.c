@@ -310,10 +310,8 @@ static void spin(void)
 		;
 }
 
-/*
- * With 16 other programs on its CPUs, and all its processes stopped for 90 % of the time, it gets 1
- * % of a CPU. Many times the timeout passes in real time.
- */
+/* With 16 other programs on its CPUs, and all its processes stopped for 90 % of the time, it gets 1
+ * % of a CPU. Many times the timeout passes in real time. */
 START_TEST(starved_job_is_not_blamed)
 {
 	struct timespec run_for = { .tv_nsec = 4000000 }, stop_for = { .tv_nsec = 36000000 };

@@ -157,10 +157,8 @@ static void print_notices(struct notices *notices)
 	       notices->ns[n - 1] / NSEC_PER_USEC);
 }
 
-/*
- * Starts the victim of a round and kills it: one in four at a random time from its start on, while
- * it connects, or later. Others are killed shortly after they have submitted a number of jobs.
- */
+/* Starts the victim of a round and kills it: one in four at a random time from its start on, while
+ * it connects, or later. Others are killed shortly after they have submitted a number of jobs. */
 static void kill_one(uint32_t round, struct notices *notices)
 {
 	bool counted = round % 8 == 0, early = round % 4 == 1;

@@ -50,10 +50,8 @@ static void start(uint32_t n_workers)
 
 /* ------------------------------------------------------------------------ small jobs and giants */
 
-/*
- * Jobs that end only on request of this client, after the small jobs have ended: forking ones are
- * then cancelled, leaves read it in the client's memory.
- */
+/* Jobs that end only on request of this client, after the small jobs have ended: forking ones are
+ * then cancelled, leaves read it in the client's memory. */
 static void giants(bool leaves, uint32_t n)
 {
 	volatile unsigned char *gate;

@@ -172,10 +172,8 @@ START_TEST(client_whose_rings_cannot_be_mapped_is_refused_and_the_next_is_served
 }
 END_TEST
 
-/*
- * Kills the pool under an idempotent job, and stops the manager before it has sent any client to
- * the next pool. Returns the job.
- */
+/* Kills the pool under an idempotent job, and stops the manager before it has sent any client to
+ * the next pool. Returns the job. */
 static fk_job stop_before_the_next_is_told(void)
 {
 	uint64_t roots;

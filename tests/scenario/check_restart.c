@@ -30,10 +30,8 @@ static int outcome(fk_job job)
 	return jobs_outcome(c, job, NULL);
 }
 
-/*
- * Lowers the manager's limit of this resource. Its pool inherits that and cannot start, for this
- * many tries. Then restores it.
- */
+/* Lowers the manager's limit of this resource. Its pool inherits that and cannot start, for this
+ * many tries. Then restores it. */
 static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries)
 {
 	struct rlimit usual, none;

@@ -141,10 +141,8 @@ static void dag_serial(const struct dag *dag, const struct dag_task *task, uint6
 		dag_leaf(0, ret_step);
 }
 
-/*
- * FORK of a short leaf, then of one as long as the n that follow, one fork each. While it runs,
- * they are hidden behind it. a: 0 for the task itself, else the length of a leaf in cutoffs.
- */
+/* FORK of a short leaf, then of one as long as the n that follow, one fork each. While it runs,
+ * they are hidden behind it. a: 0 for the task itself, else the length of a leaf in cutoffs. */
 static void dag_hidden(const struct dag *dag, const struct dag_task *task, uint64_t *at,
 		       struct dag_step *ret_step)
 {
@@ -222,10 +220,8 @@ static void dag_walk_integrate(const struct dag_walk *walk, struct tree_cursor *
 	tree_end(walk->tree, parent, &cursor);
 }
 
-/*
- * Returns the number of pairs that work_board_ok() compares for a board whose rows before the last
- * one do not conflict: each row with all that follow it, up to the first conflict.
- */
+/* Returns the number of pairs that work_board_ok() compares for a board whose rows before the last
+ * one do not conflict: each row with all that follow it, up to the first conflict. */
 static int32_t dag_pairs(const struct work_board *board, int32_t row, bool *ret_ok)
 {
 	int32_t pairs = 0, q = board->column[row];

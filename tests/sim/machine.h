@@ -31,10 +31,8 @@ struct line {
 	uint32_t version; /* how often it was written */
 };
 
-/*
- * description: of the machine, as topology_new() takes it. workers: number of its cores to use,
- * 0 for all. Returns 0 or a negative errno; error gets one line.
- */
+/* description: of the machine, as topology_new() takes it. workers: number of its cores to use, 0
+ * for all. Returns 0 or a negative errno; error gets one line. */
 int machine_new(const char *description, uint32_t workers, const struct costs *costs, char *error,
 		uint64_t error_size, struct machine **ret_machine);
 struct machine *machine_free(struct machine *machine);

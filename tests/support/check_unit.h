@@ -21,10 +21,8 @@
 
 #include "common/clock.h"
 
-/*
- * libcheck makes a system call for each assertion that holds, to store its location: two thirds of
- * the time of a test that asserts in a loop. Here each location does so once per tick.
- */
+/* libcheck makes a system call for each assertion that holds, to store its location: two thirds of
+ * the time of a test that asserts in a loop. Here each location does so once per tick. */
 static inline void check_unit_mark(const char *file, int line)
 {
 	static _Atomic uint64_t marked_ns[1024]; /* per line: time of the last mark */
@@ -97,10 +95,8 @@ static inline int check_unit_main(const char *unit)
 	return check_unit_run(unit, NULL, NULL, CHECK_TIMEOUT);
 }
 
-/*
- * Called by a main() before check_unit_main(). Removes tests (&name, ...) that cannot run here from
- * the list and prints why. contrib/check counts them as skipped.
- */
+/* Called by a main() before check_unit_main(). Removes tests (&name, ...) that cannot run here from
+ * the list and prints why. contrib/check counts them as skipped. */
 #define check_unit_leave_out(why, ...)                                                             \
 	do {                                                                                       \
 		const TTest **const out[] = { __VA_ARGS__ };                                       \

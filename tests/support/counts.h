@@ -21,10 +21,8 @@ struct counts {
 /* Returns the current counts. A client that has left is included until the pool has released it. */
 struct counts counts_read(struct daemon *d);
 
-/*
- * Returns how many segments with this prefix ("forkd-" for all) a process has mapped. If ret_pages
- * is not NULL, sets it to the number of their pages in its page tables.
- */
+/* Returns how many segments with this prefix ("forkd-" for all) a process has mapped. If ret_pages
+ * is not NULL, sets it to the number of their pages in its page tables. */
 uint32_t counts_mapped(pid_t pid, const char *name, uint64_t *ret_pages);
 
 /*

@@ -144,10 +144,8 @@ bool daemon_logged(struct daemon *d, const char *text, const char *and);
 /* Returns the number of such lines. */
 uint32_t daemon_count_lines(struct daemon *d, const char *text, const char *and);
 
-/*
- * Sends SIGTERM, waits until forkd has ended, and removes its directory. Checks that no process,
- * socket, or open or mapped segment is left. Returns the exit status.
- */
+/* Sends SIGTERM, waits until forkd has ended, and removes its directory. Checks that no process,
+ * socket, or open or mapped segment is left. Returns the exit status. */
 int daemon_stop(struct daemon *d);
 
 /* Closes a connection and stops forkd, whose exit status must be 0. */
@@ -165,20 +163,16 @@ void *daemon_share(size_t size);
 /* For qsort() of times. */
 int daemon_compare_u64(const void *a, const void *b);
 
-/*
- * Forks a client process, which dies with the test. Returns 0 in it. If the test runs as root, the
- * process runs as uid, unless that is DAEMON_UID.
- */
+/* Forks a client process, which dies with the test. Returns 0 in it. If the test runs as root, the
+ * process runs as uid, unless that is DAEMON_UID. */
 #define DAEMON_UID UINT32_MAX
 pid_t daemon_fork(uint32_t uid);
 
 /* Forks a client process that calls run() and exits with 0 if run() returns. */
 pid_t daemon_client(void (*run)(void), uint32_t uid);
 
-/*
- * Starts a program with FORKD_SOCKET set; its output and errors go to a file in the daemon's
- * directory. argv[0]: a path below the build tree or an absolute one.
- */
+/* Starts a program with FORKD_SOCKET set; its output and errors go to a file in the daemon's
+ * directory. argv[0]: a path below the build tree or an absolute one. */
 pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv);
 
 /* Waits until a child has ended. Returns its status, or 256 + its signal. */

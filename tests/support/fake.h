@@ -60,10 +60,8 @@ void fake_segments(uint32_t n_workers);
 /* Creates a socket in a new directory; it accepts no connection. */
 void fake_listen(void);
 
-/*
- * Receives a client's next message that is not a ring request. A client sends those if the fake's
- * threads get no CPU time. Returns as proto_recv() does.
- */
+/* Receives a client's next message that is not a ring request. A client sends those if the fake's
+ * threads get no CPU time. Returns as proto_recv() does. */
 int fake_recv(uint32_t client, union proto_message *ret_message, int flags);
 
 /* Closes all connections. */

@@ -56,10 +56,8 @@ int oracle_submit(struct oracle *o, fk_client *c, uint32_t n, const fk_group gro
  * error. */
 int oracle_end(struct oracle *o, fk_client *c, const struct oracle_job *job);
 
-/*
- * A client that submits jobs of all kinds and waits for them until shared->stop. Idempotent jobs
- * alternate with others. Counts ended jobs in *ended. Returns an exit status.
- */
+/* A client that submits jobs of all kinds and waits for them until shared->stop. Idempotent jobs
+ * alternate with others. Counts ended jobs in *ended. Returns an exit status. */
 int oracle_serve(struct oracle *o, const char *socket, _Atomic uint64_t *ended);
 
 /* Waits until each of n clients has begun and ended a job from now on. */

@@ -42,10 +42,8 @@
 #define COMPILE_NO_TSAN	  13
 #define COMPILE_NO_MODULE 14
 
-/*
- * $1: the program; then the sources. The variables may contain several words, as in make. A
- * compiler does not regard a name that begins with - or @ as a source.
- */
+/* $1: the program; then the sources. The variables may contain several words, as in make. A
+ * compiler does not regard a name that begins with - or @ as a source. */
 static const char compile[] =
 	"program=$1; shift\n"
 	"export TMPDIR=\"${program%/*}\"\n"

@@ -49,10 +49,8 @@
 	}                                                                                          \
 	FK_END(NAME)
 
-/*
- * NAME(int64_t from, int64_t to, size_t grain[, context]) -> acc: the same over the numbers
- * from, ..., to - 1. step: acc step(acc, int64_t number[, context]).
- */
+/* NAME(int64_t from, int64_t to, size_t grain[, context]) -> acc: the same over the numbers from,
+ * ..., to - 1. step: acc step(acc, int64_t number[, context]). */
 #define FK_FOLD_RANGE(NAME, acc, identity, step, combine, ...)                                     \
 	_Static_assert(FK_IS(step, acc, acc, int64_t __VA_OPT__(, ) __VA_ARGS__),                  \
 		       #NAME ": it must be " #acc " " #step "(" #acc                               \

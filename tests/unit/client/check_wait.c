@@ -74,10 +74,8 @@ START_TEST(waiter_detects_a_dismissal_by_the_daemon)
 }
 END_TEST
 
-/*
- * As if the worker had woken up for the job. A client with a doubtful wake already checks after
- * WAKER_DOUBT, and a thread of the fake pool may get no CPU time for that long.
- */
+/* As if the worker had woken up for the job. A client with a doubtful wake already checks after
+ * WAKER_DOUBT, and a thread of the fake pool may get no CPU time for that long. */
 static void no_doubt(void)
 {
 	atomic_store(&client->waker.woken[atomic_load(&client->waker.last)], 0);

@@ -146,10 +146,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ what is kept */
 
-/*
- * switch_with_registers(from, to, in, out, call): sets all callee-saved registers to in, calls
- * call(from, to), and stores their values after the call in out.
- */
+/* switch_with_registers(from, to, in, out, call): sets all callee-saved registers to in, calls
+ * call(from, to), and stores their values after the call in out. */
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define REGISTERS 6u
 __asm__(".text\n"
@@ -251,10 +249,8 @@ END_TEST
 #define SIXTEEN(F)                                                                                 \
 	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
-/*
- * As many variables as there are registers. The compiler keeps them over the switch in any place
- * that switch_swap() does not clobber. It may not read them again.
- */
+/* As many variables as there are registers. The compiler keeps them over the switch in any place
+ * that switch_swap() does not clobber. It may not read them again. */
 static __attribute__((noinline)) bool variables_survive(struct switch_context *from,
 							struct switch_context *to, uint64_t first)
 {

@@ -191,10 +191,8 @@ static uint64_t refused(void)
 	return rig_counter(&rig, jobs_refused) + rig_counter(&rig, malformed_slots);
 }
 
-/*
- * The client's part: releases ended jobs, and fills their records for jobs that are not submitted
- * yet. Returns their number.
- */
+/* The client's part: releases ended jobs, and fills their records for jobs that are not submitted
+ * yet. Returns their number. */
 static uint32_t fill_again(uint32_t n)
 {
 	uint32_t filled = 0;
@@ -275,10 +273,8 @@ static bool hears(int manager)
 	return poll(&p, 1, 0);
 }
 
-/*
- * Its rings are never read, but each accepted job gets its outcome, and then the manager is
- * notified. The pool receives the client first, or has failed to map the rings before.
- */
+/* Its rings are never read, but each accepted job gets its outcome, and then the manager is
+ * notified. The pool receives the client first, or has failed to map the rings before. */
 static void without_rings(bool client_first)
 {
 	int small = segment_create("small", SEGMENT_TENANT, 4096, 1, 0, 0600), pair[2];

@@ -3,10 +3,8 @@
 #include "daemon/sched/virtual_time.h"
 #include "tests/support/fair_clock.h"
 
-/*
- * An endless job of client 0 on the only worker, and a flood of small jobs of client `slot`, which
- * always has queued ones. Each tick checks whether a queued job preempts the giant.
- */
+/* An endless job of client 0 on the only worker, and a flood of small jobs of client `slot`, which
+ * always has queued ones. Each tick checks whether a queued job preempts the giant. */
 static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], giant = submit(0, 1, 0), moved = 0;
