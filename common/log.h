@@ -67,11 +67,9 @@ void log_set_journal(const char *path);
 			log_msg(LOG_LEVEL_DEBUG, __VA_ARGS__);                                     \
 	} while (0)
 
-/*
- * For lines that others can cause without a limit: one is written, further lines of the same limit
+/* For lines that others can cause without a limit: one is written, further lines of the same limit
  * within every_ns are counted, and the next written line has their number. The owner sets every_ns,
- * and zeroes the rest.
- */
+ * and zeroes the rest. */
 struct log_limit {
 	uint64_t every_ns;
 	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC */

@@ -18,11 +18,9 @@ struct option_fault {
 	char why[160];
 };
 
-/*
- * Adds the entries in text, separated by commas, to a list; an empty text clears the list. An empty
+/* Adds the entries in text, separated by commas, to a list; an empty text clears the list. An empty
  * list is NULL. The list is unchanged on failure. -EINVAL: malformed; -ERANGE: a number out of the
- * row's range, or too many entries; -ENOENT: no such user or group; -ENOMEM.
- */
+ * row's range, or too many entries; -ENOENT: no such user or group; -ENOMEM. */
 int option_list_add(const struct option_row *row, struct options_list **list, const char *text,
 		    struct option_fault *ret_fault);
 

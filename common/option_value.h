@@ -7,11 +7,9 @@
 #include "common/option_list.h"
 #include "common/option_table.h"
 
-/*
- * Sets a field from text; the old value is freed. A list is extended. On failure the field keeps
+/* Sets a field from text; the old value is freed. A list is extended. On failure the field keeps
  * its value, and *ret_fault has the wrong part of a list. -EINVAL: malformed; -ERANGE: out of
- * range; -ENOENT: no such user or group; -ENOMEM.
- */
+ * range; -ENOENT: no such user or group; -ENOMEM. */
 int option_value_set(const struct option_row *row, void *field, const char *text,
 		     struct option_fault *ret_fault);
 

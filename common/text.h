@@ -6,11 +6,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/*
- * Returns the number of bytes of the control character that text begins with, in UTF-8, or 0 if it
+/* Returns the number of bytes of the control character that text begins with, in UTF-8, or 0 if it
  * begins with another character. Terminals obey those from U+0080 to U+009F like those of ASCII.
- * text ends with a null byte, which counts as a control character.
- */
+ * text ends with a null byte, which counts as a control character. */
 static inline size_t text_control(const char *text)
 {
 	unsigned char first = (unsigned char)text[0], second;

@@ -378,12 +378,10 @@ static inline uint64_t board_times_size(uint32_t n_workers)
 /* Returns how many jobs the pool, which has this many workers, gave their outcome. */
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
 
-/*
- * Returns the CPU time of all jobs of a client up to now_ns, which the caller read before the call.
+/* Returns the CPU time of all jobs of a client up to now_ns, which the caller read before the call.
  * It is the charged time, plus an estimate for the running jobs of a connected client: the time
  * since the last settlement, as if their workers had CPUs. While a worker is awake, accounts are
- * settled every STARVED_TICK.
- */
+ * settled every STARVED_TICK. */
 uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns);
 
 /* Returns how many jobs of a client the pool has accepted and not ended. */

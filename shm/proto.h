@@ -227,12 +227,10 @@ int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t 
 int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
 		     int flags);
 
-/*
- * The same for sockets without descriptors: none is ever received (proto.c, I3). fd was given to
- * proto_take_no_descriptors(), and only one thread receives from it.
- * 0: the end of the connection, or an empty message, which stays in the socket. -EPERM: the next
- * message has descriptors. It stays as well, and the last close of the socket closes them.
- */
+/* The same for sockets without descriptors: none is ever received (proto.c, I3). fd was given to
+ * proto_take_no_descriptors(), and only one thread receives from it. 0: the end of the connection,
+ * or an empty message, which stays in the socket. -EPERM: the next message has descriptors. It
+ * stays as well, and the last close of the socket closes them. */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
 /* Returns true if an error of these means that there is no memory for the message, which stays. An
@@ -248,9 +246,7 @@ static inline bool proto_is_later(int r)
 	return r == -EAGAIN || proto_is_short(r);
 }
 
-/*
- * Prepares a socket for proto_recv_plain(), or a listening socket for the connections accepted from
+/* Prepares a socket for proto_recv_plain(), or a listening socket for the connections accepted from
  * it. From Linux 6.16 on the kernel rejects descriptors: a peer that sends some gets EPERM. Older
- * kernels accept them.
- */
+ * kernels accept them. */
 void proto_take_no_descriptors(int fd);

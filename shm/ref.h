@@ -10,11 +10,9 @@
 
 #include "shm/job.h"
 
-/*
- * Checks offset, size and alignment in an order that cannot overflow.
- * heap, heap_size: the mapped heap. align: a power of two. Returns the address, or NULL if it is
- * not aligned or any byte lies outside. A size of 0 is valid inside.
- */
+/* Checks offset, size and alignment in an order that cannot overflow. heap, heap_size: the mapped
+ * heap. align: a power of two. Returns the address, or NULL if it is not aligned or any byte lies
+ * outside. A size of 0 is valid inside. */
 static inline void *ref_resolve(void *heap, uint64_t heap_size, struct job_ref ref, uint64_t align)
 {
 	if (ref.size > heap_size)

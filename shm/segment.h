@@ -42,11 +42,9 @@ _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line
  * descriptor, or a negative errno. */
 int segment_memfd(const char *name);
 
-/*
- * Allocates memory for a part of a segment that was created without it; frees that of a part, whose
+/* Allocates memory for a part of a segment that was created without it; frees that of a part, whose
  * bytes are 0 from then on. For few pages, because it blocks. Returns 0 or a negative errno
- * (ENOSPC, ENOMEM).
- */
+ * (ENOSPC, ENOMEM). */
 int segment_allocate(int fd, uint64_t offset, uint64_t size);
 int segment_clear(int fd, uint64_t offset, uint64_t size);
 

@@ -124,11 +124,9 @@ static inline uint64_t trace_head(const struct trace_ring *ring)
 	return load_relaxed(&ring->head);
 }
 
-/*
- * Reads at most `most` events from *at on, which is no more than TRACE_EVENTS, and advances *at.
+/* Reads at most `most` events from *at on, which is no more than TRACE_EVENTS, and advances *at.
  * Adds the number of overwritten events before them to *ret_lost. Any thread that can read the
- * ring. Returns the number of events.
- */
+ * ring. Returns the number of events. */
 static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 				  struct trace_event *ret_events, uint32_t most, uint64_t *ret_lost)
 {

@@ -40,11 +40,9 @@ uint64_t forkctl_args_heap(const struct forkctl_args *args);
  * or an exit code. */
 int forkctl_find(fk_client *client, const char *name, const char *list, const fk_task **ret_task);
 
-/*
- * Makes the values of a task's arguments. Buffers get memory for their files from the client's
+/* Makes the values of a task's arguments. Buffers get memory for their files from the client's
  * heap, or from malloc() if client is NULL. Prints errors. Returns 0 or an exit code; on failure
- * memory that was allocated is not freed.
- */
+ * memory that was allocated is not freed. */
 int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
 		   union fk_value *values);
 

@@ -15,12 +15,10 @@
 #define FORKCTL_NO_DAEMON  3
 #define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands without buffers */
 
-/*
- * Starts a private forkd for forkctl check or profile, and calls run() with its socket in a
+/* Starts a private forkd for forkctl check or profile, and calls run() with its socket in a
  * separate process. mode: of --fork-mode. workers: 0 for one on each core. more: at most four
- * further options; NULL ends them. Returns the value of run(); 3 if forkd did not start; or 128 +
- * a signal.
- */
+ * further options; NULL ends them. Returns the value of run(); 3 if forkd did not start; or 128 + a
+ * signal. */
 int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context);
 

@@ -70,11 +70,9 @@ struct listing {
 extern const struct forkctl_option forkctl_json_options[];
 extern const struct forkctl_option forkctl_table_options[];
 
-/*
- * Reads the command line of a command whose table of options is for a struct listing. patterns: the
+/* Reads the command line of a command whose table of options is for a struct listing. patterns: the
  * command takes them as arguments; otherwise it takes none. Prints errors. Returns 0 or an exit
- * code.
- */
+ * code. */
 int listing_parse(const struct forkctl_option *options, bool patterns, int argc, char *argv[],
 		  struct listing *ret);
 

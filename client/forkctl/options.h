@@ -45,12 +45,10 @@ struct forkctl_option {
 	const char *alone; /* value if none is given; NULL: a value is required */
 };
 
-/*
- * Parses the command line of the command argv[0]. Stores the values of options in *values, moves
+/* Parses the command line of the command argv[0]. Stores the values of options in *values, moves
  * all other words to argv[1], argv[2] ..., and sets *argc to 1 + their number. Options and words
- * may be mixed. A word is an argument that does not begin with -, a single -, a negative number,
- * or any argument after --. Prints errors. Returns 0 or an exit code.
- */
+ * may be mixed. A word is an argument that does not begin with -, a single -, a negative number, or
+ * any argument after --. Prints errors. Returns 0 or an exit code. */
 int forkctl_options(const struct forkctl_option *options, void *values, int *argc, char *argv[]);
 
 /* The number of intervals in a time, at least 1; 0: no time was given. */

@@ -335,11 +335,9 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-/*
- * Corrects the assumed cost of reading the clock within this job. The work without measurement is
+/* Corrects the assumed cost of reading the clock within this job. The work without measurement is
  * known, so the difference to it gives the cost, limited to its error. The remaining error is as
- * large as the correction.
- */
+ * large as the correction. */
 static void settle(struct profile_figures *f)
 {
 	double most = f->read_error;

@@ -230,11 +230,9 @@ switch_leave(struct switch_context *from, struct switch_context *to)
 	__builtin_unreachable();
 }
 
-/*
- * Defines name_here(), which returns the address of the calling thread's thread-local name. The
+/* Defines name_here(), which returns the address of the calling thread's thread-local name. The
  * compiler cannot reuse the address from an earlier call: the function is not inlined, and the
- * empty assembly hides its result.
- */
+ * empty assembly hides its result. */
 #define SWITCH_LOCAL(type, name)                                                                   \
 	static __attribute__((noinline)) type *name##_here(void)                                   \
 	{                                                                                          \

@@ -364,12 +364,10 @@ static bool fault_is_of_thread(int signo)
 	       signo == SIGTRAP || signo == SIGSYS;
 }
 
-/*
- * True if this thread caused the signal: the kernel sent it for an action of the thread, or the
+/* True if this thread caused the signal: the kernel sent it for an action of the thread, or the
  * thread sent it to itself, as abort() and raise() do. Otherwise it was sent to the process and the
  * kernel picked any thread: an operator's kill(2), systemd's watchdog, an alarm(2), or a task that
- * signals the pool's pid.
- */
+ * signals the pool's pid. */
 static bool fault_is_own(const siginfo_t *info)
 {
 	if (info->si_code > 0)

@@ -278,11 +278,9 @@ static inline uint32_t lazy_split(struct lazy *l, const uint32_t *nodes, uint32_
 	return groups;
 }
 
-/*
- * Makes a state of n workers (1 to LAZY_MAX), all busy. The memory of *l must be zero. seats: n of
+/* Makes a state of n workers (1 to LAZY_MAX), all busy. The memory of *l must be zero. seats: n of
  * them, which the caller keeps as long as the state is used. nodes: of each worker, below n_nodes;
- * NULL if there is one node. If there would be too many groups, nodes are ignored.
- */
+ * NULL if there is one node. If there would be too many groups, nodes are ignored. */
 static inline void lazy_init(struct lazy *l, struct lazy_seat *seats, uint32_t n,
 			     const uint32_t *nodes, uint32_t n_nodes)
 {
@@ -434,11 +432,9 @@ static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step ste
 	return true;
 }
 
-/*
- * look -> sleep, after SLEEPING was stored in the worker's word. LAZY_SLEEPS: it may sleep, after a
+/* look -> sleep, after SLEEPING was stored in the worker's word. LAZY_SLEEPS: it may sleep, after a
  * search for jobs unless lazy_spins(); when it wakes it calls lazy_rise(). Otherwise it must stay
- * awake (L1), or in a timed sleep.
- */
+ * awake (L1), or in a timed sleep. */
 static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 {
 	struct lazy_group *group = lazy_group_of(l, worker);

@@ -78,11 +78,9 @@ static void locate_return(ucontext_t *context)
 
 #endif
 
-/*
- * Finds the object and function of a code address. False, with the address itself: it is in no
+/* Finds the object and function of a code address. False, with the address itself: it is in no
  * loaded code. In objects that are not in the table of symbols.h, such as those loaded by a task,
- * data addresses are found too.
- */
+ * data addresses are found too. */
 static bool locate_find(uintptr_t address, struct backtrace_place *ret_place)
 {
 	bool found = symbols_find(address, ret_place);

@@ -22,11 +22,9 @@ struct worker;
 /* True if the signal has interrupted forkd's own code. */
 bool locate_is_own(const ucontext_t *context);
 
-/*
- * Stores the code places of the calling thread, newest first. context: of the signal handler that
+/* Stores the code places of the calling thread, newest first. context: of the signal handler that
  * calls this; NULL: no handler does, and the newest places, which are forkd's own, are skipped. A
- * program counter outside of all code is the first place, its caller the second.
- */
+ * program counter outside of all code is the first place, its caller the second. */
 void locate_code(struct backtrace *ret_trace, ucontext_t *context);
 
 /* Stores the name of the newest task that the worker runs: a direct or indirect child of its job's

@@ -257,11 +257,9 @@ static char *stack_split(struct stack_arena *arena, uint32_t order)
 	return arena->begin + offset;
 }
 
-/*
- * Returns a block of never used memory. The gap before it becomes free blocks. If that completes a
+/* Returns a block of never used memory. The gap before it becomes free blocks. If that completes a
  * free block that is large enough, returns that one, even if no block fits after the gap. NULL if
- * there is none.
- */
+ * there is none. */
 static char *stack_extend(struct stack_arena *arena, uint32_t order)
 {
 	uint64_t next = (uint64_t)(arena->next - arena->begin);
@@ -528,11 +526,9 @@ static enum stack_for stack_for(uint64_t held)
 	return held > STACK_SMALL ? STACK_FOR_JOB : STACK_FOR_SMALL_JOB;
 }
 
-/*
- * Charges bytes to the job and sets *ret_who to its purpose afterwards. False: the job would exceed
+/* Charges bytes to the job and sets *ret_who to its purpose afterwards. False: the job would exceed
  * its limit. Then it is not charged even temporarily, because another of its workers could be
- * refused for that.
- */
+ * refused for that. */
 static bool stack_charge(struct stack_cache *cache, uint64_t bytes, enum stack_for *ret_who)
 {
 	uint64_t held;

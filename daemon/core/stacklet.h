@@ -115,11 +115,9 @@ bool stack_arena_dirty(struct stack_arena *arena);
 /* Number of calls of stack_arena_clean() that gave pages back, in all arenas of the ring. */
 uint64_t stack_arena_cleaned(const struct stack_arena *arena);
 
-/*
- * Gives pages back, at most STACK_CLEAN bytes of one arena. Call it from a thread that may take
+/* Gives pages back, at most STACK_CLEAN bytes of one arena. Call it from a thread that may take
  * long. True: there was something to do, and may be more. False: nothing to do, or another thread
- * does it.
- */
+ * does it. */
 bool stack_arena_clean(struct stack_arena *arena);
 
 /* Sets up the cache of a worker of this arena, before the arena is used. */
@@ -171,11 +169,9 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top);
 /* Passes a stack back from such a frame to the worker. */
 void stack_take(struct stack_cache *cache);
 
-/*
- * Returns a lump for the job that the worker runs: uninitialized memory outside the stacks, aligned
+/* Returns a lump for the job that the worker runs: uninitialized memory outside the stacks, aligned
  * to STACK_MIN. A power of two of bytes is taken and charged, at least STACK_MIN. NULL if the job
- * has reached its limit, or the arena is full.
- */
+ * has reached its limit, or the arena is full. */
 void *stack_lump_take(struct stack_cache *cache, uint64_t size);
 
 /* Returns a lump of the same job and with the same size, on any worker. */

@@ -25,11 +25,9 @@
 /* ns: shortest time slice of a job that has begun */
 #define POLICY_TURN UINT64_C(2000000)
 
-/*
- * Returns how many private entries an owner publishes at a request. The newest one stays private if
+/* Returns how many private entries an owner publishes at a request. The newest one stays private if
  * there are others: its owner resumes it first, and would take back all entries with it before a
- * thief has searched.
- */
+ * thief has searched. */
 static inline uint64_t policy_publish(uint64_t public, uint64_t private, uint64_t most)
 {
 	uint64_t room = public < most ? most - public : 0;
@@ -44,21 +42,17 @@ static inline bool policy_ask_more(uint64_t public, uint64_t most)
 	return public < most / 2;
 }
 
-/*
- * Returns how many sleepers of its group a thief wakes that slept and has just stolen. left:
+/* Returns how many sleepers of its group a thief wakes that slept and has just stolen. left:
  * entries that it left public. One sleeper for each, up to most, since each of them does the same.
- * So a group is awake after a logarithmic number of successive wakes.
- */
+ * So a group is awake after a logarithmic number of successive wakes. */
 static inline uint32_t policy_spread(uint64_t left, uint32_t most)
 {
 	return left < most ? (uint32_t)left : most;
 }
 
-/*
- * Returns how long a thief waits between two requests, from its last wait and the length of the
+/* Returns how long a thief waits between two requests, from its last wait and the length of the
  * strand that it stole. A request costs a victim its C stack, so thieves of short strands wait
- * longer, and thieves of long strands soon do not wait. All in ns.
- */
+ * longer, and thieves of long strands soon do not wait. All in ns. */
 static inline uint64_t policy_ask_wait(uint64_t wait, uint64_t strand)
 {
 	if (strand >= POLICY_ASK_SHORT)

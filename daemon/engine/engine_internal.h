@@ -56,19 +56,15 @@
 /* Fills in the header of a frame, except the fields that depend on its parent. Holder only. */
 void strand_promote(struct worker *worker, struct fk_frame *frame);
 
-/*
- * Fills in the header of a fresh frame that is within a fork or call. Puts it into the deque if
+/* Fills in the header of a fresh frame that is within a fork or call. Puts it into the deque if
  * that is a fork, and fills in the fields of its child's header that come from it. False: it is a
- * fork, the deque is full, and must is false; nothing was done.
- */
+ * fork, the deque is full, and must is false; nothing was done. */
 bool strand_promote_parent(struct worker *worker, struct fk_frame *frame, struct fk_frame *child,
 			   bool must);
 
-/*
- * Does so for the fresh frames from the base to last, which itself only gets the fields from its
+/* Does so for the fresh frames from the base to last, which itself only gets the fields from its
  * parent. sp: the one that last was called with; last is there, unless it did not fit. False: one
- * has forked, the deque is full, and must is false; it and the frames above it are unchanged.
- */
+ * has forked, the deque is full, and must is false; it and the frames above it are unchanged. */
 bool strand_promote_chain(struct worker *worker, struct fk_frame *last, char *sp, bool must);
 
 /* ownership.c */
@@ -134,10 +130,8 @@ static inline bool strand_steals_itself(const struct worker *w)
  * the child has ended. */
 void strand_self_steal(struct worker *worker);
 
-/*
- * late_children: the worker steals from itself, and resumes the stolen frame at once. A forked
+/* late_children: the worker steals from itself, and resumes the stolen frame at once. A forked
  * child that has just got its frame is suspended, as if for another worker, and its parent, the
  * newest of self_stolen, continues first. False: the child runs first: it was called, another
- * worker has its parent, or too many are delayed already.
- */
+ * worker has its parent, or too many are delayed already. */
 bool strand_delay(struct worker *worker, struct fk_frame *child);

@@ -20,11 +20,9 @@
 #include "daemon/engine/slow_path.h"
 #include "daemon/core/hooks.h"
 
-/*
- * The job of frame, on top of the worker's stack, has failed, and no frame on the way needs
+/* The job of frame, on top of the worker's stack, has failed, and no frame on the way needs
  * FK_UNWIND: drops everything down to the oldest private ancestor. Returns that one, which is
- * removed from the deque.
- */
+ * removed from the deque. */
 static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
 {
 	struct fk_entry *oldest = max(w->engine.fk.floor, w->engine.job_base);

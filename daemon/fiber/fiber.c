@@ -126,11 +126,9 @@ void fibers_fini(struct pool *pool)
 
 /* ------------------------------------------------------------------------ running */
 
-/*
- * In the loop: puts the fiber at the newest end and resumes the oldest entry, as if the worker had
+/* In the loop: puts the fiber at the newest end and resumes the oldest entry, as if the worker had
  * stolen it. So all entries take turns. Returns that entry. Fibers of the shared stack are in the
- * inbox, which has every second turn.
- */
+ * inbox, which has every second turn. */
 static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 {
 	enum deque_status status;

@@ -356,11 +356,9 @@ static inline enum fiber_counter_result fiber_counter_look(struct fiber_counter_
 	return fiber_counter_value(word) <= value ? FIBER_COUNTER_REACHED : FIBER_COUNTER_OK;
 }
 
-/*
- * The waiter, which has begun a park of this generation: adds its node, to be woken when the
+/* The waiter, which has begun a park of this generation: adds its node, to be woken when the
  * counter has reached this value. FIBER_COUNTER_OK: it is hooked. REACHED, STALE or TWICE: it is
- * not, and need not park.
- */
+ * not, and need not park. */
 static inline enum fiber_counter_result
 fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_counter_node *node,
 		   struct fiber_park *park, uint64_t generation)

@@ -80,11 +80,9 @@ struct fk_entry {
 	_Atomic uint64_t word;
 };
 
-/*
- * What the inlined code reads and writes of a worker: the start of the runtime's own struct.
+/* What the inlined code reads and writes of a worker: the start of the runtime's own struct.
  * Written by the owner and its signal handler, except limit, which any thread may lower to 0 to ask
- * for attention.
- */
+ * for attention. */
 struct fk_worker {
 	_Atomic uintptr_t limit;    /* a frame that would end beyond this takes the slow path */
 	uintptr_t cstack_limit;	    /* below this, children run from the worker loop */
@@ -109,11 +107,9 @@ _Static_assert(sizeof(struct fk_worker) == 80, "the worker is part of the ABI");
 #define FK_DST	     0x10000000u    /* in site, without FK_PARTED: stack is where the result goes */
 #define FK_SITE_MASK 0x0fffffffu
 
-/*
- * FK_SLACK bytes are free after limit. A frame of at most FK_SMALL bytes may start there. The rest
+/* FK_SLACK bytes are free after limit. A frame of at most FK_SMALL bytes may start there. The rest
  * has room for a small frame of NAME__inner and the header of a third one. A larger frame must end
- * before limit.
- */
+ * before limit. */
 #define FK_SLACK 1024u
 #define FK_SMALL 448u
 
@@ -259,11 +255,9 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 /* What of a frame must not be beyond limit. */
 #define fk_reach(sp, size) ((uintptr_t)(sp) + ((size) <= FK_SMALL ? 0 : (size)))
 
-/*
- * The looks on the way of a fork, relaxed: limit may change at any moment, and FK_PARTED is set by
+/* The looks on the way of a fork, relaxed: limit may change at any moment, and FK_PARTED is set by
  * this thread alone as long as the activation lives. Compilers make a load, a test and a jump of an
- * atomic load and a comparison; the processor compares in memory.
- */
+ * atomic load and a comparison; the processor compares in memory. */
 #if defined(__x86_64__) && defined(__LP64__)
 #define FK_COMPARED(flag, compare, ...)                                                            \
 	({                                                                                         \

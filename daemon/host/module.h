@@ -49,11 +49,9 @@ struct modules {
  */
 int modules_load(struct modules *modules, struct board *board, const char *folder);
 
-/*
- * Adds the tasks of a module, without places. Returns 0, or the first error with one line in
+/* Adds the tasks of a module, without places. Returns 0, or the first error with one line in
  * ret_error; the other tasks are added all the same. modules: as for modules_load(), with n_tasks 0
- * before the first module.
- */
+ * before the first module. */
 int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
 		uint64_t size);
 
@@ -61,12 +59,10 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
  * gone. Returns 0, or -ENOMEM with nothing changed. */
 int modules_settle(struct modules *modules, struct board *board);
 
-/*
- * Loads the files of a directory that are not loaded yet, while workers run: module.c, JOINING.
+/* Loads the files of a directory that are not loaded yet, while workers run: module.c, JOINING.
  * Then their tasks have places, and modules_enter() makes them callable. version: of all files of
  * the directory; no loaded file may have changed. Returns 0 or a negative errno with one line in
- * ret_error; then no task has changed.
- */
+ * ret_error; then no task has changed. */
 int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
 		 char *ret_error, uint64_t size);
 

@@ -20,11 +20,9 @@
 #define SYMBOLS_OWN	"forkd" /* the name of the program itself */
 #define SYMBOLS_UNKNOWN "??"	/* for objects that are not in the table */
 
-/*
- * Adds the loaded object that contains this address, unless it is in the table. name: of its file,
+/* Adds the loaded object that contains this address, unless it is in the table. name: of its file,
  * for reports. fd: its file, which may be closed afterwards; -1: its functions have no names.
- * Objects beyond the table's capacity have no names either.
- */
+ * Objects beyond the table's capacity have no names either. */
 void symbols_add(const void *address, const char *name, int fd);
 
 /* Finds the object and function of a code address. False, with the address itself, if it is in no

@@ -34,11 +34,9 @@ struct topology_place {
 int topology_new(const char *description, uint32_t workers, uint32_t threads,
 		 const struct hwloc_bitmap_s *cpus, char *error, size_t error_size,
 		 struct topology **ret_topology);
-/*
- * The same for this machine, for a pool, or a manager that takes over: cpus is the result of
+/* The same for this machine, for a pool, or a manager that takes over: cpus is the result of
  * topology_cpus() in the manager at its start. CPUs that may not be used any more keep their
- * workers, which are then offline.
- */
+ * workers, which are then offline. */
 int topology_again(uint32_t workers, uint32_t threads, const struct hwloc_bitmap_s *cpus,
 		   char *error, size_t error_size, struct topology **ret_topology);
 void topology_free(struct topology *topology);
@@ -59,12 +57,10 @@ uint32_t topology_memory(const struct topology *topology, uint32_t group);
 /* Returns the workers of a group, in ascending order, and their number: at least 1. */
 const uint32_t *topology_members(const struct topology *topology, uint32_t group, uint32_t *ret_n);
 
-/*
- * Returns the distance of two different workers: 1 for the nearest possible, symmetric. In a group:
+/* Returns the distance of two different workers: 1 for the nearest possible, symmetric. In a group:
  * the number of levels up to their common ancestor, without levels that add no worker's CPU, and at
  * least 1. Between groups: beyond every distance in a group, ordered by the machine's distances
- * between nodes if known, then by levels.
- */
+ * between nodes if known, then by levels. */
 uint32_t topology_distance(const struct topology *topology, uint32_t i, uint32_t j);
 
 /* Makes the tables of victims for these workers (victims_new()). Returns 0 or a negative errno. */

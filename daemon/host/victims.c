@@ -103,12 +103,10 @@ static void victims_sort(struct victims *v, uint32_t i, const struct victims_wor
 	}
 }
 
-/*
- * Fills worker i's slots. Each slot begins with its own victim's probability, in units of slots.
+/* Fills worker i's slots. Each slot begins with its own victim's probability, in units of slots.
  * While one has too little, it is filled up from one that has too much, which then may have too
  * little itself. Each step completes a slot, so this ends. The rounding error at the end is less
- * than 2^-40 of a slot, and goes to the slot's own victim.
- */
+ * than 2^-40 of a slot, and goes to the slot's own victim. */
 static void victims_fill(struct victims *v, uint32_t i, struct victims_work *work)
 {
 	uint32_t m = v->n - 1;

@@ -54,11 +54,9 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 	return n;
 }
 
-/*
- * I1: the worker had rows in hand and has published some. left: there are more than it starts
+/* I1: the worker had rows in hand and has published some. left: there are more than it starts
  * itself. A worker that searched in between has not seen them. If this worker is not busy, it does
- * the rest when it becomes busy (work_search.c). row: the job that it runs then.
- */
+ * the rest when it becomes busy (work_search.c). row: the job that it runs then. */
 static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 {
 	struct pool *pool = w->pool;

@@ -31,11 +31,9 @@ static bool job_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint
 	return cut;
 }
 
-/*
- * The job of this row and generation has exceeded its deadline, or was cancelled: ends it if it
+/* The job of this row and generation has exceeded its deadline, or was cancelled: ends it if it
  * waits in a queue, or makes it unwind if it runs. False: it is in hand, and the caller must try
- * again. The dispatcher.
- */
+ * again. The dispatcher. */
 static bool job_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	struct ledger_row now = ledger_row(pool->arena, row);

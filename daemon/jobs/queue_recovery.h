@@ -30,12 +30,10 @@ struct pool;
  * its words can be accepted. */
 void requeue_find(struct pool *pool, uint32_t client);
 
-/*
- * Moves the word at the head of a ring along its chain past the QUEUED jobs. Then it refers to the
+/* Moves the word at the head of a ring along its chain past the QUEUED jobs. Then it refers to the
  * rest, or leaves the ring. Must be called before any job that was QUEUED when the last pool died
  * can run. Cyclic or merging chains end all the same: an honest client has each of its QUEUED rows
- * in at most one chain, so there are at most that many steps.
- */
+ * in at most one chain, so there are at most that many steps. */
 void requeue_place_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 			struct ledger_ring *side);
 

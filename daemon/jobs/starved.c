@@ -34,11 +34,9 @@ static bool starved_rests(const struct worker *w)
 	return wake_rests(wake_load(&w->board->wake));
 }
 
-/*
- * False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict
+/* False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict
  * no file can be opened. A task can change the thread's number on the board; then workers are woken
- * without need, or a starved one is not found.
- */
+ * without need, or a starved one is not found. */
 static bool starved_is_runnable(const struct worker *w)
 {
 	/* Relaxed: written before the worker's first search. */

@@ -76,11 +76,9 @@ struct starved {
 	_Atomic bool news;
 };
 
-/*
- * Compares a clock with its last value, *last, and stores the new one: cpu ns, or STARVED_UNKNOWN
+/* Compares a clock with its last value, *last, and stores the new one: cpu ns, or STARVED_UNKNOWN
  * for a sleeping worker. Returns whether the worker was awake at both checks and has not run in
- * between.
- */
+ * between. */
 static inline bool starved_judge(uint64_t *last, uint64_t cpu)
 {
 	bool starved = cpu != STARVED_UNKNOWN && cpu == *last;

@@ -6,12 +6,10 @@
 
 #include <stdint.h>
 
-/*
- * Calls level() with the directory of this process's group, and of each above it: of version 2, and
+/* Calls level() with the directory of this process's group, and of each above it: of version 2, and
  * of the version 1 hierarchy that has this controller. Inside a container, groups outside of it are
  * not visible. root: "" for the machine, otherwise the prefix of /proc/self/cgroup and
- * /sys/fs/cgroup.
- */
+ * /sys/fs/cgroup. */
 void cgroup_each(const char *root, const char *controller,
 		 void (*level)(void *context, const char *folder), void *context);
 

@@ -55,27 +55,21 @@ struct recovery_report {
 	uint64_t held_ns;	/* for this long */
 };
 
-/*
- * Handles every job that the dead pool left RUNNING or FINISHING: gives it an outcome or puts it
+/* Handles every job that the dead pool left RUNNING or FINISHING: gives it an outcome or puts it
  * back into the queue. Prepares the manager's part of the arena for the next pool. No pool may be
  * alive, except abandoned ones, which have another arena mapped. signo: the signal that ended the
- * process, 0 if it exited.
- */
+ * process, 0 if it exited. */
 void recovery_run(struct arena *arena, const struct recovery_limits *limits, uint32_t signo,
 		  recovery_records *records, void *context, struct recovery_report *ret_report);
 
-/*
- * Ends jobs that a client that has gone left in queues and rings: a pool that is told of the client
+/* Ends jobs that a client that has gone left in queues and rings: a pool that is told of the client
  * afterwards finds none. The pool, if there is one, must not know the client yet. Returns the
- * number of jobs.
- */
+ * number of jobs. */
 uint32_t recovery_cancel(struct arena *arena, const struct recovery_limits *limits, uint32_t client,
 			 recovery_records *records, void *context);
 
-/*
- * Sets the outcome of a record that is still pending, and wakes its waiter; then counts its group
+/* Sets the outcome of a record that is still pending, and wakes its waiter; then counts its group
  * down, and wakes its waiters. groups: the client's, client_segment_groups(). generation:
- * UINT32_MAX: any. code, signo: see struct job. Returns true if it was pending.
- */
+ * UINT32_MAX: any. code, signo: see struct job. Returns true if it was pending. */
 bool recovery_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
 		     int32_t code, uint32_t signo);

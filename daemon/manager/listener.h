@@ -49,9 +49,7 @@ void listener_begin(struct listener *listener, struct loop *loop,
 /* Stops accepting; new connections wait in the socket. Does nothing if it has not begun. */
 void listener_end(struct listener *listener);
 
-/*
- * Ends the listener, and unlinks its socket file if that is still the same. Returns the socket,
+/* Ends the listener, and unlinks its socket file if that is still the same. Returns the socket,
  * which the caller owns now, or -1: its last close closes descriptors that waiting clients have
- * sent (proto.c, I3).
- */
+ * sent (proto.c, I3). */
 int listener_leave(struct listener *listener);

@@ -19,11 +19,9 @@ struct loop {
 	bool stopped;
 };
 
-/*
- * An event that is waited for; part of its owner. Zeroed, with call set, it waits for nothing. The
+/* An event that is waited for; part of its owner. Zeroed, with call set, it waits for nothing. The
  * function that armed it defines result. With repeats set a poll begins again before each call,
- * which needs no memory.
- */
+ * which needs no memory. */
 struct loop_source {
 	void (*call)(struct loop_source *source, int result);
 	struct loop_op *op;
@@ -56,12 +54,10 @@ int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mo
 		   uint64_t size);
 int loop_discard(struct loop *loop, struct loop_source *source, int fd);
 
-/*
- * Closes fd soon, without blocking the loop (I5): a segment of any size. It occupies a worker that
+/* Closes fd soon, without blocking the loop (I5): a segment of any size. It occupies a worker that
  * makes pages for all clients until it has ended. So it must not be used for a socket that others
  * may have filled, except at the end of the loop, when nothing follows (socket_close.h). No source
- * may wait for fd any more. Returns -1, to be assigned; below 0 it does nothing.
- */
+ * may wait for fd any more. Returns -1, to be assigned; below 0 it does nothing. */
 int loop_close(struct loop *loop, int fd);
 
 /* Stops waiting; the source may be freed, its descriptor closed. Does nothing if it did not

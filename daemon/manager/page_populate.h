@@ -29,11 +29,9 @@ struct pages {
  */
 int pages_make(struct pages *pages, int fd, uint64_t start, uint64_t end);
 
-/*
- * Frees these pages, even if a process has the segment mapped or open: they read as zeros then, and
+/* Frees these pages, even if a process has the segment mapped or open: they read as zeros then, and
  * an access allocates one. The size stays. If pages are still being allocated, that ends without a
- * call.
- */
+ * call. */
 int pages_drop(struct pages *pages, int fd, uint64_t start, uint64_t end);
 
 /* Ends both without a call. The kernel may access the segment once more for the piece in progress:

@@ -28,11 +28,9 @@ enum pool_death_next {
 	POOL_DEATH_GIVE_UP, /* too many have died at their start; that has been logged */
 };
 
-/*
- * Decides the outcome of each job of the dead pool (job_recovery.h), and shows the crash on the
+/* Decides the outcome of each job of the dead pool (job_recovery.h), and shows the crash on the
  * board. Logs one line, and counts the crash against the user of the blamed job. The fronts of
- * board and arena have been written again. Returns what to do next, unless forkd is stopping.
- */
+ * board and arena have been written again. Returns what to do next, unless forkd is stopping. */
 enum pool_death_next pool_death_run(struct pool_death *pool_death,
 				    const struct pool_process_end *end);
 

@@ -116,11 +116,9 @@ int pool_process_set_options(struct pool_process *pool, const struct options *op
 /* Kills and reaps the process, if there is one. */
 void pool_process_fini(struct pool_process *pool);
 
-/*
- * Starts the process, which must be DOWN, and sends it PROTO_POOL_START.
- * board_fd, arena_fd: borrowed until it has died. Returns 0; or, with a line in failed_text,
- * POOL_PROCESS_LATER or a negative errno.
- */
+/* Starts the process, which must be DOWN, and sends it PROTO_POOL_START. board_fd, arena_fd:
+ * borrowed until it has died. Returns 0; or, with a line in failed_text, POOL_PROCESS_LATER or a
+ * negative errno. */
 int pool_process_start(struct pool_process *pool, int board_fd, int arena_fd);
 
 /*
@@ -134,11 +132,9 @@ void pool_process_send(struct pool_process *pool, const struct proto_pool *messa
  * answered, or the caller closes it. */
 void pool_process_load(struct pool_process *pool, uint64_t version);
 
-/*
- * Asks the pool whether all messages so far are in force. Returns a number: they are when
+/* Asks the pool whether all messages so far are in force. Returns a number: they are when
  * pool->heard has reached it, or there is no pool, and the next one begins with them. If no pool is
- * READY, that is at once.
- */
+ * READY, that is at once. */
 uint64_t pool_process_ask(struct pool_process *pool);
 
 /* True if a message would probably go to the pool at once: READY, and no message waits. */

@@ -52,11 +52,9 @@ struct pool_segments_inherited {
 /* The sizes of all segments for n_workers. */
 struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers);
 
-/*
- * Creates both segments, or takes over existing ones. options and saved state stay the caller's,
+/* Creates both segments, or takes over existing ones. options and saved state stay the caller's,
  * and must outlive this. The first pool_segments_write() fills in the board. Returns 0, or a
- * negative errno and what failed. The descriptors are then pool_segments' own.
- */
+ * negative errno and what failed. The descriptors are then pool_segments' own. */
 int pool_segments_init(struct pool_segments *pool_segments, const struct options *options,
 		       uint32_t n_workers, const struct pool_segments_inherited *inherited,
 		       const char **ret_what);

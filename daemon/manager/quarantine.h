@@ -44,10 +44,8 @@ void quarantine_tell_tenant(struct quarantine *quarantine, uint32_t tenant);
 /* Tells the pool, which has just become ready; before it is told of tenants and clients. */
 void quarantine_tell_pool(struct quarantine *quarantine);
 
-/*
- * Ends the quarantine of the user's task of this name; "": of all tasks, and the user's crashes so
+/* Ends the quarantine of the user's task of this name; "": of all tasks, and the user's crashes so
  * far no longer count. uid: a number. Returns 0 and the number of entries as text; or a negative
- * errno and a line that says why.
- */
+ * errno and a line that says why. */
 int quarantine_lift(struct quarantine *quarantine, const char *uid, const char *name, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);

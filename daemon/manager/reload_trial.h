@@ -45,11 +45,9 @@ struct reload_trial {
  * is stuck in the kernel. */
 int reload_trial_start(struct reload_trial *trial, char *const *args);
 
-/*
- * The trial's process: checks the options like a start, loads all modules like a pool, and writes
+/* The trial's process: checks the options like a start, loads all modules like a pool, and writes
  * the results to fd, for reload_trial.c. options: of files and command line; auto values are
- * replaced here. Returns the exit status of the process; errors have been logged.
- */
+ * replaced here. Returns the exit status of the process; errors have been logged. */
 int reload_trial_main(struct options *options, int fd);
 
 /* Ends the trial without done(), and without waiting. A process that has not ended by then is left

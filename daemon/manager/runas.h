@@ -36,10 +36,8 @@ struct runas {
  */
 int runas_choose(const struct options *options, struct runas *ret, struct options_error *ret_text);
 
-/*
- * The process becomes this user for good, with the user's groups and without capabilities. It may
+/* The process becomes this user for good, with the user's groups and without capabilities. It may
  * make its threads urgent until it calls low_latency_settle(). The signal at its parent's death
  * stays set. Other processes of the user cannot inspect this one until it executes a program. Needs
- * a single thread; async-signal-safe. Returns 0; or a negative errno, and the process must end.
- */
+ * a single thread; async-signal-safe. Returns 0; or a negative errno, and the process must end. */
 int runas_become(const struct runas *runas);

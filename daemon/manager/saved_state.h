@@ -170,11 +170,9 @@ struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot);
 /* Returns the state of a tenant's slot; sets *ret_uid, if not NULL, unless the slot is free. */
 enum saved_stage saved_tenant(const struct saved_state *saved, uint32_t slot, uint32_t *ret_uid);
 
-/*
- * A manager begins to continue from here. n_ended: jobs so far; the last manager has not failed if
- * a job has ended since its pool was ready.
- * False if too many managers have failed in succession: the saved state may be the cause.
- */
+/* A manager begins to continue from here. n_ended: jobs so far; the last manager has not failed if
+ * a job has ended since its pool was ready. False if too many managers have failed in succession:
+ * the saved state may be the cause. */
 bool saved_try(struct saved_state *saved, uint64_t n_ended);
 void saved_ready(struct saved_state *saved, uint64_t n_ended);
 

@@ -12,11 +12,9 @@ struct socket_closer {
 	struct list_link sockets;
 };
 
-/*
- * Ends a connection: the peer sees it at once. fd: a socket that was given to
+/* Ends a connection: the peer sees it at once. fd: a socket that was given to
  * proto_take_no_descriptors(); no loop source may wait for it. Returns -1, to be assigned; a
- * negative fd is ignored.
- */
+ * negative fd is ignored. */
 int socket_close(struct socket_closer *all, int fd);
 
 /* Sockets that are not closed yet are left to the end of the process. */

@@ -16,11 +16,9 @@ struct runas;
 #define SPAWN_OOM_POOL	100
 #define SPAWN_OOM_TRIAL 1000
 
-/*
- * Called in a forked child of the manager (a pid): becomes this program with these arguments. It
+/* Called in a forked child of the manager (a pid): becomes this program with these arguments. It
  * has descriptors 0, 1, 2 and fd as SPAWN_FD, and no others; no signal is blocked. It is killed
  * with the manager, and before it if memory is short (oom). Its environment lacks the service
- * manager's variables. runas: the user that it becomes, NULL to stay the manager's.
- */
+ * manager's variables. runas: the user that it becomes, NULL to stay the manager's. */
 _Noreturn void spawn_exec(char *const *argv, pid_t manager, int fd, int oom,
 			  const struct runas *runas);

@@ -35,11 +35,9 @@ static inline double take_f64(double sum, const double *x)
 	return sum + *x;
 }
 
-/*
- * An addition of floating point numbers waits for the one before it, and compilers may not reorder
+/* An addition of floating point numbers waits for the one before it, and compilers may not reorder
  * additions. So a block has LANES sums: sum i adds up the numbers i, i + LANES, and so on. The
- * bounds of a block depend only on the length of the array.
- */
+ * bounds of a block depend only on the length of the array. */
 struct arrays {
 	const double *a;
 	const double *b; /* NULL: all ones */

@@ -153,11 +153,9 @@ static void layout_groups(struct pool *pool)
 	pool_init_settings(pool);
 }
 
-/*
- * Uses whole pages for each worker, so that each can be on its node: first all struct workers, then
+/* Uses whole pages for each worker, so that each can be on its node: first all struct workers, then
  * the contents of each one's deques, then the stacklets. Memory policies are set before any page is
- * touched.
- */
+ * touched. */
 int layout_make(struct pool *pool, int arena_fd)
 {
 	uint64_t offset = arena_workers_offset(pool->clients_max, pool->jobs_max);

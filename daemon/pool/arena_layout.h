@@ -29,9 +29,7 @@ int layout_place(struct pool *pool, struct topology *topology);
 /* Frees the data of layout_place(), and the topology. After the last worker has ended. */
 void layout_unplace(struct pool *pool);
 
-/*
- * Lays out the pool's part of the arena, with the part of each worker and group on its NUMA node.
+/* Lays out the pool's part of the arena, with the part of each worker and group on its NUMA node.
  * Pages of an earlier pool are given back: those of stacklets, which may be nearly all, over time
- * (stack_arena_inherit()); the others now. arena_fd: borrowed. Returns 0 or a negative errno.
- */
+ * (stack_arena_inherit()); the others now. arena_fd: borrowed. Returns 0 or a negative errno. */
 int layout_make(struct pool *pool, int arena_fd);

@@ -185,11 +185,9 @@ static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
 	return !a || !b ? a | b : min(a, b);
 }
 
-/*
- * Ensures that freed memory is given back: workers do it before they sleep (idle_trim.h). If none
+/* Ensures that freed memory is given back: workers do it before they sleep (idle_trim.h). If none
  * has since the last call, wakes one, and gives a part back itself, rarely enough not to slow down
- * workers.
- */
+ * workers. */
 static void dispatcher_clean(struct pool *pool)
 {
 	struct dispatcher *d = pool->dispatcher;

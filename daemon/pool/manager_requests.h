@@ -6,11 +6,9 @@
 
 struct pool;
 
-/*
- * Handles the manager's messages to the end, also while the pool drains: a client may leave, or
+/* Handles the manager's messages to the end, also while the pool drains: a client may leave, or
  * cancel jobs that the pool would wait for. Returns true once the pool has ended after
- * PROTO_POOL_STOP or PROTO_POOL_HALT, false if the manager has gone.
- */
+ * PROTO_POOL_STOP or PROTO_POOL_HALT, false if the manager has gone. */
 bool channel_serve(struct pool *pool);
 
 /*

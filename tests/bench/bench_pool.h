@@ -19,11 +19,9 @@ struct bench_pool {
 	pid_t manager; /* 0: not running */
 };
 
-/*
- * Starts forkd with this many workers and waits until it is ready. $FORKD_BIN overrides the forkd
+/* Starts forkd with this many workers and waits until it is ready. $FORKD_BIN overrides the forkd
  * of this build tree, which is found from /proc/self/exe. On failure it ends the program with
- * status 1 and a line on stderr. The daemon always ends with this program.
- */
+ * status 1 and a line on stderr. The daemon always ends with this program. */
 void bench_pool_start(struct bench_pool *pool, const char *modules, int workers);
 
 /* The same with one more option of forkd, as --name=value. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/compose.h"
 
-/*
- * With OpenMP, built with gcc (libgomp) and with clang (libomp). The library chooses the number of
+/* With OpenMP, built with gcc (libgomp) and with clang (libomp). The library chooses the number of
  * threads. The schedule suits threads that lose their CPUs; the default gives each thread its share
- * at the start.
- */
+ * at the start. */
 
 void compose_start(const char *socket)
 {

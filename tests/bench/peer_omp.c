@@ -8,12 +8,10 @@
 #include "tests/bench/peer.h"
 #include "tests/bench/work.h"
 
-/*
- * The benchmarks with OpenMP tasks, as a user writes them: one parallel region per run, one task
+/* The benchmarks with OpenMP tasks, as a user writes them: one parallel region per run, one task
  * per FORK, no if() or final() clause. Built with gcc (libgomp) and with clang (libomp); PEER_NAME
  * is from the command line. With one thread libomp runs each task at its creation, so its T_1 does
- * not include the cost of its tasks.
- */
+ * not include the cost of its tasks. */
 
 static int omp_threads;
 

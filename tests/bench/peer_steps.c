@@ -169,11 +169,9 @@ static int64_t bfs_tasks(const struct kernel_job *job)
 	return tasks;
 }
 
-/*
- * Levels are right if no edge goes down by more than one, and each node except the first has an
+/* Levels are right if no edge goes down by more than one, and each node except the first has an
  * edge from the level above: both together determine them. Returns how many other nodes were
- * reached, or -1.
- */
+ * reached, or -1. */
 static int64_t bfs_reached(const struct kernel_job *job)
 {
 	const int32_t *level = job->level;

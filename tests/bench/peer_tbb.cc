@@ -8,11 +8,9 @@
 #include "tests/bench/peer.h"
 #include "tests/bench/work.h"
 
-/*
- * The benchmarks with oneTBB, as a user writes them: a tbb::task_group in each activation that
+/* The benchmarks with oneTBB, as a user writes them: a tbb::task_group in each activation that
  * forks, run() for a FORK, a plain call for a CALL, wait() for the JOIN. One arena has as many
- * slots as there are threads, and global_control limits the threads.
- */
+ * slots as there are threads, and global_control limits the threads. */
 
 static tbb::task_arena *arena;
 

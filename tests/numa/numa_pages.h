@@ -21,11 +21,9 @@ struct numa_pages {
 	uint64_t absent;		 /* never touched, or not mapped by this process */
 };
 
-/*
- * Counts the pages of [start, end) of a process; pid 0 is the caller. Returns 0; -EPERM (of another
+/* Counts the pages of [start, end) of a process; pid 0 is the caller. Returns 0; -EPERM (of another
  * user); -ESRCH; -ENOSYS (a kernel without nodes); -ERANGE (too many nodes); or the error of a page
- * whose node is unknown.
- */
+ * whose node is unknown. */
 static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 				   struct numa_pages *ret_pages)
 {

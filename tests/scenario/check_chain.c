@@ -42,11 +42,9 @@ static uint32_t count_of(fk_group group)
 }
 
 #ifdef FK_CRASH_SITES
-/*
- * A chain of n jobs in one group, every other one idempotent; then a job and a chain that are
+/* A chain of n jobs in one group, every other one idempotent; then a job and a chain that are
  * idempotent, as another worker may have begun them. begun: some were taken off the ring before the
- * walk in which the pool dies, and may run then; all are idempotent.
- */
+ * walk in which the pool dies, and may run then; all are idempotent. */
 static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool begun)
 {
 	fk_group group;

@@ -184,11 +184,9 @@ static void go_on_astray(void)
 	go_on(move_astray);
 }
 
-/*
- * Runs while the pool is stopped; the test resumes it. Uses words of a record without a job, which
+/* Runs while the pool is stopped; the test resumes it. Uses words of a record without a job, which
  * the pool refuses. A record for each would take long: all of them would try to wake a worker that
- * was stopped on its way into its sleep.
- */
+ * was stopped on its way into its sleep. */
 static void fill_rings(void)
 {
 	uint32_t payload = ring_payload(c->id, c->generation, N_JOBS - 1);

@@ -167,11 +167,9 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * No small job waits for the flood: only the batches that the workers had taken start after it was
+/* No small job waits for the flood: only the batches that the workers had taken start after it was
  * drained and before it. If the kernel stops a worker in the middle of a choice, the other worker
- * continues. So a single job may see more of them, but far from all.
- */
+ * continues. So a single job may see more of them, but far from all. */
 static void small_beside_flood(uint32_t uid)
 {
 	struct times small[SMALL];

@@ -25,9 +25,7 @@ struct counts counts_read(struct daemon *d);
  * is not NULL, sets it to the number of their pages in its page tables. */
 uint32_t counts_mapped(pid_t pid, const char *name, uint64_t *ret_pages);
 
-/*
- * Waits until both processes have as many descriptors, segments and pages as before, and the
+/* Waits until both processes have as many descriptors, segments and pages as before, and the
  * manager as many children. Mappings of allocators are ignored. After DAEMON_PATIENCE seconds it
- * fails the test and prints the numbers.
- */
+ * fails the test and prints the numbers. */
 void counts_await(struct daemon *d, const struct counts *before);

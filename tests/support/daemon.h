@@ -77,11 +77,9 @@ struct daemon {
 	pid_t pools[DAEMON_POOLS]; /* that daemon_pool() has returned */
 };
 
-/*
- * Creates the daemon's directory. Its module directory has every shipped module and the test
+/* Creates the daemon's directory. Its module directory has every shipped module and the test
  * modules that are not broken. daemon_start() calls this; a test that changes the directory calls
- * it first.
- */
+ * it first. */
 void daemon_prepare(struct daemon *d);
 
 /* Creates the directory without modules. */
@@ -101,11 +99,9 @@ void daemon_mine(struct daemon *d, const char *site, uint32_t after);
 bool daemon_is_mined(struct daemon *d);
 void daemon_unmine(struct daemon *d);
 
-/*
- * Starts forkd with these options ("--workers=2", ..., NULL) and waits for READY=1. Socket, module
+/* Starts forkd with these options ("--workers=2", ..., NULL) and waits for READY=1. Socket, module
  * directory and log are in the daemon's directory. Tasks are never quarantined, unless the options
- * enable it.
- */
+ * enable it. */
 void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 
 /* The same, but returns the exit status if forkd ends before it is ready, and -1 if it runs. */

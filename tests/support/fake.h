@@ -72,11 +72,9 @@ void fake_hang_up(void);
 void fake_let_go(void);
 void fake_await_held(uint32_t n);
 
-/*
- * fake_take() takes a job off any ring, or only looks for one if ret_payload is NULL. Returns the
+/* fake_take() takes a job off any ring, or only looks for one if ret_payload is NULL. Returns the
  * ring, or -1 if there is no job. fake_run() ends a job as the pool does; it never ends a job of
- * drop.
- */
+ * drop. */
 int fake_take(uint32_t *ret_payload);
 void fake_run(uint32_t payload);
 

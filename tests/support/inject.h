@@ -50,12 +50,10 @@ void inject_begin(struct inject *i);
 /* Puts this process under the filter. Returns 0 or a negative errno. */
 int inject_enter(struct inject *i);
 
-/*
- * From the nth call on, `times` calls fail with error and are not made; later calls work again. In
+/* From the nth call on, `times` calls fail with error and are not made; later calls work again. In
  * a process that executes another program, only calls after the start of main() count, not those of
  * the loader. (forkd's main() begins by ignoring SIGPIPE.) Of futex(2) only waits count: a wake
- * fails only for a wrong address.
- */
+ * fails only for a wrong address. */
 void inject_arm(struct inject *i, enum inject_who who, long call, int error, uint64_t nth,
 		uint64_t times);
 

@@ -8,11 +8,9 @@
 #include "tests/support/daemon.h"
 #include "tests/support/systemd_stub.h"
 
-/*
- * Starts forkd with these options, NULL at the end, and with a socket that is passed. Waits until
+/* Starts forkd with these options, NULL at the end, and with a socket that is passed. Waits until
  * it is ready. d->manager is the process as of the last kept_ready(). d->watcher survives a
- * restart.
- */
+ * restart. */
 struct systemd_stub *kept_start(struct daemon *d, ...) __attribute__((sentinel));
 
 /* Writes its forkd.conf, which the next start reads. Returns the option for kept_start() that names

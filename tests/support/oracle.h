@@ -43,12 +43,10 @@ struct oracle_job {
 void oracle_init(struct oracle *o, const char *folder);
 void oracle_fini(struct oracle *o);
 
-/*
- * Writes n jobs to the journal and submits them: a single job by fk_submit_values(), several jobs
+/* Writes n jobs to the journal and submits them: a single job by fk_submit_values(), several jobs
  * or a job in a group as a chain. groups: of the first half and of the second, or NULL. flags:
  * FK_IDEMPOTENT, FK_WAIT_ROOM. Sets *ret_jobs, n of them. Returns 0, or the error of the
- * submission, which the journal has too.
- */
+ * submission, which the journal has too. */
 int oracle_submit(struct oracle *o, fk_client *c, uint32_t n, const fk_group groups[2],
 		  unsigned int flags, struct oracle_job *ret_jobs);
 

@@ -40,11 +40,9 @@ pid_t service_ready(const char *mode, const char *const *extra);
 #define SERVICE_START(...)	 service_start(-1, SERVICE_OPTIONS(__VA_ARGS__))
 #define SERVICE_READY(mode, ...) service_ready(mode, SERVICE_OPTIONS(__VA_ARGS__))
 
-/*
- * Lets the systemd stub run the manager. The stub passes it a socket, keeps up to max of its
+/* Lets the systemd stub run the manager. The stub passes it a socket, keeps up to max of its
  * descriptors and restarts it with them. watchdog_us: 0 for none. extra: must stay valid. Waits
- * until the manager is ready. service_end() ends both, in any state.
- */
+ * until the manager is ready. service_end() ends both, in any state. */
 struct systemd_stub *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
 				  const char *const *extra);
 #define SERVICE_KEEP(mode, max, watchdog_us, ...)                                                  \

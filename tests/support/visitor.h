@@ -12,9 +12,7 @@ enum answer {
 	WRONG,
 };
 
-/*
- * Opens, calls, submits a batch with a group, cancels and closes. restart: a task crashes the pool
+/* Opens, calls, submits a batch with a group, cancels and closes. restart: a task crashes the pool
  * first, so that the rest waits for the next one. Prints each answer that is not RIGHT to stderr,
- * after run. Returns the worst answer.
- */
+ * after run. Returns the worst answer. */
 enum answer visitor_comes(const struct daemon *d, const char *run, bool restart);

@@ -39,11 +39,9 @@ struct run_subject {
 void run_skip(struct run_subject *subject, const char *task);
 int run_skips(const struct run_subject *subject, const char *task);
 
-/*
- * Makes the calls of a run, and returns their results. RUN_SERIAL makes all calls; others make the
+/* Makes the calls of a run, and returns their results. RUN_SERIAL makes all calls; others make the
  * calls that have a comparable result in the reference. Prints errors. Returns 0 or an exit code. A
- * task that crashes or hangs is no error, but its results end there.
- */
+ * task that crashes or hangs is no error, but its results end there. */
 int run_do(const struct run_subject *subject, const struct run *run, struct results *ret_text);
 void run_free(struct results *text);
 

@@ -4,12 +4,10 @@
 #include "common/util.h"
 #include "tests/support/fair_clock.h"
 
-/*
- * A machine of WORKERS workers in virtual time. Each client has one job at a time, on one worker,
+/* A machine of WORKERS workers in virtual time. Each client has one job at a time, on one worker,
  * which forks every LEAF. At a fork the worker picks the best job and suspends the running one.
  * When a job ends, the worker resumes the newest suspended one. Client 0 has short jobs with
- * pauses; the others have long jobs without pauses.
- */
+ * pauses; the others have long jobs without pauses. */
 #define LEAF  (100 * US)
 #define SHORT MS
 #define LONG  (100 * MS)
