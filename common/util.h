@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Helpers that C lacks. Nothing here calls the system or allocates.
- */
+/* Helpers that C lacks. Nothing here calls the system or allocates. */
 #pragma once
 
 #include <errno.h>

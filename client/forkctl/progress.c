@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * If standard error is a terminal, a line appears there after one second. It is updated from the
- * board ten times a second, and removed before anything else is written there.
- */
+/* If standard error is a terminal, a line appears there after one second. It is updated from the
+ * board ten times a second, and removed before anything else is written there. */
 #include "client/forkctl/progress.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_types.h - a fiber, its scope, and the pool's data for them
- */
+/* fiber_types.h - a fiber, its scope, and the pool's data for them */
 #pragma once
 
 #include <pthread.h>

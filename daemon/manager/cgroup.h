@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cgroup.h - the control groups of this process, which the pool shares, and their CPU limit
- */
+/* cgroup.h - the control groups of this process, which the pool shares, and their CPU limit */
 #pragma once
 
 #include <stdint.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * connections.c - all connections: slots, and messages to the pool, the board and the manager
- */
+/* connections.c - all connections: slots, and messages to the pool, the board and the manager */
 #include "daemon/manager/connections.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Numbers and options of the command line; quantiles of measurements, as members of a JSON object;
- * the speed of this machine.
- */
+/* Numbers and options of the command line; quantiles of measurements, as members of a JSON object;
+ * the speed of this machine. */
 #include "tests/bench/figures.h"
 
 #include <getopt.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sums of figures in /proc. Threads that have ended are not in /proc: this is for pools, whose
- * threads stay.
- */
+/* Sums of figures in /proc. Threads that have ended are not in /proc: this is for pools, whose
+ * threads stay. */
 #include "tests/bench/usage.h"
 
 #include <dirent.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * client.cc - tests forkd/client.hpp. tests/cli/check-cpp runs it in a session. Prints the
- * conditions that do not hold, and returns 1 then.
- */
+/* client.cc - tests forkd/client.hpp. tests/cli/check-cpp runs it in a session. Prints the
+ * conditions that do not hold, and returns 1 then. */
 #include <forkd/client.hpp>
 
 #include <poll.h>

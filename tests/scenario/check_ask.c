@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: requests of other processes about a client's jobs (daemon/manager/control_request.c):
- * cancel them, list them; and the users that may do so
- */
+/* scenario: requests of other processes about a client's jobs (daemon/manager/control_request.c):
+ * cancel them, list them; and the users that may do so */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>

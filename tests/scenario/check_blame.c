@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * blame: in whichever way a task ends the pool, its own job is CRASHED and the report is complete;
- * deaths that no task has caused are not blamed on a task
- */
+/* blame: in whichever way a task ends the pool, its own job is CRASHED and the report is complete;
+ * deaths that no task has caused are not blamed on a task */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * copies: copies of jobs' arguments, in a real forkd: they count against the limit of a job, and if
- * a pool dies while it writes them back, no job runs on half-written buffers
- */
+/* copies: copies of jobs' arguments, in a real forkd: they count against the limit of a job, and if
+ * a pool dies while it writes them back, no job runs on half-written buffers */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

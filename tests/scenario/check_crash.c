@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * crash: tasks that kill the pool, and pools that are killed: each job gets exactly one outcome,
- * and the next pool continues
- */
+/* crash: tasks that kill the pool, and pools that are killed: each job gets exactly one outcome,
+ * and the next pool continues */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

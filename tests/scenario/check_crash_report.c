@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * crash_report: a crash report names the task, the function and its place in the module, and
- * reports a C stack that was too small
- */
+/* crash_report: a crash report names the task, the function and its place in the module, and
+ * reports a C stack that was too small */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>

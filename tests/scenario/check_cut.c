@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cut: connections that end while their client lives: it gets outcomes or errors, and never a false
- * success
- */
+/* cut: connections that end while their client lives: it gets outcomes or errors, and never a false
+ * success */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * descriptors: a task uses up all descriptors of the pool. A client that connects then is refused,
- * and nothing else happens
- */
+/* descriptors: a task uses up all descriptors of the pool. A client that connects then is refused,
+ * and nothing else happens */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Fibers in a real forkd: jobs of tests/support/modules/fiber.c have their results, end early, and
- * end the pool with the fiber named.
- */
+/* Fibers in a real forkd: jobs of tests/support/modules/fiber.c have their results, end early, and
+ * end the pool with the fiber named. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

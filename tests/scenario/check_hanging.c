@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * hanging: jobs of a real forkd that ignore a cancel or deadline because they never fork; and jobs
- * that are slow, or starved, and must not be blamed
- */
+/* hanging: jobs of a real forkd that ignore a cancel or deadline because they never fork; and jobs
+ * that are slow, or starved, and must not be blamed */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * hostile: a client that writes malformed data wherever it can write, and another uid that is not
- * affected
- */
+/* hostile: a client that writes malformed data wherever it can write, and another uid that is not
+ * affected */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * hostile_rings: the contents that a client may leave in the rings of its uid, and the next client
- * of that uid
- */
+/* hostile_rings: the contents that a client may leave in the rings of its uid, and the next client
+ * of that uid */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

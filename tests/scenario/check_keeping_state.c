@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * keeping_state - the service manager's store always has exactly the descriptors that the saved
- * state names: clients, their rings, and clients for which it has no room or no time
- */
+/* keeping_state - the service manager's store always has exactly the descriptors that the saved
+ * state names: clients, their rings, and clients for which it has no room or no time */
 #define CHECK_TIMEOUT 60
 
 #include "daemon/manager/manager.h"

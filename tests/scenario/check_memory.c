@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * memory: the limits of all memory that clients and tasks can use, in a real forkd. A task or
- * client at its limit fails alone, and all of them together use no more than forkd may have.
- */
+/* memory: the limits of all memory that clients and tasks can use, in a real forkd. A task or
+ * client at its limit fails alone, and all of them together use no more than forkd may have. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

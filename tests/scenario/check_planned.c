@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * planned - forkd is restarted, as by systemctl restart: running jobs may end, queued jobs wait,
- * and no client notices
- */
+/* planned - forkd is restarted, as by systemctl restart: running jobs may end, queued jobs wait,
+ * and no client notices */
 #include <signal.h>
 #include <unistd.h>
 

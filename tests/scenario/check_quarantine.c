@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * quarantine: tasks that crash repeatedly for a user are refused to this user alone, until the
- * quarantine has expired or was lifted
- */
+/* quarantine: tasks that crash repeatedly for a user are refused to this user alone, until the
+ * quarantine has expired or was lifted */
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * reload, joining - new modules are loaded into the running pool: no job ends or waits. Modules
- * that cannot be loaded this way are loaded by another pool, with the reason in the log
- */
+/* reload, joining - new modules are loaded into the running pool: no job ends or waits. Modules
+ * that cannot be loaded this way are loaded by another pool, with the reason in the log */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>

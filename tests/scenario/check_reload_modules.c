@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * reload of modules - modules are added and removed with another pool; queued jobs and task handles
- * survive
- */
+/* reload of modules - modules are added and removed with another pool; queued jobs and task handles
+ * survive */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>

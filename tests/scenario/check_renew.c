@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * renew: the state that a new pool finds: memory that the last one has used, no room for a client's
- * rings, a manager that does not read
- */
+/* renew: the state that a new pool finds: memory that the last one has used, no room for a client's
+ * rings, a manager that does not read */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>

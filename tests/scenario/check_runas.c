@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: root starts forkd, and tasks run as another user
- */
+/* scenario: root starts forkd, and tasks run as another user */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

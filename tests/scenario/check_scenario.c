@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: several processes use one forkd at the same time, and each gets its own results
- */
+/* scenario: several processes use one forkd at the same time, and each gets its own results */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * stalled: a pool that a signal stops, from a task or from outside; one that survives its SIGKILL;
- * and one whose board a task has overwritten: others are soon served again
- */
+/* stalled: a pool that a signal stops, from a task or from outside; one that survives its SIGKILL;
+ * and one whose board a task has overwritten: others are soon served again */
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * takeover_drain: when a manager takes over the clients of another, and when it disconnects them,
- * depending on the sizes and on the number of tries
- */
+/* takeover_drain: when a manager takes over the clients of another, and when it disconnects them,
+ * depending on the sizes and on the number of tries */
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>

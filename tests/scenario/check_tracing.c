@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scenario: forkctl trace while forkd works: the file agrees with the counters, and is a valid
- * trace whatever ends it; no event is written for a subscriber that has left
- */
+/* scenario: forkctl trace while forkd works: the file agrees with the counters, and is a valid
+ * trace whatever ends it; no event is written for a subscriber that has left */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

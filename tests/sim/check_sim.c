@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Short runs of the scale model: checks that hold in every simulation, for any costs. Simulated
- * times are determined by the costs and the seed, not by this machine.
- */
+/* Short runs of the scale model: checks that hold in every simulation, for any costs. Simulated
+ * times are determined by the costs and the seed, not by this machine. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * costs.h - the table of costs.def as a struct, in picoseconds
- */
+/* costs.h - the table of costs.def as a struct, in picoseconds */
 #pragma once
 
 #include <stdint.h>

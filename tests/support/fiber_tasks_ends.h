@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_ends.h - tasks whose job ends before its fibers: they fail or are cancelled while
- * they wait
- */
+/* fiber_tasks_ends.h - tasks whose job ends before its fibers: they fail or are cancelled while
+ * they wait */
 #pragma once
 
 #include <errno.h>

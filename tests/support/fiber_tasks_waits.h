@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_tasks_waits.h - tasks of fibers that yield in turn, and that wait for counters, for each
- * other and for frames
- */
+/* fiber_tasks_waits.h - tasks of fibers that yield in turn, and that wait for counters, for each
+ * other and for frames */
 #pragma once
 
 #include <errno.h>

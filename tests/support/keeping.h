@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * keeping.h - a manager with a stub as its pool, whose descriptors the systemd stub keeps: what is
- * stored, and whether the manager survives
- */
+/* keeping.h - a manager with a stub as its pool, whose descriptors the systemd stub keeps: what is
+ * stored, and whether the manager survives */
 #pragma once
 
 #include <sys/wait.h>

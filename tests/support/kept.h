@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * kept.h - a real forkd whose descriptors the systemd stub keeps: whenever forkd ends, the stub
- * starts it again with the descriptors of the store
- */
+/* kept.h - a real forkd whose descriptors the systemd stub keeps: whenever forkd ends, the stub
+ * starts it again with the descriptors of the store */
 #pragma once
 
 #include "tests/support/daemon.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modes.h - runs each test of a task on one, two and eight workers, and with every fork treated as
- * stolen
- */
+/* modes.h - runs each test of a task on one, two and eight workers, and with every fork treated as
+ * stolen */
 #pragma once
 
 #include <stdbool.h>

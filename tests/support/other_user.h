@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * other_user.h - measures the longest wait of another user's jobs during an operation on the pool,
- * and without it
- */
+/* other_user.h - measures the longest wait of another user's jobs during an operation on the pool,
+ * and without it */
 #pragma once
 
 #include <forkd/client.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * unwind_tasks.h - the tasks of check_unwind.c: tasks that never end, that fail, and that hold
- * resources when this happens
- */
+/* unwind_tasks.h - the tasks of check_unwind.c: tasks that never end, that fail, and that hold
+ * resources when this happens */
 #pragma once
 
 #include <errno.h>

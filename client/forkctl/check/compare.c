@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A run differs in a task if a call has another result than the reference (result_differs()), or
- * none. The usual cause of a difference depends on the run: each run detects one kind of error.
- */
+/* A run differs in a task if a call has another result than the reference (result_differs()), or
+ * none. The usual cause of a difference depends on the run: each run detects one kind of error. */
 #include "client/forkctl/check/compare.h"
 
 #include <errno.h>

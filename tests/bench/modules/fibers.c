@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fibers.c - workloads that are fibers alone; those in steps are in steps.c
- */
+/* fibers.c - workloads that are fibers alone; those in steps are in steps.c */
 #include <errno.h>
 
 #include <forkd/fiber.h>

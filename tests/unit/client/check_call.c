@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * call: fk_call() and fk_submit() determine the types of their arguments and compare them with the
- * signature. Uses tests/support/fake.h.
- */
+/* call: fk_call() and fk_submit() determine the types of their arguments and compare them with the
+ * signature. Uses tests/support/fake.h. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cancel_message: the messages of fk_cancel() on the client's socket; it never blocks. Uses
- * tests/support/fake.h; check_cancel.c has the effect on jobs.
- */
+/* cancel_message: the messages of fk_cancel() on the client's socket; it never blocks. Uses
+ * tests/support/fake.h; check_cancel.c has the effect on jobs. */
 #include <errno.h>
 #include <sys/socket.h>
 

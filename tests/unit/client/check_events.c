@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * events: watched jobs are reported once each, by a fetch or a callback, and a descriptor is
- * readable if there are any. Uses tests/support/fake.h.
- */
+/* events: watched jobs are reported once each, by a fetch or a callback, and a descriptor is
+ * readable if there are any. Uses tests/support/fake.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

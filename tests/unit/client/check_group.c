@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * group: one wait for many jobs. Uses tests/support/fake.h; tests/model/group.c has the
- * interleavings of the group's word.
- */
+/* group: one wait for many jobs. Uses tests/support/fake.h; tests/model/group.c has the
+ * interleavings of the group's word. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

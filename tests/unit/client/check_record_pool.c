@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * record_pool: the owners of a client's records, and threads that wait for free records. Uses
- * tests/support/fake.h.
- */
+/* record_pool: the owners of a client's records, and threads that wait for free records. Uses
+ * tests/support/fake.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * spill: ended jobs leave a full table, and every call finds them afterwards. Uses
- * tests/support/fake.h; tests/cpp/client.cc has a real pool.
- */
+/* spill: ended jobs leave a full table, and every call finds them afterwards. Uses
+ * tests/support/fake.h; tests/cpp/client.cc has a real pool. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

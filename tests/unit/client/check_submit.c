@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * submit: single jobs, from submission to release. Uses tests/support/fake.h; check_batch.c has
- * batches.
- */
+/* submit: single jobs, from submission to release. Uses tests/support/fake.h; check_batch.c has
+ * batches. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * wait: each wait and poll detects that the daemon has ended, and wakes a thread that must be
- * awake. Uses tests/support/fake.h.
- */
+/* wait: each wait and poll detects that the daemon has ended, and wakes a thread that must be
+ * awake. Uses tests/support/fake.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * wait_many: waiting for any, and for all, of many jobs. Uses tests/support/fake.h;
- * tests/model/watch.c has the interleavings of the count of ends.
- */
+/* wait_many: waiting for any, and for all, of many jobs. Uses tests/support/fake.h;
+ * tests/model/watch.c has the interleavings of the count of ends. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * log: one line per message, whatever its contents; levels; the journal's prefixes; readers that do
- * not read, and too many messages.
- */
+/* log: one line per message, whatever its contents; levels; the journal's prefixes; readers that do
+ * not read, and too many messages. */
 #include "common/log.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * option_list: lists of users and groups: their text, the users in them, and the number for a user:
- * a table of uids, groups and lists
- */
+/* option_list: lists of users and groups: their text, the users in them, and the number for a user:
+ * a table of uids, groups and lists */
 #include "common/option_list.h"
 
 #include <errno.h>

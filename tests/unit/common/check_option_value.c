@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * option_value: each type from text. An invalid value is refused, changes nothing, and the message
- * names the allowed values. Through options_set(), which adds the location and the option.
- */
+/* option_value: each type from text. An invalid value is refused, changes nothing, and the message
+ * names the allowed values. Through options_set(), which adds the location and the option. */
 #include "common/option_value.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * options: defaults, setting by name, changes while forkd runs, weights of users.
- */
+/* options: defaults, setting by name, changes while forkd runs, weights of users. */
 #include "common/options.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * options_dir: which files of NAME.d are read, in which order, and the location in errors. The
- * tests run in their own directory.
- */
+/* options_dir: which files of NAME.d are read, in which order, and the location in errors. The
+ * tests run in their own directory. */
 #include "common/options_dir.h"
 
 #include <errno.h>

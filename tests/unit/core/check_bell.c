@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * bell: a thread sleeps on two words, and wakes up by either. tests/model/wake.c covers the
- * interleavings, tests/scenario/check_freeze.c the pool.
- */
+/* bell: a thread sleeps on two words, and wakes up by either. tests/model/wake.c covers the
+ * interleavings, tests/scenario/check_freeze.c the pool. */
 #include "daemon/core/bell.h"
 
 #include <linux/futex.h>

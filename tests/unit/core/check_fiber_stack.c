@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber stack - a stack belongs to one owner; free stacks are kept, released and reused; with
- * failing calls and with several threads. Guards and canaries are in check_fiber_stack_guard.c.
- */
+/* fiber stack - a stack belongs to one owner; free stacks are kept, released and reused; with
+ * failing calls and with several threads. Guards and canaries are in check_fiber_stack_guard.c. */
 #include "daemon/core/fiber_stack.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber stack - guards and canaries: an overflow is detected, and an address leads to its stack.
- * Guards that cost mappings are limited. Also with a kernel that has no guards, or refuses them.
- */
+/* fiber stack - guards and canaries: an overflow is detected, and an address leads to its stack.
+ * Guards that cost mappings are limited. Also with a kernel that has no guards, or refuses them. */
 #include "daemon/core/fiber_stack.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c tests
- * them in pools, tests/model/lazy_policy.c their interleavings.
- */
+/* daemon/core/lazy_policy.h and daemon/core/spin_policy.h step by step. check_lazy_pool.c tests
+ * them in pools, tests/model/lazy_policy.c their interleavings. */
 #include <check.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * channel: a manager that does not read blocks no thread, and gets all messages when it reads
- * again. The test is the manager, at the other end of the socket of a whole pool.
- */
+/* channel: a manager that does not read blocks no thread, and gets all messages when it reads
+ * again. The test is the manager, at the other end of the socket of a whole pool. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * stack account - the stack memory that each job has, the charge for it, and its limit: with the
- * arena alone, and in a whole pool
- */
+/* stack account - the stack memory that each job has, the charge for it, and its limit: with the
+ * arena alone, and in a whole pool */
 #include <check.h>
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * stack arena - where stacklets are allocated and freed: between workers, between the arenas of two
- * nodes, from small ones to large ones and back, and to the kernel; with several threads at once
- */
+/* stack arena - where stacklets are allocated and freed: between workers, between the arenas of two
+ * nodes, from small ones to large ones and back, and to the kernel; with several threads at once */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A ring of events, step by step and with a worker that is faster than its reader; and a pool that
- * is traced repeatedly while it works.
- */
+/* A ring of events, step by step and with a worker that is faster than its reader; and a pool that
+ * is traced repeatedly while it works. */
 #include "shm/trace.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Work and span, exactly: the tasks themselves advance the clock of these profiles. So each result
- * is known in closed form, or computed from the same steps by another rule.
- */
+/* Work and span, exactly: the tasks themselves advance the clock of these profiles. So each result
+ * is known in closed form, or computed from the same steps by another rule. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The engine alone: daemon/core, engine and fiber, without sched, jobs, pool and manager. Two
- * workers take the root tasks of an array and steal from each other.
- */
+/* The engine alone: daemon/core, engine and fiber, without sched, jobs, pool and manager. Two
+ * workers take the root tasks of an array and steal from each other. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

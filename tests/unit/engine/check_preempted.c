@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Endless jobs, more of them than workers: each makes progress, and each can be cancelled, running
- * or suspended. And reordering of the deque, alone.
- */
+/* Endless jobs, more of them than workers: each makes progress, and each can be cancelled, running
+ * or suspended. And reordering of the deque, alone. */
 #include <check.h>
 #include <errno.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The table of all cases at the top of daemon/engine/slow_path.c, row by row, each identified by
- * its counters.
- */
+/* The table of all cases at the top of daemon/engine/slow_path.c, row by row, each identified by
+ * its counters. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * task_api: gcc and clang refuse the mistakes that task.h promises to detect, and the message names
- * the mistake. tests/support/mistakes.def has the mistakes, one test each.
- */
+/* task_api: gcc and clang refuse the mistakes that task.h promises to detect, and the message names
+ * the mistake. tests/support/mistakes.def has the mistakes, one test each. */
 #include <string.h>
 
 #include "tests/support/check_unit.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Fibers on the workers of a pool in this process: each function does what forkd/fiber.h says, on
- * one worker and on several. Tests check results and counters.
- */
+/* Fibers on the workers of a pool in this process: each function does what forkd/fiber.h says, on
+ * one worker and on several. Tests check results and counters. */
 #define CHECK_TIMEOUT 120
 
 #include <check.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_park: the word step by step, and with threads that act as fibers. tests/model/fiber.c has
- * the interleavings.
- */
+/* fiber_park: the word step by step, and with threads that act as fibers. tests/model/fiber.c has
+ * the interleavings. */
 #include "daemon/fiber/park_word.h"
 
 #include <errno.h>

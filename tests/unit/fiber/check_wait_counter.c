@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fiber_counter: counting, waiting and freeing step by step, errors, and with threads that act as
- * fibers. tests/model/fiber.c has the interleavings.
- */
+/* fiber_counter: counting, waiting and freeing step by step, errors, and with threads that act as
+ * fibers. tests/model/fiber.c has the interleavings. */
 #include "daemon/fiber/wait_counter.h"
 
 #include <errno.h>

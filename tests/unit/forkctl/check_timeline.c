@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The trace that forkctl trace makes of events: all expected events are in it, and it is valid for
- * any events. tests/support/trace.py checks the file.
- */
+/* The trace that forkctl trace makes of events: all expected events are in it, and it is valid for
+ * any events. tests/support/trace.py checks the file. */
 #include "client/forkctl/trace/timeline.h"
 
 #include <stdlib.h>

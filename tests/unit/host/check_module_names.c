@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * daemon/host/module.c, NAMES: the name of a loaded module leads a debugger to its file, whatever
- * else was loaded by the same path.
- */
+/* daemon/host/module.c, NAMES: the name of a loaded module leads a debugger to its file, whatever
+ * else was loaded by the same path. */
 #include <check.h>
 #include <dlfcn.h>
 #include <fcntl.h>

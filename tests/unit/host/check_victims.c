@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * victims: the tables compared with the formula, which is computed here again in doubles and
- * without classes; and picked victims compared with both.
- */
+/* victims: the tables compared with the formula, which is computed here again in doubles and
+ * without classes; and picked victims compared with both. */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * hang: the time that a worker has ignored the end of its job, by tables of observations.
- * tests/scenario/check_hanging.c does it with a real forkd.
- */
+/* hang: the time that a worker has ignored the end of its job, by tables of observations.
+ * tests/scenario/check_hanging.c does it with a real forkd. */
 #include "daemon/jobs/hang_detector.h"
 
 #include <inttypes.h>

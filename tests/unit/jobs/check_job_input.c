@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * record: a task's view of its job's record: the copies of its arguments and their addresses. The
- * copies are on the job's account as long as they exist.
- */
+/* record: a task's view of its job's record: the copies of its arguments and their addresses. The
+ * copies are on the job's account as long as they exist. */
 #include <check.h>
 #include <errno.h>
 #include <stdint.h>

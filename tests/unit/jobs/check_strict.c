@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * strict: jobs that only one worker may start, or only workers of one node, in a whole pool: where
- * they run, and which runs first. check_fair_queue.c has the choice alone.
- */
+/* strict: jobs that only one worker may start, or only workers of one node, in a whole pool: where
+ * they run, and which runs first. check_fair_queue.c has the choice alone. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * intake_turn: which thread serves waiting jobs, and when, while all workers are busy, in a whole
- * pool. check_slice_timer.c tests the timers.
- */
+/* intake_turn: which thread serves waiting jobs, and when, while all workers are busy, in a whole
+ * pool. check_slice_timer.c tests the timers. */
 #include "common/clock.h"
 #include "common/util.h"
 #include "daemon/core/preempt_request.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fdstore: descriptors sent to the service manager's store, their order and limit, also while the
- * service manager does not read. check_fdstore_inherit.c has the way back.
- */
+/* fdstore: descriptors sent to the service manager's store, their order and limit, also while the
+ * service manager does not read. check_fdstore_inherit.c has the way back. */
 #define CHECK_SETUP    NULL
 #define CHECK_TEARDOWN end
 

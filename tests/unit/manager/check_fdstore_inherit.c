@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fdstore_inherit: the descriptors that the service manager passes to the next forkd.
- * check_fdstore.c has those that it is sent.
- */
+/* fdstore_inherit: the descriptors that the service manager passes to the next forkd.
+ * check_fdstore.c has those that it is sent. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * job_recovery: the whole table of daemon/manager/job_recovery.c on an artificial arena, one record
- * for each cell.
- */
+/* job_recovery: the whole table of daemon/manager/job_recovery.c on an artificial arena, one record
+ * for each cell. */
 #define CHECK_SETUP    setup
 #define CHECK_TEARDOWN NULL
 

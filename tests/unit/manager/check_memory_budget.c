@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * memory_budget: the size of each automatic part, which sizes fit, and the text of a refusal; a
- * table of sizes. Also that forkd's own tables are no larger than stated there.
- */
+/* memory_budget: the size of each automatic part, which sizes fit, and the text of a refusal; a
+ * table of sizes. Also that forkd's own tables are no larger than stated there. */
 #include "daemon/manager/memory_budget.h"
 
 #include <errno.h>

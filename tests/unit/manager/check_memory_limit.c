@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * memory_limit: the limits of control groups of both versions. check_memory has a real group, if
- * one can be created.
- */
+/* memory_limit: the limits of control groups of both versions. check_memory has a real group, if
+ * one can be created. */
 #include "daemon/manager/memory_limit.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * pool_watchdog: how long a pool has owed its manager an answer, by tables of observations.
- * tests/scenario/check_hanging.c does it with a real forkd.
- */
+/* pool_watchdog: how long a pool has owed its manager an answer, by tables of observations.
+ * tests/scenario/check_hanging.c does it with a real forkd. */
 #include "daemon/manager/pool_watchdog.h"
 
 #include <string.h>

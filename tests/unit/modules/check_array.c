@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/array.c, compiled in, with its memory counted. check_modules.c tests the results of most
- * of its tasks, from the shared object.
- */
+/* modules/array.c, compiled in, with its memory counted. check_modules.c tests the results of most
+ * of its tasks, from the shared object. */
 #define CHECK_TIMEOUT 60
 
 #include "tests/support/counted.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/compress.c, compiled in, with its memory counted. tests/cli/check-shipped tests that
- * zstd(1) and gzip(1) read its output, and that it reads theirs.
- */
+/* modules/compress.c, compiled in, with its memory counted. tests/cli/check-shipped tests that
+ * zstd(1) and gzip(1) read its output, and that it reads theirs. */
 #define CHECK_TIMEOUT 120
 
 #include "tests/support/counted.h"

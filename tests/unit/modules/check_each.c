@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkd/algorithm/each.h: for_each, for_range and map against plain loops.
- */
+/* forkd/algorithm/each.h: for_each, for_range and map against plain loops. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>

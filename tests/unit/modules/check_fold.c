@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * forkd/algorithm/fold.h: folds against plain loops.
- */
+/* forkd/algorithm/fold.h: folds against plain loops. */
 #define CHECK_TIMEOUT 300
 
 #include <check.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/image.c, compiled in, with its memory counted; its pictures are compared with those of
- * loops over all pixels, in double.
- */
+/* modules/image.c, compiled in, with its memory counted; its pictures are compared with those of
+ * loops over all pixels, in double. */
 #define CHECK_TIMEOUT 120
 
 #include "tests/support/counted.h"

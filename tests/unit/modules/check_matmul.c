@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/matmul.c, compiled in, with its memory counted. Numbers are small integers, so that every
- * order of addition gives the same result.
- */
+/* modules/matmul.c, compiled in, with its memory counted. Numbers are small integers, so that every
+ * order of addition gives the same result. */
 #define CHECK_TIMEOUT 60
 
 #include "tests/support/counted.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modules/search.c, compiled in, with its memory counted; the matches are compared with those of a
- * loop over every offset.
- */
+/* modules/search.c, compiled in, with its memory counted; the matches are compared with those of a
+ * loop over every offset. */
 #define CHECK_TIMEOUT 120
 
 #include "tests/support/counted.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * job: one outcome per generation, and a thread that waits for it is woken. tests/model/job.c has
- * the interleavings.
- */
+/* job: one outcome per generation, and a thread that waits for it is woken. tests/model/job.c has
+ * the interleavings. */
 #include "shm/job.h"
 
 #include <limits.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * layout: the hash distinguishes layouts, and the shared structures keep the promises of their
- * comments.
- */
+/* layout: the hash distinguishes layouts, and the shared structures keep the promises of their
+ * comments. */
 #include "shm/layout.h"
 
 #include "common/util.h"

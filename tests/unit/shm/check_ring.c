@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * ring: pushed jobs are consumed once and in order, even if a producer dies. tests/model/ring.c has
- * the interleavings, check_ring_astray.c malformed contents.
- */
+/* ring: pushed jobs are consumed once and in order, even if a producer dies. tests/model/ring.c has
+ * the interleavings, check_ring_astray.c malformed contents. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * ring_astray: no contents of slots or tail make a consumer hang or leave the ring, or lose jobs
- * that are pushed afterwards
- */
+/* ring_astray: no contents of slots or tail make a consumer hang or leave the ring, or lose jobs
+ * that are pushed afterwards */
 #include "tests/support/ring_rig.h"
 
 START_TEST(false_tail_far_ahead_returns_to_free_slots)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * wake: the word's steps, and sleeping and waking on a board that the waker cannot write, with the
- * kernel's futex. tests/model/wake.c has the interleavings.
- */
+/* wake: the word's steps, and sleeping and waking on a board that the waker cannot write, with the
+ * kernel's futex. tests/model/wake.c has the interleavings. */
 #include "shm/wake.h"
 
 #include <errno.h>
