@@ -21,9 +21,9 @@
  *       reads the value to sleep on, checks all entries, and then sleeps (events_collect() after
  *       watch_begin(); shm/watch.h, I2). If the job ended before the mark, the entry is linked as
  *       ended, and the end is counted here.
- *   I3. At each release of the lock, the eventfd is readable exactly if an entry can be taken or
- *       the daemon is known to be gone (events_level()). So loops can use it level-triggered, and
- *       may take one entry per iteration.
+ *   I3. At each release of the lock, the eventfd is readable if and only if an entry can be taken
+ *       or the daemon has gone (events_level()). So loops can use it level-triggered, and may take
+ *       one entry per iteration.
  *   I4. While jobs are watched the thread checks once in CLIENT_TICK_NS, as every wait does
  *       (liveness.c, I1). After a tick without an end and without watched jobs it sleeps until
  *       fk_watch() or events_fini() increments the count. It read the count before it set `idle`

@@ -31,8 +31,8 @@
  *      LEAVING, while a worker gives its pages back.
  *   A stack is taken in this order: the last one put (its top is in the cache), one without pages,
  *   one of an open, a free or a new chunk. If there is none, all kept stacks of the node are given
- *   back, which may free a chunk. Then the next node is tried. When a node keeps too much, the
- *   thread that puts a stack gives back the oldest one of the fullest shelf, and all kept stacks of
+ *   back, which may free a chunk. Then the next node is tried. When a node keeps too much, a thread
+ *   that puts a stack gives back the oldest one of the fullest shelf. With it go all kept stacks of
  *   its chunk. So neighbours need one system call, and a chunk without used stacks is freed as a
  *   whole. Several threads may do it at once, and no thread puts stacks faster than pages are given
  *   back.

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 """One connection to forkd, its jobs and its shared heap.
 
-References alone determine lifetimes. A call of the library and memory of the
-heap each hold a reference to the client, and fk_close() runs when the last
-reference is gone. So memory stays valid while it is used, in whatever order a
-program closes pools, collects garbage and ends threads. weakref.finalize()
-calls fk_close() and fk_free(), because it keeps their arguments outside of
-the garbage collector's reach. In a reference cycle, destructors of cffi would
-run in any order, with arguments that have been cleared already.
+References alone determine lifetimes. Calls of the library and memory of the
+heap hold references to the client, and fk_close() runs when the last one is
+gone. So memory stays valid while it is used, in whatever order a program
+closes pools, collects garbage and ends threads. weakref.finalize() calls
+fk_close() and fk_free(), because it keeps their arguments outside of the
+garbage collector's reach. In a reference cycle, destructors of cffi would run
+in any order, with arguments that have been cleared already.
 
 call() waits for the end of its job in its own thread. The ends of all other
-jobs are watched and reported: to the thread of the connection, which runs only
-while there are such jobs, or to an event loop that has a job on this
-connection. The thread or loop that takes a report takes the job's result,
-releases the job and delivers the result.
+jobs are watched and reported, to an event loop that has a job on this
+connection, or to the thread of the connection. That thread runs only while
+there are such jobs. The thread or loop that takes a report takes the job's
+result, releases the job and delivers the result.
 """
 from __future__ import annotations
 

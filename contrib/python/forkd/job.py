@@ -54,7 +54,7 @@ class Job:
     """A job of a task. It is submitted once, and its result is taken once.
 
     The memory of its buffers is kept until the job has ended, even if no
-    caller waits for it, because the task may still use the memory.
+    caller waits for it: the task may still use it.
     """
 
     def __init__(self, connection: Connection, task: Task,

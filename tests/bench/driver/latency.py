@@ -2,7 +2,7 @@
 """Latencies, and a control in the same runs.
 
 A job of 100 us during a flood (bench_latency), the end of a cancelled job (bench_cancel), and
-continuations of a worker that runs a long leaf (bench_hidden).
+continuations behind a long leaf (bench_hidden).
 """
 
 from driver.plot import Lines
