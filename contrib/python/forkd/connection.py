@@ -10,10 +10,10 @@ garbage collector's reach. In a reference cycle, destructors of cffi would run
 in any order, with arguments that have been cleared already.
 
 call() waits for the end of its job in its own thread. The ends of all other
-jobs are watched and reported, to an event loop that has a job on this
-connection, or to the thread of the connection. That thread runs only while
-there are such jobs. The thread or loop that takes a report takes the job's
-result, releases the job and delivers the result.
+jobs are reported to an event loop that has a job on this connection, or to the
+connection's thread. That thread runs only while there are such jobs. The
+thread or loop that takes a report takes the job's result, releases the job and
+delivers the result.
 """
 from __future__ import annotations
 

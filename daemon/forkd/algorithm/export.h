@@ -28,8 +28,8 @@
  * A type and a name may follow, such as double, factor: the last argument of the task, which the
  * function of an element takes as its context. The type is int64_t or double.
  *
- * The job fails with -EINVAL if an input's size is no multiple of an element's size, or if a buffer
- * is not aligned for its elements. It fails with -ENOBUFS if out is too small.
+ * The job fails with -EINVAL if an input's size is no multiple of an element's size, or a buffer is
+ * not aligned for its elements. It fails with -ENOBUFS if out is too small.
  */
 #define FK_EXPORT_FOR_EACH(NAME, type, function, flags, help, ...)                                 \
 	FK_APPLY(FK_FOR_EACH, NAME##__all, type,                                                   \
