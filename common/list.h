@@ -36,7 +36,6 @@ static inline void list_add_first(struct list_link *list, struct list_link *link
 	list_add(list->next ? list->next : list, link);
 }
 
-/* Removes a link from its list. */
 static inline void list_remove(struct list_link *link)
 {
 	link->prev->next = link->next;

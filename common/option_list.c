@@ -118,7 +118,6 @@ static int list_number(const struct option_row *row, const char *text, uint64_t 
 	return *ret < row->min || *ret > row->max ? -ERANGE : 0;
 }
 
-/* Parses one entry. */
 static int list_parse(const struct option_row *row, char *text, struct options_entry *ret,
 		      struct option_fault *fault)
 {

@@ -27,7 +27,6 @@ enum option_type {
 	OPTION_TASKS,
 };
 
-/* An option. */
 struct option_row {
 	enum option_type type;
 	size_t offset; /* in struct options */

@@ -18,9 +18,9 @@
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
  *   I3. A job's account is the bytes of all stacklets in stacks of its frames, spares included, and
  *       of its lumps. Lumps hold data other than frames (job_input.h). The first stacklet of a
- *       stack that a worker runs on does not count. Both are charged before they are taken. When a
- *       strand ends it leaves no spare: a worker that continues with other work trims its stack
- *       before that becomes visible.
+ *       stack that a worker runs on does not count. Stacklets and lumps are charged before they are
+ *       taken. When a strand ends it leaves no spare: a worker that continues with other work trims
+ *       its stack before that becomes visible.
  *
  * WHAT A JOB MAY HOLD
  *   Its account is at most stack-max, plus the first stacklets of stacks that workers hand to its

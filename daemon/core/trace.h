@@ -131,7 +131,6 @@ static inline void trace_wake(struct worker *w, uint32_t woken)
  * trace. */
 int trace_begin(struct pool *pool, int fd);
 
-/* Ends the trace. */
 void trace_end(struct pool *pool);
 
 /* After the last worker has ended. */

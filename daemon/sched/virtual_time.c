@@ -28,7 +28,7 @@
  *       floor would stay at the newcomers' own v, and a permanent connection would never be first
  *       again.
  *   I3. A heap contains the tenants and clients with queued rows that any worker may start, in the
- *       order of their last changed v; every change sifts.
+ *       order of v at its last change; every change sifts.
  *   I4. All v stay within 2^63 of the floor, so that they can be compared. Inactive members are
  *       raised along with it whenever it has grown by VTIME_LIFT (vtime_raise()). An active member
  *       that uses little would hold it back: a single strand of a uid of weight 10000 falls 2^63

@@ -51,5 +51,4 @@ static inline void tree_work(struct tree_cursor *cursor, uint64_t ps)
 {
 	cursor->pending += ps;
 }
-/* It ends. */
 void tree_end(struct tree *tree, struct tree_cursor *parent, struct tree_cursor *cursor);

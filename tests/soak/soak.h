@@ -96,7 +96,6 @@ static inline bool finish(struct soak *s, const char *what, fk_job job, void *re
 	return fk_release(s->client, job) == 0 || wrong(s, "%s: cannot be released", what);
 }
 
-/* Calls a task. */
 static inline bool call(struct soak *s, const char *task, void *result, size_t size,
 			const union fk_value *values, size_t n)
 {
