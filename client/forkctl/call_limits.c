@@ -33,8 +33,8 @@ void forkctl_cancel(fk_client *client, fk_job job)
 {
 	const struct timespec soon = { .tv_nsec = 1000000 };
 
-	/* -EAGAIN: the socket is full until forkd has read a message. */
-	while (fk_cancel(client, job) == -EAGAIN)
+	/* The socket is full until forkd has read a message. */
+	while (fk_cancel(client, job) == -FK_E_REQUESTS_FULL)
 		(void)nanosleep(&soon, NULL);
 }
 

@@ -76,6 +76,12 @@ enum fk_error {
 	FK_E_NO_MORE_TASKS = 4102, /* fk_task_next() has returned all tasks */
 	FK_E_TASK_GONE = 4103,	   /* the module of the task was removed or replaced */
 	FK_E_NOT_WATCHED = 4104,   /* the job is not watched, or was reported */
+	FK_E_NO_RECORD = 4105,	   /* too few records of the job table are free */
+	FK_E_RINGS_FULL = 4106,	   /* the rings have no room for the job */
+	FK_E_BATCH_SIZE = 4107,	   /* a batch with more jobs than the job table has records */
+	FK_E_GROUPS_FULL = 4108,   /* all groups of the client are in use */
+	FK_E_REQUESTS_FULL = 4109, /* forkd has not read earlier requests of this client */
+	FK_E_NO_THREAD = 4110,	   /* the library cannot start its thread */
 };
 
 struct fk_open_options {
@@ -125,7 +131,7 @@ union fk_value {
 
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
-#define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait instead of -EAGAIN */
+#define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait for room */
 #define FK_STRICT     4u /* of options with a place: nowhere else, however long it waits */
 /* Buffers that cannot be used without a copy are copied to the heap: fk_submit_values(). */
 #define FK_COPY_BUFFERS 8u
@@ -285,13 +291,14 @@ size_t fk_task_result_size(const fk_task *task);
  * fk_ref for str, buf and iobuf. flags: FK_IDEMPOTENT, FK_WAIT_ROOM.
  * Do not change buffers until the job has ended: the task would read undefined contents.
  * Returns 0, or
- *	-EAGAIN  every record of the job table has a job in flight, or every ring is full
+ *	-FK_E_NO_RECORD  every record of the job table has a job in flight
+ *	-FK_E_RINGS_FULL  every ring is full
  *	-ENOMEM  no memory for the result of a job that has ended and is not released
  *	-EINVAL  size does not fit the signature, or unknown flags
  *	-FK_E_TASK_GONE  the module of the task, or this version of it, is no longer loaded: call
  *	         fk_task_find() again
- * After -EAGAIN wait for a job of this client and try again, or use FK_WAIT_ROOM. Rings become free
- * automatically.
+ * After -FK_E_NO_RECORD wait for a job of this client and try again, or use FK_WAIT_ROOM. Rings
+ * become free automatically. fk_errno() of both is EAGAIN.
  * The job table limits the jobs in flight. If it is full, the library moves jobs that have ended
  * into private memory (about 200 bytes each, until fk_release()). Their handles stay valid in every
  * function. So no call waits for a job that its own caller would have to release.
@@ -362,9 +369,9 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; undefined on failure.
  * n: 0 is fine. FK_WAIT_ROOM in the options of a request is -EINVAL here: give it in flags.
  * Returns 0, or
- *	-E2BIG   n is more than the job table has records (struct fk_open_options)
- *	-EAGAIN  fewer than n records have no job in flight, or every ring is full; with FK_STRICT,
- *	         every ring of the first request's place
+ *	-FK_E_BATCH_SIZE  n is more than the job table has records (struct fk_open_options)
+ *	-FK_E_NO_RECORD  fewer than n records have no job in flight
+ *	-FK_E_RINGS_FULL  every ring is full, or with FK_STRICT those of the first request's place
  *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
  *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
  *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
@@ -372,7 +379,7 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	-FK_E_TASK_GONE  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM, -FK_E_HEAP_FULL  as fk_submit_values()
- * After -EAGAIN do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
+ * Without room do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
  * the workers of that place must take jobs from their rings. Try again when one of these jobs has
  * ended, or without FK_STRICT, or use FK_WAIT_ROOM. With FK_WAIT_ROOM the call waits until n
  * records are free at the same time, and holds none until then. Smaller submissions may overtake
@@ -460,7 +467,7 @@ int fk_dispatch(fk_client *client, uint64_t timeout_ns);
  * or fk_dispatch() has a job, or the end of the daemon, to report. It belongs to the client, and is
  * closed with it. Do not read, write or close it. The first call starts a thread. It sleeps, and
  * checks the connection from time to time while jobs are watched.
- * Returns 0 (the same descriptor each time), -EMFILE, -ENFILE (no descriptor), -EAGAIN (no thread),
+ * Returns 0 (the same descriptor each time), -EMFILE, -ENFILE (no descriptor), -FK_E_NO_THREAD,
  * -ENOMEM.
  */
 int fk_event_fd(fk_client *client, int *ret_fd);
@@ -516,16 +523,16 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
  * its tasks reach their next fork or join. The function does not wait for that; fk_wait() does. A
  * job that has ended keeps its outcome, and a job that ends at the same time may be FK_DONE. A
  * second request has no effect. The request survives a crash of the pool: a job that would run
- * again ends as FK_CANCELLED. The request may have an effect after -EAGAIN, too.
- * Returns 0, or -EAGAIN (forkd has many requests of this client to read, or there is no memory to
- * send with: try again), -ESTALE.
+ * again ends as FK_CANCELLED. The request may have an effect after -FK_E_REQUESTS_FULL, too.
+ * Returns 0, or -FK_E_REQUESTS_FULL (forkd has many requests of this client to read, or there is no
+ * memory to send with: try again), -ESTALE.
  */
 int fk_cancel(fk_client *client, fk_job job);
 
 /*
  * Creates a group of jobs to wait for together (struct fk_job_options). Jobs can be added at any
  * time, also while other jobs of the group run.
- * Returns 0 or -EAGAIN (64 groups are in use: free some).
+ * Returns 0 or -FK_E_GROUPS_FULL (64 groups are in use: free some).
  */
 int fk_group_new(fk_client *client, fk_group *ret_group);
 

@@ -542,8 +542,8 @@ public:
 	{
 		if (!valid())
 			return;
-		/* EAGAIN: forkd has not read earlier cancel requests yet. */
-		while (fk_poll(client_, job_) == 0 && fk_cancel(client_, job_) == -EAGAIN)
+		while (fk_poll(client_, job_) == 0 &&
+		       fk_cancel(client_, job_) == -FK_E_REQUESTS_FULL)
 			(void)fk_wait(client_, job_, 1000000);
 		(void)fk_wait(client_, job_, FK_FOREVER);
 		release();

@@ -257,7 +257,7 @@ int batch_try(fk_client *client, const struct fk_request *requests, size_t n, un
 	if (flags & ~FK_WAIT_ROOM)
 		return -EINVAL;
 	if (n > client->n_jobs)
-		return -E2BIG;
+		return -FK_E_BATCH_SIZE;
 	/* If the daemon ends after this check, the wait for the job reports it. */
 	if (client_is_gone(client))
 		return -ECONNRESET;

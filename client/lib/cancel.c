@@ -17,7 +17,7 @@
  *       next one.
  *
  * If the daemon dies: -ECONNRESET. If the pool dies, the next pool finds the word, even if the
- * message was not sent (-EAGAIN).
+ * message was not sent (-FK_E_REQUESTS_FULL).
  */
 #include "client/lib/client.h"
 
@@ -72,5 +72,5 @@ int fk_cancel(fk_client *client, fk_job job)
 	if (!err)
 		return 0;
 	/* Other errors mean a full socket or, for now, no memory to send. */
-	return err == -EPIPE || client_gone(client) ? -ECONNRESET : -EAGAIN;
+	return err == -EPIPE || client_gone(client) ? -ECONNRESET : -FK_E_REQUESTS_FULL;
 }

@@ -80,10 +80,8 @@ static const struct error_row {
 } error_texts[] = {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
-	{ EAGAIN,
-	  "no room now (all records have jobs in flight, rings, groups, requests or threads): wait "
-	  "for a job, and try again" },
-	{ E2BIG, "more jobs than the job table has records, or more than forkd gives to a client" },
+	{ EAGAIN, "this user connects too often: use one client for several jobs, or try again" },
+	{ E2BIG, "the client requests more jobs or a larger heap than forkd.conf permits" },
 	{ EBUSY, "the job, or one of them, has not ended yet" },
 	{ EINPROGRESS, "the job has not ended yet" },
 	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
@@ -135,6 +133,21 @@ static const struct error_row {
 	{ FK_E_TASK_GONE,
 	  "the module of this task was removed or replaced: call fk_task_find() again", ENOENT },
 	{ FK_E_NOT_WATCHED, "the job is not watched, or its end was reported already", ENOENT },
+	{ FK_E_NO_RECORD,
+	  "too few records are free: wait for a job of this client, use FK_WAIT_ROOM, or open the "
+	  "client with a larger n_jobs",
+	  EAGAIN },
+	{ FK_E_RINGS_FULL, "the rings to the workers are full: try again, or use FK_WAIT_ROOM",
+	  EAGAIN },
+	{ FK_E_BATCH_SIZE,
+	  "the batch has more jobs than the client has records: submit fewer at once, or open the "
+	  "client with a larger n_jobs",
+	  E2BIG },
+	{ FK_E_GROUPS_FULL, "64 groups are in use: free some with fk_group_free()", EAGAIN },
+	{ FK_E_REQUESTS_FULL, "forkd has not read earlier requests of this client: try again",
+	  EAGAIN },
+	{ FK_E_NO_THREAD,
+	  "the thread of fk_event_fd() cannot be started: raise the limit on threads", EAGAIN },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */

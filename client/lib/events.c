@@ -368,7 +368,7 @@ static void *events_run(void *argument)
 	return NULL;
 }
 
-/* Starts the thread. Returns 0 or an error: -EINVAL if the stack (bytes) is too small, -EAGAIN. */
+/* Starts the thread. Returns 0 or an error: -EINVAL if the stack (bytes) is too small. */
 static int events_thread(struct fk_client *client, size_t stack)
 {
 	pthread_attr_t attr;
@@ -384,7 +384,7 @@ static int events_thread(struct fk_client *client, size_t stack)
 	if (!err)
 		err = -pthread_create(&client->events.thread, &attr, events_run, client);
 	(void)pthread_attr_destroy(&attr);
-	return err;
+	return err == -EAGAIN ? -FK_E_NO_THREAD : err;
 }
 
 /* With the lock held. */

@@ -63,7 +63,7 @@ int fk_group_new(fk_client *client, fk_group *ret_group)
 
 	if (err)
 		return err;
-	err = -EAGAIN;
+	err = -FK_E_GROUPS_FULL;
 	pthread_mutex_lock(&client->group_lock);
 	for (uint32_t i = 0; i < LIMIT_GROUPS && err; i++) {
 		struct client_group *group = &client->group[i];

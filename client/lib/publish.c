@@ -139,7 +139,7 @@ int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n
 		if (++ring == n_workers)
 			ring = 0;
 	}
-	return -EAGAIN;
+	return -FK_E_RINGS_FULL;
 }
 
 int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
@@ -151,18 +151,18 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 	if (job_place_kind(place) == JOB_PLACE_NODE)
 		ring = publish_pick_node(board, tenant, n_workers, node, random);
 	if (unlikely(ring >= n_workers))
-		return -EAGAIN; /* the pool has not filled its board yet */
+		return -FK_E_RINGS_FULL; /* the pool has not filled its board yet */
 	if (publish_push(board, tenant, n_workers, ring, payload, waker))
 		return (int)ring;
 	if (!job_place_strict(place))
 		return publish(board, tenant, n_workers, ring, random, payload, waker);
 	if (job_place_kind(place) != JOB_PLACE_NODE)
-		return -EAGAIN;
+		return -FK_E_RINGS_FULL;
 	for (uint32_t w = 0; w < n_workers; w++)
 		if (load_relaxed(&board->workers[w].node) == node &&
 		    publish_push(board, tenant, n_workers, w, payload, waker))
 			return (int)w;
-	return -EAGAIN;
+	return -FK_E_RINGS_FULL;
 }
 
 /* Waits before the next try: no message reports room in a ring. Doubles the time up to 1 ms. */
@@ -209,7 +209,7 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 		if (client_look(client, clock_coarse_ns()))
 			return -ECONNRESET;
 		if (!wait)
-			return -EAGAIN;
+			return -FK_E_RINGS_FULL;
 		FK_CRASH(publish_full);
 		publish_wait(&wait_ns);
 	}

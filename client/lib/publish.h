@@ -23,7 +23,7 @@ uint64_t publish_length(struct ring *ring);
 
 /*
  * Publishes a payload in the best ring, or in the next that has room, and wakes a worker.
- * Returns the ring, or -EAGAIN if all are full.
+ * Returns the ring, or -FK_E_RINGS_FULL if all are full.
  */
 int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
 	    uint32_t last, uint32_t random, uint32_t payload, struct waker *waker);
@@ -44,6 +44,6 @@ void publish_prepare(struct fk_client *client);
 /*
  * Publishes the record with this index: a job, or the first of a chain. place: JOB_PLACE_*.
  * wait: if all rings are full, waits until one has room.
- * Returns 0, -EAGAIN (all are full), -ECONNRESET.
+ * Returns 0, -FK_E_RINGS_FULL (all are full), -ECONNRESET.
  */
 int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait);

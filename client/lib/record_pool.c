@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) int records_pop(struct fk_client *c
 	int index = slot_stack_pop(&client->free, client->slots, n);
 
 	if (index < 0)
-		return -EAGAIN;
+		return -FK_E_NO_RECORD;
 	FK_CRASH(slots_taken);
 	return index;
 }

@@ -37,7 +37,7 @@ static int records_take_spilled(struct fk_client *client, uint32_t n, int watch)
 	return index < 0 && err < 0 ? err : index;
 }
 
-/* The looker: takes n records; or sleeps until a job has ended, and returns -EAGAIN. */
+/* The looker: takes n records; or sleeps until a job has ended, and returns -FK_E_NO_RECORD. */
 static int records_look(struct fk_client *client, uint32_t n)
 {
 	struct watch *watch = watch_of(client->groups);
@@ -47,16 +47,17 @@ static int records_look(struct fk_client *client, uint32_t n)
 	uint32_t value = watch_begin(watch);
 	int index = records_take_spilled(client, n, 1);
 
-	if (index == -EAGAIN) {
+	if (index == -FK_E_NO_RECORD) {
 		int err = client_sleep(client, &watch->ended, value, UINT64_MAX);
 
-		index = err ? err : -EAGAIN;
+		index = err ? err : -FK_E_NO_RECORD;
 	}
 	watch_leave(watch);
 	return index;
 }
 
-/* Other waiters: takes n records; or sleeps until one is free, and returns an error or -EAGAIN. */
+/* Other waiters: takes n records; or sleeps until one is free, and returns an error or
+ * -FK_E_NO_RECORD. */
 static int records_rest(struct fk_client *client, uint32_t n, uint32_t room)
 {
 	int index = records_take_chain(client, n);
@@ -75,7 +76,7 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 	if (client_look(client, clock_coarse_ns()))
 		return -ECONNRESET;
 	index = records_take_spilled(client, n, 0);
-	if (index != -EAGAIN || !wait)
+	if (index != -FK_E_NO_RECORD || !wait)
 		return index;
 	/* Relaxed: the fence below orders it. */
 	add_relaxed(&client->room_waiters, weight);
@@ -90,7 +91,7 @@ int records_take_slowly(struct fk_client *client, uint32_t n, int wait)
 		looker = looker ||
 			 !atomic_exchange_explicit(&client->room_looker, 1, memory_order_relaxed);
 		index = looker ? records_look(client, n) : records_rest(client, n, room);
-	} while (index == -EAGAIN);
+	} while (index == -FK_E_NO_RECORD);
 	sub_relaxed(&client->room_waiters, weight);
 	if (looker)
 		store_relaxed(&client->room_looker, 0);

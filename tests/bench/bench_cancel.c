@@ -231,7 +231,7 @@ static bool cancel(const struct kind *kind, fk_job job, uint64_t *ret_ns, uint64
 
 	do
 		r = fk_cancel(client, job);
-	while (r == -EAGAIN);
+	while (r == -FK_E_REQUESTS_FULL);
 	if (r == 0)
 		r = fk_wait(client, job, GIVE_UP_NS);
 	*ret_ns = clock_ns() - began;

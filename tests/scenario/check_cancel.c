@@ -44,7 +44,7 @@ static void settle(fk_client *c)
 	fk_job job = jobs_submit(c, "fib:fib", 0, 10, 0);
 	int err;
 
-	while ((err = fk_cancel(c, job)) == -EAGAIN)
+	while ((err = fk_cancel(c, job)) == -FK_E_REQUESTS_FULL)
 		(void)poll(NULL, 0, 1);
 	ck_assert_int_eq(err, 0);
 	jobs_drop(c, job, "CANCELLED");
@@ -206,7 +206,7 @@ START_TEST(flood_of_cancels_delays_no_other_client)
 		for (int i = 0; i < 400; i++) {
 			int err = fk_cancel(flood, gate);
 
-			ck_assert(err == 0 || err == -EAGAIN);
+			ck_assert(err == 0 || err == -FK_E_REQUESTS_FULL);
 			sent += !err;
 		}
 		c = daemon_open(&d);

@@ -233,7 +233,7 @@ static bool run_cancelled(struct soak *s)
 		(void)nanosleep(&moment, NULL);
 	do
 		r = fk_cancel(s->client, job);
-	while (r == -EAGAIN);
+	while (r == -FK_E_REQUESTS_FULL);
 	if (r < 0)
 		return wrong(s, "%s: cancel: %s", number.task, fk_strerror(r));
 	return finish_as(s, &number, job, FK_CANCELLED);

@@ -49,7 +49,7 @@ static inline void must_be_clean(void)
 		ck_assert_uint_eq(client->slots[i].options, 0);
 		ck_assert_uint_ne(job_outcome(job), JOB_PENDING);
 	}
-	ck_assert_int_eq(records_take(client), -EAGAIN);
+	ck_assert_int_eq(records_take(client), -FK_E_NO_RECORD);
 	for (uint32_t i = 0; i < JOBS; i++)
 		records_give(client, i);
 	ck_assert_uint_eq(heap_used(&client->heap), 0);

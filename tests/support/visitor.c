@@ -153,7 +153,7 @@ static enum answer cancel(fk_client *c)
 		err = fk_submit_values(c, task, &value, 1, 0, &job);
 	if (err)
 		return error("spin", err);
-	while ((err = fk_cancel(c, job)) == -EAGAIN)
+	while ((err = fk_cancel(c, job)) == -FK_E_REQUESTS_FULL)
 		(void)poll(NULL, 0, 1);
 	answer = outcome(c, job, -ECANCELED);
 	return err ? wrong("cancel", err) : answer;

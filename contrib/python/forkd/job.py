@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import math
 import time
 from typing import Any, Callable, NamedTuple, TypedDict
@@ -152,7 +151,7 @@ class Job:
         if not code:
             self.connection.jobs.add(self)
             return True
-        if code != EAGAIN:
+        if errno_of(code) != EAGAIN:
             raise self._refusal(code)
         if left < 0:
             raise errors.Expired(f"{self.task.name}: EXPIRED before there was "
@@ -198,8 +197,9 @@ class Job:
 
     def cancel(self) -> None:
         """Requests the end of the job."""
-        # EAGAIN: forkd has not read earlier cancel requests yet.
-        while lib.fk_cancel(self.connection.client, self._handle[0]) == -errno.EAGAIN:
+        # forkd has not read earlier requests yet.
+        while (lib.fk_cancel(self.connection.client, self._handle[0])
+               == -lib.FK_E_REQUESTS_FULL):
             time.sleep(0.001)
 
     def give_up(self) -> None:

@@ -63,9 +63,9 @@ START_TEST(too_few_records_submit_nothing)
 
 	start(1, 0);
 	memset(more, 0x55, sizeof(more));
-	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS + 1, 0, more), -E2BIG);
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS + 1, 0, more), -FK_E_BATCH_SIZE);
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS - 10, 0, jobs), 0);
-	ck_assert_int_eq(fk_submit_batch(client, requests, 11, 0, more), -EAGAIN);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 11, 0, more), -FK_E_NO_RECORD);
 	ck_assert_uint_eq(words(), 1);
 	for (uint32_t i = 0; i < 11; i++)
 		ck_assert_uint_eq(more[i], UINT64_C(0x5555555555555555));
@@ -97,7 +97,7 @@ START_TEST(full_rings_submit_nothing)
 	fill(1);
 	for (uint32_t i = 0; i < 20; i++)
 		requests[i].options.group = i % 3 ? group : 0;
-	ck_assert_int_eq(fk_submit_batch(client, requests, 20, 0, jobs), -EAGAIN);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 20, 0, jobs), -FK_E_RINGS_FULL);
 	ck_assert_uint_eq(words(), 2 * RING_SLOTS);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
 	ck_assert_int_eq(fk_group_free(client, group), 0);
@@ -317,10 +317,10 @@ START_TEST(place_selects_the_ring)
 	fill(2);
 	ck_assert_int_eq(ring_of_next(), 3);
 	fill(3);
-	ck_assert_int_eq(ring_of_next(), -EAGAIN);
+	ck_assert_int_eq(ring_of_next(), -FK_E_RINGS_FULL);
 	requests[0].options.place = FK_PLACE_WORKER;
 	requests[0].options.place_index = 3;
-	ck_assert_int_eq(ring_of_next(), -EAGAIN);
+	ck_assert_int_eq(ring_of_next(), -FK_E_RINGS_FULL);
 	requests[0].options.flags = 0;
 	ck_assert_int_le(ring_of_next(), 1);
 	stop();

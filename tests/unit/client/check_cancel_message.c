@@ -49,7 +49,7 @@ START_TEST(cancel_never_blocks)
 	/* The daemon does not read the messages. */
 	while (!(err = fk_cancel(client, job)))
 		sent++;
-	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert_int_eq(err, -FK_E_REQUESTS_FULL);
 	ck_assert_uint_gt(sent, 0);
 	for (uint64_t i = 0; i < sent; i++)
 		ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), sizeof(message.cancel));

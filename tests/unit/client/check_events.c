@@ -409,7 +409,7 @@ START_TEST(job_that_was_not_published_is_not_reported)
 	requests[1].options = (struct fk_job_options){ .on_completion = never };
 	requests[2].options = (struct fk_job_options){ .flags = FK_WATCH };
 	fill_rings();
-	ck_assert_int_eq(fk_submit_batch(client, requests, 4, 0, jobs), -EAGAIN);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 4, 0, jobs), -FK_E_RINGS_FULL);
 	must_be_quiet();
 	/* The next jobs of the records are not watched. */
 	must_be_clean();

@@ -57,7 +57,7 @@ START_TEST(one_group_too_many_is_refused)
 		for (uint32_t k = 0; k < i; k++)
 			ck_assert_uint_ne(groups[i], groups[k]);
 	}
-	ck_assert_int_eq(fk_group_new(client, &one), -EAGAIN);
+	ck_assert_int_eq(fk_group_new(client, &one), -FK_E_GROUPS_FULL);
 	ck_assert_int_eq(fk_group_free(client, groups[9]), 0);
 	ck_assert_int_eq(fk_group_new(client, &one), 0);
 	ck_assert_uint_ne(one, groups[9]);

@@ -389,7 +389,7 @@ START_TEST(full_ring_is_skipped_until_all_are_full)
 		ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 0);
 	for (uint32_t i = 0; i < RING_SLOTS; i++)
 		ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 1);
-	ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, 0, NULL), -EAGAIN);
+	ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, 0, NULL), -FK_E_RINGS_FULL);
 	ck_assert_uint_eq(atomic_load(&fake.tenant->summary[0]), 3);
 }
 END_TEST

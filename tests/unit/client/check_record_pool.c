@@ -88,7 +88,7 @@ START_TEST(full_table_of_pending_jobs_is_an_error_or_a_wait)
 	task = must_find(client, "test:len");
 	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
 		ck_assert_int_eq(fk_submit(client, task, 0, &jobs[i], "abc"), 0);
-	ck_assert_int_eq(fk_submit(client, task, 0, &job, "abc"), -EAGAIN);
+	ck_assert_int_eq(fk_submit(client, task, 0, &job, "abc"), -FK_E_NO_RECORD);
 	/* The string of the failed submission was freed. */
 	ck_assert_uint_eq(heap_used(&client->heap), 64 * 64);
 	threads_start(&thread, 1, submit_with_room);

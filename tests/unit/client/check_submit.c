@@ -141,7 +141,7 @@ START_TEST(copies_of_a_job_that_was_not_submitted_are_freed)
 	do {
 		err = fk_submit(client, task, FK_COPY_BUFFERS, &job, FK_BUFFER(numbers, 4));
 	} while (!err);
-	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert_int_eq(err, -FK_E_NO_RECORD);
 	ck_assert_uint_eq(heap_used(&client->heap), UINT64_C(64) * client->n_jobs);
 	/* fk_close() frees the others. */
 	fake_close();
@@ -334,7 +334,7 @@ START_TEST(threads_may_share_a_client)
 	/* Every slot was returned exactly once. */
 	for (uint32_t i = 0; i < client->n_jobs; i++)
 		ck_assert_int_ge(records_take(client), 0);
-	ck_assert_int_eq(records_take(client), -EAGAIN);
+	ck_assert_int_eq(records_take(client), -FK_E_NO_RECORD);
 	fake_close();
 }
 END_TEST
