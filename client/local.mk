@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# libclientcore: the client's code, linked as it is into forkctl and the tests.
-# libforkclient: the same as the installed shared library, with only fk_* exported.
+# libclientcore: the code of the client library, linked into forkctl and the tests. libforkclient:
+# the same as an installed shared library that exports only fk_*.
 
 noinst_LTLIBRARIES += libclientcore.la
 include client/lib/local.mk
@@ -13,16 +13,16 @@ if CRASH_SITES
 libforkclient_la_SOURCES += common/crash_site.c
 endif
 libforkclient_la_LIBADD = $(CLIENT_LIBS)
-# libforkclient.so.1: the first number that programs rely on. It changes (N:0:0) when a function or
-# a type that they use goes or becomes another one: tests/source/check-abi says so.
+# libforkclient.so.1: the version of the ABI. It changes (N:0:0) when a function or a type of the
+# ABI is removed or changed: tests/source/check-abi detects that.
 libforkclient_la_LDFLAGS = -version-info 1:0:0 $(COMMON_LDFLAGS) \
 	-Wl,--version-script=$(srcdir)/client/lib/libforkclient.map
 EXTRA_libforkclient_la_DEPENDENCIES = client/lib/libforkclient.map
 EXTRA_DIST += client/lib/libforkclient.map
 
-# What tests/source/check-abi compares: the library once more, with all that a debugger can be told of it,
-# whatever CFLAGS says. Libabigail tells public types by the name of their header, and there is a
-# client.h of our own: the public one goes by the name of abi.h.
+# The library for tests/source/check-abi, with full debug information for any CFLAGS. Libabigail
+# identifies public types by the name of their header. There is another client.h, so the public one
+# is used as abi.h.
 client/abi.so: $(libclientcore_la_SOURCES) $(libshm_la_SOURCES) \
 		client/forkd/client.h client/lib/libforkclient.map
 	$(AM_V_at)cp $(srcdir)/client/forkd/client.h client/abi.h
@@ -30,7 +30,7 @@ client/abi.so: $(libclientcore_la_SOURCES) $(libshm_la_SOURCES) \
 		-fPIC -g -fdebug-prefix-map=$(srcdir)/client/forkd/client.h=client/abi.h -shared \
 		-Wl,--version-script=$(srcdir)/client/lib/libforkclient.map -o $@ $(filter %.c,$^)
 CLEANFILES += client/abi.h client/abi.so
-# What this makes of it is the library that programs rely on from then on.
+# Updates the reference ABI, which later versions must keep.
 abi: client/abi.so
 	abidw --header-file client/abi.h --drop-private-types --exported-interfaces-only \
 		--drop-undefined-syms --no-corpus-path --no-comp-dir-path --no-show-locs \

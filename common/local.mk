@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # libcommon: for programs and the daemon. The headers without a .c are for the libraries too.
-# liboptions is apart because it needs hwloc and inih, which forkctl has no use for.
+# liboptions is separate because it needs hwloc and inih, which forkctl does not use.
 
 noinst_LTLIBRARIES += libcommon.la liboptions.la
 

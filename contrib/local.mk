@@ -57,8 +57,8 @@ contrib_demo_many_LDADD = libforkclient.la
 contrib_demo_sorter_LDFLAGS = $(DEMO_LINK)
 contrib_demo_sorter_LDADD = libforkclient.la
 
-# What makes forkd a service: the units with the paths of this installation, and a forkd.conf with
-# every option at its default, commented out. An existing forkd.conf is never touched.
+# The service: the units with the paths of this installation, and a forkd.conf with every option at
+# its default, commented out. An existing forkd.conf is kept.
 SERVICE_UNITS = contrib/systemd/forkd.service contrib/systemd/forkd-exporter@.service
 USER_UNITS = contrib/systemd/user/forkd.service
 SOCKET_UNITS = contrib/systemd/forkd.socket contrib/systemd/forkd-exporter.socket
@@ -84,7 +84,7 @@ $(SERVICE_UNITS) $(USER_UNITS): %: $(srcdir)/%.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' \
 		-e 's|[@]bindir@|$(bindir)|' $(srcdir)/$@.in >$@.tmp && mv $@.tmp $@
 
-# Examples of what the probes are for: forkd(8).
+# Examples of the use of the probes: forkd(8).
 bpftracedir = $(datadir)/forkd/bpftrace
 dist_bpftrace_DATA = \
 	contrib/bpftrace/queue-waits.bt \
@@ -92,14 +92,14 @@ dist_bpftrace_DATA = \
 	contrib/bpftrace/steals.bt \
 	contrib/bpftrace/task-times.bt
 
-# A dashboard over what `forkctl counters --openmetrics` prints.
+# A dashboard for the output of `forkctl counters --openmetrics`.
 grafanadir = $(datadir)/forkd/grafana
 dist_grafana_DATA = contrib/grafana/forkd.json
-# And alerts.
+# Alerts.
 prometheusdir = $(datadir)/forkd/prometheus
 dist_prometheus_DATA = contrib/prometheus/forkd.rules.yml
 
-# What teaches; the manuals list.
+# Guides; the manuals are the reference.
 guidedir = $(docdir)/guide
 dist_guide_DATA = \
 	contrib/guide/architecture.md \
@@ -116,7 +116,7 @@ dist_guide_DATA = \
 contrib/forkd.conf: common/options-man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && common/options-man$(EXEEXT) --conf >$@.tmp && mv $@.tmp $@
 
-# Completion of command lines, with what --help says. Bash looks for a file by the program's name.
+# Completion of command lines, from --help. Bash finds a file by the name of the program.
 COMPLETION_FILES = contrib/completion/forkctl contrib/completion/_forkctl
 EXTRA_DIST += contrib/completion/_forkctl.in contrib/completion/common contrib/completion/forkctl.in
 dist_noinst_SCRIPTS += contrib/completion/tables

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# The two halves of forkd, libmanager and libpool, and libhost, which both use: everything but main.c,
-# so that tests can link them. libengine (core, engine, fiber) is the part of libpool that is to need
-# nothing of the rest. Each directory lists its sources; contrib/guide/architecture.md says which
-# directory uses which. The pool's way of a fork has no stack protector, like the modules.
+# The two halves of forkd, libmanager and libpool, and libhost, which both use: everything except
+# main.c, so that tests can link them. libengine (core, engine, fiber) is the part of libpool that
+# must not need the rest. Each directory lists its sources; contrib/guide/architecture.md has the
+# rules of use. The fork path of the pool has no stack protector, like the modules.
 
 noinst_LTLIBRARIES += libengine.la libhost.la libmanager.la libpool.la
 
@@ -25,7 +25,7 @@ include daemon/manager/local.mk
 
 sbin_PROGRAMS += forkd
 forkd_SOURCES = daemon/main.c
-# Modules alone call these: without -u the linker leaves their files in the library.
+# Only modules call these: without -u the linker leaves their files in the library.
 forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS) \
 	-Wl,-u,fk_rt_counter_wait -Wl,-u,fk_rt_fiber_run -Wl,-u,fk_rt_fiber_spawn
 forkd_LDADD = $(DAEMON_LIBS)
@@ -34,8 +34,8 @@ MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
 POOL_LIBS = libpool.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl
 DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libhost.la $(OPTIONS_LIBS) libshm.la libcommon.la
 
-# The modules are built in a directory of their own, daemon/modules/.libs, which a forkd that runs
-# from the build tree takes as its module-dir.
+# The modules are built in daemon/modules/.libs, the module-dir of a forkd that runs from the build
+# tree.
 module_LTLIBRARIES += \
 	daemon/modules/array.la \
 	daemon/modules/compress.la \
@@ -104,7 +104,7 @@ daemon_modules_uts_la_CFLAGS = $(MODULE_CFLAGS) $(NETTLE_CFLAGS)
 daemon_modules_uts_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_uts_la_LIBADD = $(NETTLE_LIBS) -lm
 
-# An installed module is its .so alone.
+# Only the .so of a module is installed.
 install-data-hook:
 	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES)))
 uninstall-hook:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Manuals in mdoc(7). forkd.8 and forkd.conf.5 take the rows of their options from
-# common/options.def, forkd-counters.7 its rows from shm/counters.def and shm/times.def, and fk_*.3
-# are made whole.
+# Manuals in mdoc(7). forkd.8 and forkd.conf.5 have rows from common/options.def, forkd-counters.7
+# from shm/counters.def and shm/times.def. fk_*.3 are generated.
 dist_man_MANS += \
 	man/forkctl.1 \
 	man/forkctl-check.1 \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The contract: every structure that two processes share. Linked into everything.
+# The structures that two processes share. Linked into all programs.
 
 noinst_LTLIBRARIES += libshm.la
 libshm_la_SOURCES = \

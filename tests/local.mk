@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Each directory of tests lists its own in its local.mk: PROGRAM_TESTS and SCRIPT_TESTS, sorted by name.
-# tests/tiers says which tier of contrib/check runs which of them. The source of a program is found by
-# its name. A program is linked with all convenience libraries and with tests/support/libtests.la,
-# unless its DIRECTORY_check_UNIT_SOURCES and _LDADD say otherwise.
+# Each directory of tests lists its own in its local.mk: PROGRAM_TESTS and SCRIPT_TESTS, sorted by
+# name. tests/tiers has the tiers of contrib/check that run each. The name of a program determines
+# its source. A program is linked with all convenience libraries and with tests/support/libtests.la,
+# unless its DIRECTORY_check_UNIT_SOURCES and _LDADD differ.
 
 LDADD = tests/support/libtests.la $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
@@ -70,7 +70,7 @@ check-local: $(CHECK_ALSO)
 EXTRA_DIST += tests/README.md tests/tiers
 .PHONY: check-sources tier-programs tier-tests
 
-# No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
+# No test hangs forever: after TEST_TIME seconds it is killed and fails. In a debugger:
 # make check LOG_COMPILER= AM_LOG_FLAGS= TESTS=...
 TEST_TIME = 600
 LOG_COMPILER = $(srcdir)/tests/support/limited
@@ -78,7 +78,7 @@ AM_LOG_FLAGS = $(TEST_TIME)
 dist_noinst_SCRIPTS += tests/support/limited
 CLEANFILES += cpu.log
 
-# What a test may use: where things are, and the multiplier of libcheck's time limits.
+# The environment of a test: directories, and the multiplier of libcheck's time limits.
 AM_TESTS_ENVIRONMENT = \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
@@ -96,7 +96,7 @@ AM_TESTS_ENVIRONMENT = \
 check_PROGRAMS += tests/systemd/calls
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
 
-# The Debian packages, built, installed, used, upgraded and purged: some minutes, and by root alone.
+# The Debian packages, built, installed, used, upgraded and purged: some minutes, only as root.
 EXTRA_DIST += tests/debian/inside tests/debian/run
 deb-test:
 	$(srcdir)/tests/debian/run $(srcdir) .
@@ -108,7 +108,7 @@ fuzz: all $(FUZZ_TARGETS)
 model: all $(MODEL_TARGETS)
 .PHONY: bench soak fuzz model $(BENCH_TARGETS) $(SOAK_TARGETS) $(FUZZ_TARGETS) $(MODEL_TARGETS)
 
-# Put every C file into the form that tests/source/check-style asks for.
+# Formats every C file as tests/source/check-style requires.
 format:
 	cd $(srcdir) && find common shm client daemon tests contrib -name '*.[ch]' -type f \
 		-exec $(CLANG_FORMAT) -i {} +

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What both processes know of the machine and of modules.
+# Facts about the machine and about modules, for both processes.
 
 libhost_la_SOURCES = \
 	daemon/host/sandbox.c \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A job's way: ring, queue, run, outcome.
+# The path of a job: ring, queue, run, outcome.
 
 libpool_la_SOURCES += \
 	daemon/jobs/abort.c \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Whose turn it is, which worker sleeps and which is woken.
+# The next job, and the workers that sleep and are woken.
 
 libpool_la_SOURCES += \
 	daemon/sched/slice_timer.c \

@@ -30,7 +30,7 @@ COMPOSE_H = \
 	tests/bench/compose_shared.h \
 	tests/bench/work.h
 
-# The members of bench_compose are this, and a side.
+# The members of bench_compose: these files, and one side each.
 COMPOSE_COMMON = \
 	tests/bench/compose_futex.o \
 	tests/bench/compose_leaf.o \
@@ -79,7 +79,7 @@ if HAVE_LIBGOMP
 BENCH_BUILT += tests/bench/compose_libgomp tests/bench/peer_libgomp
 endif
 
-# What those have in common that start a forkd and are its clients.
+# Shared by the programs that start a forkd and are its clients.
 EXTRA_LTLIBRARIES += tests/bench/libbench.la
 tests_bench_libbench_la_SOURCES = \
 	tests/bench/bench_pool.c \
@@ -88,9 +88,8 @@ tests_bench_libbench_la_SOURCES = \
 	tests/bench/figures.h
 BENCH_CLIENT_LIBS = tests/bench/libbench.la $(CLIENT_LIBS) libcommon.la
 
-# forkd's side is a client like any other, in the tree's own flags: it only submits. The daemon it
-# starts is the one of this build, so is every module; counted/ has some of them once more, with
-# forks counted.
+# forkd's side is a client with the tree's own flags: it only submits. Daemon and modules are those
+# of this build; counted/ has some modules again, with counts of forks.
 EXTRA_PROGRAMS += tests/bench/bench_forkd
 tests_bench_bench_forkd_SOURCES = \
 	daemon/modules/uts_tree.c \
@@ -122,7 +121,7 @@ tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
-# Several processes at the same time. The side of forkd is a client in the flags of the tree.
+# Several processes at the same time. The side of forkd is a client with the flags of the tree.
 EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd
 tests_bench_bench_compose_SOURCES = \
 	tests/bench/bench_compose.c \
@@ -139,11 +138,11 @@ tests_bench_compose_forkd_SOURCES = \
 	tests/bench/compose_shared.h
 tests_bench_compose_forkd_LDADD = $(CLIENT_LIBS) libcommon.la
 
-# Of a sleep and a wake, by tenants and workers: the workers' code is compiled in.
+# The cost of a sleep and of a wake, by tenants and workers: the workers' code is compiled in.
 EXTRA_PROGRAMS += tests/bench/bench_sleep
 tests_bench_bench_sleep_CFLAGS = $(libpool_la_CFLAGS)
 
-# What a fork is made of: fib in a pool inside one process, under callgrind.
+# The instructions of a fork: fib in a pool inside one process, under callgrind.
 EXTRA_PROGRAMS += tests/bench/forkpath_rig
 
 forkpath: all
@@ -153,8 +152,8 @@ forkpath: all
 		--text forkpath.txt
 .PHONY: forkpath
 
-# Modules of the benchmarks: a directory of their own, as tests/support/modules has some that are
-# broken on purpose.
+# Modules of the benchmarks. They have their own directory, because tests/support/modules has broken
+# ones.
 BENCH_MODULES = \
 	tests/bench/modules/busy.la \
 	tests/bench/modules/deep.la \
@@ -196,8 +195,8 @@ tests_bench_modules_io_la_SOURCES = tests/bench/modules/io.c tests/bench/io_work
 tests_bench_modules_leaf_la_SOURCES = tests/bench/forkpath_leaf.c tests/bench/blocks.h
 tests_bench_modules_leaf_la_CFLAGS = $(MODULE_CFLAGS)
 
-# The leaf that all sides of bench_compose run, the same machine code. By the linker's own option:
-# libtool warns of an object that is none of its own.
+# The leaf of all sides of bench_compose, with the same machine code. By an option of the linker:
+# libtool warns about an object that it did not make.
 tests_bench_modules_loop_la_LDFLAGS = \
 	$(TEST_MODULE_LDFLAGS) \
 	-Wl,tests/bench/compose_leaf.o
@@ -341,13 +340,13 @@ tests/bench/compose_libgomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_CO
 
 bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 
-# A second make, or two of them would build the libraries at the same time under -j.
+# A second make: otherwise two of them would build the libraries at the same time with -j.
 bench-run: all
 	$(MAKE) $(AM_MAKEFLAGS) bench-programs
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
 		--text bench.txt --report bench-report $(BENCH_FLAGS)
 
-# Composability alone, at length: the picture of contrib/guide/benchmarks.md, and its table in
+# Only composability, with long runs: the picture of contrib/guide/benchmarks.md, and its table in
 # composability.md.
 COMPOSE_REPORT = bench-report/compose
 bench-compose: all
@@ -358,7 +357,7 @@ bench-compose: all
 		--report $(COMPOSE_REPORT) $(BENCH_FLAGS)
 	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/guide/composability.svg
 
-# The modules that ship, compared with the usual tools.
+# The shipped modules, compared with the usual tools.
 bench-modules: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/modules-bench --build . --text bench-modules.txt \
 		$(BENCH_FLAGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Scripts that compare what programs print.
+# Scripts that compare the output of programs.
 
 SCRIPT_TESTS += \
 	tests/cli/check-backtrace \
@@ -22,7 +22,7 @@ SCRIPT_TESTS += \
 	tests/cli/check-top \
 	tests/cli/check-valgrind
 
-# What tests/cli/check-cpp compiles, and tests/cli/check-python runs.
+# Sources for tests/cli/check-cpp and tests/cli/check-python.
 EXTRA_DIST += \
 	tests/cpp/client.cc \
 	tests/python/rig.py \

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-# Fuzz targets: tests/fuzz/fuzz.h. Each is built twice: as a test, tests/fuzz/replay_NAME, that
-# gives it the inputs of tests/fuzz/corpus/NAME; and for `make fuzz` with libFuzzer, which clang
-# has, where what it looks at is built once more, with coverage, sanitizers and crash sites.
+# Fuzz targets: tests/fuzz/fuzz.h. Each is built twice. The test tests/fuzz/replay_NAME runs it with
+# the inputs of tests/fuzz/corpus/NAME. `make fuzz` runs it with libFuzzer of clang; its sources are
+# built again with coverage, sanitizers and crash sites.
 #
 #   make fuzz FUZZ_SECONDS=600		each target for this CPU time in seconds (60)
 #   make fuzz FUZZ_RUNS=500000		or for this number of inputs
 #   make fuzz-ring			one alone
 #
-# A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What fixes
-# it brings it into the corpus, under a name that tells.
+# A finding is stored as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE repeats it. The fix adds
+# it to the corpus, under a descriptive name.
 
-# The one that takes longest first.
+# The longest one first.
 FUZZERS = pool args conf forkctl greet module record ring signature
 
-# What a target puts in the place of others.
+# Functions that a target replaces.
 FUZZ_WRAP_args = -Wl,--wrap=options_file_open,--wrap=options_dir_read,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
 FUZZ_WRAP_conf = -Wl,--wrap=getpwnam,--wrap=getgrnam
 FUZZ_CMP = __sanitizer_cov_trace_cmp
@@ -24,7 +24,7 @@ FUZZ_WRAP_pool = -Wl,--wrap=segment_map,--wrap=segment_unmap,--wrap=layout_withh
 	-Wl,--wrap=$(FUZZ_CONST_CMP)1,--wrap=$(FUZZ_CONST_CMP)2 \
 	-Wl,--wrap=$(FUZZ_CONST_CMP)4,--wrap=$(FUZZ_CONST_CMP)8
 FUZZ_WRAP_record = -Wl,--wrap=stack_lump_take,--wrap=stack_lump_put
-# forkctl's main() makes room for another.
+# Renames forkctl's main().
 FUZZ_MAIN = -Dmain=forkctl_main -Wno-missing-prototypes
 
 # ------------------------------------------------------------------------ as tests
@@ -59,7 +59,7 @@ tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
 tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
-# The rings of pool are full soon, and soon looked through; these sources know how long they are.
+# pool has small rings, which are full soon and quickly searched; these sources depend on the size.
 FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
 	daemon/jobs/ring_drain.c \
@@ -115,7 +115,7 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 tests_fuzz_libfuzzed_la_CPPFLAGS = $(FUZZ_CPP)
 tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) -DFK_SBINDIR='"$(sbindir)"' $(FUZZ_MAIN)
 
-# What else a target includes is in the library, too.
+# All other sources that a target includes are in the library, too.
 if HAVE_LIBFUZZER
 $(FUZZERS:%=tests/fuzz/fuzz_%): tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h \
 		tests/fuzz/fuzz_options.h tests/fuzz/libfuzzed.la
@@ -129,7 +129,7 @@ FUZZ_TARGETS += $(FUZZERS:%=fuzz-%)
 $(FUZZERS:%=fuzz-%): fuzz-%: tests/fuzz/fuzz_%
 	top_srcdir='$(abs_top_srcdir)' $(srcdir)/tests/fuzz/run $*
 
-# Mistakes that the targets have to find: FUZZ_MUTANTS="ring pool" for those of some targets.
+# Mistakes that the targets must find: FUZZ_MUTANTS="ring pool" selects targets.
 fuzz-mutants: tests/fuzz/libfuzzed.la
 	top_srcdir='$(abs_top_srcdir)' FUZZ_COMPILE='$(CC) -include config.h' \
 		FUZZ_FLAGS='$(DEFAULT_INCLUDES) -I$(srcdir) $(FUZZ_MACROS) $(FUZZ_CC) $(CFLAGS)' \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The closed programs around the lock-free headers, and their mutants. The script builds them
-# itself, with $(CC), in a directory of its own.
+# itself, with $(CC), in a separate directory.
 
 SCRIPT_TESTS += tests/model/run
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# On machines with NUMA nodes, which qemu makes: see tests/numa/numa. These programs say something
-# on such machines only; tests/cli/check-numa is the short form that is part of `make check`.
+# On machines with NUMA nodes, made by qemu: see tests/numa/numa. These programs have results only
+# on such machines; tests/cli/check-numa is the short form in `make check`.
 #
 #	make numa			two and three nodes
 #	make numa NUMA_NODES=2

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The scale model: see tests/sim/sim.h. A short form of it is tests/sim/check_sim; `make sim` measures
-# costs on this machine, compares the model with real runs on it, and runs the model on machines
-# that are not here; tables and plots go to sim/ of the build tree. tests/sim/results has the
-# summary of a whole run.
+# The scale model: see tests/sim/sim.h; tests/sim/check_sim is a short form. `make sim` measures
+# costs on this machine, compares the model with real runs, and simulates other machines. Tables and
+# plots are in sim/ of the build tree. tests/sim/results has the summary of a complete run.
 #
 #   make sim SIM_FLAGS=--quick
 

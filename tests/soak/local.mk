@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Tests of stress, of which a few seconds are part of check.
+# Stress tests. `make check` includes a few seconds of each.
 
 PROGRAM_TESTS += \
 	tests/soak/soak_starve \
@@ -18,42 +18,42 @@ tests_soak_soak_stress_SOURCES = \
 tests_soak_soak_stress_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
 tests_soak_soak_stress_LDADD = $(LDADD) $(NETTLE_LIBS) -lm
 
-# The scenarios that do more of the same if there is time.
+# Scenarios with a longer form.
 SOAK_TESTS = tests/scenario/check_promises
 
 soak-local:
 	SOAK=1 CK_TIMEOUT_MULTIPLIER=4 $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=7200 \
 		TESTS='$(SOAK_TESTS)'
 
-# An hour of stress, or SOAK_SECONDS; a few seconds of it are part of check.
+# An hour of stress, or SOAK_SECONDS.
 soak-stress:
 	SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=100000 \
 		TESTS=tests/soak/soak_stress
 
-# The same with jobs of fibers and frames alone.
+# The same with only jobs of fibers and frames.
 soak-fibers:
 	SOAK_FIBERS=1 SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check \
 		TEST_TIME=100000 TESTS=tests/soak/soak_stress
 
-# A million fibers that wait, of each kind: some five GB of memory. The log has what each cost.
+# A million parked fibers of each kind: about five GB of memory. The log has the cost of each.
 soak-million:
 	FIBERS="$${FIBERS:-1000000}" CK_TIMEOUT_MULTIPLIER=4 $(MAKE) $(AM_MAKEFLAGS) check \
 		TESTS=tests/unit/fiber/check_fiber_million
 	sed -n '/fibers parked/p' tests/unit/fiber/check_fiber_million.log
 
-# Five minutes with a tenth of a CPU; a few seconds of it are part of check.
+# Five minutes with a tenth of a CPU.
 soak-starve:
 	SOAK_SECONDS="$${SOAK_SECONDS:-300}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) \
 		check TEST_TIME=100000 TESTS=tests/soak/soak_starve
 	sed -n '/no job blamed/p' tests/soak/soak_starve.log
 
-# Clients killed at random, a quarter of an hour of it; the log has how soon that was noticed.
+# Clients killed at random for a quarter of an hour; the log has the times until that was detected.
 soak-kill:
 	KILLS="$${KILLS:-100000}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) check \
 		TEST_TIME=11000 TESTS=tests/scenario/check_kill
 	sed -n '/deaths noticed\|clients killed\|were counted/p' tests/scenario/check_kill.log
 
-# Every call fails, in its turn, in every way: hours. INJECT="pool restart mmap": only those.
+# Every call fails once in every way: hours. INJECT="pool restart mmap" selects some.
 inject: all
 	INJECT_ALL=1 $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=20000 TESTS=tests/scenario/check_inject
 	sed -n '/ runs: /p' tests/scenario/check_inject.log

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Code and data that tests share. A header of tests goes to noinst_HEADERS.
 
-# What tests share, each part by its header: a program gets what it uses of it.
+# Shared code of tests, each part by its header: a program links the parts that it uses.
 check_LTLIBRARIES += tests/support/libtests.la
 tests_support_libtests_la_SOURCES = \
 	tests/support/counts.c \
@@ -28,7 +28,7 @@ tests_support_libtests_la_SOURCES = \
 	tests/support/stub.h
 
 check_PROGRAMS += tests/support/backtrace_rig
-# The frame pointer has to be found again, too.
+# The frame pointer must be found, too.
 tests_support_backtrace_rig_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
 
 EXTRA_DIST += \
@@ -40,7 +40,7 @@ EXTRA_DIST += \
 	tests/support/tsan.supp \
 	tests/support/verdict.sh
 
-# Machines that are not here.
+# Synthetic machines.
 EXTRA_DIST += \
 	tests/support/topologies/asymmetric.xml \
 	tests/support/topologies/fast.xml \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# forkctl top: the use of the pool now.
+# forkctl top: the current use of the pool.
 
 libforkctl_la_SOURCES += \
 	client/forkctl/top/draw.c \

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Modules for the tests. They are built in tests/support/modules/.libs, which a forkd that a test starts
-# takes as its module-dir; those that its loader must refuse, in tests/support/modules/broken/.libs. -rpath
-# makes libtool build shared objects of what is never installed.
+# Modules for the tests. They are built in tests/support/modules/.libs, the module-dir of a forkd
+# that a test starts. Modules that its loader must refuse are in tests/support/modules/broken/.libs.
+# With -rpath libtool builds shared objects, although they are not installed.
 
 TEST_MODULE_LDFLAGS = $(MODULE_LDFLAGS) -rpath '$(moduledir)'
 
-# Each is made of the source of its own name, with the flags of this directory.
+# Each has one source of the same name, and the flags of this directory.
 tests/support/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
 
 if !TSAN

@@ -19,5 +19,5 @@ PROGRAM_TESTS += \
 	tests/unit/client/check_wait \
 	tests/unit/client/check_wait_many
 
-# There is no memory for a job that is spilled.
+# No memory for a spilled job.
 tests_unit_client_check_spill_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc -Wl,--wrap=tsearch

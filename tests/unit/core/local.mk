@@ -21,14 +21,14 @@ PROGRAM_TESTS += \
 	tests/unit/core/check_switch_ucontext \
 	tests/unit/core/check_trace
 
-# Once more, with the implementation that few machines need.
+# Again, with the implementation that few machines need.
 tests_unit_core_check_switch_ucontext_SOURCES = \
 	daemon/core/context_switch.c \
 	daemon/core/context_switch_ucontext.c \
 	tests/unit/core/check_context_switch.c
 tests_unit_core_check_switch_ucontext_CPPFLAGS = $(AM_CPPFLAGS) -DSWITCH_UCONTEXT=1
 tests_unit_core_check_switch_ucontext_LDADD = libcommon.la $(CHECK_LIBS)
-# The kernel is short of something when the test says so.
+# The test makes calls of the kernel fail.
 tests_unit_core_check_manager_channel_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=nanosleep \
