@@ -29,8 +29,8 @@ void log_set_name(const char *name);
 #define LOG_UID	   8u
 struct log_about {
 	unsigned int has;
-	uint32_t job;		/* its index among its client's */
 	uint32_t client;	/* the client's slot */
+	uint64_t job;		/* its handle at the client; has: with LOG_CLIENT */
 	uint32_t pid;		/* of the client */
 	uint32_t uid;		/* of the client */
 	const char *task;	/* MODULE:TASK; NULL or empty: not known */

@@ -99,7 +99,7 @@ enum log_journal log_journal_send(enum log_level level, const char *name,
 	if (about->message_id)
 		journal_add(&t, "MESSAGE_ID=%s", about->message_id);
 	if (about->has & LOG_JOB)
-		journal_add(&t, "FORKD_JOB=%" PRIu32, about->job);
+		journal_add(&t, "FORKD_JOB=%" PRIu32 ".%" PRIu64, about->client, about->job);
 	if (about->has & LOG_CLIENT)
 		journal_add(&t, "FORKD_CLIENT=%" PRIu32, about->client);
 	if (about->has & LOG_PID)

@@ -211,7 +211,8 @@ struct board_crash {
 	uint32_t signo;
 	uint32_t client_pid; /* whose job is blamed, 0 if none was running */
 	uint32_t uid;
-	uint32_t job;
+	uint64_t job;	 /* that is blamed: job_handle() */
+	uint32_t client; /* its client's slot */
 	uint32_t worker;
 	uint32_t lost;	     /* others that were running and got JOB_LOST */
 	uint32_t requeued;   /* others that were running and will run again */
@@ -224,7 +225,7 @@ struct board_crash {
 	struct backtrace trace; /* n: 0 if not known */
 };
 
-_Static_assert(sizeof(struct board_crash) == 1344, "21 lines a crash");
+_Static_assert(sizeof(struct board_crash) == 1352, "without padding");
 
 /* A task that is refused to a user: daemon/manager/quarantine.h. */
 struct board_quarantine {

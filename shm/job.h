@@ -212,6 +212,12 @@ static inline int job_is_later(uint32_t a, uint32_t b)
 	return ((a - b) & JOB_GEN_MASK) - 1 < JOB_GEN_MASK / 2;
 }
 
+/* The job in the record with this index, as its client names it (fk_job). */
+static inline uint64_t job_handle(uint32_t generation, uint32_t index)
+{
+	return (uint64_t)generation << 16 | index;
+}
+
 static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 {
 	return (generation & JOB_GEN_MASK) << JOB_GEN_SHIFT | outcome;

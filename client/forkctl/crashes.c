@@ -10,6 +10,7 @@
 #include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,14 +18,22 @@
 #include "common/util.h"
 
 static const struct out_column crashes_columns[] = {
-	{ "time_ns", "WHEN", OUT_DATE },	{ "pool_pid", "POOL", OUT_NUMBER },
-	{ "cause", "CAUSE", OUT_TEXT },		{ "end", "END", OUT_TEXT },
-	{ "address", "ADDRESS", OUT_HEX },	{ "worker", "WORKER", OUT_NUMBER },
-	{ "pid", "PID", OUT_NUMBER },		{ "uid", "UID", OUT_NUMBER },
-	{ "job", "JOB", OUT_NUMBER },		{ "lost", "LOST", OUT_NUMBER },
-	{ "requeued", "REQUEUED", OUT_NUMBER }, { "task", "TASK", OUT_TEXT },
-	{ "inner", "INNER", OUT_TEXT },		{ "fiber", "FIBER", OUT_TEXT },
-	{ "code", "CODE", OUT_TEXT },		{ NULL },
+	{ "time_ns", "WHEN", OUT_DATE },
+	{ "pool_pid", "POOL", OUT_NUMBER },
+	{ "cause", "CAUSE", OUT_TEXT },
+	{ "end", "END", OUT_TEXT },
+	{ "address", "ADDRESS", OUT_HEX },
+	{ "worker", "WORKER", OUT_NUMBER },
+	{ "pid", "PID", OUT_NUMBER },
+	{ "uid", "UID", OUT_NUMBER },
+	{ "id", "JOB", OUT_TEXT },
+	{ "lost", "LOST", OUT_NUMBER },
+	{ "requeued", "REQUEUED", OUT_NUMBER },
+	{ "task", "TASK", OUT_TEXT },
+	{ "inner", "INNER", OUT_TEXT },
+	{ "fiber", "FIBER", OUT_TEXT },
+	{ "code", "CODE", OUT_TEXT },
+	{ NULL },
 };
 
 /* The end of the pool: "SEGV", "exit 3". */
@@ -92,10 +101,14 @@ static json_t *crash_row(const struct board_crash *c)
 				crash_end(c), "address",
 				c->address ? out_number(c->address) : json_null(), "worker",
 				out_index(c->worker));
-	json_t *blame = c->client_pid
-			      ? json_pack("{s:o, s:o, s:o}", "pid", out_number(c->client_pid),
-					  "uid", out_number(c->uid), "job", out_number(c->job))
-			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
+	json_t *blame =
+		c->client_pid
+			? json_pack("{s:o, s:o, s:o, s:o, s:o}", "pid", out_number(c->client_pid),
+				    "uid", out_number(c->uid), "id",
+				    json_sprintf("%" PRIu32 ".%" PRIu64, c->client, c->job),
+				    "client", out_number(c->client), "job", out_number(c->job))
+			: json_pack("{s:n, s:n, s:n, s:n, s:n}", "pid", "uid", "id", "client",
+				    "job");
 	json_t *cost = json_pack("{s:o, s:o}", "lost", out_number(c->lost), "requeued",
 				 out_number(c->requeued));
 	json_t *code =

@@ -9,6 +9,7 @@
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
+#include "shm/job.h"
 #include "shm/proto.h"
 
 #include <inttypes.h>
@@ -46,7 +47,7 @@ static json_t *workers_on(const struct board *board, const struct proto_job *job
 static json_t *job_row(const struct board *board, const struct proto_job *job)
 {
 	const struct board_client *c = &board->clients[job->client];
-	uint64_t handle = (uint64_t)job->generation << 16 | job->job, now = clock_ns();
+	uint64_t handle = job_handle(job->generation, job->job), now = clock_ns();
 	json_t *workers = workers_on(board, job);
 	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
 				json_sprintf("%" PRIu32 ".%" PRIu64, job->client, handle), "client",

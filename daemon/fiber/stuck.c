@@ -38,6 +38,7 @@
 #include "daemon/core/pool_settings.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/wakeup.h"
+#include "shm/job.h"
 #include "shm/ledger.h"
 
 #define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* used if hang-timeout is 0 */
@@ -179,9 +180,11 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
 			   ledger_row(pool->arena, row).generation, scope->same_depth_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
-		    "job %u of client %u: deadlock: %" PRIu64
+		    "job %u.%" PRIu64 ": deadlock: %" PRIu64
 		    " fibers wait for each other's end: their waits return ECANCELED",
-		    row % pool->jobs_max, row / pool->jobs_max, held);
+		    row / pool->jobs_max,
+		    job_handle(ledger_row(pool->arena, row).generation, row % pool->jobs_max),
+		    held);
 	scope_end_waits(scope, depth - 1);
 	return true;
 }

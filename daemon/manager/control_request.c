@@ -24,6 +24,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -238,6 +239,19 @@ void conn_tell_unwanted(struct conn *s)
 			s->unwanted[i] = 0;
 }
 
+static void ask_log(const struct conn *s, const struct conn *of, const struct proto_ask *ask)
+{
+	char what[48];
+
+	if (ask->job == PROTO_EVERY_JOB)
+		(void)snprintf(what, sizeof(what), "all jobs of client %u", of->slot);
+	else
+		(void)snprintf(what, sizeof(what), "job %u.%" PRIu64, of->slot,
+			       job_handle(ask->generation, ask->job));
+	log_notice("%s (pid %u, uid %u) cancelled by pid %u, uid %u", what, of->pid, of->uid,
+		   s->pid, s->uid);
+}
+
 static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *ask)
 {
 	uint64_t n;
@@ -254,8 +268,7 @@ static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *
 	}
 	conn_tell_cancel(of, ask->job, ask->generation);
 	if (s->uid != of->uid)
-		log_notice("jobs of client %u (pid %u, uid %u) cancelled by pid %u, uid %u",
-			   of->slot, of->pid, of->uid, s->pid, s->uid);
+		ask_log(s, of, ask);
 	ask_tell(s, n, -1);
 }
 

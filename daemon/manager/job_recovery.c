@@ -237,7 +237,7 @@ static void recovery_row(struct arena *arena, const struct recovery_limits *limi
 		signo = report->signo;
 		report->blamed = true;
 		report->client = client;
-		report->job = index;
+		report->job = job_handle(row.generation, index);
 		report->task = row.task ? row.task - 1 : UINT32_MAX;
 	}
 	*counter += recovery_give(limits, context, at, &row, job, groups, outcome, code, signo);

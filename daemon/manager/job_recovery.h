@@ -41,7 +41,7 @@ struct recovery_report {
 	uint32_t begun;	   /* had started */
 	bool blamed;	   /* client and job are valid */
 	uint32_t client;   /* slot */
-	uint32_t job;	   /* index in the client's table */
+	uint64_t job;	   /* job_handle() */
 	uint32_t task;	   /* on the board; UINT32_MAX: unknown */
 	uint32_t worker;   /* that faulted, or hangs; UINT32_MAX: none */
 	uint32_t signo;

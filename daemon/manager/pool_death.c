@@ -83,6 +83,7 @@ static struct board_crash pool_death_crash(const struct pool_death *p,
 		.pid = (uint32_t)end->pid,
 		.signo = r->signo,
 		.job = r->job,
+		.client = r->client,
 		.worker = r->worker,
 		.lost = r->lost,
 		.requeued = r->requeued,
@@ -177,10 +178,9 @@ static void pool_death_log(const struct pool_process_end *end, const struct reco
 		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
 	pool_death_describe(r, c, what, sizeof(what));
 	if (r->blamed)
-		(void)snprintf(who, sizeof(who),
-			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
-			       r->client, c->client_pid, c->uid, c->task[0] ? c->task : "not known",
-			       what);
+		(void)snprintf(who, sizeof(who), "job %u.%" PRIu64 " (pid %u, uid %u), task %s, %s",
+			       r->client, r->job, c->client_pid, c->uid,
+			       c->task[0] ? c->task : "not known", what);
 	log_about(LOG_LEVEL_WARNING, &about,
 		  "pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
 		  "queued%s%s",

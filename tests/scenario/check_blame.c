@@ -36,7 +36,7 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 	crash = jobs_crash(&d, n);
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
 	ck_assert_uint_eq(crash->signo, (uint32_t)signo);
-	ck_assert_uint_eq(crash->job, (uint32_t)(bad & 0xffff));
+	ck_assert_uint_eq(crash->job, bad);
 	ck_assert_str_eq(crash->task, task);
 	ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
 	ck_assert_uint_eq(crash->uid, (uint32_t)getuid());

@@ -81,7 +81,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
 	ck_assert_uint_eq(crash->lost, 1);
 	ck_assert(daemon_logged(&d, how, task));
-	(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
+	(void)snprintf(text, sizeof(text), ".%" PRIu64 " (pid", (uint64_t)bad);
 	ck_assert(daemon_logged(&d, text, task));
 	/* Exactly one outcome: they have not changed. */
 	jobs_drop(c, bad, "CRASHED");

@@ -81,7 +81,7 @@ static void blamed(fk_job job, const char *name, pid_t pool)
 	crash = jobs_crash(&d, max(before, UINT64_C(1)));
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
 	ck_assert_uint_eq(crash->reason, CRASH_HANG);
-	ck_assert_uint_eq(crash->job, (uint32_t)(job & 0xffff));
+	ck_assert_uint_eq(crash->job, job);
 	ck_assert_uint_lt(crash->worker, 2);
 	ck_assert_str_eq(crash->task, name);
 	DAEMON_AWAIT(daemon_logged(&d, "was killed by hang-timeout", name));

@@ -90,7 +90,7 @@ static void put_names(struct writer *w)
 static json_t *job_id(const struct timeline *t, uint32_t row, uint32_t generation)
 {
 	return json_sprintf("%" PRIu32 ".%" PRIu64, row / t->jobs_max,
-			    (uint64_t)generation << 16 | row % t->jobs_max);
+			    job_handle(generation, row % t->jobs_max));
 }
 
 static json_t *job_name(const struct timeline *t, uint32_t task, const char *otherwise)

@@ -295,7 +295,7 @@ static void remove_journal(int fd)
 
 static const struct log_about everything = {
 	.has = LOG_JOB | LOG_CLIENT | LOG_PID | LOG_UID,
-	.job = 0,
+	.job = 65536,
 	.client = 3,
 	.pid = 77,
 	.uid = 1000,
@@ -320,11 +320,12 @@ START_TEST(journal_gets_fields_that_cannot_be_forged)
 	int fd = journal();
 
 	run(say_about, true);
-	ck_assert_str_eq(entry(fd), "MESSAGE=all of it?PRIORITY=0\nPRIORITY=4\n"
-				    "SYSLOG_IDENTIFIER=tester\n"
-				    "MESSAGE_ID=" LOG_ID_CRASH "\nFORKD_JOB=0\nFORKD_CLIENT=3\n"
-				    "FORKD_CLIENT_PID=77\nFORKD_UID=1000\n"
-				    "FORKD_TASK=crash:segv\n");
+	ck_assert_str_eq(entry(fd),
+			 "MESSAGE=all of it?PRIORITY=0\nPRIORITY=4\n"
+			 "SYSLOG_IDENTIFIER=tester\n"
+			 "MESSAGE_ID=" LOG_ID_CRASH "\nFORKD_JOB=3.65536\nFORKD_CLIENT=3\n"
+			 "FORKD_CLIENT_PID=77\nFORKD_UID=1000\n"
+			 "FORKD_TASK=crash:segv\n");
 	ck_assert_str_eq(entry(fd), "MESSAGE=some\nPRIORITY=5\nSYSLOG_IDENTIFIER=tester\n"
 				    "FORKD_UID=0\nFORKD_TASK=a?FORKD_UID=9\n");
 	ck_assert_str_eq(entry(fd), "");

@@ -174,7 +174,7 @@ START_TEST(each_cell_of_the_table_has_its_outcome)
 	COUNTS(.crashed = 1, .lost = 3, .requeued = 1, .finished = 3, .queued = 2, .begun = 8);
 	ck_assert(report.blamed);
 	ck_assert_uint_eq(report.client, 0);
-	ck_assert_uint_eq(report.job, 10);
+	ck_assert_uint_eq(report.job, job_handle(GEN, 10));
 	ck_assert_uint_eq(report.task, 11);
 	ck_assert_uint_eq(report.worker, 2);
 	ck_assert_uint_eq(report.signo, SIGBUS);
@@ -262,7 +262,7 @@ START_TEST(fault_while_buffers_are_written_back_blames_that_job)
 	is(0, 0, JOB_CRASHED, LEDGER_FREE);
 	is(0, 1, JOB_PENDING, LEDGER_QUEUED);
 	COUNTS(.crashed = 1, .requeued = 1, .begun = 2);
-	ck_assert_uint_eq(report.job, 0);
+	ck_assert_uint_eq(report.job, job_handle(GEN, 0));
 }
 END_TEST
 
@@ -453,7 +453,7 @@ START_TEST(client_writes_to_its_records_change_neither_blame_nor_progress)
 	run(SIGSEGV);
 	ck_assert(report.blamed);
 	ck_assert_uint_eq(report.client, 0);
-	ck_assert_uint_eq(report.job, 0);
+	ck_assert_uint_eq(report.job, job_handle(GEN, 0));
 	ck_assert_uint_eq(report.task, 1);
 	COUNTS(.begun = 2);
 	ck_assert_uint_eq(ledger_unpack(*row(0, 0)).state, LEDGER_FREE);
