@@ -6,6 +6,7 @@
  */
 #include "common/option_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -97,8 +98,8 @@ static unsigned int name_distance(const char *a, const char *b)
 
 const char *option_nearest(const char *name, bool flags)
 {
-	unsigned int best = UINT32_MAX;
-	const char *nearest = option_rows[0].name;
+	unsigned int best = (unsigned int)(strlen(name) + 2) / 3 + 1; /* not near enough */
+	const char *nearest = NULL;
 
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		unsigned int d = name_distance(name, option_rows[i].name);
@@ -125,6 +126,19 @@ const char *option_group(const struct option_row *row)
 		if (option_groups[i].first == row->offset)
 			return option_groups[i].title;
 	return NULL;
+}
+
+void option_unknown(const char *where, const char *name, char *ret_text, size_t size)
+{
+	const char *nearest = option_nearest(name, false);
+
+	if (nearest)
+		(void)snprintf(ret_text, size, "%s: unknown option \"%.64s\", did you mean \"%s\"?",
+			       where, name, nearest);
+	else
+		(void)snprintf(ret_text, size,
+			       "%s: unknown option \"%.64s\": forkd.conf(5) lists the options",
+			       where, name);
 }
 
 static bool table_has(const size_t *offsets, size_t n, size_t offset)

@@ -99,11 +99,15 @@ static inline const struct options_list *option_list(const struct option_row *ro
 /* Returns NULL if there is no such option. */
 const struct option_row *option_find(const char *name);
 
-/* Returns the visible name that was most likely meant; with flags, also of flags. */
+/* Returns the visible name that was most likely meant; with flags, also of flags. NULL: every name
+ * differs in more than a third of the letters. */
 const char *option_nearest(const char *name, bool flags);
 
 /* Returns the title of the group that begins with the option; NULL for other options. */
 const char *option_group(const struct option_row *row);
+
+/* Writes the error of a name that no option has, with the nearest name if there is one. */
+void option_unknown(const char *where, const char *name, char *ret_text, size_t size);
 
 /* Return true if it can be changed while forkd runs: by forkctl set; by a reload, which includes
  * those. */

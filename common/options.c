@@ -77,10 +77,11 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 	const struct option_row *row = option_find(name);
 	struct option_fault fault = { .size = 0 };
 	int r;
+	char text[sizeof(ret_error->text)];
 
 	if (!row) {
-		options_error_set(ret_error, "%s: unknown option \"%.64s\", did you mean \"%s\"?",
-				  where, name, option_nearest(name, false));
+		option_unknown(where, name, text, sizeof(text));
+		options_error_set(ret_error, "%s", text);
 		return -ENOENT;
 	}
 	r = option_value_set(row, option_field(row, o), value, &fault);

@@ -27,6 +27,7 @@
 /* Reports an argument that getopt_long() has not recognised: a letter, or else the word. */
 static int args_refuse(const char *word, struct options_error *error)
 {
+	const char *nearest;
 	char name[65];
 
 	/* If there are several letters after one -, getopt may not have finished the word. */
@@ -40,8 +41,13 @@ static int args_refuse(const char *word, struct options_error *error)
 		options_error_set(error, "command line: --%s: takes no value", name);
 		return -EINVAL;
 	}
-	options_error_set(error, "command line: unknown option \"--%s\", did you mean \"--%s\"?",
-			  name, option_nearest(name, true));
+	nearest = option_nearest(name, true);
+	if (nearest)
+		options_error_set(error,
+				  "command line: unknown option \"--%s\", did you mean \"--%s\"?",
+				  name, nearest);
+	else
+		options_error_set(error, "command line: unknown option \"--%s\": see --help", name);
 	return -ENOENT;
 }
 

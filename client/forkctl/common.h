@@ -28,6 +28,9 @@ int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf
 /* Connects; prints errors. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
+/* Reports a name that no option of forkd has. Returns 0 or an exit code. */
+int forkctl_check_option(const char *command, const char *name);
+
 /* The value of an option in the running forkd; *ret must be freed. Returns 0 or an exit code. */
 int forkctl_option_value(const char *socket, const char *name, char **ret);
 

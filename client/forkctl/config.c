@@ -106,12 +106,15 @@ int forkctl_option_value(const char *socket, const char *name, char **ret)
 		    : forkctl_fail(FORKCTL_FAILED, "the answer of forkd has no option %s", name);
 }
 
-static bool config_has(const char *name)
+int forkctl_check_option(const char *command, const char *name)
 {
+	char text[512];
+
 	for (size_t i = 0; i < OPTION_ROWS; i++)
 		if (option_rows[i].help && streq(option_rows[i].name, name))
-			return true;
-	return false;
+			return FORKCTL_OK;
+	option_unknown(command, name, text, sizeof(text));
+	return forkctl_fail(FORKCTL_USAGE, "%s", text);
 }
 
 int forkctl_get(const char *socket, int argc, char *argv[])
@@ -125,11 +128,9 @@ int forkctl_get(const char *socket, int argc, char *argv[])
 	if (argc != 2)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "get takes the name of one option: `forkctl get scheduler`");
-	if (!config_has(argv[1]))
-		return forkctl_fail(FORKCTL_USAGE,
-				    "there is no option %.64s: `forkctl config` lists them",
-				    argv[1]);
-	err = config_fetch(socket, &text);
+	err = forkctl_check_option(argv[0], argv[1]);
+	if (!err)
+		err = config_fetch(socket, &text);
 	if (err)
 		return err;
 	values = values_of(text, argv[1]);

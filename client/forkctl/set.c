@@ -16,7 +16,9 @@ int forkctl_set(const char *socket, int argc, char *argv[])
 	if (argc != 3)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "set takes a name and a value: `forkctl set scheduler busy`");
-	err = forkctl_control(socket, argv[0], PROTO_SET, argv[1], argv[2], &answer);
+	err = forkctl_check_option(argv[0], argv[1]);
+	if (!err)
+		err = forkctl_control(socket, argv[0], PROTO_SET, argv[1], argv[2], &answer);
 	if (!err)
 		(void)printf("%s = %s (was %s)\n", argv[1], argv[2], answer.value);
 	return err;

@@ -161,7 +161,7 @@ START_TEST(invalid_setting_is_reported_and_nothing_changes)
 	refused(1, "spin", "", "bad value");
 	refused(1, "workers", "4", "workers needs a restart");
 	refused(1, "socket", "/tmp/x", "only these can be set: scheduler, spin");
-	refused(1, "schedular", "busy", "did you mean \"scheduler\"?");
+	refused(2, "schedular", "busy", "did you mean \"scheduler\"?");
 	refused(2, "spin", NULL, "takes a name and a value");
 	ck_assert_uint_eq(scheduler(), 0);
 	daemon_set(&d, "spin", "1ms", "spin = 1ms (was 10us)\n");

@@ -93,6 +93,9 @@ START_TEST(unknown_name_suggests_the_nearest)
 	ck_assert_int_eq(set("wrokers", "1"), -ENOENT);
 	ck_assert_str_eq(error.text, "here: unknown option \"wrokers\", did you mean \"workers\"?");
 	FAILS(set("jobs_max", "1"), -ENOENT, "\"jobs-max\"");
+	ck_assert_int_eq(set("speed", "1"), -ENOENT);
+	ck_assert_str_eq(error.text,
+			 "here: unknown option \"speed\": forkd.conf(5) lists the options");
 	ck_assert_int_eq(set("", "1"), -ENOENT);
 	ck_assert_int_eq(set("config", "/x"), -ENOENT);
 }

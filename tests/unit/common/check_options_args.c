@@ -148,6 +148,7 @@ START_TEST(invalid_command_line_is_refused)
 	      "command line: workers: bad value \"x\"");
 	FAILS(PARSE("--wrokers=1"), -ENOENT,
 	      "unknown option \"--wrokers\", did you mean \"--workers\"?");
+	FAILS(PARSE("--speed=1"), -ENOENT, "unknown option \"--speed\": see --help");
 	FAILS(PARSE("--hepl"), -ENOENT, "\"--help\"");
 	FAILS(PARSE("--workers"), -EINVAL, "--workers: a value is missing");
 	FAILS(PARSE("--help=me"), -EINVAL, "--help: takes no value");
