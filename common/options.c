@@ -74,10 +74,11 @@ static void list_said(struct options_list *list, const char *where)
 int options_set(struct options *o, const char *name, const char *value, const char *where,
 		struct options_error *ret_error)
 {
+	uint64_t hang_timeout = o->hang_timeout;
 	const struct option_row *row = option_find(name);
 	struct option_fault fault = { .size = 0 };
-	int r;
 	char text[sizeof(ret_error->text)];
+	int r;
 
 	if (!row) {
 		option_unknown(where, name, text, sizeof(text));
@@ -85,6 +86,13 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 		return -ENOENT;
 	}
 	r = option_value_set(row, option_field(row, o), value, &fault);
+	/* The only option with a gap between 0 and its range. */
+	if (o->hang_timeout && o->hang_timeout < OPTIONS_HANG_LIMIT) {
+		o->hang_timeout = hang_timeout;
+		(void)snprintf(fault.why, sizeof(fault.why),
+			       "must be 0, which disables it, or a duration of at least 100ms");
+		r = -ERANGE;
+	}
 	if (r == -ENOMEM)
 		options_error_set(ret_error, "%s: %s: out of memory", where, name);
 	else if (r < 0)
@@ -193,14 +201,6 @@ int options_check(const struct options *o, struct options_error *ret_error)
 				  "options: heap-max (%" PRIu64 " bytes) must not be more than "
 				  "shared-memory-max (%" PRIu64 " bytes)",
 				  o->heap_max, o->shared_memory_max);
-		return -EINVAL;
-	}
-	if (o->hang_timeout && o->hang_timeout < OPTIONS_HANG_LIMIT) {
-		options_error_set(ret_error,
-				  "options: hang-timeout (%" PRIu64
-				  " ns) must be 100ms at least, or "
-				  "0 for never",
-				  o->hang_timeout);
 		return -EINVAL;
 	}
 	if (cpus > option_find("workers")->max && o->workers == 0 &&

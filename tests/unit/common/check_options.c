@@ -101,6 +101,16 @@ START_TEST(unknown_name_suggests_the_nearest)
 }
 END_TEST
 
+START_TEST(hang_timeout_has_a_gap_above_0)
+{
+	ck_assert_int_eq(set("hang-timeout", "100ms"), 0);
+	FAILS(set("hang-timeout", "99999us"), -ERANGE,
+	      "here: hang-timeout: bad value \"99999us\": must be 0");
+	ck_assert_uint_eq(o.hang_timeout, 100 * MS);
+	ck_assert_int_eq(set("hang-timeout", "0"), 0);
+}
+END_TEST
+
 START_TEST(only_some_options_change_at_run_time)
 {
 	_cleanup_free_ char *text = NULL;
