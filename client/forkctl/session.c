@@ -479,6 +479,11 @@ int forkctl_session(const char *socket, int argc, char *argv[])
 				    "session uses a private socket: remove --socket");
 	while (dashes < argc && !streq(argv[dashes], "--"))
 		dashes++;
+	if (dashes == argc && argc > 1)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "session: put -- before the command: `forkctl session -- %s "
+				    "...`, or `forkctl session --workers=2 -- ...`",
+				    argv[1][0] == '-' ? "COMMAND" : argv[1]);
 	if (dashes >= argc - 1)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "session: no command given: `forkctl session [FORKD-OPTION...] "
