@@ -29,8 +29,9 @@ static int cancel_parse(const char *text, struct proto_ask *ret_ask)
 		bad = number_parse(rest + 1, 10, &job, &rest) < 0 || job >> 40 || !(job >> 16);
 	if (bad || *rest)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "cancel: %.64s is neither CLIENT.JOB nor CLIENT: `forkctl "
-				    "jobs` and `forkctl clients` list them",
+				    "cancel: %.64s is neither a job, such as 3.65536, nor the "
+				    "number of a client: `forkctl jobs` and `forkctl clients` "
+				    "list them",
 				    text);
 	*ret_ask = (struct proto_ask){
 		.client = (uint32_t)client,
@@ -68,7 +69,7 @@ static int cancel_one(const char *socket, const struct board *board, const char 
 	if (!n)
 		return forkctl_fail(FORKCTL_FAILED,
 				    "cancel: there is no job %s, or it has ended: `forkctl jobs` "
-				    "lists the jobs that have not",
+				    "lists the others",
 				    text);
 	if (ask.job == PROTO_EVERY_JOB)
 		printf("cancelled %" PRIu64 " job%s of client %" PRIu32 "\n", n, n == 1 ? "" : "s",

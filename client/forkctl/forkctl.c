@@ -60,7 +60,10 @@ static const struct command commands[] = {
 	  "ARG is a number or a text; for a buffer @FILE, @- (standard input), @:SIZE (zeros), or "
 	  "@: (an\noutput of the size that the module computes). `forkctl tasks` lists tasks." },
 	{ "cancel", "CLIENT[.JOB]...", "Cancel jobs, or all jobs of a client", forkctl_cancel_jobs,
-	  NULL, "`forkctl jobs` lists jobs, `forkctl clients` clients." },
+	  NULL,
+	  "CLIENT.JOB is the name of a job in the list of `forkctl jobs`, such as 3.65536; CLIENT "
+	  "is\n"
+	  "a number in the list of `forkctl clients`." },
 
 	{ .help = "Commands for administrators" },
 	{ "config", "[OPTION...]", "Print all options of the running forkd", forkctl_config,
