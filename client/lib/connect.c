@@ -39,16 +39,27 @@ const char *connect_path(const char *socket)
 	return socket ? socket : FK_SOCKET_PATH;
 }
 
+/* What to do if no forkd listens there. */
+static const char *connect_advice(const char *path)
+{
+	const char *own = connect_own();
+
+	if (streq(path, FK_SOCKET_PATH))
+		return "start it with `systemctl start forkd`, or use `forkctl session -- COMMAND`";
+	if (own && streq(path, own))
+		return "start it with `systemctl --user start forkd`";
+	return "correct this path (an argument, or FORKD_SOCKET), or start forkd with this "
+	       "--socket";
+}
+
 /* Sets the error text of a connect() that has failed. err: negative. Returns an error. */
 static int connect_error(const char *path, int err)
 {
 	switch (-err) {
 	case ENOENT:
 	case ECONNREFUSED:
-		return error_say(-FK_E_NOT_LISTENING,
-				 "no forkd listens on %s: start it with `systemctl start forkd`, "
-				 "or use `forkctl session -- COMMAND`",
-				 path);
+		return error_say(-FK_E_NOT_LISTENING, "no forkd listens on %s: %s", path,
+				 connect_advice(path));
 	case EACCES:
 	case EPERM:
 		return error_say(-EACCES,

@@ -26,11 +26,11 @@ static void must_fail(const char *path, int err, const char *text)
 
 START_TEST(failed_connect_reports_a_remedy)
 {
-	char path[200];
+	char path[200], own[220];
 
 	fake_start(1, 1);
 	(void)snprintf(path, sizeof(path), "%s/none", fake.folder);
-	must_fail(path, -FK_E_NOT_LISTENING, "forkctl session -- COMMAND");
+	must_fail(path, -FK_E_NOT_LISTENING, "correct this path");
 	must_fail(path, -FK_E_NOT_LISTENING, path);
 	must_fail("", -EINVAL, "empty");
 	memset(path, 'x', sizeof(path) - 1);
@@ -46,7 +46,16 @@ START_TEST(failed_connect_reports_a_remedy)
 	/* The socket file without a daemon. */
 	fake_listen();
 	close(fake.listen_fd);
-	must_fail(fake.path, -FK_E_NOT_LISTENING, "systemctl start forkd");
+	must_fail(fake.path, -FK_E_NOT_LISTENING, "correct this path");
+	/* The user's own socket. */
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
+	(void)snprintf(path, sizeof(path), "%s/forkd", fake.folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	(void)snprintf(own, sizeof(own), "%s/forkd.sock", path);
+	ck_assert_int_eq(symlink(fake.path, own), 0);
+	must_fail(own, -FK_E_NOT_LISTENING, "systemctl --user start forkd");
+	unlink(own);
+	rmdir(path);
 	unlink(fake.path);
 	rmdir(fake.folder);
 }
