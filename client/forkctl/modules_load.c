@@ -168,11 +168,15 @@ static int unload_file(const char *socket, const struct forkctl_terms *terms, co
 		return r;
 	(void)snprintf(paths.there, sizeof(paths.there), "%s/%s", folder, name);
 	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/%s" LOAD_UNLOADED, folder, name);
-	if (rename(paths.there, paths.beside) < 0)
-		return forkctl_fail(FORKCTL_FAILED,
-				    "modules unload: cannot rename %s: %s: `forkctl modules` lists "
-				    "loaded modules",
-				    paths.there, strerrordesc_np(errno));
+	r = rename(paths.there, paths.beside) < 0 ? -errno : 0;
+	if (r == -ENOENT)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "modules unload: there is no module %s: `forkctl modules` "
+				    "lists loaded modules",
+				    word);
+	if (r < 0)
+		return forkctl_fail(FORKCTL_FAILED, "modules unload: cannot rename %s: %s",
+				    paths.there, strerrordesc_np(-r));
 	r = forkctl_ask_reload(socket, "modules", terms);
 	if (r && rename(paths.beside, paths.there) == 0)
 		return forkctl_fail(r, "modules unload: %s was restored", folder);
