@@ -906,6 +906,20 @@ static int modules_list(const char *folder, struct dirent ***ret_names)
 	return n < 0 ? -errno : n;
 }
 
+const char *modules_advice(int err)
+{
+	switch (-err) {
+	case ENOENT:
+	case ENOTDIR:
+		return "create it, or correct this option";
+	case EPERM:
+		return "must belong to root or forkd's user, and be writable by no other: chmod "
+		       "go-w";
+	default:
+		return "forkd's user must be able to read it";
+	}
+}
+
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
 	struct dirent **names = NULL;
@@ -923,7 +937,10 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	}
 	free(names);
 	if (!loaded)
-		log_warning("no module in %s: clients can call no task", folder);
+		log_warning(
+			"no module in %s: clients can call no task: put NAME.so files there, or "
+			"correct the option module-dir",
+			folder);
 	r = modules_settle(modules, board);
 	return r < 0 ? r : loaded;
 }

@@ -49,6 +49,9 @@ struct modules {
  */
 int modules_load(struct modules *modules, struct board *board, const char *folder);
 
+/* What to do about an error of modules_load(), for messages. */
+const char *modules_advice(int err);
+
 /* Adds the tasks of a module, without places. Returns 0, or the first error with one line in
  * ret_error; the other tasks are added all the same. modules: as for modules_load(), with n_tasks 0
  * before the first module. */

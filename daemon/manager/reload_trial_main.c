@@ -42,8 +42,8 @@ static int reload_trial_main_load(const struct options *options, struct modules 
 		r = modules_load(modules, board, options->module_dir);
 	}
 	if (r < 0)
-		log_error("module-dir %s (must belong to root or forkd's user, mode go-w): %s",
-			  options->module_dir, strerror(-r));
+		log_error("module-dir %s (%s): %s", options->module_dir, modules_advice(r),
+			  strerror(-r));
 	else
 		task_rules_look(options, board);
 	return r;

@@ -287,9 +287,8 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	low_latency_end();
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
-		snprintf(error, sizeof(error),
-			 "module-dir %.60s (must belong to root or forkd's user, mode go-w)",
-			 options->module_dir);
+		snprintf(error, sizeof(error), "module-dir %.60s (%s)", options->module_dir,
+			 modules_advice(r));
 		return pool_fail(pool, error, r);
 	}
 	low_latency_begin(false); /* allowed to root, so far */
