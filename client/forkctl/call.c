@@ -209,26 +209,15 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 	}
 }
 
-/* Advice about a code that the pool, and rarely a task, returns for a started job. */
-static const char *find_advice(int code)
-{
-	switch (-code) {
-	case ENOMEM:
-		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
-		       "module-memory-max";
-	case EPROTO:
-		return "the task breaks a rule of forkd-modules(7): see the log of forkd";
-	default:
-		return NULL;
-	}
-}
-
 /* Prints the outcome of a job that is not DONE. */
 static int report_outcome(const struct call *call, fk_job job)
 {
 	struct forkctl_outcome o = { 0 };
-	const char *help = "", *advice;
+	struct forkctl_case given = { .args = call->args };
+	struct forkctl_call_values values = { .client = call->client, .task = call->task };
+	const char *help = "";
 	struct forkctl_text text;
+	char args[256];
 	struct fk_timings timings;
 	int task;
 
@@ -243,18 +232,19 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (o.outcome == FK_EXPIRED && !o.code && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
 				    call->deadline.text);
-	if (o.outcome != FK_FAILED || !o.run_ns)
+	if (o.outcome == FK_CRASHED)
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s: `forkctl crashes` shows where",
+				    call->name, case_outcome(&o, &text));
+	if (o.outcome != FK_FAILED || !o.run_ns || o.code == -ENOMEM || o.code == -EPROTO)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, case_outcome(&o, &text));
-	advice = find_advice(o.code);
-	if (advice)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->name,
-				    case_outcome(&o, &text), advice);
 	/* The arguments are the most frequent cause. */
+	memcpy(values.values, call->values, sizeof(values.values));
+	case_describe(&given, &values, args, sizeof(args));
 	task = board_find_task(call->client->board, call->name);
 	if (task >= 0)
 		help = call->client->board->tasks[task].help;
-	return forkctl_fail(FORKCTL_FAILED, "%s: %s (%s: %s)", call->name, case_outcome(&o, &text),
-			    fk_task_signature(call->task), help);
+	return forkctl_fail(FORKCTL_FAILED, "%s(%s): %s (%s: %s)", call->name, args,
+			    case_outcome(&o, &text), fk_task_signature(call->task), help);
 }
 
 struct times {

@@ -246,9 +246,10 @@ FK_NO_LEAF(records)
 }
 FK_END(records)
 
-FK_EXPORT(i64, FK_EXPORT_IN_PLACE, "Sorts a buffer of 64-bit integers in place")
+FK_EXPORT(i64, FK_EXPORT_IN_PLACE,
+	  "Sorts 64-bit integers in place; the size must be a multiple of 8 bytes")
 FK_EXPORT(f64, FK_EXPORT_IN_PLACE,
-	  "Sorts a buffer of 64-bit floating point numbers in place, NaN last")
+	  "Sorts 64-bit floats in place, NaN last; the size must be a multiple of 8 bytes")
 FK_EXPORT(records, FK_EXPORT_IN_PLACE,
 	  "Sorts records of a size by the key at an offset: i64, u32, f64, b10 ...")
 FK_MODULE(sort, "Parallel merge sort")

@@ -89,7 +89,7 @@ struct result {
 FK_TASK(struct result, uts, (struct fk_str, tree), struct uts_count sum;)
 {
 	if (!uts_tree_find(tree.data))
-		FK_LEAF_FAIL(-ENOENT);
+		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(uts)
 {

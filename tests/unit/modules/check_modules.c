@@ -100,7 +100,7 @@ START_TEST(unknown_tree_fails_the_job)
 
 	start_mode(0, load("uts"));
 	memcpy(rig.heap + 64, "T9", 2);
-	refused("uts:uts", &ref, sizeof(ref), -ENOENT);
+	refused("uts:uts", &ref, sizeof(ref), -EINVAL);
 }
 END_TEST
 
@@ -444,7 +444,7 @@ START_TEST(unknown_tree_name_of_any_length_fails)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct job_ref ref = { 0, sizes[i] };
 
-		refused("uts:uts", &ref, sizeof(ref), -ENOENT);
+		refused("uts:uts", &ref, sizeof(ref), -EINVAL);
 	}
 }
 END_TEST
