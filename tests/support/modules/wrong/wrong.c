@@ -5,6 +5,8 @@
  * Each gives the right result as long as nothing is stolen, and breaks one rule of forkd/task.h.
  * They have their own directory: nothing else loads them.
  */
+#include <time.h>
+
 #include <forkd/task.h>
 
 /* An array: for a plain number gcc warns that it may be used uninitialized. */
@@ -145,10 +147,31 @@ FK_BODY(fails)
 }
 FK_END(fails)
 
+/* Without a mistake: a NaN, with other bits in each call. */
+FK_TASK(double, nan, (int64_t, n), )
+{
+	union {
+		uint64_t bits;
+		double number;
+	} quiet = { .bits = UINT64_C(0x7ff8) << 48 };
+	struct timespec now;
+
+	(void)n;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	quiet.bits |= (uint64_t)now.tv_nsec + 1;
+	FK_LEAF(quiet.number);
+}
+FK_BODY(nan)
+{
+	FK_RETURN(0);
+}
+FK_END(nan)
+
 FK_EXPORT(local, 0, "An ordinary variable across a fork")
 FK_EXPORT(early, 0, "A result that is read before the join")
 FK_EXPORT(order, 0, "Children that change the same number")
 FK_EXPORT(scope, 0, "FK_ALLOC where a fork is outstanding")
 FK_EXPORT(right, 0, "As it should be")
 FK_EXPORT(fails, FK_EXPORT_IN_PLACE, "Fails, and has no mistake")
+FK_EXPORT(nan, 0, "A NaN, with other bits in each call")
 FK_MODULE(wrong, "Mistakes that forkctl check finds")
