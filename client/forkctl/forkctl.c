@@ -107,7 +107,8 @@ static void print_help(void)
 	}
 	printf("\nOptions:\n"
 	       "      --socket PATH  Connect to this socket (default: $FORKD_SOCKET, or\n"
-	       "                     %s)\n"
+	       "                     %s, or if there is none\n"
+	       "                     $XDG_RUNTIME_DIR/forkd/forkd.sock)\n"
 	       "  -h, --help         Print this help; after a command, the help of the command\n"
 	       "  -V, --version      Print the version\n\n"
 	       "Exit status:\n"
