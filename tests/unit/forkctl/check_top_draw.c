@@ -43,8 +43,8 @@ static void work(void)
 	stopwatch_set(&board->running[0].busy, true, 1);
 	stopwatch_set(&board->running[0].busy, false, 1 + 3 * S / 4);
 	for (uint32_t i = 2; i < N_WORKERS; i++) {
-		stopwatch_set(&board->running[i].rested, true, 1);
-		stopwatch_set(&board->running[i].rested, false, 1 + S);
+		stopwatch_set(&board->running[i].asleep, true, 1);
+		stopwatch_set(&board->running[i].asleep, false, 1 + S);
 	}
 	atomic_store(&board->workers[1].wake, WAKE_LOOKING);
 	atomic_store(&board->settled_ns, at + S);
