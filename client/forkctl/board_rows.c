@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* board_rows.c - the daemon, its clients, workers and counters as rows */
+/* board_rows.c - forkd, its clients, workers and counters as rows */
 #include "client/forkctl/board_rows.h"
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static const char *state_name(uint32_t state)
 	return state < ARRAY_SIZE(names) ? names[state] : "?";
 }
 
-json_t *rows_daemon(const struct board *board)
+json_t *rows_manager(const struct board *board)
 {
 	const struct board_manager *m = &board->manager;
 	uint64_t age = clock_ns() - m->started_ns;

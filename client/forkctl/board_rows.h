@@ -20,7 +20,7 @@ enum rows_clients {
 };
 
 /* One object each. */
-json_t *rows_daemon(const struct board *board);
+json_t *rows_manager(const struct board *board);
 json_t *rows_pool(const struct board *board);
 json_t *rows_connections(const struct board *board);
 

@@ -39,7 +39,7 @@ struct family {
 	const char *help;
 };
 
-static const struct family of_daemon[] = {
+static const struct family of_manager[] = {
 	{ "started_ns", "start_time_seconds", "gauge", "seconds",
 	  "Start time of forkd since the Epoch" },
 	{ NULL },
@@ -200,7 +200,7 @@ static void print_one(const struct sink *out, json_t *row, const struct family *
 static void print_version(const struct sink *out, const struct board *board)
 {
 	static const char *const labels[] = { "version", NULL };
-	_cleanup_json_ json_t *row = rows_daemon(board);
+	_cleanup_json_ json_t *row = rows_manager(board);
 
 	print_head(out, "build", "info", NULL, "Version of forkd");
 	(void)fputs("forkd_build_info", out->file);
@@ -307,7 +307,7 @@ void metrics_print(const struct board *board, FILE *file, int openmetrics)
 	size_t i;
 
 	print_version(out, board);
-	print_one(out, rows_daemon(board), of_daemon);
+	print_one(out, rows_manager(board), of_manager);
 	print_one(out, rows_pool(board), of_pool);
 	print_one(out, rows_connections(board), of_connections);
 	print_one(out, json_pack("{s:o}", "n", out_number(json_array_size(quarantine))),

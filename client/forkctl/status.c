@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* status.c - forkctl status: the daemon, its last crash, its workers, its clients */
+/* status.c - forkctl status: forkd, its last crash, its workers, its clients */
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/listing.h"
@@ -39,7 +39,7 @@ static json_t *status_document(const struct board *board)
 	size_t n = json_array_size(crashes);
 	json_t *last = n ? json_incref(json_array_get(crashes, n - 1)) : json_null();
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "manager", rows_manager(board),
 			 "pool", rows_pool(board), "connections", rows_connections(board),
 			 "last_crash", last, "quarantined", out_number(json_array_size(quarantine)),
 			 "workers", rows_workers(board), "clients",
@@ -57,9 +57,10 @@ static void print_head(const json_t *d)
 {
 	struct out_cell a, b, c, e, f;
 
-	printf("forkd %s: %s for %s, pid %s\n", show(&a, d, "daemon", "version", OUT_TEXT),
-	       show(&b, d, "daemon", "state", OUT_TEXT), show(&c, d, "daemon", "age_ns", OUT_TIME),
-	       show(&e, d, "daemon", "pid", OUT_NUMBER));
+	printf("forkd %s: %s for %s, pid %s\n", show(&a, d, "manager", "version", OUT_TEXT),
+	       show(&b, d, "manager", "state", OUT_TEXT),
+	       show(&c, d, "manager", "age_ns", OUT_TIME),
+	       show(&e, d, "manager", "pid", OUT_NUMBER));
 	if (json_is_null(json_object_get(json_object_get(d, "pool"), "pid")))
 		printf("pool: not running, %s crashes\n",
 		       show(&a, d, "pool", "crashes", OUT_NUMBER));

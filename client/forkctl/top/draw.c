@@ -88,11 +88,11 @@ static void put_bar(struct top_canvas *canvas, uint32_t y, uint32_t x, uint32_t 
 
 /* ------------------------------------------------------------------------ the head */
 
-static void draw_daemon(const struct top *top, const json_t *head, struct top_canvas *canvas)
+static void draw_manager(const struct top *top, const json_t *head, struct top_canvas *canvas)
 {
-	const json_t *daemon = json_object_get(head, "daemon");
+	const json_t *manager = json_object_get(head, "manager");
 	const json_t *pool = json_object_get(head, "pool");
-	bool runs = streq(json_string_value(json_object_get(daemon, "state")), "running");
+	bool runs = streq(json_string_value(json_object_get(manager, "state")), "running");
 	bool crashed = json_integer_value(json_object_get(pool, "crashes")) > 0;
 	struct out_cell a, b;
 	char every[160];
@@ -102,13 +102,14 @@ static void draw_daemon(const struct top *top, const json_t *head, struct top_ca
 	(void)snprintf(every, sizeof(every), "%severy %s", top->paused ? "PAUSED  " : "",
 		       forkctl_time(&text, top->interval_ns));
 	n = (uint32_t)strlen(every);
-	x = put(canvas, 0, 0, TOP_STRONG, "forkd %s", text_of(&a, daemon, "version", OUT_TEXT));
+	x = put(canvas, 0, 0, TOP_STRONG, "forkd %s", text_of(&a, manager, "version", OUT_TEXT));
 	if (*top->trouble) {
 		x = put(canvas, 0, x + 2, TOP_BAD, "%s", top->trouble);
 	} else {
 		x = put(canvas, 0, x + 2, runs ? TOP_GOOD : TOP_BAD, "%s",
-			text_of(&a, daemon, "state", OUT_TEXT));
-		x = put(canvas, 0, x, TOP_PLAIN, " for %s", text_of(&a, daemon, "age_ns", OUT_AGE));
+			text_of(&a, manager, "state", OUT_TEXT));
+		x = put(canvas, 0, x, TOP_PLAIN, " for %s",
+			text_of(&a, manager, "age_ns", OUT_AGE));
 		if (json_is_null(json_object_get(pool, "pid")))
 			x = put(canvas, 0, x + 2, TOP_BAD, "the pool is not running");
 		else
@@ -192,7 +193,7 @@ static void draw_head(const struct top *top, const json_t *head, struct top_canv
 	};
 	_cleanup_json_ json_t *row = json_copy((json_t *)(uintptr_t)head);
 
-	draw_daemon(top, head, canvas);
+	draw_manager(top, head, canvas);
 	draw_pool(head, canvas);
 	(void)json_object_update(row, json_object_get(head, "connections"));
 	draw_items(row, canvas, 2, "Jobs", jobs, ARRAY_SIZE(jobs));

@@ -124,7 +124,7 @@ void top_sample_take(struct top_sample *ret_sample, const struct board *board, u
 	s.rows[TOP_TASKS] = sample_tasks(board);
 	s.rows[TOP_CLIENTS] = rows_clients(board, ROWS_ALL);
 	s.head = json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board), "pool",
+		"{s:o, s:o, s:o, s:o, s:o, s:o}", "manager", rows_manager(board), "pool",
 		rows_pool(board), "connections", rows_connections(board), "counters",
 		sum_counters(board), "jobs",
 		out_number(board_jobs_ended(board, min(board->manager.n_workers, LIMIT_WORKERS))),
