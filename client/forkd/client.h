@@ -67,21 +67,36 @@ typedef uint64_t fk_group;
 /* Errors of this library that have no errno of one cause. Functions return them negative, as
  * -FK_E_HEAP_FULL. */
 enum fk_error {
-	FK_E_HEAP_FULL = 4096,	   /* no room in the shared heap, and heap-max is reached */
-	FK_E_SHARED_MEMORY = 4097, /* all connections together reach shared-memory-max */
-	FK_E_USER_MEMORY = 4098,   /* those of this user reach user-shared-memory-max */
-	FK_E_FORKD_MEMORY = 4099,  /* forkd itself has no memory */
-	FK_E_NOT_LISTENING = 4100, /* no forkd listens on the socket */
-	FK_E_NO_TASK = 4101,	   /* no module has a task of this name */
-	FK_E_NO_MORE_TASKS = 4102, /* fk_task_next() has returned all tasks */
-	FK_E_TASK_GONE = 4103,	   /* the module of the task was removed or replaced */
-	FK_E_NOT_WATCHED = 4104,   /* the job is not watched, or was reported */
-	FK_E_NO_RECORD = 4105,	   /* too few records of the job table are free */
-	FK_E_RINGS_FULL = 4106,	   /* the rings have no room for the job */
-	FK_E_BATCH_SIZE = 4107,	   /* a batch with more jobs than the job table has records */
-	FK_E_GROUPS_FULL = 4108,   /* all groups of the client are in use */
-	FK_E_REQUESTS_FULL = 4109, /* forkd has not read earlier requests of this client */
-	FK_E_NO_THREAD = 4110,	   /* the library cannot start its thread */
+	FK_E_HEAP_FULL = 4096,	    /* no room in the shared heap, and heap-max is reached */
+	FK_E_SHARED_MEMORY = 4097,  /* all connections together reach shared-memory-max */
+	FK_E_USER_MEMORY = 4098,    /* those of this user reach user-shared-memory-max */
+	FK_E_FORKD_MEMORY = 4099,   /* forkd itself has no memory */
+	FK_E_NOT_LISTENING = 4100,  /* no forkd listens on the socket */
+	FK_E_NO_TASK = 4101,	    /* no module has a task of this name */
+	FK_E_NO_MORE_TASKS = 4102,  /* fk_task_next() has returned all tasks */
+	FK_E_TASK_GONE = 4103,	    /* the module of the task was removed or replaced */
+	FK_E_NOT_WATCHED = 4104,    /* the job is not watched, or was reported */
+	FK_E_NO_RECORD = 4105,	    /* too few records of the job table are free */
+	FK_E_RINGS_FULL = 4106,	    /* the rings have no room for the job */
+	FK_E_BATCH_SIZE = 4107,	    /* a batch with more jobs than the job table has records */
+	FK_E_GROUPS_FULL = 4108,    /* all groups of the client are in use */
+	FK_E_REQUESTS_FULL = 4109,  /* forkd has not read earlier requests of this client */
+	FK_E_NO_THREAD = 4110,	    /* the library cannot start its thread */
+	FK_E_SIGNATURE = 4111,	    /* arguments or the result do not fit the signature */
+	FK_E_RESULT_SIZE = 4112,    /* too little room for the result */
+	FK_E_NULL = 4113,	    /* a pointer is NULL that must not be */
+	FK_E_FLAGS = 4114,	    /* flags that this function does not take */
+	FK_E_OPTIONS = 4115,	    /* options that exclude or need each other */
+	FK_E_RESERVED = 4116,	    /* a reserved field is not 0 */
+	FK_E_WEIGHT = 4117,	    /* a weight above FK_WEIGHT_MAX */
+	FK_E_PLACE = 4118,	    /* the pool has no such worker or NUMA node */
+	FK_E_SOCKET_PATH = 4119,    /* the path of the socket is empty */
+	FK_E_NO_JOBS = 4120,	    /* fk_wait_any() without a job */
+	FK_E_NOT_ALLOCATED = 4121,  /* memory that fk_alloc() has not returned, or that is free */
+	FK_E_BUFFER_OUTSIDE = 4122, /* a buffer outside the shared heap */
+	FK_E_BUFFER_ALIGN = 4123,   /* a buffer in the heap, not at a multiple of 8 bytes */
+	FK_E_BUFFER_PARTLY = 4124,  /* a buffer of which a part is in the heap */
+	FK_E_BUFFER_NULL = 4125,    /* a NULL buffer with a size */
 };
 
 struct fk_open_options {
@@ -143,6 +158,9 @@ union fk_value {
 #define FK_PLACE_ANY	0u
 #define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
 #define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
+
+/* Largest weight of a job. */
+#define FK_WEIGHT_MAX 10000u
 
 /* Options of one job. A field of 0 has its default. FK_OPTIONS() makes one within a call. */
 struct fk_job_options {
@@ -223,7 +241,8 @@ struct fk_pool_info {
  *	-FK_E_NOT_LISTENING     no forkd listens there
  *	-EACCES                 not allowed to connect, or forkd cannot tell whose process it is
  *	-ENAMETOOLONG           the path does not fit into a socket's address
- *	-EINVAL                 the path is empty, or a reserved field of the options is not 0
+ *	-FK_E_SOCKET_PATH       the path is empty
+ *	-FK_E_RESERVED          a reserved field of the options is not 0
  *	-EPROTO                 a forkd of another version, or not a forkd
  *	-EBADMSG                not a forkd; or no free descriptor for those that it sends
  *	-ECONNRESET             it closed the connection without an answer
@@ -294,7 +313,9 @@ size_t fk_task_result_size(const fk_task *task);
  *	-FK_E_NO_RECORD  every record of the job table has a job in flight
  *	-FK_E_RINGS_FULL  every ring is full
  *	-ENOMEM  no memory for the result of a job that has ended and is not released
- *	-EINVAL  size does not fit the signature, or unknown flags
+ *	-FK_E_SIGNATURE  size does not fit the signature
+ *	-FK_E_FLAGS  unknown flags
+ *	-FK_E_NULL  args is NULL, and size is not 0
  *	-FK_E_TASK_GONE  the module of the task, or this version of it, is no longer loaded: call
  *	         fk_task_find() again
  * After -FK_E_NO_RECORD wait for a job of this client and try again, or use FK_WAIT_ROOM. Rings
@@ -318,9 +339,11 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
  * does not change. It must stay valid until the job is released.
  * Returns what fk_submit_packed() does, or what fk_alloc() does if the heap has no room for the
  * strings and copies, or
- *	-EINVAL  n is not the signature's, or a string is NULL
- *	-EFAULT  a buffer is outside the heap, or not at a multiple of 8 bytes; with
- *	         FK_COPY_BUFFERS: it is partly in the heap, or NULL with a size that is not 0
+ *	-FK_E_SIGNATURE  n is not the signature's
+ *	-FK_E_NULL  a string is NULL
+ *	-FK_E_BUFFER_OUTSIDE, -FK_E_BUFFER_ALIGN  a buffer is outside the heap, or not at a
+ *	         multiple of 8 bytes, without FK_COPY_BUFFERS
+ *	-FK_E_BUFFER_PARTLY, -FK_E_BUFFER_NULL  a buffer is partly in the heap, or NULL with a size
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
@@ -338,8 +361,8 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
  * C++ has forkd/client.hpp. Other languages have fk_submit_typed(), of which types has 4 bits for
  * each argument, those of the first one lowest: FK_TYPE_I64, FK_TYPE_F64, FK_TYPE_STR or
  * FK_TYPE_BUFFER. Its flags are added to those of the options, which may be NULL.
- * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
- * signature: fk_error_text() shows both.
+ * Returns what fk_submit_values() does, and -FK_E_SIGNATURE if the types are not those of
+ * the signature: fk_error_text() shows both.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_submit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
@@ -367,18 +390,21 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  * They go to the queue of one worker, at the place of the first request. From there a job with
  * FK_STRICT goes to its own place, and any other job to a free worker.
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; undefined on failure.
- * n: 0 is fine. FK_WAIT_ROOM in the options of a request is -EINVAL here: give it in flags.
+ * n: 0 is fine. FK_WAIT_ROOM in the options of a request is -FK_E_FLAGS: give it in flags.
  * Returns 0, or
  *	-FK_E_BATCH_SIZE  n is more than the job table has records (struct fk_open_options)
  *	-FK_E_NO_RECORD  fewer than n records have no job in flight
  *	-FK_E_RINGS_FULL  every ring is full, or with FK_STRICT those of the first request's place
- *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
- *	         there is no such worker or node, FK_STRICT without a place, FK_COPY_BUFFERS
- *	         without values, FK_RELEASE without on_completion(), unknown flags, or what is
- *	         reserved is not 0
+ *	-FK_E_SIGNATURE  a request's size or number of values does not fit the signature
+ *	-FK_E_NULL  a task or a string is NULL, or values and args are
+ *	-FK_E_PLACE  there is no such worker or node
+ *	-FK_E_OPTIONS  FK_STRICT or place_index without a place, FK_COPY_BUFFERS without values, or
+ *	         FK_RELEASE without on_completion()
+ *	-FK_E_WEIGHT  a weight is above FK_WEIGHT_MAX
+ *	-FK_E_FLAGS, -FK_E_RESERVED  unknown flags; a reserved field is not 0
  *	-FK_E_TASK_GONE  the module of a task is no longer loaded (fk_submit_packed())
  *	-ESTALE  there is no such group
- *	-EFAULT, -ENOMEM, -FK_E_HEAP_FULL  as fk_submit_values()
+ *	-FK_E_BUFFER_OUTSIDE, -FK_E_HEAP_FULL  and others of fk_submit_values()
  * Without room do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
  * the workers of that place must take jobs from their rings. Try again when one of these jobs has
  * ended, or without FK_STRICT, or use FK_WAIT_ROOM. With FK_WAIT_ROOM the call waits until n
@@ -409,8 +435,8 @@ int fk_poll(fk_client *client, fk_job job);
  * Waits until one of n jobs has ended.
  * jobs: any number, with or without duplicates. timeout_ns: as in fk_wait().
  * ret_index: index of the first job that has ended. Remove it to wait for the others.
- * Returns 0, -ETIMEDOUT, -EINVAL (n is 0), -ESTALE (one of the jobs is not there), -ECONNRESET (as
- * in fk_wait()).
+ * Returns 0, -ETIMEDOUT, -FK_E_NO_JOBS (n is 0), -ESTALE (one of the jobs is not there), or
+ * -ECONNRESET (as in fk_wait()).
  */
 int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeout_ns,
 		size_t *ret_index);
@@ -486,8 +512,8 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * copies the iobufs that FK_COPY_BUFFERS has copied back to the caller's buffers, in the order of
  * the arguments. Each call that returns 0 does both.
  * result, size: at least fk_task_result_size() bytes.
- * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or the
- * error of its outcome:
+ * Returns 0, -EINPROGRESS (not ended), -FK_E_RESULT_SIZE (size is too small), -ESTALE,
+ * -ECONNRESET, or the error of its outcome:
  *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO: fk_error_text() tells
  *	              a task's code from one of the pool. The pool's own codes
  *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
@@ -560,9 +586,9 @@ int fk_group_free(fk_client *client, fk_group group);
  * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with options or NULL, types as in
  * fk_submit_typed() and in bits 48 to 51 FK_TYPE_I64 or FK_TYPE_F64 for one result of this type, or
  * 0 for results of any type. size: bytes of the result.
- * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(), and -EINVAL
- * where the types, or the size of the result, are not those of the signature. fk_error_text() names
- * the failed function.
+ * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(), and
+ * -FK_E_SIGNATURE if the types, or the size of the result, are not those of the signature.
+ * fk_error_text() begins with the name of the task.
  */
 #ifdef FKC_DOCUMENTATION
 int fk_call(fk_client *client, const char *name, void *result, ...);
@@ -573,8 +599,8 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 /*
  * Calls a task with options: a deadline of 20 ms is FK_OPTIONS(.timeout_ns = 20000000). It is a
  * macro of C, as fk_call() is, with the same result and arguments.
- * options: NULL for the defaults. on_completion(), FK_WATCH and FK_RELEASE are -EINVAL: the call
- * itself waits for the job, and releases it.
+ * options: NULL for the defaults. on_completion(), FK_WATCH and FK_RELEASE are -FK_E_OPTIONS: the
+ * call itself waits for the job, and releases it.
  * Returns what fk_call() does, and what fk_submit_batch() returns for the options. A job that was
  * not done at its deadline is -ETIME.
  */
@@ -641,13 +667,13 @@ int fk_alloc(fk_client *client, size_t size, void **ret_data);
 
 /*
  * Gives memory of fk_alloc() back. NULL is fine.
- * Returns 0, or -EINVAL (not from fk_alloc(), or free already).
+ * Returns 0, or -FK_E_NOT_ALLOCATED (not from fk_alloc(), or free already).
  */
 int fk_free(fk_client *client, void *data);
 
 /*
  * Makes the reference to a buffer that packed arguments have.
- * Returns 0 or -EFAULT (not within the heap, or not at a multiple of 8 bytes).
+ * Returns 0, -FK_E_BUFFER_OUTSIDE, -FK_E_BUFFER_PARTLY, -FK_E_BUFFER_ALIGN or -FK_E_BUFFER_NULL.
  */
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref);
 

@@ -360,9 +360,10 @@ void check_types(const fk_task *task, const signature &wanted, const std::array<
 	    (!M || std::equal(results.begin(), results.end(), wanted.results.begin(),
 			      wanted.results.end())))
 		return;
-	throw error(EINVAL, std::string(fk_task_name(task)) + " is (" + fk_task_signature(task) +
-				    "), called as (" + list_of(args.begin(), args.end()) + ")" +
-				    (M ? " -> " + list_of(results.begin(), results.end()) : ""));
+	throw error(FK_E_SIGNATURE,
+		    std::string(fk_task_name(task)) + " is (" + fk_task_signature(task) +
+			    "), called as (" + list_of(args.begin(), args.end()) + ")" +
+			    (M ? " -> " + list_of(results.begin(), results.end()) : ""));
 }
 
 /* Converts an argument to the type in the signature. text: keeps a string until the job has been
@@ -377,7 +378,7 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 	} else if constexpr (kind_of<T>() == kind::str) {
 		if constexpr (std::is_pointer_v<T>)
 			if (!arg)
-				throw error(EINVAL,
+				throw error(FK_E_NULL,
 					    std::string(fk_task_name(task)) +
 						    ": a string argument is a null pointer");
 		text = std::string_view(arg);
@@ -387,9 +388,10 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 	} else {
 		if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
 			if (arg > static_cast<T>(INT64_MAX))
-				throw error(EINVAL, std::string(fk_task_name(task)) +
-							    ": an integer does not fit into a "
-							    "signed 64-bit integer");
+				throw error(FK_E_SIGNATURE,
+					    std::string(fk_task_name(task)) +
+						    ": an integer does not fit into a "
+						    "signed 64-bit integer");
 		value.i64 = static_cast<std::int64_t>(arg);
 	}
 	return value;
@@ -834,7 +836,7 @@ public:
 		if (!future.valid())
 			return;
 		if (client_ && client_ != future.owner())
-			throw error(EINVAL, "futures of several clients");
+			throw error(FK_E_OPTIONS, "futures of several clients");
 		client_ = future.owner();
 		handles_.push_back(future.handle());
 		indices_.push_back(index);

@@ -24,6 +24,16 @@
 
 _Static_assert(sizeof(struct fk_ref) == sizeof(struct job_ref), "one reference, two names");
 
+/* True if some bytes of a buffer are in the heap, and others are not. */
+static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
+{
+	uintptr_t start = (uintptr_t)buffer.data, base = (uintptr_t)heap->base;
+
+	if (start < base)
+		return buffer.size > base - start;
+	return start - base < heap->max && !heap_contains(heap, buffer.data, buffer.size);
+}
+
 int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref)
 {
 	uint64_t offset;
@@ -31,11 +41,13 @@ int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 	/* An empty buffer without an address may have any address in the heap. */
 	if (!buffer.data && !buffer.size)
 		buffer.data = heap->base;
+	if (!buffer.data)
+		return -FK_E_BUFFER_NULL;
 	if (!heap_contains(heap, buffer.data, buffer.size))
-		return -EFAULT;
+		return is_partly_in(heap, buffer) ? -FK_E_BUFFER_PARTLY : -FK_E_BUFFER_OUTSIDE;
 	offset = (uint64_t)((char *)buffer.data - heap->base);
 	if (offset % ARGUMENTS_ALIGN)
-		return -EFAULT;
+		return -FK_E_BUFFER_ALIGN;
 	*ret_ref = (struct fk_ref){ .offset = offset, .size = buffer.size };
 	return 0;
 }
@@ -84,20 +96,10 @@ static int plan_string(struct heap *heap, struct args_plan *plan, uint32_t offse
 	struct args_part part = { .data = text, .offset = offset };
 
 	if (!text)
-		return -EINVAL;
+		return -FK_E_NULL;
 	part.ref.size = strlen(text);
 	part.length = part.ref.size + 1;
 	return plan_add(heap, plan, part, 1);
-}
-
-/* True if some bytes of a buffer are in the heap, and others are not. */
-static int is_partly_in(const struct heap *heap, struct fk_buffer buffer)
-{
-	uintptr_t start = (uintptr_t)buffer.data, base = (uintptr_t)heap->base;
-
-	if (start < base)
-		return buffer.size > base - start;
-	return start - base < heap->max && !heap_contains(heap, buffer.data, buffer.size);
 }
 
 static int plan_buffer(struct heap *heap, struct args_plan *plan, uint32_t offset, int back,
@@ -111,9 +113,21 @@ static int plan_buffer(struct heap *heap, struct args_plan *plan, uint32_t offse
 		.back = back,
 	};
 
-	if (!buffer.data || is_partly_in(heap, buffer))
-		return -EFAULT;
 	return plan_add(heap, plan, part, HEAP_ALIGN);
+}
+
+/* Sets the details of an error of argument i. Returns err. */
+static int plan_refuse(const struct signature_item *arg, uint32_t i, const union fk_value *value,
+		       int err)
+{
+	const char *type = signature_type_name((enum signature_type)arg->type);
+	const char *colon = arg->name[0] ? ":" : "";
+
+	if (!signature_is_buffer((enum signature_type)arg->type))
+		return error_detail(err, "argument %u (%s%s%s): %s", i + 1, arg->name, colon, type,
+				    fk_strerror(err));
+	return error_detail(err, "argument %u (%s%s%s), %zu bytes at %p: %s", i + 1, arg->name,
+			    colon, type, value->buf.size, value->buf.data, fk_strerror(err));
 }
 
 /* Packs the arguments that are not in the block, and plans the block. copy: FK_COPY_BUFFERS. */
@@ -147,11 +161,13 @@ static int plan_all(struct heap *heap, const struct signature *signature,
 			err = args_buffer(heap, buffer, &ref);
 			if (!err)
 				memcpy(to, &ref, sizeof(ref));
-			else if (copy)
+			else if (copy && (err == -FK_E_BUFFER_OUTSIDE || err == -FK_E_BUFFER_ALIGN))
 				err = plan_buffer(heap, plan, offset, type == SIGNATURE_IOBUF,
 						  buffer);
 			break;
 		}
+		if (err && err != -FK_E_HEAP_FULL)
+			return plan_refuse(&signature->args[i], i, &values[i], err);
 	}
 	return err;
 }
@@ -184,7 +200,8 @@ int args_pack(struct heap *heap, const struct signature *signature, const union 
 	int err;
 
 	if (n != signature->n_args)
-		return -EINVAL;
+		return error_detail(-FK_E_SIGNATURE, "%zu arguments, but the signature has %u", n,
+				    signature->n_args);
 	/* Not all of plan: plan_add() sets each part that is used. */
 	plan.size = plan.n = plan.n_back = 0;
 	err = plan_all(heap, signature, values, copy, args, &plan);
@@ -285,5 +302,6 @@ int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t siz
 		(void)snprintf(to, sizeof(to), " -> %s", results[result] ? results[result] : "?");
 	else if (with_result)
 		(void)snprintf(to, sizeof(to), " -> %zu bytes", size);
-	return error_say(-EINVAL, "%s is (%s), called as (%s)%s", task->name, task->text, args, to);
+	return error_say(-FK_E_SIGNATURE, "%s is (%s), called as (%s)%s", task->name, task->text,
+			 args, to);
 }

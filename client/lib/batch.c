@@ -58,16 +58,23 @@ static int batch_check_place(const struct fk_client *client, const struct fk_job
 {
 	switch (o->place) {
 	case FK_PLACE_ANY:
-		return o->place_index || o->flags & FK_STRICT ? -EINVAL : 0;
+		if (!o->place_index && !(o->flags & FK_STRICT))
+			return 0;
+		return error_detail(-FK_E_OPTIONS, "FK_STRICT and place_index (%u) need a place",
+				    o->place_index);
 	case FK_PLACE_WORKER:
-		return o->place_index < client->n_workers ? 0 : -EINVAL;
+		if (o->place_index < client->n_workers)
+			return 0;
+		return error_detail(-FK_E_PLACE,
+				    "there is no such worker: %u; the pool has workers 0 to %u",
+				    o->place_index, client->n_workers - 1);
 	case FK_PLACE_NODE:
-		return o->place_index <= JOB_PLACE_INDEX_MASK &&
-				       batch_has_node(client, o->place_index)
-			     ? 0
-			     : -EINVAL;
+		if (o->place_index <= JOB_PLACE_INDEX_MASK &&
+		    batch_has_node(client, o->place_index))
+			return 0;
+		return error_detail(-FK_E_PLACE, "no worker is on NUMA node %u", o->place_index);
 	default:
-		return -EINVAL;
+		return error_detail(-FK_E_PLACE, "%u is no FK_PLACE_*", o->place);
 	}
 }
 
@@ -82,26 +89,51 @@ static int batch_reserved(const struct fk_job_options *o)
 }
 
 /* same: options of an earlier request, whose place has been checked; or NULL. */
+static int batch_check_options(struct fk_client *client, const struct fk_request *r,
+			       const struct fk_job_options *same)
+{
+	const struct fk_job_options *o = &r->options;
+
+	if (o->flags & ~BATCH_FLAGS)
+		return error_detail(-FK_E_FLAGS, "options with unknown flags, or FK_WAIT_ROOM: %#x",
+				    o->flags & ~BATCH_FLAGS);
+	if (o->flags & FK_COPY_BUFFERS && !r->values)
+		return error_detail(-FK_E_OPTIONS, "FK_COPY_BUFFERS needs values");
+	if (o->flags & FK_RELEASE && !o->on_completion)
+		return error_detail(-FK_E_OPTIONS, "FK_RELEASE needs on_completion()");
+	if (batch_reserved(o))
+		return error_detail(-FK_E_RESERVED, "a reserved field of struct fk_job_options is "
+						    "not 0: use a designated initializer");
+	if (o->weight > FK_WEIGHT_MAX)
+		return error_detail(-FK_E_WEIGHT,
+				    "the weight %u is too large: use 1 to %u, or 0 for the default",
+				    o->weight, FK_WEIGHT_MAX);
+	if (o->group && !group_number(client, o->group))
+		return -ESTALE;
+	if (same && o->place == same->place && o->place_index == same->place_index &&
+	    o->flags == same->flags)
+		return 0;
+	return batch_check_place(client, o);
+}
+
 static int batch_check(struct fk_client *client, const struct fk_request *r,
 		       const struct fk_job_options *same)
 {
-	const struct fk_job_options *o = &r->options;
 	const struct signature *signature;
+	int err;
 
-	if (!r->task || o->flags & ~BATCH_FLAGS || (o->flags & FK_COPY_BUFFERS && !r->values) ||
-	    (o->flags & FK_RELEASE && !o->on_completion) || batch_reserved(o))
-		return -EINVAL;
+	if (!r->task)
+		return error_detail(-FK_E_NULL, "the task is NULL");
 	signature = &r->task->signature;
-	if (r->size != (r->values ? signature->n_args : signature->args_size) ||
-	    (!r->values && !r->args && r->size))
-		return -EINVAL;
-	if ((!same || o->place != same->place || o->place_index != same->place_index ||
-	     o->flags != same->flags) &&
-	    batch_check_place(client, o))
-		return -EINVAL;
-	if (o->group && !group_number(client, o->group))
-		return -ESTALE;
-	return task_check(client, r->task);
+	if (r->size != (r->values ? signature->n_args : signature->args_size))
+		return error_detail(-FK_E_SIGNATURE, "%zu %s, but the signature (%s) has %u",
+				    r->size, r->values ? "values" : "bytes of packed arguments",
+				    r->task->text,
+				    r->values ? signature->n_args : signature->args_size);
+	if (!r->values && !r->args && r->size)
+		return error_detail(-FK_E_NULL, "values and args are both NULL");
+	err = batch_check_options(client, r, same);
+	return err ? err : task_check(client, r->task);
 }
 
 static uint32_t batch_place(const struct fk_job_options *o)
@@ -255,7 +287,8 @@ int batch_try(fk_client *client, const struct fk_request *requests, size_t n, un
 	if (err)
 		return err;
 	if (flags & ~FK_WAIT_ROOM)
-		return -EINVAL;
+		return error_detail(-FK_E_FLAGS, "flags of a batch are 0 or FK_WAIT_ROOM, not %#x",
+				    flags);
 	if (n > client->n_jobs)
 		return -FK_E_BATCH_SIZE;
 	/* If the daemon ends after this check, the wait for the job reports it. */

@@ -31,7 +31,10 @@ static int submit_typed(fk_client *client, const fk_task *task,
 	request.options.flags |= flags;
 	request.options.flags &= ~FK_WAIT_ROOM;
 	if (!ret_job && !events_wanted(&request.options))
-		return error_of_task(-EINVAL, task->name);
+		return error_say(-FK_E_NULL,
+				 "%s: ret_job is NULL, but the job has no on_completion() and no "
+				 "FK_WATCH",
+				 task->name);
 	err = fk_submit_batch(client, &request, 1, flags & FK_WAIT_ROOM, &job);
 	if (!err && ret_job)
 		*ret_job = job;
@@ -63,8 +66,8 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 	if (err)
 		return err;
 	if (unlikely(options && events_wanted(options)))
-		return error_say(-EINVAL, "%s: a call waits for its job itself, without a callback",
-				 name);
+		return error_say(-FK_E_OPTIONS,
+				 "%s: a call waits for its job itself, without a callback", name);
 	err = submit_typed(client, task, options, FK_WAIT_ROOM | FK_COPY_BUFFERS, &job, values);
 	if (err)
 		return err;

@@ -308,8 +308,9 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	if (!options)
 		options = &defaults;
 	if (options_reserved(options))
-		return error_say(-EINVAL, "what is reserved in struct fk_open_options is not 0: "
-					  "name the fields that you set, the others are 0 then");
+		return error_say(-FK_E_RESERVED,
+				 "a reserved field of struct fk_open_options is not "
+				 "0: use a designated initializer");
 	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
 	if (!client)
 		return error_say(-ENOMEM, "out of memory");

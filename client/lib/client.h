@@ -75,13 +75,13 @@ uint32_t group_number(struct fk_client *client, fk_group group);
 /* group.c: subtracts n jobs from a group that were counted but not published. */
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
-/* arguments.c: converts a buffer to its packed form. Returns 0 or -EFAULT (fk_buffer_ref()). */
+/* arguments.c: converts a buffer to its packed form. Returns what fk_buffer_ref() does. */
 int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
  * arguments.c: packs values by a signature. args: LIMIT_ARGS bytes. copy: copies buffers that are
  * not usable in place (FK_COPY_BUFFERS). Sets *ret_memory to the memory of the copied strings and
- * buffers, or NULL. Returns 0, -EINVAL, -EFAULT or -ENOMEM: fk_submit_values().
+ * buffers, or NULL. Returns what fk_submit_values() does.
  */
 int args_pack(struct heap *heap, const struct signature *signature, const union fk_value *values,
 	      size_t n, int copy, uint8_t *args, void **ret_memory);
@@ -107,12 +107,12 @@ void *args_keep(struct heap *heap, void *memory);
 /* arguments.c: the types of a call that fits a signature. */
 uint64_t args_types(const struct signature *signature);
 
-/* arguments.c: sets the error text of args_check(). Returns -EINVAL. */
+/* arguments.c: sets the error text of args_check(). Returns -FK_E_SIGNATURE. */
 int args_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
 
 /*
  * Compares the types of a call with a task's signature. with_result: also compares the result, of
- * size bytes. Returns 0, or -EINVAL with an error text that shows both.
+ * size bytes. Returns 0, or -FK_E_SIGNATURE with an error text that shows both.
  */
 static inline int args_check(const fk_task *task, uint64_t types, int with_result, size_t size)
 {

@@ -85,7 +85,7 @@ int connect_socket(const char *path, int *ret_fd)
 	int err;
 
 	if (!length)
-		return error_say(-EINVAL, "the path of forkd's socket is empty");
+		return error_say(-FK_E_SOCKET_PATH, "%s", fk_strerror(FK_E_SOCKET_PATH));
 	if (length >= sizeof(address.sun_path))
 		return error_say(
 			-ENAMETOOLONG,

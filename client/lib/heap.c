@@ -270,7 +270,7 @@ int heap_free(struct heap *heap, void *data)
 		insert(heap, start, granules);
 	}
 	pthread_mutex_unlock(&heap->lock);
-	return granules ? 0 : -EINVAL;
+	return granules ? 0 : -FK_E_NOT_ALLOCATED;
 }
 
 int heap_contains(const struct heap *heap, const void *data, size_t size)

@@ -53,7 +53,8 @@ uint64_t heap_needs(struct heap *heap, size_t size);
 /* Sets the details (error_detail()) of an error: no room for size bytes. Returns err. */
 int heap_refuse(struct heap *heap, size_t size, int err);
 
-/* Frees a block. Returns 0, or -EINVAL if data is not the start of a block in use. Any thread. */
+/* Frees a block. Returns 0, or -FK_E_NOT_ALLOCATED if data is not the start of a block in use. Any
+ * thread. */
 int heap_free(struct heap *heap, void *data);
 
 /* True if size bytes at data lie within the heap. */

@@ -28,6 +28,8 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 
+#define SUBMIT_FLAGS (FK_IDEMPOTENT | FK_WAIT_ROOM)
+
 uint64_t submit_first(struct fk_client *client, uint32_t index)
 {
 	/* The ledger still has generations of the client that used this row before. The manager
@@ -55,6 +57,21 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	store_relaxed(&slot->memory, NULL);
 }
 
+/* Returns the error of a submission whose size or flags are wrong, or without arguments. */
+static int submit_refuse(const fk_task *task, size_t size, unsigned int flags)
+{
+	if (flags & ~SUBMIT_FLAGS)
+		return error_detail(-FK_E_FLAGS,
+				    "flags are FK_IDEMPOTENT, FK_WAIT_ROOM, or with values "
+				    "FK_COPY_BUFFERS, not %#x",
+				    flags & ~SUBMIT_FLAGS);
+	if (size != task->signature.args_size)
+		return error_detail(-FK_E_SIGNATURE,
+				    "%zu bytes of packed arguments, but the signature (%s) has %u",
+				    size, task->text, task->signature.args_size);
+	return error_detail(-FK_E_NULL, "the packed arguments are NULL");
+}
+
 /* memory: freed with the job; on failure the caller still owns it. */
 static int submit(struct fk_client *client, const fk_task *task, const void *args, size_t size,
 		  void *memory, unsigned int flags, fk_job *ret_job)
@@ -63,8 +80,8 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	int index;
 	int err;
 
-	if (size != task->signature.args_size || flags & ~(FK_IDEMPOTENT | FK_WAIT_ROOM))
-		return -EINVAL;
+	if (unlikely(size != task->signature.args_size || flags & ~SUBMIT_FLAGS || (size && !args)))
+		return submit_refuse(task, size, flags);
 	/* If the daemon ends after this check, the wait for the job reports it. */
 	if (unlikely(client_is_gone(client)))
 		return -ECONNRESET;

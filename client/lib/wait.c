@@ -190,8 +190,9 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 				 error_outcome(text, sizeof(text), (int)end.outcome, end.code,
 					       (int)end.signo, end.run_ns != 0));
 	if (size < end.result_size)
-		return error_say(-EINVAL, "the result has %u bytes, there is room for %zu",
-				 end.result_size, size);
+		return error_say(-FK_E_RESULT_SIZE,
+				 "the result has %u bytes, there is room for %zu", end.result_size,
+				 size);
 	if (end.result_size)
 		memcpy(result, copy, end.result_size);
 	args_copy_back(&client->heap, end.memory);

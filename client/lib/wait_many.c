@@ -109,7 +109,7 @@ int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeou
 	if (err)
 		return err;
 	if (!n)
-		return -EINVAL;
+		return -FK_E_NO_JOBS;
 	err = any_look(client, jobs, n, ret_index);
 	if (err != -EAGAIN)
 		return err;

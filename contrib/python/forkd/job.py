@@ -168,8 +168,8 @@ class Job:
                 f"{name}: its module was unloaded or replaced", code, name)
         if errno_of(code) in (ENOMEM, EDQUOT):
             return errors.HeapFull(last_text(), code, name)
-        if code == EINVAL:
-            return ValueError(f"{name}: there is no such worker or node")
+        if errno_of(code) == EINVAL:
+            return ValueError(last_text())
         return errors.Error(f"{name}: {text_of(code)}", code, name)
 
     def start(self) -> None:

@@ -80,14 +80,18 @@ START_TEST(invalid_values_are_refused_and_leave_nothing)
 	void *strings = &strings;
 
 	prepare("a:str, b:buf ->", SIZE);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 1, 0, args, &strings), -EINVAL);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 0, args, &strings), -EINVAL);
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 1, 0, args, &strings),
+			 -FK_E_SIGNATURE);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 3, 0, args, &strings),
+			 -FK_E_SIGNATURE);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings),
+			 -FK_E_BUFFER_PARTLY);
 	values[1].buf = (struct fk_buffer){ elsewhere, 8 };
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings),
+			 -FK_E_BUFFER_OUTSIDE);
 	values[1].buf = (struct fk_buffer){ memory + 64, 8 };
 	values[0].str = NULL;
-	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -EINVAL);
+	ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), -FK_E_NULL);
 	ck_assert_ptr_eq(strings, &strings);
 	ck_assert_uint_eq(heap_used(&heap), 0);
 	heap_fini(&heap);
@@ -104,7 +108,7 @@ START_TEST(buffer_starts_at_a_multiple_of_eight)
 	prepare("a:str, b:iobuf ->", SIZE);
 	for (size_t i = 0; i < 64; i++) {
 		struct fk_buffer buffer = { memory + 128 + i, 8 };
-		int err = i % 8 ? -EFAULT : 0;
+		int err = i % 8 ? -FK_E_BUFFER_ALIGN : 0;
 
 		values[1].buf = buffer;
 		ck_assert_int_eq(args_pack(&heap, &signature, values, 2, 0, args, &strings), err);
@@ -135,11 +139,13 @@ START_TEST(empty_buffer_needs_no_valid_address)
 	ck_assert_uint_eq(ref.offset % 8, 0);
 	ck_assert_uint_le(ref.offset, heap.size);
 	value.buf.size = 1;
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings),
+			 -FK_E_BUFFER_NULL);
 	value.buf = (struct fk_buffer){ memory + SIZE - 64, 0 };
 	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), 0);
 	value.buf = (struct fk_buffer){ memory + SIZE - 56, 0 };
-	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings), -EFAULT);
+	ck_assert_int_eq(args_pack(&heap, &signature, &value, 1, 0, args, &strings),
+			 -FK_E_BUFFER_OUTSIDE);
 	heap_fini(&heap);
 }
 END_TEST
@@ -276,13 +282,13 @@ START_TEST(buffers_that_cannot_be_copied_are_refused_and_leave_nothing)
 		struct fk_buffer buffer;
 		int err;
 	} bad[] = {
-		{ { NULL, 1 }, -EFAULT },
-		{ { all + 1023, 2 }, -EFAULT },
-		{ { all, sizeof(all) }, -EFAULT },
-		{ { all + 2047, 2 }, -EFAULT },
-		{ { all + 1024, SIZE_MAX }, -EFAULT },
+		{ { NULL, 1 }, -FK_E_BUFFER_NULL },
+		{ { all + 1023, 2 }, -FK_E_BUFFER_PARTLY },
+		{ { all, sizeof(all) }, -FK_E_BUFFER_PARTLY },
+		{ { all + 2047, 2 }, -FK_E_BUFFER_PARTLY },
+		{ { all + 1024, SIZE_MAX }, -FK_E_BUFFER_PARTLY },
 		{ { all + 2048, SIZE_MAX }, -FK_E_HEAP_FULL },
-		{ { all, SIZE_MAX }, -EFAULT },
+		{ { all, SIZE_MAX }, -FK_E_BUFFER_PARTLY },
 		{ { all + 2048, 1024 }, -FK_E_HEAP_FULL },
 	};
 	union fk_value values[3] = { { .buf = { small, 8 } }, { .str = "text" } };

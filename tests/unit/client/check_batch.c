@@ -126,7 +126,7 @@ START_TEST(each_request_selects_whether_its_buffers_are_copied)
 	}
 	/* One of them is not copied: the copies of the others are freed. */
 	requests[JOBS - 1].options.flags = 0;
-	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -EFAULT);
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -FK_E_BUFFER_OUTSIDE);
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
 	requests[JOBS - 1].options.flags = FK_COPY_BUFFERS;
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
@@ -150,19 +150,20 @@ START_TEST(one_invalid_request_refuses_the_batch)
 		struct fk_request change; /* its non-zero members are copied to a valid request */
 		int err;
 	} bad[] = {
-		{ { .size = 8 }, -EINVAL },
-		{ { .options.flags = FK_WAIT_ROOM }, -EINVAL },
-		{ { .options.flags = UINT32_C(1) << 31 }, -EINVAL },
-		{ { .options.flags = FK_COPY_BUFFERS, .size = 16 }, -EINVAL },
-		{ { .options.flags = FK_STRICT }, -EINVAL },
-		{ { .options.flags = FK_RELEASE }, -EINVAL },
-		{ { .options.flags = FK_RELEASE | FK_WATCH }, -EINVAL },
-		{ { .options.place_index = 1 }, -EINVAL },
-		{ { .options.place = FK_PLACE_WORKER, .options.place_index = 2 }, -EINVAL },
-		{ { .options.place = FK_PLACE_NODE, .options.place_index = 77 }, -EINVAL },
-		{ { .options.place = 3 }, -EINVAL },
-		{ { .options.reserved = { 1 } }, -EINVAL },
-		{ { .options.reserved = { [3] = 1 } }, -EINVAL },
+		{ { .size = 8 }, -FK_E_SIGNATURE },
+		{ { .options.flags = FK_WAIT_ROOM }, -FK_E_FLAGS },
+		{ { .options.flags = UINT32_C(1) << 31 }, -FK_E_FLAGS },
+		{ { .options.flags = FK_COPY_BUFFERS, .size = 16 }, -FK_E_SIGNATURE },
+		{ { .options.flags = FK_STRICT }, -FK_E_OPTIONS },
+		{ { .options.flags = FK_RELEASE }, -FK_E_OPTIONS },
+		{ { .options.flags = FK_RELEASE | FK_WATCH }, -FK_E_OPTIONS },
+		{ { .options.place_index = 1 }, -FK_E_OPTIONS },
+		{ { .options.place = FK_PLACE_WORKER, .options.place_index = 2 }, -FK_E_PLACE },
+		{ { .options.place = FK_PLACE_NODE, .options.place_index = 77 }, -FK_E_PLACE },
+		{ { .options.place = 3 }, -FK_E_PLACE },
+		{ { .options.weight = FK_WEIGHT_MAX + 1 }, -FK_E_WEIGHT },
+		{ { .options.reserved = { 1 } }, -FK_E_RESERVED },
+		{ { .options.reserved = { [3] = 1 } }, -FK_E_RESERVED },
 		{ { .options.group = 1 }, -ESTALE },
 		{ { .options.group = 1 << 16 | 5 }, -ESTALE }, /* no such group */
 		{ { .options.group = UINT64_MAX }, -ESTALE },
@@ -192,15 +193,15 @@ START_TEST(one_invalid_request_refuses_the_batch)
 		ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), bad[i].err);
 		requests[6] = saved;
 	}
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, FK_IDEMPOTENT, jobs), -EINVAL);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, FK_IDEMPOTENT, jobs), -FK_E_FLAGS);
 	/* An error that is found when the request is packed, after others were packed. */
 	requests[6].values = &none;
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_NULL);
 	requests[6].task = must_find(client, "test:inc");
 	requests[6].values = &outside;
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EFAULT);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_BUFFER_OUTSIDE);
 	requests[6].task = NULL;
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_NULL);
 	requests[6] = requests[5];
 	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_TASK_GONE);

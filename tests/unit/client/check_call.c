@@ -23,7 +23,7 @@ static void set_signature(const char *name, const char *text)
 
 #define REFUSED(call, text)                                                                        \
 	do {                                                                                       \
-		ck_assert_int_eq(call, -EINVAL);                                                   \
+		ck_assert_int_eq(call, -FK_E_SIGNATURE);                                           \
 		ck_assert_str_eq(fk_error_text(), text);                                           \
 	} while (0)
 
@@ -251,8 +251,10 @@ START_TEST(call_for_each_row_returns_the_first_error)
 	/* A submission fails after others. */
 	for (int i = 0; i < 100; i++)
 		texts[i] = i == 80 ? NULL : "text";
-	ck_assert_int_eq(fk_call_each(client, "test:len", 100, lengths, texts), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:len: "));
+	ck_assert_int_eq(fk_call_each(client, "test:len", 100, lengths, texts), -FK_E_NULL);
+	ck_assert_str_eq(
+		fk_error_text(),
+		"test:len: job 80: argument 1 (t:str): a pointer is NULL: pass an address");
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
 	/* Every record is free. */
 	for (uint32_t i = 0; i < client->n_jobs; i++)
@@ -312,17 +314,17 @@ START_TEST(call_with_options_has_a_result_or_an_error_with_a_text)
 	ck_assert_int_eq(fk_call_opts(client, "test:add", NULL, &n, n, 2), 0);
 	ck_assert_int_eq(n, 5);
 	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_STRICT), &n, 1, 2),
-			 -EINVAL);
+			 -FK_E_OPTIONS);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:add: "));
 	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_WATCH), &n, 1, 2),
-			 -EINVAL);
+			 -FK_E_OPTIONS);
 	ck_assert_int_eq(fk_call_opts(client, "test:add", FK_OPTIONS(.flags = FK_RELEASE), &n, 1,
 				      2),
-			 -EINVAL);
+			 -FK_E_OPTIONS);
 	/* A job without a handle is one that is reported. */
 	ck_assert_int_eq(fk_submit_opts(client, must_find(client, "test:add"),
 					FK_OPTIONS(.weight = 7), NULL, 1, 2),
-			 -EINVAL);
+			 -FK_E_NULL);
 	REFUSED(fk_call_opts(client, "test:add", FK_OPTIONS(.weight = 7), &n, 1, 2.0),
 		ADD "(i64, f64) -> i64");
 	ck_assert_int_eq(n, 5);
@@ -411,10 +413,10 @@ START_TEST(each_failure_of_a_call_has_a_text)
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no module has this task"));
 	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), 0, &job,
 				   FK_BUFFER(elsewhere, 8)),
-			 -EFAULT);
-	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:inc: a buffer lies outside"));
-	ck_assert_int_eq(fk_submit(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: an argument does not fit"));
+			 -FK_E_BUFFER_OUTSIDE);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), ": the buffer is outside the shared heap"));
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:crash"), 64, &job), -FK_E_FLAGS);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: flags are FK_IDEMPOTENT"));
 	fake_close();
 }
 END_TEST

@@ -32,7 +32,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	(void)snprintf(path, sizeof(path), "%s/none", fake.folder);
 	must_fail(path, -FK_E_NOT_LISTENING, "correct this path");
 	must_fail(path, -FK_E_NOT_LISTENING, path);
-	must_fail("", -EINVAL, "empty");
+	must_fail("", -FK_E_SOCKET_PATH, "empty");
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	must_fail(path, -ENAMETOOLONG, "199 bytes");
@@ -89,7 +89,7 @@ START_TEST(reserved_fields_other_than_0_are_refused)
 			options.reserved0 = 1;
 		else
 			options.reserved[i] = UINT64_C(1) << 40;
-		ck_assert_int_eq(fk_open(fake.path, &options, &client), -EINVAL);
+		ck_assert_int_eq(fk_open(fake.path, &options, &client), -FK_E_RESERVED);
 		ck_assert_msg(strstr(fk_error_text(), "reserved") != NULL, "%s", fk_error_text());
 		ck_assert_ptr_null(client);
 	}

@@ -349,9 +349,9 @@ START_TEST(asynchronous_call_is_reported_and_released)
 	ck_assert_uint_eq(n_calls, 2);
 	ck_assert_int_eq(sum, 10);
 	ck_assert_int_eq(fk_call_async(client, "test:none", add_result, &sum, 1), -FK_E_NO_TASK);
-	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 1), -EINVAL);
+	ck_assert_int_eq(fk_call_async(client, "test:add", add_result, &sum, 1), -FK_E_SIGNATURE);
 	ck_assert_ptr_nonnull(strstr(fk_error_text(), "called as (i64)"));
-	ck_assert_int_eq(fk_call_async(client, "test:add", NULL, &sum, 1, 2), -EINVAL);
+	ck_assert_int_eq(fk_call_async(client, "test:add", NULL, &sum, 1, 2), -FK_E_NULL);
 	must_be_quiet();
 	stop();
 }

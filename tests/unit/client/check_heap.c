@@ -84,15 +84,15 @@ START_TEST(free_of_an_unused_block_is_refused)
 	ck_assert_int_eq(heap_alloc(&heap, 64, &b), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &c), 0);
 	for (int i = 1; i < 3 * 64; i++)
-		ck_assert_int_eq(heap_free(&heap, (char *)a + i), -EINVAL);
-	ck_assert_int_eq(heap_free(&heap, memory - 64), -EINVAL);
-	ck_assert_int_eq(heap_free(&heap, memory + SIZE), -EINVAL);
-	ck_assert_int_eq(heap_free(&heap, &heap), -EINVAL);
+		ck_assert_int_eq(heap_free(&heap, (char *)a + i), -FK_E_NOT_ALLOCATED);
+	ck_assert_int_eq(heap_free(&heap, memory - 64), -FK_E_NOT_ALLOCATED);
+	ck_assert_int_eq(heap_free(&heap, memory + SIZE), -FK_E_NOT_ALLOCATED);
+	ck_assert_int_eq(heap_free(&heap, &heap), -FK_E_NOT_ALLOCATED);
 	ck_assert_int_eq(heap_free(&heap, b), 0);
-	ck_assert_int_eq(heap_free(&heap, b), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, b), -FK_E_NOT_ALLOCATED);
 	ck_assert_int_eq(heap_free(&heap, a), 0);
-	ck_assert_int_eq(heap_free(&heap, b), -EINVAL);
-	ck_assert_int_eq(heap_free(&heap, a), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, b), -FK_E_NOT_ALLOCATED);
+	ck_assert_int_eq(heap_free(&heap, a), -FK_E_NOT_ALLOCATED);
 	ck_assert_int_eq(heap_free(&heap, c), 0);
 }
 END_TEST
@@ -110,7 +110,7 @@ START_TEST(impossible_sizes_fail_without_an_effect)
 	/* Less than a granule: an empty heap. */
 	ck_assert_int_eq(heap_init(&heap, memory, 63, 63), 0);
 	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -FK_E_HEAP_FULL);
-	ck_assert_int_eq(heap_free(&heap, memory), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, memory), -FK_E_NOT_ALLOCATED);
 }
 END_TEST
 

@@ -93,7 +93,7 @@ START_TEST(every_call_works_on_a_spilled_job)
 	ck_assert_int_eq(fk_outcome(client, jobs[7], &code, &signo), FK_DONE);
 	ck_assert_int_eq(code, 0);
 	ck_assert_int_eq(signo, 0);
-	ck_assert_int_eq(fk_result(client, jobs[7], &sum, sizeof(sum) - 1), -EINVAL);
+	ck_assert_int_eq(fk_result(client, jobs[7], &sum, sizeof(sum) - 1), -FK_E_RESULT_SIZE);
 	ck_assert_int_eq(sum, 0);
 	ck_assert_int_eq(fk_result(client, jobs[7], &sum, sizeof(sum)), 0);
 	ck_assert_int_eq(sum, 1007);

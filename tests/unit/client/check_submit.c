@@ -33,7 +33,7 @@ START_TEST(call_returns_the_result)
 	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(data, 3)), 0);
 	ck_assert_int_eq(memcmp(data, "bcd", 3), 0);
 	ck_assert_int_eq(fk_free(client, data), 0);
-	ck_assert_int_eq(fk_free(client, data), -EINVAL);
+	ck_assert_int_eq(fk_free(client, data), -FK_E_NOT_ALLOCATED);
 	ck_assert_uint_eq(heap_used(&client->heap), 0);
 	fake_close();
 }
@@ -55,20 +55,22 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 	ck_assert_str_eq(fk_task_name(task), "test:add");
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64 -> i64");
 	ck_assert_ptr_eq(task, must_find(client, "test:add"));
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 24, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 8, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 4, &job), -EINVAL);
-	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 24, 0, &job), -FK_E_SIGNATURE);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 8, 0, &job), -FK_E_SIGNATURE);
+	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, 4, &job), -FK_E_FLAGS);
+	ck_assert_int_eq(fk_submit_packed(client, task, NULL, 16, 0, &job), -FK_E_NULL);
+	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -FK_E_SIGNATURE);
+	ck_assert_str_eq(fk_error_text(), "test:add: 3 arguments, but the signature has 2");
 	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, FK_COPY_BUFFERS, &job),
-			 -EINVAL);
+			 -FK_E_FLAGS);
 	ck_assert_int_eq(fk_submit(client, must_find(client, "test:inc"), 0, &job,
 				   FK_BUFFER(local, 4)),
-			 -EFAULT);
+			 -FK_E_BUFFER_OUTSIDE);
 	ck_assert_uint_eq(job, 7);
 	ck_assert_int_eq(fk_submit_packed(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_uint_eq(client_job(client, job)->flags, JOB_IDEMPOTENT);
-	ck_assert_int_eq(fk_result(client, job, &sum, 4), -EINVAL);
+	ck_assert_int_eq(fk_result(client, job, &sum, 4), -FK_E_RESULT_SIZE);
 	ck_assert_int_eq(fk_result(client, job, &sum, 8), 0);
 	ck_assert_int_eq(sum, 3);
 	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);

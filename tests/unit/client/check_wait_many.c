@@ -134,7 +134,7 @@ START_TEST(first_ended_job_is_returned)
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, 0, &index), -ETIMEDOUT);
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, 1000, &index), -ETIMEDOUT);
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, 100 * NSEC_PER_USEC, &index), -ETIMEDOUT);
-	ck_assert_int_eq(fk_wait_any(client, many, 0, FK_FOREVER, &index), -EINVAL);
+	ck_assert_int_eq(fk_wait_any(client, many, 0, FK_FOREVER, &index), -FK_E_NO_JOBS);
 	ck_assert_uint_eq(index, 99);
 	(void)fake_finish(many[400], JOB_DONE);
 	(void)fake_finish(many[200], JOB_DONE);
