@@ -41,7 +41,7 @@ static void main_help(void)
 	      "  1  internal error: please report it\n"
 	      "  2  command line or forkd.conf\n"
 	      "  3  cannot listen on the socket\n"
-	      "  4  the pool failed to start, or died several times at its start\n"
+	      "  4  the pool failed to start, or crashed several times at its start\n"
 	      "  5  the system refuses memory, descriptors or io_uring\n"
 	      "  6  restart requested by SIGUSR2\n",
 	      stdout);

@@ -47,7 +47,7 @@ static const struct family of_manager[] = {
 
 static const struct family of_pool[] = {
 	{ "generation", "pool_generation", "gauge", NULL, "Pools since forkd started" },
-	{ "crashes", "pool_crashes", "counter", NULL, "Pools that died" },
+	{ "crashes", "pool_crashes", "counter", NULL, "Crashes of the pool" },
 	{ "workers", "workers", "gauge", NULL, "Workers of the pool" },
 	{ "offline", "workers_offline", "gauge", NULL, "Workers whose CPUs forkd may not use" },
 	{ NULL },
@@ -60,7 +60,7 @@ static const struct family of_connections[] = {
 	{ "accepted", "connections_accepted", "counter", NULL, "Accepted connections" },
 	{ "refused", "connections_refused", "counter", NULL, "Refused connections" },
 	{ "failed_by_manager", "jobs_failed_by_manager", "counter", NULL,
-	  "Jobs that ended because their pool died or no pool could take them" },
+	  "Jobs that ended because their pool crashed or no pool could take them" },
 	{ NULL },
 };
 
@@ -96,7 +96,7 @@ static const struct family of_user[] = {
 	{ "dropped", "user_jobs_dropped", "counter", NULL,
 	  "Jobs that no worker started: cancelled, expired, or their client disconnected" },
 	{ "failed_by_manager", "user_jobs_failed_by_manager", "counter", NULL,
-	  "Jobs that ended because their pool died or no pool could take them" },
+	  "Jobs that ended because their pool crashed or no pool could take them" },
 	{ NULL },
 };
 

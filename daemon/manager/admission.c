@@ -375,7 +375,7 @@ struct admission_verdict admission_trace_lost(bool planned)
 {
 	return refusal(-ESHUTDOWN, "%s",
 		       planned ? "the pool was replaced"
-			       : "the pool has died: `forkctl crashes` shows how");
+			       : "the pool has crashed: `forkctl crashes` shows how");
 }
 
 struct admission_verdict admission_none(void)

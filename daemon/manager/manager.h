@@ -9,7 +9,7 @@ struct options;
 #define MANAGER_EXIT_BUG     1 /* a check of forkd itself failed */
 #define MANAGER_EXIT_USAGE   2 /* command line, forkd.conf, or missing CPUs or memory */
 #define MANAGER_EXIT_LISTEN  3 /* cannot listen on the socket */
-#define MANAGER_EXIT_POOL    4 /* the pool failed to start, or died several times at its start */
+#define MANAGER_EXIT_POOL    4 /* the pool failed to start, or crashed several times at its start */
 #define MANAGER_EXIT_SYSTEM  5 /* the system refuses memory, descriptors or io_uring */
 #define MANAGER_EXIT_RESTART 6 /* the service manager starts forkd again, after SIGUSR2 */
 

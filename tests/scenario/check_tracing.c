@@ -198,7 +198,7 @@ START_TEST(death_of_the_pool_ends_the_trace_and_the_next_can_be_traced)
 	jobs_see_end(c, jobs_submit(c, "crash:segv", 0, 0, 0), "CRASHED");
 	/* Without a signal. */
 	ck_assert_int_eq(daemon_reap(pid), 1);
-	ck_assert(says("t.json.out", "the trace ended early: the pool has died"));
+	ck_assert(says("t.json.out", "the trace ended early: the pool has crashed"));
 	validate("t.json", 0, 0, text + 1, sizeof(text) - 1);
 	ck_assert_uint_eq(number(text, "jobs"), 2);
 	ck_assert_uint_eq(number(text, "DONE"), 1);
