@@ -57,6 +57,7 @@ struct session {
 	char notify[96];
 	char forkd[4096];
 	char modules[4096]; /* empty: the default of forkd */
+	int has_modules;    /* they are of an option */
 	int notify_fd;
 	int signal_fd;
 	sigset_t old_mask;
@@ -247,6 +248,9 @@ static int start_command(struct session *s, const struct session_command *comman
 		int code;
 
 		(void)setenv("FORKD_SOCKET", s->socket, 1);
+		/* For commands that start a private forkd. */
+		if (s->has_modules)
+			(void)setenv("FORKD_MODULES", s->modules, 1);
 		if (command->argv)
 			forkctl_exec(command->argv, &s->old_mask);
 		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
@@ -406,6 +410,26 @@ static void clean_up(struct session *s)
 	(void)rmdir(s->folder);
 }
 
+/* --module-dir among the options. */
+static void find_module_dir(struct session *s, int n_options, char *options[])
+{
+	static const char name[] = "--module-dir";
+	const size_t n = sizeof(name) - 1;
+
+	for (int i = 0; i < n_options; i++) {
+		const char *value = NULL;
+
+		if (!strncmp(options[i], name, n) && options[i][n] == '=')
+			value = options[i] + n + 1;
+		else if (streq(options[i], name) && i + 1 < n_options)
+			value = options[++i];
+		if (!value)
+			continue;
+		(void)snprintf(s->modules, sizeof(s->modules), "%s", value);
+		s->has_modules = 1;
+	}
+}
+
 static int run_session(int n_options, char *options[], const struct session_command *command)
 {
 	struct session s = { .notify_fd = -1, .signal_fd = -1 };
@@ -422,6 +446,7 @@ static int run_session(int n_options, char *options[], const struct session_comm
 	}
 	if (!status)
 		status = open_notify(&s);
+	find_module_dir(&s, n_options, options);
 	if (!status)
 		status = start_forkd(&s, n_options, options);
 	if (!status)
