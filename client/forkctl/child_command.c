@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/forkctl/common.h"
+#include "common/cleanup.h"
 #include "common/util.h"
 
 int forkctl_catch_signals(sigset_t *ret_old)
@@ -55,4 +56,43 @@ int forkctl_make_folder(char *ret, size_t size)
 	ret[0] = '\0';
 	return forkctl_fail(FORKCTL_FAILED, "cannot create a directory in %s: %s", tmp,
 			    strerrordesc_np(errno));
+}
+
+int forkctl_is_module_file(const char *word)
+{
+	size_t n = strlen(word);
+
+	return strchr(word, '/') || (n > 3 && streq(word + n - 3, ".so"));
+}
+
+int forkctl_link_modules(int n, char *const files[], char *ret, size_t size)
+{
+	int status = forkctl_make_folder(ret, size);
+
+	for (int i = 0; !status && i < n; i++) {
+		_cleanup_free_ char *path = realpath(files[i], NULL);
+		char link[288];
+
+		if (!path)
+			return forkctl_fail(FORKCTL_USAGE, "cannot read module %s: %s", files[i],
+					    strerrordesc_np(errno));
+		(void)snprintf(link, sizeof(link), "%s/%d.so", ret, i);
+		if (symlink(path, link) < 0)
+			return forkctl_fail(FORKCTL_FAILED, "cannot make %s: %s", link,
+					    strerrordesc_np(errno));
+	}
+	return status;
+}
+
+void forkctl_unlink_modules(int n, const char *folder)
+{
+	char link[288];
+
+	if (!folder[0])
+		return;
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(link, sizeof(link), "%s/%d.so", folder, i);
+		(void)unlink(link);
+	}
+	(void)rmdir(folder);
 }

@@ -85,7 +85,7 @@ static const struct command commands[] = {
 	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so... | FILE.c TASK [ARG...]",
 	  "Check that results of tasks do not depend on scheduling", forkctl_check,
 	  forkctl_check_options, NULL },
-	{ "profile", "[OPTION...] MODULE:TASK [ARG...]",
+	{ "profile", "[OPTION...] MODULE:TASK [ARG...] | FILE.so TASK [ARG...]",
 	  "Measure work, span and parallelism of a job", forkctl_profile, forkctl_profile_options,
 	  NULL },
 	{ "trace", "[OPTION...] [-- COMMAND [ARG...]]",

@@ -7,7 +7,7 @@
  * bounds of the speedup on P workers. The lower bound is Brent's with the burdened span; the upper
  * bound is the minimum of P and the parallelism.
  *
- *	forkctl profile [OPTION...] MODULE:TASK [ARG...]
+ *	forkctl profile [OPTION...] MODULE:TASK [ARG...] | FILE.so TASK [ARG...]
  *
  * The job runs several times. Each interval between two reads of the clock counts with its minimum,
  * if all runs have the same intervals. Each figure is the minimum of all runs, because other
@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 
 #include "client/forkctl/case.h"
+#include "client/forkctl/child_command.h"
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/options.h"
@@ -88,6 +89,7 @@ struct profile_figures {
 
 struct profile_job {
 	const char *task;
+	char folder[256]; /* with a link to FILE.so, or empty */
 	struct forkctl_case given;
 	uint32_t times;
 	struct forkctl_limit timeout;
@@ -246,6 +248,27 @@ static bool profile_continues(const struct profile_job *job, const fk_client *cl
 	       profile_cpu(client) < PROFILE_SAMPLE_CPU && clock_ns() - began < PROFILE_SAMPLE_TIME;
 }
 
+/* Finds the task: MODULE:TASK, or TASK of the file. *ret: on the board. Prints errors. Returns 0 or
+ * an exit code. */
+static int find_name(const struct profile_job *job, const struct board *board, const char **ret)
+{
+	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
+	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
+
+	*ret = job->task;
+	if (!job->folder[0] || strchr(job->task, ':'))
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const char *name = board->tasks[i].name;
+		const char *colon = memchr(name, ':', sizeof(board->tasks[i].name) - 1);
+
+		*ret = name;
+		if (colon && streq(colon + 1, job->task))
+			return 0;
+	}
+	return forkctl_fail(FORKCTL_USAGE, "there is no task %s in the file", job->task);
+}
+
 /* Runs the job in one way, in the client process of the private forkd. */
 static int run_job(const char *socket, void *context)
 {
@@ -255,6 +278,7 @@ static int run_job(const char *socket, void *context)
 	uint32_t times = job->times;
 	uint64_t began = clock_ns();
 	const struct board *board;
+	const char *name;
 	fk_client *client;
 	int err = forkctl_open(socket, 1, case_heap(&job->given), &client);
 
@@ -263,7 +287,9 @@ static int run_job(const char *socket, void *context)
 	board = client->board;
 	if (job->way == PROFILE_ALL)
 		f->workers = client->n_workers;
-	err = case_open(&job->given, client, job->task, &call);
+	err = find_name(job, board, &name);
+	if (!err)
+		err = case_open(&job->given, client, name, &call);
 	/* The first run warms up caches and memory. */
 	for (uint32_t i = 0; !err && profile_continues(job, client, i, times, began); i++) {
 		uint64_t before = load_relaxed(&board->profile.jobs);
@@ -300,9 +326,15 @@ static int run_job(const char *socket, void *context)
 
 static int run_session(struct profile_job *job)
 {
-	char burden[64], sample[] = "--sample=2ms";
-	char *more[] = { burden, job->samples ? sample : NULL, NULL };
+	char burden[64], folder[288], sample[] = "--sample=2ms";
+	char *more[4] = { burden };
+	int n = 1;
 
+	if (job->folder[0])
+		more[n++] = folder;
+	if (job->samples)
+		more[n] = sample;
+	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", job->folder);
 	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);
 	return forkctl_with_forkd(job->way == PROFILE_STOLEN ? "profile" : "normal",
 				  job->way != PROFILE_ALL, more, run_job, job);
@@ -498,15 +530,25 @@ static int explain(struct profile_job *job)
 static int parse_command_line(struct profile_job *job, int argc, char *argv[])
 {
 	int err = forkctl_options(forkctl_profile_options, job, &argc, argv);
+	int file;
 
 	if (err)
 		return err;
+	file = argc > 1 && forkctl_is_module_file(argv[1]);
+	if (file) {
+		err = forkctl_link_modules(1, argv + 1, job->folder, sizeof(job->folder));
+		if (err)
+			return err;
+		argc--;
+		argv++;
+	}
 	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "profile: no task given: `forkctl session -- forkctl tasks` "
-				    "lists tasks");
+				    file ? "profile: give a task of the file after it"
+					 : "profile: no task given: `forkctl session -- forkctl "
+					   "tasks` lists tasks");
 	job->task = argv[1];
-	if (!strchr(job->task, ':'))
+	if (!file && !strchr(job->task, ':'))
 		return forkctl_fail(FORKCTL_USAGE, "a task must be named MODULE:TASK, not %s",
 				    job->task);
 	return forkctl_args_init(&job->given.args, argv + 2, (uint32_t)argc - 2);
@@ -542,6 +584,7 @@ int forkctl_profile(const char *socket, int argc, char *argv[])
 	status = parse_command_line(&job, argc, argv);
 	if (!status)
 		status = measure(&job);
+	forkctl_unlink_modules(1, job.folder);
 	forkctl_args_fini(&job.given.args);
 	return status;
 }

@@ -12,13 +12,11 @@
  * with these are skipped, with a message. A FILE.so need not be installed: its forkd uses a
  * directory with links to the files.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/forkctl/child_command.h"
 #include "client/forkctl/check/compare.h"
@@ -27,7 +25,6 @@
 #include "client/forkctl/options.h"
 #include "client/forkctl/check/races.h"
 #include "client/forkctl/check/run.h"
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
 
@@ -230,48 +227,6 @@ static int run_all(struct check *check)
 
 /* ------------------------------------------------------------------------ the command line */
 
-static int is_file(const char *word)
-{
-	size_t n = strlen(word);
-
-	return strchr(word, '/') || (n > 3 && streq(word + n - 3, ".so"));
-}
-
-/* Creates a directory with a link to each of the files. */
-static int make_folder(struct run_subject *subject, int n, char *files[])
-{
-	int status = forkctl_make_folder(subject->folder, sizeof(subject->folder));
-
-	if (status)
-		return status;
-	for (int i = 0; i < n; i++) {
-		_cleanup_free_ char *path = realpath(files[i], NULL);
-		char link[288];
-
-		if (!path)
-			return forkctl_fail(FORKCTL_USAGE, "cannot read module %s: %s", files[i],
-					    strerrordesc_np(errno));
-		(void)snprintf(link, sizeof(link), "%s/%d.so", subject->folder, i);
-		if (symlink(path, link) < 0)
-			return forkctl_fail(FORKCTL_FAILED, "cannot make %s: %s", link,
-					    strerrordesc_np(errno));
-	}
-	return 0;
-}
-
-static void remove_folder(struct run_subject *subject, int n)
-{
-	char link[288];
-
-	if (!subject->folder[0])
-		return;
-	for (int i = 0; i < n; i++) {
-		(void)snprintf(link, sizeof(link), "%s/%d.so", subject->folder, i);
-		(void)unlink(link);
-	}
-	(void)rmdir(subject->folder);
-}
-
 static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 {
 	if (argc >= 2 && races_is_source(argv[1]))
@@ -282,8 +237,9 @@ static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE, "check: give MODULE, MODULE:TASK with "
 						   "arguments, or FILE.so...");
-	if (is_file(argv[1]))
-		return make_folder(subject, argc - 1, argv + 1);
+	if (forkctl_is_module_file(argv[1]))
+		return forkctl_link_modules(argc - 1, argv + 1, subject->folder,
+					    sizeof(subject->folder));
 	if (!strchr(argv[1], ':')) {
 		subject->module = argv[1];
 		return argc == 2
@@ -339,7 +295,7 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 	if (!status)
 		printf("%s: %" PRIu32 " runs, all with the results of the serial run\n",
 		       subject->folder[0] ? "all tasks" : argv[1], check->compare.runs);
-	remove_folder(subject, argc - 1);
+	forkctl_unlink_modules(argc - 1, subject->folder);
 	run_free(&subject->reference);
 	forkctl_args_fini(&subject->given.args);
 	free(check);
