@@ -16,7 +16,7 @@ int main(int argc, char *argv[])
 	for (uint32_t i = 0; argc == 1 && i < board_n_counters; i++) {
 		const struct counter_row *row = &board_counter_rows[i];
 
-		printf(".It Cm %s Pq %s\n%s.\n", row->name, row->unit, row->help);
+		printf(".It Cm %s Ta %s Ta\n%s\n", row->name, row->unit, row->help);
 	}
 	return ferror(stdout) || fflush(stdout) != 0;
 }
