@@ -67,36 +67,40 @@ typedef uint64_t fk_group;
 /* Errors of this library that have no errno of one cause. Functions return them negative, as
  * -FK_E_HEAP_FULL. */
 enum fk_error {
-	FK_E_HEAP_FULL = 4096,	    /* no room in the shared heap, and heap-max is reached */
-	FK_E_SHARED_MEMORY = 4097,  /* all connections together reach shared-memory-max */
-	FK_E_USER_MEMORY = 4098,    /* those of this user reach user-shared-memory-max */
-	FK_E_FORKD_MEMORY = 4099,   /* forkd itself has no memory */
-	FK_E_NOT_LISTENING = 4100,  /* no forkd listens on the socket */
-	FK_E_NO_TASK = 4101,	    /* no module has a task of this name */
-	FK_E_NO_MORE_TASKS = 4102,  /* fk_task_next() has returned all tasks */
-	FK_E_TASK_GONE = 4103,	    /* the module of the task was removed or replaced */
-	FK_E_NOT_WATCHED = 4104,    /* the job is not watched, or was reported */
-	FK_E_NO_RECORD = 4105,	    /* too few records of the job table are free */
-	FK_E_RINGS_FULL = 4106,	    /* the rings have no room for the job */
-	FK_E_BATCH_SIZE = 4107,	    /* a batch with more jobs than the job table has records */
-	FK_E_GROUPS_FULL = 4108,    /* all groups of the client are in use */
-	FK_E_REQUESTS_FULL = 4109,  /* forkd has not read earlier requests of this client */
-	FK_E_NO_THREAD = 4110,	    /* the library cannot start its thread */
-	FK_E_SIGNATURE = 4111,	    /* arguments or the result do not fit the signature */
-	FK_E_RESULT_SIZE = 4112,    /* too little room for the result */
-	FK_E_NULL = 4113,	    /* a pointer is NULL that must not be */
-	FK_E_FLAGS = 4114,	    /* flags that this function does not take */
-	FK_E_OPTIONS = 4115,	    /* options that exclude or need each other */
-	FK_E_RESERVED = 4116,	    /* a reserved field is not 0 */
-	FK_E_WEIGHT = 4117,	    /* a weight above FK_WEIGHT_MAX */
-	FK_E_PLACE = 4118,	    /* the pool has no such worker or NUMA node */
-	FK_E_SOCKET_PATH = 4119,    /* the path of the socket is empty */
-	FK_E_NO_JOBS = 4120,	    /* fk_wait_any() without a job */
-	FK_E_NOT_ALLOCATED = 4121,  /* memory that fk_alloc() has not returned, or that is free */
-	FK_E_BUFFER_OUTSIDE = 4122, /* a buffer outside the shared heap */
-	FK_E_BUFFER_ALIGN = 4123,   /* a buffer in the heap, not at a multiple of 8 bytes */
-	FK_E_BUFFER_PARTLY = 4124,  /* a buffer of which a part is in the heap */
-	FK_E_BUFFER_NULL = 4125,    /* a NULL buffer with a size */
+	FK_E_HEAP_FULL = 4096,	     /* no room in the shared heap, and heap-max is reached */
+	FK_E_SHARED_MEMORY = 4097,   /* all connections together reach shared-memory-max */
+	FK_E_USER_MEMORY = 4098,     /* those of this user reach user-shared-memory-max */
+	FK_E_FORKD_MEMORY = 4099,    /* forkd itself has no memory */
+	FK_E_NOT_LISTENING = 4100,   /* no forkd listens on the socket */
+	FK_E_NO_TASK = 4101,	     /* no module has a task of this name */
+	FK_E_NO_MORE_TASKS = 4102,   /* fk_task_next() has returned all tasks */
+	FK_E_TASK_GONE = 4103,	     /* the module of the task was removed or replaced */
+	FK_E_NOT_WATCHED = 4104,     /* the job is not watched, or was reported */
+	FK_E_NO_RECORD = 4105,	     /* too few records of the job table are free */
+	FK_E_RINGS_FULL = 4106,	     /* the rings have no room for the job */
+	FK_E_BATCH_SIZE = 4107,	     /* a batch with more jobs than the job table has records */
+	FK_E_GROUPS_FULL = 4108,     /* all groups of the client are in use */
+	FK_E_REQUESTS_FULL = 4109,   /* forkd has not read earlier requests of this client */
+	FK_E_NO_THREAD = 4110,	     /* the library cannot start its thread */
+	FK_E_SIGNATURE = 4111,	     /* arguments or the result do not fit the signature */
+	FK_E_RESULT_SIZE = 4112,     /* too little room for the result */
+	FK_E_NULL = 4113,	     /* a pointer is NULL that must not be */
+	FK_E_FLAGS = 4114,	     /* flags that this function does not take */
+	FK_E_OPTIONS = 4115,	     /* options that exclude or need each other */
+	FK_E_RESERVED = 4116,	     /* a reserved field is not 0 */
+	FK_E_WEIGHT = 4117,	     /* a weight above FK_WEIGHT_MAX */
+	FK_E_PLACE = 4118,	     /* the pool has no such worker or NUMA node */
+	FK_E_SOCKET_PATH = 4119,     /* the path of the socket is empty */
+	FK_E_NO_JOBS = 4120,	     /* fk_wait_any() without a job */
+	FK_E_NOT_ALLOCATED = 4121,   /* memory that fk_alloc() has not returned, or that is free */
+	FK_E_BUFFER_OUTSIDE = 4122,  /* a buffer outside the shared heap */
+	FK_E_BUFFER_ALIGN = 4123,    /* a buffer in the heap, not at a multiple of 8 bytes */
+	FK_E_BUFFER_PARTLY = 4124,   /* a buffer of which a part is in the heap */
+	FK_E_BUFFER_NULL = 4125,     /* a NULL buffer with a size */
+	FK_E_NOT_FORKD = 4126,	     /* the program that listens on the socket is not forkd */
+	FK_E_NO_ANSWER = 4127,	     /* forkd did not answer fk_open() within 10 s */
+	FK_E_TASK_UNREADABLE = 4128, /* this library cannot read the signature of the task */
+	FK_E_NO_GROUP = 4129,	     /* there is no such group */
 };
 
 struct fk_open_options {
@@ -243,10 +247,10 @@ struct fk_pool_info {
  *	-ENAMETOOLONG           the path does not fit into a socket's address
  *	-FK_E_SOCKET_PATH       the path is empty
  *	-FK_E_RESERVED          a reserved field of the options is not 0
- *	-EPROTO                 a forkd of another version, or not a forkd
- *	-EBADMSG                not a forkd; or no free descriptor for those that it sends
+ *	-FK_E_NOT_FORKD         another program listens there
+ *	-EPROTO                 a forkd of another version
  *	-ECONNRESET             it closed the connection without an answer
- *	-ETIMEDOUT              it did not answer within 10 s
+ *	-FK_E_NO_ANSWER         it did not answer within 10 s
  *	-EUSERS                 the limit on connections (clients-max) or users is reached
  *	-EDQUOT                 a limit of this user is reached: connections, jobs or memory
  *	-E2BIG                  more jobs, or a larger heap, than one client may have
@@ -280,7 +284,7 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info);
 
 /*
  * Finds a task by its name, "MODULE:TASK". No round trip: the tasks are in shared memory.
- * Returns 0, -FK_E_NO_TASK (no module has it), -EPROTO (a signature that this library cannot read),
+ * Returns 0, -FK_E_NO_TASK (no module has it), -FK_E_TASK_UNREADABLE (its signature),
  * -ENOMEM.
  */
 int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
@@ -403,7 +407,7 @@ int fk_submit_opts(fk_client *client, const fk_task *task, const struct fk_job_o
  *	-FK_E_WEIGHT  a weight is above FK_WEIGHT_MAX
  *	-FK_E_FLAGS, -FK_E_RESERVED  unknown flags; a reserved field is not 0
  *	-FK_E_TASK_GONE  the module of a task is no longer loaded (fk_submit_packed())
- *	-ESTALE  there is no such group
+ *	-FK_E_NO_GROUP  there is no such group
  *	-FK_E_BUFFER_OUTSIDE, -FK_E_HEAP_FULL  and others of fk_submit_values()
  * Without room do as with fk_submit_packed(). If FK_STRICT is the reason, a release does not help:
  * the workers of that place must take jobs from their rings. Try again when one of these jobs has
@@ -565,13 +569,13 @@ int fk_group_new(fk_client *client, fk_group *ret_group);
 /*
  * Waits until every job that was submitted with this group has ended, by one sleep for all of them.
  * timeout_ns: as in fk_wait(). fk_outcome() returns the outcome of each.
- * Returns 0, -ETIMEDOUT, -ESTALE (no such group), -ECONNRESET (as in fk_wait()).
+ * Returns 0, -ETIMEDOUT, -FK_E_NO_GROUP, -ECONNRESET (as in fk_wait()).
  */
 int fk_group_wait(fk_client *client, fk_group group, uint64_t timeout_ns);
 
 /*
  * Frees a group. Its jobs stay; release them one by one or as a batch. No other thread may submit
- * with the group at the same time. Returns 0, -EBUSY (a job of it has not ended), -ESTALE.
+ * with the group at the same time. Returns 0, -EBUSY (a job of it has not ended), -FK_E_NO_GROUP.
  */
 int fk_group_free(fk_client *client, fk_group group);
 

@@ -109,7 +109,7 @@ static int batch_check_options(struct fk_client *client, const struct fk_request
 				    "the weight %u is too large: use 1 to %u, or 0 for the default",
 				    o->weight, FK_WEIGHT_MAX);
 	if (o->group && !group_number(client, o->group))
-		return -ESTALE;
+		return -FK_E_NO_GROUP;
 	if (same && o->place == same->place && o->place_index == same->place_index &&
 	    o->flags == same->flags)
 		return 0;

@@ -2,6 +2,7 @@
 #include "client/lib/connect.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +68,9 @@ static int connect_error(const char *path, int err)
 				 "directory, exclude this user (socket-mode in forkd.conf)",
 				 path);
 	case EPROTOTYPE:
-		return error_say(-EPROTO, "what listens on %s is not forkd", path);
+		return error_say(-FK_E_NOT_FORKD, "what listens on %s is not forkd", path);
 	case EAGAIN:
-		return error_say(-ETIMEDOUT, "forkd on %s accepts no connection in %d s", path,
+		return error_say(-FK_E_NO_ANSWER, "forkd on %s accepts no connection in %d s", path,
 				 CONNECT_TIMEOUT_S);
 	default:
 		return error_say(err, "cannot connect to %s: %s", path, strerrordesc_np(-err));
@@ -110,6 +111,18 @@ int connect_socket(const char *path, int *ret_fd)
 	return 0;
 }
 
+/* True if this process can open as many descriptors as forkd sends. fd: any descriptor. */
+static int connect_can_receive(int fd)
+{
+	int copies[3], n = 0;
+
+	while (n < 3 && (copies[n] = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	for (int i = 0; i < n; i++)
+		(void)close(copies[i]);
+	return n == 3;
+}
+
 int connect_ask(int fd, const char *path, const void *request, size_t request_size,
 		union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds)
 {
@@ -124,12 +137,14 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 	FK_CRASH(connect_asked);
 	size = proto_recv(fd, &message, ret_fds, ret_n_fds, 0);
 	if (size == -EAGAIN)
-		return error_say(-ETIMEDOUT, "forkd on %s does not answer", path);
-	if (size == -EBADMSG)
-		return error_say(-EBADMSG,
-				 "what listens on %s is not forkd, or this process has no "
-				 "descriptors left for what it sends",
+		return error_say(-FK_E_NO_ANSWER, "forkd on %s does not answer", path);
+	if (size == -EBADMSG && !connect_can_receive(fd))
+		return error_say(-EMFILE,
+				 "this process has no descriptors left for those of forkd on %s: "
+				 "raise its limit (ulimit -n)",
 				 path);
+	if (size == -EBADMSG)
+		return connect_not_understood(path);
 	if (size < 0)
 		return error_say(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
 	if (size == 0)
@@ -146,5 +161,6 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 
 int connect_not_understood(const char *path)
 {
-	return error_say(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
+	return error_say(-FK_E_NOT_FORKD, "what listens on %s answers in a way that is not forkd's",
+			 path);
 }

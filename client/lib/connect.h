@@ -31,5 +31,5 @@ int connect_socket(const char *path, int *ret_fd);
 int connect_ask(int fd, const char *path, const void *request, size_t request_size,
 		union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds);
 
-/* Sets the error text for an unknown answer. Returns -EPROTO. */
+/* Sets the error text for an unknown answer. Returns -FK_E_NOT_FORKD. */
 int connect_not_understood(const char *path);

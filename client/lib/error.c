@@ -86,14 +86,14 @@ static const struct error_row {
 	{ EINPROGRESS, "the job has not ended yet" },
 	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
 	{ ENOMEM, "this process is out of memory, or the job has reached its stack limit" },
-	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
+	{ ESTALE, "there is no such job: it was released already" },
 	{ ETIMEDOUT, "the time limit has passed and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
 	{ EACCES,
 	  "this user may not use this forkd, or not this task (option allow-tasks of forkd.conf)" },
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
-	{ EPROTO, "forkd, or a task's signature, is of another version than this library" },
-	{ EBADMSG, "what answers there is not forkd, or no descriptor is left to hear it" },
+	{ EPROTO, "forkd is of another version than this library: use the libforkclient that came "
+		  "with it" },
 	{ ESHUTDOWN, "forkd is stopping: try again when it runs" },
 	{ EIO, "forkd's pool cannot serve this connection: connect again" },
 	{ EMFILE, "this process has as many descriptors as it may have" },
@@ -171,6 +171,14 @@ static const struct error_row {
 	  EFAULT },
 	{ FK_E_BUFFER_NULL, "the buffer is NULL and has a size: pass an address, or the size 0",
 	  EFAULT },
+	{ FK_E_NOT_FORKD, "the program that listens there is not forkd: correct the path", EPROTO },
+	{ FK_E_NO_ANSWER, "forkd has not answered within 10 s: try again later", ETIMEDOUT },
+	{ FK_E_TASK_UNREADABLE,
+	  "this library cannot read the signature of the task: use the libforkclient that came "
+	  "with "
+	  "forkd",
+	  EPROTO },
+	{ FK_E_NO_GROUP, "there is no such group: it was freed already", ESTALE },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */

@@ -93,7 +93,7 @@ int fk_group_free(fk_client *client, fk_group handle)
 	pthread_mutex_lock(&client->group_lock);
 	number = group_number(client, handle);
 	if (!number) {
-		err = -ESTALE;
+		err = -FK_E_NO_GROUP;
 	} else if (!group_count(group_load(&client->groups[number - 1]))) {
 		client->group[number - 1].state = CLIENT_GROUP_FREE;
 	} else if (!group_has_pending(client, number) || client_gone(client)) {
@@ -181,7 +181,7 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 		return err;
 	number = group_number(client, handle);
 	if (!number)
-		return -ESTALE;
+		return -FK_E_NO_GROUP;
 	err = group_wait(client, number, timeout_ns);
 	/* A segment that forkd has taken back reads as zeros, which do not mean an end (wait.c). */
 	return err || client->segment->head.magic ? err : -ECONNRESET;

@@ -64,7 +64,7 @@ static int add_task(fk_client *client, uint32_t index, const char *name, const f
 		return -FK_E_NO_TASK;
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
-		return -EPROTO;
+		return -FK_E_TASK_UNREADABLE;
 	task->types = args_types(&task->signature);
 	task->next = load_relaxed(&client->tasks);
 	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */

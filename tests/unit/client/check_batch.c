@@ -164,9 +164,9 @@ START_TEST(one_invalid_request_refuses_the_batch)
 		{ { .options.weight = FK_WEIGHT_MAX + 1 }, -FK_E_WEIGHT },
 		{ { .options.reserved = { 1 } }, -FK_E_RESERVED },
 		{ { .options.reserved = { [3] = 1 } }, -FK_E_RESERVED },
-		{ { .options.group = 1 }, -ESTALE },
-		{ { .options.group = 1 << 16 | 5 }, -ESTALE }, /* no such group */
-		{ { .options.group = UINT64_MAX }, -ESTALE },
+		{ { .options.group = 1 }, -FK_E_NO_GROUP },
+		{ { .options.group = 1 << 16 | 5 }, -FK_E_NO_GROUP }, /* no such group */
+		{ { .options.group = UINT64_MAX }, -FK_E_NO_GROUP },
 	};
 	union fk_value text = { .str = "four" };
 	union fk_value none = { .str = NULL };

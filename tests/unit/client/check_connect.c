@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +57,24 @@ START_TEST(failed_connect_reports_a_remedy)
 	must_fail(own, -FK_E_NOT_LISTENING, "systemctl --user start forkd");
 	unlink(own);
 	rmdir(path);
+	unlink(fake.path);
+	rmdir(fake.folder);
+}
+END_TEST
+
+START_TEST(another_program_on_the_socket_is_reported)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	fake_listen();
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s.other", fake.path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 1), 0);
+	must_fail(address.sun_path, -FK_E_NOT_FORKD, "is not forkd");
+	close(fd);
+	unlink(address.sun_path);
+	close(fake.listen_fd);
 	unlink(fake.path);
 	rmdir(fake.folder);
 }

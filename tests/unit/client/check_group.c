@@ -36,9 +36,9 @@ START_TEST(group_has_ended_when_all_its_jobs_have)
 			break;
 		run_one();
 	}
-	ck_assert_int_eq(fk_group_wait(client, group, 0), -ESTALE);
-	ck_assert_int_eq(fk_group_free(client, group), -ESTALE);
-	ck_assert_int_eq(fk_submit_batch(client, requests, 1, 0, jobs), -ESTALE);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), -FK_E_NO_GROUP);
+	ck_assert_int_eq(fk_group_free(client, group), -FK_E_NO_GROUP);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 1, 0, jobs), -FK_E_NO_GROUP);
 	run_all();
 	ck_assert_int_eq(fk_release_batch(client, jobs, 8), 0);
 	stop();
@@ -62,10 +62,10 @@ START_TEST(one_group_too_many_is_refused)
 	ck_assert_int_eq(fk_group_new(client, &one), 0);
 	ck_assert_uint_ne(one, groups[9]);
 	ck_assert_int_eq(fk_group_wait(client, one, 0), 0);
-	ck_assert_int_eq(fk_group_wait(client, groups[9], 0), -ESTALE);
-	ck_assert_int_eq(fk_group_wait(client, 0, 0), -ESTALE);
-	ck_assert_int_eq(fk_group_wait(client, UINT64_MAX, 0), -ESTALE);
-	ck_assert_int_eq(fk_group_free(client, 0), -ESTALE);
+	ck_assert_int_eq(fk_group_wait(client, groups[9], 0), -FK_E_NO_GROUP);
+	ck_assert_int_eq(fk_group_wait(client, 0, 0), -FK_E_NO_GROUP);
+	ck_assert_int_eq(fk_group_wait(client, UINT64_MAX, 0), -FK_E_NO_GROUP);
+	ck_assert_int_eq(fk_group_free(client, 0), -FK_E_NO_GROUP);
 	stop();
 }
 END_TEST

@@ -50,7 +50,7 @@ START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 
 	fake_open(1, 1);
 	ck_assert_int_eq(fk_task_find(client, "test:none", &task), -FK_E_NO_TASK);
-	ck_assert_int_eq(fk_task_find(client, "test:odd", &task), -EPROTO);
+	ck_assert_int_eq(fk_task_find(client, "test:odd", &task), -FK_E_TASK_UNREADABLE);
 	task = must_find(client, "test:add");
 	ck_assert_str_eq(fk_task_name(task), "test:add");
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64 -> i64");
