@@ -130,7 +130,7 @@ class Ends(TestCase):
                             "nqueens:nqueens", 99)
         self.assertEqual((error.code, error.task, error.outcome),
                          (-34, "nqueens:nqueens", forkd.Outcome.FAILED))
-        self.raises(forkd.Failed, r"FAILED: ENOENT \(No such file", "uts:uts",
+        self.raises(forkd.Failed, r"FAILED: EINVAL \(Invalid arg", "uts:uts",
                     "no")
         # EACCES from a task does not mean that the pool refused the task.
         for code, refusal, kind in (
