@@ -39,6 +39,11 @@
  *   references to these alone (struct arena, heap_sizes). A client that touches bytes after them
  *   allocates pages at its own expense, which no task gets.
  *
+ * THE IMPORTS
+ *   A client can have ranges of its own sealed files mapped by the pool, read-only (struct
+ *   proto_import). A reference with an offset of LIMIT_HEAP or more is into LIMIT_IMPORT bytes of
+ *   address space that hold them all. Places without an import read as zeros.
+ *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
  *       after the pool's death, in the manager. The ledger decides which outcome, never the record.
@@ -104,9 +109,9 @@
 #define JOB_PLACE_INDEX_MASK 0xffffffu
 #define JOB_PLACE_STRICT     0x80000000u
 
-/* A reference into the client's heap, as stored in the arguments. */
+/* A reference into the client's heap or imports, as stored in the arguments. */
 struct job_ref {
-	uint64_t offset; /* bytes from the start of the heap */
+	uint64_t offset; /* bytes from the start of the heap; LIMIT_HEAP + bytes: of the imports */
 	uint64_t size;	 /* bytes */
 };
 

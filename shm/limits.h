@@ -14,3 +14,5 @@
 #define LIMIT_CRASHES	 64u	/* crashes that the board remembers */
 #define LIMIT_QUARANTINE 128u	/* tasks that are refused to a user, or users to whom all are */
 #define LIMIT_HEAP	 (UINT64_C(1) << 40)
+#define LIMIT_IMPORTS	 8u		     /* imported ranges of one client */
+#define LIMIT_IMPORT	 (UINT64_C(1) << 30) /* bytes of address space for all of them */

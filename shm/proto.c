@@ -202,3 +202,10 @@ void proto_take_no_descriptors(int fd)
 	for (uint32_t i = 0; i < ARRAY_SIZE(options); i++)
 		(void)setsockopt(fd, SOL_SOCKET, options[i], &off, sizeof(off));
 }
+
+void proto_take_descriptors(int fd)
+{
+	const int on = 1;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+}

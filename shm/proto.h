@@ -37,6 +37,12 @@
 /* The same: the answer has a segment of shm/trace.h, which is written while the connection lasts. A
  * PROTO_ERROR before its end gives the reason why it is no longer written. */
 #define PROTO_TRACE 13u
+/* Instead of HELLO, a proto_import: memory of a file becomes readable for the sender's tasks, or no
+ * longer. PROTO_IMPORT_READY, then PROTO_IMPORT_FILE, then PROTO_TOLD; or PROTO_ERROR at any time.
+ * PROTO_UNIMPORT: PROTO_TOLD or PROTO_ERROR. */
+#define PROTO_IMPORT	  47u
+#define PROTO_UNIMPORT	  48u
+#define PROTO_IMPORT_FILE 49u /* a head alone, with one descriptor */
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
@@ -45,6 +51,8 @@
 /* The same, if the pool has not answered in time: it applies the setting when it runs. */
 #define PROTO_SET_SENT 14u
 #define PROTO_TOLD     10u /* a proto_told, and a descriptor if something is to be read; the end */
+/* A head alone: a process waits for PROTO_IMPORT_FILE on this connection. */
+#define PROTO_IMPORT_READY 50u
 
 /* Manager to pool. */
 #define PROTO_POOL_START       16u /* with two descriptors: board (writable), arena */
@@ -66,6 +74,8 @@
 #define PROTO_POOL_RESUME      41u /* a PROTO_POOL_HALT is taken back, if the pool has not ended */
 #define PROTO_POOL_LOAD	       42u /* new files; task_hash: of all; PROTO_POOL_LOADED answers */
 #define PROTO_POOL_ENTER       43u /* the tasks of these files may be called */
+#define PROTO_POOL_IMPORT      51u /* with one: job, at, ...; PROTO_POOL_IMPORTED answers */
+#define PROTO_POOL_UNIMPORT    52u /* at, size: tasks find zeros there from now on */
 /* The manager sends it to a thread of the pool so that the thread runs; no other effect. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
@@ -80,6 +90,7 @@
 #define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
 #define PROTO_POOL_LOADED	   44u /* they wait for ENTER, or error and text say why not */
 #define PROTO_POOL_GATE		   45u /* with it: daemon/manager/gate.h; before PROTO_POOL_READY */
+#define PROTO_POOL_IMPORTED	   53u /* job: an import of the client; text: empty, or why not */
 
 struct proto_head {
 	uint32_t magic;
@@ -119,6 +130,16 @@ struct proto_grow {
 	uint32_t number; /* the answer's grow_answer; not 0 */
 	uint32_t reserved;
 	uint64_t heap_size; /* bytes, of the whole heap */
+};
+
+/* Of the process that has the client's connection only. */
+struct proto_import {
+	struct proto_head head;
+	uint32_t client; /* slot */
+	uint32_t client_generation;
+	uint64_t at;	 /* bytes from the start of the imports (shm/job.h), whole pages */
+	uint64_t offset; /* PROTO_IMPORT: first byte in the file, whole pages */
+	uint64_t size;	 /* PROTO_IMPORT: bytes */
 };
 
 /* Of root and forkd's own uid only. Both texts end with a zero byte. */
@@ -173,7 +194,8 @@ struct proto_pool {
 	uint32_t weight; /* PROTO_POOL_TENANT, PROTO_POOL_CLIENT: of the tenant */
 	uint32_t pid;
 	uint32_t n_jobs;	 /* records in the client's table */
-	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
+	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs;
+				  * PROTO_POOL_IMPORT, PROTO_POOL_IMPORTED: below LIMIT_IMPORTS */
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
 	int32_t error;		 /* PROTO_POOL_FAILED, PROTO_POOL_LOADED: a negative errno */
 	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
@@ -186,6 +208,10 @@ struct proto_pool {
 	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option allow-tasks that say what
 	 * it may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];
+	/* PROTO_POOL_IMPORT, PROTO_POOL_UNIMPORT: as in struct proto_import */
+	uint64_t at;
+	uint64_t offset;
+	uint64_t size;
 	char text[224];
 };
 
@@ -199,6 +225,7 @@ union proto_message {
 	struct proto_grow grow;
 	struct proto_set set;
 	struct proto_ask ask;
+	struct proto_import import;
 	struct proto_told told;
 	struct proto_pool pool;
 };
@@ -250,3 +277,6 @@ static inline bool proto_is_later(int r)
  * it. From Linux 6.16 on the kernel rejects descriptors: a peer that sends some gets EPERM. Older
  * kernels accept them. */
 void proto_take_no_descriptors(int fd);
+
+/* Allows descriptors again, on a socket from which this process receives nothing any more. */
+void proto_take_descriptors(int fd);

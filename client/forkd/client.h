@@ -15,7 +15,8 @@
  *   Every function that can fail returns 0, or a negative errno or enum fk_error: each has one
  *   cause. fk_strerror() returns its text, and fk_errno() the nearest errno.
  *   fk_error_text() has the details of failures of fk_open(), fk_event_fd(), fk_task_find(),
- *   fk_alloc(), fk_result(), fk_call(), fk_submit() and the other calls and submissions.
+ *   fk_alloc(), fk_import(), fk_result(), fk_call(), fk_submit() and the other calls and
+ *   submissions.
  *   Outputs (ret_x, result) do not change on failure, except those of fk_submit_batch() and
  *   fk_call_each().
  *
@@ -112,8 +113,9 @@ struct fk_open_options {
 
 /*
  * Memory for a buf or an iobuf. Memory of the client's shared heap, from fk_alloc(), or a part of
- * it that starts at a multiple of 8 bytes, is used without a copy. All other memory has to be
- * copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
+ * it that starts at a multiple of 8 bytes, is used without a copy, and so is an import of
+ * fk_import(). All other memory has to be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 }
+ * is an empty buffer.
  */
 struct fk_buffer {
 	void *data;
@@ -670,10 +672,38 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
 int fk_alloc(fk_client *client, size_t size, void **ret_data);
 
 /*
- * Gives memory of fk_alloc() back. NULL is fine.
- * Returns 0, or -FK_E_NOT_ALLOCATED (not from fk_alloc(), or free already).
+ * Gives memory of fk_alloc(), or an import of fk_import(), back. NULL is fine. No job that has not
+ * ended may use it: a task finds other data there.
+ * Returns 0, or -FK_E_NOT_ALLOCATED (not from fk_alloc() or fk_import(), or free already). For an
+ * import also an error of fk_import(): the import stays.
  */
 int fk_free(fk_client *client, void *data);
+
+/*
+ * Makes size bytes of a memfd, from byte offset on, available to tasks without a copy: as a buf, by
+ * the address in *ret_data, where the caller can read them as well. Parts of it that start at a
+ * multiple of 8 bytes can be used like those of fk_alloc(). Tasks can only read: a job that gets it
+ * as an iobuf fails with -EROFS. fk_free() ends it, fk_close() all of them. The caller can close fd
+ * at once.
+ * fd: a memfd of ordinary pages, of which each was written. It is sealed (fcntl(2)) with
+ * F_SEAL_SHRINK and F_SEAL_GROW, and with F_SEAL_WRITE or F_SEAL_FUTURE_WRITE: with the latter,
+ * mappings that exist already can still write, and running tasks may see that.
+ * offset: a multiple of 4096. A connection can have 8 imports, and 1 GiB together.
+ * Returns 0, or an error with details in fk_error_text():
+ *	-EINVAL      the range: size is 0 or too large, or offset is no multiple of 4096, or both
+ *	             are beyond the end of the memfd
+ *	-EBADF       fd is not open
+ *	-ENOTSUP     fd is not a memfd of ordinary pages
+ *	-ETXTBSY     a seal is missing
+ *	-ENODATA     a page of the range was never written
+ *	-EFBIG       the memfd is larger than 1 GiB
+ *	-ENOSPC      the connection has no room for it
+ *	-EDQUOT      the user has 64 imports already
+ *	-EUSERS      forkd cannot keep more imports
+ *	-ETIMEDOUT   another import of the user takes too long
+ *	             or one of fk_open()
+ */
+int fk_import(fk_client *client, int fd, size_t offset, size_t size, void **ret_data);
 
 /*
  * Makes the reference to a buffer that packed arguments have.

@@ -43,9 +43,8 @@ int args_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 		buffer.data = heap->base;
 	if (!buffer.data)
 		return -FK_E_BUFFER_NULL;
-	if (!heap_contains(heap, buffer.data, buffer.size))
+	if (!heap_offset(heap, buffer.data, buffer.size, &offset))
 		return is_partly_in(heap, buffer) ? -FK_E_BUFFER_PARTLY : -FK_E_BUFFER_OUTSIDE;
-	offset = (uint64_t)((char *)buffer.data - heap->base);
 	if (offset % ARGUMENTS_ALIGN)
 		return -FK_E_BUFFER_ALIGN;
 	*ret_ref = (struct fk_ref){ .offset = offset, .size = buffer.size };

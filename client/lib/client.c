@@ -115,6 +115,8 @@ static fk_client *client_free(fk_client *client)
 	pthread_mutex_destroy(&client->tasks_lock);
 	pthread_mutex_destroy(&client->group_lock);
 	pthread_mutex_destroy(&client->grow_lock);
+	pthread_mutex_destroy(&client->import_lock);
+	import_fini(client);
 	heap_fini(&client->heap);
 	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
 	segment_unmap(client->tenant, client->tenant_size);
@@ -123,6 +125,7 @@ static fk_client *client_free(fk_client *client)
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
+	free(client->path);
 	/* A child may have a copy of the descriptor if it was made without pthread_atfork()
 	 * handlers, or before clients_add(). After shutdown() the daemon sees the end (I2). */
 	if (client->fd >= 0)
@@ -319,7 +322,11 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	pthread_mutex_init(&client->tasks_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
 	pthread_mutex_init(&client->grow_lock, NULL);
+	pthread_mutex_init(&client->import_lock, NULL);
 	events_init(client);
+	client->path = strdup(path);
+	if (!client->path)
+		return error_say(-ENOMEM, "out of memory");
 
 	err = reach(path, options, &welcome, fds);
 	if (err < 0)

@@ -40,6 +40,12 @@ void client_kick(struct fk_client *client);
 /* heap_api.c: struct heap.grow of a client: requests a larger heap from forkd. */
 int client_grow_heap(struct heap *heap, size_t size);
 
+/* import.c: unmaps all imports; without locks. */
+void import_fini(struct fk_client *client);
+
+/* import.c: fk_free() of an address that may be an import: returns as that. */
+int import_free(struct fk_client *client, void *data);
+
 /* task.c: returns 0, or -FK_E_TASK_GONE if the board has another task in its place (task.c, I2). */
 int task_check(const struct fk_client *client, const fk_task *task);
 

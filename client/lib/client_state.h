@@ -77,6 +77,12 @@ struct client_group {
 	enum client_group_state state;
 };
 
+/* An import (import.c): bytes of its mapping, from the start of all. size 0: none. */
+struct client_import {
+	uint64_t at;
+	uint64_t size;
+};
+
 struct fk_client {
 	/* constant after fk_open() */
 	const _Atomic uint32_t *alive; /* 0 in a child: MADV_WIPEONFORK */
@@ -90,6 +96,7 @@ struct fk_client {
 	uint32_t n_jobs;
 	uint32_t id;	     /* slot of this client */
 	uint32_t generation; /* of that slot */
+	char *path;	     /* of forkd's socket */
 	int fd;
 	uint32_t spin_max; /* ns; 0 with one CPU */
 	uint64_t board_size;
@@ -100,11 +107,13 @@ struct fk_client {
 	struct events events;  /* has its own lock */
 	void *spilled;	       /* tree of spill.c, under the lock of events */
 	/* any thread */
-	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
-	pthread_mutex_t tasks_lock;		/* held while a task is added */
-	pthread_mutex_t group_lock;		/* held while a group is made or freed */
-	pthread_mutex_t grow_lock;		/* held while a larger heap is requested */
-	uint32_t grows;				/* requests so far; under grow_lock */
+	_Atomic(struct fk_client_task *) tasks;	     /* grows at its front */
+	pthread_mutex_t tasks_lock;		     /* held while a task is added */
+	pthread_mutex_t group_lock;		     /* held while a group is made or freed */
+	pthread_mutex_t grow_lock;		     /* held while a larger heap is requested */
+	uint32_t grows;				     /* requests so far; under grow_lock */
+	pthread_mutex_t import_lock;		     /* held while an import is made or freed */
+	struct client_import imports[LIMIT_IMPORTS]; /* under import_lock */
 	struct client_group group[LIMIT_GROUPS];
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
 	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */

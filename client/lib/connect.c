@@ -123,11 +123,11 @@ static int connect_can_receive(int fd)
 	return n == 3;
 }
 
-int connect_ask(int fd, const char *path, const void *request, size_t request_size,
-		union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds)
+int connect_pass(int fd, const char *path, const void *request, size_t request_size, int pass,
+		 union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds)
 {
 	union proto_message message;
-	int err = proto_send(fd, request, request_size, NULL, 0);
+	int err = proto_send(fd, request, request_size, &pass, pass < 0 ? 0 : 1);
 	int size;
 
 	*ret_n_fds = 0;

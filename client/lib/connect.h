@@ -24,12 +24,18 @@ int connect_socket(const char *path, int *ret_fd);
 
 /*
  * Sends a request and receives the answer, with at most PROTO_MAX_FDS descriptors. The caller owns
- * these, also on failure.
+ * these, also on failure. pass: a descriptor that is sent with the request (borrowed), or -1.
  * Returns the answer's size in bytes, or the errors of fk_open(). If forkd has answered with an
  * error, *ret_answer is that message; on other errors it is not changed.
  */
-int connect_ask(int fd, const char *path, const void *request, size_t request_size,
-		union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds);
+int connect_pass(int fd, const char *path, const void *request, size_t request_size, int pass,
+		 union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds);
+
+static inline int connect_ask(int fd, const char *path, const void *request, size_t request_size,
+			      union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds)
+{
+	return connect_pass(fd, path, request, request_size, -1, ret_answer, ret_fds, ret_n_fds);
+}
 
 /* Sets the error text for an unknown answer. Returns -FK_E_NOT_FORKD. */
 int connect_not_understood(const char *path);

@@ -25,6 +25,7 @@
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "shm/limits.h"
 
 #define HEAP_USED  1u
 #define HEAP_START 2u
@@ -280,6 +281,21 @@ int heap_contains(const struct heap *heap, const void *data, size_t size)
 	uint64_t all = load_relaxed(&heap->size);
 
 	return size <= all && offset <= all - size;
+}
+
+int heap_offset(const struct heap *heap, const void *data, size_t size, uint64_t *ret_offset)
+{
+	/* Relaxed: a thread that has an address in the imports has got it after they were set. */
+	uintptr_t imports = (uintptr_t)load_relaxed(&heap->imports);
+	uintptr_t at = (uintptr_t)data - imports;
+
+	if (heap_contains(heap, data, size))
+		*ret_offset = (uint64_t)((uintptr_t)data - (uintptr_t)heap->base);
+	else if (imports && size <= LIMIT_IMPORT && at <= LIMIT_IMPORT - size)
+		*ret_offset = LIMIT_HEAP + at;
+	else
+		return 0;
+	return 1;
 }
 
 uint64_t heap_used(struct heap *heap)

@@ -29,6 +29,8 @@ struct heap {
 	uint32_t classes;      /* bit c: class c has a free block */
 	uint32_t first[HEAP_CLASSES];
 	uint64_t used; /* bytes */
+	/* import.c: LIMIT_IMPORT bytes that references may be to as well; NULL: none */
+	char *_Atomic imports;
 };
 
 /*
@@ -59,6 +61,10 @@ int heap_free(struct heap *heap, void *data);
 
 /* True if size bytes at data lie within the heap. */
 int heap_contains(const struct heap *heap, const void *data, size_t size);
+
+/* Converts an address in the heap or the imports to the offset of a reference. False if some of the
+ * size bytes are in neither. */
+int heap_offset(const struct heap *heap, const void *data, size_t size, uint64_t *ret_offset);
 
 /* Bytes in use, rounded up to granules. */
 uint64_t heap_used(struct heap *heap);

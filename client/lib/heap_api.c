@@ -119,7 +119,8 @@ int fk_free(fk_client *client, void *data)
 
 	if (err || !data)
 		return err;
-	return heap_free(&client->heap, data);
+	return heap_contains(&client->heap, data, 1) ? heap_free(&client->heap, data)
+						     : import_free(client, data);
 }
 
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref)

@@ -21,6 +21,7 @@ libclientcore_la_SOURCES = \
 	client/lib/heap.c \
 	client/lib/heap.h \
 	client/lib/heap_api.c \
+	client/lib/import.c \
 	client/lib/liveness.c \
 	client/lib/long_job_hint.h \
 	client/lib/outcome.c \

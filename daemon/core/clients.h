@@ -60,6 +60,8 @@ struct client_entry {
 	const _Atomic uint64_t *heap_size;
 	struct client_segment *segment;
 	uint64_t segment_size;
+	/* LIMIT_IMPORT bytes, all of them readable (daemon/jobs/import.h); NULL: no imports */
+	char *_Atomic imports;
 	uint64_t *tails; /* of its tenant's rings, when the client died; stored in all->tails */
 	/* the channel's thread writes: tasks that the client may not call, permission_deny() */
 	_Atomic uint64_t denied[PERMISSION_WORDS];

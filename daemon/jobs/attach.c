@@ -16,6 +16,7 @@
 #include "daemon/core/clients.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/jobs/abort.h"
+#include "daemon/jobs/import.h"
 #include "daemon/jobs/tenant_unmap.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
@@ -49,8 +50,10 @@ void clients_fini(struct pool *pool)
 	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		segment_unmap(all->tenants[i].base, all->tenants[i].size);
-	for (uint32_t i = 0; i < pool->clients_max; i++)
+	for (uint32_t i = 0; i < pool->clients_max; i++) {
 		segment_unmap(all->entries[i].segment, all->entries[i].segment_size);
+		imports_release(&all->entries[i]);
+	}
 	free(all->chains);
 	free(all->tails);
 }
@@ -159,6 +162,7 @@ void clients_unmap_client(struct pool *pool, uint32_t slot)
 	/* First: crash_handler.c checks that segments listed here are mapped. */
 	client->segment = NULL;
 	segment_unmap(segment, client->segment_size);
+	imports_release(client);
 	/* The slot's next client has no tails or jobs, if it leaves before it has rings. */
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		client->tails[i] = 0;
@@ -229,8 +233,10 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	client = &pool->clients.entries[slot];
 	uint32_t state = load_relaxed(&client->state);
 
-	if (state == CLIENT_NONE) /* it could not be mapped */
+	if (state == CLIENT_NONE) { /* it could not be mapped */
+		imports_release(client);
 		channel_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
+	}
 	if (state != CLIENT_LIVE)
 		return;
 	tenant = clients_segment(pool, client->tenant);

@@ -89,6 +89,23 @@ static int input_check(struct record *record, const struct modules *modules,
 	return 0;
 }
 
+/* Resolves a reference into the imports, to which no task may write. Returns 0, -EFAULT or
+ * -EROFS. */
+static int input_import(const struct client_entry *client, uint8_t type, struct job_ref ref,
+			void **ret_data)
+{
+	/* ORDER client/imports [K3]: acquire, the address space is mapped. Pairs with
+	 * imports_map(). A client that has the answer to its import finds the import there as well
+	 * (heap/grown). */
+	char *base = atomic_load_explicit(&client->imports, memory_order_acquire);
+
+	ref.offset -= LIMIT_HEAP;
+	*ret_data = ref_resolve(base, base ? LIMIT_IMPORT : 0, ref, type == SIGNATURE_STR ? 1 : 8);
+	if (!base || !*ret_data)
+		return -EFAULT;
+	return type == SIGNATURE_IOBUF ? -EROFS : 0;
+}
+
 /* Converts references to addresses. *ret_size: bytes of all copies. */
 static int input_resolve(struct record *record, const struct client_entry *client,
 			 uint64_t *ret_size)
@@ -104,13 +121,20 @@ static int input_resolve(struct record *record, const struct client_entry *clien
 		struct fk_iobuf *buf = input_buf(record, i);
 		struct job_ref ref;
 		void *data;
+		int r;
 
 		if (!signature_is_reference(type))
 			continue;
 		memcpy(&ref, buf, sizeof(ref));
-		data = ref_resolve(client->heap, heap_size, ref, type == SIGNATURE_STR ? 1 : 8);
-		if (!data)
-			return -EFAULT;
+		if (ref.offset >= LIMIT_HEAP)
+			r = input_import(client, type, ref, &data);
+		else {
+			data = ref_resolve(client->heap, heap_size, ref,
+					   type == SIGNATURE_STR ? 1 : 8);
+			r = data ? 0 : -EFAULT;
+		}
+		if (r < 0)
+			return r;
 		*buf = (struct fk_iobuf){ .data = data, .size = ref.size };
 		/* No overflow: at most twelve times LIMIT_HEAP. */
 		if (input_is_copied(record, i))

@@ -43,8 +43,8 @@ struct record {
 /*
  * Checks the record and copies it. Returns 0, or the code that the job fails with: -ENOENT or
  * -ESTALE (no such task, or it has changed), -EACCES or -EKEYREVOKED (refused: task_permission.h),
- * -EINVAL (wrong size of arguments), -EFAULT (invalid reference), -ENOMEM (more than the job may
- * hold); then nothing is held.
+ * -EINVAL (wrong size of arguments), -EFAULT (invalid reference), -EROFS (an iobuf in an import),
+ * -ENOMEM (more than the job may hold); then nothing is held.
  * top: the end of the root's frame, followed by INPUT_ROOM free bytes; set to the place where its
  * children may begin.
  */

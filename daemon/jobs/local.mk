@@ -29,6 +29,8 @@ libpool_la_SOURCES += \
 	daemon/jobs/pending.h \
 	daemon/jobs/placed_jobs.c \
 	daemon/jobs/placed_jobs.h \
+	daemon/jobs/import.c \
+	daemon/jobs/import.h \
 	daemon/jobs/job_input.c \
 	daemon/jobs/job_input.h \
 	daemon/jobs/queue_recovery.c \

@@ -64,6 +64,9 @@ enum admission_wish admission_wish(const union proto_message *message, int size)
 	    (message->head.type == PROTO_CANCEL_FOR || message->head.type == PROTO_CONFIG ||
 	     message->head.type == PROTO_JOBS || message->head.type == PROTO_TRACE))
 		return ADMISSION_ASK;
+	if (size == (int)sizeof(message->import) &&
+	    (message->head.type == PROTO_IMPORT || message->head.type == PROTO_UNIMPORT))
+		return ADMISSION_IMPORT;
 	return ADMISSION_NONE;
 }
 
@@ -395,6 +398,40 @@ struct admission_verdict admission_late(uint64_t ns)
 {
 	return refusal(-ETIMEDOUT, "no HELLO within %" PRIu64 " s of connecting: connect again",
 		       ns / NSEC_PER_SEC);
+}
+
+struct admission_verdict admission_import_stranger(void)
+{
+	return refusal(-ENOENT, "import: your process does not have this connection, or it has "
+				"ended: open a new one");
+}
+
+struct admission_verdict admission_import_failed(int r)
+{
+	return refusal(r, "import: forkd cannot check or map it: %s: try again later",
+		       strerror(-r));
+}
+
+struct admission_verdict admission_import_late(uint64_t ns)
+{
+	return refusal(-ETIMEDOUT,
+		       "import: not complete within %" PRIu64
+		       " s: an import of your user, or forkd's pool, takes too long: try again",
+		       ns / NSEC_PER_SEC);
+}
+
+struct admission_verdict admission_imports(int r, uint32_t uid, uint32_t n)
+{
+	if (r == -EDQUOT)
+		return refusal(r, "import: uid %u has %u imports, and may have no more: free some",
+			       uid, n);
+	if (r == -EUSERS)
+		return refusal(r,
+			       "import: forkd has %u imports, and can keep no more: try again "
+			       "later, or raise FileDescriptorStoreMax= of forkd.service",
+			       n);
+	return refusal(r, "import: this connection has %u imports, and may have no more: free some",
+		       n);
 }
 
 struct admission_verdict admission_failed(int r)

@@ -15,6 +15,7 @@ enum admission_wish {
 	ADMISSION_ATTACH, /* PROTO_HELLO */
 	ADMISSION_SET,	  /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
 	ADMISSION_ASK,	  /* PROTO_CANCEL_FOR, PROTO_CONFIG, PROTO_JOBS */
+	ADMISSION_IMPORT, /* PROTO_IMPORT, PROTO_UNIMPORT */
 	ADMISSION_NONE,	  /* none of the protocol's messages */
 };
 
@@ -90,6 +91,13 @@ struct admission_verdict admission_none(void); /* ADMISSION_NONE */
 struct admission_verdict admission_stopping(void);
 /* No message arrived within ns. */
 struct admission_verdict admission_late(uint64_t ns);
+/* An import of a process that is not the client; or the system lacks resources for it. */
+struct admission_verdict admission_import_stranger(void);
+struct admission_verdict admission_import_failed(int r);
+/* An import was not complete within ns; n imports are the limit (EDQUOT: of this uid, EUSERS: of
+ * all clients, ENOSPC: of the client). */
+struct admission_verdict admission_import_late(uint64_t ns);
+struct admission_verdict admission_imports(int r, uint32_t uid, uint32_t n);
 /* The granted segment cannot be made; the service manager does not keep it. */
 struct admission_verdict admission_failed(int r);
 struct admission_verdict admission_not_kept(int r);

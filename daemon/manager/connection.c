@@ -41,6 +41,7 @@
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/connections.h"
 #include "daemon/manager/fdstore.h"
+#include "daemon/manager/import_check.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/pool_process.h"
 #include "daemon/manager/pool_watchdog.h"
@@ -91,6 +92,8 @@ void conn_tell_pool(struct conn_table *table)
 	 * client is malformed. No ring has a word of a client that was released. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (conn_is_the_pools(table->slots[i])) {
+			/* First: a queued job may use them. */
+			conn_tell_imports(table->slots[i]);
 			conn_tell_client(table->slots[i], PROTO_POOL_CLIENT);
 			conn_tell_unwanted(table->slots[i]);
 		}
@@ -517,6 +520,9 @@ static void conn_greet(struct conn *s, union proto_message *message, int r)
 	case ADMISSION_ASK:
 		conn_ask(s, &message->ask);
 		break;
+	case ADMISSION_IMPORT:
+		conn_import(s, &message->import);
+		break;
 	case ADMISSION_NONE:
 		conn_refuse(s, admission_none());
 		break;
@@ -562,6 +568,10 @@ static void conn_on_socket(struct loop_source *source, int result)
 		conn_let_go(s);
 		return;
 	}
+	if (s->import.ask.size) {
+		conn_end(s);
+		return;
+	}
 	r = proto_recv_plain(s->fd, &message, MSG_DONTWAIT);
 	if (r == -EPERM)
 		conn_offence(s);
@@ -600,6 +610,8 @@ static void conn_on_timer(struct loop_source *source, int result)
 	} else if (s->heard) {
 		s->answer.head.type = PROTO_SET_SENT;
 		conn_answer(s);
+	} else if (s->import.ask.size) {
+		conn_refuse(s, admission_import_late(CONN_GREETING_NS));
 	} else {
 		conn_refuse(s, admission_late(CONN_GREETING_NS));
 	}
@@ -688,5 +700,6 @@ void conn_fini(struct conn_table *table)
 			conn_free(table->slots[i]);
 		table->slots[i] = NULL;
 	}
+	import_check_fini(&table->import_processes);
 	tenants_fini(&table->tenants);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct import_processes;
 struct reload_terms;
 struct saved_entry;
 struct conn_table;
@@ -19,6 +20,14 @@ void conn_tell_pool(struct conn_table *table);
 void conn_attached(struct conn_table *table, uint32_t client, uint32_t generation,
 		   const char *text);
 
+/* A process that checked a file of this uid has ended: the next request of the uid begins. */
+void conn_import_next(struct import_processes *all, uint32_t uid);
+
+/* The pool has mapped an import of a client; or text is the error. False: then the client cannot be
+ * served, conn_attached(). */
+bool conn_imported(struct conn_table *table, uint32_t client, uint32_t generation, uint32_t index,
+		   const char *text);
+
 /* The pool has released a client: removes its segment, and then frees its slot. False if that
  * client has not left. */
 bool conn_released(struct conn_table *table, uint32_t client, uint32_t generation);
@@ -30,7 +39,7 @@ struct conn_inherited {
 	int segment;
 };
 
-/* The client's segment or its rings are missing: it is disconnected. */
+/* The client's segment, its rings or an import is missing: it is disconnected. */
 #define CONN_LOST 1
 
 /* Takes over a client of an earlier manager from the saved state; its tenant exists, and no pool is

@@ -23,6 +23,7 @@
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/connections.h"
 #include "daemon/manager/fdstore.h"
+#include "daemon/manager/import_check.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/saved_state.h"
 #include "daemon/manager/tenants.h"
@@ -45,6 +46,12 @@ void conn_free(struct conn *s)
 	if (s->reload)
 		s->table->reload_left(s->table);
 	fdstore_forget(&s->put);
+	import_check_forget(&s->import.check);
+	for (uint32_t i = 0; s->imports && i < LIMIT_IMPORTS; i++) {
+		fdstore_forget(&s->imports[i].put);
+		(void)loop_close(s->table->loop, s->imports[i].fd);
+	}
+	free(s->imports);
 	if (s->slot != CONN_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);
 	conn_disconnect(s);
@@ -66,6 +73,26 @@ void conn_forget(struct conn_table *table, uint32_t slot)
 	saved_client_is(table->saved, slot, SAVED_FREE);
 	fdstore_name(name, FDSTORE_CLIENT, slot);
 	fdstore_remove(table->store, name);
+}
+
+void conn_forget_import(struct conn_table *table, uint32_t slot, uint32_t index,
+			struct conn_import *import)
+{
+	char name[FDSTORE_NAME];
+
+	saved_set_import(table->saved, slot, index, (struct saved_range){ .size = 0 });
+	fdstore_forget(&import->put);
+	fdstore_name(name, FDSTORE_IMPORT, slot * LIMIT_IMPORTS + index);
+	fdstore_remove(table->store, name);
+}
+
+void conn_end_imports(struct conn *s, uint32_t slot)
+{
+	for (uint32_t i = 0; s->imports && i < LIMIT_IMPORTS; i++)
+		if (s->imports[i].fd >= 0) {
+			conn_forget_import(s->table, slot, i, &s->imports[i]);
+			s->imports[i].fd = loop_close(s->table->loop, s->imports[i].fd);
+		}
 }
 
 /* The segment has been removed: frees the slot (I4). */
@@ -94,6 +121,7 @@ void conn_retire(struct conn *s)
 	/* A slot that is already FREE stays so. */
 	if (s->state == CONN_GONE)
 		saved_client_is(s->table->saved, s->slot, SAVED_EMPTYING);
+	conn_end_imports(s, s->slot);
 	s->state = CONN_EMPTYING;
 	r = segments_take_back(&s->segment, conn_on_emptied);
 	if (r < 0)

@@ -7,6 +7,7 @@
  *   connection_close.c     ends a connection
  *   trace_subscribers.c    connections that trace workers
  *   control_request.c      answers requests that need no slot
+ *   connection_import.c    ranges of clients' files that the pool maps
  *   connection.c           the states of a connection
  *   connection_line.c      connections that arrive too fast
  *   connection_takeover.c  takes over connections of an earlier manager
@@ -28,7 +29,8 @@
  *       request is checked (admission.c) before anything is allocated for it. Each allocation
  *       counts against shared-memory-max and the quota of its uid (quota.c). Afterwards the client
  *       can only cancel its own jobs, ring (wake.h, W11) and request a larger heap. The request is
- *       checked and counted in the same way; any other message ends the connection.
+ *       checked and counted in the same way; any other message ends the connection. Its process
+ *       can have files imported for it, by other connections (connection_import.c).
  *   I4. A segment is removed (client_segments.c) once the pool has unmapped it and released the
  *       client; or at once if no pool knows the client (MAKING). forkd ends the connection of a
  *       live client if it cannot continue, or if the client has sent a forbidden message. Then the
@@ -46,7 +48,8 @@
  *       either while a cancel or a ring waits for time of its uid (I8).
  *   I7. No call in this thread depends on a client's choice of time: others make and give back its
  *       pages (client_segments.c), descriptors that it sends are not received, and a client that
- *       sends some is disconnected (socket_close.c).
+ *       sends some is disconnected (socket_close.c). Another process receives the descriptor of an
+ *       import, and passes only files on which no call depends on the client (import_check.h).
  *   I8. Work that a uid causes in this thread for connections, cancels and rings is charged to it
  *       (quota.c).
  */
@@ -62,7 +65,9 @@ struct admission_verdict;
 struct log_about;
 struct options;
 struct options_peer;
+struct conn_import;
 struct proto_ask;
+struct proto_import;
 struct conn;
 struct conn_table;
 
@@ -88,6 +93,13 @@ void conn_count(struct conn_table *table);
 /* Removes the slot from the saved state, so that no next manager continues it: FREE is stored first
  * (saved_state.c, I2). */
 void conn_forget(struct conn_table *table, uint32_t slot);
+
+/* Removes an import from the saved state and the store. */
+void conn_forget_import(struct conn_table *table, uint32_t slot, uint32_t index,
+			struct conn_import *import);
+
+/* Closes all imports of the client in a slot, which the pool does not have any more. */
+void conn_end_imports(struct conn *s, uint32_t slot);
 
 /* No process needs the client's segment any more: starts to remove it. */
 void conn_retire(struct conn *s);
@@ -121,6 +133,18 @@ void conn_ask(struct conn *s, const struct proto_ask *ask);
 
 /* Sends a pool that was just told of the client the pending cancels of its jobs. */
 void conn_tell_unwanted(struct conn *s);
+
+/* ------------------------------------------------------------------------ connection_import.c */
+
+/* Starts or ends an import of the client of the same process. */
+void conn_import(struct conn *s, const struct proto_import *ask);
+
+/* Tells the pool of a client's imports, before the client. */
+void conn_tell_imports(struct conn *s);
+
+/* Takes over an import of the client in a slot, if there is one. Returns 0, CONN_LOST, or a
+ * negative errno. */
+int conn_takeover_import(struct conn *s, uint32_t slot, uint32_t index);
 
 /* ------------------------------------------------------------------------ trace_subscribers.c */
 

@@ -11,6 +11,7 @@
 #include "daemon/manager/admission.h"
 #include "daemon/manager/client_segments.h"
 #include "daemon/manager/fdstore.h"
+#include "daemon/manager/import_check.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/quota.h"
 #include "daemon/manager/tenants.h"
@@ -32,6 +33,28 @@ struct reload_terms {
 };
 
 #define CONN_SLOT_NONE UINT32_MAX
+
+/* A range of a client's file (connection_import.c). */
+struct conn_import {
+	struct conn *s;
+	int fd; /* -1: none */
+	uint64_t at;
+	uint64_t offset;
+	uint64_t size;
+	struct fdstore_put put;
+	bool stored;  /* the pool is told of it */
+	bool told;    /* the pool has not answered yet, and the message to it may have fd */
+	bool known;   /* the client has its answer */
+	bool dropped; /* it is closed when the pool has answered */
+};
+
+/* A request for an import, in a connection that is GREETING. */
+struct conn_import_request {
+	struct proto_import ask; /* size 0: none */
+	struct import_check check;
+	bool waits;	/* for the end of another process of its uid */
+	uint32_t index; /* + 1 of the client's import that it has become, 0: none */
+};
 
 enum conn_state {
 	CONN_GREETING,
@@ -59,6 +82,7 @@ struct conn {
 	uint64_t heard;		   /* number of the pool's message that it waits for, 0: none */
 	struct proto_set answer;
 	bool traces; /* trace_subscribers.c, T3 */
+	struct conn_import_request import;
 	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;
@@ -74,6 +98,7 @@ struct conn {
 	struct segments_client segment;
 	struct admission_rights rights; /* admission.c, I3 */
 	uint32_t *unwanted;		/* control_request.c, I1; NULL: none */
+	struct conn_import *imports;	/* LIMIT_IMPORTS; NULL: none */
 	struct fdstore_put put;		/* MAKING: its descriptors are put into the store */
 };
 
@@ -90,6 +115,7 @@ struct conn_table {
 	struct socket_closer *closer;
 	struct saved_state *saved;
 	struct store *store;
+	struct import_processes import_processes;
 	bool stopping;
 	/* log lines that clients can provoke */
 	struct log_limit refusals;

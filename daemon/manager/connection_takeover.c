@@ -17,6 +17,7 @@
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/saved_state.h"
 #include "daemon/manager/tenants.h"
+#include "shm/limits.h"
 
 static bool conn_has_ended(const struct conn *s)
 {
@@ -97,7 +98,12 @@ int conn_takeover(struct conn_table *table, uint32_t slot, const struct saved_en
 		return r;
 	if (r == SEGMENTS_FOREIGN)
 		(void)safe_close(fds->segment);
-	if (r == SEGMENTS_FOREIGN || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
+	for (uint32_t i = 0; r == 0 && entry->state != SAVED_EMPTYING && i < LIMIT_IMPORTS; i++)
+		r = conn_takeover_import(s, slot, i);
+	if (r < 0)
+		return r;
+	if (r != 0 || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
+		conn_end_imports(s, slot);
 		conn_free(s);
 		conn_forget(table, slot);
 		return CONN_LOST;

@@ -579,7 +579,9 @@ static void fdstore_fit(struct store *store)
 	}
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_CLIENT))
 		n++;
-	/* The clients of these tenants have gone now. */
+	/* The clients of these imports and tenants have gone now. */
+	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_IMPORT))
+		;
 	while (!fdstore_has_room(store, "c0", 0) && fdstore_let_go(store, FDSTORE_TENANT))
 		;
 	if (n)

@@ -29,6 +29,7 @@ struct fdstore_item;
 enum fdstore_letter {
 	FDSTORE_CLIENT = 'c',
 	FDSTORE_TENANT = 't',
+	FDSTORE_IMPORT = 'i', /* with the number slot * LIMIT_IMPORTS + index */
 };
 
 /* Descriptors for n_clients, with the maximum number of users. */
@@ -110,7 +111,7 @@ void fdstore_empty(struct store *store);
 /* True if the name is stored, or will be when the service manager reads. */
 bool fdstore_has(const struct store *store, const char *name);
 
-/* The name of a slot's client or tenant. */
+/* The name of a slot's client or tenant, or of an import. */
 void fdstore_name(char ret_name[FDSTORE_NAME], enum fdstore_letter letter, uint32_t slot);
 
 /* Returns a descriptor inherited under this name, which the caller owns now, or -1. The name stays

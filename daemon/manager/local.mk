@@ -11,6 +11,7 @@ libmanager_la_SOURCES = \
 	daemon/manager/connection.c \
 	daemon/manager/connection.h \
 	daemon/manager/connection_close.c \
+	daemon/manager/connection_import.c \
 	daemon/manager/connection_internal.h \
 	daemon/manager/connection_line.c \
 	daemon/manager/connection_state.h \
@@ -22,6 +23,8 @@ libmanager_la_SOURCES = \
 	daemon/manager/fdstore.h \
 	daemon/manager/gate.c \
 	daemon/manager/gate.h \
+	daemon/manager/import_check.c \
+	daemon/manager/import_check.h \
 	daemon/manager/job_recovery.c \
 	daemon/manager/job_recovery.h \
 	daemon/manager/listener.c \

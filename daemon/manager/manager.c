@@ -38,6 +38,7 @@
 #include "common/options.h"
 #include "common/util.h"
 #include "daemon/host/topology.h"
+#include "daemon/manager/connection.h"
 #include "daemon/manager/connection_state.h"
 #include "daemon/manager/fdstore.h"
 #include "daemon/manager/listener.h"
@@ -294,6 +295,7 @@ static int manager_init(struct manager *m)
 			.arena = m->pool_segments.arena,
 			.epoch = epoch,
 		},
+		.import_processes = { .loop = &m->loop, .ended = conn_import_next },
 		.trace = { .fd = -1 },
 		.stranger = userns_stranger(),
 		.strange_group = userns_strange_group(),

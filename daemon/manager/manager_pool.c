@@ -184,6 +184,15 @@ static void manager_on_attached(struct pool_process *pool, uint32_t client, uint
 	conn_attached(&container_of(pool, struct manager, pool)->conns, client, generation, text);
 }
 
+static void manager_on_imported(struct pool_process *pool, uint32_t client, uint32_t generation,
+				uint32_t index, const char *text)
+{
+	struct conn_table *conns = &container_of(pool, struct manager, pool)->conns;
+
+	if (!conn_imported(conns, client, generation, index, text))
+		conn_attached(conns, client, generation, text);
+}
+
 static void manager_on_released(struct pool_process *pool, uint32_t client, uint32_t generation)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -331,6 +340,7 @@ static void manager_on_died(struct pool_process *pool, const struct pool_process
 const struct pool_process_events manager_pool_events = {
 	.ready = manager_on_ready,
 	.attached = manager_on_attached,
+	.imported = manager_on_imported,
 	.released = manager_on_released,
 	.tenant_released = manager_on_tenant_released,
 	.asks_cpus = manager_on_asks_cpus,

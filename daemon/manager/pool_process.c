@@ -532,6 +532,10 @@ static bool pool_process_take(struct pool_process *pool, struct proto_pool *mess
 		pool->events->attached(pool, message->client, message->client_generation,
 				       message->text);
 		return true;
+	case PROTO_POOL_IMPORTED:
+		pool->events->imported(pool, message->client, message->client_generation,
+				       message->job, message->text);
+		return true;
 	case PROTO_POOL_GATE:
 		return pool->state == POOL_PROCESS_STARTING;
 	case PROTO_POOL_RELEASED:

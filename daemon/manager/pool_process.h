@@ -54,6 +54,9 @@ struct pool_process_events {
 	/* text: empty, or why the client cannot be served */
 	void (*attached)(struct pool_process *pool, uint32_t client, uint32_t generation,
 			 const char *text);
+	/* index: of an import; text: empty, or why it is not mapped */
+	void (*imported)(struct pool_process *pool, uint32_t client, uint32_t generation,
+			 uint32_t index, const char *text);
 	void (*released)(struct pool_process *pool, uint32_t client, uint32_t generation);
 	void (*tenant_released)(struct pool_process *pool, uint32_t tenant);
 	void (*asks_cpus)(struct pool_process *pool);

@@ -11,7 +11,8 @@
  * INVARIANTS
  *   I1. A manager that is killed between any two stores leaves each slot in its old or its new
  *       state, never between them: all words of a free slot are written before its state. From then
- *       until the slot is free again, only its state and welcomed change, a word each. Of a free
+ *       until the slot is free again, only its state, welcomed, its memory and its imports change,
+ *       a word each; those of an import are valid while its size is not 0. Of a free
  *       slot only the generation is read; the next client's generation differs from both the old
  *       and the new value. CPUs are written to the row that is not in use, and then the word that
  *       selects the row.
@@ -228,6 +229,9 @@ void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct s
 	saved_store(&c->n_jobs, entry->n_jobs);
 	saved_store(&c->size, entry->size);
 	saved_memory(saved, slot, entry->memory);
+	for (uint32_t i = 0; i < LIMIT_IMPORTS; i++)
+		if (saved_load(&saved->imports[slot][i].size))
+			saved_store(&saved->imports[slot][i].size, 0);
 	saved_store(&c->welcomed, 0);
 	saved_store(&c->state, SAVED_HERE);
 }
@@ -253,6 +257,28 @@ void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage 
 void saved_memory(struct saved_state *saved, uint32_t slot, uint64_t memory)
 {
 	saved_store(&saved->memory[slot], memory);
+}
+
+void saved_set_import(struct saved_state *saved, uint32_t slot, uint32_t index,
+		      struct saved_range range)
+{
+	struct saved_import *import = &saved->imports[slot][index];
+
+	saved_store(&import->size, 0);
+	saved_store(&import->at, range.at);
+	saved_store(&import->offset, range.offset);
+	saved_store(&import->size, range.size);
+}
+
+struct saved_range saved_import(const struct saved_state *saved, uint32_t slot, uint32_t index)
+{
+	const struct saved_import *import = &saved->imports[slot][index];
+
+	return (struct saved_range){
+		.size = saved_load(&import->size),
+		.at = saved_load(&import->at),
+		.offset = saved_load(&import->offset),
+	};
 }
 
 void saved_welcome(struct saved_state *saved, uint32_t slot)

@@ -39,6 +39,13 @@ struct saved_tenant {
 	_Atomic uint64_t uid;
 };
 
+/* A range of a client's file (struct proto_import). */
+struct saved_import {
+	_Atomic uint64_t size; /* bytes; 0: none, and the others are not valid */
+	_Atomic uint64_t at;
+	_Atomic uint64_t offset;
+};
+
 #define SAVED_CRASHES 1024u /* crashes that are kept */
 
 /* For quarantine.c: a crash, and a refused task. The first word of each says that the others are
@@ -106,6 +113,7 @@ struct saved_state {
 	uint64_t cpus[2][SAVED_CPUS / 64]; /* one bit each */
 	/* bytes of each client's segment that are counted */
 	_Atomic uint64_t memory[LIMIT_CLIENTS];
+	struct saved_import imports[LIMIT_CLIENTS][LIMIT_IMPORTS];
 };
 
 /* Writes a word that changes. A manager that is killed after it has made all earlier stores
@@ -165,6 +173,17 @@ void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage 
 void saved_memory(struct saved_state *saved, uint32_t slot, uint64_t memory);
 
 void saved_welcome(struct saved_state *saved, uint32_t slot);
+
+struct saved_range {
+	uint64_t size; /* bytes; 0: no import */
+	uint64_t at;
+	uint64_t offset;
+};
+
+/* Stores an import of a client, or that it is none. */
+void saved_set_import(struct saved_state *saved, uint32_t slot, uint32_t index,
+		      struct saved_range range);
+struct saved_range saved_import(const struct saved_state *saved, uint32_t slot, uint32_t index);
 
 struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot);
 /* Returns the state of a tenant's slot; sets *ret_uid, if not NULL, unless the slot is free. */

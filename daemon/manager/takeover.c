@@ -435,7 +435,7 @@ int takeover_clients(struct takeover *takeover, struct conn_table *table)
 			takeover->n_clients++;
 		else if (r == CONN_LOST)
 			log_warning("client %u (pid %u, uid %u) of the last forkd is disconnected: "
-				    "its segment or its rings are missing",
+				    "its segment, its rings or an import is missing",
 				    slot, entry.pid, entry.uid);
 		FK_CRASH(takeover_client);
 	}

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -30,6 +31,7 @@
 #include "daemon/host/module.h"
 #include "daemon/jobs/attach.h"
 #include "daemon/jobs/hang_detector.h"
+#include "daemon/jobs/import.h"
 #include "daemon/jobs/job_hold.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"
@@ -116,6 +118,23 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 	}
 	channel_send(pool, PROTO_POOL_ATTACHED, m->client, m->client_generation, why);
 	pool_wake_dispatcher(pool);
+}
+
+/* Takes *fd, as channel_on_client(). */
+static void channel_on_import(struct pool *pool, const struct proto_pool *m, int *fd)
+{
+	struct proto_pool answer = {
+		.head = { PROTO_MAGIC, PROTO_POOL_IMPORTED },
+		.client = m->client,
+		.client_generation = m->client_generation,
+		.job = m->job,
+	};
+	int r = imports_map(pool, m, *fd);
+
+	*fd = safe_close(*fd);
+	if (r < 0)
+		(void)snprintf(answer.text, sizeof(answer.text), "%s", strerror(-r));
+	channel_tell(pool, &answer);
 }
 
 /* Cancels all jobs of a client that have not ended, also those still in a ring: their mark waits
@@ -232,6 +251,12 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		break;
 	case PROTO_POOL_CLIENT:
 		channel_on_client(pool, m, fd);
+		break;
+	case PROTO_POOL_IMPORT:
+		channel_on_import(pool, m, fd);
+		break;
+	case PROTO_POOL_UNIMPORT:
+		imports_unmap(pool, m);
 		break;
 	case PROTO_POOL_GONE:
 		clients_gone(pool, m->client, m->client_generation);

@@ -222,6 +222,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
 					(peer.who.uid == 0 || peer.who.uid == OWNER)));
 		break;
+	case ADMISSION_IMPORT:
+		FUZZ_ASSERT(left == sizeof(message->import));
+		FUZZ_ASSERT(message->head.type == PROTO_IMPORT ||
+			    message->head.type == PROTO_UNIMPORT);
+		v.code = 0;
+		break;
 	case ADMISSION_NONE:
 		v = admission_none();
 		break;

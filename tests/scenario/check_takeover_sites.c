@@ -13,6 +13,7 @@
 #include "daemon/manager/takeover.h"
 #include "daemon/manager/loop_inject.h"
 #include "daemon/manager/manager.h"
+#include "tests/support/sealed.h"
 #include "tests/support/takeover_rig.h"
 #include "tests/support/sites.h"
 #define CHECK_TIMEOUT 120
@@ -126,8 +127,37 @@ static void die_growing(const char *site)
 	takeover_end(c);
 }
 
-/* While it takes over, admits a client, extends a heap, or discards jobs. */
-enum when { OVER, IN, GROWING, UP };
+/* A manager dies at the site while it makes an import. The client repeats its request. */
+static void die_importing(const char *site)
+{
+	int fd = sealed_file(1 << 20, 1, SEALED_FULLY, NULL);
+	struct saved_state *saved;
+	uint32_t n = 0;
+	int64_t sum = 0;
+	fk_client *c;
+	void *data;
+
+	daemon_mine(&d, site, 0);
+	daemon_unmine(&d);
+	c = TAKEOVER_BEGIN("--workers=2", "--clients-max=8", NULL);
+	daemon_mine(&d, site, 0);
+	ck_assert_int_eq(fk_import(c, fd, 0, 1 << 20, &data), 0);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	kept_ready(&d, store);
+	ck_assert_int_eq(fk_call(c, "bytes:sum", &sum, FK_BUFFER(data, 1 << 20)), 0);
+	ck_assert_int_eq(sum, 1 << 20);
+	saved = systemd_stub_saved(store);
+	for (uint32_t i = 0; i < LIMIT_IMPORTS; i++)
+		n += saved_import(saved, c->id, i).size != 0;
+	ck_assert_uint_eq(n, 1);
+	saved_unmap(saved);
+	ck_assert_int_eq(fk_free(c, data), 0);
+	ck_assert_int_eq(close(fd), 0);
+	takeover_end(c);
+}
+
+/* While it takes over, admits a client, extends a heap, makes an import, or discards jobs. */
+enum when { OVER, IN, GROWING, IMPORTING, UP };
 
 #define SITE(site, when)                                                                           \
 	{                                                                                          \
@@ -138,11 +168,14 @@ static const struct {
 	enum crash_site site;
 	enum when when;
 } rows[] = {
-	SITE(takeover_fenced, OVER), SITE(takeover_client, OVER), SITE(recovery_given, OVER),
-	SITE(pool_forked, OVER),     SITE(pool_stored, OVER),	  SITE(saved_store, OVER),
-	SITE(conn_stored, IN),	     SITE(saved_store, IN),	  SITE(conn_welcoming, IN),
-	SITE(conn_growing, GROWING), SITE(saved_store, GROWING),  SITE(conn_grown, GROWING),
-	SITE(takeover_lost, UP),
+	SITE(takeover_fenced, OVER),	 SITE(takeover_client, OVER),
+	SITE(recovery_given, OVER),	 SITE(pool_forked, OVER),
+	SITE(pool_stored, OVER),	 SITE(saved_store, OVER),
+	SITE(conn_stored, IN),		 SITE(saved_store, IN),
+	SITE(conn_welcoming, IN),	 SITE(conn_growing, GROWING),
+	SITE(saved_store, GROWING),	 SITE(conn_grown, GROWING),
+	SITE(import_checked, IMPORTING), SITE(saved_store, IMPORTING),
+	SITE(import_saved, IMPORTING),	 SITE(takeover_lost, UP),
 };
 
 static void die_at_each(enum when when, void (*die)(const char *site))
@@ -201,6 +234,12 @@ END_TEST
 START_TEST(a_heap_that_grows_while_a_manager_dies_has_grown)
 {
 	die_at_each(GROWING, die_growing);
+}
+END_TEST
+
+START_TEST(an_import_that_is_made_while_a_manager_dies_is_made)
+{
+	die_at_each(IMPORTING, die_importing);
 }
 END_TEST
 

@@ -20,6 +20,7 @@ PROGRAM_TESTS += \
 	tests/scenario/check_fiber_jobs \
 	tests/scenario/check_freeze \
 	tests/scenario/check_growth \
+	tests/scenario/check_import \
 	tests/scenario/check_hanging \
 	tests/scenario/check_hostile \
 	tests/scenario/check_hostile_record \

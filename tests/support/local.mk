@@ -78,6 +78,7 @@ noinst_HEADERS = \
 	tests/support/options.h \
 	tests/support/other_user.h \
 	tests/support/passed.h \
+	tests/support/sealed.h \
 	tests/support/quiet.h \
 	tests/support/refuse.h \
 	tests/support/reload_rig.h \

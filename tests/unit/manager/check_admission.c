@@ -397,6 +397,9 @@ START_TEST(message_is_identified_by_type_and_size)
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_SET);
 	m.head.type = PROTO_LIFT;
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_SET);
+	m.head.type = PROTO_UNIMPORT;
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_NONE);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.import)), ADMISSION_IMPORT);
 	m.head.type = PROTO_CANCEL;
 	ck_assert_uint_eq(admission_wish(&m, sizeof(m.cancel)), ADMISSION_NONE);
 	verdict = admission_none();

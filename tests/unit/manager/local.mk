@@ -16,6 +16,7 @@ PROGRAM_TESTS += \
 	tests/unit/manager/check_quota \
 	tests/unit/manager/check_job_recovery \
 	tests/unit/manager/check_saved_state \
+	tests/unit/manager/check_import_check \
 	tests/unit/manager/check_connection_line \
 	tests/unit/manager/check_fdstore \
 	tests/unit/manager/check_fdstore_inherit \
