@@ -160,7 +160,7 @@ struct fk_module {
 #define __has_attribute(attribute) 0
 #endif
 #if __has_attribute(error)
-#define FK_MISTAKE(text) __attribute__((noreturn, error(text), visibility("hidden")))
+#define FK_MISTAKE(text) __attribute__((noreturn, error(text)))
 #else
 #define FK_MISTAKE(text) __attribute__((noreturn, visibility("hidden")))
 #endif
