@@ -27,6 +27,7 @@ enum options_sandbox {
 };
 
 enum options_fork_mode {
+	OPTIONS_FORK_AUTO,
 	OPTIONS_FORK_NORMAL,
 	OPTIONS_FORK_STOLEN,
 	OPTIONS_FORK_LATE,

@@ -7,6 +7,16 @@
 #include "common/util.h"
 #include "daemon/core/work_span.h"
 
+const char *pool_set_debug_steals(struct pool *pool)
+{
+	const struct module_task *task = modules_debug_steals(&pool->modules, 0);
+
+	if (!task || pool->options->fork_mode != OPTIONS_FORK_AUTO)
+		return NULL;
+	pool->mode.force_steals = pool->mode.late_children = true;
+	return task->name;
+}
+
 int pool_set_fork_mode(struct pool *pool)
 {
 	const struct options *options = pool->options;

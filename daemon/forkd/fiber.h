@@ -378,8 +378,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
 		FK_NOT_DESCRIBED();                                                                \
 		if (FK_IS_FRESH)                                                                   \
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_RESUMES_AT(2 * (n));                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		if (fk_mode == FK_RESUMED) {                                                       \
 			*fk_next =                                                                 \
@@ -387,8 +386,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
 			if (*fk_next)                                                              \
 				return (fk_ended){};                                               \
 		}                                                                                  \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n) + 1):;                                                               \
+		FK_RESUMES_AT(2 * (n) + 1);                                                        \
 		FK_NOT_DESCRIBED();                                                                \
 	} while (0)
 

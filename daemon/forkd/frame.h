@@ -20,6 +20,11 @@
 
 #define FK_ABI_VERSION 3u
 
+#define fk_likely(x)   __builtin_expect(!!(x), 1)
+#define fk_unlikely(x) __builtin_expect(!!(x), 0)
+#define FK_COLD	       __attribute__((cold, noinline, visibility("default")))
+#define FK_INLINE      static inline __attribute__((always_inline, unused))
+
 struct fk_frame;
 struct fk_stack;
 struct fk_worker;
@@ -65,12 +70,12 @@ struct fk_frame {
 
 /* Relaxed: only the holder reads it, except FK_PARTED, and that bit stays while the child of the
  * site runs. */
-static inline uint32_t fk_site(const struct fk_frame *frame)
+FK_INLINE uint32_t fk_site(const struct fk_frame *frame)
 {
 	return atomic_load_explicit(&frame->site, memory_order_relaxed);
 }
 
-static inline void fk_set_site(struct fk_frame *frame, uint32_t site)
+FK_INLINE void fk_set_site(struct fk_frame *frame, uint32_t site)
 {
 	atomic_store_explicit(&frame->site, site, memory_order_relaxed);
 }
@@ -148,11 +153,6 @@ struct fk_module {
 	const struct fk_export *exports;
 	const struct fk_export *exports_end;
 };
-
-#define fk_likely(x)   __builtin_expect(!!(x), 1)
-#define fk_unlikely(x) __builtin_expect(!!(x), 0)
-#define FK_COLD	       __attribute__((cold, noinline, visibility("default")))
-#define FK_INLINE      static inline __attribute__((always_inline, unused))
 
 /* A function that does not exist. The compiler proves that nothing calls it, or refuses the module
  * with this text. Compilers without the attribute leave that to the linker. */

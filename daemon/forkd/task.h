@@ -173,6 +173,8 @@ struct fk_iobuf {
 /* Buffers are used in place, without a copy: the task must stay in bounds even if the client
  * changes their bytes while it runs. */
 #define FK_EXPORT_IN_PLACE 1u
+/* The compiler was called with -DFK_DEBUG_STEALS: the macros set it. */
+#define FK_EXPORT_DEBUG_STEALS 2u
 
 /* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
  * switch is an error and not a label of that switch. */
@@ -198,6 +200,41 @@ struct fk_iobuf {
 #define FK_RESUMED  2
 #define FK_DESCRIBE 3
 #define FK_IS_FRESH (fk_mode == FK_FRESH || fk_mode == FK_INNER)
+
+/*
+ * With FK_DEBUG_STEALS defined, for all files of a module, no local variable of a body survives a
+ * fork, call or join, in any run: the worker loop resumes the frame at each of these, and
+ * overwrites the C stack before it does so. The compiler keeps each variable on that stack, because
+ * it does not optimize the bodies. The pool treats every fork of its modules as stolen
+ * (pool_set_debug_steals()).
+ */
+#ifndef FK_DEBUG_STEALS
+#define FK_BODY_CODE	FK_INLINE
+#define FK_LEAVE(site)	(void)0
+#define FK_EXPORT_DEBUG 0u
+#else
+#ifdef __clang__
+#define FK_BODY_CODE static __attribute__((noinline, optnone, unused))
+#else
+#define FK_BODY_CODE static __attribute__((noinline, optimize("O0"), unused))
+#endif
+#define FK_LEAVE(site)                                                                             \
+	do {                                                                                       \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			fk_enter(fk_w, 0);                                                         \
+			fk_set_site(&self->fk, (site) | FK_PARTED);                                \
+			*fk_next = &self->fk;                                                      \
+			return (fk_ended){};                                                       \
+		}                                                                                  \
+	} while (0)
+#define FK_EXPORT_DEBUG FK_EXPORT_DEBUG_STEALS
+#endif
+
+/* Where a body is resumed, in addition to where control reaches it. */
+#define FK_RESUMES_AT(site)                                                                        \
+	FK_LEAVE(site);                                                                            \
+	__attribute__((fallthrough));                                                              \
+	case FK_LABEL(site):
 
 /*
  * Declares a task that is defined further down, so that others can fork it.
@@ -336,7 +373,7 @@ struct fk_iobuf {
 	typedef struct {                                                                             \
 		ret fk_value;                                                                        \
 	} NAME##__use_FK_RETURN_not_return;                                                          \
-	FK_INLINE NAME##__use_FK_RETURN_not_return NAME##__body(                                     \
+	FK_BODY_CODE NAME##__use_FK_RETURN_not_return NAME##__body(                                  \
 		struct fk_worker *fk_w, char *fk_sp, struct NAME##__frame *self,                     \
 		const int fk_mode, unsigned __int128 fk_label, struct fk_frame **fk_next,            \
 		struct fk_child *fk_child);                                                          \
@@ -431,7 +468,7 @@ struct fk_iobuf {
 	}                                                                                          \
 	FK_BODY_(NAME)
 #define FK_BODY_(NAME)                                                                             \
-	FK_INLINE NAME##__use_FK_RETURN_not_return NAME##__body(                                   \
+	FK_BODY_CODE NAME##__use_FK_RETURN_not_return NAME##__body(                                \
 		struct fk_worker *fk_w, char *fk_sp, struct NAME##__frame *self,                   \
 		const int fk_mode, unsigned __int128 fk_label, struct fk_frame **fk_next,          \
 		struct fk_child *fk_child)                                                         \
@@ -625,8 +662,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 			if (fk_leaf && fk_unlikely(fk_is_asked(fk_w)))                               \
 				fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n) + 1);            \
 		}                                                                                    \
-		__attribute__((fallthrough));                                                        \
-	case FK_LABEL(2 * (n) + 1):;                                                                 \
+		FK_RESUMES_AT(2 * (n) + 1);                                                          \
 		FK_DESCRIBED(task_, dst_, true);                                                     \
 	} while (0)
 
@@ -681,8 +717,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		if (fk_unlikely(fk_asked) && fk_mode == FK_RESUMED &&                              \
 		    !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                                       \
 			FK_HAND_OVER();                                                            \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_RESUMES_AT(2 * (n));                                                            \
 		FK_DESCRIBED(task_, dst_, false);                                                  \
 	} while (0)
 
@@ -699,8 +734,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 			if (!fk_fine)                                                              \
 				fk_enter(fk_w, (uintptr_t)self);                                   \
 		}                                                                                  \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_RESUMES_AT(2 * (n));                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 	} while (0)
 
@@ -722,8 +756,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		FK_NOT_DESCRIBED();                                                                \
 		if (FK_IS_FRESH)                                                                   \
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_RESUMES_AT(2 * (n));                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		if (fk_mode == FK_RESUMED) {                                                       \
 			statement;                                                                 \
@@ -743,14 +776,12 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		FK_NOT_DESCRIBED();                                                                \
 		if (FK_IS_FRESH)                                                                   \
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_RESUMES_AT(2 * (n));                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		if (fk_mode == FK_RESUMED &&                                                       \
 		    !fk_rt_move(fk_w, &self->fk, 2 * (n) + 1, kind, index))                        \
 			FK_HAND_OVER();                                                            \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n) + 1):;                                                               \
+		FK_RESUMES_AT(2 * (n) + 1);                                                        \
 		FK_NOT_DESCRIBED();                                                                \
 	} while (0)
 
@@ -878,7 +909,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 			.help = help_,                                                             \
 			.enter = NAME##__enter,                                                    \
 			.task = &NAME##__task,                                                     \
-			.flags = flags_,                                                           \
+			.flags = (flags_) | FK_EXPORT_DEBUG,                                       \
 			.args_size = sizeof(struct NAME##__args),                                  \
 			.result_size = sizeof(NAME##__ret),                                        \
 			.frame_size = sizeof(struct NAME##__frame),                                \

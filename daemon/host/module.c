@@ -33,7 +33,8 @@
  * JOINING
  *   modules_join() loads files that were added to the directory while the pool runs. It loads no
  *   file that requires another library, or that has constructors: sandbox.c would refuse what they
- *   need. The process that tries a reload determines which files these are (modules.joinable).
+ *   need. Nor a file compiled with FK_DEBUG_STEALS, which needs another fork mode. The process that
+ *   tries a reload determines which files these are (modules.joinable).
  *   J1. Workers read an entry of modules.tasks only after they have read MODULE_CALLABLE in its
  *       state. The channel's thread writes the other members before it stores MODULE_CALLABLE, and
  *       never afterwards. So a worker finds no task, or a complete one. Neither the state nor the
@@ -327,7 +328,7 @@ static const char *module_wrong(const struct fk_export *export)
 	if (task->frame_size < sizeof(struct fk_frame) || task->frame_size % 8 ||
 	    task->frame_size != export->frame_size)
 		return "has a frame of an impossible size: export it with FK_EXPORT()";
-	if (export->flags & ~FK_EXPORT_IN_PLACE)
+	if (export->flags & ~(FK_EXPORT_IN_PLACE | FK_EXPORT_DEBUG_STEALS))
 		return "has flags that this forkd does not know: build it with this forkd's "
 		       "headers";
 	return NULL;
@@ -594,6 +595,17 @@ static int module_add(struct modules *modules, const struct fk_module *module,
 	task.hash = signature_hash(task.name, task.text);
 	modules->tasks[modules->n_tasks++] = task;
 	return 0;
+}
+
+const struct module_task *modules_debug_steals(const struct modules *modules, uint32_t from)
+{
+	for (uint32_t i = from; i < modules->n_tasks; i++) {
+		const struct fk_export *export = modules->tasks[i].export;
+
+		if (export && export->flags & FK_EXPORT_DEBUG_STEALS)
+			return &modules->tasks[i];
+	}
+	return NULL;
 }
 
 /* ------------------------------------------------------------------------ a module's table */
@@ -887,7 +899,8 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 			module_show(board, module, name, modules->n_tasks - before);
 	}
 	modules->n_left_out += r < 0;
-	modules_count(modules, module_file(path, name, &st), alone);
+	modules_count(modules, module_file(path, name, &st),
+		      alone && !modules_debug_steals(modules, before));
 	return loaded;
 }
 

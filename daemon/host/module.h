@@ -58,6 +58,10 @@ const char *modules_advice(int err);
 int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
 		uint64_t size);
 
+/* Returns a task, at this place or after it, of a module that was compiled with FK_DEBUG_STEALS;
+ * NULL: there is none. */
+const struct module_task *modules_debug_steals(const struct modules *modules, uint32_t from);
+
 /* Gives all added tasks their places, here and on the board, and marks other tasks on the board as
  * gone. Returns 0, or -ENOMEM with nothing changed. */
 int modules_settle(struct modules *modules, struct board *board);

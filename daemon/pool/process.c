@@ -252,6 +252,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	const struct options *options = pool->options;
 	_cleanup_close_ int gate = -1;
 	struct topology *topology;
+	const char *debugged;
 	char error[256] = "";
 	int r = layout_map(pool, fds[0], fds[1]);
 
@@ -291,6 +292,11 @@ static int pool_prepare(struct pool *pool, const int *fds)
 			 modules_advice(r));
 		return pool_fail(pool, error, r);
 	}
+	debugged = pool_set_debug_steals(pool);
+	if (debugged)
+		log_warning("task %s was compiled with FK_DEBUG_STEALS: every fork of every task "
+			    "counts as stolen, which is slow",
+			    debugged);
 	low_latency_begin(false); /* allowed to root, so far */
 	low_latency_settle();
 	/* pthread_exit() loads it at its first call, which fails in a task: the C library would

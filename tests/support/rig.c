@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/core/fork_mode.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/fiber/fiber.h"
@@ -105,6 +106,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(modules_add(&pool->modules, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
 	ck_assert_int_eq(modules_settle(&pool->modules, pool->board), 0);
+	(void)pool_set_debug_steals(pool);
 
 	rig->tenant_fd = segment_create("tenant", SEGMENT_TENANT, tenant_segment_size(workers),
 					RIG_EPOCH, 0, 0600);

@@ -192,7 +192,7 @@ START_TEST(hidden_options_are_for_the_command_line_and_passed_to_the_pool)
 	FILE *f;
 
 	ck_assert_int_eq(PARSE(no_file), 0);
-	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_NORMAL);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_AUTO);
 	ck_assert_uint_eq(o.fork_seed, 1);
 	text = printed();
 	ck_assert_ptr_null(strstr(text, "fork-"));

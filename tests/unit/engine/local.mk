@@ -4,6 +4,7 @@
 PROGRAM_TESTS += \
 	tests/unit/engine/check_frame_alloc \
 	tests/unit/engine/check_preempted \
+	tests/unit/engine/check_debug_steals \
 	tests/unit/engine/check_engine \
 	tests/unit/engine/check_forkmode \
 	tests/unit/engine/check_place \
