@@ -112,10 +112,9 @@ struct fk_open_options {
 };
 
 /*
- * Memory for a buf or an iobuf. Memory of the client's shared heap, from fk_alloc(), or a part of
- * it that starts at a multiple of 8 bytes, is used without a copy, and so is an import of
- * fk_import(). All other memory has to be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 }
- * is an empty buffer.
+ * Memory for a buf or an iobuf. Memory from fk_alloc() is used without a copy, and so is an import of
+ * fk_import(). A buffer may be a part of either, at a multiple of 8 bytes. All other memory has to
+ * be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
  */
 struct fk_buffer {
 	void *data;
@@ -589,10 +588,10 @@ int fk_group_free(fk_client *client, fk_group group);
  * The arguments follow as in fk_submit(): it is a macro of C, too. Waits for room, as FK_WAIT_ROOM
  * does, and copies buffers, as FK_COPY_BUFFERS does: with FK_BUFFER(array, sizeof(array)) a buffer
  * may be any memory. An iobuf has its new contents when the call returns 0.
- * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with options or NULL, types as in
- * fk_submit_typed() and in bits 48 to 51 FK_TYPE_I64 or FK_TYPE_F64 for one result of this type, or
- * 0 for results of any type. size: bytes of the result.
- * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(), and
+ * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with options or NULL. types: as
+ * in fk_submit_typed(). Bits 48 to 51 have FK_TYPE_I64 or FK_TYPE_F64 for one result of this type,
+ * or 0 for results of any type. size: bytes of the result.
+ * Returns 0, or the errors of fk_task_find(), fk_submit(), fk_wait() and fk_result(). It returns
  * -FK_E_SIGNATURE if the types, or the size of the result, are not those of the signature.
  * fk_error_text() begins with the name of the task.
  */

@@ -521,8 +521,8 @@ private:
 /* ------------------------------------------------------------------------ futures */
 
 /*
- * A submitted job. Its destructor cancels a job that has not ended and waits for its end, because
- * the task may still use a buffer that is destroyed next.
+ * A submitted job. Its destructor cancels a job that has not ended and waits for its end. The task
+ * may still use a buffer that is destroyed next.
  */
 class [[nodiscard]] job
 {

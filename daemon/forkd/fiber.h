@@ -261,8 +261,8 @@ static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
  * A blocking section, from begin to end, may block its thread: by read(2), a lock, or a library
  * that waits. The fiber runs on a separate thread in it, and the worker continues with other work.
  * At most blocking-max sections run at the same time (forkd.conf); further ones wait in begin.
- * In a section the functions and macros of this file return what they return outside of fibers,
- * -EPERM in most cases, also for a second begin. fk_fiber_is_over() and fk_counter_add() work. No
+ * In a section the functions and macros of this file return what they return outside of fibers:
+ * -EPERM in most cases. So does a second begin. fk_fiber_is_over() and fk_counter_add() work. No
  * system call is interrupted when the job must end. A section costs some tens of microseconds.
  * Compute outside of it.
  *

@@ -71,8 +71,8 @@
  *   continuation.
  *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks. Small
  *   bodies are inlined into their parent's there, one level deep.
- *   NAME__resume enters the same body through the switch, from the worker loop, for a continuation
- *   that was stolen or whose C stack had to be dropped. NAME__describe also jumps to one label of
+ *   NAME__resume enters the same body through the switch. The worker loop calls it for a
+ *   continuation that was stolen or whose C stack had to be dropped. NAME__describe also jumps to one label of
  *   the body. It returns the child that runs there, and the place of its result.
  *
  * THE FAST PATH
@@ -81,8 +81,8 @@
  * 	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
  *   The fork writes nothing else to memory: not the rest of the frame's header, and no entry of the
- *   deque. When a thread sends a request (by lowering limit, which every new frame is compared
- *   with), or a stack ends, the worker reconstructs the rest from the sites. fk_rt_unnest() walks
+ *   deque. A thread sends a request by lowering limit, which every new frame is compared with. After
+ *   that, or when a stack ends, the worker reconstructs the rest from the sites. fk_rt_unnest() walks
  *   from the frame that the worker loop resumed last (the base) to the newest one. At each frame
  *   NAME__describe returns the child's task and thereby the size of the next frame. The walk fills
  *   in the headers, puts the forked frames into the deque, and drops the C stack. The worker loop
@@ -176,8 +176,8 @@ struct fk_iobuf {
 /* The compiler was called with -DFK_DEBUG_STEALS: the macros set it. */
 #define FK_EXPORT_DEBUG_STEALS 2u
 
-/* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
- * switch is an error and not a label of that switch. */
+/* Sites are switch labels that no type of 64 bits holds. So a fork inside an author's own switch is
+ * an error, and not a label of that switch. */
 #define FK_LABEL_BASE  ((unsigned __int128)1 << 64)
 #define FK_LABEL(site) (FK_LABEL_BASE + (site))
 #ifdef __clang__

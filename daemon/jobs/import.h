@@ -8,8 +8,8 @@
  * INVARIANTS
  *   I1. The address space of a client's imports is mapped and readable from its first import until
  *       the client is released. Each byte of it is zero, or of an import. A mapping replaces
- *       another in one step (MAP_FIXED). So a reference is valid if it is within the address space,
- *       and a job that uses an import that its client takes back reads zeros.
+ *       another in one step (MAP_FIXED). So a reference is valid if it is within the address space.
+ *       A job that uses an import that its client takes back reads zeros.
  *   I2. No page is made through such a mapping: it is private and not writable, and the manager
  *       passes only files that have all their pages and keep them (daemon/manager/import_check.h).
  *   I3. A new pool gets the imports of a client before the client (connection.c), so no job starts
