@@ -97,7 +97,7 @@ START_TEST(each_job_gets_its_outcome_if_the_pool_crashes)
 	ck_assert_uint_eq(c.board->crashes[0].signo, SIGSEGV);
 	ck_assert_uint_eq(c.board->crashes[0].address, 0xabc);
 	ck_assert_uint_eq(c.board->crashes[0].client_pid, (uint32_t)getpid());
-	ck_assert_uint_eq(c.board->crashes[0].job, 3);
+	ck_assert_uint_eq(c.board->crashes[0].job, job_handle(1, 3));
 	ck_assert_uint_eq(c.board->crashes[0].lost, 1);
 	ck_assert_uint_eq(c.board->crashes[0].requeued, 1);
 	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_FAULT);
@@ -257,7 +257,7 @@ START_TEST(task_that_overwrites_the_fronts_ends_only_its_pool)
 	ck_assert_uint_eq(service_outcome(&c, 4), JOB_DONE);
 	see_board(c.board, &old, 1);
 	ck_assert_uint_eq(c.board->manager.manager_fails, 2);
-	ck_assert_uint_eq(c.board->crashes[0].job, 3);
+	ck_assert_uint_eq(c.board->crashes[0].job, job_handle(1, 3));
 	/* A new client maps them again. */
 	late = service_attach();
 	service_do(&late, 0);
