@@ -9,7 +9,7 @@
 
 #include <forkd/task.h>
 
-#define FIB_MAX 92 /* the result of 93 has more than 64 bits */
+#define FIB_MAX 92 /* the result of 93 does not fit into int64_t */
 
 FK_FINE_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
 {
