@@ -152,7 +152,7 @@ static const char *case_meaning(int code)
 		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
 		       "module-memory-max";
 	case EPROTO:
-		return "the task breaks a rule of forkd-modules(7): see the log of forkd";
+		return "the task may break a rule of forkd-modules(7): see the log of forkd";
 	case EBADMSG:
 		return "the data is damaged, or has another format";
 	case ENOBUFS:
