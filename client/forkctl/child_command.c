@@ -44,7 +44,7 @@ int forkctl_exit_status(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int forkctl_make_folder(char *ret, size_t size)
+int forkctl_make_directory(char *ret, size_t size)
 {
 	const char *tmp = secure_getenv("TMPDIR");
 
@@ -67,7 +67,7 @@ int forkctl_is_module_file(const char *word)
 
 int forkctl_link_modules(int n, char *const files[], char *ret, size_t size)
 {
-	int status = forkctl_make_folder(ret, size);
+	int status = forkctl_make_directory(ret, size);
 
 	for (int i = 0; !status && i < n; i++) {
 		_cleanup_free_ char *path = realpath(files[i], NULL);
@@ -84,15 +84,15 @@ int forkctl_link_modules(int n, char *const files[], char *ret, size_t size)
 	return status;
 }
 
-void forkctl_unlink_modules(int n, const char *folder)
+void forkctl_unlink_modules(int n, const char *directory)
 {
 	char link[288];
 
-	if (!folder[0])
+	if (!directory[0])
 		return;
 	for (int i = 0; i < n; i++) {
-		(void)snprintf(link, sizeof(link), "%s/%d.so", folder, i);
+		(void)snprintf(link, sizeof(link), "%s/%d.so", directory, i);
 		(void)unlink(link);
 	}
-	(void)rmdir(folder);
+	(void)rmdir(directory);
 }

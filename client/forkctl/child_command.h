@@ -23,7 +23,7 @@ int forkctl_exit_status(int status);
 
 /* Creates a directory in $TMPDIR that only this user can enter. On failure prints the error, and
  * *ret is empty. Returns 0 or an exit code. */
-int forkctl_make_folder(char *ret, size_t size);
+int forkctl_make_directory(char *ret, size_t size);
 
 /* True if the argument of a command is the file of a module, and not a name. */
 int forkctl_is_module_file(const char *word);
@@ -31,4 +31,4 @@ int forkctl_is_module_file(const char *word);
 /* Creates a directory with links to n files of modules, a module-dir for a private forkd. Prints
  * errors. Returns 0 or an exit code; *ret is empty, or forkctl_unlink_modules() must remove it. */
 int forkctl_link_modules(int n, char *const files[], char *ret, size_t size);
-void forkctl_unlink_modules(int n, const char *folder);
+void forkctl_unlink_modules(int n, const char *directory);

@@ -82,7 +82,7 @@ static int load_exchange(const struct load_paths *paths, bool *ret_fresh)
 		     : 0;
 }
 
-static int load_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+static int load_file(const char *socket, const struct forkctl_terms *terms, const char *directory,
 		     const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -102,8 +102,8 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 	if (r < 0)
 		return forkctl_fail(FORKCTL_USAGE, "modules load: cannot read %s: %s", path,
 				    strerrordesc_np(-r));
-	(void)snprintf(paths.there, sizeof(paths.there), "%s/%.*s", folder, n, name);
-	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/.%.*s.XXXXXX", folder, n, name);
+	(void)snprintf(paths.there, sizeof(paths.there), "%s/%.*s", directory, n, name);
+	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/.%.*s.XXXXXX", directory, n, name);
 	r = load_write(&paths, &file);
 	free(file.data);
 	if (r)
@@ -124,7 +124,7 @@ static int load_file(const char *socket, const struct forkctl_terms *terms, cons
 		(void)unlink(paths.beside);
 	else if (fresh)
 		(void)unlink(paths.there);
-	return forkctl_fail(r, "modules load: %s was restored", folder);
+	return forkctl_fail(r, "modules load: %s was restored", directory);
 }
 
 /* Finds the file of a module, which is given by its name on the board or by its file. */
@@ -153,7 +153,7 @@ static int load_find(const char *socket, const char *word, char *ret_name, size_
 	return 0;
 }
 
-static int unload_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+static int unload_file(const char *socket, const struct forkctl_terms *terms, const char *directory,
 		       const char *word)
 {
 	struct load_paths paths;
@@ -166,8 +166,8 @@ static int unload_file(const char *socket, const struct forkctl_terms *terms, co
 	r = load_find(socket, word, name, sizeof(name));
 	if (r)
 		return r;
-	(void)snprintf(paths.there, sizeof(paths.there), "%s/%s", folder, name);
-	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/%s" LOAD_UNLOADED, folder, name);
+	(void)snprintf(paths.there, sizeof(paths.there), "%s/%s", directory, name);
+	(void)snprintf(paths.beside, sizeof(paths.beside), "%s/%s" LOAD_UNLOADED, directory, name);
 	r = rename(paths.there, paths.beside) < 0 ? -errno : 0;
 	if (r == -ENOENT)
 		return forkctl_fail(FORKCTL_USAGE,
@@ -179,13 +179,13 @@ static int unload_file(const char *socket, const struct forkctl_terms *terms, co
 				    paths.there, strerrordesc_np(-r));
 	r = forkctl_ask_reload(socket, "modules", terms);
 	if (r && rename(paths.beside, paths.there) == 0)
-		return forkctl_fail(r, "modules unload: %s was restored", folder);
+		return forkctl_fail(r, "modules unload: %s was restored", directory);
 	return r;
 }
 
 int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc, char *argv[])
 {
-	_cleanup_free_ char *folder = NULL;
+	_cleanup_free_ char *directory = NULL;
 	bool unload = streq(argv[0], "unload");
 	int err;
 
@@ -193,9 +193,9 @@ int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc
 		return forkctl_fail(FORKCTL_USAGE, "modules %s takes one %s", argv[0],
 				    unload ? "module name: `forkctl modules` lists them"
 					   : "file: NAME.so");
-	err = forkctl_option_value(socket, "module-dir", &folder);
+	err = forkctl_option_value(socket, "module-dir", &directory);
 	if (err)
 		return err;
-	return unload ? unload_file(socket, terms, folder, argv[1])
-		      : load_file(socket, terms, folder, argv[1]);
+	return unload ? unload_file(socket, terms, directory, argv[1])
+		      : load_file(socket, terms, directory, argv[1]);
 }

@@ -89,7 +89,7 @@ struct profile_figures {
 
 struct profile_job {
 	const char *task;
-	char folder[256]; /* with a link to FILE.so, or empty */
+	char directory[256]; /* with a link to FILE.so, or empty */
 	struct forkctl_case given;
 	uint32_t times;
 	struct forkctl_limit timeout;
@@ -256,7 +256,7 @@ static int find_name(const struct profile_job *job, const struct board *board, c
 	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
 
 	*ret = job->task;
-	if (!job->folder[0] || strchr(job->task, ':'))
+	if (!job->directory[0] || strchr(job->task, ':'))
 		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		const char *name = board->tasks[i].name;
@@ -326,15 +326,15 @@ static int run_job(const char *socket, void *context)
 
 static int run_session(struct profile_job *job)
 {
-	char burden[64], folder[288], sample[] = "--sample=2ms";
+	char burden[64], directory[288], sample[] = "--sample=2ms";
 	char *more[4] = { burden };
 	int n = 1;
 
-	if (job->folder[0])
-		more[n++] = folder;
+	if (job->directory[0])
+		more[n++] = directory;
 	if (job->samples)
 		more[n] = sample;
-	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", job->folder);
+	(void)snprintf(directory, sizeof(directory), "--module-dir=%s", job->directory);
 	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);
 	return forkctl_with_forkd(job->way == PROFILE_STOLEN ? "profile" : "normal",
 				  job->way != PROFILE_ALL, more, run_job, job);
@@ -536,7 +536,7 @@ static int parse_command_line(struct profile_job *job, int argc, char *argv[])
 		return err;
 	file = argc > 1 && forkctl_is_module_file(argv[1]);
 	if (file) {
-		err = forkctl_link_modules(1, argv + 1, job->folder, sizeof(job->folder));
+		err = forkctl_link_modules(1, argv + 1, job->directory, sizeof(job->directory));
 		if (err)
 			return err;
 		argc--;
@@ -584,7 +584,7 @@ int forkctl_profile(const char *socket, int argc, char *argv[])
 	status = parse_command_line(&job, argc, argv);
 	if (!status)
 		status = measure(&job);
-	forkctl_unlink_modules(1, job.folder);
+	forkctl_unlink_modules(1, job.directory);
 	forkctl_args_fini(&job.given.args);
 	return status;
 }

@@ -52,7 +52,7 @@
 #define SESSION_OPTIONS	 12		     /* options for forkctl check or profile */
 
 struct session {
-	char folder[64];
+	char directory[64];
 	char socket[96];
 	char notify[96];
 	char forkd[4096];
@@ -74,7 +74,7 @@ static int is_program(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-static int is_folder(const char *path)
+static int is_directory(const char *path)
 {
 	struct stat st;
 
@@ -82,7 +82,7 @@ static int is_folder(const char *path)
 }
 
 /* The directory of this program, without a slash at the end. */
-static int own_folder(char *ret, size_t size)
+static int own_directory(char *ret, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", ret, size - 1);
 	char *slash;
@@ -114,13 +114,13 @@ static int find_forkd(struct session *s)
 		return forkctl_fail(FORKCTL_NO_DAEMON, "FORKD_BIN=%s is not an executable file",
 				    bin);
 	}
-	if (own_folder(own, sizeof(own)) == 0) {
+	if (own_directory(own, sizeof(own)) == 0) {
 		(void)snprintf(s->forkd, sizeof(s->forkd), "%s/forkd", own);
 		if (is_program(s->forkd)) {
 			char built[4096];
 
 			(void)snprintf(built, sizeof(built), "%s/daemon/modules/.libs", own);
-			if (!modules && is_folder(built))
+			if (!modules && is_directory(built))
 				memcpy(s->modules, built, sizeof(built));
 			return 0;
 		}
@@ -135,19 +135,19 @@ static int find_forkd(struct session *s)
 			    s->forkd);
 }
 
-static int make_folder(struct session *s)
+static int make_directory(struct session *s)
 {
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 
 	/* mkdtemp() uses mode 0700. The path must be short enough for a socket in it. */
 	if (!runtime || runtime[0] != '/' || strlen(runtime) > 40 || access(runtime, W_OK) != 0)
 		runtime = "/tmp";
-	(void)snprintf(s->folder, sizeof(s->folder), "%s/forkd-XXXXXX", runtime);
-	if (!mkdtemp(s->folder))
+	(void)snprintf(s->directory, sizeof(s->directory), "%s/forkd-XXXXXX", runtime);
+	if (!mkdtemp(s->directory))
 		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot create a directory in %s: %s",
 				    runtime, strerrordesc_np(errno));
-	(void)snprintf(s->socket, sizeof(s->socket), "%s/forkd.sock", s->folder);
-	(void)snprintf(s->notify, sizeof(s->notify), "%s/notify", s->folder);
+	(void)snprintf(s->socket, sizeof(s->socket), "%s/forkd.sock", s->directory);
+	(void)snprintf(s->notify, sizeof(s->notify), "%s/notify", s->directory);
 	return 0;
 }
 
@@ -403,11 +403,11 @@ static void clean_up(struct session *s)
 		(void)safe_close(s->signal_fd);
 		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 	}
-	if (!s->folder[0])
+	if (!s->directory[0])
 		return;
 	(void)unlink(s->socket);
 	(void)unlink(s->notify);
-	(void)rmdir(s->folder);
+	(void)rmdir(s->directory);
 }
 
 /* --module-dir among the options. */
@@ -440,9 +440,9 @@ static int run_session(int n_options, char *options[], const struct session_comm
 		status = s.signal_fd < 0 ? FORKCTL_NO_DAEMON : 0;
 	}
 	if (!status) {
-		status = make_folder(&s);
+		status = make_directory(&s);
 		if (status)
-			s.folder[0] = '\0';
+			s.directory[0] = '\0';
 	}
 	if (!status)
 		status = open_notify(&s);

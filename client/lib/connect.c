@@ -19,12 +19,12 @@
 static const char *connect_own(void)
 {
 	static _Thread_local char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	const char *folder = secure_getenv("XDG_RUNTIME_DIR");
+	const char *directory = secure_getenv("XDG_RUNTIME_DIR");
 	int n;
 
-	if (!folder || folder[0] != '/')
+	if (!directory || directory[0] != '/')
 		return NULL;
-	n = snprintf(path, sizeof(path), "%s/forkd/forkd.sock", folder);
+	n = snprintf(path, sizeof(path), "%s/forkd/forkd.sock", directory);
 	return n < (int)sizeof(path) && access(path, F_OK) == 0 ? path : NULL;
 }
 

@@ -124,11 +124,11 @@ static uint64_t module_symbol_size(const void *address)
 static bool module_is_settled(const char *path)
 {
 	for (const char *end = path; (end = strchr(end, '/')); end++) {
-		_cleanup_free_ char *folder = strndup(path, (size_t)max(end - path, 1));
+		_cleanup_free_ char *directory = strndup(path, (size_t)max(end - path, 1));
 		struct stat st;
 
 		/* In a sticky directory only the owner of a file can rename it. */
-		if (!folder || lstat(folder, &st) < 0 ||
+		if (!directory || lstat(directory, &st) < 0 ||
 		    (st.st_uid != 0 && st.st_uid != geteuid()) ||
 		    (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX)))
 			return false;
@@ -869,7 +869,7 @@ static void module_describe(const char *path, char *text, size_t size)
 }
 
 /* Loads one file of the directory. Returns false if it is left out. */
-static bool modules_load_one(struct modules *modules, struct board *board, const char *folder,
+static bool modules_load_one(struct modules *modules, struct board *board, const char *directory,
 			     const char *name)
 {
 	uint32_t before = modules->n_tasks;
@@ -880,7 +880,7 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 	bool loaded, alone;
 	int r;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	r = module_open_patiently(path, &module, &st, error, sizeof(error));
 	loaded = r == 0;
 	alone = loaded && module_n_objects() == objects + 1 && !module_has_constructors(module);
@@ -906,16 +906,16 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 
 /* Lists the names of all modules of a directory; the caller frees each name and the list. Returns
  * their number, or a negative errno. */
-static int modules_list(const char *folder, struct dirent ***ret_names)
+static int modules_list(const char *directory, struct dirent ***ret_names)
 {
 	struct stat st;
 	int n;
 
-	if (stat(folder, &st) < 0)
+	if (stat(directory, &st) < 0)
 		return -errno;
 	if (module_unsafe(&st))
 		return -EPERM;
-	n = scandir(folder, ret_names, module_filter, alphasort);
+	n = scandir(directory, ret_names, module_filter, alphasort);
 	return n < 0 ? -errno : n;
 }
 
@@ -933,19 +933,19 @@ const char *modules_advice(int err)
 	}
 }
 
-int modules_load(struct modules *modules, struct board *board, const char *folder)
+int modules_load(struct modules *modules, struct board *board, const char *directory)
 {
 	struct dirent **names = NULL;
 	int n, r, loaded = 0;
 
 	modules->n_tasks = modules->n_left_out = modules->n_files = 0;
 	modules->version = modules->joinable = 0;
-	n = modules_list(folder, &names);
+	n = modules_list(directory, &names);
 	if (n < 0)
 		return n;
 	store_relaxed(&board->n_modules, 0);
 	for (int i = 0; i < n; i++) {
-		loaded += modules_load_one(modules, board, folder, names[i]->d_name);
+		loaded += modules_load_one(modules, board, directory, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);
@@ -953,7 +953,7 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		log_warning(
 			"no module in %s: clients can call no task: put NAME.so files there, or "
 			"correct the option module-dir",
-			folder);
+			directory);
 	r = modules_settle(modules, board);
 	return r < 0 ? r : loaded;
 }
@@ -984,19 +984,19 @@ static bool modules_have_file(const struct modules *modules, uint64_t file)
 
 /* Finds new files in the directory. Returns 0 or a negative errno, with one line in ret_error. */
 static int modules_find_new(const struct modules *modules, struct modules_newcomers *new,
-			    const char *folder, uint64_t version, char *ret_error, uint64_t size)
+			    const char *directory, uint64_t version, char *ret_error, uint64_t size)
 {
 	struct dirent **names = NULL;
 	uint64_t sum = 0;
 	uint32_t known = 0;
-	int n = modules_list(folder, &names);
+	int n = modules_list(directory, &names);
 
 	for (int i = 0; i < n; i++) {
 		char path[4096];
 		struct stat st = { 0 };
 		uint64_t file;
 
-		(void)snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
+		(void)snprintf(path, sizeof(path), "%s/%s", directory, names[i]->d_name);
 		(void)stat(path, &st);
 		file = module_file(path, names[i]->d_name, &st);
 		sum += file;
@@ -1023,14 +1023,14 @@ static int modules_find_new(const struct modules *modules, struct modules_newcom
 
 /* Loads one file. Returns 0 or a negative errno, with one line in ret_error. */
 static int module_join(struct modules_newcomers *new, struct module_newcomer *file,
-		       const char *folder, char *ret_error, uint64_t size)
+		       const char *directory, char *ret_error, uint64_t size)
 {
 	uint32_t before = new->added.n_tasks;
 	char path[4096], error[512];
 	struct stat st;
 	int r;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, file->name);
+	(void)snprintf(path, sizeof(path), "%s/%s", directory, file->name);
 	r = module_open_patiently(path, &file->module, &st, error, sizeof(error));
 	if (r == 0)
 		r = modules_add(&new->added, file->module, error, sizeof(error));
@@ -1070,8 +1070,8 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 	return 0;
 }
 
-int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
-		 char *ret_error, uint64_t size)
+int modules_join(struct modules *modules, struct board *board, const char *directory,
+		 uint64_t version, char *ret_error, uint64_t size)
 {
 	_cleanup_free_ struct modules_newcomers *new = calloc(1, sizeof(*new));
 	int r;
@@ -1079,9 +1079,9 @@ int modules_join(struct modules *modules, struct board *board, const char *folde
 	if (!new)
 		return text_refuse(ret_error, size, -ENOMEM,
 				   "there is no memory for its table of tasks");
-	r = modules_find_new(modules, new, folder, version, ret_error, size);
+	r = modules_find_new(modules, new, directory, version, ret_error, size);
 	for (uint32_t i = 0; i < new->n &&r == 0; i++)
-		r = module_join(new, &new->files[i], folder, ret_error, size);
+		r = module_join(new, &new->files[i], directory, ret_error, size);
 	if (r == 0)
 		r = modules_place_new(modules, board, &new->added, ret_error, size);
 	for (uint32_t i = 0; i < new->n &&r == 0; i++) {

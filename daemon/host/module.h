@@ -47,7 +47,7 @@ struct modules {
  * have used. A module that cannot be loaded is left out, and logged with one line that says what to
  * do. Returns the number of modules, or a negative errno for the directory (EPERM: it is not safe).
  */
-int modules_load(struct modules *modules, struct board *board, const char *folder);
+int modules_load(struct modules *modules, struct board *board, const char *directory);
 
 /* What to do about an error of modules_load(), for messages. */
 const char *modules_advice(int err);
@@ -70,8 +70,8 @@ int modules_settle(struct modules *modules, struct board *board);
  * Then their tasks have places, and modules_enter() makes them callable. version: of all files of
  * the directory; no loaded file may have changed. Returns 0 or a negative errno with one line in
  * ret_error; then no task has changed. */
-int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
-		 char *ret_error, uint64_t size);
+int modules_join(struct modules *modules, struct board *board, const char *directory,
+		 uint64_t version, char *ret_error, uint64_t size);
 
 /* Makes the tasks that modules_join() has added callable, and enters them on the board. */
 void modules_enter(struct modules *modules, struct board *board);

@@ -30,9 +30,9 @@ static bool cgroup_names(const char *controllers, const char *name)
 /* Calls level() for a group and for each one above it that is mounted here. group: "/" or
  * "/a/b". */
 static void cgroup_climb(const char *mount, char *group,
-			 void (*level)(void *context, const char *folder), void *context)
+			 void (*level)(void *context, const char *directory), void *context)
 {
-	char folder[CGROUP_PATH];
+	char directory[CGROUP_PATH];
 	size_t length;
 
 	/* Outside of the visible part. */
@@ -42,15 +42,16 @@ static void cgroup_climb(const char *mount, char *group,
 		length = strlen(group);
 		while (length && group[length - 1] == '/')
 			group[--length] = '\0';
-		if (snprintf(folder, sizeof(folder), "%s%s", mount, group) < (int)sizeof(folder))
-			level(context, folder);
+		if (snprintf(directory, sizeof(directory), "%s%s", mount, group) <
+		    (int)sizeof(directory))
+			level(context, directory);
 		if (length)
 			*strrchr(group, '/') = '\0';
 	} while (length);
 }
 
 void cgroup_each(const char *root, const char *controller,
-		 void (*level)(void *context, const char *folder), void *context)
+		 void (*level)(void *context, const char *directory), void *context)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char line[CGROUP_PATH], mount[CGROUP_PATH];
@@ -74,14 +75,14 @@ void cgroup_each(const char *root, const char *controller,
 	}
 }
 
-uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32_t max)
+uint32_t cgroup_read(const char *directory, const char *name, uint64_t *ret, uint32_t max)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char text[CGROUP_PATH + 32];
 	const char *at = text;
 	uint32_t n = 0;
 
-	(void)snprintf(text, sizeof(text), "%s/%s", folder, name);
+	(void)snprintf(text, sizeof(text), "%s/%s", directory, name);
 	file = fopen(text, "re");
 	if (!file || !fgets(text, sizeof(text), file))
 		return 0;
@@ -92,15 +93,15 @@ uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32
 	return n;
 }
 
-static void cgroup_take_quota(void *context, const char *folder)
+static void cgroup_take_quota(void *context, const char *directory)
 {
 	uint32_t *least = context;
 	uint64_t n[2]; /* quota and period */
 
 	/* In version 1, -1 means no quota. */
-	if (cgroup_read(folder, "cpu.max", n, 2) < 2 &&
-	    (!cgroup_read(folder, "cpu.cfs_quota_us", n, 1) ||
-	     !cgroup_read(folder, "cpu.cfs_period_us", n + 1, 1)))
+	if (cgroup_read(directory, "cpu.max", n, 2) < 2 &&
+	    (!cgroup_read(directory, "cpu.cfs_quota_us", n, 1) ||
+	     !cgroup_read(directory, "cpu.cfs_period_us", n + 1, 1)))
 		return;
 	if (n[1])
 		n[0] = max(n[0] / n[1] + (n[0] % n[1] > 0), UINT64_C(1));

@@ -94,36 +94,36 @@ static int listener_inherit(struct listener *l, struct store *store, char *error
 }
 
 /* Opens and locks the directory of the socket, and makes it if it is missing (I1). */
-static int listener_folder(const char *path, char *error, size_t size)
+static int listener_directory(const char *path, char *error, size_t size)
 {
 	_cleanup_close_ int fd = -1;
-	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	char *slash;
 
-	(void)snprintf(folder, sizeof(folder), "%s", path);
-	slash = strrchr(folder, '/');
+	(void)snprintf(directory, sizeof(directory), "%s", path);
+	slash = strrchr(directory, '/');
 	if (!slash)
-		(void)snprintf(folder, sizeof(folder), ".");
-	else if (slash == folder)
+		(void)snprintf(directory, sizeof(directory), ".");
+	else if (slash == directory)
 		slash[1] = '\0';
 	else
 		*slash = '\0';
-	if (mkdir(folder, 0755) < 0 && errno != EEXIST && errno != EROFS) {
+	if (mkdir(directory, 0755) < 0 && errno != EEXIST && errno != EROFS) {
 		int r = -errno;
 
 		return listener_fail(error, size, r,
 				     "cannot create the directory %s for the socket: %s: create "
 				     "it, or choose another place with --socket",
-				     folder, strerror(-r));
+				     directory, strerror(-r));
 	}
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
 		int r = -errno;
 
 		return listener_fail(error, size, r,
 				     "cannot open the directory %s of the socket: %s: choose "
 				     "another place with --socket",
-				     folder, strerror(-r));
+				     directory, strerror(-r));
 	}
 	return steal_fd(&fd);
 }
@@ -228,7 +228,7 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct listener l = LISTENER_INIT;
-	_cleanup_close_ int folder = -1;
+	_cleanup_close_ int directory = -1;
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 	int r;
@@ -250,9 +250,9 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 				     "possible: choose a shorter one with --socket",
 				     strlen(path), sizeof(address.sun_path) - 1);
 	(void)strcpy(address.sun_path, path);
-	folder = listener_folder(path, error, error_size);
-	if (folder < 0)
-		return folder;
+	directory = listener_directory(path, error, error_size);
+	if (directory < 0)
+		return directory;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return listener_fail(error, error_size, -errno, "cannot create a socket: %s",

@@ -16,18 +16,18 @@
 #include "common/util.h"
 #include "daemon/manager/cgroup.h"
 
-static void memory_limit_take(void *context, const char *folder)
+static void memory_limit_take(void *context, const char *directory)
 {
 	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };
 	struct memory_limit *limit = context;
 	uint64_t bytes;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(files); i++) {
-		if (!cgroup_read(folder, files[i], &bytes, 1) || bytes >= limit->bytes)
+		if (!cgroup_read(directory, files[i], &bytes, 1) || bytes >= limit->bytes)
 			continue;
 		limit->bytes = bytes;
 		(void)snprintf(limit->where, sizeof(limit->where), "%.*s/%s",
-			       (int)(sizeof(limit->where) - strlen(files[i]) - 2), folder,
+			       (int)(sizeof(limit->where) - strlen(files[i]) - 2), directory,
 			       files[i]);
 	}
 }

@@ -118,17 +118,17 @@ static void set_work(void)
 
 static _Noreturn void exec_member(const struct side *side, uint32_t member, int fd, pid_t parent)
 {
-	char folder[2048];
+	char directory[2048];
 	char path[2304];
 	char words[2][16];
-	ssize_t size = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	ssize_t size = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || size < 0)
 		_exit(1);
-	folder[size] = '\0';
-	*strrchr(folder, '/') = '\0';
-	snprintf(path, sizeof(path), "%s/%s", folder, side->program);
+	directory[size] = '\0';
+	*strrchr(directory, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/%s", directory, side->program);
 	snprintf(words[0], sizeof(words[0]), "%d", fd);
 	snprintf(words[1], sizeof(words[1]), "%u", member);
 	if (side->passive)

@@ -85,15 +85,15 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules,
 	size_t n = 3;
 	char tree[2048];
 	char forkd[4096];
-	char folder[4096];
+	char directory[4096];
 
 	build_tree(tree, sizeof(tree));
 	snprintf(forkd, sizeof(forkd), "%s/forkd", tree);
-	snprintf(folder, sizeof(folder), "%s/%s", tree, modules);
+	snprintf(directory, sizeof(directory), "%s/%s", tree, modules);
 	args[n++] = "--socket";
 	args[n++] = pool->socket;
 	args[n++] = "--module-dir";
-	args[n++] = folder;
+	args[n++] = directory;
 	while (*options && n + 1 < sizeof(args) / sizeof(args[0]))
 		args[n++] = *options++;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -138,12 +138,12 @@ static void start(struct bench_pool *pool, const char *modules, const char *cons
 	int r;
 
 	memset(pool, 0, sizeof(*pool));
-	strcpy(pool->folder, "/tmp/forkd-bench-XXXXXX");
+	strcpy(pool->directory, "/tmp/forkd-bench-XXXXXX");
 	/* Clients of other users must reach the socket in it. */
-	if (!mkdtemp(pool->folder) || chmod(pool->folder, 0711) < 0)
+	if (!mkdtemp(pool->directory) || chmod(pool->directory, 0711) < 0)
 		bench_die("cannot make a directory in /tmp: %s", strerror(errno));
-	snprintf(pool->socket, sizeof(pool->socket), "%s/forkd.sock", pool->folder);
-	snprintf(pool->notify, sizeof(pool->notify), "%s/notify", pool->folder);
+	snprintf(pool->socket, sizeof(pool->socket), "%s/forkd.sock", pool->directory);
+	snprintf(pool->notify, sizeof(pool->notify), "%s/notify", pool->directory);
 	running = pool;
 	if (!owner)
 		atexit(stop_at_exit);
@@ -211,11 +211,11 @@ void bench_pool_stop(struct bench_pool *pool)
 		}
 		pool->manager = 0;
 	}
-	if (pool->folder[0]) {
+	if (pool->directory[0]) {
 		unlink(pool->notify);
 		unlink(pool->socket);
-		rmdir(pool->folder);
-		pool->folder[0] = '\0';
+		rmdir(pool->directory);
+		pool->directory[0] = '\0';
 	}
 	running = NULL;
 }

@@ -13,7 +13,7 @@
 #define BENCH_MODULES_COUNTED "tests/bench/modules/counted/.libs" /* fib, flat that count forks */
 
 struct bench_pool {
-	char folder[64]; /* its temporary directory; empty: there is none */
+	char directory[64]; /* its temporary directory; empty: there is none */
 	char socket[96];
 	char notify[96];
 	pid_t manager; /* 0: not running */

@@ -12,7 +12,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#define FOLDER 4096
+#define DIRECTORY 4096
 
 static unsigned int n_inputs;
 
@@ -45,19 +45,20 @@ static int is_seen(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-static void run_folder(const char folder[FOLDER])
+static void run_directory(const char directory[DIRECTORY])
 {
 	struct dirent **names;
-	int n = scandir(folder, &names, is_seen, alphasort);
+	int n = scandir(directory, &names, is_seen, alphasort);
 
 	if (n < 0) {
-		(void)fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+		(void)fprintf(stderr, "%s: %s\n", directory, strerror(errno));
 		exit(EXIT_FAILURE);
 	}
 	for (int i = 0; i < n; i++) {
-		char path[FOLDER + 258];
+		char path[DIRECTORY + 258];
 
-		(void)snprintf(path, sizeof(path), "%.*s/%s", FOLDER, folder, names[i]->d_name);
+		(void)snprintf(path, sizeof(path), "%.*s/%s", DIRECTORY, directory,
+			       names[i]->d_name);
 		run_file(path);
 		free(names[i]);
 	}
@@ -68,14 +69,14 @@ int main(int argc, char *argv[])
 {
 	const char *name = strrchr(argv[0], '_');
 	const char *top = getenv("top_srcdir");
-	char folder[FOLDER];
+	char directory[DIRECTORY];
 
 	for (int i = 1; i < argc; i++)
 		run_file(argv[i]);
 	if (argc == 1) {
-		(void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s", top ? top : ".",
-			       name ? name + 1 : "");
-		run_folder(folder);
+		(void)snprintf(directory, sizeof(directory), "%s/tests/fuzz/corpus/%s",
+			       top ? top : ".", name ? name + 1 : "");
+		run_directory(directory);
 	}
 	(void)printf("%u inputs\n", n_inputs);
 	return n_inputs ? EXIT_SUCCESS : EXIT_FAILURE;

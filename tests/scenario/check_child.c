@@ -244,7 +244,7 @@ static void outlive(void (*how)(void), bool execs)
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
 	/* The watcher, the parent, and a child with its own client. */
 	daemon_start(&d, "--workers=2", "--clients-max=3", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	before = counts_read(&d);
 	pid = daemon_fork(DAEMON_UID);
 	if (pid == 0) {

@@ -463,7 +463,7 @@ static void die_everywhere(enum mode by)
 	shared = daemon_share(sizeof(*shared));
 	/* The watcher, two survivors, and one victim. */
 	daemon_start(&d, "--workers=2", "--clients-max=4", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	survivors[0] = start_survivor(0, DAEMON_UID);
 	survivors[1] = start_survivor(1, OTHER_UID);
 	before = counts_read(&d);

@@ -44,15 +44,15 @@ static uint32_t keep_one(void)
 /* Checks that all threads of a process are on this CPU and no other. Returns their number. */
 static uint32_t check_threads(pid_t pid, uint32_t cpu)
 {
-	_cleanup_closedir_ DIR *folder = NULL;
+	_cleanup_closedir_ DIR *directory = NULL;
 	const struct dirent *entry;
 	char path[64];
 	uint32_t n = 0;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	ck_assert_ptr_nonnull(folder);
-	while ((entry = readdir(folder))) {
+	directory = opendir(path);
+	ck_assert_ptr_nonnull(directory);
+	while ((entry = readdir(directory))) {
 		cpu_set_t set;
 		pid_t tid = atoi(entry->d_name);
 

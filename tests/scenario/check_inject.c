@@ -102,7 +102,7 @@ static enum answer trace_and_visit(enum when when)
 	int status;
 	pid_t pid;
 
-	(void)snprintf(path, sizeof(path), "%s/trace.out", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/trace.out", d.directory);
 	(void)unlink(path); /* of the previous run */
 	pid = daemon_spawn(&d, "trace.out", argv);
 	while (!strstr(text, "tracing") && !daemon_has_ended(pid))

@@ -108,7 +108,7 @@ END_TEST
 /* Only root has several users. Any of them may connect. Returns the saved state that is kept. */
 static struct saved_state *keep_for_all(struct systemd_stub *store)
 {
-	ck_assert_int_eq(chmod(service_folder, 0711), 0);
+	ck_assert_int_eq(chmod(service_directory, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
 	DAEMON_AWAIT(holds(store, "arena board pool roster"));
 	return systemd_stub_saved(store);

@@ -215,7 +215,7 @@ START_TEST(client_killed_while_it_submits_never_blocks_another)
 	ck_assert_ptr_nonnull(notices.ns);
 	/* The watcher, the survivor, and slots for the next victims. */
 	daemon_start(&d, "--workers=2", "--clients-max=4", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	other = daemon_client(survivor, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(&shared->good) > 0);
 	before = counts_read(&d);

@@ -70,7 +70,7 @@ static void die_at(const struct step *step)
 	(void)fflush(stdout);
 	daemon_mine(&d, step->site, 0);
 	daemon_start(&d, "--workers=1", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	c = daemon_open(&d);
 	end_one(c, step, 0);
 	daemon_mine(&d, step->site, 0);

@@ -49,7 +49,7 @@ static void start(const char *workers, const char *weights)
 	shared = daemon_share(sizeof(*shared));
 	daemon_start(&d, workers, "--jobs-max=16384", weights, NULL);
 	/* For clients of other users. */
-	ck_assert_int_eq(chmod(d.folder, 0755), 0);
+	ck_assert_int_eq(chmod(d.directory, 0755), 0);
 }
 
 static fk_client *open_client(const char *task, const fk_task **ret_task)

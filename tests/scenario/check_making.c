@@ -41,7 +41,7 @@ static pid_t start(void)
 	(void)snprintf(one, sizeof(one), "--user-shared-memory-max=%" PRIu64, max);
 	pid = SERVICE_READY("", memory, one, "--user-clients-max=8", "--heap-max=1G",
 			    "--clients-max=8", "--socket-mode=0666");
-	ck_assert_int_eq(chmod(service_folder, 0755), 0);
+	ck_assert_int_eq(chmod(service_directory, 0755), 0);
 	first = service_attach();
 	return pid;
 }

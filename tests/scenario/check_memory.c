@@ -279,7 +279,8 @@ static bool make_limited(struct limited *g)
 		const char *mount = hierarchies[i].mount;
 
 		g->killed = hierarchies[i].killed;
-		find_home(g->home.folder, sizeof(g->home.folder), mount, hierarchies[i].controller);
+		find_home(g->home.directory, sizeof(g->home.directory), mount,
+			  hierarchies[i].controller);
 		if (!control_group_make(&g->group, mount, hierarchies[i].limit, GROUP_LIMIT))
 			continue;
 		if (control_group_enter(&g->group, getpid()) &&
@@ -297,7 +298,7 @@ static int64_t kills_in(const struct limited *g)
 	int64_t n = -1;
 	FILE *f;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", g->group.folder, g->killed);
+	(void)snprintf(path, sizeof(path), "%s/%s", g->group.directory, g->killed);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f))
 		(void)sscanf(line, "oom_kill %" SCNd64, &n);
@@ -348,7 +349,7 @@ START_TEST(all_memory_in_use_at_once_stays_within_the_control_group)
 		return;
 	}
 	ck_assert_int_eq(try_in(&g, large), 2);
-	ck_assert(daemon_logged(&d, "memory-max is 300M (/", strrchr(g.group.folder, '/')));
+	ck_assert(daemon_logged(&d, "memory-max is 300M (/", strrchr(g.group.directory, '/')));
 	ck_assert(daemon_logged(&d, "arena-max 290M", "arena-max=auto would be"));
 	ck_assert_int_eq(try_in(&g, usual), -1);
 	pool = daemon_pool(&d);

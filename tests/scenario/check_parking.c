@@ -122,14 +122,14 @@ static uint64_t ran(uint32_t worker)
 /* As taskset -a does. */
 static void allow(pid_t pid, const cpu_set_t *set)
 {
-	_cleanup_closedir_ DIR *folder = NULL;
+	_cleanup_closedir_ DIR *directory = NULL;
 	const struct dirent *entry;
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	ck_assert_ptr_nonnull(folder);
-	while ((entry = readdir(folder)))
+	directory = opendir(path);
+	ck_assert_ptr_nonnull(directory);
+	while ((entry = readdir(directory)))
 		if (atoi(entry->d_name))
 			(void)sched_setaffinity(atoi(entry->d_name), sizeof(*set), set);
 }

@@ -260,7 +260,7 @@ START_TEST(client_that_connected_before_forkd_ran_is_disconnected)
 	pid_t pid;
 
 	service_setup("");
-	(void)snprintf(service_socket, sizeof(service_socket), "%s/sock", service_folder);
+	(void)snprintf(service_socket, sizeof(service_socket), "%s/sock", service_directory);
 	service_address(&address, service_socket);
 	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(listener, 10), 0);

@@ -173,7 +173,7 @@ START_TEST(twenty_restarts_under_load_lose_nothing)
 	struct oracle o;
 
 	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);
 		if (pids[i] == 0)

@@ -354,7 +354,7 @@ static void die_there(const struct row *row)
 	if (row->killed)
 		daemon_unmine(&d);
 	daemon_start(&d, "--workers=2", "--jobs-max=2048", "--log-level=warning", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	for (uint32_t i = 0; i < 2; i++) {
 		pids[i] = daemon_fork(i ? OTHER_UID : DAEMON_UID);
 		if (pids[i] == 0)

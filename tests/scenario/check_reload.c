@@ -65,7 +65,7 @@ START_TEST(reload_reads_the_directory_of_the_file)
 
 	prepare();
 	start("spin = 10us\n");
-	(void)snprintf(directory, sizeof(directory), "%s/forkd.conf.d", d.folder);
+	(void)snprintf(directory, sizeof(directory), "%s/forkd.conf.d", d.directory);
 	(void)snprintf(path, sizeof(path), "%s/a.conf", directory);
 	ck_assert_int_eq(mkdir(directory, 0755), 0);
 	f = fopen(path, "w");
@@ -204,7 +204,7 @@ START_TEST(invalid_config_is_reported_and_nothing_changes)
 	ck_assert(daemon_logged(&d, "memory-max is 16M", "forkd-reload"));
 	configure("spin = 20us\nallow = no-user-has-this-name\n");
 	reload(1, "log");
-	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.folder);
+	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.directory);
 	ck_assert_int_eq(unlink(text), 0);
 	ck_assert_int_eq(mkfifo(text, 0600), 0);
 	reload(1, "log");
@@ -296,7 +296,7 @@ static fk_job hold_and_try(volatile uint8_t **ret_gate, pid_t *ret_tries, char *
 	fk_job held;
 
 	prepare();
-	(void)snprintf(ret_file, size, "%s/slow", d.folder);
+	(void)snprintf(ret_file, size, "%s/slow", d.directory);
 	ck_assert_int_eq(close(creat(ret_file, 0644)), 0);
 	ck_assert_int_eq(setenv("SLOW_TRIAL", ret_file, 1), 0);
 	held = start_held(ret_gate);
@@ -591,7 +591,7 @@ START_TEST(service_manager_is_notified_that_another_pool_starts)
 	fk_job held;
 
 	prepare();
-	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
+	(void)snprintf(file, sizeof(file), "%s/slow", d.directory);
 	ck_assert_int_eq(close(creat(file, 0644)), 0);
 	ck_assert_int_eq(setenv("SLOW_START", file, 1), 0);
 	start("workers = 2\nstop-timeout = 1000s\n");
@@ -623,7 +623,7 @@ static uint32_t reloads_under_load(uint32_t n, const char *timeout, bool may_fai
 	prepare();
 	put(OURS("count"));
 	start("workers = 2\n");
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		pids[i] = daemon_fork(DAEMON_UID);
 		if (pids[i] == 0)

@@ -44,7 +44,7 @@ static const char *copy(uint32_t number)
 	(void)snprintf(name, sizeof(name), "join%03u", number % 1000);
 	for (char *at = bytes; (at = memmem(at, (size_t)(bytes + n - at), old, strlen(old)));)
 		memcpy(at, name, strlen(name));
-	(void)snprintf(path, sizeof(path), "%s/%s.so", d.folder, name);
+	(void)snprintf(path, sizeof(path), "%s/%s.so", d.directory, name);
 	to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	ck_assert_int_eq(write(to, bytes, (size_t)n), n);
 	return path;
@@ -134,7 +134,7 @@ START_TEST(modules_join_100_times_during_long_jobs_of_three_users)
 	for (uint32_t i = 1; i <= LOADS; i++)
 		join(i);
 	/* An error changes nothing: a file whose task exists already. */
-	(void)snprintf(twice, sizeof(twice), "%s/twice.so", d.folder);
+	(void)snprintf(twice, sizeof(twice), "%s/twice.so", d.directory);
 	ck_assert_int_eq(rename(copy(7), twice), 0);
 	load(1, "not all modules can be loaded", twice);
 	ck_assert_uint_eq(jobs_running(&d, "crash:hold"), USERS);

@@ -214,7 +214,7 @@ START_TEST(module_that_was_left_out_is_tried_again)
 	prepare();
 	put("tests/support/modules/later/.libs/needs.so", "needs.so");
 	put("tests/support/modules/broken/.libs/broken_abi.so", "old.so");
-	(void)snprintf(library, sizeof(library), "%s/needed.so", d.folder);
+	(void)snprintf(library, sizeof(library), "%s/needed.so", d.directory);
 	ck_assert_int_eq(setenv("LD_PRELOAD", library, 1), 0);
 	start("workers = 2\n");
 	ck_assert(daemon_logged(&d, "needs.so: not loaded", "needed"));
@@ -344,7 +344,7 @@ START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 	modules(1, "was restored", "load",
 		built("tests/support/modules/broken/.libs/broken_crash.so"));
 	put("tests/support/modules/broken/.libs/broken_abi.so", "../null.so");
-	(void)snprintf(copy, sizeof(copy), "%s/null.so", d.folder);
+	(void)snprintf(copy, sizeof(copy), "%s/null.so", d.directory);
 	modules(1, "was restored", "load", copy);
 	ck_assert_int_eq(unlink(copy), 0);
 	ck_assert_uint_eq(n_files(), 4);

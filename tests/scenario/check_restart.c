@@ -198,7 +198,7 @@ static void die_before_the_pool(bool late)
 
 	c = JOBS_BEGIN(&d, "--workers=2", "--clients-max=3", NULL);
 	pool = daemon_pool(&d);
-	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
+	(void)snprintf(marks, sizeof(marks), "%s/marks", d.directory);
 	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	/* The pool's user writes to it. */
 	ck_assert_int_eq(chmod(marks, 0666), 0);

@@ -451,7 +451,7 @@ START_TEST(next_manager_applies_its_own_forkd_conf)
 
 	begin();
 	daemon_prepare(&d);
-	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.directory);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
 	write_conf(path, "allow-tasks = @60200:fib:*\n");
 	store = kept_start(&d, "--workers=2", config, NULL);
@@ -484,7 +484,7 @@ START_TEST(warning_for_a_pattern_without_a_task_names_its_line)
 	char path[128], config[160];
 
 	daemon_prepare(&d);
-	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.directory);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
 	write_conf(path, "# Rights to call tasks\n"
 			 "allow-tasks = 65502:fib:*, 65502:srot:*\n"

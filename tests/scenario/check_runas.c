@@ -154,7 +154,7 @@ START_TEST(reload_reads_as_root_and_loads_modules_as_that_user)
 	pid_t pool;
 
 	daemon_prepare(&d);
-	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.directory);
 	f = fopen(path, "we");
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_eq(fchmod(fileno(f), 0600), 0);
@@ -225,7 +225,7 @@ START_TEST(other_processes_of_that_user_cannot_look_into_a_trial)
 	}
 	daemon_prepare(&d);
 	daemon_add_module(&d, "tests/support/modules/later/.libs/slow.so", "slow.so");
-	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
+	(void)snprintf(file, sizeof(file), "%s/slow", d.directory);
 	ck_assert_int_eq(close(creat(file, 0644)), 0);
 	ck_assert_int_eq(setenv("SLOW_TRIAL", file, 1), 0);
 	daemon_start(&d, "--workers=2", "--user=" USER, "--sandbox=off", NULL);
@@ -252,7 +252,7 @@ static bool have_forkd(int64_t gid)
 
 	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return false;
-	(void)snprintf(path, sizeof(path), "%s/passwd", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/passwd", d.directory);
 	from = fopen("/etc/passwd", "re");
 	to = fopen(path, "we");
 	ck_assert(from && to);
@@ -353,9 +353,9 @@ START_TEST(forkd_started_by_another_user_keeps_that_user)
 	char path[128];
 
 	daemon_prepare(&d);
-	(void)snprintf(path, sizeof(path), "%s/notify", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/notify", d.directory);
 	ck_assert_int_eq(chown(path, user_uid, user_gid), 0);
-	ck_assert_int_eq(chown(d.folder, user_uid, user_gid), 0);
+	ck_assert_int_eq(chown(d.directory, user_uid, user_gid), 0);
 	d.entering = become_user;
 	daemon_start(&d, "--workers=2", "--user=root", NULL);
 	see_ids(running_pool(), "Uid:", user_uid);

@@ -445,13 +445,13 @@ END_TEST
  * that only root can read. */
 static bool become_nobody(void)
 {
-	const char *folder = getenv("top_builddir");
+	const char *directory = getenv("top_builddir");
 	char path[4096];
 
 	ck_assert_int_eq(syscall(SYS_setgroups, 0, NULL), 0);
 	ck_assert_int_eq(setgid(NOBODY), 0);
 	ck_assert_int_eq(setuid(NOBODY), 0);
-	(void)snprintf(path, sizeof(path), "%s/forkd", folder ? folder : ".");
+	(void)snprintf(path, sizeof(path), "%s/forkd", directory ? directory : ".");
 	return access(path, X_OK) == 0;
 }
 

@@ -172,7 +172,7 @@ static void see_output(struct daemon *d, pid_t pid, const char *file, const char
 	FILE *f;
 
 	ck_assert_int_eq(daemon_reap(pid), 0);
-	(void)snprintf(path, sizeof(path), "%s/%s", d->folder, file);
+	(void)snprintf(path, sizeof(path), "%s/%s", d->directory, file);
 	f = fopen(path, "re");
 	ck_assert_ptr_nonnull(f);
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';

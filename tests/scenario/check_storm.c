@@ -211,7 +211,7 @@ static void rage(const char *site, uint32_t n)
 	daemon_unmine(&d);
 #endif
 	daemon_start(&d, "--workers=2", "--log-level=warning", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);

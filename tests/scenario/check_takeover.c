@@ -103,7 +103,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 
 	ended = daemon_share((CLIENTS + GUESTS) * sizeof(*ended));
 	store = kept_start(&d, "--workers=2", NULL);
-	oracle_init(&o, d.folder);
+	oracle_init(&o, d.directory);
 	for (uint32_t i = 0; i < ARRAY_SIZE(pids); i++) {
 		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);
 		if (pids[i] == 0)

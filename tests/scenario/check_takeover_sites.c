@@ -31,7 +31,7 @@ START_TEST(manager_whose_loop_fails_is_replaced)
 	int fd;
 
 	daemon_prepare(&d);
-	(void)snprintf(path, sizeof(path), "%s/loop", d.folder);
+	(void)snprintf(path, sizeof(path), "%s/loop", d.directory);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_eq(ftruncate(fd, sizeof(*fault)), 0);
 	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

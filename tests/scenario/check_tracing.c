@@ -21,7 +21,7 @@ static const char *path_of(const char *name)
 	static uint32_t turn;
 	char *to = path[turn++ % 2];
 
-	(void)snprintf(to, sizeof(path[0]), "%s/%s", d.folder, name);
+	(void)snprintf(to, sizeof(path[0]), "%s/%s", d.directory, name);
 	return to;
 }
 

@@ -117,7 +117,7 @@ START_TEST(client_in_the_namespace_is_served_and_one_outside_is_refused)
 	pid = SERVICE_READY("");
 	c = service_attach();
 	if (other) {
-		ck_assert_int_eq(chmod(service_folder, 0711), 0);
+		ck_assert_int_eq(chmod(service_directory, 0711), 0);
 		ck_assert_int_eq(write(fds[1], service_socket, sizeof(service_socket)),
 				 sizeof(service_socket));
 		ck_assert_int_eq(waitpid(other, &status, 0), other);

@@ -234,7 +234,7 @@ static double fork_ns(const struct fk_module *module, bool forced, double *ret_s
 	return best;
 }
 
-static void slow_paths(const char *folder, double rmw_ns)
+static void slow_paths(const char *directory, double rmw_ns)
 {
 	/* The parts of one stolen fork, as costs.def has them. */
 	static const char *const names[] = { "unnest",	"resume", "attend",
@@ -252,7 +252,7 @@ static void slow_paths(const char *folder, double rmw_ns)
 	double fresh, forced, strands, sum = 0, scale;
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/fib.so", folder);
+	snprintf(path, sizeof(path), "%s/fib.so", directory);
 	if (module_open(path, &module, &st, error, sizeof(error)) != 0) {
 		fprintf(stderr, "sim_costs: %s: %s\n", path, error);
 		exit(1);

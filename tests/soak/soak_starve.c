@@ -48,7 +48,7 @@ static void make_group(void)
 {
 	if (control_group_make(&group, CONTROL_GROUP_V2, "cpu.max", "10000 100000") ||
 	    control_group_make(&group, CONTROL_GROUP_V2 "/cpu", "cpu.cfs_quota_us", "10000"))
-		printf("a quota of 10 %% of a CPU: %s\n", group.folder);
+		printf("a quota of 10 %% of a CPU: %s\n", group.directory);
 	else
 		printf("no control group can be made: stopped for 90 %% of the time\n");
 }

@@ -16,7 +16,7 @@
 	"/sys/fs/cgroup" /* mount point of version 2; version 1 has its controllers in it */
 
 struct control_group {
-	char folder[400];
+	char directory[400];
 	bool made;
 };
 
@@ -27,7 +27,7 @@ static inline bool control_group_put(const struct control_group *group, const ch
 	_cleanup_close_ int fd = -1;
 	char path[512];
 
-	(void)snprintf(path, sizeof(path), "%s/%s", group->folder, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", group->directory, name);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
@@ -35,7 +35,7 @@ static inline bool control_group_put(const struct control_group *group, const ch
 static inline void control_group_end(struct control_group *group)
 {
 	if (group->made)
-		ck_assert_int_eq(rmdir(group->folder), 0);
+		ck_assert_int_eq(rmdir(group->directory), 0);
 	group->made = false;
 }
 
@@ -43,9 +43,9 @@ static inline void control_group_end(struct control_group *group)
 static inline bool control_group_make(struct control_group *group, const char *mount,
 				      const char *name, const char *text)
 {
-	(void)snprintf(group->folder, sizeof(group->folder), "%s/forkd-check-%d", mount,
+	(void)snprintf(group->directory, sizeof(group->directory), "%s/forkd-check-%d", mount,
 		       (int)getpid());
-	group->made = mkdir(group->folder, 0755) == 0;
+	group->made = mkdir(group->directory, 0755) == 0;
 	if (group->made && control_group_put(group, name, text))
 		return true;
 	control_group_end(group);

@@ -26,7 +26,7 @@ static void counts_descriptors(const struct daemon *d, pid_t pid, struct counts_
 				  : readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
 
 		target[n > 0 ? n : 0] = '\0';
-		if (n < 0 || !strncmp(target, d->folder, strlen(d->folder)))
+		if (n < 0 || !strncmp(target, d->directory, strlen(d->directory)))
 			continue;
 		ret->descriptors++;
 		if (strncmp(target, "/memfd:forkd-", 13) != 0)

@@ -39,9 +39,9 @@
 
 static const char *daemon_builddir(void)
 {
-	const char *folder = getenv("top_builddir");
+	const char *directory = getenv("top_builddir");
 
-	return folder ? folder : ".";
+	return directory ? directory : ".";
 }
 
 /* ------------------------------------------------------------------------ files */
@@ -69,13 +69,13 @@ void daemon_add_module(struct daemon *d, const char *path, const char *name)
 	daemon_copy(from, to);
 }
 
-static void daemon_add_all(struct daemon *d, const char *folder)
+static void daemon_add_all(struct daemon *d, const char *directory)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	char path[4096];
 	struct dirent *e;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", daemon_builddir(), folder);
+	(void)snprintf(path, sizeof(path), "%s/%s", daemon_builddir(), directory);
 	dir = opendir(path);
 	ck_assert_msg(dir != NULL, "%s: %s", path, strerror(errno));
 	while ((e = readdir(dir))) {
@@ -83,7 +83,7 @@ static void daemon_add_all(struct daemon *d, const char *folder)
 
 		if (n < 4 || !streq(e->d_name + n - 3, ".so") || !strncmp(e->d_name, "broken_", 7))
 			continue;
-		(void)snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+		(void)snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
 		daemon_add_module(d, path, e->d_name);
 	}
 }
@@ -95,20 +95,20 @@ void daemon_prepare_bare(struct daemon *d)
 
 	memset(d, 0, sizeof(*d));
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-	(void)snprintf(d->folder, sizeof(d->folder), "/tmp/forkd-test-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(d->folder));
+	(void)snprintf(d->directory, sizeof(d->directory), "/tmp/forkd-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(d->directory));
 	/* Another uid must be able to reach the socket. */
-	ck_assert_int_eq(chmod(d->folder, 0711), 0);
-	(void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->folder);
-	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->folder);
-	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->folder);
+	ck_assert_int_eq(chmod(d->directory, 0711), 0);
+	(void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->directory);
+	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->directory);
+	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->directory);
 	ck_assert_int_eq(mkdir(d->modules, 0755), 0);
 	/* A pool that runs as another user removes the token of a crash site. */
-	(void)snprintf(mine, sizeof(mine), "%s/mine", d->folder);
+	(void)snprintf(mine, sizeof(mine), "%s/mine", d->directory);
 	ck_assert_int_eq(mkdir(mine, 0755), 0);
 	ck_assert_int_eq(chmod(mine, 0777), 0);
 
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", d->folder);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", d->directory);
 	d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(d->notify_fd, 0);
 	ck_assert_int_eq(bind(d->notify_fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -125,14 +125,14 @@ void daemon_prepare(struct daemon *d)
 
 static void daemon_token(struct daemon *d, char *path, size_t size)
 {
-	(void)snprintf(path, size, "%s/mine/token", d->folder);
+	(void)snprintf(path, size, "%s/mine/token", d->directory);
 }
 
 void daemon_mine(struct daemon *d, const char *site, uint32_t after)
 {
 	char path[96], number[16];
 
-	if (!d->folder[0])
+	if (!d->directory[0])
 		daemon_prepare(d);
 	daemon_token(d, path, sizeof(path));
 	(void)snprintf(number, sizeof(number), "%u", after);
@@ -170,7 +170,7 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)snprintf(forkd, sizeof(forkd), "%s/forkd", daemon_builddir());
-	(void)snprintf(notify, sizeof(notify), "%s/notify", d->folder);
+	(void)snprintf(notify, sizeof(notify), "%s/notify", d->directory);
 	(void)snprintf(socket, sizeof(socket), "--socket=%s", d->socket);
 	(void)snprintf(modules, sizeof(modules), "--module-dir=%s", d->modules);
 	(void)snprintf(user, sizeof(user), "--user=%s", tasks_user ? tasks_user : "");
@@ -228,7 +228,7 @@ static bool daemon_is_ready(struct daemon *d)
 
 int daemon_launch(struct daemon *d, const char *const *options)
 {
-	if (!d->folder[0])
+	if (!d->directory[0])
 		daemon_prepare(d);
 	d->manager = fork();
 	ck_assert_int_ge(d->manager, 0);
@@ -404,7 +404,7 @@ pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv
 	pid_t pid;
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", d->folder, output);
+	(void)snprintf(path, sizeof(path), "%s/%s", d->directory, output);
 	(void)snprintf(program, sizeof(program), "%s%s%s",
 		       argv[0][0] == '/' ? "" : daemon_builddir(), argv[0][0] == '/' ? "" : "/",
 		       argv[0]);
@@ -428,7 +428,7 @@ static void daemon_read(struct daemon *d, const char *output, char *text, size_t
 	_cleanup_close_ int fd = -1;
 	ssize_t n;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", d->folder, output);
+	(void)snprintf(path, sizeof(path), "%s/%s", d->directory, output);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	n = read(fd, text, size - 1);

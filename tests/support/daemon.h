@@ -65,7 +65,7 @@
 
 struct daemon {
 	pid_t manager;
-	char folder[64]; /* has all files of this daemon, and is removed with it */
+	char directory[64]; /* has all files of this daemon, and is removed with it */
 	char socket[96];
 	char modules[96];
 	char log[96];

@@ -90,7 +90,7 @@ static bool daemon_has_segment(const char *pid, const struct daemon_segments *se
 
 /* Returns true if a process is a forkd of this directory, which is on the command line of manager
  * and pool. */
-static bool daemon_is_of(const char *pid, const char *folder)
+static bool daemon_is_of(const char *pid, const char *directory)
 {
 	char path[300], text[4096];
 	_cleanup_close_ int fd = -1;
@@ -100,7 +100,7 @@ static bool daemon_is_of(const char *pid, const char *folder)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		n = read(fd, text, sizeof(text));
-	return n > 0 && memmem(text, (size_t)n, folder, strlen(folder)) != NULL;
+	return n > 0 && memmem(text, (size_t)n, directory, strlen(directory)) != NULL;
 }
 
 /* Returns the pid of a process that still holds a resource of the daemon, 0 for none. */
@@ -111,7 +111,8 @@ static pid_t daemon_left(struct daemon *d, const struct daemon_segments *segment
 
 	while (dir && (e = readdir(dir)))
 		if (isdigit((unsigned char)e->d_name[0]) &&
-		    (daemon_is_of(e->d_name, d->folder) || daemon_has_segment(e->d_name, segments)))
+		    (daemon_is_of(e->d_name, d->directory) ||
+		     daemon_has_segment(e->d_name, segments)))
 			return (pid_t)atoi(e->d_name);
 	return 0;
 }
@@ -137,7 +138,7 @@ static void daemon_remove(const char *path)
 void daemon_discard(struct daemon *d)
 {
 	(void)close(d->notify_fd);
-	daemon_remove(d->folder);
+	daemon_remove(d->directory);
 	memset(d, 0, sizeof(*d));
 }
 

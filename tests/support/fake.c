@@ -289,9 +289,9 @@ void fake_listen(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	(void)strcpy(fake.folder, "/tmp/check-client-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(fake.folder));
-	(void)snprintf(fake.path, sizeof(fake.path), "%s/sock", fake.folder);
+	(void)strcpy(fake.directory, "/tmp/check-client-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(fake.directory));
+	(void)snprintf(fake.path, sizeof(fake.path), "%s/sock", fake.directory);
 	(void)strcpy(address.sun_path, fake.path);
 	fake.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(fake.listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -352,7 +352,7 @@ void fake_stop(void)
 	if (fake.n_running)
 		wake_until_joined(fake.dispatcher, &fake.board->dispatcher);
 	unlink(fake.path);
-	rmdir(fake.folder);
+	rmdir(fake.directory);
 }
 
 void fake_let_go(void)

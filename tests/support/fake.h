@@ -21,7 +21,7 @@
 union proto_message;
 
 struct fake {
-	char folder[32];
+	char directory[32];
 	char path[64];
 	int listen_fd;
 	int connections[FAKE_CLIENTS];

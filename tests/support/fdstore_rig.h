@@ -26,7 +26,7 @@ static struct loop loop;
 static struct socket_closer closer = { .loop = &loop };
 static struct store store;
 static int ear; /* the service manager's end */
-static char folder[32], path[64];
+static char directory[32], path[64];
 /* Number of descriptors that had to wait and now have been stored or refused. */
 static uint32_t answers, wanted;
 static int result_of[8];
@@ -44,8 +44,8 @@ static inline void listen_as_manager(void)
 static inline void begin(const char *max)
 {
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_fdstore.XXXXXX")));
-	(void)snprintf(path, sizeof(path), "%s/notify", folder);
+	ck_assert_ptr_nonnull(mkdtemp(strcpy(directory, "/tmp/check_fdstore.XXXXXX")));
+	(void)snprintf(path, sizeof(path), "%s/notify", directory);
 	listen_as_manager();
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
 	if (max)
@@ -60,7 +60,7 @@ static inline void end(void)
 	loop_fini(&loop);
 	(void)close(ear);
 	(void)unlink(path);
-	(void)rmdir(folder);
+	(void)rmdir(directory);
 }
 
 /* Returns the next message, with spaces instead of line breaks; "" for none. */

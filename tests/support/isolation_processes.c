@@ -40,15 +40,15 @@ static void try_link(const struct process *p, const char *file, bool wanted)
 void try_files(const struct process *p, bool wanted)
 {
 	static const char *const files[] = { "auxv", "environ", "maps", "mem", "pagemap", "smaps" };
-	static const char *const folders[] = { "fd", "fdinfo", "map_files" };
+	static const char *const directories[] = { "fd", "fdinfo", "map_files" };
 	static const char *const links[] = { "cwd", "exe", "root", "ns/net" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		try_file(p, files[i], O_RDONLY, wanted);
 	try_file(p, "mem", O_RDWR, wanted);
 	try_file(p, "clear_refs", O_WRONLY, wanted);
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		try_file(p, folders[i], O_RDONLY | O_DIRECTORY, wanted);
+	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
+		try_file(p, directories[i], O_RDONLY | O_DIRECTORY, wanted);
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
 		try_link(p, links[i], wanted);
 	for (uint32_t i = 0; i < p->n_mappings; i++) {

@@ -57,7 +57,7 @@ struct systemd_stub *kept_start(struct daemon *d, ...)
 	uint32_t n = 0;
 	va_list ap;
 
-	if (!d->folder[0])
+	if (!d->directory[0])
 		daemon_prepare(d);
 	va_start(ap, d);
 	do {
@@ -67,7 +67,7 @@ struct systemd_stub *kept_start(struct daemon *d, ...)
 	va_end(ap);
 	kept.d = d;
 	kept.readies = 0;
-	(void)snprintf(kept.notify, sizeof(kept.notify), "%s/notify", d->folder);
+	(void)snprintf(kept.notify, sizeof(kept.notify), "%s/notify", d->directory);
 	(void)close(d->notify_fd);
 	unit.notify = kept.notify;
 	unit.socket = kept_listen(d->socket);
@@ -86,9 +86,9 @@ const char *kept_configure(struct daemon *d, const char *text)
 	const char *path = option + strlen("--config=");
 	FILE *f;
 
-	if (!d->folder[0])
+	if (!d->directory[0])
 		daemon_prepare(d);
-	(void)snprintf(option, sizeof(option), "--config=%s/forkd.conf", d->folder);
+	(void)snprintf(option, sizeof(option), "--config=%s/forkd.conf", d->directory);
 	f = fopen(path, "we");
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_ge(fputs(text, f), 0);

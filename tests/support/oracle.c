@@ -31,7 +31,7 @@ static int oracle_file(const char *path, int flags)
 	return fd;
 }
 
-void oracle_init(struct oracle *o, const char *folder)
+void oracle_init(struct oracle *o, const char *directory)
 {
 	char path[128];
 
@@ -39,9 +39,9 @@ void oracle_init(struct oracle *o, const char *folder)
 	o->shared = mmap(NULL, sizeof(*o->shared), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(o->shared, MAP_FAILED);
-	(void)snprintf(path, sizeof(path), "%s/journal", folder);
+	(void)snprintf(path, sizeof(path), "%s/journal", directory);
 	o->journal = oracle_file(path, O_RDWR);
-	(void)snprintf(o->runs, sizeof(o->runs), "%s/runs", folder);
+	(void)snprintf(o->runs, sizeof(o->runs), "%s/runs", directory);
 	(void)close(oracle_file(o->runs, O_WRONLY));
 }
 

@@ -40,7 +40,7 @@ struct oracle_job {
 };
 
 /* Creates both files, which any uid may append to, in a directory. Fails the test on error. */
-void oracle_init(struct oracle *o, const char *folder);
+void oracle_init(struct oracle *o, const char *directory);
 void oracle_fini(struct oracle *o);
 
 /* Writes n jobs to the journal and submits them: a single job by fk_submit_values(), several jobs

@@ -33,7 +33,7 @@
 #include "shm/futex.h"
 #include "shm/layout.h"
 
-char service_folder[32];
+char service_directory[32];
 char service_socket[64];
 static char notify_path[64];
 static int notify_fd;
@@ -49,10 +49,11 @@ void service_setup(const char *mode)
 	struct timeval limit = { .tv_sec = 30 };
 	struct sockaddr_un address;
 
-	(void)strcpy(service_folder, "/tmp/check_service.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(service_folder));
-	(void)snprintf(service_socket, sizeof(service_socket), "%s/run/forkd.sock", service_folder);
-	(void)snprintf(notify_path, sizeof(notify_path), "%s/notify", service_folder);
+	(void)strcpy(service_directory, "/tmp/check_service.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(service_directory));
+	(void)snprintf(service_socket, sizeof(service_socket), "%s/run/forkd.sock",
+		       service_directory);
+	(void)snprintf(notify_path, sizeof(notify_path), "%s/notify", service_directory);
 	service_address(&address, notify_path);
 	notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(notify_fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -66,11 +67,11 @@ void service_teardown(void)
 	char path[80];
 
 	(void)close(notify_fd);
-	(void)snprintf(path, sizeof(path), "%s/run", service_folder);
+	(void)snprintf(path, sizeof(path), "%s/run", service_directory);
 	(void)unlink(service_socket);
 	(void)unlink(notify_path);
 	(void)rmdir(path);
-	(void)rmdir(service_folder);
+	(void)rmdir(service_directory);
 }
 
 /* The service's process. */
@@ -128,7 +129,7 @@ int service_listen(void)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
 
-	(void)snprintf(service_socket, sizeof(service_socket), "%s/passed.sock", service_folder);
+	(void)snprintf(service_socket, sizeof(service_socket), "%s/passed.sock", service_directory);
 	service_address(&address, service_socket);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(fd, 8), 0);

@@ -16,7 +16,7 @@
 #include "tests/support/stub.h"
 
 /* Directory of this test, and the manager's socket in it. */
-extern char service_folder[32];
+extern char service_directory[32];
 extern char service_socket[64];
 
 void service_address(struct sockaddr_un *ret, const char *path);

@@ -55,15 +55,15 @@ static uint64_t all_ended(void)
 
 static void begin(void)
 {
-	static char folder[] = "/output/calls.XXXXXX";
+	static char directory[] = "/output/calls.XXXXXX";
 
 	ended = mmap(NULL, CLIENTS * sizeof(*ended), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(ended != MAP_FAILED);
 	ck_assert_msg(fk_open(SOCKET, NULL, &client) == 0, "%s", fk_error_text());
 	/* forkd is another user, and sees no other directory. */
-	ck_assert(mkdtemp(folder) && chmod(folder, 0755) == 0);
-	oracle_init(&o, folder);
+	ck_assert(mkdtemp(directory) && chmod(directory, 0755) == 0);
+	oracle_init(&o, directory);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		uid_t uid = USER + i % 2;
 

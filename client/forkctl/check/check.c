@@ -238,8 +238,8 @@ static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 		return forkctl_fail(FORKCTL_USAGE, "check: give MODULE, MODULE:TASK with "
 						   "arguments, or FILE.so...");
 	if (forkctl_is_module_file(argv[1]))
-		return forkctl_link_modules(argc - 1, argv + 1, subject->folder,
-					    sizeof(subject->folder));
+		return forkctl_link_modules(argc - 1, argv + 1, subject->directory,
+					    sizeof(subject->directory));
 	if (!strchr(argv[1], ':')) {
 		subject->module = argv[1];
 		return argc == 2
@@ -294,8 +294,8 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 		status = compare_report(&check->compare);
 	if (!status)
 		printf("%s: %" PRIu32 " runs, all with the results of the serial run\n",
-		       subject->folder[0] ? "all tasks" : argv[1], check->compare.runs);
-	forkctl_unlink_modules(argc - 1, subject->folder);
+		       subject->directory[0] ? "all tasks" : argv[1], check->compare.runs);
+	forkctl_unlink_modules(argc - 1, subject->directory);
 	run_free(&subject->reference);
 	forkctl_args_fini(&subject->given.args);
 	free(check);

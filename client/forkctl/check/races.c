@@ -67,7 +67,7 @@ struct races {
 	uint64_t time_ns;
 	int signal_fd;
 	sigset_t old_mask;
-	char folder[256];
+	char directory[256];
 	char program[288];
 	struct forkctl_case given;
 	struct fk_client_task task;
@@ -355,10 +355,10 @@ static int check_files(struct races *races, int n_files, int argc, char *argv[])
 	status = forkctl_args_init(&races->given.args, argv + n_files + (task != NULL),
 				   (uint32_t)(argc - n_files - (task != NULL)));
 	if (!status)
-		status = forkctl_make_folder(races->folder, sizeof(races->folder));
+		status = forkctl_make_directory(races->directory, sizeof(races->directory));
 	if (status)
 		return status;
-	(void)snprintf(races->program, sizeof(races->program), "%s/program", races->folder);
+	(void)snprintf(races->program, sizeof(races->program), "%s/program", races->directory);
 	status = compile_module(races, n_files, argv);
 	if (!status)
 		status = find_task(races, task);
@@ -367,7 +367,7 @@ static int check_files(struct races *races, int n_files, int argc, char *argv[])
 	if (!status)
 		status = run_task(races);
 	/* Killed compilers leave files in it. */
-	(void)nftw(races->folder, remove_file, 16, FTW_DEPTH | FTW_PHYS);
+	(void)nftw(races->directory, remove_file, 16, FTW_DEPTH | FTW_PHYS);
 	return status;
 }
 

@@ -212,15 +212,15 @@ int run_do(const struct run_subject *subject, const struct run *run, struct resu
 {
 	_cleanup_close_ int fd = memfd_create("forkctl-check", MFD_CLOEXEC);
 	struct run_context context = { .subject = subject, .run = run, .fd = fd };
-	char seed[32], folder[288];
-	char *more[] = { seed, subject->folder[0] ? folder : NULL, NULL };
+	char seed[32], directory[288];
+	char *more[] = { seed, subject->directory[0] ? directory : NULL, NULL };
 	int status;
 
 	if (fd < 0)
 		return forkctl_fail(FORKCTL_FAILED, "cannot create a memory file: %s",
 				    strerrordesc_np(errno));
 	(void)snprintf(seed, sizeof(seed), "--fork-seed=%" PRIu32, run->seed);
-	(void)snprintf(folder, sizeof(folder), "--module-dir=%s", subject->folder);
+	(void)snprintf(directory, sizeof(directory), "--module-dir=%s", subject->directory);
 	status =
 		forkctl_with_forkd(kinds[run->kind].mode, run->workers, more, make_calls, &context);
 	if (status)

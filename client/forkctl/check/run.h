@@ -26,10 +26,10 @@ struct run {
 /* The tasks that every run calls. */
 struct run_subject {
 	struct forkctl_case given;
-	const char *task;   /* MODULE:TASK, or NULL: */
-	const char *module; /* all tasks of this module; NULL: of all modules */
-	char folder[256];   /* directory of links to the files that were named, or empty */
-	uint64_t time_ns;   /* limit of a call */
+	const char *task;    /* MODULE:TASK, or NULL: */
+	const char *module;  /* all tasks of this module; NULL: of all modules */
+	char directory[256]; /* directory of links to the files that were named, or empty */
+	uint64_t time_ns;    /* limit of a call */
 	struct results reference;
 	uint32_t n_skip;
 	char skip[LIMIT_TASKS][64 + 1]; /* tasks that are skipped */

@@ -30,7 +30,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	char path[200], own[220];
 
 	fake_start(1, 1);
-	(void)snprintf(path, sizeof(path), "%s/none", fake.folder);
+	(void)snprintf(path, sizeof(path), "%s/none", fake.directory);
 	must_fail(path, -FK_E_NOT_LISTENING, "correct this path");
 	must_fail(path, -FK_E_NOT_LISTENING, path);
 	must_fail("", -FK_E_SOCKET_PATH, "empty");
@@ -49,8 +49,8 @@ START_TEST(failed_connect_reports_a_remedy)
 	close(fake.listen_fd);
 	must_fail(fake.path, -FK_E_NOT_LISTENING, "correct this path");
 	/* The user's own socket. */
-	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
-	(void)snprintf(path, sizeof(path), "%s/forkd", fake.folder);
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.directory, 1), 0);
+	(void)snprintf(path, sizeof(path), "%s/forkd", fake.directory);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	(void)snprintf(own, sizeof(own), "%s/forkd.sock", path);
 	ck_assert_int_eq(symlink(fake.path, own), 0);
@@ -58,7 +58,7 @@ START_TEST(failed_connect_reports_a_remedy)
 	unlink(own);
 	rmdir(path);
 	unlink(fake.path);
-	rmdir(fake.folder);
+	rmdir(fake.directory);
 }
 END_TEST
 
@@ -76,7 +76,7 @@ START_TEST(another_program_on_the_socket_is_reported)
 	unlink(address.sun_path);
 	close(fake.listen_fd);
 	unlink(fake.path);
-	rmdir(fake.folder);
+	rmdir(fake.directory);
 }
 END_TEST
 
@@ -85,14 +85,14 @@ START_TEST(permission_errors_name_the_permissions)
 	fake_listen();
 	ck_assert_int_eq(chmod(fake.path, 0), 0);
 	if (geteuid() == 0) {
-		ck_assert_int_eq(chmod(fake.folder, 0755), 0);
+		ck_assert_int_eq(chmod(fake.directory, 0755), 0);
 		ck_assert_int_eq(seteuid(65534), 0);
 	}
 	must_fail(fake.path, -EACCES, "socket-mode");
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
 	unlink(fake.path);
-	rmdir(fake.folder);
+	rmdir(fake.directory);
 }
 END_TEST
 
@@ -277,10 +277,10 @@ START_TEST(user_socket_is_used_if_the_machine_has_none)
 	machine = connect_path(NULL);
 	there = access(machine, F_OK) == 0;
 	fake_start(1, 1);
-	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.directory, 1), 0);
 	/* Its file does not exist. */
 	ck_assert_str_eq(connect_path(NULL), machine);
-	(void)snprintf(own, sizeof(own), "%s/forkd", fake.folder);
+	(void)snprintf(own, sizeof(own), "%s/forkd", fake.directory);
 	ck_assert_int_eq(mkdir(own, 0700), 0);
 	(void)snprintf(path, sizeof(path), "%s/forkd.sock", own);
 	ck_assert_int_eq(symlink(fake.path, path), 0);

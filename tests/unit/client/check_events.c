@@ -573,12 +573,12 @@ END_TEST
 /* Finds the thread of this name and a line of its status. Returns false if there is none. */
 static bool find_thread(const char *line, char *text, size_t size)
 {
-	DIR *folder = opendir("/proc/self/task");
+	DIR *directory = opendir("/proc/self/task");
 	struct dirent *entry;
 	bool found = false;
 
-	ck_assert_ptr_nonnull(folder);
-	while (!found && (entry = readdir(folder))) {
+	ck_assert_ptr_nonnull(directory);
+	while (!found && (entry = readdir(directory))) {
 		char path[300], content[4096] = "";
 		const char *at;
 		FILE *f;
@@ -594,7 +594,7 @@ static bool find_thread(const char *line, char *text, size_t size)
 		if (found && at)
 			(void)snprintf(text, size, "%.*s", (int)strcspn(at, "\n"), at);
 	}
-	(void)closedir(folder);
+	(void)closedir(directory);
 	return found;
 }
 

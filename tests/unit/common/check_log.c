@@ -257,7 +257,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ fields */
 
-static char journal_folder[] = "/tmp/check_log.XXXXXX";
+static char journal_directory[] = "/tmp/check_log.XXXXXX";
 static char journal_path[64];
 
 /* A journal socket that the test reads. */
@@ -267,8 +267,8 @@ static int journal(void)
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (!journal_path[0]) {
-		ck_assert_ptr_nonnull(mkdtemp(journal_folder));
-		(void)snprintf(journal_path, sizeof(journal_path), "%s/socket", journal_folder);
+		ck_assert_ptr_nonnull(mkdtemp(journal_directory));
+		(void)snprintf(journal_path, sizeof(journal_path), "%s/socket", journal_directory);
 	}
 	(void)unlink(journal_path);
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", journal_path);
@@ -290,7 +290,7 @@ static void remove_journal(int fd)
 {
 	(void)close(fd);
 	(void)unlink(journal_path);
-	(void)rmdir(journal_folder);
+	(void)rmdir(journal_directory);
 }
 
 static const struct log_about everything = {

@@ -97,13 +97,13 @@ END_TEST
 
 START_TEST(file_that_is_not_regular_is_refused_without_waiting)
 {
-	char folder[] = "check_options.XXXXXX";
+	char directory[] = "check_options.XXXXXX";
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	char path[64], option[96];
 	int s;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/fifo", directory);
 	(void)snprintf(option, sizeof(option), "--config=%s", path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	/* Without a writer, and with one that writes nothing. */
@@ -119,9 +119,9 @@ START_TEST(file_that_is_not_regular_is_refused_without_waiting)
 	FAILS(PARSE(option), -EINVAL, "/fifo: not a regular file");
 	(void)close(s);
 	ck_assert_int_eq(unlink(path), 0);
-	(void)snprintf(option, sizeof(option), "--config=%s", folder);
+	(void)snprintf(option, sizeof(option), "--config=%s", directory);
 	FAILS(PARSE(option), -EINVAL, "not a regular file");
-	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
 	FAILS(PARSE("--config=/dev/zero"), -EINVAL, "/dev/zero: not a regular file");
 	ck_assert_int_eq(PARSE("--config=/dev/null"), 0);
 }

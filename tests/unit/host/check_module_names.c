@@ -17,7 +17,7 @@
 #include "tests/support/rig.h"
 
 static struct rig rig;
-static char folder[] = "/tmp/forkd-module-XXXXXX";
+static char directory[] = "/tmp/forkd-module-XXXXXX";
 
 /* Moves a built module into the directory by a rename, as an update does. */
 static void install(const char *module_name, const char *path)
@@ -85,16 +85,16 @@ START_TEST(module_is_loaded_by_its_real_path)
 	const struct fk_module *module;
 	char path[64], link[64];
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/fib.so", folder);
-	snprintf(link, sizeof(link), "%s/link.so", folder);
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/fib.so", directory);
+	snprintf(link, sizeof(link), "%s/link.so", directory);
 	install("fib", path);
 	ck_assert_int_eq(symlink("fib.so", link), 0);
 	module = load(link, "fib");
 	ck_assert_str_eq(name_of(module, path), path);
 	remove_file(link);
 	remove_file(path);
-	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
 }
 END_TEST
 
@@ -103,8 +103,8 @@ START_TEST(new_version_at_the_same_path_is_loaded_in_addition)
 	const struct fk_module *old, *new;
 	char path[64];
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/module.so", folder);
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/module.so", directory);
 	install("fib", path);
 	old = load(path, "fib");
 	ck_assert_str_eq(name_of(old, path), path);
@@ -114,7 +114,7 @@ START_TEST(new_version_at_the_same_path_is_loaded_in_addition)
 	install("uts", path);
 	is_by_descriptor(name_of(load(path, "uts"), path));
 	remove_file(path);
-	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
 
 	rig_start(&rig, 1, old, false);
 	ck_assert_int_eq(rig_call(&rig, "fib:fib", 20), 6765);
@@ -130,13 +130,13 @@ START_TEST(module_in_a_directory_writable_by_others_is_loaded_by_descriptor)
 {
 	char path[64];
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/fib.so", folder);
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/fib.so", directory);
 	install("fib", path);
-	ck_assert_int_eq(chmod(folder, 0777), 0);
+	ck_assert_int_eq(chmod(directory, 0777), 0);
 	is_by_descriptor(name_of(load(path, "fib"), path));
 	remove_file(path);
-	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
 }
 END_TEST
 

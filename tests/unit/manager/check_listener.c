@@ -19,20 +19,20 @@
 #define MANY 64u /* more than the queue holds in a flood */
 
 static struct loop loop;
-static char folder[32], path[64], error[512];
+static char directory[32], path[64], error[512];
 static struct store store;
 
 static void begin(void)
 {
-	(void)strcpy(folder, "/tmp/check_listener.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	(void)snprintf(path, sizeof(path), "%s/socket", folder);
+	(void)strcpy(directory, "/tmp/check_listener.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/socket", directory);
 	store = FDSTORE_INIT;
 }
 
 static void end(void)
 {
-	(void)rmdir(folder);
+	(void)rmdir(directory);
 }
 
 /* One too many of its uid. */
@@ -133,7 +133,7 @@ START_TEST(group_that_is_not_permitted_is_refused_and_no_socket_stays)
 	struct stat st;
 
 	if (geteuid() == 0) {
-		ck_assert_int_eq(chown(folder, 65534, 65534), 0);
+		ck_assert_int_eq(chown(directory, 65534, 65534), 0);
 		ck_assert_int_eq(setgroups(0, NULL), 0);
 		ck_assert_int_eq(setresgid(65534, 65534, 65534), 0);
 		ck_assert_int_eq(setresuid(65534, 65534, 65534), 0);

@@ -298,13 +298,13 @@ START_TEST(next_pool_starts_if_connections_have_taken_every_descriptor)
 END_TEST
 
 /* A service manager that keeps descriptors, and reads nothing. Returns its socket. */
-static int keep_deaf(char *folder)
+static int keep_deaf(char *directory)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", folder);
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", directory);
 	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", address.sun_path, 1), 0);
 	ck_assert_int_eq(setenv("FDSTORE", "64", 1), 0);
@@ -319,12 +319,12 @@ static int keep_deaf(char *folder)
 START_TEST(next_pool_starts_while_the_service_manager_does_not_read)
 {
 	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
-	char folder[] = "/tmp/check_pool_process.XXXXXX";
+	char directory[] = "/tmp/check_pool_process.XXXXXX";
 	int fds[64], ear;
 	uint32_t n;
 
 	begin(&killed_events);
-	ear = keep_deaf(folder);
+	ear = keep_deaf(directory);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(pool_process_start(&pool, file, file), 0);
 	n = fill_the_table(fds, 64);
@@ -343,7 +343,7 @@ START_TEST(next_pool_starts_while_the_service_manager_does_not_read)
 	end();
 	fdstore_fini(&store);
 	(void)unlink(getenv("NOTIFY_SOCKET"));
-	(void)rmdir(folder);
+	(void)rmdir(directory);
 }
 END_TEST
 

@@ -143,14 +143,14 @@ static void add_module(const struct fk_module *module, bool copied)
 }
 
 /* Finds all modules of a directory of the build tree. */
-static void find_modules(const char *folder, bool copied)
+static void find_modules(const char *directory, bool copied)
 {
 	const char *build = getenv("top_builddir");
 	char path[4096], error[512] = "";
 	struct dirent *e;
 	DIR *dir;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", build ? build : ".", folder);
+	(void)snprintf(path, sizeof(path), "%s/%s", build ? build : ".", directory);
 	dir = opendir(path);
 	ck_assert_msg(dir != NULL, "%s", path);
 	n_modules = n_exports = 0;
@@ -161,7 +161,7 @@ static void find_modules(const char *folder, bool copied)
 
 		if (n < 4 || !streq(e->d_name + n - 3, ".so"))
 			continue;
-		(void)snprintf(path, sizeof(path), "%s/%s/%s", build ? build : ".", folder,
+		(void)snprintf(path, sizeof(path), "%s/%s/%s", build ? build : ".", directory,
 			       e->d_name);
 		ck_assert_msg(module_open(path, &module, &st, error, sizeof(error)) == 0, "%s: %s",
 			      path, error);

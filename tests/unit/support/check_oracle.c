@@ -13,24 +13,24 @@
 #define PID    1000
 #define VICTIM 1001
 
-static char folder[32];
+static char directory[32];
 static struct oracle o;
 
 static void begin(void)
 {
-	(void)strcpy(folder, "/tmp/check_oracle.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	oracle_init(&o, folder);
+	(void)strcpy(directory, "/tmp/check_oracle.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	oracle_init(&o, directory);
 }
 
 static void end(void)
 {
 	char path[64];
 
-	(void)snprintf(path, sizeof(path), "%s/journal", folder);
+	(void)snprintf(path, sizeof(path), "%s/journal", directory);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(unlink(o.runs), 0);
-	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
 	oracle_fini(&o);
 }
 
