@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	debian/forkd-dev.examples \
 	debian/forkd-dev.install \
 	debian/forkd-dev.lintian-overrides \
+	debian/forkd-dev.manpages \
 	debian/forkd-modules.install \
 	debian/forkd-modules.lintian-overrides \
 	debian/forkd.docs \
@@ -22,6 +23,7 @@ EXTRA_DIST += \
 	debian/forkd.lintian-overrides \
 	debian/libforkclient-dev.examples \
 	debian/libforkclient-dev.install \
+	debian/libforkclient-dev.manpages \
 	debian/libforkclient1.install \
 	debian/libforkclient1.symbols \
 	debian/not-installed \

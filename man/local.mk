@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Manuals in mdoc(7). forkd.8 and forkd.conf.5 have rows from common/options.def, forkd-counters.7
-# from shm/counters.def and shm/times.def. fk_*.3 are generated.
+# from shm/counters.def and shm/times.def. The pages of client/ and modules/ are generated.
 dist_man_MANS += \
 	man/forkctl.1 \
 	man/forkctl-check.1 \
@@ -44,24 +44,28 @@ $(MADE_MANS):
 		-e 's|[@]conf@|$(forkdconfdir)/forkd.conf|' $(srcdir)/$@.in >$@.tmp && \
 		mv $@.tmp $@
 
-# A page for each function of the library, from its comment in the header.
-EXTRA_DIST += man/functions.awk
-CLEANFILES += man/functions.stamp
-man/functions.stamp: $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h \
-		$(srcdir)/man/libforkclient.3
-	$(AM_V_GEN)$(MKDIR_P) man && rm -f man/fk_*.3 && \
-		$(AWK) -v dir=man -v date="$$($(SED) -n 's/^\.Dd //p' $(srcdir)/man/libforkclient.3)" \
-			-f $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h && \
-		touch $@
-install-functions: man/functions.stamp
+# A page for each function, type, macro and constant of the headers, from its comment. They are in a
+# directory each for Debian, which has them in two packages.
+HEADERS_WITH_PAGES = $(srcdir)/client/forkd/client.h $(srcdir)/daemon/forkd/task.h \
+	$(srcdir)/daemon/forkd/fiber.h $(forkdalgorithm_HEADERS:%=$(srcdir)/%)
+MANUALS_WITH_PAGES = $(srcdir)/man/libforkclient.3 $(srcdir)/man/forkd-modules.7 \
+	$(srcdir)/man/forkd-fibers.7
+EXTRA_DIST += man/headers.awk
+CLEANFILES += man/headers.stamp
+man/headers.stamp: $(srcdir)/man/headers.awk $(HEADERS_WITH_PAGES) $(MANUALS_WITH_PAGES)
+	$(AM_V_GEN)rm -rf man/client man/modules && $(MKDIR_P) man/client man/modules && \
+		$(AWK) -v dir=man -f $(srcdir)/man/headers.awk $(MANUALS_WITH_PAGES) \
+			$(HEADERS_WITH_PAGES) && touch $@
+install-headers-man: man/headers.stamp
 	@$(MKDIR_P) "$(DESTDIR)$(man3dir)"
-	$(INSTALL_DATA) man/fk_*.3 "$(DESTDIR)$(man3dir)"
-uninstall-functions: man/functions.stamp
-	for page in man/fk_*.3; do rm -f "$(DESTDIR)$(man3dir)/$${page#man/}"; done
-clean-functions:
-	rm -f man/fk_*.3
-all-local: man/functions.stamp
-install-data-local: install-functions
-uninstall-local: uninstall-functions
-clean-local: clean-functions
-.PHONY: clean-functions install-functions uninstall-functions
+	$(INSTALL_DATA) man/client/*.3 man/modules/*.3 "$(DESTDIR)$(man3dir)"
+uninstall-headers-man: man/headers.stamp
+	for page in man/client/*.3 man/modules/*.3; do \
+		rm -f "$(DESTDIR)$(man3dir)/$${page##*/}"; done
+clean-headers-man:
+	rm -rf man/client man/modules
+all-local: man/headers.stamp
+install-data-local: install-headers-man
+uninstall-local: uninstall-headers-man
+clean-local: clean-headers-man
+.PHONY: clean-headers-man install-headers-man uninstall-headers-man

@@ -104,10 +104,14 @@ enum fk_error {
 	FK_E_NO_GROUP = 4129,	     /* there is no such group */
 };
 
+/*
+ * Options of a connection, for fk_open(). A field of 0 has its default. Reserved fields must be 0:
+ * use designated initializers. forkd.conf(5) limits both by jobs-max and heap-max.
+ */
 struct fk_open_options {
-	uint32_t n_jobs;      /* jobs in flight at the same time, 0 for the default (256) */
+	uint32_t n_jobs;      /* jobs in flight at the same time; 0: 256 */
 	uint32_t reserved0;   /* 0 */
-	uint64_t heap_size;   /* initial bytes of shared heap, 0 for the default (1 MiB) */
+	uint64_t heap_size;   /* bytes of shared heap at first; it grows when full; 0: 1 MiB */
 	uint64_t reserved[6]; /* 0 */
 };
 
@@ -115,66 +119,71 @@ struct fk_open_options {
  * Memory for a buf or an iobuf. Memory from fk_alloc() is used without a copy, and so is an import of
  * fk_import(). A buffer may be a part of either, at a multiple of 8 bytes. All other memory has to
  * be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
+ * FK_BUFFER() makes one as an argument of fk_call() or fk_submit(). They are macros: the comma of
+ * (struct fk_buffer){ data, size } would separate two arguments of theirs.
  */
 struct fk_buffer {
-	void *data;
+	void *data;  /* the memory, or NULL for an empty buffer */
 	size_t size; /* bytes */
 };
 
 #ifndef __cplusplus
-/* A struct fk_buffer as an argument of fk_call() or fk_submit(). They are macros: to those the
- * comma of (struct fk_buffer){ data, size } would separate two arguments. */
 #define FK_BUFFER(data, size) ((struct fk_buffer){ (data), (size) })
 #endif
 
-/* A buffer among packed arguments: an offset from the start of the heap. */
+/* A buffer among packed arguments, for fk_submit_packed(). fk_buffer_ref() makes it. */
 struct fk_ref {
-	uint64_t offset; /* bytes */
+	uint64_t offset; /* bytes from the start of the heap */
 	uint64_t size;	 /* bytes */
 };
 
-/* One argument. The task's signature selects the member. */
+/* One argument of a task, for fk_submit_values(). The signature of the task selects the member. */
 union fk_value {
-	int64_t i64;
-	double f64;
-	const char *str;      /* NUL-terminated; copied */
+	int64_t i64;	      /* an i64 */
+	double f64;	      /* an f64 */
+	const char *str;      /* a str, NUL-terminated; copied */
 	struct fk_buffer buf; /* buf and iobuf; copied with FK_COPY_BUFFERS only */
 	const void *array;    /* of fk_call_each_typed(): of int64_t, double, char * or buffers */
 };
 
 /* Types of arguments and results in fk_call_typed() and fk_submit_typed(). */
-#define FK_TYPE_I64    1u
-#define FK_TYPE_F64    2u
-#define FK_TYPE_STR    3u
+#define FK_TYPE_I64    1u /* int64_t */
+#define FK_TYPE_F64    2u /* double */
+#define FK_TYPE_STR    3u /* char * */
 #define FK_TYPE_BUFFER 4u /* buf and iobuf */
 #define FK_TYPE_ARRAY  8u /* added to one of these in fk_call_each_typed(): an array of them */
 
-/* Flags of a submission. */
-#define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
-#define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait for room */
-#define FK_STRICT     4u /* of options with a place: nowhere else, however long it waits */
-/* Buffers that cannot be used without a copy are copied to the heap: fk_submit_values(). */
-#define FK_COPY_BUFFERS 8u
+/* Flags of a submission, in an argument or in struct fk_job_options. */
+#define FK_IDEMPOTENT	1u  /* may run a second time if the pool dies under it: libforkclient(3) */
+#define FK_WAIT_ROOM	2u  /* with all records in flight or all rings full: wait for room */
+#define FK_STRICT	4u  /* of options with a place: nowhere else, however long it waits */
+#define FK_COPY_BUFFERS 8u  /* copies buffers to the heap that cannot be used without a copy */
 #define FK_WATCH	16u /* of options: the end is reported, as after fk_watch() */
 #define FK_RELEASE	32u /* of options: fk_dispatch() releases the job after on_completion() */
 
-/* Where a job starts. Mandatory with FK_STRICT; otherwise a hint, and in a batch only the hint of
- * the first request is used. Tasks that the job forks may run on any worker. */
-#define FK_PLACE_ANY	0u
+/* Where a job starts: place in struct fk_job_options. Mandatory with FK_STRICT; otherwise a hint,
+ * and in a batch only the hint of the first request is used. Tasks that the job forks may run on
+ * any worker. */
+#define FK_PLACE_ANY	0u /* any worker */
 #define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
 #define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
 
-/* Largest weight of a job. */
-#define FK_WEIGHT_MAX 10000u
+/*
+ * Options of one job, for fk_call_opts(), fk_submit_opts() and fk_submit_batch(). A field of 0 has
+ * its default. Reserved fields must be 0.
+ * FK_OPTIONS() makes them as an argument of a call or a submission. An example is
+ * FK_OPTIONS(.timeout_ns = 20000000, .weight = 10). The value is a const struct fk_job_options *,
+ * which is valid in the block that it is written in.
+ */
+#define FK_WEIGHT_MAX 10000u /* largest weight */
 
-/* Options of one job. A field of 0 has its default. FK_OPTIONS() makes one within a call. */
 struct fk_job_options {
 	uint64_t timeout_ns;  /* then the job ends as FK_EXPIRED; 0: default-deadline */
-	fk_group group;	      /* 0: none */
-	uint32_t flags;	      /* FK_* above, such as FK_IDEMPOTENT */
+	fk_group group;	      /* group from fk_group_new(); 0: none */
+	uint32_t flags;	      /* FK_IDEMPOTENT and others; 0: none */
 	uint32_t weight;      /* share of CPU time among jobs of this connection; 0: 100 */
-	uint32_t place;	      /* FK_PLACE_* */
-	uint32_t place_index; /* 0 with FK_PLACE_ANY */
+	uint32_t place;	      /* FK_PLACE_WORKER or FK_PLACE_NODE; 0: FK_PLACE_ANY */
+	uint32_t place_index; /* number of the worker or node; 0 with FK_PLACE_ANY */
 	/* called by fk_dispatch() when the job has ended, as after fk_watch(). NULL: none */
 	void (*on_completion)(fk_client *client, fk_job job, void *data);
 	void *data;	      /* for on_completion(), or with FK_WATCH for fk_next_completion() */
@@ -182,56 +191,16 @@ struct fk_job_options {
 };
 
 #ifndef __cplusplus
-/* The address of options as an argument of fk_call_opts() or fk_submit_opts(), as in
- * FK_OPTIONS(.timeout_ns = 20000000, .weight = 10). Valid in the block that it is written in. */
 #define FK_OPTIONS(...) (&(const struct fk_job_options){ __VA_ARGS__ })
 #endif
 
 /* One job of fk_submit_batch(). */
 struct fk_request {
-	const fk_task *task;
-	const union fk_value *values; /* one per argument, as in fk_submit_values(); or NULL: */
-	const void *args;	      /* packed arguments, as in fk_submit_packed() */
-	size_t size;		      /* bytes at args, or number of values */
-	struct fk_job_options options;
-};
-
-/* How a job has ended. Each job gets exactly one outcome. */
-enum fk_outcome {
-	FK_PENDING = 1,	  /* none yet */
-	FK_DONE = 2,	  /* there is a result */
-	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
-	FK_CANCELLED = 4, /* by fk_cancel(), by an operator, or forkd was stopped */
-	FK_EXPIRED = 5,	  /* it was not done at its deadline */
-	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
-	FK_LOST = 7,	  /* the pool ended while it ran, and the job is not blamed */
-};
-
-struct fk_timings {
-	uint64_t wait_ns; /* from submission to start */
-	uint64_t run_ns;  /* from start to end; 0 if its task was not begun */
-};
-
-/* Values of fk_pool_info.scheduler. */
-#define FK_SCHEDULER_LAZY 0u
-#define FK_SCHEDULER_BUSY 1u
-
-/* The pool and the connection, from fk_pool_info(). */
-struct fk_pool_info {
-	uint32_t workers;     /* threads that run tasks: the parallelism of one job at most */
-	uint32_t nodes;	      /* NUMA nodes that have a worker */
-	uint32_t scheduler;   /* FK_SCHEDULER_* */
-	uint32_t modules;     /* loaded */
-	uint32_t tasks;	      /* of these modules */
-	uint32_t connections; /* of all processes */
-	uint32_t users;	      /* that have a connection */
-	uint32_t pools;	      /* started so far: above 1 after a crash or a reload */
-	uint32_t n_jobs;      /* of this client: jobs in flight at most */
-	uint32_t reserved0;
-	uint64_t heap_size;  /* of this client: bytes of shared heap now */
-	uint64_t started_ns; /* when forkd was started, CLOCK_MONOTONIC */
-	char version[32];    /* of forkd */
-	uint64_t reserved[8];
+	const fk_task *task;	       /* from fk_task_find() */
+	const union fk_value *values;  /* one per argument, as in fk_submit_values(); or NULL: */
+	const void *args;	       /* packed arguments, as in fk_submit_packed() */
+	size_t size;		       /* bytes at args, or number of values */
+	struct fk_job_options options; /* of this job */
 };
 
 /* A timeout without an end. */
@@ -276,11 +245,32 @@ const char *fk_error_text(void);
  */
 int fk_close(fk_client *client);
 
+/* Values of scheduler in struct fk_pool_info. */
+#define FK_SCHEDULER_LAZY 0u /* idle workers sleep */
+#define FK_SCHEDULER_BUSY 1u /* idle workers search all the time */
+
 /*
  * Reads facts about the pool: its number of workers (compare std::thread::hardware_concurrency()),
  * nodes, scheduler and version. No round trip. Each number can change at any time.
  * Returns 0, or -ECONNRESET if the daemon is known to be gone.
  */
+struct fk_pool_info {
+	uint32_t workers;     /* threads that run tasks: the parallelism of one job at most */
+	uint32_t nodes;	      /* NUMA nodes that have a worker */
+	uint32_t scheduler;   /* FK_SCHEDULER_LAZY or FK_SCHEDULER_BUSY */
+	uint32_t modules;     /* loaded modules */
+	uint32_t tasks;	      /* tasks of these modules */
+	uint32_t connections; /* connections of all processes */
+	uint32_t users;	      /* users that have a connection */
+	uint32_t pools;	      /* pools started so far: above 1 after a crash or a reload */
+	uint32_t n_jobs;      /* jobs of this client that can be in flight at the same time */
+	uint32_t reserved0;
+	uint64_t heap_size;  /* bytes of this client's shared heap now */
+	uint64_t started_ns; /* when forkd was started, CLOCK_MONOTONIC */
+	char version[32];    /* version of forkd */
+	uint64_t reserved[8];
+};
+
 int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info);
 
 /*
@@ -504,12 +494,22 @@ int fk_dispatch(fk_client *client, uint64_t timeout_ns);
 int fk_event_fd(fk_client *client, int *ret_fd);
 
 /*
- * Returns the outcome of a job.
+ * Returns the outcome of a job: how it has ended. Each job gets exactly one outcome.
  * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (0 if the
  * task ended its process without a signal). The code of FK_EXPIRED is 0 for a deadline, and
  * -EDQUOT if the job used more CPU time than job-cpu-max of forkd.conf.
  * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE, -ECONNRESET.
  */
+enum fk_outcome {
+	FK_PENDING = 1,	  /* none yet */
+	FK_DONE = 2,	  /* there is a result */
+	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
+	FK_CANCELLED = 4, /* by fk_cancel(), by an operator, or forkd was stopped */
+	FK_EXPIRED = 5,	  /* it was not done at its deadline, or exceeded job-cpu-max */
+	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
+	FK_LOST = 7,	  /* the pool ended while it ran, and the job is not blamed */
+};
+
 int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
 
 /*
@@ -533,7 +533,13 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  */
 int fk_result(fk_client *client, fk_job job, void *result, size_t size);
 
-/* Gets the wait time and run time of a job. Returns 0, -EINPROGRESS, -ESTALE, -ECONNRESET. */
+/* Gets the wait time and run time of a job. Returns 0, -EINPROGRESS (it has not ended), -ESTALE,
+ * -ECONNRESET. */
+struct fk_timings {
+	uint64_t wait_ns; /* from submission to start */
+	uint64_t run_ns;  /* from start to end; 0 if its task was not begun */
+};
+
 int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
 
 /*

@@ -59,33 +59,35 @@
 #error "forkctl check --tsan takes modules without fibers: see contrib/guide/debug.md"
 #endif
 
+/* Constants of fibers. */
 #define FK_FIBER_STACK 65536u	  /* default size of a stack, bytes */
-#define FK_NEVER       UINT64_MAX /* no deadline */
+#define FK_NEVER       UINT64_MAX /* a deadline in ns that never passes */
 
 /*
- * Kinds of stacks:
- *   FK_STACK_GUARDED	with a guard page: an overflow ends the job at once
- *   FK_STACK_SLAB	without guard pages, for very many fibers with shallow stacks; each takes a
- *			page at least. An overflow writes to the next stack. It ends the pool at the
- *			next wait, unless it has skipped the bytes that are checked there.
- *   FK_STACK_SHARED	fibers run on a guarded stack of their worker, of 256 KiB, whatever size is
- *			given. While a fiber waits, its part of the stack is in a copy of that size.
- *			For very many fibers that are shallow when they wait. A fiber that has begun
- *			stays on its worker. Data that others use while the fiber waits must not be
- *			on its stack: fk_fiber_spawn() and fk_counter_wait() return -EINVAL for such
- *			an argument or counter if they can detect it. Waits, sleeps, yields and
- *			calls can return -ENOMEM: there is no memory for the copy, or stack-max is
- *			reached.
+ * Kinds of stacks, for fk_fiber_spawn_on().
+ *	FK_STACK_GUARDED  with a guard page: an overflow ends the job at once
+ *	FK_STACK_SLAB     without guard pages, for very many fibers with shallow stacks; each takes
+ *	                  a page at least. An overflow writes to the next stack. It ends the pool
+ *	                  at the next wait, unless it has skipped the bytes that are checked there.
+ *	FK_STACK_SHARED   fibers run on a guarded stack of their worker, of 256 KiB, whatever size
+ *	                  is given. While a fiber waits, its part of the stack is in a copy of that
+ *	                  size. For very many fibers that are shallow when they wait. A fiber that
+ *	                  has begun stays on its worker. Data that others use while the fiber waits
+ *	                  must not be on its stack: fk_fiber_spawn() and fk_counter_wait() return
+ *	                  -EINVAL for such an argument or counter if they can detect it. Waits,
+ *	                  sleeps, yields and calls can return -ENOMEM: there is no memory for the
+ *	                  copy, or stack-max is reached.
  */
 #define FK_STACK_GUARDED 0u
 #define FK_STACK_SLAB	 1u
 #define FK_STACK_SHARED	 2u
 
 /*
- * A number that fibers can wait for:
- *   FK_COUNTER		the number of fibers that were spawned with it and have not ended; starts
- *			with 0
- *   FK_COUNTER_OF(n)	a number that fk_counter_add() changes; starts with n
+ * A number that fibers can wait for by fk_counter_wait(). These are its initial values:
+ *	FK_COUNTER        the number of fibers that were spawned with it and have not ended; starts
+ *	                  with 0
+ *	FK_COUNTER_OF(n)  a number that fk_counter_add() changes; starts with n, at most
+ *	                  FK_COUNTER_MAX
  * Do not move or free it while it is in use. It may be on the stack of the fiber that waits for it.
  */
 struct fk_counter {
@@ -131,24 +133,24 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
 					 void (*fn)(void *frame), size_t stack, const char *name);
 
 /*
- * Starts a fiber that runs fn(arg), in parallel with the caller.
- * counter: NULL, or incremented now, and decremented when the fiber has ended.
+ * Starts a fiber that runs fn(arg), in parallel with the caller. fk_fiber_spawn_sized() gives it a
+ * stack of another size, and fk_fiber_spawn_on() a stack of another kind.
+ * fn: void (*)(void *). arg: void *. counter: struct fk_counter *: NULL, or incremented now, and
+ * decremented when the fiber has ended. stack: bytes, at most 1 MiB; otherwise FK_FIBER_STACK.
+ * kind: FK_STACK_GUARDED, FK_STACK_SLAB or FK_STACK_SHARED.
  * The fiber starts on this worker when the caller next waits, or earlier on an idle worker. Do not
  * rely on either.
  * Returns 0, or an error without any effect:
  *	-ENOMEM     no memory for its stack, or stack-max of the job is reached
  *	-EMFILE     no more guard pages (vm.max_map_count, and a kernel before 6.13)
  *	-ECANCELED  the job was cancelled, has expired or has failed
- *	-EINVAL     the counter is no FK_COUNTER
+ *	-EINVAL     the counter is no FK_COUNTER, the kind is unknown, or the stack is too large
  *	-ERANGE     the counter would exceed FK_COUNTER_MAX
  *	-EPERM      the caller is no fiber
  */
 #define fk_fiber_spawn(fn, arg, counter) fk_fiber_spawn_sized(fn, arg, counter, FK_FIBER_STACK)
-/* As fk_fiber_spawn(), with a stack of this many bytes, at most 1 MiB. -EINVAL: it is larger. */
 #define fk_fiber_spawn_sized(fn, arg, counter, stack)                                              \
 	fk_fiber_spawn_on(fn, arg, counter, FK_STACK_GUARDED, stack)
-/* As fk_fiber_spawn_sized(), on a stack of this kind, FK_STACK_... -EINVAL: unknown kind, or a size
- * above 1 MiB. */
 #define fk_fiber_spawn_on(fn, arg, counter, kind, stack)                                           \
 	fk_rt_fiber_spawn(fn, arg, counter, kind, stack, #fn)
 
@@ -222,12 +224,13 @@ static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
  * Input and output. If an operation has to wait, the fiber waits, and its worker does not, with and
  * without O_NONBLOCK. An operation is normally tried immediately. After several operations of this
  * fiber that had to wait, the next ones go directly to the poller thread.
- *   fk_fiber_read()	as read(2): at most size bytes, at the position of the file
- *   fk_fiber_write()	as write(2); it may write fewer bytes
- *   fk_fiber_accept()	as accept(2); the new descriptor is close-on-exec
- *   fk_fiber_poll()	as poll(2) for one descriptor; returns the events
+ *	fk_fiber_read()    as read(2): at most size bytes, at the position of the file
+ *	fk_fiber_write()   as write(2); it may write fewer bytes
+ *	fk_fiber_accept()  as accept(2); the new descriptor is close-on-exec
+ *	fk_fiber_poll()    as poll(2) for one descriptor; returns the events
  * deadline_ns: CLOCK_MONOTONIC; FK_NEVER for none.
- * They return 0 or more, or an error after which no byte was read or written and no connection
+ * A wait continues if another thread closes the descriptor.
+ * Returns 0 or more, or an error after which no byte was read or written and no connection
  * accepted: the error of the system call, or
  *	-ETIMEDOUT  the deadline has passed
  *	-ECANCELED  the job was cancelled, has expired or has failed
@@ -235,7 +238,6 @@ static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
  *	-ENOSYS     the operation has to wait, and the kernel has no io_uring for forkd
  *	-ENOMEM     no memory to wait
  *	-EINVAL     data is on a shared stack
- * A wait continues if another thread closes the descriptor.
  */
 static inline int64_t fk_fiber_read(int fd, void *data, size_t size, uint64_t deadline_ns)
 {
@@ -300,7 +302,8 @@ static inline int fk_fiber_fail(int code)
 }
 
 /*
- * Fiber-local data: a static variable with the initializer FK_LOCAL(end) is the key.
+ * Fiber-local data. A static variable with the initializer FK_LOCAL(end) is a key, with which
+ * fk_fiber_local() finds the value of a fiber.
  * end: NULL, or called for each value that is not NULL when a fiber ends, in that fiber. The value
  * is NULL then. If end() stores new values, this is repeated, FK_LOCAL_PASSES times at most; values
  * left after that are leaked. (Compare pthread_key_create(3).)
@@ -311,10 +314,10 @@ struct fk_local {
 };
 
 #define FK_LOCALS	16u /* keys in a pool, of all modules together */
-#define FK_LOCAL_PASSES 4u
-#define FK_LOCAL(end_)                                                                             \
+#define FK_LOCAL_PASSES 4u  /* calls of end() for one key and fiber, at most */
+#define FK_LOCAL(end)                                                                              \
 	{                                                                                          \
-		.fk_end = (end_)                                                                   \
+		.fk_end = (end)                                                                    \
 	}
 
 /* Returns the place of the calling fiber's value of this key, NULL at first. Returns NULL if the
@@ -345,15 +348,16 @@ static inline void **fk_fiber_local(struct fk_local *key)
 
 /*
  * Defines a task that runs as a fiber. The block that follows is the body of a C function.
- * ret, params: as in FK_TASK.
+ * FK_FIBER_TASK_SIZED() gives it a stack of another size.
+ * ret, NAME, params: as in FK_DECLARE(). stack: bytes, at least; otherwise FK_FIBER_STACK.
  */
 #define FK_FIBER_TASK(ret, NAME, params) FK_FIBER_TASK_SIZED(ret, NAME, params, FK_FIBER_STACK)
-/* As FK_FIBER_TASK(), with a stack of at least this many bytes. */
 #define FK_FIBER_TASK_SIZED(ret, NAME, params, stack)                                              \
 	FK_DECLARE(ret, NAME, params, ret fk_value;)                                               \
 	FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)
-/* Declares a fiber task that is defined further down, so that others can fork or call it; and
- * defines it. */
+/* Declares a task that runs as a fiber and is defined further down, so that others can fork or call
+ * it. FK_FIBER_DEFINE() defines it, as FK_FIBER_TASK() does, and FK_FIBER_DEFINE_SIZED() with a
+ * stack of another size. ret, NAME, params: as in FK_DECLARE(). stack: bytes, at least. */
 #define FK_FIBER_DECLARE(ret, NAME, params) FK_DECLARE(ret, NAME, params, ret fk_value;)
 #define FK_FIBER_DEFINE(ret, NAME, params)  FK_FIBER_DEFINE_SIZED(ret, NAME, params, FK_FIBER_STACK)
 #define FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)                                            \

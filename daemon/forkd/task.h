@@ -137,29 +137,33 @@
 #pragma clang diagnostic warning "-Wconditional-uninitialized"
 #endif
 
-/* The result of a task that has none. */
+/* The type of the result of a task that has none: FK_LEAF() and FK_RETURN() take no value there.
+ * Other tasks run it by FK_FORK_VOID() or FK_CALL_VOID(). */
 typedef struct {
 } __attribute__((aligned(2))) fk_void;
 
-/* Arguments that refer to a client's memory. A text: size does not count the NUL byte behind it. */
+/*
+ * Arguments of a task that refer to a client's memory.
+ *	struct fk_str    text; a NUL byte follows it
+ *	struct fk_buf    bytes that the task reads
+ *	struct fk_iobuf  bytes that the task reads and writes: the client gets them back
+ * FK_BUF() makes a struct fk_buf of any of them, to hand it to another task.
+ */
 struct fk_str {
 	const char *data;
-	uint64_t size; /* bytes */
+	uint64_t size; /* bytes, without the NUL byte of a text */
 };
 
-/* Bytes that the task reads. */
 struct fk_buf {
 	const void *data;
 	uint64_t size; /* bytes */
 };
 
-/* Bytes that the task reads and writes: the client gets them back. */
 struct fk_iobuf {
 	void *data;
 	uint64_t size; /* bytes */
 };
 
-/* The bytes of any of them, to be read. */
 #define FK_BUF(reference) ((struct fk_buf){ (reference).data, (reference).size })
 
 /* Errors in all code of a module: a write where a task only reads, a function without a result. */
@@ -170,8 +174,8 @@ struct fk_iobuf {
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
 #endif
 
-/* Buffers are used in place, without a copy: the task must stay in bounds even if the client
- * changes their bytes while it runs. */
+/* Flag of FK_EXPORT() and similar macros: the task uses buffers in place, without a copy. It must
+ * stay in bounds even if the client changes their bytes while it runs. */
 #define FK_EXPORT_IN_PLACE 1u
 /* The compiler was called with -DFK_DEBUG_STEALS: the macros set it. */
 #define FK_EXPORT_DEBUG_STEALS 2u
@@ -237,9 +241,14 @@ struct fk_iobuf {
 	case FK_LABEL(site):
 
 /*
- * Declares a task that is defined further down, so that others can fork it.
- * ret: its result, of an alignment of at least 2, or fk_void. params: (type, name, type, name ...),
- * twelve pairs at most. locals: what else must survive a fork; alignment 8 at most.
+ * Declares a task that FK_DEFINE() defines further down, so that others can fork it.
+ * FK_FINE_DECLARE() declares a fine-grained task (FK_FINE_TASK()).
+ * ret: type of its result, of an alignment of at least 2, or fk_void.
+ * NAME: name of the task. Names of up to 31 letters can be exported.
+ * params: (type, name, type, name ...): the arguments, twelve at most, of an alignment of 8 at
+ * most. () for none.
+ * locals: members of the frame for all other values that must survive a fork, such as
+ * int64_t x; int64_t y; with an alignment of 8 at most. The list may be empty.
  */
 #define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, 0, ret, NAME, params, __VA_ARGS__)
 #define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, 0, ret, NAME, params, __VA_ARGS__)
@@ -326,25 +335,37 @@ struct fk_iobuf {
 				      *(const struct NAME##__args *)fk_args);                      \
 	}
 
-/* Defines a task: the block that follows is what runs before it has a frame. */
+/*
+ * Defines a task. The block that follows, the first block, runs in registers, before the task has a
+ * frame, and may end the task with FK_LEAF(). The arguments are constants there. FK_BODY() opens
+ * the second block, and FK_END() ends the task.
+ * FK_FINE_TASK() defines a fine-grained task: the first block, and the code between two forks, take
+ * some microseconds at most. A fork then costs about as much as a call.
+ * ret, NAME, params, locals: as in FK_DECLARE().
+ */
 #define FK_TASK(ret, NAME, params, ...)                                                            \
 	FK_DECLARE(ret, NAME, params, __VA_ARGS__)                                                 \
 	FK_DEFINE(ret, NAME, params)
-/* The same for a fine-grained task: see COARSE AND FINE. */
 #define FK_FINE_TASK(ret, NAME, params, ...)                                                       \
 	FK_FINE_DECLARE(ret, NAME, params, __VA_ARGS__)                                            \
 	FK_DEFINE(ret, NAME, params)
 
-/* Defines a task that was declared. */
-#define FK_DEFINE(ret, NAME, params) FK_DEFINE_(0, NULL, ret, NAME, params)
-/* The same for a task with an FK_UNWIND block, which precedes it. */
+/*
+ * Defines a task that was declared by FK_DECLARE() or FK_FINE_DECLARE(), as FK_TASK() does.
+ * FK_DEFINE_UNWIND() is for a task with a block of FK_UNWIND(), which precedes it.
+ * ret, NAME, params: as in the declaration.
+ */
+#define FK_DEFINE(ret, NAME, params)	    FK_DEFINE_(0, NULL, ret, NAME, params)
 #define FK_DEFINE_UNWIND(ret, NAME, params) FK_DEFINE_(1, NAME##__unwind, ret, NAME, params)
 
 /*
- * The block that follows gives back what the frame of a declared task holds (memory, files): it
- * runs in place of the rest of the body when the job has failed or was cancelled, if the body has
- * begun: what it looks at is set before the first fork, call or join, and before the first
- * FK_ALLOC, FK_FREE and FK_GO_TO_. It forks nothing.
+ * Opens a block that releases the resources of a task, such as memory and files, when its job has
+ * failed, was cancelled or has expired. If the second block of the task has begun, this block runs
+ * instead of the rest of it. FK_DEFINE_UNWIND() must define the task.
+ * NAME: a task that was declared. The frame is self, as in the second block.
+ * The block must use only members that the task sets before its first fork, call or join. They must
+ * also be set before its first FK_ALLOC(), FK_FREE(), FK_GO_TO_WORKER() or FK_GO_TO_NODE(). The
+ * block must not fork.
  */
 #define FK_UNWIND(NAME)                                                                            \
 	static void NAME##__give_back(struct NAME##__frame *self);                                 \
@@ -441,8 +462,9 @@ struct fk_iobuf {
                                                                                                      \
 	FK_BLOCKS_BEGIN
 
-/* In the first block: ends the task with this result: a number, the members of a struct, none for
- * fk_void. FK_LEAF_VALUE takes the struct itself. */
+/* Ends the task in its first block. The arguments are the result: a number, the members of a
+ * struct, or none for fk_void. FK_LEAF_VALUE() takes the struct itself. Costs no more than a
+ * function that returns. */
 #define FK_LEAF(...) FK_LEAF_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_LEAF_VALUE(value)                                                                       \
 	do {                                                                                       \
@@ -451,8 +473,12 @@ struct fk_iobuf {
 		return (struct fk_use_FK_LEAF_not_return){ true };                                 \
 	} while (0)
 
-/* In the first block, and in an FK_LEAF_TASK: ends the task, and makes the job fail with this code:
- * a negative errno or a number of the task's own, not 0. The first code of a job wins. */
+/*
+ * Ends the task in its first block, or an FK_LEAF_TASK(), and makes its job fail. FK_FAIL() is for
+ * the second block.
+ * code: a negative errno, or a number of the task, not 0. The first code of a job counts. The
+ * client gets it from fk_result() and fk_call().
+ */
 #define FK_LEAF_FAIL(code)                                                                         \
 	do {                                                                                       \
 		_Static_assert(!__builtin_types_compatible_p(__typeof__(fk_failed), int),          \
@@ -461,8 +487,12 @@ struct fk_iobuf {
 		return FK_UNLESS_VOID(__typeof__(*fk_failed), *fk_failed);                         \
 	} while (0)
 
-/* Ends the first block, whose arguments are constants; the block that follows is what runs on the
- * frame. It ends with FK_RETURN or FK_FAIL on every path. */
+/*
+ * Opens the second block of a task, which runs on the frame, and may fork.
+ * NAME: the task. The frame is self. It has the arguments and the locals of FK_TASK() as members.
+ * The arguments themselves are not in scope. The block must end with FK_RETURN() or FK_FAIL() on
+ * every path. FK_END() follows it.
+ */
 #define FK_BODY(NAME)                                                                              \
 	return (struct fk_use_FK_LEAF_not_return){ false };                                        \
 	}                                                                                          \
@@ -487,22 +517,26 @@ struct fk_iobuf {
 		case FK_LABEL(0):                                                                  \
 			FK_NOT_DESCRIBED();
 
-/* Ends a task. */
+/* Ends the definition of a task, after its second block. NAME: the task of FK_TASK() or
+ * FK_DEFINE(). */
 #define FK_END(NAME)                                                                               \
 	}                                                                                          \
 	NAME##__ends_without_FK_RETURN();                                                          \
 	}                                                                                          \
 	FK_BLOCKS_END
 
-/* A task without a first block. */
+/* Replaces the first block of a task and FK_BODY(), if the task has nothing to do before its frame
+ * exists. NAME: the task. */
 #define FK_NO_LEAF(NAME)                                                                           \
 	{                                                                                          \
 	}                                                                                          \
 	FK_BODY(NAME)
 
 /*
- * Defines a task that never forks: the block that follows is the body of a C function, which
- * returns the result, or nothing for fk_void. It may use FK_LEAF_FAIL. ret, params: as in FK_TASK.
+ * Defines a task that never forks. The block that follows is the body of a C function, with a
+ * return statement for the result, or without a value for fk_void. It may use FK_LEAF_FAIL().
+ * FK_FINE_LEAF_TASK() defines a fine-grained task (FK_FINE_TASK()).
+ * ret, NAME, params: as in FK_DECLARE().
  */
 #define FK_LEAF_TASK(ret, NAME, params)	     FK_LEAF_TASK_(0, ret, NAME, params)
 #define FK_FINE_LEAF_TASK(ret, NAME, params) FK_LEAF_TASK_(1, ret, NAME, params)
@@ -542,6 +576,17 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
+/*
+ * Runs a child task from the second block of a task. After FK_FORK() the child may run in parallel
+ * with the code that follows. After FK_CALL() the code that follows runs when the child has ended.
+ * FK_FORK_VOID() and FK_CALL_VOID() are for a child of type fk_void.
+ * member: member of self that gets the result, of the result type of the child. After FK_FORK()
+ * read it after FK_JOIN(), not before.
+ * task: name of the child, which is declared or defined above in the same file.
+ * args: arguments of the child. They are evaluated once, before the child starts. They must be made
+ * of self, not of local variables.
+ * Local variables lose their values. These macros must not be used within a switch statement.
+ */
 #define FK_FORK(member, task, ...)                                                                 \
 	FK_FORK_(__COUNTER__ + 1, FK_TAKES_RESULT(FK_FORK, member, task), self->member, task,      \
 		 __VA_ARGS__)
@@ -721,6 +766,8 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		FK_DESCRIBED(task_, dst_, false);                                                  \
 	} while (0)
 
+/* Waits for all children that the task has forked. For the second block. The worker runs other work
+ * in the meantime. Local variables lose their values. */
 #define FK_JOIN() FK_JOIN_(__COUNTER__ + 1)
 #define FK_JOIN_(n)                                                                                \
 	do {                                                                                       \
@@ -739,10 +786,14 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	} while (0)
 
 /*
- * Temporary memory on the worker's segmented stack: self->member becomes the address of size bytes,
- * aligned to 16, or NULL if there is no more (the job has failed then: end the task). It lives
- * until FK_FREE(member), in reverse order of the allocations, or the end of the task, across forks
- * and joins. Call both only when no fork is outstanding: before the first fork, or after FK_JOIN().
+ * Takes temporary memory from the worker's segmented stack. It lives until FK_FREE() or the end of
+ * the task, across forks and joins, and children may use it.
+ * member: a pointer in self. It becomes the address of the memory, aligned to 16 bytes; or NULL if
+ * there is no more memory. The job has failed then, and the task should end.
+ * size: bytes.
+ * FK_FREE() must be used in reverse order of the allocations. Use both only when no fork is
+ * outstanding: before the first fork, or after FK_JOIN(). Otherwise the job fails with -EPROTO.
+ * Local variables lose their values.
  */
 #define FK_ALLOC(member, size)                                                                     \
 	FK_IN_LOOP_(__COUNTER__ + 1, FK_ALLOC, self->member = fk_rt_alloc(fk_w, &self->fk, (size)))
@@ -765,8 +816,11 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	} while (0)
 
 /*
- * Moves the task to this worker, or to a worker of this NUMA node; its children stay near it. The
- * job fails with EINVAL if the number does not exist.
+ * Moves the task to a worker, or to a worker of a NUMA node. Its children stay near it until they
+ * are stolen. For the second block.
+ * index: number of a worker, counted from 0, or the system's number of a node. If there is no such
+ * worker or node, the job fails with -EINVAL.
+ * Local variables lose their values.
  */
 #define FK_GO_TO_WORKER(index) FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_WORKER, FK_TO_WORKER, index)
 #define FK_GO_TO_NODE(index)   FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_NODE, FK_TO_NODE, index)
@@ -785,7 +839,11 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		FK_NOT_DESCRIBED();                                                                \
 	} while (0)
 
-/* Ends the task, as FK_LEAF and FK_LEAF_VALUE do in the first block. */
+/*
+ * Ends the task in its second block. The arguments are the result: a number, the members of a
+ * struct, or none for fk_void. FK_RETURN_VALUE() takes the struct itself.
+ * Every fork must have been joined. Otherwise the job fails with -EPROTO.
+ */
 #define FK_RETURN(...) FK_RETURN_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_RETURN_VALUE(value)                                                                     \
 	do {                                                                                       \
@@ -799,7 +857,11 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		return (fk_ended){};                                                               \
 	} while (0)
 
-/* Like FK_LEAF_FAIL, in the body. Every fork must have been joined. */
+/*
+ * Ends the task in its second block, and makes its job fail. FK_LEAF_FAIL() is for the first block.
+ * code: a negative errno, or a number of the task, not 0. The first code of a job counts. The
+ * client gets it from fk_result() and fk_call(). Every fork must have been joined.
+ */
 #define FK_FAIL(code)                                                                              \
 	do {                                                                                       \
 		(void)FK_FAIL_is_for_the_body_FK_LEAF_FAIL_for_the_first_block;                    \
@@ -809,11 +871,18 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	} while (0)
 
 /*
- * Lets clients call a task of this module, as MODULE:NAME. The compiler makes the signature that
- * clients see from the names and types of the arguments and the type of the result:
- *	int64_t i64, double f64		arguments, and the result if it is not fk_void
- *	struct fk_str str, struct fk_buf buf, struct fk_iobuf iobuf	arguments only
- * flags: FK_EXPORT_* or 0. help: one line.
+ * Lets clients call a task of this module, as MODULE:NAME. The compiler makes the signature from
+ * the names and types of the arguments and the type of the result:
+ *	int64_t          i64
+ *	double           f64
+ *	struct fk_str    str, an argument only
+ *	struct fk_buf    buf, an argument only
+ *	struct fk_iobuf  iobuf, an argument only
+ *	fk_void          no result
+ * Other types are an error of the compiler. A name of an argument has 23 letters at most, and the
+ * signature 95.
+ * NAME: the task, which is defined above. flags: 0 or FK_EXPORT_IN_PLACE. help: one line, of which
+ * forkctl tasks shows 79 bytes.
  */
 #define FK_EXPORT(NAME, flags, help)                                                               \
 	_Static_assert(sizeof(NAME##__ret) == 0 || FK_IS_NUMBER(NAME##__ret),                      \
@@ -825,9 +894,11 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		   sizeof(FK_WORD(NAME##__ret, "")) - 1, flags, help)
 
 /*
- * The same for a task whose result is a struct of up to eight int64_t and double. results: all
- * members in their order, (type, member, ...). One pair gives a name to the result of a task that
- * returns a number: (int64_t, sum).
+ * Lets clients call a task of this module whose result is a struct of up to eight int64_t and
+ * double. Otherwise it is FK_EXPORT().
+ * results: all members of the struct in their order: (type, member, ...). One pair gives a name to
+ * the result of a task that returns a number: (int64_t, sum).
+ * NAME, flags, help: as in FK_EXPORT().
  */
 #define FK_EXPORT_RESULTS(NAME, results, flags, help)                                              \
 	_Static_assert(0 FK_PASS(FK_COUNT_ONE, results) <= 8,                                      \
@@ -915,7 +986,8 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 			.frame_size = sizeof(struct NAME##__frame),                                \
 		};
 
-/* Occurs once in a module: its name and one line of help. */
+/* Defines the module. Each module has exactly one FK_MODULE(). NAME: of up to 31 letters; clients
+ * call tasks as NAME:TASK. help: one line. */
 #define FK_MODULE(NAME, help)                                                                      \
 	FK_AT_MOST("FK_MODULE(" #NAME "): the name", sizeof(#NAME) - 1, FK_NAME_LETTERS)           \
 	extern const struct fk_export __start_fk_exports[] __attribute__((visibility("hidden")));  \

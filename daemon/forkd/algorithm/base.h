@@ -15,16 +15,17 @@
 
 #include <forkd/task.h>
 
-/* The automatic grain: bytes of elements, of the larger type where there are two, or indices of a
- * range, that make a leaf. */
+/* The automatic grain of loops, maps, folds and scans. A module may define both before it includes
+ * the header. */
 #ifndef FK_LEAF_BYTES
-#define FK_LEAF_BYTES 16384u
+#define FK_LEAF_BYTES 16384u /* bytes of elements in a leaf, of the larger type if there are two */
 #endif
 #ifndef FK_LEAF_INDICES
-#define FK_LEAF_INDICES 1024u
+#define FK_LEAF_INDICES 1024u /* numbers of a range in a leaf */
 #endif
 
-/* The grain for elements that cost about ns nanoseconds each: leaves of two microseconds. */
+/* The grain for elements that cost some time each: a number of elements that take 2 us. ns: about
+ * how many nanoseconds one element takes. */
 #define FK_GRAIN(ns) ((size_t)(2000 / (ns) + 1))
 
 /* ---------------------------------------------------------------- not for authors */

@@ -11,8 +11,12 @@
 #include <forkd/algorithm/invoke.h>
 
 /*
- * NAME(type *data, size_t n, size_t grain[, context]): calls function for each of n elements.
- * function: void or int function(type *element[, context]); what is not 0 fails the job.
+ * Defines a task that calls a function for each element of an array. The task is
+ * fk_void NAME(type *data, size_t n, size_t grain[, context]) for n elements.
+ * function: void or int function(type *element[, context]). A result that is not 0 makes the job
+ * fail with it.
+ * context: type of a last argument of the task, which function gets as well; or none.
+ * grain is the largest number of elements of a leaf, or 0 (FK_LEAF_BYTES).
  */
 #define FK_FOR_EACH(NAME, type, function, ...)                                                     \
 	_Static_assert(FK_IS(function, void, type *__VA_OPT__(, ) __VA_ARGS__) ||                  \
@@ -44,9 +48,13 @@
 	FK_END(NAME)
 
 /*
- * NAME(int64_t from, int64_t to, size_t grain[, context]): calls function for each of the numbers
- * from, ..., to - 1; none if to <= from.
- * function: void or int function(int64_t number[, context]); what is not 0 fails the job.
+ * Defines a task that calls a function for each number of a range. The task is
+ * fk_void NAME(int64_t from, int64_t to, size_t grain[, context]) for the numbers from, ...,
+ * to - 1; none if to <= from.
+ * function: void or int function(int64_t number[, context]). A result that is not 0 makes the job
+ * fail with it.
+ * context: type of a last argument of the task, which function gets as well; or none.
+ * grain is the largest number of calls in a leaf, or 0 (FK_LEAF_INDICES).
  */
 #define FK_FOR_RANGE(NAME, function, ...)                                                          \
 	_Static_assert(FK_IS(function, void, int64_t __VA_OPT__(, ) __VA_ARGS__) ||                \
@@ -77,9 +85,13 @@
 	FK_END(NAME)
 
 /*
- * NAME(const from *in, to *out, size_t n, size_t grain[, context]): out[i] = function(&in[i]) for
- * each of n elements. The arrays do not overlap, or are the same and from and to of one size.
+ * Defines a task that makes an element of one array of each element of another one. The task is
+ * fk_void NAME(const from *in, to *out, size_t n, size_t grain[, context]). It sets out[i] to
+ * function(&in[i]) for each of n elements.
  * function: to function(const from *element[, context]).
+ * context: type of a last argument of the task, which function gets as well; or none.
+ * grain is the largest number of elements of a leaf, or 0 (FK_LEAF_BYTES). The arrays must not
+ * overlap, or they are the same, and from and to have the same size.
  */
 #define FK_MAP(NAME, from, to, function, ...)                                                      \
 	_Static_assert(FK_IS(function, to, const from *__VA_OPT__(, ) __VA_ARGS__),                \

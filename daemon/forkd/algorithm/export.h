@@ -15,19 +15,18 @@
 #include <forkd/algorithm/sort.h>
 
 /*
- * Each of these macros defines the task NAME and exports it. The task runs one algorithm, with the
- * automatic grain, on all elements of a buffer. flags, help: as for FK_EXPORT.
- * results: as for FK_EXPORT_RESULTS, such as (double, sum).
- *
- *	FK_EXPORT_FOR_EACH	data:iobuf
- *	FK_EXPORT_MAP		in:buf, out:iobuf
- *	FK_EXPORT_FOLD		data:buf -> results
- *	FK_EXPORT_SCAN		in:buf, out:iobuf -> results
- *	FK_EXPORT_SORT		data:iobuf
- *
- * A type and a name may follow, such as double, factor: the last argument of the task, which the
- * function of an element takes as its context. The type is int64_t or double.
- *
+ * Export an algorithm on the elements of a client's buffer. Each macro defines the task NAME and
+ * exports it. The grain is automatic. The tasks have these signatures:
+ *	FK_EXPORT_FOR_EACH()  data:iobuf
+ *	FK_EXPORT_MAP()       in:buf, out:iobuf
+ *	FK_EXPORT_FOLD()      data:buf -> results
+ *	FK_EXPORT_SCAN()      in:buf, out:iobuf -> results
+ *	FK_EXPORT_SORT()      data:iobuf
+ * type, function: as in FK_FOR_EACH(). from, to: as in FK_MAP().
+ * acc, identity, step, combine: as in FK_FOLD() and FK_SCAN(). less: as in FK_SORT().
+ * flags, help: as in FK_EXPORT(). results: as in FK_EXPORT_RESULTS(), such as (double, sum).
+ * context: a type and a name, such as double, factor; or none. This is the last argument of the
+ * task, and function, step or less gets its value. The type is int64_t or double.
  * The job fails with -EINVAL if an input's size is no multiple of an element's size, or a buffer is
  * not aligned for its elements. It fails with -ENOBUFS if out is too small.
  */

@@ -11,12 +11,18 @@
 #include <forkd/algorithm/invoke.h>
 
 /*
- * NAME(const type *data, size_t n, size_t grain[, context]) -> acc: each leaf begins with identity
- * and takes its elements in, from left to right, with step; what leaves give is combined in the
- * order of the array. combine must be associative, and identity neutral to it; it need not be
- * commutative. acc: an alignment of 2, 4 or 8. identity: an expression of type acc; a struct in
- * parentheses, ((struct mine){ 1, 2 }).
- * step: acc step(acc, const type *element[, context]). combine: acc combine(acc left, acc right).
+ * Defines a task that combines all elements of an array into one result. The task is
+ * acc NAME(const type *data, size_t n, size_t grain[, context]). Each leaf begins with identity and
+ * adds its elements from left to right by step. The results of the leaves are combined in the order
+ * of the array.
+ * acc: type of the result, of an alignment of 2, 4 or 8.
+ * identity: an expression of type acc, neutral to combine; a struct in parentheses,
+ * ((struct mine){ 1, 2 }).
+ * step: acc step(acc, const type *element[, context]).
+ * combine: acc combine(acc left, acc right). It must be associative, not commutative.
+ * context: type of a last argument of the task, which step gets as well; or none.
+ * grain is the largest number of elements of a leaf, or 0 (FK_LEAF_BYTES). The order of the steps
+ * depends on n and grain only: floating point results are the same on any number of workers.
  */
 #define FK_FOLD(NAME, type, acc, identity, step, combine, ...)                                     \
 	FK_FOLD_CHECK(NAME, type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                   \
@@ -49,8 +55,13 @@
 	}                                                                                          \
 	FK_END(NAME)
 
-/* NAME(int64_t from, int64_t to, size_t grain[, context]) -> acc: the same over the numbers from,
- * ..., to - 1. step: acc step(acc, int64_t number[, context]). */
+/*
+ * Defines a task that combines all numbers of a range into one result. The task is
+ * acc NAME(int64_t from, int64_t to, size_t grain[, context]) for the numbers from, ..., to - 1.
+ * step: acc step(acc, int64_t number[, context]).
+ * acc, identity, combine, context: as in FK_FOLD().
+ * grain is the largest number of steps in a leaf, or 0 (FK_LEAF_INDICES).
+ */
 #define FK_FOLD_RANGE(NAME, acc, identity, step, combine, ...)                                     \
 	_Static_assert(FK_IS(step, acc, acc, int64_t __VA_OPT__(, ) __VA_ARGS__),                  \
 		       #NAME ": it must be " #acc " " #step "(" #acc                               \
@@ -85,7 +96,8 @@
 	}                                                                                          \
 	FK_END(NAME)
 
-/* The usual combinations; sums of integers are modulo 2^64. */
+/* Combine two results of FK_FOLD() and similar macros. Sums of integers are modulo 2^64. Returns
+ * the sum, the minimum or the maximum of a and b. */
 static inline int64_t fk_add_i64(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a + (uint64_t)b);

@@ -10,12 +10,11 @@
 #include <forkd/task.h>
 
 /*
- * In a task's body: runs up to eight tasks in parallel, and waits for them and for all other forks.
- * Each task is in parentheses, after the member that takes its result, or `void`:
- *
- *	FK_INVOKE((low, min_of, self->data, self->n), (void, clear, self->table));
- *
- * All but the last are forked, the last is called.
+ * Runs up to eight tasks in parallel, and waits for them and for all other forked children. For the
+ * second block of a task.
+ * Each argument is (member, task, args ...), with the arguments of FK_FORK(). For a task of type
+ * fk_void, void replaces the member. All tasks except the last one are forked, and the last one is
+ * called. Local variables lose their values.
  */
 #define FK_INVOKE(...)                                                                             \
 	do {                                                                                       \

@@ -13,23 +13,27 @@
 #include <forkd/algorithm/invoke.h>
 
 /*
- * NAME(const type *in, acc *out, size_t n, size_t grain[, context]) -> acc: out[i] is the fold of
- * in[0], ..., in[i]; for FK_SCAN_EXCLUSIVE that of in[0], ..., in[i - 1], and out[0] is identity.
- * The result is the fold of all. The arrays do not overlap, or are the same and type and acc of
- * one size. identity, step, combine: as for FK_FOLD.
- * Takes sizeof(acc) of temporary memory for each grain elements; -ENOMEM if there is none.
- *
- * The work-efficient scan of Blelloch (Prefix sums and their applications, 1990), on blocks of
- * grain elements: on the way up, each inner node of the tree keeps the sum of its left half; on the
- * way down, it passes on the sum of all elements before it, to the right half with that sum added.
- * An inner node lies between two blocks, and no two between the same: the first block of the right
- * half is the node's index in sums.
+ * Defines a task that computes prefix sums. The task is
+ * acc NAME(const type *in, acc *out, size_t n, size_t grain[, context]). It sets out[i] to the fold
+ * of in[0], ..., in[i], with FK_SCAN_EXCLUSIVE() to that of in[0], ..., in[i - 1], and out[0] to
+ * identity. Its result is the fold of all elements.
+ * acc, identity, step, combine, context: as in FK_FOLD().
+ * grain is the largest number of elements of a leaf, or 0 (FK_LEAF_BYTES). The arrays must not
+ * overlap, or they are the same, and type and acc have the same size. The task needs sizeof(acc)
+ * bytes of temporary memory for each grain elements. If there is none, the job fails with -ENOMEM.
  */
 #define FK_SCAN(NAME, type, acc, identity, step, combine, ...)                                     \
 	FK_SCAN_(NAME, type, acc, identity, step, combine, false __VA_OPT__(, ) __VA_ARGS__)
 #define FK_SCAN_EXCLUSIVE(NAME, type, acc, identity, step, combine, ...)                           \
 	FK_SCAN_(NAME, type, acc, identity, step, combine, true __VA_OPT__(, ) __VA_ARGS__)
 
+/*
+ * The work-efficient scan of Blelloch (Prefix sums and their applications, 1990), on blocks of
+ * grain elements: on the way up, each inner node of the tree keeps the sum of its left half; on the
+ * way down, it passes on the sum of all elements before it, to the right half with that sum added.
+ * An inner node lies between two blocks, and no two between the same: the first block of the right
+ * half is the node's index in sums.
+ */
 #define FK_SCAN_(NAME, type, acc, identity, step, combine, exclusive, ...)                         \
 	FK_FOLD_CHECK(NAME, type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                   \
 	struct NAME##__plan {                                                                      \

@@ -13,23 +13,28 @@
 #include <forkd/algorithm/base.h>
 #include <forkd/algorithm/invoke.h>
 
-/* The automatic grain: elements that a leaf sorts. */
+/* The automatic grain of sorts. A module may define it before it includes the header. */
 #ifndef FK_LEAF_SORTED
-#define FK_LEAF_SORTED 512u
+#define FK_LEAF_SORTED 512u /* elements in a leaf */
 #endif
 
 /*
- * NAME(type *data, type *buffer, size_t n, size_t grain[, context]): sorts n elements, stably.
- * buffer: room for n more elements, which is overwritten; NULL: the task allocates it, or fails
- * with -ENOMEM. grain: number of elements that a leaf sorts.
- * less: bool or int less(const type *a, const type *b[, context]), true if a must precede b;
- * a strict weak order.
- *
  * Merge sort between the two arrays, in alternating directions by level, so that nothing is copied
  * back. A merge is divided as well, in the middle of its output, by a binary search for the
  * elements there. (Deo and Sarkar, Parallel algorithms for merging and sorting, 1991.) A sample
  * sort would move each element fewer times. But its buckets depend on the data: it is not stable,
  * it degenerates on equal keys, and on a buffer that changes it writes out of bounds.
+ */
+
+/*
+ * Defines a task that sorts an array, by a stable sort. The task is
+ * fk_void NAME(type *data, type *buffer, size_t n, size_t grain[, context]) for n elements.
+ * less: bool or int less(const type *a, const type *b[, context]), true if a must precede b; a
+ * strict weak order.
+ * context: type of a last argument of the task, which less gets as well; or none.
+ * buffer is room for n further elements, which are overwritten. If it is NULL, the task allocates
+ * the buffer, and the job fails with -ENOMEM if there is no memory. grain is the number of elements
+ * that a leaf sorts, or 0 (FK_LEAF_SORTED).
  */
 #define FK_SORT(NAME, type, less, ...)                                                               \
 	_Static_assert(FK_IS(less, bool, const type *, const type *__VA_OPT__(, ) __VA_ARGS__) ||    \
