@@ -116,9 +116,9 @@ struct fk_open_options {
 };
 
 /*
- * Memory for a buf or an iobuf. Memory from fk_alloc() is used without a copy, and so is an import of
- * fk_import(). A buffer may be a part of either, at a multiple of 8 bytes. All other memory has to
- * be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
+ * Memory for a buf or an iobuf. Memory from fk_alloc() is used without a copy, and so is an import
+ * of fk_import(). A buffer may be a part of either, at a multiple of 8 bytes. All other memory has
+ * to be copied (FK_COPY_BUFFERS); fk_call() does so. { NULL, 0 } is an empty buffer.
  * FK_BUFFER() makes one as an argument of fk_call() or fk_submit(). They are macros: the comma of
  * (struct fk_buffer){ data, size } would separate two arguments of theirs.
  */

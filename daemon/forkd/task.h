@@ -72,8 +72,8 @@
  *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks. Small
  *   bodies are inlined into their parent's there, one level deep.
  *   NAME__resume enters the same body through the switch. The worker loop calls it for a
- *   continuation that was stolen or whose C stack had to be dropped. NAME__describe also jumps to one label of
- *   the body. It returns the child that runs there, and the place of its result.
+ *   continuation that was stolen or whose C stack had to be dropped. NAME__describe also jumps to
+ *   one label of the body. It returns the child that runs there, and the place of its result.
  *
  * THE FAST PATH
  *   A fork of a fresh activation is one store and a call:
@@ -81,12 +81,13 @@
  * 	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
  *   The fork writes nothing else to memory: not the rest of the frame's header, and no entry of the
- *   deque. A thread sends a request by lowering limit, which every new frame is compared with. After
- *   that, or when a stack ends, the worker reconstructs the rest from the sites. fk_rt_unnest() walks
- *   from the frame that the worker loop resumed last (the base) to the newest one. At each frame
- *   NAME__describe returns the child's task and thereby the size of the next frame. The walk fills
- *   in the headers, puts the forked frames into the deque, and drops the C stack. The worker loop
- *   then resumes clones. So no fresh frame is ever public, and each public frame is filled in.
+ *   deque. A thread sends a request by lowering limit, which every new frame is compared with.
+ *   After that, or when a stack ends, the worker reconstructs the rest from the sites.
+ *   fk_rt_unnest() walks from the frame that the worker loop resumed last (the base) to the newest
+ *   one. At each frame NAME__describe returns the child's task and thereby the size of the next
+ *   frame. The walk fills in the headers, puts the forked frames into the deque, and drops the C
+ *   stack. The worker loop then resumes clones. So no fresh frame is ever public, and each public
+ *   frame is filled in.
  *
  * WORK NEVER STAYS HIDDEN
  *   A worker in a long leaf reaches no new frame. Thieves whose requests were not answered send a
