@@ -118,8 +118,9 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
 {
 	int err = client_check(client);
 
-	if (!err)
-		err = submit(client, task, args, size, NULL, flags, ret_job);
+	if (err)
+		return error_of_task(err, "");
+	err = submit(client, task, args, size, NULL, flags, ret_job);
 	return err ? error_of_task(err, task->name) : 0;
 }
 
@@ -130,9 +131,10 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 	void *memory;
 	int err = client_check(client);
 
-	if (!err)
-		err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS,
-				args, &memory);
+	if (err)
+		return error_of_task(err, "");
+	err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS, args,
+			&memory);
 	if (err)
 		return error_of_task(err, task->name);
 	err = submit(client, task, args, task->signature.args_size, memory,
