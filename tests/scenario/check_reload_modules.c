@@ -364,7 +364,7 @@ START_TEST(forkctl_loads_and_unloads_modules_and_undoes_refused_changes)
 	modules(0, come, "load", copy);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
 	pool = daemon_pool(&d);
-	modules(1, "cannot rename", "unload", "sorted");
+	modules(2, "there is no module sorted", "unload", "sorted");
 	modules(2, "not the name of a module", "unload", "../sort");
 	modules(2, "must end in .so", "load", "/etc/passwd");
 	modules(2, "cannot read", "load", "/nowhere/there.so");
