@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@
 #include "shm/limits.h"
 
 #define IMPORT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define IMPORT_PAGE  UINT64_C(4096)
 
 struct import_process {
 	struct list_link link;
@@ -48,6 +50,45 @@ static __attribute__((format(printf, 3, 4))) int import_say(struct proto_error *
 	(void)vsnprintf(error->text, sizeof(error->text), format, ap);
 	va_end(ap);
 	return code;
+}
+
+/* Returns the bytes of dirty pages in a mapping of this process: such a page was written, so the
+ * kernel keeps it. The last field of the mapping in smaps that is summed is Private_Dirty. */
+static uint64_t import_dirty(const void *base)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/smaps", "re");
+	char line[256], head[32];
+	bool found = false;
+	uint64_t kib, sum = 0;
+
+	(void)snprintf(head, sizeof(head), "%08" PRIxPTR "-", (uintptr_t)base);
+	while (f && fgets(line, sizeof(line), f)) {
+		found |= strncmp(line, head, strlen(head)) == 0;
+		if (!found)
+			continue;
+		if (sscanf(line, "Shared_Dirty: %" SCNu64, &kib) == 1)
+			sum += kib << 10;
+		if (sscanf(line, "Private_Dirty: %" SCNu64, &kib) == 1)
+			return sum + (kib << 10);
+	}
+	return 0;
+}
+
+/* True if each page of the range exists and was written. */
+static bool import_is_written(int fd, uint64_t offset, uint64_t size)
+{
+	uint64_t dirty = 0;
+	void *base;
+
+	/* MAP_POPULATE would make the pages of a hole. */
+	if (lseek(fd, (off_t)offset, SEEK_HOLE) < (off_t)(offset + size))
+		return false;
+	base = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, (off_t)offset);
+	if (base == MAP_FAILED)
+		return false;
+	dirty = import_dirty(base);
+	(void)munmap(base, size);
+	return dirty >= align_up(size, IMPORT_PAGE);
 }
 
 int import_check_file(int fd, uint64_t offset, uint64_t size, struct proto_error *ret_error)
@@ -78,7 +119,7 @@ int import_check_file(int fd, uint64_t offset, uint64_t size, struct proto_error
 				  "import: offset and size are beyond the end of the memfd, which "
 				  "has %jd bytes",
 				  (intmax_t)st.st_size);
-	if ((uint64_t)lseek(fd, (off_t)offset, SEEK_HOLE) < offset + size)
+	if (!import_is_written(fd, offset, size))
 		return import_say(
 			ret_error, -ENODATA,
 			"import: pages of the memfd were never written: write them, zeros "

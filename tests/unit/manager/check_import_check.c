@@ -109,6 +109,26 @@ START_TEST(ranges_with_pages_that_were_never_written_are_refused)
 }
 END_TEST
 
+START_TEST(ranges_with_pages_that_were_only_read_are_refused)
+{
+	int fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	unsigned char *bytes;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 2 * PAGE), 0);
+	bytes = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(bytes, MAP_FAILED);
+	bytes[0] = 1;
+	/* The kernel can take this page back: MADV_PAGEOUT. */
+	ck_assert_int_eq(((volatile unsigned char *)bytes)[PAGE], 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALED_SIZE | F_SEAL_FUTURE_WRITE), 0);
+	ck_assert_int_eq(check(fd, 0, PAGE), 0);
+	ck_assert_int_eq(check(fd, 0, 2 * PAGE), -ENODATA);
+	ck_assert_int_eq(munmap(bytes, 2 * PAGE), 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 /* The kernel may refuse some of these. */
 static void refuses(int fd)
 {
