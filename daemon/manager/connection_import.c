@@ -223,6 +223,7 @@ static void import_set(struct conn *of, uint32_t i, int fd, struct saved_range r
 static void import_enter(struct conn *s, struct conn *of, int fd)
 {
 	const struct proto_import *ask = &s->import.ask;
+	struct loop *loop = s->table->loop; /* a refusal frees s */
 	char name[FDSTORE_NAME];
 	int i;
 
@@ -238,13 +239,13 @@ static void import_enter(struct conn *s, struct conn *of, int fd)
 		i = import_place(s, of);
 	}
 	if (i < 0) {
-		(void)loop_close(s->table->loop, fd);
+		(void)loop_close(loop, fd);
 		return;
 	}
 	import_set(of, (uint32_t)i, fd, (struct saved_range){ ask->size, ask->at, ask->offset });
 	s->import.index = (uint32_t)i + 1;
 	/* The client decides how long it waits for the pool. */
-	loop_forget(s->table->loop, &s->timer_source);
+	loop_forget(loop, &s->timer_source);
 	fdstore_name(name, FDSTORE_IMPORT, of->slot * LIMIT_IMPORTS + (uint32_t)i);
 	import_stored(&of->imports[i],
 		      fdstore_put(s->table->store, &of->imports[i].put, name, &fd, 1));

@@ -217,6 +217,29 @@ START_TEST(a_connection_has_room_for_a_number_of_imports)
 }
 END_TEST
 
+START_TEST(a_user_has_room_for_a_number_of_imports)
+{
+	int fd = sealed_file(PAGE, 1, SEALED_FULLY, NULL);
+	fk_client *c, *others[8];
+	void *data;
+
+	c = JOBS_BEGIN(&d, "--workers=2", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		ck_assert_int_eq(fk_open(d.socket, NULL, &others[i]), 0);
+		for (size_t k = 0; k < LIMIT_IMPORTS; k++)
+			ck_assert_int_eq(fk_import(others[i], fd, 0, PAGE, &data), 0);
+	}
+	ck_assert_int_eq(fk_import(c, fd, 0, PAGE, &data), -EDQUOT);
+	ck_assert_int_eq(fk_close(others[0]), 0);
+	DAEMON_AWAIT(fk_import(c, fd, 0, PAGE, &data) == 0);
+	ck_assert_int_eq(sum(c, data, PAGE), PAGE);
+	for (size_t i = 1; i < ARRAY_SIZE(others); i++)
+		ck_assert_int_eq(fk_close(others[i]), 0);
+	ck_assert_int_eq(close(fd), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_job_whose_import_is_freed_reads_zeros)
 {
 	unsigned char *gate;
