@@ -430,7 +430,9 @@ struct admission_verdict admission_imports(int r, uint32_t uid, uint32_t n)
 			       "import: forkd has %u imports, and can keep no more: try again "
 			       "later, or raise FileDescriptorStoreMax= of forkd.service",
 			       n);
-	return refusal(r, "import: this connection has %u imports, and may have no more: free some",
+	return refusal(r,
+		       "import: this connection has %u imports, and may have no more: free some, "
+		       "or try again if some were freed just now",
 		       n);
 }
 

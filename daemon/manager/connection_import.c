@@ -53,6 +53,8 @@
 
 /* ------------------------------------------------------------------------ one import */
 
+/* Not after the client's PROTO_POOL_GONE: the pool unmaps all of its imports itself, and the slot
+ * may have another client before the pool reads the message. */
 static void import_tell(const struct conn *of, uint32_t i, uint32_t type)
 {
 	struct conn_import *import = &of->imports[i];
@@ -66,6 +68,8 @@ static void import_tell(const struct conn *of, uint32_t i, uint32_t type)
 		.size = import->size,
 	};
 
+	if (of->state != CONN_OPEN)
+		return;
 	if (type == PROTO_POOL_IMPORT)
 		import->told = of->table->pool->state == POOL_PROCESS_READY;
 	pool_process_send(of->table->pool, &m, type == PROTO_POOL_IMPORT ? import->fd : -1);
@@ -270,8 +274,8 @@ static void import_on_checked(struct import_check *check, int fd, const struct p
 	}
 }
 
-/* Starts the process of a request, if its uid has no other one. */
-static void import_start(struct conn *s)
+/* Starts the process of a request, if its uid has no other one. False: the request was refused. */
+static bool import_start(struct conn *s)
 {
 	const struct proto_head ready = { PROTO_MAGIC, PROTO_IMPORT_READY };
 	struct conn_table *table = s->table;
@@ -279,18 +283,19 @@ static void import_start(struct conn *s)
 
 	s->import.waits = import_check_is_busy(&table->import_processes, s->uid);
 	if (s->import.waits)
-		return;
+		return true;
 	(void)quota_reserve(&table->pace, s->uid, conn_cost(table, s->uid, IMPORT_COST_NS),
 			    clock_ns());
 	s->import.check.call = import_on_checked;
 	r = import_check_start(&table->import_processes, &s->import.check, s->uid, s->fd,
 			       s->import.ask.offset, s->import.ask.size);
-	if (r == 0) {
-		proto_take_descriptors(s->fd);
-		(void)proto_send(s->fd, &ready, sizeof(ready), NULL, 0);
-	} else {
+	if (r < 0) {
 		conn_refuse(s, admission_import_failed(r));
+		return false;
 	}
+	proto_take_descriptors(s->fd);
+	(void)proto_send(s->fd, &ready, sizeof(ready), NULL, 0);
+	return true;
 }
 
 void conn_import_next(struct import_processes *all, uint32_t uid)
@@ -302,8 +307,9 @@ void conn_import_next(struct import_processes *all, uint32_t uid)
 	list_for_each (s, &table->greeting, link)
 		if (s->import.waits && s->uid == uid)
 			next = s;
-	if (next)
-		import_start(next);
+	/* It may have failed, and then no process ends. */
+	if (next && !import_start(next))
+		conn_import_next(all, uid);
 }
 
 static bool import_is_valid(const struct proto_import *ask)
@@ -337,7 +343,7 @@ void conn_import(struct conn *s, const struct proto_import *ask)
 	else if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLRDHUP) < 0)
 		conn_free(s);
 	else
-		import_start(s);
+		(void)import_start(s);
 }
 
 /* ------------------------------------------------------------------------ the pool, a takeover */
