@@ -102,6 +102,9 @@ enum fk_error {
 	FK_E_NO_ANSWER = 4127,	     /* forkd did not answer fk_open() within 10 s */
 	FK_E_TASK_UNREADABLE = 4128, /* this library cannot read the signature of the task */
 	FK_E_NO_GROUP = 4129,	     /* there is no such group */
+	FK_E_DENIED = 4130,	     /* this user may not call the task */
+	FK_E_REFERENCE = 4131,	     /* a reference among the arguments is invalid */
+	FK_E_COPIES = 4132,	     /* the pool has no memory for copies of the arguments */
 };
 
 /*
@@ -503,7 +506,7 @@ int fk_event_fd(fk_client *client, int *ret_fd);
 enum fk_outcome {
 	FK_PENDING = 1,	  /* none yet */
 	FK_DONE = 2,	  /* there is a result */
-	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
+	FK_FAILED = 3,	  /* the code says why: a negative error, or the task's own number */
 	FK_CANCELLED = 4, /* by fk_cancel(), by an operator, or forkd was stopped */
 	FK_EXPIRED = 5,	  /* it was not done at its deadline, or exceeded job-cpu-max */
 	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
@@ -519,13 +522,13 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * result, size: at least fk_task_result_size() bytes.
  * Returns 0, -EINPROGRESS (not ended), -FK_E_RESULT_SIZE (size is too small), -ESTALE,
  * -ECONNRESET, or the error of its outcome:
- *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO: fk_error_text() tells
- *	              a task's code from one of the pool. The pool's own codes
- *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
- *	              task is another by now), -EFAULT (a bad reference among the arguments),
- *	              -EINVAL (there is no such place any more), -EPROTO (a task that breaks the
- *	              rules of its API), -EACCES (this user may not call the task), -EKEYREVOKED
- *	              (the task is in quarantine for this user: forkctl quarantine)
+ *	FK_FAILED     of a task that has begun: its code if that is a negative errno, else
+ *	              -EREMOTEIO. The pool sets -ENOMEM (no memory, or past the stack limit) and
+ *	              -EPROTO (the task breaks the rules of its API).
+ *	              Of a task that the pool has not begun: -FK_E_TASK_GONE, -FK_E_DENIED,
+ *	              -FK_E_SIGNATURE, -FK_E_REFERENCE, -FK_E_COPIES, -FK_E_PLACE (no longer
+ *	              there), -EROFS (a task may not write to an import), -EKEYREVOKED (the task
+ *	              is in quarantine for this user: forkctl quarantine)
  *	FK_CANCELLED  -ECANCELED
  *	FK_EXPIRED    -ETIME
  *	FK_CRASHED    -ENOTRECOVERABLE

@@ -108,7 +108,9 @@ class job_error : public error
 public:
 	job_error(int err, const std::string &what, int outcome, int code, int signo)
 		: error(err, what,
-			outcome == FK_FAILED && err == code ? std::generic_category() : category()),
+			outcome == FK_FAILED && err == code && err >= -4095
+				? std::generic_category()
+				: category()),
 		  outcome_(outcome), code_(code), signo_(signo)
 	{
 	}
@@ -117,7 +119,7 @@ public:
 	{
 		return outcome_;
 	}
-	/* Returns a negative errno or the task's own number if the outcome is FK_FAILED, else 0. */
+	/* Returns a negative error or the task's own number if the outcome is FK_FAILED, else 0. */
 	int task_code() const noexcept
 	{
 		return code_;

@@ -160,4 +160,4 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 int error_is_own(int err);
 
 /* Returns the negative errno of a final outcome, 0 for JOB_DONE. */
-int error_of_outcome(uint32_t outcome, int32_t code);
+int error_of_outcome(uint32_t outcome, int32_t code, int begun);

@@ -89,8 +89,7 @@ static const struct error_row {
 	{ ESTALE, "there is no such job: it was released already" },
 	{ ETIMEDOUT, "the time limit has passed and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
-	{ EACCES,
-	  "this user may not use this forkd, or not this task (option allow-tasks of forkd.conf)" },
+	{ EACCES, "this user may not use this forkd (options allow and deny of forkd.conf)" },
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
 	{ EPROTO, "forkd is of another version than this library: use the libforkclient that came "
 		  "with it" },
@@ -185,6 +184,14 @@ static const struct error_row {
 	  "forkd",
 	  EPROTO },
 	{ FK_E_NO_GROUP, "there is no such group: it was freed already", ESTALE },
+	{ FK_E_DENIED,
+	  "the option allow-tasks of forkd.conf denies the task to this user: see `forkctl tasks`",
+	  EACCES },
+	{ FK_E_REFERENCE, "a reference among the arguments is not within the client's heap",
+	  EFAULT },
+	{ FK_E_COPIES,
+	  "no memory for copies of the arguments: see stack-max and arena-max of forkd.conf",
+	  ENOMEM },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */
@@ -232,34 +239,13 @@ const char *fk_outcome_name(int outcome)
 	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
 }
 
-/* Returns the reason why the pool has not begun a task. */
-static const char *refusal_text(int code)
-{
-	switch (-code) {
-	case ENOENT:
-	case ESTALE:
-		return "the task was replaced, or its module is gone, since it was found";
-	case EACCES:
-		return "the option allow-tasks of forkd.conf denies it to this user: see `forkctl "
-		       "tasks`";
-	case EFAULT:
-		return "a reference among the arguments is not within the client's heap";
-	case EINVAL:
-		return "there is no such worker or NUMA node any more";
-	case ENOMEM:
-		return "no memory for its arguments (stack-max and arena-max of forkd.conf)";
-	default:
-		return fk_strerror(code);
-	}
-}
-
 const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun)
 {
 	const char *name = fk_outcome_name(outcome), *signal = sigabbrev_np(signo);
 	const char *error = code < 0 && code >= -4095 ? strerrordesc_np(-code) : NULL;
 
 	if (outcome == FK_FAILED && !begun)
-		(void)snprintf(text, size, "%s: not begun: %s", name, refusal_text(code));
+		(void)snprintf(text, size, "%s: not begun: %s", name, fk_strerror(code));
 	else if (outcome == FK_FAILED && code < 0)
 		(void)snprintf(text, size, "%s: %s", name, error ? error : "?");
 	else if (outcome == FK_FAILED)
@@ -277,13 +263,14 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 	return text;
 }
 
-int error_of_outcome(uint32_t outcome, int32_t code)
+int error_of_outcome(uint32_t outcome, int32_t code, int begun)
 {
 	switch (outcome) {
 	case JOB_DONE:
 		return 0;
 	case JOB_FAILED:
-		return code < 0 && code >= -4095 ? code : -EREMOTEIO;
+		return (code < 0 && code >= -4095) || (!begun && error_is_own(code)) ? code
+										     : -EREMOTEIO;
 	case JOB_CANCELLED:
 		return -ECANCELED;
 	case JOB_EXPIRED:

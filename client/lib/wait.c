@@ -184,7 +184,7 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 
 	if (err)
 		return error_of_task(err, "");
-	err = error_of_outcome(end.outcome, end.code);
+	err = error_of_outcome(end.outcome, end.code, end.run_ns != 0);
 	if (err)
 		return error_say(err, "%s",
 				 error_outcome(text, sizeof(text), (int)end.outcome, end.code,

@@ -28,6 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <forkd/client.h>
+
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/limits.h"
@@ -69,8 +71,8 @@ int permission_set(struct permission *permit, const struct modules *modules, uin
 /* Clears the bits of a tenant that has left, for the slot's next one. tenant: a valid one. */
 void permission_clear(struct permission *permit, uint32_t tenant);
 
-/* Returns 0, or the error of the job: -EACCES if the client may not call the task, -EKEYREVOKED if
- * the task is in quarantine for the tenant. task: a valid index. */
+/* Returns 0, or the error of the job: -FK_E_DENIED if the client may not call the task,
+ * -EKEYREVOKED if the task is in quarantine for the tenant. task: a valid index. */
 static inline int permission_check(const struct permission *permit,
 				   const _Atomic uint64_t denied[PERMISSION_WORDS], uint32_t tenant,
 				   uint32_t task)
@@ -81,5 +83,5 @@ static inline int permission_check(const struct permission *permit,
 
 	if (likely(!((never | refused) >> task % 64 & 1)))
 		return 0;
-	return never >> task % 64 & 1 ? -EACCES : -EKEYREVOKED;
+	return never >> task % 64 & 1 ? -FK_E_DENIED : -EKEYREVOKED;
 }

@@ -33,6 +33,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
@@ -176,11 +178,11 @@ void job_run(struct worker *w, uint32_t row)
 		return;
 	}
 	r = fair_place(pool->fair, row) == FAIR_NOWHERE
-		  ? -EINVAL
+		  ? -FK_E_PLACE
 		  : input_load(&root->record, &pool->modules, &pool->permission, client, root->job,
 			       &w->engine.cache, &root->fk.top);
 	/* A lack of memory is not the record's fault. */
-	if (r < 0 && r != -ENOMEM) {
+	if (r < 0 && r != -FK_E_COPIES) {
 		add_relaxed(&pool->board->clients[job_slot(root)].refused, 1);
 		COUNT(w, jobs_refused);
 	}

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -70,27 +72,27 @@ static int input_check(struct record *record, const struct modules *modules,
 	int r;
 
 	if (index >= LIMIT_TASKS)
-		return -ENOENT;
+		return -FK_E_TASK_GONE;
 	record->index = index;
 	record->task = &modules->tasks[index];
 	/* ORDER module/callable [M1]: acquire, the entry and the rules for its callers are
 	 * complete. Pairs with modules_enter(). */
 	state = atomic_load_explicit(&record->task->state, memory_order_acquire);
 	if (state == MODULE_NONE)
-		return -ENOENT;
+		return -FK_E_TASK_GONE;
 	if (state != MODULE_CALLABLE || record->task->hash != hash)
-		return -ESTALE;
+		return -FK_E_TASK_GONE;
 	r = permission_check(permit, client->denied, client->tenant, index);
 	if (r < 0)
 		return r;
 	if (args_size != record->task->signature.args_size)
-		return -EINVAL;
+		return -FK_E_SIGNATURE;
 	memcpy(record->args, job->args, args_size);
 	return 0;
 }
 
-/* Resolves a reference into the imports, to which no task may write. Returns 0, -EFAULT or
- * -EROFS. */
+/* Resolves a reference into the imports, to which no task may write. Returns 0,
+ * -FK_E_REFERENCE or -EROFS. */
 static int input_import(const struct client_entry *client, uint8_t type, struct job_ref ref,
 			void **ret_data)
 {
@@ -102,7 +104,7 @@ static int input_import(const struct client_entry *client, uint8_t type, struct 
 	ref.offset -= LIMIT_HEAP;
 	*ret_data = ref_resolve(base, base ? LIMIT_IMPORT : 0, ref, type == SIGNATURE_STR ? 1 : 8);
 	if (!base || !*ret_data)
-		return -EFAULT;
+		return -FK_E_REFERENCE;
 	return type == SIGNATURE_IOBUF ? -EROFS : 0;
 }
 
@@ -131,7 +133,7 @@ static int input_resolve(struct record *record, const struct client_entry *clien
 		else {
 			data = ref_resolve(client->heap, heap_size, ref,
 					   type == SIGNATURE_STR ? 1 : 8);
-			r = data ? 0 : -EFAULT;
+			r = data ? 0 : -FK_E_REFERENCE;
 		}
 		if (r < 0)
 			return r;
@@ -185,7 +187,7 @@ int input_load(struct record *record, const struct modules *modules,
 	} else {
 		record->copies = stack_lump_take(cache, record->size);
 		if (!record->copies)
-			return -ENOMEM;
+			return -FK_E_COPIES;
 	}
 	input_copy_in(record);
 	return 0;

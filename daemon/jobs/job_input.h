@@ -41,10 +41,10 @@ struct record {
 };
 
 /*
- * Checks the record and copies it. Returns 0, or the code that the job fails with: -ENOENT or
- * -ESTALE (no such task, or it has changed), -EACCES or -EKEYREVOKED (refused: task_permission.h),
- * -EINVAL (wrong size of arguments), -EFAULT (invalid reference), -EROFS (an iobuf in an import),
- * -ENOMEM (more than the job may hold); then nothing is held.
+ * Checks the record and copies it. Returns 0, or the code that the job fails with: -FK_E_TASK_GONE
+ * (no such task, or it has changed), -FK_E_DENIED or -EKEYREVOKED (refused: task_permission.h),
+ * -FK_E_SIGNATURE (wrong size of arguments), -FK_E_REFERENCE (invalid reference), -EROFS (an iobuf
+ * in an import), -FK_E_COPIES (more than the job may hold); then nothing is held.
  * top: the end of the root's frame, followed by INPUT_ROOM free bytes; set to the place where its
  * children may begin.
  */

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "daemon/core/task_permission.h"
 #include "daemon/jobs/job_input.h"
@@ -123,12 +125,12 @@ static int expected(const struct job *job, uint64_t heap_size)
 	const struct module_task *task;
 
 	if (job->task >= TASKS)
-		return -ENOENT;
+		return -FK_E_TASK_GONE;
 	task = &modules.tasks[job->task];
 	if (task->hash != job->task_hash)
-		return -ESTALE;
+		return -FK_E_TASK_GONE;
 	if (job->args_size != task->signature.args_size)
-		return -EINVAL;
+		return -FK_E_SIGNATURE;
 	for (uint32_t i = 0; i < task->signature.n_args; i++) {
 		const struct signature_item *item = &task->signature.args[i];
 		unsigned __int128 end;
@@ -138,7 +140,7 @@ static int expected(const struct job *job, uint64_t heap_size)
 		end = (unsigned __int128)ref.offset + ref.size;
 		if (signature_is_reference(item->type) &&
 		    (end > heap_size || (item->type != SIGNATURE_STR && ref.offset % 8)))
-			return -EFAULT;
+			return -FK_E_REFERENCE;
 	}
 	return 0;
 }
@@ -223,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy((void *)&before, (void *)job, sizeof(before));
 
 	r = input_load(&record, &modules, &permission, &client, job, NULL, &top);
-	FUZZ_ASSERT(r == expected(&before, heap_size) || r == -ENOMEM);
+	FUZZ_ASSERT(r == expected(&before, heap_size) || r == -FK_E_COPIES);
 	FUZZ_ASSERT(top >= room && top <= room + ROOM);
 	if (r == 0) {
 		/* The client writes at once. */

@@ -135,9 +135,9 @@ class Ends(TestCase):
         # EACCES from a task does not mean that the pool refused the task.
         for code, refusal, kind in (
                 (errno.EACCES, "", forkd.Failed),
-                (errno.EACCES, "FAILED: not", forkd.Forbidden),
+                (4130, "FAILED: not", forkd.Forbidden),
                 (errno.EKEYREVOKED, "FAILED: not", forkd.Quarantined),
-                (errno.ENOMEM, "FAILED: not", forkd.Failed)):
+                (4132, "FAILED: not", forkd.Failed)):
             self.assertIs(type(forkd.errors.job_error(
                 "a:b", forkd.Outcome.FAILED, -code, 0, refusal)), kind)
         again = pickle.loads(pickle.dumps(error))

@@ -70,7 +70,7 @@ START_TEST(copies_of_a_whole_heap_fail_only_their_jobs)
 
 			jobs_see_end(greedy, jobs[i], "FAILED");
 			(void)fk_outcome(greedy, jobs[i], &code, NULL);
-			ck_assert_int_eq(code, -ENOMEM);
+			ck_assert_int_eq(code, -FK_E_COPIES);
 			ck_assert_int_eq(fk_release(greedy, jobs[i]), 0);
 		}
 	}
@@ -116,7 +116,7 @@ START_TEST(copies_count_for_stack_max)
 	c = open_with_buffer(2u << 20, &whole);
 	part = (struct fk_buffer){ whole.data, 512u << 10 };
 	for (int i = 0; i < 10; i++) {
-		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, whole), -ENOMEM);
+		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, whole), -FK_E_COPIES);
 		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, part), 0);
 		ck_assert_int_eq(n, (int64_t)part.size);
 		/* A task that works in place needs none. */

@@ -214,7 +214,7 @@ START_TEST(tasks_get_nothing_of_the_segment_after_the_heap)
 		ck_assert_int_eq(jobs_outcome(c, job, NULL), end > 64 * KIB ? FK_FAILED : FK_DONE);
 		ck_assert_int_eq(fk_outcome(c, job, &code, NULL),
 				 end > 64 * KIB ? FK_FAILED : FK_DONE);
-		ck_assert_int_eq(code, end > 64 * KIB ? -EFAULT : 0);
+		ck_assert_int_eq(code, end > 64 * KIB ? -FK_E_REFERENCE : 0);
 		ck_assert_int_eq(fk_release(c, job), 0);
 	}
 	/* The pool ignores the size that the client writes over that of the manager. */

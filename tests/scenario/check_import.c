@@ -150,19 +150,19 @@ START_TEST(references_are_within_the_imports)
 
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	/* Before the first import there is nothing. */
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, 8), -EFAULT);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, 0), -EFAULT);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, 8), -FK_E_REFERENCE);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, 0), -FK_E_REFERENCE);
 	(void)import_of(c, PAGE, 1);
 	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, PAGE), 0);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + 1, 8), -EFAULT);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + 1, 8), -FK_E_REFERENCE);
 	/* Zeros. */
 	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + PAGE, 10 * PAGE), 0);
 	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + LIMIT_IMPORT - 8, 8), 0);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + LIMIT_IMPORT - 8, 9), -EFAULT);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + LIMIT_IMPORT, 8), -EFAULT);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP - 8, 16), -EFAULT);
-	ck_assert_int_eq(sum_ref(c, UINT64_MAX - 7, 8), -EFAULT);
-	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, UINT64_MAX), -EFAULT);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + LIMIT_IMPORT - 8, 9), -FK_E_REFERENCE);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP + LIMIT_IMPORT, 8), -FK_E_REFERENCE);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP - 8, 16), -FK_E_REFERENCE);
+	ck_assert_int_eq(sum_ref(c, UINT64_MAX - 7, 8), -FK_E_REFERENCE);
+	ck_assert_int_eq(sum_ref(c, LIMIT_HEAP, UINT64_MAX), -FK_E_REFERENCE);
 	jobs_end(&d, c);
 }
 END_TEST

@@ -163,20 +163,20 @@ START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 	configure(conf);
 	reload(0, "changed: deny, allow-tasks");
 	ck_assert_int_eq(code_of("fib:fib"), 0);
-	ck_assert_int_eq(code_of("null:add"), -EACCES);
+	ck_assert_int_eq(code_of("null:add"), -FK_E_DENIED);
 	daemon_see_ctl(&d, 3, "deny", "call", "fib:fib", "20", NULL);
 	/* By their places in the list the old rules would allow it the other task. */
 	(void)snprintf(conf, sizeof(conf),
 		       "allow-tasks = 4294967294:x:y\nallow-tasks = %u:null:*\n", uid);
 	configure(conf);
 	reload(0, "changed: deny, allow-tasks");
-	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
+	ck_assert_int_eq(code_of("fib:fib"), -FK_E_DENIED);
 	ck_assert_int_eq(code_of("null:add"), 0);
 	ck_assert(daemon_logged(&d, "forkd.conf:1: allow-tasks: \"x:y\" matches no task", ""));
 	/* The next pool gets the current list, not the one with which forkd was started. */
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	pool = jobs_pool_after(&d, pool);
-	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
+	ck_assert_int_eq(code_of("fib:fib"), -FK_E_DENIED);
 	ck_assert_int_eq(code_of("null:add"), 0);
 	configure("");
 	reload(0, "changed: allow-tasks");

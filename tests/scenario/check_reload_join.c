@@ -180,7 +180,7 @@ START_TEST(rules_apply_to_tasks_that_join)
 		return;
 	pool = daemon_pool(&d);
 	load(0, JOINED, copy(1));
-	ck_assert_int_eq(call_next("join001:next"), -EACCES);
+	ck_assert_int_eq(call_next("join001:next"), -FK_E_DENIED);
 	load(0, JOINED, copy(2));
 	ck_assert_int_eq(call_next("join002:next"), 0);
 	/* Rules of the same reload. */
@@ -189,7 +189,7 @@ START_TEST(rules_apply_to_tasks_that_join)
 	configure(conf);
 	load(0, JOINED "; changed: allow-tasks", copy(3));
 	ck_assert_int_eq(call_next("join003:next"), 0);
-	ck_assert_int_eq(call_next("join002:next"), -EACCES);
+	ck_assert_int_eq(call_next("join002:next"), -FK_E_DENIED);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
 }

@@ -168,10 +168,10 @@ START_TEST(queued_job_of_a_replaced_task_fails)
 	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_FAILED);
 	ck_assert_int_eq(fk_outcome(c, other, &code, NULL), FK_FAILED);
-	ck_assert_int_eq(code, -ESTALE);
+	ck_assert_int_eq(code, -FK_E_TASK_GONE);
 	ck_assert_int_eq(jobs_outcome(c, gone, NULL), FK_FAILED);
 	ck_assert_int_eq(fk_outcome(c, gone, &code, NULL), FK_FAILED);
-	ck_assert_int_eq(code, -ESTALE);
+	ck_assert_int_eq(code, -FK_E_TASK_GONE);
 	jobs_end(&d, c);
 }
 END_TEST

@@ -330,9 +330,9 @@ START_TEST(each_connection_calls_only_its_tasks_also_in_the_next_pool)
 		DAEMON_AWAIT(atomic_load(&shared->ready) == (round + 1) * MEMBERS);
 		has_called(&alice, 0, 0, 0);
 		/* Two connections of one uid, each with its own rules. */
-		has_called(&plain_alice, 1, 0, -EACCES);
-		has_called(&bob, 2, -EACCES, 0);
-		has_called(&carol, 3, -EACCES, 0);
+		has_called(&plain_alice, 1, 0, -FK_E_DENIED);
+		has_called(&bob, 2, -FK_E_DENIED, 0);
+		has_called(&carol, 3, -FK_E_DENIED, 0);
 		pool = daemon_pool(&d);
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		/* Some call while there is no pool. */
@@ -340,7 +340,7 @@ START_TEST(each_connection_calls_only_its_tasks_also_in_the_next_pool)
 		(void)jobs_pool_after(&d, pool);
 	}
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 4 * MEMBERS);
-	ck_assert_ptr_nonnull(strstr(fk_strerror(-EACCES), "option allow-tasks"));
+	ck_assert_ptr_nonnull(strstr(fk_strerror(-FK_E_DENIED), "option allow-tasks"));
 	end_all(pids, MEMBERS);
 	atomic_store(&shared->round, 0);
 	atomic_store(&shared->ready, 0);
@@ -349,7 +349,7 @@ START_TEST(each_connection_calls_only_its_tasks_also_in_the_next_pool)
 		member = 0;
 		pids[0] = start(members[i], call_in_rounds);
 		DAEMON_AWAIT(atomic_load(&shared->ready) == i + 1);
-		has_called(members[i], 0, i < 2 ? 0 : -EACCES, i == 1 ? -EACCES : 0);
+		has_called(members[i], 0, i < 2 ? 0 : -FK_E_DENIED, i == 1 ? -FK_E_DENIED : 0);
 		end_all(pids, 1);
 	}
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -366,7 +366,7 @@ START_TEST(user_without_a_rule_calls_all_tasks)
 		pid_t pid = start(who, call_in_rounds);
 
 		DAEMON_AWAIT(atomic_load(&shared->ready) == i + 1);
-		has_called(who, 0, i ? -EACCES : 0, i ? -EACCES : 0);
+		has_called(who, 0, i ? -FK_E_DENIED : 0, i ? -FK_E_DENIED : 0);
 		end_all(&pid, 1);
 	}
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -400,9 +400,9 @@ START_TEST(connection_taken_over_calls_only_its_tasks)
 		kept_kill(&d, store);
 		next_round(MEMBERS);
 		has_called(&alice, 0, 0, 0);
-		has_called(&plain_alice, 1, 0, -EACCES);
-		has_called(&bob, 2, -EACCES, 0);
-		has_called(&carol, 3, -EACCES, 0);
+		has_called(&plain_alice, 1, 0, -FK_E_DENIED);
+		has_called(&bob, 2, -FK_E_DENIED, 0);
+		has_called(&carol, 3, -FK_E_DENIED, 0);
 		kept_ready(&d, store);
 	}
 	end_all(pids, MEMBERS);
@@ -459,7 +459,7 @@ START_TEST(next_manager_applies_its_own_forkd_conf)
 	pid = start(&carol, call_in_rounds);
 	visitor = start(&bob, be_there);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
-	has_called(&carol, 0, 0, -EACCES);
+	has_called(&carol, 0, 0, -FK_E_DENIED);
 	write_conf(path, "allow-tasks = @60200:crash:*\ndeny = 65502\n");
 	kept_kill(&d, store);
 	/* A client that is denied now is disconnected. */
@@ -469,7 +469,7 @@ START_TEST(next_manager_applies_its_own_forkd_conf)
 	DAEMON_AWAIT(counts_mapped(d.manager, "forkd-client", NULL) == 2);
 	atomic_store(&shared->round, 1);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
-	has_called(&carol, 0, -EACCES, 0);
+	has_called(&carol, 0, -FK_E_DENIED, 0);
 	ck_assert(daemon_logged(&d, "of the last forkd may not be in any more", "uid 65502"));
 	ck_assert(!daemon_logged(&d, "of the last forkd may not be in any more", "uid 65503"));
 	end_all(&pid, 1);

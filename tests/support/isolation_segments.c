@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "client/lib/connect.h"
 #include "client/lib/wake_worker.h"
 #include "common/cleanup.h"
@@ -287,7 +289,7 @@ void try_references(fk_client *c)
 			fill_record(c, LAST, task, ref);
 			outcome = submit(c);
 			attempt(outcome != JOB_FAILED ||
-					atomic_load(&c->jobs[LAST].code) != -EFAULT,
+					atomic_load(&c->jobs[LAST].code) != -FK_E_REFERENCE,
 				false,
 				"%s at %" PRIx64 " and %" PRIu64 " bytes: outcome %u, code %d",
 				names[i], ref.offset, ref.size, outcome,

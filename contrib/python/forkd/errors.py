@@ -97,7 +97,7 @@ class HeapFull(Error, MemoryError):
 class JobError(Error):
     """A job has ended without a result.
 
-    outcome: how the job has ended. code: for FAILED a negative errno or the
+    outcome: how the job has ended. code: for FAILED a negative error or the
     task's own number; for other outcomes the negative errno of fk_result(3).
     """
 
@@ -181,7 +181,7 @@ def job_error(task: str, outcome: int, code: int, signo: int,
         return Error(f"{task}: {text_of(outcome)}", outcome, task)
     if outcome == Outcome.FAILED:
         if refusal:
-            kind = _REFUSALS.get(code, Failed)
+            kind = _REFUSALS.get(errno_of(code), Failed)
             return kind(f"{task}: {refusal}", code, task)
         return Failed(f"{task}: FAILED: {_reason(code)}", code, task)
     if outcome == Outcome.CRASHED:

@@ -31,10 +31,10 @@ START_TEST(every_outcome_has_its_error)
 	ck_assert_int_eq(fk_outcome(client, job, &code, &signo), FK_CRASHED);
 	ck_assert_int_eq(code, 0);
 	ck_assert_int_eq(signo, SIGSEGV);
-	ck_assert_int_eq(error_of_outcome(JOB_LOST, 0), -EOWNERDEAD);
-	ck_assert_int_eq(error_of_outcome(JOB_CANCELLED, 0), -ECANCELED);
-	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, 0), -ETIME);
-	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, JOB_CPU_EXCEEDED), -ETIME);
+	ck_assert_int_eq(error_of_outcome(JOB_LOST, 0, 1), -EOWNERDEAD);
+	ck_assert_int_eq(error_of_outcome(JOB_CANCELLED, 0, 1), -ECANCELED);
+	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, 0, 1), -ETIME);
+	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, JOB_CPU_EXCEEDED, 1), -ETIME);
 	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, 0, 0, 1), "EXPIRED");
 	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, -EDQUOT, 0, 1),
 			 "EXPIRED: more CPU time than job-cpu-max of forkd.conf");
@@ -78,18 +78,20 @@ START_TEST(code_of_the_pool_says_that_the_task_was_not_begun)
 	fk_job job;
 
 	fake_open(2, 2);
-	ck_assert_int_eq(fk_submit(client, must_find(client, "test:fail"), 0, &job, -ENOENT), 0);
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:fail"), 0, &job,
+				   (int64_t)-FK_E_TASK_GONE),
+			 0);
 	ck_assert_int_eq(fk_result(client, 77, &result, 8), -ESTALE);
 	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
-	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
-	ck_assert_str_eq(fk_error_text(), "FAILED: No such file or directory");
+	ck_assert_int_eq(fk_result(client, job, &result, 8), -EREMOTEIO);
+	ck_assert_str_eq(fk_error_text(), "FAILED: ?");
 	/* The state of the record if the pool does not begin the task. */
 	atomic_store(&client_job(client, job)->started_ns,
 		     atomic_load(&client_job(client, job)->ended_ns));
-	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
-	ck_assert_str_eq(fk_error_text(), "FAILED: not begun: the task was replaced, or its module "
-					  "is gone, since it was found");
+	ck_assert_int_eq(fk_result(client, job, &result, 8), -FK_E_TASK_GONE);
+	ck_assert_str_eq(fk_error_text(), "FAILED: not begun: the module of this task was removed "
+					  "or replaced: call fk_task_find() again");
 	ck_assert_int_eq(fk_timings(client, job, &timings), 0);
 	ck_assert_uint_eq(timings.run_ns, 0);
 	fake_close();

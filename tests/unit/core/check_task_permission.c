@@ -76,14 +76,14 @@ START_TEST(missing_permission_is_reported_before_quarantine_and_stays)
 	const _Atomic uint64_t denied[PERMISSION_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
 
 	setup(LIMIT_TASKS);
-	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -FK_E_DENIED);
 	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), 0);
 	ck_assert_int_eq(refuse(5, 0, true), 0);
-	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -FK_E_DENIED);
 	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), -EKEYREVOKED);
 	ck_assert_int_eq(refuse(5, 0, false), 0);
 	permission_clear(&permission, 5);
-	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -EACCES);
+	ck_assert_int_eq(permission_check(&permission, denied, 5, 70), -FK_E_DENIED);
 	ck_assert_int_eq(permission_check(&permission, denied, 5, 71), 0);
 }
 END_TEST

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "daemon/jobs/job_input.h"
 #include "daemon/core/stacklet.h"
@@ -191,13 +193,13 @@ START_TEST(invalid_reference_fails_the_job_before_anything_is_allocated)
 			refer(300000);
 			refs[which] = bad[i];
 			submit(0, 0);
-			rig_fails(&rig, 0, -EFAULT);
+			rig_fails(&rig, 0, -FK_E_REFERENCE);
 		}
 	/* Numbers must be at multiples of 8. */
 	refer(16);
 	refs[1].offset += 4;
 	submit(0, 0);
-	rig_fails(&rig, 0, -EFAULT);
+	rig_fails(&rig, 0, -FK_E_REFERENCE);
 	quiet(&rig);
 	ck_assert_uint_eq(rig_counter(&rig, stacklets), stacklets);
 	ck_assert_uint_eq(rig_counter(&rig, jobs_refused), 3 * ARRAY_SIZE(bad) + 1);
@@ -217,7 +219,7 @@ START_TEST(copies_beyond_the_limit_fail_only_their_job)
 		refer(64);
 		submit(2, 0);
 		for (uint32_t job = 0; job < 2; job++) {
-			rig_fails(&rig, job, -ENOMEM);
+			rig_fails(&rig, job, -FK_E_COPIES);
 		}
 		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
 		fill_heap();

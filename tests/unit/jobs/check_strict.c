@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "common/clock.h"
 #include "daemon/core/worker.h"
 #include "daemon/sched/virtual_time.h"
@@ -50,7 +52,7 @@ START_TEST(strict_jobs_run_on_their_worker)
 	}
 	/* An invalid worker. */
 	submit_placed(0, "intake:strict", STRICT(4), 0);
-	rig_fails(&rig, 0, -EINVAL);
+	rig_fails(&rig, 0, -FK_E_PLACE);
 	ck_assert_uint_eq(fair_placed(rig.pool->fair), 0);
 	rig_stop(&rig);
 }
@@ -72,7 +74,7 @@ START_TEST(strict_jobs_of_a_node_run_on_its_workers)
 	}
 	/* An invalid node. */
 	submit_placed(0, "intake:near", job_place(JOB_PLACE_NODE, 2, 1), 0);
-	rig_fails(&rig, 0, -EINVAL);
+	rig_fails(&rig, 0, -FK_E_PLACE);
 	rig_stop(&rig);
 }
 END_TEST
