@@ -27,6 +27,7 @@ struct dispatcher;
 struct fair;
 struct fibers;
 struct hangs;
+struct job_value;
 struct options;
 struct park;
 struct pool_hooks;
@@ -45,9 +46,10 @@ struct worker;
 
 /* Kept for each row of the ledger. */
 struct pool_rows {
-	_Atomic uint64_t *stack_bytes; /* held by each row's job: stacklet.h, I3 */
-	_Atomic uint64_t *aborts;      /* job_abort.h */
-	_Atomic uint32_t *cancels;     /* generation to cancel, 0: none */
+	_Atomic uint64_t *stack_bytes;	   /* held by each row's job: stacklet.h, I3 */
+	_Atomic uint64_t *aborts;	   /* job_abort.h */
+	_Atomic uint32_t *cancels;	   /* generation to cancel, 0: none */
+	struct job_value *_Atomic *locals; /* job_local.c */
 };
 
 /* Which workers are busy, search or sleep. */

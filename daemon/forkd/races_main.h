@@ -228,6 +228,12 @@ void fk_rt_fail(struct fk_worker *w, int code)
 		  code < 0 ? ": " : "", code < 0 ? strerror(-code) : "");
 }
 
+void *fk_rt_job_local(const struct fk_job_key *key)
+{
+	(void)key;
+	races_end("fk_job_local: --tsan runs only tasks without job-local data");
+}
+
 /* The stack ends: what would be done about that is not done here. */
 void *fk_rt_place(struct fk_worker *w, char *sp, size_t size)
 {

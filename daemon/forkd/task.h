@@ -551,6 +551,41 @@ struct fk_iobuf {
 		NAME##__leaf(struct fk_worker *fk_w __attribute__((unused)),                       \
 			     ret *fk_failed __attribute__((unused)) FK_PASS(FK_MAYBE, params))
 
+/*
+ * Job-local data. A static variable with the initializer FK_JOB_LOCAL(type, end) is a key, with
+ * which fk_job_local() finds the value of a job.
+ * type: of the value; at most 16-byte alignment.
+ * end: NULL, or void (*)(void *), called once with the value when the job ends with any outcome,
+ * before the value is freed. All tasks and fibers of the job have ended by then. It counts as part
+ * of the job, and runs on any worker. After a crash of the pool no end function runs, and the job
+ * starts with new values if it runs again.
+ */
+struct fk_job_key {
+	size_t fk_size;
+	void (*fk_end)(void *value);
+};
+
+#define FK_JOB_LOCAL(type, end)                                                                    \
+	{                                                                                          \
+		.fk_size = sizeof(type), .fk_end = (end)                                           \
+	}
+
+/* The runtime, in the pool (daemon/jobs/job_local.c). Not for authors. */
+FK_COLD void *fk_rt_job_local(const struct fk_job_key *key);
+
+/*
+ * Returns the value of the calling task's job: all tasks and fibers of the job get the same one.
+ * The memory is zero after the first call of the job. It counts for module-memory-max.
+ * Threads: any task, in both blocks, and any fiber outside of a blocking section. Tasks that run in
+ * parallel synchronize their accesses to the value themselves, for example by atomic operations.
+ * The time of a call grows with the number of keys that the job has used.
+ * Returns NULL if there is no memory, in a blocking section, or outside of a task.
+ */
+static inline void *fk_job_local(const struct fk_job_key *key)
+{
+	return fk_rt_job_local(key);
+}
+
 /* Names that are not declared where their macro must not be used: the message is this name. */
 #define FK_LEAF_NAME   FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body_return_for_FK_LEAF_TASK
 #define FK_RETURN_NAME FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block_return_for_FK_LEAF_TASK

@@ -51,6 +51,7 @@
 #include "shm/job.h"
 #include "daemon/core/work_span.h"
 #include "daemon/jobs/job_input.h"
+#include "daemon/jobs/job_local.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/job_abort.h"
 #include "shm/fence.h"
@@ -85,8 +86,10 @@ static void job_write_back(struct worker *w, struct root *root)
 /* The task has returned: stores the result in the record. */
 static void job_done(struct worker *w, struct root *root)
 {
-	struct verdict verdict = abort_get(root->pool, root->row);
+	struct verdict verdict;
 
+	job_locals_end(root->pool, root->row);
+	verdict = abort_get(root->pool, root->row);
 	if (root->pool->mode.profile)
 		profile_end(root->pool->mode.profile, &root->fk, !verdict.outcome,
 			    &root->pool->board->profile);

@@ -33,6 +33,8 @@ libpool_la_SOURCES += \
 	daemon/jobs/import.h \
 	daemon/jobs/job_input.c \
 	daemon/jobs/job_input.h \
+	daemon/jobs/job_local.c \
+	daemon/jobs/job_local.h \
 	daemon/jobs/queue_recovery.c \
 	daemon/jobs/queue_recovery.h \
 	daemon/jobs/job.c \

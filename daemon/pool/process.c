@@ -102,9 +102,13 @@ int pool_make_rows(struct pool *pool)
 	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
 	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
 	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
+	pool->rows.locals = calloc(rows, sizeof(*pool->rows.locals));
 	if (deadlines_init(pool->deadlines, rows) < 0)
 		return -ENOMEM;
-	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes ? 0 : -ENOMEM;
+	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes &&
+			       pool->rows.locals
+		     ? 0
+		     : -ENOMEM;
 }
 
 void pool_free_rows(struct pool *pool)
@@ -112,6 +116,7 @@ void pool_free_rows(struct pool *pool)
 	free(pool->rows.aborts);
 	free(pool->rows.cancels);
 	free(pool->rows.stack_bytes);
+	free(pool->rows.locals);
 	deadlines_fini(pool->deadlines);
 }
 
