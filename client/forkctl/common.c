@@ -14,7 +14,7 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 	int err = fk_open(socket, &options, ret_client);
 
 	/* A user without write access to forkd.conf can use a session. */
-	if (err == -E2BIG && heap_size > FORKCTL_HEAP_SMALL)
+	if (err == -FK_E_HEAP_SIZE && heap_size > FORKCTL_HEAP_SMALL)
 		return forkctl_fail(FORKCTL_NO_DAEMON,
 				    "%s; or `forkctl session --heap-max=%" PRIu64
 				    "M -- forkctl ...`",

@@ -71,7 +71,7 @@ enum fk_error {
 	FK_E_HEAP_FULL = 4096,	     /* no room in the shared heap, and heap-max is reached */
 	FK_E_SHARED_MEMORY = 4097,   /* all connections together reach shared-memory-max */
 	FK_E_USER_MEMORY = 4098,     /* those of this user reach user-shared-memory-max */
-	FK_E_FORKD_MEMORY = 4099,    /* forkd itself has no memory */
+	FK_E_FORKD_MEMORY = 4099,    /* forkd itself has no memory or descriptors */
 	FK_E_NOT_LISTENING = 4100,   /* no forkd listens on the socket */
 	FK_E_NO_TASK = 4101,	     /* no module has a task of this name */
 	FK_E_NO_MORE_TASKS = 4102,   /* fk_task_next() has returned all tasks */
@@ -105,6 +105,16 @@ enum fk_error {
 	FK_E_DENIED = 4130,	     /* this user may not call the task */
 	FK_E_REFERENCE = 4131,	     /* a reference among the arguments is invalid */
 	FK_E_COPIES = 4132,	     /* the pool has no memory for copies of the arguments */
+	FK_E_USERS = 4133,	     /* forkd serves as many users as it can */
+	FK_E_CROWDED = 4134,	     /* too many connections have not sent their first message */
+	FK_E_USER_CLIENTS = 4135,    /* the connections of this user reach user-clients-max */
+	FK_E_USER_JOBS = 4136,	     /* those of this user reach user-jobs-max */
+	FK_E_HEAP_SIZE = 4137,	     /* the requested heap is larger than heap-max */
+	FK_E_LATE = 4138,	     /* the first message of a connection was late */
+	FK_E_IMPORTS = 4139,	     /* forkd cannot keep more imports */
+	FK_E_USER_IMPORTS = 4140,    /* this user has as many imports as it may have */
+	FK_E_IMPORT_LATE = 4141,     /* the import was not complete in time */
+	FK_E_NOT_KEPT = 4142,	     /* the service manager cannot store the connection */
 };
 
 /*
@@ -222,12 +232,23 @@ struct fk_request {
  *	-FK_E_RESERVED          a reserved field of the options is not 0
  *	-FK_E_NOT_FORKD         another program listens there
  *	-EPROTO                 a forkd of another version
+ *	-EBADMSG                it does not understand a message of this library
  *	-ECONNRESET             it closed the connection without an answer
  *	-FK_E_NO_ANSWER         it did not answer within 10 s
- *	-EUSERS                 the limit on connections (clients-max) or users is reached
- *	-EDQUOT                 a limit of this user is reached: connections, jobs or memory
- *	-E2BIG                  more jobs, or a larger heap, than one client may have
- *	-ENOMEM                 no memory in this process, or shared-memory-max is reached
+ *	-EUSERS                 the limit on connections (clients-max) is reached
+ *	-FK_E_USERS             forkd serves as many users as it can
+ *	-FK_E_CROWDED           too many connections have not sent their first message
+ *	-FK_E_LATE              this process has sent its first message too late
+ *	-FK_E_USER_CLIENTS      the limit on connections of this user is reached
+ *	-FK_E_USER_JOBS         the limit on jobs of this user is reached
+ *	-FK_E_USER_MEMORY       the limit on shared memory of this user is reached
+ *	-FK_E_SHARED_MEMORY     the limit on shared memory of all users is reached
+ *	-E2BIG                  more jobs than one client may have (jobs-max)
+ *	-FK_E_HEAP_SIZE         a larger heap than one client may have (heap-max)
+ *	-FK_E_FORKD_MEMORY      forkd has no memory or descriptors
+ *	-FK_E_NOT_KEPT          the service manager cannot store the connection
+ *	-EAGAIN                 this user connects too often
+ *	-ENOMEM                 no memory in this process
  *	-ESHUTDOWN              it is stopping
  *	-EIO                    its pool cannot serve this connection
  *	-EMFILE, -ENFILE        no descriptor
@@ -706,10 +727,11 @@ int fk_free(fk_client *client, void *data);
  *	-ENODATA     a page of the range was never written
  *	-EFBIG       the memfd is larger than 1 GiB
  *	-ENOSPC      the connection has no room for it
- *	-EDQUOT      the user has 64 imports already
- *	-EUSERS      forkd cannot keep more imports
- *	-ETIMEDOUT   another import of the user takes too long
- *	             or one of fk_open()
+ *	-FK_E_USER_IMPORTS  the user has 64 imports already
+ *	-FK_E_IMPORTS       forkd cannot keep more imports
+ *	-FK_E_IMPORT_LATE   another import of the user, or the pool, takes too long
+ *	-FK_E_FORKD_MEMORY  forkd cannot check or map it
+ * or an error of fk_open().
  */
 int fk_import(fk_client *client, int fd, size_t offset, size_t size, void **ret_data);
 

@@ -152,8 +152,9 @@ int connect_pass(int fd, const char *path, const void *request, size_t request_s
 	*ret_answer = message;
 	if (message.head.type == PROTO_ERROR && size >= (int)sizeof(message.error)) {
 		message.error.text[sizeof(message.error.text) - 1] = '\0';
-		err = message.error.code < 0 && message.error.code >= -4095 ? message.error.code
-									    : -EACCES;
+		err = message.error.code;
+		if (err >= 0 || (err < -4095 && !error_is_own(err)))
+			err = -EACCES;
 		return error_say(err, "%s", message.error.text);
 	}
 	return size;

@@ -81,7 +81,7 @@ static const struct error_row {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
 	{ EAGAIN, "this user connects too often: use one client for several jobs, or try again" },
-	{ E2BIG, "the client requests more jobs or a larger heap than forkd.conf permits" },
+	{ E2BIG, "the client requests more jobs than jobs-max of forkd.conf permits" },
 	{ EBUSY, "the job, or one of them, has not ended yet" },
 	{ EINPROGRESS, "the job has not ended yet" },
 	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
@@ -93,6 +93,7 @@ static const struct error_row {
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
 	{ EPROTO, "forkd is of another version than this library: use the libforkclient that came "
 		  "with it" },
+	{ EBADMSG, "forkd does not understand a message: use the libforkclient that came with it" },
 	{ ESHUTDOWN, "forkd is stopping: try again when it runs" },
 	{ EIO, "forkd's pool cannot serve this connection: connect again" },
 	{ EMFILE, "this process has as many descriptors as it may have" },
@@ -111,10 +112,8 @@ static const struct error_row {
 	{ EOWNERDEAD,
 	  "the pool ended while the job was running; its task is not known to be the cause" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
-	{ EUSERS, "forkd has as many clients as it may have" },
-	{ EDQUOT,
-	  "this user has as much of forkd as it may have (user-clients-max, user-jobs-max or "
-	  "user-shared-memory-max of forkd.conf)" },
+	{ EUSERS, "forkd has as many clients as it may have (clients-max of forkd.conf)" },
+	{ EDQUOT, "the job used more CPU time than job-cpu-max of forkd.conf" },
 	{ FK_E_HEAP_FULL,
 	  "the shared heap is full: free buffers, release jobs, or raise heap-max in forkd.conf",
 	  ENOMEM },
@@ -126,7 +125,8 @@ static const struct error_row {
 	  "the connections of this user have reached user-shared-memory-max: close some, or raise "
 	  "it in forkd.conf",
 	  EDQUOT },
-	{ FK_E_FORKD_MEMORY, "forkd has no memory for this connection: try again later", ENOMEM },
+	{ FK_E_FORKD_MEMORY, "forkd has no memory or descriptors for this: try again later",
+	  ENOMEM },
 	{ FK_E_NOT_LISTENING, "no forkd listens there: start it with `systemctl start forkd`",
 	  ECONNREFUSED },
 	{ FK_E_NO_TASK, "no module has this task: `forkctl tasks` lists all", ENOENT },
@@ -192,6 +192,27 @@ static const struct error_row {
 	{ FK_E_COPIES,
 	  "no memory for copies of the arguments: see stack-max and arena-max of forkd.conf",
 	  ENOMEM },
+	{ FK_E_USERS, "forkd serves as many users as it can: try again later", EUSERS },
+	{ FK_E_CROWDED, "too many connections have not sent their first message: try again",
+	  EAGAIN },
+	{ FK_E_USER_CLIENTS,
+	  "this user has user-clients-max connections: close some, or raise it in forkd.conf",
+	  EDQUOT },
+	{ FK_E_USER_JOBS,
+	  "the connections of this user have user-jobs-max jobs: close some, or raise it in "
+	  "forkd.conf",
+	  EDQUOT },
+	{ FK_E_HEAP_SIZE,
+	  "the requested heap is larger than heap-max: request less, or raise it in forkd.conf",
+	  E2BIG },
+	{ FK_E_LATE, "the first message of the connection was late: connect again", ETIMEDOUT },
+	{ FK_E_IMPORTS, "forkd cannot keep more imports: try again later", EUSERS },
+	{ FK_E_USER_IMPORTS, "this user has 64 imports: free some", EDQUOT },
+	{ FK_E_IMPORT_LATE, "the import was not complete in time: try again", ETIMEDOUT },
+	{ FK_E_NOT_KEPT,
+	  "the service manager cannot store the connection: raise FileDescriptorStoreMax= and "
+	  "FDSTORE= of forkd.service",
+	  ENFILE },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */

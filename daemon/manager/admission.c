@@ -89,7 +89,7 @@ static void admission_release(const struct proto_hello *hello, struct admission_
 static void admission_known(const struct admission_peer *peer, struct admission_verdict *v)
 {
 	if (peer->groupless)
-		*v = refusal(peer->groupless,
+		*v = refusal(-FK_E_FORKD_MEMORY,
 			     "forkd cannot read the groups of your process: %s: try again later",
 			     strerror(-peer->groupless));
 	else if (peer->stranger)
@@ -147,7 +147,7 @@ static void admission_watched(const struct admission_peer *peer, struct admissio
 	int r = peer->unwatched;
 
 	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
-		*v = refusal(r,
+		*v = refusal(-FK_E_FORKD_MEMORY,
 			     "forkd cannot open a pidfd of your process: %s: close some "
 			     "connections, or raise LimitNOFILE of forkd.service",
 			     strerror(-r));
@@ -174,7 +174,7 @@ static void admission_sizes(const struct proto_hello *hello, const struct option
 		return;
 	}
 	if (heap > o->heap_max) {
-		*v = refusal(-E2BIG,
+		*v = refusal(-FK_E_HEAP_SIZE,
 			     "a heap of %" PRIu64
 			     " bytes is too large: request at most heap-max (%" PRIu64
 			     "), or raise it in forkd.conf",
@@ -196,10 +196,11 @@ static void admission_shared(const struct options *o, const struct admission_roo
 			     "forkd.conf",
 			     o->clients_max);
 	else if (room->tenants_full)
-		*v = refusal(-EUSERS, "forkd serves at most %u users at a time: try again later",
+		*v = refusal(-FK_E_USERS,
+			     "forkd serves at most %u users at a time: try again later",
 			     LIMIT_TENANTS);
 	else if (room->tenant_size + size > room->memory)
-		*v = refusal(-ENOMEM,
+		*v = refusal(-FK_E_SHARED_MEMORY,
 			     "the connections together have reached shared-memory-max (%" PRIu64
 			     " bytes): request less, close some, or raise it in forkd.conf",
 			     o->shared_memory_max);
@@ -212,18 +213,18 @@ static void admission_own(const struct admission_peer *peer, const struct admiss
 	const struct quota_sums *held = &room->held, *most = &room->most;
 
 	if (held->clients >= most->clients)
-		*v = refusal(-EDQUOT,
+		*v = refusal(-FK_E_USER_CLIENTS,
 			     "uid %u has %u connections, and may have user-clients-max (%u): close "
 			     "some, or raise it in forkd.conf",
 			     peer->who.uid, held->clients, most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
-		*v = refusal(-EDQUOT,
+		*v = refusal(-FK_E_USER_JOBS,
 			     "uid %u has connections with %" PRIu64
 			     " jobs, %u more exceed user-jobs-max (%" PRIu64
 			     "): request fewer, close some, or raise it in forkd.conf",
 			     peer->who.uid, held->jobs, v->n_jobs, most->jobs);
 	else if (held->bytes + size > most->bytes)
-		*v = refusal(-EDQUOT,
+		*v = refusal(-FK_E_USER_MEMORY,
 			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64
 			     " more exceed user-shared-memory-max (%" PRIu64
 			     "): request less, close some, or raise it in forkd.conf",
@@ -396,7 +397,7 @@ struct admission_verdict admission_stopping(void)
 
 struct admission_verdict admission_late(uint64_t ns)
 {
-	return refusal(-ETIMEDOUT, "no HELLO within %" PRIu64 " s of connecting: connect again",
+	return refusal(-FK_E_LATE, "no HELLO within %" PRIu64 " s of connecting: connect again",
 		       ns / NSEC_PER_SEC);
 }
 
@@ -408,13 +409,13 @@ struct admission_verdict admission_import_stranger(void)
 
 struct admission_verdict admission_import_failed(int r)
 {
-	return refusal(r, "import: forkd cannot check or map it: %s: try again later",
-		       strerror(-r));
+	return refusal(-FK_E_FORKD_MEMORY,
+		       "import: forkd cannot check or map it: %s: try again later", strerror(-r));
 }
 
 struct admission_verdict admission_import_late(uint64_t ns)
 {
-	return refusal(-ETIMEDOUT,
+	return refusal(-FK_E_IMPORT_LATE,
 		       "import: not complete within %" PRIu64
 		       " s: an import of your user, or forkd's pool, takes too long: try again",
 		       ns / NSEC_PER_SEC);
@@ -422,10 +423,10 @@ struct admission_verdict admission_import_late(uint64_t ns)
 
 struct admission_verdict admission_imports(int r, uint32_t uid, uint32_t n)
 {
-	if (r == -EDQUOT)
+	if (r == -FK_E_USER_IMPORTS)
 		return refusal(r, "import: uid %u has %u imports, and may have no more: free some",
 			       uid, n);
-	if (r == -EUSERS)
+	if (r == -FK_E_IMPORTS)
 		return refusal(r,
 			       "import: forkd has %u imports, and can keep no more: try again "
 			       "later, or raise FileDescriptorStoreMax= of forkd.service",
@@ -438,14 +439,14 @@ struct admission_verdict admission_imports(int r, uint32_t uid, uint32_t n)
 
 struct admission_verdict admission_failed(int r)
 {
-	return refusal(r, "forkd cannot create your shared memory: %s: try again later",
-		       strerror(-r));
+	return refusal(-FK_E_FORKD_MEMORY,
+		       "forkd cannot create your shared memory: %s: try again later", strerror(-r));
 }
 
 struct admission_verdict admission_not_kept(int r)
 {
 	return refusal(
-		r,
+		-FK_E_NOT_KEPT,
 		"your connection cannot be kept over a restart of forkd: %s: close some "
 		"connections, or raise FileDescriptorStoreMax= and FDSTORE= of forkd.service",
 		strerror(-r));
@@ -453,7 +454,7 @@ struct admission_verdict admission_not_kept(int r)
 
 struct admission_verdict admission_crowded(uint32_t uid)
 {
-	return refusal(-EUSERS,
+	return refusal(-FK_E_CROWDED,
 		       "%u connections have not sent HELLO, most of them of uid %u, and no more "
 		       "are possible: connect again",
 		       QUOTA_GREETINGS, uid);

@@ -27,6 +27,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/crash_site.h"
@@ -251,7 +253,7 @@ static void conn_hello(struct conn *s, const struct proto_hello *hello)
 	(void)gids; /* peer refers to them */
 	admission_hello(hello, s->table->options, &peer, &room, &verdict);
 	/* A later connection can use the memory of users that have left. */
-	if (verdict.code == -ENOMEM)
+	if (verdict.code == -FK_E_SHARED_MEMORY)
 		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
 		conn_refuse(s, verdict);

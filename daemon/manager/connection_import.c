@@ -29,6 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/crash_site.h"
@@ -167,9 +169,9 @@ static int import_place(struct conn *s, struct conn *of)
 		own += n && table->slots[i]->uid == s->uid ? n : 0;
 	}
 	if (own >= IMPORTS_OF_UID)
-		conn_refuse(s, admission_imports(-EDQUOT, s->uid, IMPORTS_OF_UID));
+		conn_refuse(s, admission_imports(-FK_E_USER_IMPORTS, s->uid, IMPORTS_OF_UID));
 	else if (all >= most)
-		conn_refuse(s, admission_imports(-EUSERS, s->uid, most));
+		conn_refuse(s, admission_imports(-FK_E_IMPORTS, s->uid, most));
 	else
 		for (int i = 0; i < (int)LIMIT_IMPORTS; i++)
 			if (of->imports[i].fd < 0)

@@ -22,10 +22,10 @@
  *   Proof of I1: F_GET_SEALS succeeds for memfds and files in tmpfs and hugetlbfs only, and calls
  *   no code of the file's owner. Seals are never removed. F_SEAL_WRITE and F_SEAL_FUTURE_WRITE make
  *   fallocate(FALLOC_FL_PUNCH_HOLE) and MADV_REMOVE fail, and F_SEAL_SHRINK makes ftruncate() fail.
- *   A page that was allocated or read, but never written, is clean, and the kernel can take it
+ *   A page that was allocated or read, but never written, is clean: the kernel can take it
  *   back. So the child maps the range after the seals are known, and counts its dirty pages in
- *   /proc/self/smaps. A page stays dirty. If it is swapped out, its next access allocates a page
- *   for the control group that made it, or for forkd's if that group is gone.
+ *   /proc/self/smaps. A page stays dirty. The next access to one that was swapped out
+ *   allocates a page, for the control group that made it. If that is gone, forkd's pays.
  *
  * If the process dies, the request fails. If the manager dies, the kernel kills the process.
  */

@@ -229,7 +229,7 @@ START_TEST(a_user_has_room_for_a_number_of_imports)
 		for (size_t k = 0; k < LIMIT_IMPORTS; k++)
 			ck_assert_int_eq(fk_import(others[i], fd, 0, PAGE, &data), 0);
 	}
-	ck_assert_int_eq(fk_import(c, fd, 0, PAGE, &data), -EDQUOT);
+	ck_assert_int_eq(fk_import(c, fd, 0, PAGE, &data), -FK_E_USER_IMPORTS);
 	ck_assert_int_eq(fk_close(others[0]), 0);
 	DAEMON_AWAIT(fk_import(c, fd, 0, PAGE, &data) == 0);
 	ck_assert_int_eq(sum(c, data, PAGE), PAGE);

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "daemon/manager/saved_state.h"
 #include "daemon/manager/fdstore.h"
@@ -150,7 +152,7 @@ START_TEST(client_without_room_in_the_store_is_refused)
 	pid_t pool;
 
 	a = service_attach();
-	service_refused_hello(service_hello(), -ENOSPC, "");
+	service_refused_hello(service_hello(), -FK_E_NOT_KEPT, "");
 	/* No descriptor was refused. */
 	ck_assert_uint_eq(store->refused, 0);
 	pool = kept_pool(store, 0);
@@ -198,7 +200,7 @@ START_TEST(smaller_store_keeps_as_many_clients_as_fit)
 	service_expect("READY=1");
 	DAEMON_AWAIT(count_ended(c, 3, &here) == 2);
 	service_do(&c[here], 0);
-	service_refused_hello(service_hello(), -ENOSPC, "");
+	service_refused_hello(service_hello(), -FK_E_NOT_KEPT, "");
 	/* Not even one of them. */
 	store->says = 4;
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
@@ -290,7 +292,7 @@ START_TEST(ring_slot_is_not_reused_while_its_last_rings_are_kept)
 	/* It is released, and the service manager has not read that, nor the next one. */
 	deafen(store);
 	large.heap_size = 64 << 20;
-	service_refused_hello(large, -ENOMEM, "");
+	service_refused_hello(large, -FK_E_SHARED_MEMORY, "");
 	DAEMON_AWAIT(saved->tenants[0].state == SAVED_FREE &&
 		     segments(store->service, "forkd-tenant") == 0);
 	pid = dial_as(65002);

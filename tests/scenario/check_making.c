@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "daemon/manager/client_segments.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"
@@ -90,7 +92,7 @@ static int attach(struct proto_hello h)
 	int fd, r;
 
 	while ((r = service_answer(h, &fd)) < 0) {
-		ck_assert_int_eq(r, -ENOMEM);
+		ck_assert_int_eq(r, -FK_E_SHARED_MEMORY);
 		(void)close(fd);
 	}
 	return fd;
@@ -101,7 +103,7 @@ static void all_is_back(void)
 {
 	int fd = attach(large()), small = attach(service_hello());
 
-	ck_assert_int_eq(service_answer(service_hello(), NULL), -ENOMEM);
+	ck_assert_int_eq(service_answer(service_hello(), NULL), -FK_E_SHARED_MEMORY);
 	(void)close(fd);
 	(void)close(small);
 }
@@ -228,7 +230,7 @@ START_TEST(client_whose_segment_is_being_populated_is_notified_of_a_stop)
 	int fd = ask(), r;
 
 	/* The second is answered after the first was begun. */
-	ck_assert_int_eq(service_answer(large(), NULL), -ENOMEM);
+	ck_assert_int_eq(service_answer(large(), NULL), -FK_E_SHARED_MEMORY);
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
 	/* Or the population has just ended. */
 	r = answer(fd);
@@ -244,7 +246,7 @@ START_TEST(client_gets_the_next_pool_if_one_dies_while_its_memory_is_made)
 	pid_t pid = start();
 	int fd = ask();
 
-	ck_assert_int_eq(service_answer(large(), NULL), -ENOMEM);
+	ck_assert_int_eq(service_answer(large(), NULL), -FK_E_SHARED_MEMORY);
 	ck_assert_int_eq(kill((pid_t)first.board->manager.pool_pid, SIGKILL), 0);
 	ck_assert_int_eq(answer(fd), 0);
 	call();

@@ -213,8 +213,8 @@ static pid_t takes(const struct who *who, uint32_t n, const char *text)
 	atomic_store(&shared->ready, 0);
 	pid = start(who, take_all);
 	DAEMON_AWAIT(atomic_load(&shared->ready));
-	ck_assert_msg(shared->err == -EDQUOT && strstr(shared->text, text), "%s: %s", who->name,
-		      shared->text);
+	ck_assert_msg(fk_errno(shared->err) == EDQUOT && strstr(shared->text, text), "%s: %s",
+		      who->name, shared->text);
 	ck_assert_msg(atomic_load(&shared->n) == n, "%s has %u", who->name,
 		      atomic_load(&shared->n));
 	return pid;

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "tests/support/check_unit.h"
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
@@ -36,11 +38,11 @@ START_TEST(impossible_sizes_are_refused_with_a_remedy)
 	service_refused_hello(h, -E2BIG, "jobs-max (512)");
 	h = service_hello();
 	h.heap_size = (2 << 20) + 1;
-	service_refused_hello(h, -E2BIG, "heap-max (2097152)");
+	service_refused_hello(h, -FK_E_HEAP_SIZE, "heap-max (2097152)");
 	h.heap_size = UINT64_MAX;
-	service_refused_hello(h, -E2BIG, "heap-max");
+	service_refused_hello(h, -FK_E_HEAP_SIZE, "heap-max");
 	h.heap_size = 2 << 20;
-	service_refused_hello(h, -ENOMEM, "shared-memory-max");
+	service_refused_hello(h, -FK_E_SHARED_MEMORY, "shared-memory-max");
 	h = service_hello();
 	service_refused(&h, sizeof(h) - 1, -EBADMSG, "HELLO");
 	service_refused("garbage!!!", 10, -EBADMSG, "HELLO");
@@ -93,7 +95,7 @@ START_TEST(silent_connection_is_closed)
 {
 	pid_t pid = SERVICE_READY("");
 
-	service_refused(NULL, 0, -ETIMEDOUT, "HELLO");
+	service_refused(NULL, 0, -FK_E_LATE, "HELLO");
 	service_stop(pid);
 }
 END_TEST
@@ -176,7 +178,8 @@ static bool keeper_attach(struct keeper *k)
 	if (proto_send(k->fd, &h, sizeof(h), NULL, 0) < 0 || proto_recv(k->fd, &m, fds, &n, 0) <= 0)
 		_exit(20);
 	if (m.head.type == PROTO_ERROR &&
-	    (m.error.code == -EUSERS || m.error.code == -EDQUOT || m.error.code == -ENOMEM)) {
+	    (m.error.code == -EUSERS || m.error.code == -FK_E_USER_CLIENTS ||
+	     m.error.code == -FK_E_SHARED_MEMORY)) {
 		(void)close(k->fd);
 		return false;
 	}
@@ -312,17 +315,17 @@ START_TEST(gone_client_counts_for_its_user_until_the_pool_has_released_it)
 	pid = SERVICE_READY("", "--clients-max=4", "--user-clients-max=2", "--heap-max=1M");
 	c = service_attach();
 	ck_assert(keeper_attach(&k));
-	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
+	service_refused_hello(service_hello(), -FK_E_USER_CLIENTS, "user-clients-max (2)");
 	pool = (pid_t)c.board->manager.pool_pid;
 	daemon_suspend(pool);
 	(void)close(k.fd);
 	while (c.board->manager.clients != 1)
 		(void)sched_yield();
-	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
+	service_refused_hello(service_hello(), -FK_E_USER_CLIENTS, "user-clients-max (2)");
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	while (!keeper_attach(&next))
 		;
-	service_refused_hello(service_hello(), -EDQUOT, "user-clients-max (2)");
+	service_refused_hello(service_hello(), -FK_E_USER_CLIENTS, "user-clients-max (2)");
 	service_stop(pid);
 }
 END_TEST
@@ -421,7 +424,7 @@ START_TEST(client_that_cannot_be_watched_is_refused_and_others_are_served)
 	await_quiet(pid);
 	old = leave_one_descriptor(pid);
 	for (uint32_t i = 0; i < 3; i++)
-		service_refused_hello(service_hello(), -EMFILE,
+		service_refused_hello(service_hello(), -FK_E_FORKD_MEMORY,
 				      "cannot open a pidfd of your process");
 	ck_assert_uint_eq(first.board->manager.refused, 3);
 	service_do(&first, 0);

@@ -285,7 +285,7 @@ static void takes_all(uint32_t n, const char *text)
 
 	DAEMON_AWAIT(atomic_load(&shared->ready));
 	ck_assert_uint_eq(atomic_load(&shared->n), n);
-	ck_assert_int_eq(shared->err, -EDQUOT);
+	ck_assert_int_eq(fk_errno(shared->err), EDQUOT);
 	ck_assert_msg(strstr(shared->text, "uid 65533") && strstr(shared->text, text), "%s",
 		      shared->text);
 	/* Each by another uid: memory of the last one may not be back yet. */

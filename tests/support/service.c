@@ -25,6 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/options_args.h"
@@ -255,7 +257,8 @@ bool service_try_attach(struct service_client *ret_client)
 	ck_assert_int_eq(proto_send(c.fd, &h, sizeof(h), NULL, 0), 0);
 	ck_assert_int_gt(proto_recv(c.fd, &m, fds, &n, 0), 0);
 	/* The slot or memory of the previous client may not be back yet. */
-	if (m.head.type == PROTO_ERROR && (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
+	if (m.head.type == PROTO_ERROR &&
+	    (m.error.code == -EUSERS || m.error.code == -FK_E_SHARED_MEMORY)) {
 		(void)close(c.fd);
 		return false;
 	}

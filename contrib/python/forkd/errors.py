@@ -160,7 +160,8 @@ _SIGNALS = {s.value: s.name for s in signals.Signals}
 
 def connect_error(message: str, code: int) -> ConnectError:
     """Returns the error for a failure of fk_open()."""
-    return _CONNECT.get(errno_of(code), ConnectError)(message, code)
+    kind = _CONNECT.get(code) or _CONNECT.get(errno_of(code), ConnectError)
+    return kind(message, code)
 
 
 def disconnected(task: str) -> Disconnected:
@@ -201,7 +202,8 @@ _REFUSALS: dict[int, type[Failed]] = {
 
 _CONNECT: dict[int, type[ConnectError]] = {
     ECONNREFUSED: NotRunning, EACCES: AccessDenied,
-    E2BIG: LimitReached, EDQUOT: LimitReached, EUSERS: LimitReached}
+    E2BIG: LimitReached, EDQUOT: LimitReached, EUSERS: LimitReached,
+    -lib.FK_E_SHARED_MEMORY: LimitReached}
 
 _OTHERS: dict[Outcome, tuple[type[JobError], int]] = {
     Outcome.CANCELLED: (Cancelled, -errno.ECANCELED),

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <forkd/client.h>
+
 #include "common/clock.h"
 #include "common/option_list.h"
 #include "common/util.h"
@@ -101,9 +103,9 @@ START_TEST(client_gets_the_requested_sizes_within_the_limits)
 	refused(-E2BIG, "4294967295 jobs");
 	hello.n_jobs = 1;
 	hello.heap_size = (2 << 20) + 1;
-	refused(-E2BIG, "at most heap-max (2097152)");
+	refused(-FK_E_HEAP_SIZE, "at most heap-max (2097152)");
 	hello.heap_size = UINT64_MAX;
-	refused(-E2BIG, "18446744073709551615 bytes");
+	refused(-FK_E_HEAP_SIZE, "18446744073709551615 bytes");
 }
 END_TEST
 
@@ -126,7 +128,7 @@ START_TEST(client_whose_end_cannot_be_watched_is_refused)
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(shortages); i++) {
 		peer.unwatched = shortages[i];
-		refused(shortages[i], "LimitNOFILE");
+		refused(-FK_E_FORKD_MEMORY, "LimitNOFILE");
 	}
 	peer.unwatched = -ESRCH;
 	refused(-ESRCH, "pid 77) has ended");
@@ -153,19 +155,19 @@ START_TEST(last_byte_is_given_and_no_more)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.tenant_size = 4096;
-	refused(-ENOMEM, "shared-memory-max (8388608 bytes)");
+	refused(-FK_E_SHARED_MEMORY, "shared-memory-max (8388608 bytes)");
 	room.memory += 4096;
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.memory--;
-	refused(-ENOMEM, "shared-memory-max");
+	refused(-FK_E_SHARED_MEMORY, "shared-memory-max");
 }
 END_TEST
 
 START_TEST(one_user_too_many_is_refused)
 {
 	room.tenants_full = true;
-	refused(-EUSERS, "128 users");
+	refused(-FK_E_USERS, "128 users");
 }
 END_TEST
 
@@ -178,12 +180,13 @@ START_TEST(refusal_of_a_uid_at_its_limit_names_the_limit)
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
 	room.held.bytes++;
-	refused(-EDQUOT, "exceed user-shared-memory-max");
+	refused(-FK_E_USER_MEMORY, "exceed user-shared-memory-max");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "uid 1000 has"));
 	room.held.jobs++;
-	refused(-EDQUOT, "256 more exceed user-jobs-max (600)");
+	refused(-FK_E_USER_JOBS, "256 more exceed user-jobs-max (600)");
 	room.held.clients++;
-	refused(-EDQUOT, "uid 1000 has 3 connections, and may have user-clients-max (3)");
+	refused(-FK_E_USER_CLIENTS,
+		"uid 1000 has 3 connections, and may have user-clients-max (3)");
 	/* The shared limit is checked first: it may be the same number. */
 	room.clients = 4;
 	refused(-EUSERS, "clients-max (4)");
@@ -281,7 +284,7 @@ END_TEST
 START_TEST(client_of_unknown_groups_is_refused)
 {
 	peer.groupless = -ENOMEM;
-	refused(-ENOMEM, "the groups of your process: Cannot allocate memory");
+	refused(-FK_E_FORKD_MEMORY, "the groups of your process: Cannot allocate memory");
 }
 END_TEST
 
@@ -349,7 +352,7 @@ START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 	peer.who = alice;
 	peer.groupless = -ENOMEM;
 	admission_again(&options, &peer, &verdict);
-	said(-ENOMEM, "the groups of your process");
+	said(-FK_E_FORKD_MEMORY, "the groups of your process");
 	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 }
 END_TEST
@@ -431,13 +434,13 @@ END_TEST
 START_TEST(refusals_without_a_message_have_a_text)
 {
 	verdict = admission_late(5 * UINT64_C(1000000000));
-	said(-ETIMEDOUT, "no HELLO within 5 s");
+	said(-FK_E_LATE, "no HELLO within 5 s");
 	verdict = admission_stopping();
 	said(-ESHUTDOWN, "forkd is stopping");
 	verdict = admission_failed(-ENOSPC);
-	said(-ENOSPC, "No space left on device");
+	said(-FK_E_FORKD_MEMORY, "No space left on device");
 	verdict = admission_crowded(1000);
-	said(-EUSERS, "most of them of uid 1000");
+	said(-FK_E_CROWDED, "most of them of uid 1000");
 }
 END_TEST
 
