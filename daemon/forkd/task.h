@@ -567,7 +567,12 @@ struct fk_job_key {
 
 #define FK_JOB_LOCAL(type, end)                                                                    \
 	{                                                                                          \
-		.fk_size = sizeof(type), .fk_end = (end)                                           \
+		.fk_size = sizeof(struct {                                                         \
+			_Static_assert(_Alignof(type) <= 16,                                       \
+				       "FK_JOB_LOCAL: an alignment above 16 is not supported");    \
+			__typeof__(type) fk_value;                                                 \
+		}),                                                                                \
+		.fk_end = (end)                                                                    \
 	}
 
 /* The runtime, in the pool (daemon/jobs/job_local.c). Not for authors. */
