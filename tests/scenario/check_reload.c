@@ -126,6 +126,9 @@ START_TEST(default_deadline_of_a_user_applies_to_a_connected_client)
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
 	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(90)), -ETIME);
+	/* jobs_end() calls a task. */
+	configure("default-deadline = 0\n");
+	reload(0, "changed: default-deadline");
 	jobs_end(&d, c);
 }
 END_TEST
