@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "daemon/manager/admission.h"
 #include "shm/job.h"
@@ -115,7 +117,7 @@ static void take_quota(uint8_t how, const struct options *o, struct admission_ro
 
 static void check_refused(const struct admission_verdict *v)
 {
-	FUZZ_ASSERT(v->code < 0 && v->code > -4096);
+	FUZZ_ASSERT(v->code < 0 && v->code >= -FK_E_NOT_KEPT);
 	FUZZ_ASSERT(memchr(v->text, '\0', sizeof(v->text)) && fuzz_is_line(v->text));
 	FUZZ_ASSERT(!v->n_jobs && !v->heap_size);
 }

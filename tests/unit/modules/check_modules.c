@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <forkd/client.h>
+
 #include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/shipped.h"
@@ -474,7 +476,7 @@ START_TEST(reference_outside_the_heap_fails_the_job)
 
 	start_mode(1, load("sort"));
 	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++)
-		refused("sort:i64", &refs[i], sizeof(refs[i]), -EFAULT);
+		refused("sort:i64", &refs[i], sizeof(refs[i]), -FK_E_REFERENCE);
 }
 END_TEST
 
