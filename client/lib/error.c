@@ -19,7 +19,8 @@ static _Thread_local struct {
 	char text[512];	  /* empty: fk_error_text() makes it from name and detail */
 } last = { .text = "no error" };
 
-static int error_take(int err, const char *format, va_list args)
+static __attribute__((format(printf, 2, 0))) int error_take(int err, const char *format,
+							    va_list args)
 {
 	(void)vsnprintf(last.detail, sizeof(last.detail), format, args);
 	last.detailed = err;
