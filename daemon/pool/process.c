@@ -327,7 +327,7 @@ int pool_run(const struct options *options, int channel)
 	struct pool_thread *threads = NULL;
 	struct shake *shake = NULL;
 	_cleanup_close_ int memory = -1;
-	pthread_t dispatcher;
+	pthread_t dispatcher = 0;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
 	uint32_t n_fds = 0;
