@@ -257,9 +257,10 @@ struct fk_request {
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
- * The calling thread's last failure of fk_open(), fk_event_fd(), fk_task_find(), fk_result(), or of
- * a call or a submission that is a macro, as one line: what failed, why, and what to do.
- * Never NULL; valid until the thread's next call of one of these.
+ * The calling thread's last failure of fk_open(), fk_event_fd(), fk_task_find(), fk_result(),
+ * fk_alloc(), fk_import(), or of a call or a submission, as one line: what failed, why, and what to
+ * do. Other functions, such as fk_wait() and fk_cancel(), do not change it: fk_strerror() has the
+ * text of their result. Never NULL; valid until the thread's next call of one of these.
  */
 const char *fk_error_text(void);
 
