@@ -202,7 +202,8 @@ int64_t daemon_proc_mask(pid_t pid, const char *name);
 /* Returns the number in its oom_score_adj. */
 int64_t daemon_oom_score(pid_t pid);
 
-/* Returns "Pss" of a process's smaps_rollup, in kB. */
+/* Returns the proportional set size of a process, in kB, without files: their part depends on how
+ * many processes run the same program. */
 int64_t daemon_pss(pid_t pid);
 
 /* Returns the CPU time of a thread, or of the first thread of a process, in ns. */

@@ -60,7 +60,7 @@ int64_t daemon_pss(pid_t pid)
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	return daemon_number(path, "Pss", 10);
+	return daemon_number(path, "Pss_Anon", 10) + daemon_number(path, "Pss_Shmem", 10);
 }
 
 uint64_t daemon_cpu_ns(pid_t tid)
