@@ -14,6 +14,8 @@
  *       passes only files that have all their pages and keep them (daemon/manager/import_check.h).
  *   I3. A new pool gets the imports of a client before the client (connection.c), so no job starts
  *       without them.
+ *   I4. No message about imports of a client follows its PROTO_POOL_GONE: the pool may have given
+ *       its slot to another client by then.
  */
 #pragma once
 

@@ -11,9 +11,9 @@
  *   I1. A file that the manager gets is a memfd of ordinary pages (tmpfs). Its seals fix its size,
  *       and exclude further writes and holes. Mappings that its client had before
  *       F_SEAL_FUTURE_WRITE still write. All pages of the range are present. So whatever the
- *       client does, no access ends with SIGBUS, and no access allocates a page, which forkd would
- *       have to count. No call on the file waits for another process, and close() frees at most
- *       LIMIT_IMPORT bytes.
+ *       client does, no access ends with SIGBUS. No access allocates a page, which forkd would have
+ *       to count, unless the page was swapped out. No call on the file waits for another process,
+ *       and close() frees at most LIMIT_IMPORT bytes.
  *   I2. A process serves one request, and a uid has one process at a time. A process that cannot be
  *       killed delays only requests of its uid.
  *   I3. A process has no descriptors except the client's connection, its socket to the manager, and
