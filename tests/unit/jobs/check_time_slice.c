@@ -38,6 +38,8 @@ static void end_by_hand(struct worker *w)
 
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());
 	w->job.row = WORKER_NO_JOB;
+	/* The switches of this thread: the worker's own thread counts from 0. */
+	w->job.slept = w->job.lost_cpu = 0;
 	job_drop(pool, 0, JOB_CANCELLED, 0);
 	(void)preempt_take_request(w);
 	slice_timer_end(w);
