@@ -36,6 +36,7 @@ struct ini_state {
 	const char *name;
 	struct options_error *error;
 	int line;
+	int section_line; /* that of the last section header */
 	int failed_line;
 	int failed; /* negative errno, 0 while there is no error */
 };
@@ -114,6 +115,8 @@ static char *ini_line(char *buffer, int size, void *arg)
 		ini_refuse(s, s->line);
 		return NULL;
 	}
+	if (*buffer == '[')
+		s->section_line = s->line;
 	return buffer;
 }
 
@@ -130,14 +133,15 @@ static int ini_option(void *arg, const char *section, const char *name, const ch
 	char where[256];
 	int r;
 
-	(void)snprintf(where, sizeof(where), "%.200s:%d", s->name, s->line);
 	if (*section && !streq(section, "forkd")) {
-		options_error_set(s->error,
-				  "%s: unknown section \"[%.64s]\": only [forkd], or none at all",
-				  where, section);
+		options_error_set(
+			s->error,
+			"%s:%d: unknown section \"[%.64s]\": only [forkd], or none at all", s->name,
+			s->section_line, section);
 		ini_fail(s, s->line, -ENOENT);
 		return 0;
 	}
+	(void)snprintf(where, sizeof(where), "%.200s:%d", s->name, s->line);
 	if (option_is_hidden(name)) {
 		options_error_set(s->error, "%s: %s: is for the command line alone", where, name);
 		r = -EPERM;

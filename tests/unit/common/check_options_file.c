@@ -27,7 +27,7 @@ START_TEST(error_in_a_file_names_its_line)
 	      "forkd.conf:3: workers: bad value \"none\"");
 	FAILS(read_text("workers = 2\nspni = 1us\n"), -ENOENT,
 	      "forkd.conf:2: unknown option \"spni\", did you mean \"spin\"?");
-	FAILS(read_text("[workers]\nworkers = 2\n"), -ENOENT,
+	FAILS(read_text("[forkd]\n  [workers]\n\n# 4\nworkers = 2\n"), -ENOENT,
 	      "forkd.conf:2: unknown section \"[workers]\"");
 	FAILS(read_text("workers = 2\nworkers\n"), -EBADMSG, "forkd.conf:2: not understood");
 	FAILS(read_text("workers\nworkers = none\n"), -EBADMSG, "forkd.conf:1: not understood");
