@@ -109,7 +109,7 @@ static char *ini_line(char *buffer, int size, void *arg)
 	}
 	if (s->line == 1 && !strncmp(buffer, mark, strlen(mark)))
 		skip = strlen(mark);
-	skip += strspn(buffer + skip, " \t");
+	skip += strspn(buffer + skip, " \t\r\v\f");
 	memmove(buffer, buffer + skip, len - skip + 1);
 	if (!ini_is_understood(buffer)) {
 		ini_refuse(s, s->line);

@@ -16,6 +16,9 @@ START_TEST(file_sets_options_with_and_without_section)
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_BUSY);
 	ck_assert_int_eq(read_text("[forkd]\nworkers = 4\n"), 0);
 	ck_assert_uint_eq(o.workers, 4);
+	ck_assert_int_eq(read_text("workers = 5\n\v\f\rspin = 3us\n"), 0);
+	ck_assert_uint_eq(o.workers, 5);
+	ck_assert_uint_eq(o.spin, 3000);
 }
 END_TEST
 
