@@ -144,12 +144,23 @@ static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t to
 			       b.arena / BUDGET_MIB);
 }
 
+/* Lists the options that the sum grows with, if they are set. The heap only counts if
+ * shared-memory-max is made from it. */
+static void budget_set(const struct options *o, char set[64])
+{
+	const char *shared = o->heap_max ? "heap-max, " : "";
+
+	(void)snprintf(set, 64, "%s%s%s", o->shared_memory_max ? "shared-memory-max, " : shared,
+		       o->arena_max ? "arena-max, " : "",
+		       o->module_memory_max ? "module-memory-max, " : "");
+}
+
 uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
 		       const struct memory_limit *limit, struct options_error *ret_error)
 {
 	uint64_t total = o->memory_max ? o->memory_max : budget_down(limit->bytes);
 	struct budget b = budget_as_before(o, n_workers, total, before);
-	char hint[64];
+	char hint[64], set[64];
 
 	if (budget_sum(&b) <= total) {
 		o->memory_max = total;
@@ -160,14 +171,17 @@ uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
 		return b.own;
 	}
 	budget_hint(o, n_workers, total, hint);
+	budget_set(o, set);
 	options_error_set(ret_error,
 			  "options: memory-max is %" PRIu64 "M (%s), and shared-memory-max %" PRIu64
-			  "M, arena-max %" PRIu64 "M, module-memory-max %" PRIu64 "M and %" PRIu64
-			  "M for forkd itself with %u workers are more: set one of them lower, or "
-			  "heap-max or workers, or memory-max higher%s",
+			  "M%s, arena-max %" PRIu64 "M, module-memory-max %" PRIu64 "M and %" PRIu64
+			  "M for forkd itself with %u workers are more: set %sworkers or "
+			  "worker-stack lower, or memory-max higher%s",
 			  total / BUDGET_MIB, o->memory_max ? "as it was set" : limit->where,
-			  budget_up(b.memory) / BUDGET_MIB, budget_up(b.arena) / BUDGET_MIB,
-			  budget_up(b.module) / BUDGET_MIB, b.own / BUDGET_MIB, n_workers, hint);
+			  budget_up(b.memory) / BUDGET_MIB,
+			  !o->shared_memory_max && o->heap_max ? " (5/4 of heap-max)" : "",
+			  budget_up(b.arena) / BUDGET_MIB, budget_up(b.module) / BUDGET_MIB,
+			  b.own / BUDGET_MIB, n_workers, set, hint);
 	return 0;
 }
 

@@ -194,8 +194,13 @@ START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 		  "options: memory-max is 2048M (somewhere), and shared-memory-max 1M, arena-max "
 		  "4096M, module-memory-max 1M and 61M for forkd itself with 4 workers are more" },
 		{ 2048, "arena-max=4G",
-		  "lower, or heap-max or workers, or memory-max higher; arena-max=auto would be "
-		  "9" },
+		  "more: set arena-max, workers or worker-stack lower, or memory-max higher; "
+		  "arena-max=auto would be 9" },
+		{ 2048, "heap-max=2000M", "shared-memory-max 2500M (5/4 of heap-max), arena-max" },
+		{ 2048, "heap-max=2000M", "more: set heap-max, workers or worker-stack lower" },
+		{ 4096, "heap-max=64M shared-memory-max=4G", "shared-memory-max 4096M, arena-max" },
+		{ 4096, "heap-max=64M shared-memory-max=4G",
+		  "more: set shared-memory-max, workers" },
 		{ 4096, "shared-memory-max=4G",
 		  "shared-memory-max 4096M, arena-max 16M, module-memory-max 1M" },
 		{ 4096, "module-memory-max=16T", "module-memory-max 16777216M" },
