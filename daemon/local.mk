@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 # The two halves of forkd, libmanager and libpool, and libhost, which both use: everything except
 # main.c, so that tests can link them. libengine (core, engine, fiber) is the part of libpool that
-# must not need the rest. Each directory lists its sources; contrib/guide/architecture.md has the
-# rules of use. The fork path of the pool has no stack protector, like the modules.
+# must not need the rest. libmachine is the part of daemon/host that needs hwloc. Each directory
+# lists its sources; contrib/guide/architecture.md has the rules of use. The fork path of the pool
+# has no stack protector, like the modules.
 
-noinst_LTLIBRARIES += libengine.la libhost.la libmanager.la libpool.la
+noinst_LTLIBRARIES += libengine.la libhost.la libmachine.la libmanager.la libpool.la
 
-libhost_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+libmachine_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
 libengine_la_SOURCES =
-libengine_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAGS) $(HWLOC_CFLAGS)
+libengine_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAGS)
 libpool_la_SOURCES =
 libpool_la_CFLAGS = $(libengine_la_CFLAGS)
 libpool_la_LIBADD = libengine.la
@@ -31,8 +32,10 @@ forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS) \
 forkd_LDADD = $(DAEMON_LIBS)
 
 MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
-POOL_LIBS = libpool.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl
-DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libhost.la $(OPTIONS_LIBS) libshm.la libcommon.la
+POOL_LIBS = libpool.la $(LIBURING_LIBS) -ldl
+# Reads the machine by hwloc.
+MACHINE_LIBS = libmachine.la libhost.la $(HWLOC_LIBS)
+DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) $(MACHINE_LIBS) $(OPTIONS_LIBS) libshm.la libcommon.la
 
 # The modules are built in daemon/modules/.libs, the module-dir of a forkd that runs from the build
 # tree.

@@ -12,5 +12,9 @@ libhost_la_SOURCES = \
 	daemon/host/symbols.h \
 	daemon/host/topology.c \
 	daemon/host/topology.h \
+	daemon/host/topology_internal.h \
 	daemon/host/victims.c \
 	daemon/host/victims.h
+
+# Apart from libhost, which a program without hwloc can link.
+libmachine_la_SOURCES = daemon/host/topology_hwloc.c

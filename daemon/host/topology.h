@@ -13,7 +13,6 @@ struct victims;
 
 struct topology_place {
 	uint32_t cpu;	/* os index */
-	uint32_t core;	/* os index; the CPU's if the machine has no cores */
 	uint32_t node;	/* os index of its NUMA node; TOPOLOGY_NONE: none */
 	uint32_t group; /* from 0 on, one for each node that has a worker */
 };

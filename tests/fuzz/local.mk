@@ -108,6 +108,7 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	$(libpool_la_SOURCES) \
 	$(libshm_la_SOURCES) \
 	$(libhost_la_SOURCES) \
+	$(libmachine_la_SOURCES) \
 	daemon/manager/admission.c \
 	daemon/manager/admission.h \
 	daemon/manager/job_recovery.c \

@@ -8,7 +8,7 @@
 check_PROGRAMS += tests/numa/check_numa tests/numa/numa_pages tests/numa/numa_steals
 tests_numa_numa_pages_SOURCES = tests/numa/numa_pages.c tests/numa/numa_pages.h
 tests_numa_numa_pages_LDADD =
-tests_numa_numa_steals_LDADD = libhost.la $(HWLOC_LIBS) libcommon.la -lm
+tests_numa_numa_steals_LDADD = $(MACHINE_LIBS) libcommon.la -lm
 
 dist_noinst_SCRIPTS += tests/numa/guest tests/numa/numa
 NUMA_NODES =

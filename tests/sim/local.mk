@@ -27,7 +27,7 @@ tests_sim_libsim_la_SOURCES = \
 	tests/sim/tree.c \
 	tests/sim/tree.h
 tests_sim_libsim_la_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
-SIM_LIBS = tests/sim/libsim.la libhost.la $(HWLOC_LIBS) libcommon.la $(NETTLE_LIBS) -lm
+SIM_LIBS = tests/sim/libsim.la $(MACHINE_LIBS) libcommon.la $(NETTLE_LIBS) -lm
 SIM_FLAGS =
 
 PROGRAM_TESTS += tests/sim/check_sim

@@ -14,4 +14,4 @@ PROGRAM_TESTS += \
 	tests/unit/engine/check_unwind
 
 tests_unit_engine_check_engine_LDADD = \
-	libengine.la libhost.la libshm.la libcommon.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl $(CHECK_LIBS)
+	libengine.la $(MACHINE_LIBS) libshm.la libcommon.la $(LIBURING_LIBS) -ldl $(CHECK_LIBS)

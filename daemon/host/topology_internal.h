@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* topology_internal.h - the data of a topology, for the files that make one */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "daemon/host/topology.h"
+
+struct topology_group {
+	uint32_t node;	 /* as in its workers' places */
+	uint32_t memory; /* the node of its memory (os index); TOPOLOGY_NONE: no choice */
+	const uint32_t *members;
+	uint32_t n_members;
+};
+
+struct topology {
+	bool synthetic; /* another machine: nothing is bound */
+	uint32_t n_workers;
+	uint32_t n_places;
+	struct topology_place *places;
+	uint32_t n_groups;
+	struct topology_group *groups;
+	uint32_t *members;   /* of all groups */
+	uint16_t *distances; /* from each place to each */
+};
+
+DEFINE_CLEANUP(struct topology *, topology_free);
+
+static inline uint16_t *topology_row(const struct topology *topology, uint32_t place)
+{
+	return &topology->distances[(size_t)place * topology->n_places];
+}
+
+/*
+ * A topology is made in three steps. The file that makes one
+ *	1. allocates it by calloc(), sets synthetic and the numbers, and fills in the CPUs and
+ *	   nodes of the places (at least n_places; the order is in topology.c);
+ *	2. calls topology_group(), which makes the groups and reduces n_places to n_workers;
+ *	3. sets the memory of each group, and for each two places in topology_row() of both the
+ *	   number of places in the smallest part of the machine that contains both; then calls
+ *	   topology_rank(), which replaces these numbers by distances.
+ * told: the machine's distance from each group to each other one; NULL: unknown.
+ * Both return 0 or -ENOMEM.
+ */
+int topology_group(struct topology *topology);
+int topology_rank(struct topology *topology, const uint64_t *told);
