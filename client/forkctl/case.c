@@ -144,42 +144,12 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 	return 0;
 }
 
-/* The meaning of a code in a task that has begun; or NULL. */
-static const char *case_meaning(int code)
-{
-	switch (-code) {
-	case ENOMEM:
-		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
-		       "module-memory-max";
-	case EPROTO:
-		return "the task may break a rule of forkd-modules(7): see the log of forkd";
-	case EBADMSG:
-		return "the data is damaged, or has another format";
-	case ENOBUFS:
-		return "the output is larger than its buffer";
-	case ENODATA:
-		return "the input is empty";
-	case ERANGE:
-		return "an argument is outside the range of the task";
-	default:
-		return NULL;
-	}
-}
-
 const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *text)
 {
-	const char *meaning = o->outcome == FK_FAILED && o->run_ns ? case_meaning(o->code) : NULL;
-	size_t n;
-
 	if (o->outcome == FK_PENDING)
 		return "did not end in time";
-	(void)error_outcome(text->text, sizeof(text->text), o->outcome, o->code, o->signo,
-			    o->run_ns != 0);
-	if (meaning) {
-		n = strlen(text->text);
-		(void)snprintf(text->text + n, sizeof(text->text) - n, ": %s", meaning);
-	}
-	return text->text;
+	return error_outcome(text->text, sizeof(text->text), o->outcome, o->code, o->signo,
+			     o->run_ns != 0);
 }
 
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,

@@ -52,8 +52,7 @@ void case_close(struct forkctl_call_values *call);
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);
 
-/* Describes the outcome of a call, with the meaning of its code: "FAILED: Bad message: the data is
- * damaged, or has another format". Returns text, or a constant. */
+/* As error_outcome(), for any outcome of case_run(). Returns text, or a constant. */
 const char *case_outcome(const struct forkctl_outcome *outcome, struct forkctl_text *text);
 
 /* Describes the arguments: "n=20, data=1001 bytes". */

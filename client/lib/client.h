@@ -151,8 +151,9 @@ int error_of_task(int err, const char *name);
 int error_name(int err, const char *name);
 
 /*
- * error.c: describes the outcome of a job: "FAILED: No such file or directory". begun: its task has
- * run, and the code is the task's; otherwise the pool's. Returns text.
+ * error.c: describes the outcome of a job, with the meaning of its code: "FAILED: Bad message: the
+ * data is damaged, or has another format". begun: its task has run, and the code is the task's;
+ * otherwise the pool's. Returns text.
  */
 const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun);
 

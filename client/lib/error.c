@@ -261,6 +261,28 @@ const char *fk_outcome_name(int outcome)
 	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
 }
 
+/* The meaning of a code in a task that has begun; or "". */
+static const char *error_meaning(int code)
+{
+	switch (code) {
+	case -ENOMEM:
+		return ": jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
+		       "module-memory-max";
+	case -EPROTO:
+		return ": the task may break a rule of forkd-modules(7): see the log of forkd";
+	case -EBADMSG:
+		return ": the data is damaged, or has another format";
+	case -ENOBUFS:
+		return ": the output is larger than its buffer";
+	case -ENODATA:
+		return ": the input is empty";
+	case -ERANGE:
+		return ": an argument is outside the range of the task";
+	default:
+		return "";
+	}
+}
+
 const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun)
 {
 	const char *name = fk_outcome_name(outcome), *signal = sigabbrev_np(signo);
@@ -269,7 +291,8 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 	if (outcome == FK_FAILED && !begun)
 		(void)snprintf(text, size, "%s: not begun: %s", name, fk_strerror(code));
 	else if (outcome == FK_FAILED && code < 0)
-		(void)snprintf(text, size, "%s: %s", name, error ? error : "?");
+		(void)snprintf(text, size, "%s: %s%s", name, error ? error : "?",
+			       error_meaning(code));
 	else if (outcome == FK_FAILED)
 		(void)snprintf(text, size, "%s with code %d of its own", name, code);
 	else if (outcome == FK_EXPIRED && code == JOB_CPU_EXCEEDED)

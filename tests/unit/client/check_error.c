@@ -62,7 +62,9 @@ START_TEST(code_of_a_task_is_attributed_to_the_task)
 	fake_open(2, 2);
 	fails(-ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
 	fails(-EACCES, -EACCES, "test:fail: FAILED: Permission denied");
+	fails(-ENODATA, -ENODATA, "test:fail: FAILED: No data available: the input is empty");
 	fails(-3000, -3000, "test:fail: FAILED: ?");
+	fails(INT32_MIN, -EREMOTEIO, "test:fail: FAILED: ?");
 	fails(42, -EREMOTEIO, "test:fail: FAILED with code 42 of its own");
 	fails(-5000, -EREMOTEIO, "test:fail: FAILED: ?");
 	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
