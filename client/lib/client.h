@@ -49,6 +49,9 @@ int import_free(struct fk_client *client, void *data);
 /* task.c: returns 0, or -FK_E_TASK_GONE if the board has another task in its place (task.c, I2). */
 int task_check(const struct fk_client *client, const fk_task *task);
 
+/* task.c: the task of the list with this hash of its name and signature, or NULL. */
+const fk_task *task_of_hash(const struct fk_client *client, uint64_t hash);
+
 /* As client_outcome_in_table(), also for spilled jobs. Returns an outcome, -ESTALE (no such job) or
  * -ECONNRESET (no outcome: forkd has taken the segment back). Without the lock of events. */
 static inline int client_outcome(struct fk_client *client, fk_job job)

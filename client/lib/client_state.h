@@ -57,6 +57,7 @@ struct client_end {
 	int32_t code;	      /* of JOB_FAILED; otherwise 0 */
 	uint32_t signo;	      /* of JOB_CRASHED; otherwise 0 */
 	uint32_t result_size; /* bytes */
+	uint64_t task_hash;   /* of JOB_FAILED; otherwise 0 */
 	uint64_t wait_ns;     /* from submission to start */
 	uint64_t run_ns;      /* from start to end */
 	void *memory;	      /* args_pack() of the job, or NULL */

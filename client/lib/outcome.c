@@ -46,6 +46,7 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 		.code = outcome == JOB_FAILED || outcome == JOB_EXPIRED ? load_relaxed(&job->code)
 									: 0,
 		.signo = outcome == JOB_CRASHED ? load_relaxed(&job->signo) : 0,
+		.task_hash = outcome == JOB_FAILED ? load_relaxed(&job->task_hash) : 0,
 		.result_size = load_relaxed(&slot->result_size),
 		/* Both are 0 for a job that never started: error_outcome(). */
 		.wait_ns = started > submitted ? started - submitted : 0,

@@ -44,6 +44,18 @@ static const fk_task *known_task(fk_client *client, const char *name)
 	return NULL;
 }
 
+const fk_task *task_of_hash(const struct fk_client *client, uint64_t hash)
+{
+	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
+	 * add_task(). */
+	const struct fk_client_task *task =
+		atomic_load_explicit(&client->tasks, memory_order_acquire);
+
+	while (task && task->hash != hash)
+		task = task->next;
+	return task;
+}
+
 /* Adds the task of a board entry to the list. name: the expected name, or NULL for any. */
 static int add_task(fk_client *client, uint32_t index, const char *name, const fk_task **ret_task)
 {
@@ -67,7 +79,8 @@ static int add_task(fk_client *client, uint32_t index, const char *name, const f
 		return -FK_E_TASK_UNREADABLE;
 	task->types = args_types(&task->signature);
 	task->next = load_relaxed(&client->tasks);
-	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
+	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task() and
+	 * task_of_hash(). */
 	atomic_store_explicit(&client->tasks, task, memory_order_release);
 	*ret_task = steal_ptr(task);
 	return 0;

@@ -175,20 +175,35 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo)
 	return (int)end.outcome;
 }
 
+/* Sets the text for a job that is not DONE. Returns err. */
+static int wait_explain(const struct fk_client *client, const struct client_end *end, int err)
+{
+	int begun = end->run_ns != 0;
+	const fk_task *task = NULL;
+	char text[256];
+
+	/* The arguments are the most frequent cause of all other codes. */
+	if (end->outcome == JOB_FAILED && begun && end->code != -ENOMEM && end->code != -EPROTO)
+		task = task_of_hash(client, end->task_hash);
+	(void)error_outcome(text, sizeof(text), (int)end->outcome, end->code, (int)end->signo,
+			    begun);
+	if (!task)
+		return error_say(err, "%s", text);
+	return error_say(err, "%s (%s%s%s)", text, task->text, task->help[0] ? ": " : "",
+			 task->help);
+}
+
 int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 {
 	uint8_t copy[LIMIT_RESULT];
 	struct client_end end;
-	char text[256];
 	int err = wait_read(client, job, &end, copy);
 
 	if (err)
 		return error_of_task(err, "");
 	err = error_of_outcome(end.outcome, end.code, end.run_ns != 0);
 	if (err)
-		return error_say(err, "%s",
-				 error_outcome(text, sizeof(text), (int)end.outcome, end.code,
-					       (int)end.signo, end.run_ns != 0));
+		return wait_explain(client, &end, err);
 	if (size < end.result_size)
 		return error_say(-FK_E_RESULT_SIZE,
 				 "the result has %u bytes, there is room for %zu", end.result_size,

@@ -149,7 +149,10 @@ static void texts(forkd::client &client)
 		walk("no");
 		MUST(false);
 	} catch (const forkd::job_error &e) {
-		MUST(!std::strcmp(e.what(), "uts:uts: FAILED: Invalid argument"));
+		MUST(!std::strcmp(e.what(),
+				  "uts:uts: FAILED: Invalid argument (tree:str -> nodes:i64, "
+				  "depth:i64, leaves:i64: Walks a sample tree: T1, T1L, "
+				  "T1XXL, T3, T3L or T3XXL)"));
 		MUST(e.code().message() == "Invalid argument");
 	}
 }

@@ -244,7 +244,7 @@ START_TEST(call_for_each_row_returns_the_first_error)
 	ck_assert_int_eq(fk_call_each(client, "test:fail", 3, results, codes), -ERANGE);
 	ck_assert_str_eq(fk_error_text(),
 			 "test:fail: job 0: FAILED: Numerical result out of range: an argument is "
-			 "outside the range of the task");
+			 "outside the range of the task (code:i64 -> i64)");
 	ck_assert_int_eq(results[0] + results[1] + results[2], 15);
 	ck_assert_int_eq(fk_call_each(client, "test:none", 3, results, codes), -FK_E_NO_TASK);
 	REFUSED(fk_call_each(client, "test:add", 3, results, codes, 2.0), ADD "(i64, f64) -> i64");

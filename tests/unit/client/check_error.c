@@ -48,27 +48,53 @@ START_TEST(every_outcome_has_its_error)
 }
 END_TEST
 
-/* Calls test:fail, which fails with this code. */
-static void fails(int64_t code, int err, const char *text)
+/* Calls test:fail, which fails with this code. The task has this help. */
+static void fails(int64_t code, int err, const char *reason, const char *help)
+{
+	char text[256];
+	int64_t result;
+
+	(void)snprintf(text, sizeof(text), "test:fail: FAILED%s (code:i64 -> i64%s)", reason, help);
+	ck_assert_int_eq(fk_call(client, "test:fail", &result, code), err);
+	ck_assert_str_eq(fk_error_text(), text);
+}
+
+/* Its arguments are not the cause. */
+static void fails_otherwise(int64_t code, const char *text)
 {
 	int64_t result;
 
-	ck_assert_int_eq(fk_call(client, "test:fail", &result, code), err);
+	ck_assert_int_eq(fk_call(client, "test:fail", &result, code), code);
 	ck_assert_str_eq(fk_error_text(), text);
 }
 
 START_TEST(code_of_a_task_is_attributed_to_the_task)
 {
 	fake_open(2, 2);
-	fails(-ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
-	fails(-EACCES, -EACCES, "test:fail: FAILED: Permission denied");
-	fails(-ENODATA, -ENODATA, "test:fail: FAILED: No data available: the input is empty");
-	fails(-3000, -3000, "test:fail: FAILED: ?");
-	fails(INT32_MIN, -EREMOTEIO, "test:fail: FAILED: ?");
-	fails(42, -EREMOTEIO, "test:fail: FAILED with code 42 of its own");
-	fails(-5000, -EREMOTEIO, "test:fail: FAILED: ?");
+	fails(-ENOENT, -ENOENT, ": No such file or directory", "");
+	fails(-EACCES, -EACCES, ": Permission denied", "");
+	fails(-ENODATA, -ENODATA, ": No data available: the input is empty", "");
+	fails(-3000, -3000, ": ?", "");
+	fails(INT32_MIN, -EREMOTEIO, ": ?", "");
+	fails(42, -EREMOTEIO, " with code 42 of its own", "");
+	fails(-5000, -EREMOTEIO, ": ?", "");
+	fails_otherwise(-ENOMEM,
+			"test:fail: FAILED: Cannot allocate memory: jobs have stack-max and "
+			"arena-max of forkd.conf, what tasks allocate module-memory-max");
+	fails_otherwise(-EPROTO, "test:fail: FAILED: Protocol error: the task may break a rule of "
+				 "forkd-modules(7): see the log of forkd");
 	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
 	ck_assert_str_eq(fk_error_text(), "test:crash: CRASHED by signal 11 (SEGV)");
+	fake_close();
+}
+END_TEST
+
+START_TEST(code_of_a_task_has_the_help_of_the_task)
+{
+	fake_open(2, 2);
+	for (uint32_t i = 0; i < fake.board->n_tasks; i++)
+		(void)strcpy(fake.board->tasks[i].help, "code 0 to 9");
+	fails(-EINVAL, -EINVAL, ": Invalid argument", ": code 0 to 9");
 	fake_close();
 }
 END_TEST
@@ -87,7 +113,7 @@ START_TEST(code_of_the_pool_says_that_the_task_was_not_begun)
 	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_result(client, job, &result, 8), -EREMOTEIO);
-	ck_assert_str_eq(fk_error_text(), "FAILED: ?");
+	ck_assert_str_eq(fk_error_text(), "FAILED: ? (code:i64 -> i64)");
 	/* The state of the record if the pool does not begin the task. */
 	atomic_store(&client_job(client, job)->started_ns,
 		     atomic_load(&client_job(client, job)->ended_ns));

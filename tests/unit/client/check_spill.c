@@ -268,6 +268,25 @@ START_TEST(strings_do_not_wait_for_the_release)
 }
 END_TEST
 
+START_TEST(spilled_job_that_failed_names_its_arguments)
+{
+	const fk_task *task;
+	int64_t result;
+
+	start(1, 0);
+	task = must_find(client, "test:fail");
+	for (uint32_t i = 0; i < JOBS; i++)
+		ck_assert_int_eq(fk_submit(client, task, 0, &jobs[i], (int64_t)-EINVAL), 0);
+	run_all();
+	spill();
+	ck_assert_int_eq(fk_result(client, jobs[9], &result, sizeof(result)), -EINVAL);
+	ck_assert_str_eq(fk_error_text(), "FAILED: Invalid argument (code:i64 -> i64)");
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	clear();
+	stop();
+}
+END_TEST
+
 /* fk_result() of a spilled job needs them. */
 START_TEST(copies_of_iobufs_wait_for_the_release)
 {
