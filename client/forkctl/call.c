@@ -215,11 +215,9 @@ static int report_outcome(const struct call *call, fk_job job)
 	struct forkctl_outcome o = { 0 };
 	struct forkctl_case given = { .args = call->args };
 	struct forkctl_call_values values = { .client = call->client, .task = call->task };
-	const char *help = "";
 	struct forkctl_text text;
 	char args[256];
 	struct fk_timings timings;
-	int task;
 
 	o.outcome = fk_outcome(call->client, job, &o.code, &o.signo);
 	if (fk_timings(call->client, job, &timings) == 0)
@@ -240,11 +238,9 @@ static int report_outcome(const struct call *call, fk_job job)
 	/* The arguments are the most frequent cause. */
 	memcpy(values.values, call->values, sizeof(values.values));
 	case_describe(&given, &values, args, sizeof(args));
-	task = board_find_task(call->client->board, call->name);
-	if (task >= 0)
-		help = call->client->board->tasks[task].help;
 	return forkctl_fail(FORKCTL_FAILED, "%s(%s): %s (%s: %s)", call->name, args,
-			    case_outcome(&o, &text), fk_task_signature(call->task), help);
+			    case_outcome(&o, &text), fk_task_signature(call->task),
+			    fk_task_help(call->task));
 }
 
 struct times {
