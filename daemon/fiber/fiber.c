@@ -105,7 +105,6 @@ int fibers_init(struct pool *pool)
 	blocking_threads_init(pool);
 	pthread_mutex_init(&pool->fibers->shared_stacks.lock, NULL);
 	pool->fibers->error = fibers_reserve(pool);
-	pool->fibers->poller_error = fiber_io_init(pool);
 	return pool->fibers->error;
 }
 

@@ -183,7 +183,6 @@ struct fibers {
 	struct fiber_bucket buckets[FIBER_BUCKETS];
 	struct fiber_times times[FIBER_SHARDS];
 	struct poller poller;
-	int poller_error; /* 0, or why there is no poller */
 	struct blocking_threads blocking;
 	_Atomic uint64_t look_ns; /* time of the next fibers_look(); 0: none */
 	int error;		  /* why there can be no fibers; 0: there can */

@@ -26,7 +26,10 @@
  *       added after the poller got the operation (io_poller.c, I1).
  *   I4. No end is missed: a fiber is in the list before it checks its job's verdict (cancel.c, I2),
  *       and ends its own operation if there is one.
- *   I5. The worker never blocks here: no call waits, whatever the descriptor is.
+ *   I5. The worker never blocks here: no call waits, whatever the descriptor is. The only exception
+ *       is the first operation of a pool that has not made its poller yet: it waits for that.
+ *   I6. A fiber passes an operation to the poller only after its own call of fiber_io_start() has
+ *       returned 0: it skips a try only if an earlier one has failed.
  */
 #include "daemon/fiber/io.h"
 
@@ -208,7 +211,8 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 			}
 			if (r == -EAGAIN && fiber_io_is_late(until_ns))
 				return -ETIMEDOUT;
-			if (f->head.worker->pool->fibers->poller_error)
+			/* I6. */
+			if (fiber_io_start(f->head.worker->pool) < 0)
 				return -ENOSYS;
 			if (r == -EAGAIN)
 				fiber_io_learn(tries);
@@ -245,13 +249,15 @@ int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_
 
 /* ------------------------------------------------------------------------ init, fini */
 
-int fiber_io_init(struct pool *pool)
+int fiber_io_start(struct pool *pool)
 {
 	const struct poller_way way = {
 		.done = fiber_io_done,
 		.arg = pool,
 		.turns = &pool->board->counters[BOARD_POOL].poller_passes,
 		.sandbox = pool->options->sandbox,
+		/* Not the one CPU of a worker. */
+		.topology = worker_self() ? pool->topology : NULL,
 	};
 
 	return poller_start(&pool->fibers->poller, &way);

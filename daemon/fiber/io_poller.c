@@ -50,11 +50,16 @@
  *       thread writes or that the kernel keeps (poller_is_sound()). If they differ, a task has
  *       written there: the pool ends, and no job is blamed. The kernel itself limits what it takes
  *       from that memory: at most the submissions that the ring has room for.
+ *   I8. There is one ring at most. begun is NONE, MAKING, RUNS or an error, in this order, and the
+ *       last two stay. The thread whose CAS makes it MAKING starts the poller; all others sleep
+ *       until it has changed. So the other fields have one writer, and `started` is read by
+ *       poller_stop() alone, after all threads that could be in poller_start().
  *
  * SANDBOX
- *   The ring is made before the pool is sandboxed (sandbox.c), because tasks may make none. It is
- *   restricted to the operations used here, and if the kernel can, to this thread. So a task that
- *   writes to the ring's memory can only make it read, write, accept and poll.
+ *   The pool process makes the ring before it is sandboxed (sandbox.c), because tasks may make
+ *   none. The ring is restricted to the operations used here, and if the kernel can, to this
+ *   thread. So a task that writes to the ring's memory can only make it read, write, accept and
+ *   poll. A pool without a sandbox can make the ring at any time.
  */
 #include "daemon/fiber/io_poller.h"
 
@@ -77,6 +82,7 @@
 #include "common/util.h"
 #include "daemon/core/bell.h"
 #include "daemon/host/sandbox.h"
+#include "daemon/host/topology.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 
@@ -86,6 +92,11 @@
 #define POLLER_STACK   (256u << 10) /* a sanitizer needs more */
 
 #define POLLER_AHEAD 8u /* completions ahead whose operation is prefetched */
+
+/* begun; or a negative errno */
+#define POLLER_NONE   0u
+#define POLLER_MAKING 1u
+#define POLLER_RUNS   2u
 
 #define POLLER_NOTES 3u /* state: number of notes */
 #define POLLER_ASKED 4u
@@ -465,7 +476,7 @@ static int poller_restrict(struct poller *p)
 	return poller_register(p, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 }
 
-/* begun: 1, or a negative errno. */
+/* begun: POLLER_RUNS, or a negative errno. */
 static void poller_say(struct poller *p, int begun)
 {
 	/* ORDER poller/begun [N2]: release, the finished ring. Pairs with poller_start(). */
@@ -480,6 +491,8 @@ static void *poller_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-poller");
 	low_latency_end();
+	if (p->way.topology)
+		(void)topology_bind_any(p->way.topology);
 	r = poller_make(p);
 	if (r < 0) {
 		poller_say(p, r);
@@ -494,7 +507,7 @@ static void *poller_main(void *arg)
 		/* The registration keeps the ring open. */
 		close(p->ring.ring_fd);
 		p->ring.ring_fd = -1;
-		poller_say(p, 1);
+		poller_say(p, POLLER_RUNS);
 		while (!poller_stops(p))
 			poller_turn(p);
 	}
@@ -504,17 +517,11 @@ static void *poller_main(void *arg)
 	return NULL;
 }
 
-static void poller_join(struct poller *p)
-{
-	pthread_join(p->thread, NULL);
-	p->started = false;
-}
-
-int poller_start(struct poller *p, const struct poller_way *way)
+/* By the thread that has made it MAKING. */
+static void poller_launch(struct poller *p, const struct poller_way *way)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
-	uint32_t begun;
 	int r;
 
 	p->way = *way;
@@ -526,16 +533,23 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	r = -pthread_create(&p->thread, &attr, poller_main, p);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	p->started = r == 0;
 	if (r < 0)
-		return r;
+		poller_say(p, r);
+}
+
+int poller_start(struct poller *p, const struct poller_way *way)
+{
+	uint32_t begun = POLLER_NONE;
+
+	/* Relaxed: I8; the thread that is made acquires its fields. */
+	if (atomic_compare_exchange_strong_explicit(&p->begun, &begun, POLLER_MAKING,
+						    memory_order_relaxed, memory_order_relaxed))
+		poller_launch(p, way);
 	/* ORDER poller/begun [N2]: acquire, the finished ring. Pairs with poller_say(). */
-	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
-		(void)futex_wait(&p->begun, 0, 0);
-	p->started = true;
-	if (begun == 1)
-		return 0;
-	poller_join(p);
-	return (int)begun;
+	while ((begun = atomic_load_explicit(&p->begun, memory_order_acquire)) == POLLER_MAKING)
+		(void)futex_wait(&p->begun, POLLER_MAKING, 0);
+	return begun == POLLER_RUNS ? 0 : (int)begun;
 }
 
 void poller_stop(struct poller *p)
@@ -545,5 +559,6 @@ void poller_stop(struct poller *p)
 	/* Relaxed: poller_wake(). */
 	store_relaxed(&p->stop, true);
 	poller_wake(p);
-	poller_join(p);
+	pthread_join(p->thread, NULL);
+	p->started = false;
 }

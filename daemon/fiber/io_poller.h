@@ -5,8 +5,8 @@
  * One io_uring, and one thread that waits for it. The caller describes an operation in a poller_op
  * and passes it; done() returns it. One system call submits all pending operations.
  *
- * Threads: poller_start(), poller_stop(): the pool's main thread, before there are workers and
- * after. poller_begin(), poller_end(): any thread. done(): the poller's.
+ * Threads: poller_start(), poller_begin(), poller_end(): any thread. poller_stop(): one thread,
+ * after all others. done(): the poller's.
  */
 #pragma once
 
@@ -34,11 +34,14 @@ struct poller_op {
 	uintptr_t next[2];	/* links of its two notes in the list; [0]: of done ones */
 };
 
+struct topology;
+
 struct poller_way {
 	void (*done)(void *arg, struct poller_op *first); /* linked by next[0] */
 	void *arg;
-	_Atomic uint64_t *turns; /* number of returns from the kernel */
-	uint32_t sandbox;	 /* OPTIONS_SANDBOX_*, of its thread */
+	_Atomic uint64_t *turns;	 /* number of returns from the kernel */
+	uint32_t sandbox;		 /* OPTIONS_SANDBOX_*, of its thread */
+	const struct topology *topology; /* whose CPUs its thread uses; NULL: the caller's */
 };
 
 struct poller {
@@ -54,10 +57,11 @@ struct poller {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
-	_Atomic uint32_t begun; /* 1: the thread runs; or a negative errno */
+	_Atomic uint32_t begun; /* POLLER_*: io_poller.c, I8; or a negative errno */
 };
 
-/* Makes the ring and its thread. Returns 0, or a negative errno: no io_uring, or no memory. */
+/* Makes the ring and its thread at the first call; other calls wait for that. Returns 0, or the
+ * negative errno of the first call: no io_uring, or no memory. */
 int poller_start(struct poller *poller, const struct poller_way *way);
 
 /* Stops the poller when no operation is under way. Does nothing if it is all zero. */

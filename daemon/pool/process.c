@@ -43,6 +43,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
+#include "daemon/fiber/io.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/host/module.h"
 #include "daemon/host/topology.h"
@@ -283,9 +284,9 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		log_warning(
 			"tasks that are fibers will fail, because their stacks cannot be made: %s",
 			r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
-	if (pool->fibers->poller_error)
-		log_warning("fibers cannot wait for input and output: io_uring: %s",
-			    strerror(-pool->fibers->poller_error));
+	r = fiber_io_start(pool);
+	if (r < 0)
+		log_warning("fibers cannot wait for input and output: io_uring: %s", strerror(-r));
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);

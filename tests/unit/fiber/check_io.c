@@ -26,6 +26,7 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
+#include "daemon/fiber/io.h"
 #include "shm/fence.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_rig.h"
@@ -450,6 +451,40 @@ FK_FIBER_TASK(int64_t, no_ring, (int64_t, n))
 }
 FK_EXPORT(no_ring, 0, "The line of what is not as it should be, or n")
 
+/* The first wait fails, because the ring would be one descriptor too many. */
+FK_FIBER_TASK(int64_t, no_room_for_a_ring, (int64_t, n))
+{
+	struct rlimit before, none;
+	char text[8];
+
+	FAILS(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	FAILS(setrlimit(RLIMIT_NOFILE, &none), 0);
+	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), -ENOSYS);
+	FAILS(setrlimit(RLIMIT_NOFILE, &before), 0);
+	/* As all later ones. */
+	FAILS(fk_fiber_poll(a[0], POLLIN, FK_NEVER), -ENOSYS);
+	FAILS(fk_fiber_write(a[1], "x", 1, FK_NEVER), 1);
+	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), 1);
+	return n;
+}
+FK_EXPORT(no_room_for_a_ring, 0, "The line of what is not as it should be, or n")
+
+#define RACERS 4u
+
+/* Each on one worker: they wait for data at the same time. Number n reads from ends[n]. */
+FK_FIBER_TASK(int64_t, races, (int64_t, n))
+{
+	char byte = 0;
+
+	atomic_fetch_add(&tasks_reached, 1);
+	while (atomic_load(&tasks_reached) < RACERS)
+		sched_yield();
+	return fk_fiber_read(ends[n][0], &byte, 1, FK_NEVER) == 1 ? byte : 0;
+}
+FK_EXPORT(races, 0, "The byte that was read, or 0")
+
 FK_LEAF_TASK(int64_t, no_fiber, (int64_t, n))
 {
 	char text[8] = "";
@@ -506,6 +541,8 @@ START_TEST(available_data_needs_no_wait)
 			ck_assert_int_eq(rig_call(&rig, "t:at_once", 1), 0);
 			ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits), 0);
 			ck_assert_uint_gt(rig_counter(&rig, fiber_io_calls), 15);
+			/* Nor a thread that waits. */
+			ck_assert(!rig.pool->fibers->poller.started);
 			stop();
 			(void)close(a[0]);
 			(void)close(b[1]);
@@ -933,7 +970,7 @@ END_TEST
 
 static void take_ring(struct pool *pool)
 {
-	pool->fibers->poller_error = -EPERM;
+	atomic_store(&pool->fibers->poller.begun, (uint32_t)-EPERM);
 }
 
 START_TEST(available_data_is_read_without_a_ring)
@@ -943,6 +980,54 @@ START_TEST(available_data_is_read_without_a_ring)
 	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_ring", 3), 3);
 	stop();
+}
+END_TEST
+
+START_TEST(ring_that_cannot_be_made_is_not_tried_again)
+{
+	make(a, false);
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:no_room_for_a_ring", 3), 3);
+	stop();
+	drop(a);
+}
+END_TEST
+
+static void make_ring(struct pool *pool)
+{
+	ck_assert_int_eq(fiber_io_start(pool), 0);
+	ck_assert(pool->fibers->poller.started);
+}
+
+START_TEST(ring_made_before_the_workers_is_used)
+{
+	make(a, false);
+	rig_prepare = make_ring;
+	start(2, false);
+	ck_assert_int_eq(rig_call(&rig, "t:waits", 20), 0);
+	stop();
+	drop(a);
+}
+END_TEST
+
+START_TEST(workers_that_wait_first_at_once_share_one_ring)
+{
+	for (uint32_t i = 0; i < RACERS; i++)
+		make(ends[i], false);
+	for (uint32_t round = 0; round < 20; round++) {
+		start(RACERS, false);
+		for (uint32_t i = 0; i < RACERS; i++)
+			submit(i, "t:races", i);
+		await_io(RACERS);
+		for (uint32_t i = 0; i < RACERS; i++)
+			ck_assert_int_eq(write(ends[i][1], &"abcd"[i], 1), 1);
+		for (uint32_t i = 0; i < RACERS; i++)
+			ck_assert_int_eq(result(i), 'a' + (int64_t)i);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_io_waits), RACERS);
+		stop();
+	}
+	for (uint32_t i = 0; i < RACERS; i++)
+		drop(ends[i]);
 }
 END_TEST
 
