@@ -49,15 +49,15 @@ static inline void fk_algorithm_free(void *memory)
 #define FK_IS(function, ret, ...)                                                                  \
 	__builtin_types_compatible_p(__typeof__(function), ret(__VA_ARGS__))
 
-#define FK_COMBINE_CHECK(NAME, acc, combine)                                                       \
+#define FK_COMBINE_CHECK(acc, combine)                                                             \
 	_Static_assert(FK_IS(combine, acc, acc, acc),                                              \
-		       #NAME ": it must be " #acc " " #combine "(" #acc ", " #acc ")");
+		       #combine " must be " #acc " " #combine "(" #acc ", " #acc ")");
 
-#define FK_FOLD_CHECK(NAME, type, acc, step, combine, ...)                                         \
+#define FK_FOLD_CHECK(type, acc, step, combine, ...)                                               \
 	_Static_assert(FK_IS(step, acc, acc, const type *__VA_OPT__(, ) __VA_ARGS__),              \
-		       #NAME ": it must be " #acc " " #step "(" #acc ", const " #type              \
+		       #step " must be " #acc " " #step "(" #acc ", const " #type                  \
 			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
-	FK_COMBINE_CHECK(NAME, acc, combine)
+	FK_COMBINE_CHECK(acc, combine)
 
 /* The code of a call that returns a code or nothing. */
 #define FK_CODE(call)                                                                              \

@@ -21,8 +21,8 @@
 #define FK_FOR_EACH(NAME, type, function, ...)                                                     \
 	_Static_assert(FK_IS(function, void, type *__VA_OPT__(, ) __VA_ARGS__) ||                  \
 			       FK_IS(function, int, type *__VA_OPT__(, ) __VA_ARGS__),             \
-		       #NAME ": it must be void or int " #function "(" #type                       \
-			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
+		       #function " must be void or int " #function "(" #type                       \
+				 " *" __VA_OPT__(", " #__VA_ARGS__) ")");                          \
 	static FK_PART int NAME##__part(type *fka_data,                                            \
 					size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))        \
 	{                                                                                          \
@@ -59,8 +59,8 @@
 #define FK_FOR_RANGE(NAME, function, ...)                                                          \
 	_Static_assert(FK_IS(function, void, int64_t __VA_OPT__(, ) __VA_ARGS__) ||                \
 			       FK_IS(function, int, int64_t __VA_OPT__(, ) __VA_ARGS__),           \
-		       #NAME ": it must be void or int " #function                                 \
-			     "(int64_t" __VA_OPT__(", " #__VA_ARGS__) ")");                        \
+		       #function " must be void or int " #function                                 \
+				 "(int64_t" __VA_OPT__(", " #__VA_ARGS__) ")");                    \
 	static FK_PART int NAME##__part(int64_t fka_from,                                          \
 					int64_t fka_to __VA_OPT__(, __VA_ARGS__ fka_context))      \
 	{                                                                                          \
@@ -95,8 +95,8 @@
  */
 #define FK_MAP(NAME, from, to, function, ...)                                                      \
 	_Static_assert(FK_IS(function, to, const from *__VA_OPT__(, ) __VA_ARGS__),                \
-		       #NAME ": it must be " #to " " #function "(const " #from                     \
-			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
+		       #function " must be " #to " " #function "(const " #from                     \
+				 " *" __VA_OPT__(", " #__VA_ARGS__) ")");                          \
 	static FK_PART void NAME##__part(const from *fka_in, to *fka_out,                          \
 					 size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))       \
 	{                                                                                          \

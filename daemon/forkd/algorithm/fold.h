@@ -25,7 +25,7 @@
  * depends on n and grain only: floating point results are the same on any number of workers.
  */
 #define FK_FOLD(NAME, type, acc, identity, step, combine, ...)                                     \
-	FK_FOLD_CHECK(NAME, type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                   \
+	FK_FOLD_CHECK(type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                         \
 	static FK_PART acc NAME##__part(const type *fka_data,                                      \
 					size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))        \
 	{                                                                                          \
@@ -64,9 +64,9 @@
  */
 #define FK_FOLD_RANGE(NAME, acc, identity, step, combine, ...)                                     \
 	_Static_assert(FK_IS(step, acc, acc, int64_t __VA_OPT__(, ) __VA_ARGS__),                  \
-		       #NAME ": it must be " #acc " " #step "(" #acc                               \
+		       #step " must be " #acc " " #step "(" #acc                                   \
 			     ", int64_t" __VA_OPT__(", " #__VA_ARGS__) ")");                       \
-	FK_COMBINE_CHECK(NAME, acc, combine)                                                       \
+	FK_COMBINE_CHECK(acc, combine)                                                             \
 	static FK_PART acc NAME##__part(int64_t fka_from,                                          \
 					int64_t fka_to __VA_OPT__(, __VA_ARGS__ fka_context))      \
 	{                                                                                          \

@@ -35,7 +35,7 @@
  * half is the node's index in sums.
  */
 #define FK_SCAN_(NAME, type, acc, identity, step, combine, exclusive, ...)                         \
-	FK_FOLD_CHECK(NAME, type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                   \
+	FK_FOLD_CHECK(type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                         \
 	struct NAME##__plan {                                                                      \
 		const type *in;                                                                    \
 		acc *out;                                                                          \

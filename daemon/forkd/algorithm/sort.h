@@ -40,7 +40,7 @@
 	_Static_assert(FK_IS(less, bool, const type *, const type *__VA_OPT__(, ) __VA_ARGS__) ||    \
 			       FK_IS(less, int, const type *,                                        \
 				     const type *__VA_OPT__(, ) __VA_ARGS__),                        \
-		       #NAME ": it must be bool or int " #less "(const " #type " *, const " #type    \
+		       #less " must be bool or int " #less "(const " #type " *, const " #type        \
 			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                                \
 	/* Merges two sorted arrays into fka_out, which overlaps neither. From either end as many  \
 	 * elements as the shorter one has: no array can end in between, and there are two chains  \

@@ -224,26 +224,29 @@ END_TEST
 START_TEST(function_of_another_type_is_an_error_that_names_the_right_type)
 {
 	refused("static void e(long *x) { ++*x; }\nFK_FOR_EACH(f, int, e)",
-		"f: it must be void or int e(int *)");
+		"e must be void or int e(int *)");
 	refused("static void e(int *x) { ++*x; }\nFK_FOR_EACH(f, int, e, double)",
-		"f: it must be void or int e(int *, double)");
+		"e must be void or int e(int *, double)");
 	refused("static void e(int x) { (void)x; }\nFK_FOR_RANGE(f, e)",
-		"f: it must be void or int e(int64_t)");
+		"e must be void or int e(int64_t)");
 	refused("static int m(int *x) { return *x; }\nFK_MAP(f, int, int, m)",
-		"f: it must be int m(const int *)");
+		"m must be int m(const int *)");
 	refused(STEP "FK_FOLD(f, float, double, 0, step, fk_add_f64)",
-		"f: it must be double step(double, const float *)");
+		"step must be double step(double, const float *)");
 	refused(STEP "FK_FOLD(f, double, double, 0, step, fk_add_i64)",
-		"f: it must be double fk_add_i64(double, double)");
+		"fk_add_i64 must be double fk_add_i64(double, double)");
 	refused(STEP "FK_FOLD_RANGE(f, double, 0, step, fk_add_f64)",
-		"f: it must be double step(double, int64_t)");
+		"step must be double step(double, int64_t)");
 	refused(STEP "FK_SCAN(f, double, float, 0, step, fk_add_f64)",
-		"f: it must be float step(float, const double *)");
+		"step must be float step(float, const double *)");
 	refused("static bool less(int a, int b) { return a < b; }\nFK_SORT(f, int, less)",
-		"f: it must be bool or int less(const int *, const int *)");
+		"less must be bool or int less(const int *, const int *)");
 	refused("static void e(double *x, double y) { *x += y; }\n"
 		"FK_EXPORT_FOR_EACH(f, double, e, 0, \"\", float, y)",
-		"f__all: it must be void or int e(double *, float)");
+		"e must be void or int e(double *, float)");
+	refused(STEP
+		"FK_EXPORT_FOLD(f, float, double, 0, step, fk_add_f64, (double, sum), 0, \"\")",
+		"step must be double step(double, const float *)");
 }
 END_TEST
 
