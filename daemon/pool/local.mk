@@ -10,6 +10,8 @@ libpool_la_SOURCES += \
 	daemon/pool/arena_layout.h \
 	daemon/pool/manager_requests.c \
 	daemon/pool/manager_requests.h \
+	daemon/pool/pool.c \
+	daemon/pool/pool.h \
 	daemon/pool/process.c \
 	daemon/pool/process.h \
 	daemon/pool/schedule_fuzz.c \

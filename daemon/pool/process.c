@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,7 +36,6 @@
 #include "daemon/core/manager_channel.h"
 #include "daemon/core/crash_handler.h"
 #include "daemon/core/fork_mode.h"
-#include "daemon/core/hooks.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/work_span.h"
 #include "daemon/core/trace.h"
@@ -47,8 +45,6 @@
 #include "daemon/host/sandbox.h"
 #include "daemon/host/module.h"
 #include "daemon/host/topology.h"
-#include "daemon/jobs/abort.h"
-#include "daemon/jobs/deadline.h"
 #include "daemon/jobs/hang_detector.h"
 #include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/membership.h"
@@ -56,14 +52,11 @@
 #include "daemon/pool/dispatcher.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/pool/manager_requests.h"
+#include "daemon/pool/pool.h"
 #include "daemon/pool/schedule_fuzz.h"
 #include "daemon/pool/worker_thread.h"
-#include "daemon/sched/fair_queue.h"
-#include "daemon/sched/job_switch.h"
 #include "daemon/sched/cpu_parking.h"
-#include "daemon/sched/wake.h"
 #include "shm/board.h"
-#include "daemon/sched/slice_timer.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
@@ -94,31 +87,6 @@ static void *pool_worker_thread(void *arg)
 	worker_main(w);
 	fault_end_thread(fault);
 	return NULL;
-}
-
-int pool_make_rows(struct pool *pool)
-{
-	uint64_t rows = (uint64_t)pool->clients_max * pool->jobs_max;
-
-	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
-	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
-	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
-	pool->rows.locals = calloc(rows, sizeof(*pool->rows.locals));
-	if (deadlines_init(pool->deadlines, rows) < 0)
-		return -ENOMEM;
-	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes &&
-			       pool->rows.locals
-		     ? 0
-		     : -ENOMEM;
-}
-
-void pool_free_rows(struct pool *pool)
-{
-	free(pool->rows.aborts);
-	free(pool->rows.cancels);
-	free(pool->rows.stack_bytes);
-	free(pool->rows.locals);
-	deadlines_fini(pool->deadlines);
 }
 
 /* Waits until all threads have allocated what they need themselves. A thread whose CPU is taken by
@@ -168,54 +136,6 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	if (r == 0)
 		pool_await_threads(pool);
 	return r;
-}
-
-static void pool_fail_job(struct worker *w, int code)
-{
-	abort_fail(w->pool, w->job.row, code);
-}
-
-static void pool_charge(struct pool *pool, uint32_t row, uint64_t ns)
-{
-	fair_charge(pool->fair, row, ns, false);
-}
-
-static const struct pool_hooks pool_hooks = {
-	.wake_one = worker_wake_one,
-	.wake = worker_wake,
-	.set_job = worker_set_job,
-	.preempt = intake_preempt,
-	.turn = intake_turn,
-	.fail_job = pool_fail_job,
-	.charge = pool_charge,
-	.preempt_by = slice_timer_by,
-	.hang_expect = hang_expect,
-	.hang_is_reached = hang_is_reached,
-};
-
-struct pool *pool_new(void)
-{
-	/* Sparse: most of its tables have room for more workers than there are. */
-	struct pool_whole *whole = mmap(NULL, sizeof(*whole), PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (whole == MAP_FAILED)
-		return NULL;
-	whole->pool.hooks = &pool_hooks;
-	whole->pool.size = sizeof(*whole);
-	whole->pool.fair = &whole->fair;
-	whole->pool.fibers = &whole->fibers;
-	whole->pool.park = &whole->park;
-	whole->pool.starved = &whole->starved;
-	whole->pool.deadlines = &whole->deadlines;
-	whole->pool.hangs = &whole->hangs;
-	whole->pool.dispatcher = &whole->dispatcher;
-	return &whole->pool;
-}
-
-void pool_delete(struct pool *pool)
-{
-	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
 }
 
 /* After all threads have ended. Modules stay loaded. */

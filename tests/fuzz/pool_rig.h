@@ -26,7 +26,7 @@
 #include "common/log.h"
 #include "daemon/jobs/attach.h"
 #include "daemon/pool/arena_layout.h"
-#include "daemon/pool/process.h"
+#include "daemon/pool/pool.h"
 #include "daemon/manager/job_recovery.h"
 #include "daemon/host/topology.h"
 #include "daemon/jobs/membership.h"

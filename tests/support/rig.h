@@ -10,7 +10,8 @@
 
 #include <stdint.h>
 
-#include "daemon/pool/process.h"
+#include "common/options.h"
+#include "daemon/pool/pool.h"
 
 #define RIG_JOBS 1024u
 

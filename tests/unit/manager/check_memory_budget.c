@@ -13,7 +13,7 @@
 #include "common/util.h"
 #include "daemon/core/worker.h"
 #include "daemon/manager/memory_limit.h"
-#include "daemon/pool/process.h"
+#include "daemon/pool/pool.h"
 #include "shm/ledger.h"
 #include "tests/support/options.h"
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/pool/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "common/util.h"
+#include "daemon/core/hooks.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/jobs/abort.h"
+#include "daemon/jobs/job_batches.h"
+#include "daemon/pool/worker_thread.h"
+#include "daemon/sched/job_switch.h"
+#include "daemon/sched/slice_timer.h"
+#include "daemon/sched/wake.h"
+
+int pool_make_rows(struct pool *pool)
+{
+	uint64_t rows = (uint64_t)pool->clients_max * pool->jobs_max;
+
+	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
+	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
+	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
+	pool->rows.locals = calloc(rows, sizeof(*pool->rows.locals));
+	if (deadlines_init(pool->deadlines, rows) < 0)
+		return -ENOMEM;
+	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes &&
+			       pool->rows.locals
+		     ? 0
+		     : -ENOMEM;
+}
+
+void pool_free_rows(struct pool *pool)
+{
+	free(pool->rows.aborts);
+	free(pool->rows.cancels);
+	free(pool->rows.stack_bytes);
+	free(pool->rows.locals);
+	deadlines_fini(pool->deadlines);
+}
+
+static void pool_fail_job(struct worker *w, int code)
+{
+	abort_fail(w->pool, w->job.row, code);
+}
+
+static void pool_charge(struct pool *pool, uint32_t row, uint64_t ns)
+{
+	fair_charge(pool->fair, row, ns, false);
+}
+
+static const struct pool_hooks pool_hooks = {
+	.wake_one = worker_wake_one,
+	.wake = worker_wake,
+	.set_job = worker_set_job,
+	.preempt = intake_preempt,
+	.turn = intake_turn,
+	.fail_job = pool_fail_job,
+	.charge = pool_charge,
+	.preempt_by = slice_timer_by,
+	.hang_expect = hang_expect,
+	.hang_is_reached = hang_is_reached,
+};
+
+struct pool *pool_new(void)
+{
+	/* Sparse: most of its tables have room for more workers than there are. */
+	struct pool_whole *whole = mmap(NULL, sizeof(*whole), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (whole == MAP_FAILED)
+		return NULL;
+	whole->pool.hooks = &pool_hooks;
+	whole->pool.size = sizeof(*whole);
+	whole->pool.fair = &whole->fair;
+	whole->pool.fibers = &whole->fibers;
+	whole->pool.park = &whole->park;
+	whole->pool.starved = &whole->starved;
+	whole->pool.deadlines = &whole->deadlines;
+	whole->pool.hangs = &whole->hangs;
+	whole->pool.dispatcher = &whole->dispatcher;
+	return &whole->pool;
+}
+
+void pool_delete(struct pool *pool)
+{
+	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
+}

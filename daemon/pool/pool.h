@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* pool.h - the parts of a pool, and the functions that the engine calls in it */
+#pragma once
+
+#include "daemon/core/pool_state.h"
+#include "daemon/fiber/fiber_types.h"
+#include "daemon/jobs/deadline.h"
+#include "daemon/jobs/hang_detector.h"
+#include "daemon/jobs/starved.h"
+#include "daemon/pool/dispatcher.h"
+#include "daemon/sched/cpu_parking.h"
+#include "daemon/sched/fair_queue.h"
+
+/* A pool with the private parts of its directories. */
+struct pool_whole {
+	struct pool pool;
+	struct fair fair;
+	struct fibers fibers;
+	struct park park;
+	struct starved starved;
+	struct deadlines deadlines;
+	struct hangs hangs;
+	struct dispatcher dispatcher;
+};
+
+/* Returns a zeroed pool with its parts; NULL: no memory. pool_delete() frees it, but nothing that
+ * it refers to. */
+struct pool *pool_new(void);
+void pool_delete(struct pool *pool);
+
+/* Allocates the data of each row of the ledger. Returns 0 or -ENOMEM. */
+int pool_make_rows(struct pool *pool);
+void pool_free_rows(struct pool *pool);
