@@ -67,7 +67,7 @@ int fk_cancel(fk_client *client, fk_job job)
 	/* Relaxed: see waker_ring(). */
 	store_relaxed(&client->waker.cancels, 1);
 	FK_CRASH(cancel_written);
-	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
+	err = waker_send(&client->waker, &cancel, sizeof(cancel));
 	FK_CRASH(cancel_sent);
 	if (!err)
 		return 0;

@@ -118,9 +118,13 @@ static fk_client *client_free(fk_client *client)
 	pthread_mutex_destroy(&client->import_lock);
 	import_fini(client);
 	heap_fini(&client->heap);
-	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
-	segment_unmap(client->tenant, client->tenant_size);
-	segment_unmap(client->segment, client->segment_size);
+	if (client->waker.local) {
+		client->waker.local->close(&client->waker);
+	} else {
+		segment_unmap((void *)(uintptr_t)client->board, client->board_size);
+		segment_unmap(client->tenant, client->tenant_size);
+		segment_unmap(client->segment, client->segment_size);
+	}
 	FK_CRASH(close_unmapped);
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
@@ -223,6 +227,17 @@ static int check_segments(fk_client *client)
 	return err;
 }
 
+/* Maps the pages of the hot path, to avoid page faults later; errors do not matter. The first
+ * records are used most: the record that was given back last is taken first. */
+static void populate_segments(fk_client *client)
+{
+	(void)madvise(client->segment,
+		      (size_t)((char *)&client->jobs[min(client->n_jobs, CLIENT_READY)] -
+			       (char *)client->segment),
+		      MADV_POPULATE_WRITE);
+	(void)madvise(client->tenant, client->tenant_size, MADV_POPULATE_WRITE);
+}
+
 static int map_segments(fk_client *client, const struct proto_welcome *welcome, const int *fds)
 {
 	void *base;
@@ -241,16 +256,9 @@ static int map_segments(fk_client *client, const struct proto_welcome *welcome, 
 		return err;
 	client->segment = base;
 	err = check_segments(client);
-	if (err)
-		return err;
-	/* Map the pages of the hot path now, to avoid page faults later; errors do not matter. The
-	 * first records are used most: the record that was given back last is taken first. */
-	(void)madvise(client->segment,
-		      (size_t)((char *)&client->jobs[min(client->n_jobs, CLIENT_READY)] -
-			       (char *)client->segment),
-		      MADV_POPULATE_WRITE);
-	(void)madvise(client->tenant, client->tenant_size, MADV_POPULATE_WRITE);
-	return 0;
+	if (!err)
+		populate_segments(client);
+	return err;
 }
 
 /* Number of CPUs that this process may use. */
@@ -299,6 +307,48 @@ static int options_reserved(const struct fk_open_options *options)
 	return all != 0;
 }
 
+/* Returns a client without segments; NULL: no memory. */
+static fk_client *client_new(const char *path)
+{
+	fk_client *client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
+
+	if (!client)
+		return NULL;
+	memset(client, 0, sizeof(*client));
+	client->fd = client->waker.fd = -1;
+	pthread_mutex_init(&client->tasks_lock, NULL);
+	pthread_mutex_init(&client->group_lock, NULL);
+	pthread_mutex_init(&client->grow_lock, NULL);
+	pthread_mutex_init(&client->import_lock, NULL);
+	events_init(client);
+	client->path = strdup(path);
+	return client->path ? client : client_free(client);
+}
+
+int client_open_in_process(const struct client_place *place, fk_client **ret_client)
+{
+	_cleanup_(client_freep) fk_client *client = client_new("");
+	int err;
+
+	if (!client)
+		return -ENOMEM;
+	client->board = place->board;
+	client->board_size = place->board_size;
+	client->tenant = place->tenant;
+	client->tenant_size = place->tenant_size;
+	client->segment = place->segment;
+	client->segment_size = place->segment_size;
+	err = check_segments(client);
+	if (!err)
+		err = init_private(client);
+	if (err)
+		return err;
+	client->waker.local = place->local;
+	clients_add(client);
+	*ret_client = steal_ptr(client);
+	return 0;
+}
+
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client)
 {
 	static const struct fk_open_options defaults;
@@ -314,18 +364,8 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 		return error_say(-FK_E_RESERVED,
 				 "a reserved field of struct fk_open_options is not "
 				 "0: use a designated initializer");
-	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
+	client = client_new(path);
 	if (!client)
-		return error_say(-ENOMEM, "out of memory");
-	memset(client, 0, sizeof(*client));
-	client->fd = client->waker.fd = -1;
-	pthread_mutex_init(&client->tasks_lock, NULL);
-	pthread_mutex_init(&client->group_lock, NULL);
-	pthread_mutex_init(&client->grow_lock, NULL);
-	pthread_mutex_init(&client->import_lock, NULL);
-	events_init(client);
-	client->path = strdup(path);
-	if (!client->path)
 		return error_say(-ENOMEM, "out of memory");
 
 	err = reach(path, options, &welcome, fds);

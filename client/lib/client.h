@@ -14,6 +14,21 @@
 #include "shm/job.h"
 #include "shm/signature.h"
 
+/* The segments of a client whose pool is in this process, mapped by the pool. */
+struct client_place {
+	const struct waker_local *local;
+	const struct board *board;
+	uint64_t board_size;
+	struct tenant_segment *tenant;
+	uint64_t tenant_size;
+	struct client_segment *segment;
+	uint64_t segment_size;
+};
+
+/* client.c: makes a client of a pool in this process. fk_close() calls place->local->close().
+ * Returns 0, -ENOMEM, or -EBADMSG (a segment's head is wrong); then the segments stay. */
+int client_open_in_process(const struct client_place *place, fk_client **ret_client);
+
 /* liveness.c: checks the socket, unless the daemon is known to be gone. True if it is gone. */
 int client_gone(struct fk_client *client);
 

@@ -55,7 +55,7 @@ static int request(struct fk_client *client, uint64_t size)
 			break;
 		/* If the socket is full: I3. */
 		if (now - sent_ns >= CLIENT_TICK_NS) {
-			(void)proto_send(client->fd, &grow, sizeof(grow), NULL, 0);
+			(void)waker_send(&client->waker, &grow, sizeof(grow));
 			sent_ns = now;
 		}
 		err = client_sleep(client, &segment->grow_answer, answered, UINT64_MAX);

@@ -33,6 +33,9 @@ int client_gone(struct fk_client *client)
 
 	if (client_is_gone(client))
 		return 1;
+	/* A pool in this process lives as long as its clients. */
+	if (client->waker.local)
+		return 0;
 	do {
 		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 		/* Skip a repeated WELCOME: a new forkd cannot know that the last one sent it. */

@@ -33,18 +33,25 @@
 #define WAKER_TRIES	 4096u /* tries to wake a worker that is about to sleep */
 #define WAKER_BUSY_TRIES 64u   /* tries before the client rings and then yields the CPU */
 
-int waker_ring(const struct waker *waker)
+int waker_send(struct waker *waker, const void *message, size_t size)
+{
+	return waker->local ? waker->local->send(waker, message)
+			    : proto_send(waker->fd, message, size, NULL, 0);
+}
+
+int waker_ring(struct waker *waker)
 {
 	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
 	int unread = 0;
 
-	if (waker->fd < 0)
+	if (waker->fd < 0 && !waker->local)
 		return 0;
 	/* If a ring is unread, the manager will read it and check all rings (I2). Relaxed: if the
 	 * unread message is another thread's cancel, this job waits at most one tick. */
-	if (!load_relaxed(&waker->cancels) && ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
+	if (!waker->local && !load_relaxed(&waker->cancels) &&
+	    ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
 		return 1;
-	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
+	return waker_send(waker, &ring, sizeof(ring)) == 0;
 }
 
 /* Returns the word that belongs to this index of woken[]. */

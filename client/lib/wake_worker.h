@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/clock.h"
@@ -19,9 +20,21 @@
  * and after the sleep. */
 #define WAKER_NAP (8 * NSEC_PER_MSEC)
 
-/* The threads that a client has woken. Hints; all except fd are 0 at first. */
+struct waker;
+
+/* A pool in this process. */
+struct waker_local {
+	/* Takes a message in place of the socket. Returns as proto_send() does. */
+	int (*send)(struct waker *waker, const void *message);
+	/* Ends the client at the pool, which unmaps its segments. */
+	void (*close)(struct waker *waker);
+};
+
+/* How a client reaches the pool, and the threads that it has woken. The latter are hints, and 0 at
+ * first. */
 struct waker {
-	int fd;			   /* its socket, -1: none; constant */
+	int fd; /* its socket, -1: none; constant */
+	const struct waker_local *local; /* constant; NULL: the pool is reached by the socket */
 	_Atomic uint32_t last;	   /* index in woken[] that was set or matched last */
 	_Atomic uint64_t since_ns; /* when a thread was woken last, CLOCK_MONOTONIC */
 	_Atomic uint32_t cancels;  /* a message in the socket may be a cancel */
@@ -49,5 +62,8 @@ void waker_wake_dispatcher(const struct board *board, struct waker *waker);
  */
 uint64_t waker_unsure(const struct board *board, const struct waker *waker, uint64_t now_ns);
 
+/* Sends a message to the manager, or to the pool of this process. Returns as proto_send() does. */
+int waker_send(struct waker *waker, const void *message, size_t size);
+
 /* Asks the manager for a check of all rings by the dispatcher. True if it was sent or is unread. */
-int waker_ring(const struct waker *waker);
+int waker_ring(struct waker *waker);
