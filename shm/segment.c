@@ -141,7 +141,7 @@ static int segment_check(int fd, uint32_t kind, uint64_t epoch, uint64_t *ret_si
 	return 0;
 }
 
-int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+int segment_map(int fd, uint32_t kind, int access, uint64_t epoch, void **ret_base,
 		uint64_t *ret_size)
 {
 	uint64_t size = 0;
@@ -151,7 +151,8 @@ int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_
 	r = segment_check(fd, kind, epoch, &size);
 	if (r < 0)
 		return r;
-	base = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	base = mmap(NULL, size, access == SEGMENT_READ ? PROT_READ : PROT_READ | PROT_WRITE,
+		    access == SEGMENT_COPY ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
 	*ret_base = base;

@@ -70,14 +70,19 @@ int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoc
  */
 int segment_reopen_readonly(int fd);
 
+/* How a segment is mapped. */
+#define SEGMENT_READ  0
+#define SEGMENT_WRITE 1
+#define SEGMENT_COPY  2 /* writes change only this mapping, and a child of fork() has its own copy */
+
 /*
  * Maps a segment after checking its head.
- * fd: borrowed. kind: what it must be. writable: map it for writing too. epoch: what it must carry,
- * 0 for any. Sets *ret_size to its size in bytes if not NULL.
+ * fd: borrowed. kind: what it must be. access: SEGMENT_READ, ... epoch: what it must carry, 0 for
+ * any. Sets *ret_size to its size in bytes if not NULL.
  * Returns 0, or a negative errno: EBADMSG not a forkd segment or another kind, EPROTO another
  * layout or version, ESTALE another epoch, ENOMEM, EACCES.
  */
-int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+int segment_map(int fd, uint32_t kind, int access, uint64_t epoch, void **ret_base,
 		uint64_t *ret_size);
 
 /* Maps a segment of a known size, whose head other processes may have overwritten. Returns 0, or a

@@ -52,6 +52,10 @@ void channel_tell(struct pool *pool, const struct proto_pool *message)
 {
 	struct channel *channel = &pool->channel;
 
+	if (channel->hear) {
+		channel->hear(pool, message);
+		return;
+	}
 	pthread_mutex_lock(&channel->lock);
 	assert(channel->n < CHANNEL_QUEUE);
 	channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE] = *message;

@@ -40,7 +40,9 @@ struct pool;
 #define CHANNEL_QUEUE (4 * LIMIT_CLIENTS)
 
 struct channel {
-	int fd;
+	int fd; /* -1: hear() gets the messages */
+	/* on the thread that sends; any lock of the pool may be held */
+	void (*hear)(struct pool *pool, const struct proto_pool *message);
 	bool served; /* thread is set */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects the members below; held to send */

@@ -5,7 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The pool is a part of another program: its memory is that of the process, and is not shared.
+ * mapping_be_private(): before any memory is mapped. */
+void mapping_be_private(void);
+bool mapping_is_private(void);
+
 /* Memory that other processes write is excluded from the child of a task that forks, which would
  * act as another pool. With secret, for user data, it is also excluded from core files. base:
- * page-aligned. Returns 0 or a negative errno. */
+ * page-aligned. Does nothing if the memory is private. Returns 0 or a negative errno. */
 int layout_withhold(void *base, uint64_t size, bool secret);
+
+/* Gives whole pages back: they read as zeros. Returns 0 or a negative errno; then they stay. */
+int layout_discard(void *base, uint64_t size);

@@ -57,6 +57,7 @@
 
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/mapping.h"
 
 _Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
 
@@ -325,7 +326,7 @@ static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet
 /* Gives pages back. If the system cannot, they stay. */
 static void stack_punch(struct stack_arena *arena, uint64_t offset, uint64_t size)
 {
-	(void)madvise(arena->begin + offset, size, MADV_REMOVE);
+	(void)layout_discard(arena->begin + offset, size);
 }
 
 /* Cleans a part of the arena's largest dirty block. The caller holds `cleaner`. */

@@ -67,7 +67,8 @@ static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
 
 	if (fd < 0)
 		return -EMFILE;
-	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+	r = segment_map(fd, SEGMENT_ANY, mapping_is_private() ? SEGMENT_COPY : SEGMENT_WRITE, 0,
+			&base, &size);
 	if (r < 0)
 		return r;
 	r = layout_withhold(base, size, true);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -92,6 +91,9 @@ static uint64_t layout_used(struct pool *pool, int arena_fd, char *at, char *to)
 	uint64_t base = (uint64_t)(at - (char *)pool->arena), low = base;
 	uint64_t high = (uint64_t)(to - (char *)pool->arena);
 
+	/* Without a file the memory is new. */
+	if (arena_fd < 0)
+		return 0;
 	/* All pages are below high, and the last known one is below low. */
 	while (low < high) {
 		uint64_t middle = low + ((high - low) / 2 & ~(LAYOUT_PAGE - 1));
@@ -173,8 +175,9 @@ int layout_make(struct pool *pool, int arena_fd)
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
 	/* Remove pages of an earlier pool: all must be zero. */
-	if (madvise(at, fixed, MADV_REMOVE) < 0)
-		return -errno;
+	r = layout_discard(at, fixed);
+	if (r < 0)
+		return r;
 	layout_groups(pool);
 	pool->workers = (struct worker *)at;
 	at += n * sizeof(struct worker);

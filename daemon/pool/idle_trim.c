@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "common/relaxed.h"
+#include "daemon/core/mapping.h"
 #include "daemon/core/worker.h"
 
 #define TRIM_PAGE    ((uintptr_t)4096)
@@ -63,7 +64,7 @@ static bool trim_deque(struct worker *w, struct fk_entry **next)
 		return false;
 	*next = w->engine.fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->engine.fk.end;
 	/* If it fails, the pages stay. A thief that reads there fails its CAS (deque.h, I3). */
-	(void)madvise(from, (size_t)((char *)*next - (char *)from), MADV_REMOVE);
+	(void)layout_discard(from, (uint64_t)((char *)*next - (char *)from));
 	if (*next == w->engine.fk.end)
 		store_relaxed(&kept[-1].word, 0);
 	return true;
