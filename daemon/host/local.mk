@@ -4,6 +4,8 @@
 libhost_la_SOURCES = \
 	daemon/host/sandbox.c \
 	daemon/host/sandbox.h \
+	daemon/host/cgroup.c \
+	daemon/host/cgroup.h \
 	daemon/host/job_times.h \
 	daemon/host/module.c \
 	daemon/host/module.h \

@@ -4,8 +4,6 @@
 libmanager_la_SOURCES = \
 	daemon/manager/admission.c \
 	daemon/manager/admission.h \
-	daemon/manager/cgroup.c \
-	daemon/manager/cgroup.h \
 	daemon/manager/client_segments.c \
 	daemon/manager/client_segments.h \
 	daemon/manager/connection.c \

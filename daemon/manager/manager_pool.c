@@ -32,7 +32,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/host/probe.h"
-#include "daemon/manager/cgroup.h"
+#include "daemon/host/cgroup.h"
 #include "daemon/manager/connection.h"
 #include "daemon/manager/connections.h"
 #include "daemon/manager/listener.h"

@@ -14,7 +14,7 @@
 #include <sys/sysinfo.h>
 
 #include "common/util.h"
-#include "daemon/manager/cgroup.h"
+#include "daemon/host/cgroup.h"
 
 static void memory_limit_take(void *context, const char *directory)
 {

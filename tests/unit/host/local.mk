@@ -2,6 +2,7 @@
 # Tests of the units in daemon/host.
 
 PROGRAM_TESTS += \
+	tests/unit/host/check_cgroup \
 	tests/unit/host/check_module \
 	tests/unit/host/check_module_names \
 	tests/unit/host/check_topology \

@@ -4,7 +4,6 @@
 PROGRAM_TESTS += \
 	tests/unit/manager/check_memory_budget \
 	tests/unit/manager/check_memory_limit \
-	tests/unit/manager/check_cgroup \
 	tests/unit/manager/check_admission \
 	tests/unit/manager/check_socket_close \
 	tests/unit/manager/check_listener \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/manager/cgroup.h"
+#include "daemon/host/cgroup.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cgroup: the control groups of a process, and the number of CPUs that their quotas allow */
-#include "daemon/manager/cgroup.h"
+#include "daemon/host/cgroup.h"
 
 #include "common/util.h"
 #include "tests/support/system_root.h"
