@@ -38,7 +38,7 @@ abi: client/abi.so
 .PHONY: abi
 EXTRA_DIST += client/lib/libforkclient.abi
 
-forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp
+forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp client/forkd/pool.h
 pkgconfig_DATA += client/lib/forkd-client.pc
 
 # forkctl without its main(), as tests link it.

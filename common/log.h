@@ -7,6 +7,7 @@
 
 /* The numbers are those of syslog(3) and sd-daemon(3). */
 enum log_level {
+	LOG_LEVEL_NONE = 0, /* for log_set_level(): no message */
 	LOG_LEVEL_ERROR = 3,
 	LOG_LEVEL_WARNING = 4,
 	LOG_LEVEL_NOTICE = 5,

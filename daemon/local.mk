@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # The two halves of forkd, libmanager and libpool, and libhost, which both use: everything except
 # main.c, so that tests can link them. libengine (core, engine, fiber) is the part of libpool that
-# must not need the rest. libmachine is the part of daemon/host that needs hwloc. Each directory
-# lists its sources; contrib/guide/architecture.md has the rules of use. The fork path of the pool
-# has no stack protector, like the modules.
+# must not need the rest. libprocess is the part for the machine's pool, which is a process of its
+# own: a pool in a program (daemon/local) does not have it. libmachine is the part of daemon/host
+# that needs hwloc. Each directory lists its sources; contrib/guide/architecture.md has the rules of
+# use. The fork path of the pool has no stack protector, like the modules.
 
-noinst_LTLIBRARIES += libengine.la libhost.la libmachine.la libmanager.la libpool.la
+noinst_LTLIBRARIES += \
+	libengine.la libhost.la libmachine.la libmanager.la libpool.la libprocess.la
 
 libmachine_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
@@ -14,6 +16,7 @@ libengine_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAG
 libpool_la_SOURCES =
 libpool_la_CFLAGS = $(libengine_la_CFLAGS)
 libpool_la_LIBADD = libengine.la
+libprocess_la_CFLAGS = $(libengine_la_CFLAGS)
 
 include daemon/host/local.mk
 include daemon/core/local.mk
@@ -22,6 +25,7 @@ include daemon/fiber/local.mk
 include daemon/sched/local.mk
 include daemon/jobs/local.mk
 include daemon/pool/local.mk
+include daemon/local/local.mk
 include daemon/manager/local.mk
 
 sbin_PROGRAMS += forkd
@@ -32,7 +36,7 @@ forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS) \
 forkd_LDADD = $(DAEMON_LIBS)
 
 MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
-POOL_LIBS = libpool.la $(LIBURING_LIBS) -ldl
+POOL_LIBS = libprocess.la libpool.la $(LIBURING_LIBS) -ldl
 # Reads the machine by hwloc.
 MACHINE_LIBS = libmachine.la libhost.la $(HWLOC_LIBS)
 DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) $(MACHINE_LIBS) $(OPTIONS_LIBS) libshm.la libcommon.la

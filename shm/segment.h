@@ -73,12 +73,12 @@ int segment_reopen_readonly(int fd);
 /* How a segment is mapped. */
 #define SEGMENT_READ  0
 #define SEGMENT_WRITE 1
-#define SEGMENT_COPY  2 /* writes change only this mapping, and a child of fork() has its own copy */
+#define SEGMENT_COPY  2 /* writes change this mapping alone; a child of fork() gets a copy */
 
 /*
  * Maps a segment after checking its head.
- * fd: borrowed. kind: what it must be. access: SEGMENT_READ, ... epoch: what it must carry, 0 for
- * any. Sets *ret_size to its size in bytes if not NULL.
+ * fd: borrowed. kind: what it must be. access: SEGMENT_READ, ... epoch: what it must carry, 0
+ * for any. Sets *ret_size to its size in bytes if not NULL.
  * Returns 0, or a negative errno: EBADMSG not a forkd segment or another kind, EPROTO another
  * layout or version, ESTALE another epoch, ENOMEM, EACCES.
  */

@@ -115,6 +115,7 @@ enum fk_error {
 	FK_E_USER_IMPORTS = 4140,    /* this user has as many imports as it may have */
 	FK_E_IMPORT_LATE = 4141,     /* the import was not complete in time */
 	FK_E_NOT_KEPT = 4142,	     /* the service manager cannot store the connection */
+	FK_E_NOT_LOCAL = 4143,	     /* forkd/pool.h: the pool is not in this process */
 };
 
 /*

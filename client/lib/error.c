@@ -214,6 +214,9 @@ static const struct error_row {
 	  "the service manager cannot store the connection: raise FileDescriptorStoreMax= and "
 	  "FDSTORE= of forkd.service",
 	  ENFILE },
+	{ FK_E_NOT_LOCAL,
+	  "the machine's forkd cannot call functions of this program: use fk_open_local()",
+	  EOPNOTSUPP },
 };
 
 /* Returns the row of an error, negative or positive; or NULL. */

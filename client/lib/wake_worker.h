@@ -33,12 +33,12 @@ struct waker_local {
 /* How a client reaches the pool, and the threads that it has woken. The latter are hints, and 0 at
  * first. */
 struct waker {
-	int fd; /* its socket, -1: none; constant */
+	int fd;				 /* its socket, -1: none; constant */
 	const struct waker_local *local; /* constant; NULL: the pool is reached by the socket */
-	_Atomic uint32_t last;	   /* index in woken[] that was set or matched last */
-	_Atomic uint64_t since_ns; /* when a thread was woken last, CLOCK_MONOTONIC */
-	_Atomic uint32_t cancels;  /* a message in the socket may be a cancel */
-	_Atomic uint64_t rung_ns;  /* when the client rang last because of a doubt */
+	_Atomic uint32_t last;		 /* index in woken[] that was set or matched last */
+	_Atomic uint64_t since_ns;	 /* when a thread was woken last, CLOCK_MONOTONIC */
+	_Atomic uint32_t cancels;	 /* a message in the socket may be a cancel */
+	_Atomic uint64_t rung_ns;	 /* when the client rang last because of a doubt */
 	/* for each worker, and for the dispatcher at LIMIT_WORKERS: { pool's generation:32, its
 	 * word when it was woken:32 } */
 	_Atomic uint64_t woken[LIMIT_WORKERS + 1];

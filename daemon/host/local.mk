@@ -2,14 +2,14 @@
 # Facts about the machine and about modules, for both processes.
 
 libhost_la_SOURCES = \
-	daemon/host/sandbox.c \
-	daemon/host/sandbox.h \
 	daemon/host/cgroup.c \
 	daemon/host/cgroup.h \
 	daemon/host/job_times.h \
 	daemon/host/module.c \
 	daemon/host/module.h \
 	daemon/host/probe.h \
+	daemon/host/sandbox.c \
+	daemon/host/sandbox.h \
 	daemon/host/symbols.c \
 	daemon/host/symbols.h \
 	daemon/host/topology.c \

@@ -1070,6 +1070,28 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 	return 0;
 }
 
+int modules_join_file(struct modules *modules, struct board *board, const char *path,
+		      char *ret_error, uint64_t size)
+{
+	_cleanup_free_ struct modules *added = calloc(1, sizeof(*added));
+	const char *slash = strrchr(path, '/');
+	const struct fk_module *module;
+	struct stat st;
+	int r;
+
+	if (!added)
+		return text_refuse(ret_error, size, -ENOMEM,
+				   "there is no memory for its table of tasks");
+	r = module_open_patiently(path, &module, &st, ret_error, size);
+	if (r == 0)
+		r = modules_add(added, module, ret_error, size);
+	if (r == 0)
+		r = modules_place_new(modules, board, added, ret_error, size);
+	if (r == 0)
+		module_show(board, module, slash ? slash + 1 : path, added->n_tasks);
+	return r;
+}
+
 int modules_join(struct modules *modules, struct board *board, const char *directory,
 		 uint64_t version, char *ret_error, uint64_t size)
 {

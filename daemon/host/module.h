@@ -73,7 +73,11 @@ int modules_settle(struct modules *modules, struct board *board);
 int modules_join(struct modules *modules, struct board *board, const char *directory,
 		 uint64_t version, char *ret_error, uint64_t size);
 
-/* Makes the tasks that modules_join() has added callable, and enters them on the board. */
+/* Loads one file in the same way. Returns 0 or a negative errno with one line in ret_error. */
+int modules_join_file(struct modules *modules, struct board *board, const char *path,
+		      char *ret_error, uint64_t size);
+
+/* Makes the tasks that these functions have added callable, and enters them on the board. */
 void modules_enter(struct modules *modules, struct board *board);
 
 /*

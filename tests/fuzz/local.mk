@@ -106,6 +106,7 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	$(forkctl_SOURCES) \
 	$(libengine_la_SOURCES) \
 	$(libpool_la_SOURCES) \
+	$(libprocess_la_SOURCES) \
 	$(libshm_la_SOURCES) \
 	$(libhost_la_SOURCES) \
 	$(libmachine_la_SOURCES) \

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkd/pool.h - a pool of workers in this program
+ *
+ * fk_open_local() starts workers in the calling process, with the engine of forkd. The program's
+ * own functions run on them, with its own memory. All calls of forkd/client.h work on the client.
+ * Link with -lforkpool (pkg-config forkd-pool), which includes libforkclient.
+ *
+ *	static void square(int64_t begin, int64_t end, void *context)
+ *	{
+ *		double *x = context;
+ *
+ *		for (int64_t i = begin; i < end; i++)
+ *			x[i] *= x[i];
+ *	}
+ *
+ *	fk_client *pool;
+ *	int err = fk_open_local(NULL, &pool);
+ *
+ *	if (!err)
+ *		err = fk_for(pool, 0, n, square, x);
+ *	fk_close(pool);
+ *
+ * Tasks of forkd/task.h are called by FK_RUN() and FK_SUBMIT().
+ *
+ * ERRORS
+ *   Functions return 0 or a negative errno or enum fk_error, as those of forkd/client.h do.
+ *
+ * THREADS
+ *   Any thread may call these functions, also a worker, within a task or a function that a task
+ *   has called. Such a nested call runs in the same job. Its worker does not wait idly.
+ *
+ * THE HOST PROGRAM
+ *   The pool takes one real-time signal whose action is the default, or none (FK_NO_SIGNAL). It
+ *   sets no other signal handler, no limits and no atexit() function, starts no process and prints
+ *   nothing. Only its own threads are pinned. A fault in a task is a fault of the program. In a
+ *   child of fork() all calls return -EPERM, and fk_open_local() starts a new pool.
+ */
+#ifndef FORKD_POOL_H
+#define FORKD_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <forkd/client.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* Flags of struct fk_local_options. */
+#define FK_NO_SIGNAL                                                                               \
+	1u /* the pool uses no signal: work forked by a task that then runs long
+			 * without a fork stays on its worker until the next fork or the end */
+
+/* Options of fk_open_local(). A field of 0 has its default. Reserved fields must be 0. Only the
+ * first client of the process chooses workers and flags: later ones share its pool. */
+struct fk_local_options {
+	uint32_t workers; /* number; 0: one on each core that the process may use */
+	uint32_t flags;	  /* FK_NO_SIGNAL */
+	uint32_t n_jobs;  /* jobs of this client at a time, at most 16384; 0: 256 */
+	uint32_t reserved0;
+	uint64_t heap_size; /* bytes that fk_alloc() can give in total; 0: 64 MiB */
+	uint64_t reserved[5];
+};
+
+/*
+ * Opens a client of this process's pool, and starts the pool for the first one.
+ * options: NULL for the defaults. *ret_client: end it with fk_close(). The last fk_close() waits
+ * until all jobs have ended, and ends the threads.
+ * Returns 0, or
+ *	-FK_E_RESERVED  a reserved field or an unknown flag is not 0
+ *	-EINVAL         workers is more than 256, or n_jobs more than 16384
+ *	-EMFILE         no descriptors: three are needed while it starts
+ *	-EAGAIN         no thread can be started
+ *	-EBUSY          64 clients are open
+ *	-ENOMEM
+ */
+int fk_open_local(const struct fk_local_options *options, fk_client **ret_client);
+
+/*
+ * Loads a module, FILE.so, into the pool of a client of fk_open_local(). Its tasks are then found
+ * by their names, MODULE:TASK. It stays loaded until the pool ends.
+ * Returns 0, or
+ *	-FK_E_NOT_LOCAL  the client is of the machine's forkd
+ *	-EINVAL          the file is no module, or of another version: fk_error_text() says more
+ *	-EEXIST          a task of this name is loaded already
+ *	an error of opening the file
+ */
+int fk_load(fk_client *client, const char *path);
+
+/*
+ * The functions below run functions of the program on the workers, and return when all have ended.
+ * client: of fk_open_local(); within a task it may be NULL.
+ * context: passed to each call. Calls run in parallel: they must not write to the same memory.
+ * They return 0, or
+ *	-FK_E_NOT_LOCAL  the client is of the machine's forkd, which cannot call functions of this
+ *	                 program
+ *	-ECANCELED       within a task: its job was cancelled, has expired or has failed; some
+ *	                 functions may not have been called
+ *	-FK_E_NULL       client is NULL, and the caller is no task
+ *	-ENOMEM          no memory for frames
+ *	-EPERM           in a child of fork()
+ */
+
+/*
+ * Calls body for parts of the range from begin to end, which cover it once.
+ * body: gets a part, first <= i < last, at most grain numbers long. grain: 0 or less: the library
+ * chooses, an eighth of a worker's share, at most 2048, as the loops of Cilk Plus do.
+ */
+int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
+		 void (*body)(int64_t first, int64_t last, void *context), void *context);
+
+static inline int fk_for(fk_client *client, int64_t begin, int64_t end,
+			 void (*body)(int64_t first, int64_t last, void *context), void *context)
+{
+	return fk_for_grain(client, begin, end, 0, body, context);
+}
+
+/* Calls body for each of n elements of size bytes at array. */
+int fk_for_each(fk_client *client, void *array, size_t n, size_t size,
+		void (*body)(void *element, void *context), void *context);
+
+/* What fk_reduce() computes. */
+struct fk_reduction {
+	size_t size;	      /* bytes of a result */
+	const void *identity; /* the result of an empty range */
+	/* adds a part of the range, first <= i < last, to *result */
+	void (*body)(int64_t first, int64_t last, void *result, void *context);
+	/* adds *right to *left; associative. *left is of numbers before those of *right. */
+	void (*combine)(void *left, const void *right, void *context);
+	int64_t grain; /* as in fk_for_grain() */
+};
+
+/* Reduces the range from begin to end. *ret_result: of reduction->size bytes. */
+int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_reduction *reduction,
+	      void *ret_result, void *context);
+
+/*
+ * Sorts n elements of size bytes at array; equal elements keep their order. It needs n * size bytes
+ * of additional memory (-ENOMEM: the array is unchanged).
+ * compare: as for qsort_r(3).
+ */
+int fk_sort(fk_client *client, void *array, size_t n, size_t size,
+	    int (*compare)(const void *a, const void *b, void *context), void *context);
+
+/* A call: function(context). */
+struct fk_function {
+	void (*function)(void *context);
+	void *context;
+};
+
+/* Calls n functions in parallel. The first one runs first, on this thread if that is a worker. */
+int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n);
+
+/* A task of forkd/task.h with its arguments; FK_RUN() and FK_SUBMIT() make it. */
+struct fk_worker;
+struct fk_task;
+struct fk_program_task {
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
+	size_t result_size; /* bytes */
+	size_t args_size;   /* bytes */
+};
+int fk_run_task(fk_client *client, const struct fk_program_task *task, void *result,
+		const void *args);
+int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *result,
+		   const void *args, fk_job *ret_job);
+
+/*
+ * FK_RUN() calls a task of this program and waits for it: a name of FK_TASK() or similar, declared
+ * above in the same file. FK_SUBMIT() starts it as a job: fk_wait() and all other calls of
+ * forkd/client.h take the handle.
+ * client: fk_client *, as above. result: pointer to the type of the task's result; NULL for
+ * fk_void. FK_SUBMIT() writes it before the job ends, so it must live as long. ret_job: fk_job *;
+ * free the job with fk_release(). args: arguments of the task; pointers are allowed.
+ * Return 0 or the errors above. FK_RUN() returns the code of FK_FAIL() as fk_call() does.
+ * FK_SUBMIT() returns the errors of fk_submit(), and takes 64 bytes of arguments at most.
+ */
+#define FK_RUN(client, result, task_, ...)                                                         \
+	__extension__({                                                                            \
+		FK_PROGRAM_CHECK_(FK_RUN, result, task_, __VA_ARGS__);                             \
+		fk_run_task(client, FK_PROGRAM_TASK_(task_), result,                               \
+			    &(const struct task_##__args){ __VA_ARGS__ });                         \
+	})
+#define FK_SUBMIT(client, ret_job, result, task_, ...)                                             \
+	__extension__({                                                                            \
+		FK_PROGRAM_CHECK_(FK_SUBMIT, result, task_, __VA_ARGS__);                          \
+		_Static_assert(sizeof(struct task_##__args) <= 64,                                 \
+			       "FK_SUBMIT: " #task_ " has more than 64 bytes of arguments: "       \
+			       "pass a pointer");                                                  \
+		fk_submit_task(client, FK_PROGRAM_TASK_(task_), result,                            \
+			       &(const struct task_##__args){ __VA_ARGS__ }, ret_job);             \
+	})
+
+/* Too few arguments, or a result of another type, are errors here; nothing is evaluated. */
+#define FK_PROGRAM_CHECK_(macro, result, task_, ...)                                               \
+	FK_CHECK_ARGS(task_, __VA_ARGS__);                                                         \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(result), task_##__ret *) ||         \
+			       (__builtin_types_compatible_p(task_##__ret, fk_void) &&             \
+				__builtin_types_compatible_p(__typeof__(result), void *)),         \
+		       #macro ": the result of " #task_ " has another type")
+#define FK_PROGRAM_TASK_(task_)                                                                    \
+	(&(const struct fk_program_task){ task_##__enter, &task_##__task, sizeof(task_##__ret),    \
+					  sizeof(struct task_##__args) })
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * local_client.c - clients of this process's pool, and calls of the program's own tasks
+ *
+ * The client library works as with the machine's forkd. Its messages go to local_send() instead of
+ * the socket.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <forkd/pool.h>
+#include <forkd/fiber.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "daemon/core/worker.h"
+#include "daemon/local/local_pool.h"
+#include "daemon/local/program_tasks.h"
+#include "shm/proto.h"
+
+/* struct waker_local.send */
+static int local_send(struct waker *waker, const void *message)
+{
+	const struct fk_client *client = container_of(waker, struct fk_client, waker);
+	const struct proto_head *head = message;
+	const struct proto_cancel *cancel = message;
+
+	if (head->type == PROTO_CANCEL)
+		local_pool_cancel(client->id, cancel->job, cancel->generation);
+	else if (head->type == PROTO_RING)
+		local_pool_ring();
+	/* PROTO_GROW: a heap has its largest size from the start. */
+	return 0;
+}
+
+/* struct waker_local.close */
+static void local_close(struct waker *waker)
+{
+	local_pool_close(container_of(waker, struct fk_client, waker)->id);
+}
+
+static const struct waker_local local_waker = { .send = local_send, .close = local_close };
+
+static bool local_options_are_valid(const struct fk_local_options *options)
+{
+	uint64_t all = options->reserved0 | (options->flags & ~FK_NO_SIGNAL);
+
+	for (size_t i = 0; i < ARRAY_SIZE(options->reserved); i++)
+		all |= options->reserved[i];
+	return !all;
+}
+
+int fk_open_local(const struct fk_local_options *options, fk_client **ret_client)
+{
+	static const struct fk_local_options defaults;
+	struct client_place place;
+	uint32_t slot;
+	int err;
+
+	if (!options)
+		options = &defaults;
+	if (!local_options_are_valid(options))
+		return error_say(-FK_E_RESERVED,
+				 "a reserved field or an unknown flag of struct fk_local_options "
+				 "is not 0: use a designated initializer");
+	if (options->workers > LIMIT_WORKERS || options->n_jobs > LIMIT_JOBS ||
+	    options->heap_size > LIMIT_HEAP)
+		return error_say(-EINVAL,
+				 "a pool has at most %u workers, and a client %u jobs and %llu "
+				 "bytes of heap",
+				 LIMIT_WORKERS, LIMIT_JOBS, (unsigned long long)LIMIT_HEAP);
+	err = local_pool_open(options, &slot, &place);
+	if (err)
+		return error_say(err, "cannot start a pool in this process: %s",
+				 strerrordesc_np(-err));
+	place.local = &local_waker;
+	err = client_open_in_process(&place, ret_client);
+	if (!err)
+		return 0;
+	local_pool_close(slot);
+	return error_say(err, "out of memory");
+}
+
+static int local_check(const fk_client *client)
+{
+	if (!client)
+		return error_say(-FK_E_NULL, "client is NULL outside of a task");
+	if (!client->waker.local)
+		return error_say(-FK_E_NOT_LOCAL, "%s", fk_strerror(-FK_E_NOT_LOCAL));
+	return client_check(client);
+}
+
+int fk_load(fk_client *client, const char *path)
+{
+	char error[512] = "";
+	int err = local_check(client);
+
+	if (!err)
+		err = local_pool_load(path, error, sizeof(error));
+	return err ? error_say(err, "%.200s: %s", path, *error ? error : fk_strerror(err)) : 0;
+}
+
+/* Submits a call of a task of the program. */
+static int local_start_call(fk_client *client, const char *name, const struct program_call *call,
+			    size_t size, fk_job *ret_job)
+{
+	const fk_task *task;
+	int err = fk_task_find(client, name, &task);
+
+	return err ? err : fk_submit_packed(client, task, call, size, FK_WAIT_ROOM, ret_job);
+}
+
+int fk_run_task(fk_client *client, const struct fk_program_task *task, void *result,
+		const void *args)
+{
+	/* A task without a result writes none. */
+	const struct program_call call = { task->enter, task->task, result, .args = args };
+	struct worker *w = worker_self();
+	fk_job job;
+	int err;
+
+	if (w)
+		return fk_rt_fiber_call(task->enter, task->task, result, task->result_size, args);
+	err = local_check(client);
+	if (!err)
+		err = local_start_call(client, "program:call", &call, PROGRAM_CALL, &job);
+	if (err)
+		return err;
+	err = fk_wait(client, job, FK_FOREVER);
+	if (!err)
+		err = fk_result(client, job, NULL, 0);
+	(void)fk_release(client, job);
+	return err;
+}
+
+int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *result,
+		   const void *args, fk_job *ret_job)
+{
+	struct program_call call = { task->enter, task->task, result, .args = NULL };
+	int err = local_check(client);
+
+	if (err)
+		return err;
+	if (task->args_size > sizeof(call.copy))
+		return error_say(-EINVAL, "more than %u bytes of arguments: pass a pointer",
+				 PROGRAM_ARGS);
+	memcpy(call.copy, args, task->args_size);
+	return local_start_call(client, "program:start", &call, sizeof(call), ret_job);
+}

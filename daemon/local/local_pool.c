@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * local_pool.c - the pool of this process: start, clients, end
+ *
+ * The same pool as that of the machine's forkd, on memory of this process, without a manager. What
+ * the manager does there is done here by the threads that open and close clients: they give slots,
+ * make segments and read cpu.max.
+ *
+ * INVARIANTS
+ *   I1. `pool` changes only with `lock` held, and is not NULL while a client is open. So calls
+ *       about an open client need no lock to use it.
+ *   I2. What the pool expects of the channel's thread is done with `lock` held: one thread at a
+ *       time.
+ *   I3. A slot is used again after the pool has released it, when it uses none of the segments any
+ *       more. The generations of the slot's jobs continue from those of its last client, as the
+ *       manager does (client_segments.c, I5).
+ *   I4. hear() takes `released_lock` only, which is held for a few instructions: the dispatcher
+ *       never waits for a thread that waits for the dispatcher.
+ *
+ * In a child of fork() there are no threads of the pool. The child forgets it: its memory is a
+ * copy, which stays.
+ */
+#include "daemon/local/local_pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "daemon/core/bell.h"
+#include "daemon/core/fork_mode.h"
+#include "daemon/core/mapping.h"
+#include "daemon/core/stop.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/host/cgroup.h"
+#include "daemon/host/module.h"
+#include "daemon/host/topology.h"
+#include "daemon/jobs/attach.h"
+#include "daemon/jobs/job_cancel.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/local/program_tasks.h"
+#include "daemon/pool/arena_layout.h"
+#include "daemon/pool/pool.h"
+#include "daemon/pool/worker_thread.h"
+#include "shm/ledger.h"
+#include "shm/segment.h"
+#include "shm/wake.h"
+
+#define LOCAL_CLIENTS 64u
+#define LOCAL_JOBS    256u /* default: as fk_open() */
+#define LOCAL_HEAP    (UINT64_C(64) << 20)
+#define LOCAL_ARENA   (UINT64_C(64) << 30) /* address space of frames and deques */
+#define LOCAL_STACK   (UINT64_C(8) << 20)  /* of a worker's thread: the usual one */
+#define LOCAL_GUARD   (1u << 20)
+
+/* The defaults of forkd.conf(5), without limits: a task is the program's own code. */
+static const struct options local_options = {
+	.scheduler = OPTIONS_SCHEDULER_LAZY,
+	.spin = 50 * NSEC_PER_USEC,
+	.blocking_max = 64,
+	.connection_weight = 100,
+	.stack_max = LOCAL_ARENA,
+	.sandbox = OPTIONS_SANDBOX_OFF,
+	.worker_stack = LOCAL_STACK,
+};
+
+struct local_client {
+	bool used;
+	uint32_t generation;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_once_t once;
+	struct pool *pool;
+	pthread_t dispatcher;
+	uint32_t n; /* open clients */
+	struct local_client clients[LOCAL_CLIENTS];
+	/* the dispatcher writes a slot that it has released */
+	pthread_mutex_t released_lock;
+	pthread_cond_t released;
+	bool leaving[LOCAL_CLIENTS];
+} local = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.once = PTHREAD_ONCE_INIT,
+	.released_lock = PTHREAD_MUTEX_INITIALIZER,
+	.released = PTHREAD_COND_INITIALIZER,
+};
+
+/* ------------------------------------------------------------------------ the host's fork() */
+
+static void local_prepare(void)
+{
+	pthread_mutex_lock(&local.lock);
+	pthread_mutex_lock(&local.released_lock);
+}
+
+static void local_parent(void)
+{
+	pthread_mutex_unlock(&local.released_lock);
+	pthread_mutex_unlock(&local.lock);
+}
+
+static void local_child(void)
+{
+	local.pool = NULL;
+	local.n = 0;
+	memset(local.clients, 0, sizeof(local.clients));
+	memset(local.leaving, 0, sizeof(local.leaving));
+	local_parent();
+}
+
+static void local_once(void)
+{
+	mapping_be_private();
+	log_set_level(LOG_LEVEL_NONE);
+	(void)pthread_atfork(local_prepare, local_parent, local_child);
+}
+
+/* ------------------------------------------------------------------------ as the manager */
+
+/* struct channel.hear: the pool's messages. */
+static void local_hear(struct pool *pool, const struct proto_pool *message)
+{
+	switch (message->head.type) {
+	case PROTO_POOL_RELEASED:
+		pthread_mutex_lock(&local.released_lock);
+		local.leaving[message->client] = false;
+		pthread_cond_broadcast(&local.released);
+		pthread_mutex_unlock(&local.released_lock);
+		break;
+	case PROTO_POOL_ASK_CPUS:
+		park_set_most(pool, cgroup_cpus(""));
+		break;
+	default:
+		break;
+	}
+}
+
+static bool local_is_leaving(uint32_t slot)
+{
+	bool leaving;
+
+	pthread_mutex_lock(&local.released_lock);
+	leaving = local.leaving[slot];
+	pthread_mutex_unlock(&local.released_lock);
+	return leaving;
+}
+
+/* ------------------------------------------------------------------------ start and end */
+
+static void *local_map(uint32_t kind, uint64_t size)
+{
+	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	*(struct segment *)base = segment_head(kind, size, 1);
+	return base;
+}
+
+static void *local_worker(void *arg)
+{
+	struct worker *w = arg;
+
+	(void)topology_bind(w->pool->topology, w->index);
+	return worker_main(w);
+}
+
+static void local_free(struct pool *pool)
+{
+	fibers_fini(pool);
+	intake_fini(pool);
+	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
+		worker_fini(&pool->workers[i]);
+	layout_unplace(pool);
+	layout_unmap(pool);
+	pool_free_rows(pool);
+	channel_fini(&pool->channel);
+	pool_delete(pool);
+}
+
+/* Ends the threads that run; the dispatcher first if there is one. */
+static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *dispatcher)
+{
+	if (dispatcher) {
+		/* ORDER pool/stop [Q2]: release, as channel_drain(). */
+		atomic_store_explicit(&pool->stop, POOL_DRAINING, memory_order_release);
+		pool_wake_dispatcher(pool);
+		pthread_join(*dispatcher, NULL);
+	} else {
+		pool_stop_workers(pool);
+	}
+	for (uint32_t i = 0; i < n_workers; i++)
+		pthread_join(pool->workers[i].thread, NULL);
+}
+
+static int local_start_threads(struct pool *pool)
+{
+	pthread_attr_t attr;
+	uint32_t n = 0;
+	int r;
+
+	(void)sem_init(&pool->started, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, pool->options->worker_stack);
+	pthread_attr_setguardsize(&attr, LOCAL_GUARD);
+	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
+	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
+	for (r = 0; n < pool->n_workers && r == 0; n += r == 0) {
+		const struct topology_place *place = topology_place(pool->topology, n);
+
+		store_relaxed(&pool->board->workers[n].cpu, place->cpu);
+		store_relaxed(&pool->board->workers[n].node, place->node);
+		r = -pthread_create(&pool->workers[n].thread, &attr, local_worker,
+				    &pool->workers[n]);
+	}
+	pthread_attr_destroy(&attr);
+	if (r == 0)
+		r = -pthread_create(&local.dispatcher, NULL, dispatcher_main, pool);
+	if (r < 0)
+		local_join(pool, n, NULL);
+	return r;
+}
+
+static int local_prepare_pool(struct pool *pool, const struct fk_local_options *options)
+{
+	uint64_t arena = arena_workers_offset(LOCAL_CLIENTS, LIMIT_JOBS) + LOCAL_ARENA;
+	struct topology *topology;
+	char error[256];
+	int r = topology_new(NULL, options->workers, 0, NULL, error, sizeof(error), &topology);
+
+	if (r < 0)
+		return r;
+	pool->n_workers = topology_n_workers(topology);
+	r = layout_place(pool, topology);
+	if (r < 0)
+		return r;
+	pool->board_size = board_size(pool->n_workers);
+	pool->board = local_map(SEGMENT_BOARD, pool->board_size);
+	pool->arena_size = arena;
+	pool->arena = local_map(SEGMENT_ARENA, arena);
+	if (!pool->board || !pool->arena)
+		return -ENOMEM;
+	pool->board->manager.pid = (uint32_t)pool->pid;
+	pool->board->manager.n_workers = pool->n_workers;
+	pool->board->manager.jobs_max = pool->arena->jobs_max = pool->jobs_max = LIMIT_JOBS;
+	pool->board->manager.clients_max = pool->clients_max = LOCAL_CLIENTS;
+	pool->arena->clients_max = LOCAL_CLIENTS;
+	pool->arena->n_workers = pool->n_workers;
+	pool->board->manager.started_ns = clock_ns();
+	strncpy(pool->board->manager.version, PACKAGE_VERSION,
+		sizeof(pool->board->manager.version) - 1);
+	store_relaxed(&pool->board->manager.state, BOARD_RUNNING);
+	store_relaxed(&pool->board->manager.pool_pid, (uint32_t)pool->pid);
+	store_relaxed(&pool->board->manager.pool_generation, 1);
+	r = pool_make_rows(pool);
+	if (r == 0)
+		r = pool_set_fork_mode(pool);
+	if (r == 0)
+		r = layout_make(pool, -1);
+	if (r == 0)
+		r = fibers_init(pool);
+	if (r == 0)
+		r = intake_init(pool);
+	if (r == 0)
+		r = modules_add(&pool->modules, &program_module, error, sizeof(error));
+	return r == 0 ? modules_settle(&pool->modules, pool->board) : r;
+}
+
+/* With the lock held. */
+static int local_start(const struct fk_local_options *options)
+{
+	struct pool *pool = pool_new();
+	int r;
+
+	if (!pool)
+		return -ENOMEM;
+	pool->options = &local_options;
+	pool->pid = getpid();
+	channel_init(&pool->channel, -1);
+	pool->channel.hear = local_hear;
+	r = local_prepare_pool(pool, options);
+	if (r == 0) {
+		worker_catch_signal();
+		bell_begin();
+		park_begin(pool);
+		r = local_start_threads(pool);
+	}
+	if (r < 0) {
+		local_free(pool);
+		return r;
+	}
+	local.pool = pool;
+	return 0;
+}
+
+/* With the lock held, and no client. */
+static void local_end(void)
+{
+	struct pool *pool = local.pool;
+
+	pthread_mutex_lock(&local.released_lock);
+	for (uint32_t i = 0; i < LOCAL_CLIENTS; i++)
+		while (local.leaving[i])
+			pthread_cond_wait(&local.released, &local.released_lock);
+	pthread_mutex_unlock(&local.released_lock);
+	local.pool = NULL;
+	local_join(pool, pool->n_workers, &local.dispatcher);
+	local_free(pool);
+}
+
+/* ------------------------------------------------------------------------ clients */
+
+/* Gives the records of a slot generations that its rows have not seen (I3). */
+static void local_reset_rows(struct pool *pool, uint32_t slot, struct job *jobs, uint32_t n_jobs)
+{
+	const _Atomic uint64_t *rows = arena_rows(pool->arena) + (uint64_t)slot * pool->jobs_max;
+
+	/* Relaxed: the pool has released the slot. */
+	for (uint32_t i = 0; i < n_jobs; i++) {
+		struct ledger_row row = ledger_unpack(load_relaxed(&rows[i]));
+
+		if (!row.generation)
+			continue;
+		store_relaxed(&jobs[i].generation, row.generation);
+		store_relaxed(&jobs[i].state, job_state(row.generation, JOB_IDLE));
+	}
+}
+
+/* With the lock held. A descriptor exists only until the pool has mapped the segment. */
+static int local_attach(uint32_t slot, uint32_t n_jobs, uint64_t heap_size)
+{
+	struct pool *pool = local.pool;
+	const struct intake_newcomer newcomer = {
+		.slot = slot,
+		.generation = ++local.clients[slot].generation,
+		.weight = FAIR_WEIGHT,
+		.n_jobs = n_jobs,
+	};
+	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
+	_cleanup_close_ int tenant_fd = -1, client_fd = -1;
+	struct client_segment *segment;
+	int r;
+
+	tenant_fd = segment_create("forkd-tenant", SEGMENT_TENANT,
+				   tenant_segment_size(pool->n_workers), 1, 0, 0600);
+	if (tenant_fd < 0)
+		return tenant_fd;
+	client_fd =
+		segment_create("forkd-client", SEGMENT_CLIENT, heap_offset + heap_size, 1, 0, 0600);
+	if (client_fd < 0)
+		return client_fd;
+	r = intake_add_tenant(pool, 0, FAIR_WEIGHT, tenant_fd);
+	if (r < 0)
+		return r;
+	clients_segment(pool, 0)->n_rings = pool->n_workers;
+	store_relaxed(&pool->arena->heap_sizes[slot], heap_size);
+	r = intake_add_client(pool, &newcomer, client_fd);
+	if (r < 0)
+		return r;
+	segment = pool->clients.entries[slot].segment;
+	segment->client = slot;
+	segment->generation = newcomer.generation;
+	segment->n_jobs = n_jobs;
+	segment->jobs_offset = sizeof(*segment);
+	segment->heap_offset = heap_offset;
+	segment->heap_max = heap_size;
+	store_relaxed(&segment->heap_size, heap_size);
+	local_reset_rows(pool, slot, pool->clients.entries[slot].jobs, n_jobs);
+	local.clients[slot].used = true;
+	local.n++;
+	pool_wake_dispatcher(pool);
+	return 0;
+}
+
+static uint32_t local_free_slot(void)
+{
+	uint32_t slot = 0;
+
+	while (slot < LOCAL_CLIENTS && (local.clients[slot].used || local_is_leaving(slot)))
+		slot++;
+	return slot;
+}
+
+/* With the lock held. */
+static int local_open(const struct fk_local_options *options, uint32_t *ret_slot)
+{
+	uint32_t slot = local_free_slot();
+	int r = slot < LOCAL_CLIENTS ? 0 : -EBUSY;
+
+	if (r == 0 && !local.pool)
+		r = local_start(options);
+	if (r < 0)
+		return r;
+	r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
+			 options->heap_size ? align_up(options->heap_size, 4096) : LOCAL_HEAP);
+	if (r < 0 && !local.n)
+		local_end();
+	*ret_slot = slot;
+	return r;
+}
+
+int local_pool_open(const struct fk_local_options *options, uint32_t *ret_slot,
+		    struct client_place *ret_place)
+{
+	const struct client_entry *client;
+	int r;
+
+	pthread_once(&local.once, local_once);
+	pthread_mutex_lock(&local.lock);
+	r = local_open(options, ret_slot);
+	if (r == 0) {
+		client = &local.pool->clients.entries[*ret_slot];
+		*ret_place = (struct client_place){
+			.board = local.pool->board,
+			.board_size = local.pool->board_size,
+			.tenant = local.pool->clients.tenants[0].base,
+			.tenant_size = local.pool->clients.tenants[0].size,
+			.segment = client->segment,
+			.segment_size = client->segment_size,
+		};
+	}
+	pthread_mutex_unlock(&local.lock);
+	return r;
+}
+
+void local_pool_close(uint32_t slot)
+{
+	struct local_client *client = &local.clients[slot];
+
+	pthread_mutex_lock(&local.lock);
+	pthread_mutex_lock(&local.released_lock);
+	local.leaving[slot] = true;
+	pthread_mutex_unlock(&local.released_lock);
+	client->used = false;
+	clients_gone(local.pool, slot, client->generation);
+	if (!--local.n)
+		local_end();
+	pthread_mutex_unlock(&local.lock);
+}
+
+void local_pool_cancel(uint32_t slot, uint32_t job, uint32_t generation)
+{
+	pthread_mutex_lock(&local.lock);
+	job_cancel(local.pool, slot * local.pool->jobs_max + job, generation);
+	pthread_mutex_unlock(&local.lock);
+}
+
+void local_pool_ring(void)
+{
+	bell_ring(&local.pool->board->dispatcher, &local.pool->arena->bell);
+}
+
+int local_pool_load(const char *path, char *error, size_t size)
+{
+	int r;
+
+	pthread_mutex_lock(&local.lock);
+	r = modules_join_file(&local.pool->modules, local.pool->board, path, error, size);
+	if (r == 0)
+		modules_enter(&local.pool->modules, local.pool->board);
+	pthread_mutex_unlock(&local.lock);
+	return r;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * parallel.c - loops, reductions and calls of plain C functions
+ *
+ * Each is a task that divides its range until a part is a leaf, which calls the function.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <forkd/pool.h>
+#include <forkd/task.h>
+
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "client/lib/client.h"
+
+#define PARALLEL_PARTS 8    /* of a loop for each worker */
+#define PARALLEL_MOST  2048 /* numbers of a part */
+
+/* The middle of a range of any length. */
+static inline int64_t parallel_middle(int64_t first, int64_t last)
+{
+	return (int64_t)((uint64_t)first + ((uint64_t)last - (uint64_t)first) / 2);
+}
+
+/* The length of a part: the rule of Cilk Plus for cilk_for. client: as in fk_for(). */
+static uint64_t parallel_grain(const fk_client *client, int64_t begin, int64_t end, int64_t grain)
+{
+	const struct worker *w = worker_self();
+	uint64_t n = end > begin ? (uint64_t)end - (uint64_t)begin : 0;
+	uint64_t workers = w ? w->pool->n_workers : client ? client->n_workers : 1;
+	uint64_t part = n / (PARALLEL_PARTS * workers);
+
+	if (grain > 0)
+		return (uint64_t)grain;
+	return max(min(part, (uint64_t)PARALLEL_MOST), UINT64_C(1));
+}
+
+/* ------------------------------------------------------------------------ loops */
+
+struct loop {
+	uint64_t grain;
+	void (*body)(int64_t first, int64_t last, void *context);
+	void *context;
+};
+
+FK_TASK(fk_void, loop, (int64_t, first, int64_t, last, const struct loop *, loop), )
+{
+	if ((uint64_t)last - (uint64_t)first <= loop->grain) {
+		loop->body(first, last, loop->context);
+		FK_LEAF();
+	}
+}
+FK_BODY(loop)
+{
+	FK_FORK_VOID(loop, self->first, parallel_middle(self->first, self->last), self->loop);
+	FK_CALL_VOID(loop, parallel_middle(self->first, self->last), self->last, self->loop);
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(loop)
+
+int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
+		 void (*body)(int64_t first, int64_t last, void *context), void *context)
+{
+	const struct loop l = { parallel_grain(client, begin, end, grain), body, context };
+
+	return begin < end ? FK_RUN(client, (void *)NULL, loop, begin, end, &l) : 0;
+}
+
+struct elements {
+	char *array;
+	size_t size;
+	void (*body)(void *element, void *context);
+	void *context;
+};
+
+static void parallel_each(int64_t first, int64_t last, void *context)
+{
+	const struct elements *e = context;
+
+	for (int64_t i = first; i < last; i++)
+		e->body(e->array + (size_t)i * e->size, e->context);
+}
+
+int fk_for_each(fk_client *client, void *array, size_t n, size_t size,
+		void (*body)(void *element, void *context), void *context)
+{
+	struct elements elements = { array, size, body, context };
+
+	return fk_for(client, 0, (int64_t)n, parallel_each, &elements);
+}
+
+/* ------------------------------------------------------------------------ reductions */
+
+struct reduce {
+	uint64_t grain;
+	const struct fk_reduction *reduction;
+	void *context;
+};
+
+/* result: has the identity. */
+FK_TASK(fk_void, reduce,
+	(int64_t, first, int64_t, last, const struct reduce *, reduce, void *, result),
+	void *right;)
+{
+	if ((uint64_t)last - (uint64_t)first <= reduce->grain) {
+		reduce->reduction->body(first, last, result, reduce->context);
+		FK_LEAF();
+	}
+}
+FK_BODY(reduce)
+{
+	FK_ALLOC(right, self->reduce->reduction->size);
+	memcpy(self->right, self->reduce->reduction->identity, self->reduce->reduction->size);
+	FK_FORK_VOID(reduce, self->first, parallel_middle(self->first, self->last), self->reduce,
+		     self->result);
+	FK_CALL_VOID(reduce, parallel_middle(self->first, self->last), self->last, self->reduce,
+		     self->right);
+	FK_JOIN();
+	self->reduce->reduction->combine(self->result, self->right, self->reduce->context);
+	FK_FREE(right);
+	FK_RETURN();
+}
+FK_END(reduce)
+
+int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_reduction *reduction,
+	      void *ret_result, void *context)
+{
+	const struct reduce r = {
+		parallel_grain(client, begin, end, reduction->grain),
+		reduction,
+		context,
+	};
+
+	memcpy(ret_result, reduction->identity, reduction->size);
+	return begin < end ? FK_RUN(client, (void *)NULL, reduce, begin, end, &r, ret_result) : 0;
+}
+
+/* ------------------------------------------------------------------------ calls */
+
+FK_TASK(fk_void, invoke, (const struct fk_function *, functions, size_t, n), )
+{
+	if (n == 1) {
+		functions->function(functions->context);
+		FK_LEAF();
+	}
+}
+FK_BODY(invoke)
+{
+	FK_FORK_VOID(invoke, self->functions, self->n - self->n / 2);
+	FK_CALL_VOID(invoke, self->functions + (self->n - self->n / 2), self->n / 2);
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(invoke)
+
+int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n)
+{
+	return n ? FK_RUN(client, (void *)NULL, invoke, functions, n) : 0;
+}
