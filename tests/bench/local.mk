@@ -41,6 +41,17 @@ BENCH_DEQUE_H = \
 	tests/bench/bulk.h \
 	tests/bench/chase_lev.h
 
+# Kernels of the Barcelona OpenMP Tasks Suite: tests/bench/bots/KERNEL_LIBRARY.
+BOTS = \
+	tests/bench/bots/sparselu \
+	tests/bench/bots/strassen \
+	tests/bench/bots/health \
+	tests/bench/bots/floorplan
+BOTS_SERIAL = $(BOTS:=_serial)
+BOTS_LIBOMP = $(BOTS:=_libomp)
+BOTS_LIBGOMP = $(BOTS:=_libgomp)
+BOTS_COMMON = $(BOTS:=_work.o) tests/bench/bots/main.o
+
 BENCH_COMMON = \
 	tests/bench/kernel.o \
 	tests/bench/peer.o \
@@ -59,6 +70,7 @@ BENCH_BUILT = \
 	tests/bench/bench_sleep \
 	tests/bench/bench_steals \
 	tests/bench/bench_switch \
+	$(BOTS_SERIAL) \
 	tests/bench/compose_forkd \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
@@ -73,10 +85,10 @@ if HAVE_BOOST_FIBER
 BENCH_BUILT += tests/bench/peer_boost
 endif
 if HAVE_LIBOMP
-BENCH_BUILT += tests/bench/compose_libomp tests/bench/peer_libomp
+BENCH_BUILT += $(BOTS_LIBOMP) tests/bench/compose_libomp tests/bench/peer_libomp
 endif
 if HAVE_LIBGOMP
-BENCH_BUILT += tests/bench/compose_libgomp tests/bench/peer_libgomp
+BENCH_BUILT += $(BOTS_LIBGOMP) tests/bench/compose_libgomp tests/bench/peer_libgomp
 endif
 
 # Shared by the programs that start a forkd and are its clients.
@@ -217,6 +229,7 @@ dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath tests/bench/loaded
 BENCH_DRIVER = \
 	tests/bench/driver/__init__.py \
 	tests/bench/driver/alone.py \
+	tests/bench/driver/bots.py \
 	tests/bench/driver/compose.py \
 	tests/bench/driver/deques.py \
 	tests/bench/driver/fibers.py \
@@ -235,6 +248,11 @@ EXTRA_DIST += \
 	$(BENCH_H) \
 	$(COMPOSE_H) \
 	daemon/modules/uts_tree.c \
+	$(BOTS:=.c) \
+	$(BOTS:=_omp.c) \
+	$(BOTS:=_work.c) \
+	tests/bench/bots/bots.h \
+	tests/bench/bots/main.c \
 	tests/bench/bench_deque.c \
 	tests/bench/bench_switch.c \
 	tests/bench/bulk.h \
@@ -253,7 +271,7 @@ EXTRA_DIST += \
 	tests/bench/peer_steps.c \
 	tests/bench/peer_tbb.cc \
 	tests/bench/peer_threads.c
-CLEANFILES += $(BENCH_COMMON) $(COMPOSE_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
+CLEANFILES += $(BENCH_COMMON) $(BOTS_COMMON) $(COMPOSE_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
 	bench.json bench.txt bench-modules.txt bench-report/report.html bench-report/*.svg \
 	bench-report/composability.* bench-report/compose/* forkpath.txt
 
@@ -337,6 +355,20 @@ tests/bench/compose_libomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COM
 
 tests/bench/compose_libgomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COMMON)
 	$(AM_V_CCLD)$(GCC_OPENMP) $(BENCH_C) -fopenmp -o $@ $< $(COMPOSE_COMMON)
+
+$(BOTS_COMMON): %.o: %.c tests/bench/bots/bots.h
+	@$(MKDIR_P) tests/bench/bots
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
+
+BOTS_LINK = -o $@ $^ -lm
+$(BOTS_SERIAL): %_serial: %.c %_work.o tests/bench/bots/main.o
+	$(AM_V_CCLD)$(BENCH_CC) $(BOTS_LINK)
+
+$(BOTS_LIBOMP): %_libomp: %_omp.c %_work.o tests/bench/bots/main.o
+	$(AM_V_CCLD)$(CLANG) $(BENCH_C) -fopenmp=libomp $(BOTS_LINK)
+
+$(BOTS_LIBGOMP): %_libgomp: %_omp.c %_work.o tests/bench/bots/main.o
+	$(AM_V_CCLD)$(GCC_OPENMP) $(BENCH_C) -fopenmp $(BOTS_LINK)
 
 bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/bench/bots/bots.h"
+
+static void simulate(struct village *village)
+{
+	for (int i = 0; i < village->n_children; i++)
+#pragma omp task
+		simulate(&village->children[i]);
+	health_treat(village);
+#pragma omp taskwait
+	health_population(village);
+}
+
+void bots_run(int threads)
+{
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+	for (int step = 0; step < HEALTH_STEPS; step++)
+		simulate(&health_root);
+}
