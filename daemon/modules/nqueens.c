@@ -2,9 +2,10 @@
 /*
  * modules/nqueens.c - the number of ways to place n queens on a board of n x n
  *
- * A fork for every column of the next row that no queen threatens. The board, 16 bytes, is copied
- * into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens again at
- * each step, so tasks cost as much as in other implementations of this benchmark.
+ * A fork for every column of the next row that no queen threatens. The task tries the columns on
+ * its own board, 16 bytes, and each fork copies it. The test is that of the Barcelona OpenMP Tasks
+ * Suite: every pair of queens again at each step, so tasks cost as much as in other implementations
+ * of this benchmark.
  */
 #include <errno.h>
 
@@ -16,12 +17,14 @@ struct board {
 	int8_t column[NQUEENS_MAX]; /* of the queen in each row */
 };
 
-/* Returns true if no queen of the first rows threatens another. */
+/* Returns true if no queen of the first rows threatens another. Nine tenths of the time are spent
+ * here. The inner loop is short: unrolled, it is 1.3 times as fast with gcc. */
 static inline bool at_peace(const struct board *board, int32_t rows)
 {
 	for (int32_t i = 0; i < rows; i++) {
 		int32_t p = board->column[i];
 
+#pragma GCC unroll 4
 		for (int32_t j = i + 1; j < rows; j++) {
 			int32_t q = board->column[j];
 
@@ -30,12 +33,6 @@ static inline bool at_peace(const struct board *board, int32_t rows)
 		}
 	}
 	return true;
-}
-
-static inline struct board with_queen(struct board board, int32_t row, int32_t column)
-{
-	board.column[row] = (int8_t)column;
-	return board;
 }
 
 FK_FINE_TASK(int64_t, place, (int32_t, n, int32_t, row, struct board, board),
@@ -51,12 +48,9 @@ FK_BODY(place)
 
 	self->parts = 0;
 	for (self->column = 0; self->column < self->n; self->column++) {
-		struct board next = with_queen(self->board, self->row, self->column);
-
-		/* next does not survive the fork: its arguments are read from self again. */
-		if (at_peace(&next, self->row + 1))
-			FK_FORK(part[self->parts++], place, self->n, self->row + 1,
-				with_queen(self->board, self->row, self->column));
+		self->board.column[self->row] = (int8_t)self->column;
+		if (at_peace(&self->board, self->row + 1))
+			FK_FORK(part[self->parts++], place, self->n, self->row + 1, self->board);
 	}
 	FK_JOIN();
 	sum = 0;

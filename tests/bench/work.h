@@ -110,12 +110,14 @@ struct work_board {
 	int8_t column[WORK_BOARD_MAX]; /* column of the queen in each row */
 };
 
-/* Returns true if no queen of the first `rows` rows threatens another. */
+/* Returns true if no queen of the first `rows` rows threatens another. Unrolled as in the
+ * module nqueens of forkd. */
 static inline bool work_board_ok(const struct work_board *board, int32_t rows)
 {
 	for (int32_t i = 0; i < rows; i++) {
 		int32_t p = board->column[i];
 
+#pragma GCC unroll 4
 		for (int32_t j = i + 1; j < rows; j++) {
 			int32_t q = board->column[j];
 
