@@ -15,6 +15,7 @@ libhost_la_SOURCES = \
 	daemon/host/topology.c \
 	daemon/host/topology.h \
 	daemon/host/topology_internal.h \
+	daemon/host/topology_own.c \
 	daemon/host/victims.c \
 	daemon/host/victims.h
 

@@ -2,8 +2,9 @@
 /*
  * topology.c - which CPU each worker is pinned to, its group, and the distances between workers
  *
- * The machine is read by topology_hwloc.c for the machine's forkd. This file has the rules that do
- * not depend on where the data come from, and needs no library.
+ * The machine is read by topology_hwloc.c for the machine's forkd, and by topology_own.c for a pool
+ * in a user's program. This file has the rules that do not depend on where the data come from, and
+ * needs no library.
  *
  * Threads: the manager at its start, to determine the number of workers and their CPUs. Then each
  * pool at its start, and a manager that takes over clients, with these CPUs. So the places are the
@@ -56,10 +57,6 @@
 
 #include "common/util.h"
 #include "daemon/host/victims.h"
-
-#define TOPOLOGY_CPUS  8192u /* as for the option cpus */
-#define TOPOLOGY_NODES 1024u /* the largest that Linux can be built for */
-#define TOPOLOGY_BITS  (8 * sizeof(unsigned long))
 
 /* Two groups, in the order of topology_compare(). */
 struct topology_pair {
@@ -253,13 +250,13 @@ int topology_victims(const struct topology *topology, struct victims **ret_victi
 /* Binds the calling thread to the CPUs of n workers. */
 static int topology_bind_workers(const struct topology *topology, uint32_t first, uint32_t n)
 {
-	unsigned long set[TOPOLOGY_CPUS / TOPOLOGY_BITS] = { 0 };
+	struct topology_set set = { { 0 } };
 
 	if (topology->synthetic)
 		return 0;
 	for (uint32_t i = first; i < first + n; i++)
-		CPU_SET_S(topology_place(topology, i)->cpu, sizeof(set), (cpu_set_t *)set);
-	return sched_setaffinity(0, sizeof(set), (cpu_set_t *)set) < 0 ? -errno : 0;
+		CPU_SET_S(topology_place(topology, i)->cpu, sizeof(set), (cpu_set_t *)set.bits);
+	return sched_setaffinity(0, sizeof(set), (cpu_set_t *)set.bits) < 0 ? -errno : 0;
 }
 
 int topology_bind(const struct topology *topology, uint32_t worker)
@@ -274,15 +271,16 @@ int topology_bind_any(const struct topology *topology)
 
 int topology_bind_group_memory(const struct topology *t, uint32_t group, void *addr, size_t size)
 {
-	unsigned long nodes[TOPOLOGY_NODES / TOPOLOGY_BITS] = { 0 };
+	struct topology_set nodes = { { 0 } };
 	uint32_t node = t->groups[group].memory;
 
 	if (t->synthetic || !size || node >= TOPOLOGY_NODES)
 		return 0;
-	nodes[node / TOPOLOGY_BITS] = 1ul << node % TOPOLOGY_BITS;
+	nodes.bits[node / TOPOLOGY_BITS] = 1ul << node % TOPOLOGY_BITS;
 	/* A preference, so that the OOM killer does not act when a node is full. The number of bits
 	 * counts one that does not exist. */
-	if (syscall(SYS_mbind, addr, size, MPOL_PREFERRED, nodes, TOPOLOGY_NODES + 1ul, 0ul) < 0)
+	if (syscall(SYS_mbind, addr, size, MPOL_PREFERRED, nodes.bits, TOPOLOGY_NODES + 1ul, 0ul) <
+	    0)
 		return -errno;
 	return 0;
 }

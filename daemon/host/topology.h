@@ -38,6 +38,13 @@ int topology_new(const char *description, uint32_t workers, uint32_t threads,
  * workers, which are then offline. */
 int topology_again(uint32_t workers, uint32_t threads, const struct hwloc_bitmap_s *cpus,
 		   char *error, size_t error_size, struct topology **ret_topology);
+/*
+ * Makes a topology for a pool in a user's program, without hwloc: on the CPUs that the calling
+ * thread may use now. workers: their number; 0: one on each core (the first of its CPUs that may be
+ * used), at most LIMIT_WORKERS; more wrap around over the CPUs. error: as above. Returns 0,
+ * -EINVAL (more than LIMIT_WORKERS), -ENOMEM, or an error of sched_getaffinity(2).
+ */
+int topology_own(uint32_t workers, char *error, size_t error_size, struct topology **ret_topology);
 void topology_free(struct topology *topology);
 
 /* Returns the CPUs that workers are pinned to; the caller frees it by hwloc_bitmap_free(). NULL: no

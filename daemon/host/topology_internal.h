@@ -8,6 +8,15 @@
 #include "common/cleanup.h"
 #include "daemon/host/topology.h"
 
+#define TOPOLOGY_CPUS  8192u /* as for the option cpus */
+#define TOPOLOGY_NODES 1024u /* the largest that Linux can be built for */
+#define TOPOLOGY_BITS  (8 * sizeof(unsigned long))
+
+/* Numbers of CPUs or nodes, as the kernel's system calls take them. */
+struct topology_set {
+	unsigned long bits[TOPOLOGY_CPUS / TOPOLOGY_BITS];
+};
+
 struct topology_group {
 	uint32_t node;	 /* as in its workers' places */
 	uint32_t memory; /* the node of its memory (os index); TOPOLOGY_NONE: no choice */
@@ -46,3 +55,10 @@ static inline uint16_t *topology_row(const struct topology *topology, uint32_t p
  */
 int topology_group(struct topology *topology);
 int topology_rank(struct topology *topology, const uint64_t *told);
+
+/* Makes a topology as topology_own() does, which binds nothing, from the files below a directory.
+ * cpus: those to use, at least one. nodes: those whose memory may be used. workers: at most
+ * LIMIT_WORKERS. Returns 0 or -ENOMEM. */
+int topology_read(const char *system, const struct topology_set *cpus,
+		  const struct topology_set *nodes, uint32_t workers,
+		  struct topology **ret_topology);
