@@ -204,7 +204,7 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
 		return forkctl_fail(FORKCTL_USAGE,
 				    "%s takes %" PRIu32 " argument%s (%s), not %" PRIu32,
 				    fk_task_name(task), signature->n_args,
-				    signature->n_args == 1 ? "" : "s", fk_task_signature(task),
+				    forkctl_plural(signature->n_args), fk_task_signature(task),
 				    args->n);
 	for (uint32_t i = 0; !err && i < args->n; i++) {
 		const struct signature_item *item = &signature->args[i];

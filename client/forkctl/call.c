@@ -125,9 +125,9 @@ static int check_outputs(const struct call *call)
 	if (call->outputs.n <= n)
 		return 0;
 	return forkctl_fail(FORKCTL_USAGE,
-			    "%s has %" PRIu32 " iobuf arguments, fewer than the %" PRIu32
-			    " given files (-o)",
-			    call->name, n, call->outputs.n);
+			    "%s: more files for output (-o: %" PRIu32
+			    ") than iobuf arguments (%" PRIu32 ")",
+			    call->name, call->outputs.n, n);
 }
 
 /* The bytes of an iobuf that are output: the result `size` if there is one iobuf, else all. */

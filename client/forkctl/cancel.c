@@ -72,7 +72,7 @@ static int cancel_one(const char *socket, const struct board *board, const char 
 				    "lists the others",
 				    text);
 	if (ask.job == PROTO_EVERY_JOB)
-		printf("cancelled %" PRIu64 " job%s of client %" PRIu32 "\n", n, n == 1 ? "" : "s",
+		printf("cancelled %" PRIu64 " job%s of client %" PRIu32 "\n", n, forkctl_plural(n),
 		       ask.client);
 	else
 		printf("cancelled job %s\n", text);

@@ -48,6 +48,12 @@ void forkctl_interruptible(fk_job job);
 /* True after an interrupt. */
 int forkctl_interrupted(void);
 
+/* The ending of a plural: "%" PRIu32 " job%s". */
+static inline const char *forkctl_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* The buffer of forkctl_time(), or of a line. */
 struct forkctl_text {
 	char text[192];

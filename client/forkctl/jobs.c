@@ -110,7 +110,7 @@ int forkctl_jobs(const char *socket, int argc, char *argv[])
 				      2);
 	listing_print(&l, "", rows, jobs_columns);
 	if (more)
-		(void)forkctl_fail(0, "forkd has %" PRIu64 " more jobs, which are not listed",
-				   more);
+		(void)forkctl_fail(0, "forkd has %" PRIu64 " more job%s, not listed", more,
+				   forkctl_plural(more));
 	return FORKCTL_OK;
 }

@@ -84,7 +84,7 @@ static void look(struct progress *p, fk_job job)
 		return;
 	cpu = max(cpu, p->cpu_ns) - p->cpu_ns;
 	(void)snprintf(text.text, sizeof(text.text),
-		       ", on %" PRIu32 " worker%s, %.1f s of CPU time", on, on == 1 ? "" : "s",
+		       ", on %" PRIu32 " worker%s, %.1f s of CPU time", on, forkctl_plural(on),
 		       (double)cpu / 1e9);
 	show(p, now, cpu ? text.text : ", waiting for a worker");
 }

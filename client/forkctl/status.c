@@ -62,14 +62,14 @@ static void print_head(const json_t *d)
 	       show(&c, d, "manager", "age_ns", OUT_TIME),
 	       show(&e, d, "manager", "pid", OUT_NUMBER));
 	if (json_is_null(json_object_get(json_object_get(d, "pool"), "pid")))
-		printf("pool: not running, %s crashes\n",
+		printf("pool: not running, crashes: %s\n",
 		       show(&a, d, "pool", "crashes", OUT_NUMBER));
 	else
-		printf("pool: pid %s, %s workers, %s, generation %s, %s crashes\n",
+		printf("pool: pid %s, generation %s, %s, workers: %s, crashes: %s\n",
 		       show(&a, d, "pool", "pid", OUT_NUMBER),
-		       show(&b, d, "pool", "workers", OUT_NUMBER),
+		       show(&b, d, "pool", "generation", OUT_NUMBER),
 		       show(&c, d, "pool", "scheduler", OUT_TEXT),
-		       show(&e, d, "pool", "generation", OUT_NUMBER),
+		       show(&e, d, "pool", "workers", OUT_NUMBER),
 		       show(&f, d, "pool", "crashes", OUT_NUMBER));
 	if (json_integer_value(json_object_get(json_object_get(d, "pool"), "offline")))
 		printf("offline: %s of %s workers, whose CPUs forkd may not use\n",
@@ -98,8 +98,8 @@ static void print_trouble(const json_t *d)
 	}
 	if (n)
 		printf("quarantine: %" JSON_INTEGER_FORMAT
-		       " tasks refused (see `forkctl quarantine`)\n",
-		       n);
+		       " task%s refused (see `forkctl quarantine`)\n",
+		       n, forkctl_plural((uint64_t)n));
 }
 
 int forkctl_status(const char *socket, int argc, char *argv[])

@@ -293,8 +293,9 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 	else
 		status = compare_report(&check->compare);
 	if (!status)
-		printf("%s: %" PRIu32 " runs, all with the results of the serial run\n",
-		       subject->directory[0] ? "all tasks" : argv[1], check->compare.runs);
+		printf("%s: %" PRIu32 " run%s, all with the results of the serial run\n",
+		       subject->directory[0] ? "all tasks" : argv[1], check->compare.runs,
+		       forkctl_plural(check->compare.runs));
 	forkctl_unlink_modules(argc - 1, subject->directory);
 	run_free(&subject->reference);
 	forkctl_args_fini(&subject->given.args);

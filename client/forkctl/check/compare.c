@@ -102,13 +102,14 @@ void compare_run(struct compare *compare, const struct run_subject *subject, con
 
 	while (result_next(text, &at))
 		n++;
-	printf("%-45s %4" PRIu32 " calls:\n", run_name(run, name, sizeof(name)), n);
+	printf("%-45s %4" PRIu32 " call%s:\n", run_name(run, name, sizeof(name)), n,
+	       forkctl_plural(n));
 	for (at = 0; (result = result_next(reference, &at)); last = result->task)
 		if (!streq(result->task, last) && !run_skips(subject, result->task))
 			wrong +=
 				(uint32_t)compare_task(compare, reference, run, text, result->task);
 	if (wrong)
-		printf("         DIFFERENT: %" PRIu32 " task%s\n", wrong, wrong == 1 ? "" : "s");
+		printf("         DIFFERENT: %" PRIu32 " task%s\n", wrong, forkctl_plural(wrong));
 	else
 		printf("         same results\n");
 	compare->runs++;

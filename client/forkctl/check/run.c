@@ -63,7 +63,7 @@ const char *run_name(const struct run *run, char *text, size_t size)
 	if (run->kind == RUN_RANDOM)
 		(void)snprintf(seed, sizeof(seed), ", seed %" PRIu32, run->seed);
 	(void)snprintf(text, size, "%s%s, %" PRIu32 " worker%s", kinds[run->kind].name, seed,
-		       run->workers, run->workers == 1 ? "" : "s");
+		       run->workers, forkctl_plural(run->workers));
 	return text;
 }
 

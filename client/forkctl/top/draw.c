@@ -134,9 +134,10 @@ static void draw_pool(const json_t *head, struct top_canvas *canvas)
 	uint32_t x;
 	int n;
 
-	n = snprintf(text, sizeof(text), "%.15s of %.15s workers",
-		     text_of(&a, head, "run", OUT_PERCENT),
-		     text_of(&b, pool, "workers", OUT_NUMBER));
+	n = snprintf(
+		text, sizeof(text), "%.15s of %.15s worker%s",
+		text_of(&a, head, "run", OUT_PERCENT), text_of(&b, pool, "workers", OUT_NUMBER),
+		forkctl_plural((uint64_t)json_integer_value(json_object_get(pool, "workers"))));
 	if (offline && n > 0)
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
 			      ", %" JSON_INTEGER_FORMAT " offline", offline);

@@ -231,7 +231,8 @@ static void look(struct tracer *t, bool heard)
 static void run(struct tracer *t)
 {
 	if (!t->command)
-		(void)forkctl_fail(0, "tracing %" PRIu32 " workers%s", t->n_rings,
+		(void)forkctl_fail(0, "tracing %" PRIu32 " worker%s%s", t->n_rings,
+				   forkctl_plural(t->n_rings),
 				   t->options.duration.text ? "" : " until interrupted");
 	while (!*t->why) {
 		struct pollfd fds[] = {
@@ -258,7 +259,7 @@ static void run(struct tracer *t)
 
 static int finish(struct tracer *t)
 {
-	uint64_t lost = timeline_lost(t->timeline);
+	uint64_t lost = timeline_lost(t->timeline), events;
 	int r = timeline_write(t->timeline, t->ended_ns, t->why, t->out);
 
 	if (t->out != stdout && fclose(t->out) != 0 && r == 0)
@@ -269,15 +270,15 @@ static int finish(struct tracer *t)
 				    strerrordesc_np(-r));
 	if (t->early)
 		(void)forkctl_fail(0, "the trace ended early: %s", t->why);
-	(void)forkctl_fail(0, "%" PRIu64 " events%s%s", timeline_events(t->timeline),
+	events = timeline_events(t->timeline);
+	(void)forkctl_fail(0, "%" PRIu64 " event%s%s%s", events, forkctl_plural(events),
 			   t->options.output ? " in " : "",
 			   t->options.output ? t->options.output : "");
 	if (lost)
 		(void)forkctl_fail(0,
 				   "%" PRIu64
-				   " events were lost: the workers wrote them faster than forkctl "
-				   "read them",
-				   lost);
+				   " event%s lost: the workers wrote faster than forkctl read",
+				   lost, forkctl_plural(lost));
 	return t->early ? FORKCTL_FAILED : FORKCTL_OK;
 }
 
