@@ -192,8 +192,8 @@ static void admission_shared(const struct options *o, const struct admission_roo
 {
 	if (room->clients >= o->clients_max)
 		*v = refusal(-EUSERS,
-			     "forkd has clients-max (%u) connections: close some, or raise it in "
-			     "forkd.conf",
+			     "forkd has reached clients-max (%u): close connections, or raise it "
+			     "in forkd.conf",
 			     o->clients_max);
 	else if (room->tenants_full)
 		*v = refusal(-FK_E_USERS,
@@ -213,10 +213,11 @@ static void admission_own(const struct admission_peer *peer, const struct admiss
 	const struct quota_sums *held = &room->held, *most = &room->most;
 
 	if (held->clients >= most->clients)
-		*v = refusal(-FK_E_USER_CLIENTS,
-			     "uid %u has %u connections, and may have user-clients-max (%u): close "
-			     "some, or raise it in forkd.conf",
-			     peer->who.uid, held->clients, most->clients);
+		*v = refusal(
+			-FK_E_USER_CLIENTS,
+			"uid %u has %u connection%s, and may have user-clients-max (%u): close "
+			"some, or raise it in forkd.conf",
+			peer->who.uid, held->clients, held->clients == 1 ? "" : "s", most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
 		*v = refusal(-FK_E_USER_JOBS,
 			     "uid %u has connections with %" PRIu64

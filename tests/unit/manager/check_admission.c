@@ -187,6 +187,8 @@ START_TEST(refusal_of_a_uid_at_its_limit_names_the_limit)
 	room.held.clients++;
 	refused(-FK_E_USER_CLIENTS,
 		"uid 1000 has 3 connections, and may have user-clients-max (3)");
+	room.most.clients = room.held.clients = 1;
+	refused(-FK_E_USER_CLIENTS, "uid 1000 has 1 connection, and may have user-clients-max (1)");
 	/* The shared limit is checked first: it may be the same number. */
 	room.clients = 4;
 	refused(-EUSERS, "clients-max (4)");
