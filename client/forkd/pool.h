@@ -155,6 +155,7 @@ struct fk_function {
 /* Calls n functions in parallel. The first one runs first, on this thread if that is a worker. */
 int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n);
 
+#ifndef __cplusplus /* there "struct fk_task" would be the fk_task of forkd/client.h */
 /* A task of forkd/task.h with its arguments; FK_RUN() and FK_SUBMIT() make it. */
 struct fk_worker;
 struct fk_task;
@@ -205,6 +206,7 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
 #define FK_PROGRAM_TASK_(task_)                                                                    \
 	(&(const struct fk_program_task){ task_##__enter, &task_##__task, sizeof(task_##__ret),    \
 					  sizeof(struct task_##__args) })
+#endif
 
 #pragma GCC visibility pop
 
