@@ -109,7 +109,9 @@
 #define JOB_PLACE_INDEX_MASK 0xffffffu
 #define JOB_PLACE_STRICT     0x80000000u
 
-/* A reference into the client's heap or imports, as stored in the arguments. */
+/* A reference into the client's heap or imports, as stored in the arguments. If the pool is in the
+ * client's process, also to another address, with JOB_REF_ADDRESS. */
+#define JOB_REF_ADDRESS (UINT64_C(1) << 63)
 struct job_ref {
 	uint64_t offset; /* bytes from the start of the heap; LIMIT_HEAP + bytes: of the imports */
 	uint64_t size;	 /* bytes */

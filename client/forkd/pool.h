@@ -139,8 +139,9 @@ int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_red
 	      void *ret_result, void *context);
 
 /*
- * Sorts n elements of size bytes at array; equal elements keep their order. It needs n * size bytes
- * of additional memory (-ENOMEM: the array is unchanged).
+ * Sorts n elements of size bytes at array; equal elements keep their order. It needs additional
+ * memory: n * size bytes, and 16 bytes for each element that has not 4 or 8 bytes. Without it the
+ * result is -ENOMEM, and the array is unchanged.
  * compare: as for qsort_r(3).
  */
 int fk_sort(fk_client *client, void *array, size_t n, size_t size,

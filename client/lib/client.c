@@ -344,6 +344,7 @@ int client_open_in_process(const struct client_place *place, fk_client **ret_cli
 	if (err)
 		return err;
 	client->waker.local = place->local;
+	client->heap.whole = 1;
 	clients_add(client);
 	*ret_client = steal_ptr(client);
 	return 0;

@@ -44,7 +44,7 @@ int client_look(struct fk_client *client, uint64_t now_ns);
  * liveness.c: sleeps while *word is value, for at most CLIENT_TICK_NS; or WAKER_NAP, if a worker
  * that was woken has not woken up yet. Checks the socket after that, unless it was woken.
  * Returns 0: the caller must read the word again; -ETIMEDOUT: deadline_ns (CLOCK_MONOTONIC) had
- * passed before the sleep; -ECONNRESET.
+ * passed before the sleep; -ECONNRESET; -EDEADLK: the thread is a worker of a pool in this process.
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns);

@@ -31,6 +31,8 @@ struct heap {
 	uint64_t used; /* bytes */
 	/* import.c: LIMIT_IMPORT bytes that references may be to as well; NULL: none */
 	char *_Atomic imports;
+	/* constant: the pool is in this process, and references may be to any address */
+	int whole;
 };
 
 /*

@@ -50,6 +50,8 @@ static char *import_base(fk_client *client)
 	if (base == MAP_FAILED)
 		return NULL;
 	store_relaxed(&client->heap.imports, base);
+	if (client->waker.local)
+		client->waker.local->import(&client->waker, base);
 	return base;
 }
 
@@ -125,6 +127,9 @@ static int import_request(fk_client *client, uint32_t type, const struct client_
 	};
 	int err = -ECONNRESET;
 
+	/* A pool in this process has the same address space. */
+	if (client->waker.local)
+		return 0;
 	for (uint32_t tries = 0; tries < IMPORT_TRIES && err == -ECONNRESET; tries++)
 		err = import_request_once(client, &request, pass);
 	return err;
@@ -234,6 +239,6 @@ void import_fini(struct fk_client *client)
 {
 	char *base = load_relaxed(&client->heap.imports);
 
-	if (base)
+	if (base && !client->waker.local)
 		(void)munmap(base, LIMIT_IMPORT);
 }

@@ -88,6 +88,8 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
 	int r;
 
+	if (client->waker.local && client->waker.local->is_worker())
+		return -EDEADLK;
 	if (now >= deadline_ns)
 		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
 	r = futex_wait(word, value, min(due, deadline_ns));

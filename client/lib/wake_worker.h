@@ -26,8 +26,12 @@ struct waker;
 struct waker_local {
 	/* Takes a message in place of the socket. Returns as proto_send() does. */
 	int (*send)(struct waker *waker, const void *message);
-	/* Ends the client at the pool, which unmaps its segments. */
+	/* Ends the client at the pool, which unmaps its segments and imports. */
 	void (*close)(struct waker *waker);
+	/* Sets the address space of the client's imports. */
+	void (*import)(struct waker *waker, char *base);
+	/* True if the calling thread is a worker of the pool, which must not sleep. */
+	int (*is_worker)(void);
 };
 
 /* How a client reaches the pool, and the threads that it has woken. The latter are hints, and 0 at

@@ -8,7 +8,8 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker_state.h"
 
-static __thread struct worker *self;
+/* In libforkpool too at a fixed place: a signal handler must not allocate it. */
+static __thread struct worker *self __attribute__((tls_model("initial-exec")));
 
 void worker_set_self(struct worker *w)
 {

@@ -9,6 +9,7 @@
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/mapping.h"
 #include "shm/ref.h"
 
 #define INPUT_ALIGN 16u /* of a copy, like malloc() */
@@ -128,9 +129,12 @@ static int input_resolve(struct record *record, const struct client_entry *clien
 		if (!signature_is_reference(type))
 			continue;
 		memcpy(&ref, buf, sizeof(ref));
-		if (ref.offset >= LIMIT_HEAP)
+		if (ref.offset & JOB_REF_ADDRESS && mapping_is_private()) {
+			data = (void *)(uintptr_t)(ref.offset & ~JOB_REF_ADDRESS);
+			r = 0;
+		} else if (ref.offset >= LIMIT_HEAP) {
 			r = input_import(client, type, ref, &data);
-		else {
+		} else {
 			data = ref_resolve(client->heap, heap_size, ref,
 					   type == SIGNATURE_STR ? 1 : 8);
 			r = data ? 0 : -FK_E_REFERENCE;

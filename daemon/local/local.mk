@@ -8,7 +8,8 @@ liblocal_la_SOURCES = \
 	daemon/local/local_pool.h \
 	daemon/local/parallel.c \
 	daemon/local/program_tasks.c \
-	daemon/local/program_tasks.h
+	daemon/local/program_tasks.h \
+	daemon/local/sort.c
 liblocal_la_CFLAGS = $(libengine_la_CFLAGS)
 
 lib_LTLIBRARIES += libforkpool.la

@@ -40,7 +40,24 @@ static void local_close(struct waker *waker)
 	local_pool_close(container_of(waker, struct fk_client, waker)->id);
 }
 
-static const struct waker_local local_waker = { .send = local_send, .close = local_close };
+/* struct waker_local.import */
+static void local_import(struct waker *waker, char *base)
+{
+	local_pool_import(container_of(waker, struct fk_client, waker)->id, base);
+}
+
+/* struct waker_local.is_worker */
+static int local_is_worker(void)
+{
+	return worker_self() != NULL;
+}
+
+static const struct waker_local local_waker = {
+	.send = local_send,
+	.close = local_close,
+	.import = local_import,
+	.is_worker = local_is_worker,
+};
 
 static bool local_options_are_valid(const struct fk_local_options *options)
 {

@@ -458,6 +458,14 @@ void local_pool_cancel(uint32_t slot, uint32_t job, uint32_t generation)
 	pthread_mutex_unlock(&local.lock);
 }
 
+void local_pool_import(uint32_t slot, char *base)
+{
+	/* ORDER client/imports [K3]: release, the address space is mapped. Pairs with
+	 * input_import(). */
+	atomic_store_explicit(&local.pool->clients.entries[slot].imports, base,
+			      memory_order_release);
+}
+
 void local_pool_ring(void)
 {
 	bell_ring(&local.pool->board->dispatcher, &local.pool->arena->bell);

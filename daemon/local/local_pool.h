@@ -27,6 +27,9 @@ void local_pool_close(uint32_t slot);
 /* Cancels a job of a client, if it has no outcome. Any thread. */
 void local_pool_cancel(uint32_t slot, uint32_t job, uint32_t generation);
 
+/* Sets the address space of a client's imports: LIMIT_IMPORT bytes, which its end unmaps. */
+void local_pool_import(uint32_t slot, char *base);
+
 /* The dispatcher checks all rings. Any thread. */
 void local_pool_ring(void);
 
