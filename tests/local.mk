@@ -26,6 +26,7 @@ include tests/unit/fiber/local.mk
 include tests/unit/forkctl/local.mk
 include tests/unit/host/local.mk
 include tests/unit/jobs/local.mk
+include tests/unit/local/local.mk
 include tests/unit/manager/local.mk
 include tests/unit/modules/local.mk
 include tests/unit/pool/local.mk

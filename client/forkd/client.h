@@ -223,7 +223,10 @@ struct fk_request {
 /*
  * Connects to forkd.
  * socket: path of its socket; NULL for $FORKD_SOCKET, or else the one it was installed with,
- *   or if that does not exist the user's private one, $XDG_RUNTIME_DIR/forkd/forkd.sock.
+ *   or if that does not exist the user's private one, $XDG_RUNTIME_DIR/forkd/forkd.sock. Three
+ *   names are no paths, and need libforkpool (forkd/pool.h): "local" is the pool of this process;
+ *   "auto" is forkd as for NULL, or the pool of this process if forkd cannot be reached;
+ *   "auto:MODULE:TASK" is the same, and takes forkd only if it has this task.
  * options: NULL for the defaults.
  * Returns 0, or
  *	-FK_E_NOT_LISTENING     no forkd listens there
@@ -248,6 +251,7 @@ struct fk_request {
  *	-FK_E_HEAP_SIZE         a larger heap than one client may have (heap-max)
  *	-FK_E_FORKD_MEMORY      forkd has no memory or descriptors
  *	-FK_E_NOT_KEPT          the service manager cannot store the connection
+ *	-FK_E_NOT_LOCAL         the pool of this process is needed, and this is libforkclient
  *	-EAGAIN                 this user connects too often
  *	-ENOMEM                 no memory in this process
  *	-ESHUTDOWN              it is stopping

@@ -28,6 +28,14 @@ static const char *connect_own(void)
 	return n < (int)sizeof(path) && access(path, F_OK) == 0 ? path : NULL;
 }
 
+const char *connect_machine(void)
+{
+	/* The forkd of the machine first: one pool is better than one for each user. */
+	const char *own = access(FK_SOCKET_PATH, F_OK) < 0 ? connect_own() : NULL;
+
+	return own ? own : FK_SOCKET_PATH;
+}
+
 const char *connect_path(const char *socket)
 {
 	if (socket)
@@ -35,9 +43,7 @@ const char *connect_path(const char *socket)
 	socket = secure_getenv("FORKD_SOCKET");
 	if (socket && *socket)
 		return socket;
-	/* The forkd of the machine first: one pool is better than one for each user. */
-	socket = access(FK_SOCKET_PATH, F_OK) < 0 ? connect_own() : NULL;
-	return socket ? socket : FK_SOCKET_PATH;
+	return connect_machine();
 }
 
 /* What to do if no forkd listens there. */

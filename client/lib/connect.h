@@ -15,6 +15,9 @@
  * exists. Valid until the next call of this thread. */
 const char *connect_path(const char *socket);
 
+/* The same without the argument and $FORKD_SOCKET. */
+const char *connect_machine(void);
+
 /*
  * Connects to a path within CONNECT_TIMEOUT_S. The caller owns *ret_fd. Receiving on it fails with
  * -EAGAIN after the same time; proto_send() never waits.

@@ -14,7 +14,7 @@ liblocal_la_CFLAGS = $(libengine_la_CFLAGS)
 
 lib_LTLIBRARIES += libforkpool.la
 libforkpool_la_SOURCES =
-libforkpool_la_LIBADD = liblocal.la libclientcore.la libpool.la $(MACHINE_LIBS) libshm.la \
+libforkpool_la_LIBADD = liblocal.la libclientcore.la libpool.la libhost.la libshm.la \
 	libcommon.la $(LIBURING_LIBS) -ldl
 # -z nodelete: dlclose() does not unmap the code that workers run.
 libforkpool_la_LDFLAGS = -version-info 1:0:0 $(COMMON_LDFLAGS) -Wl,-z,nodelete \

@@ -99,6 +99,17 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 	return error_say(err, "out of memory");
 }
 
+int client_open_local(const struct fk_open_options *options, fk_client **ret_client)
+{
+	/* The heap of a local client does not grow. */
+	const struct fk_local_options local = {
+		.n_jobs = options->n_jobs,
+		.heap_size = max(options->heap_size, LOCAL_HEAP),
+	};
+
+	return fk_open_local(&local, ret_client);
+}
+
 static int local_check(const fk_client *client)
 {
 	if (!client)

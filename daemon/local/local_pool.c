@@ -57,8 +57,7 @@
 #include "shm/wake.h"
 
 #define LOCAL_CLIENTS 64u
-#define LOCAL_JOBS    256u /* default: as fk_open() */
-#define LOCAL_HEAP    (UINT64_C(64) << 20)
+#define LOCAL_JOBS    256u		   /* default: as fk_open() */
 #define LOCAL_ARENA   (UINT64_C(64) << 30) /* address space of frames and deques */
 #define LOCAL_STACK   (UINT64_C(8) << 20)  /* of a worker's thread: the usual one */
 #define LOCAL_GUARD   (1u << 20)
@@ -239,7 +238,7 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 	uint64_t arena = arena_workers_offset(LOCAL_CLIENTS, LIMIT_JOBS) + LOCAL_ARENA;
 	struct topology *topology;
 	char error[256];
-	int r = topology_new(NULL, options->workers, 0, NULL, error, sizeof(error), &topology);
+	int r = topology_own(options->workers, error, sizeof(error), &topology);
 
 	if (r < 0)
 		return r;

@@ -13,6 +13,9 @@
 struct client_place;
 struct pool;
 
+/* Bytes of a client's heap, by default; it is address space until it is used. */
+#define LOCAL_HEAP (UINT64_C(64) << 20)
+
 /*
  * Adds a client, and starts the pool for the first one. Sets *ret_slot to its slot and *ret_place
  * to its segments, without local. Returns 0 or the errors of fk_open_local().

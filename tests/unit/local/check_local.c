@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool in the program: libforkpool, linked as a user links it. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <forkd/fiber.h>
+#include <forkd/pool.h>
+#include <forkd/task.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+
+#define N 100000
+
+static fk_client *pool;
+
+static void open_pool(uint32_t workers)
+{
+	const struct fk_local_options options = { .workers = workers };
+
+	ck_assert_int_eq(fk_open_local(&options, &pool), 0);
+}
+
+/* The threads of this process. */
+static uint32_t threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	uint32_t n = 0;
+
+	ck_assert(tasks);
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n - 2;
+}
+
+FK_FINE_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(fib)
+{
+	FK_FORK(x, fib, self->n - 1);
+	FK_CALL(y, fib, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(fib)
+
+/* A task with pointers, and without a result. */
+FK_LEAF_TASK(fk_void, fill, (int64_t *, to, int64_t, n, int64_t, value))
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = value;
+}
+
+FK_LEAF_TASK(int64_t, fails, (int64_t, code))
+{
+	FK_LEAF_FAIL((int)code);
+	return 0;
+}
+
+static int64_t serial_fib(int64_t n)
+{
+	return n < 2 ? n : serial_fib(n - 1) + serial_fib(n - 2);
+}
+
+START_TEST(tasks_of_the_program_run_and_return_results)
+{
+	int64_t result = 0, numbers[5] = { 0 };
+	fk_job jobs[20];
+	int64_t results[20];
+
+	open_pool(2);
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 25), 0);
+	ck_assert_int_eq(result, serial_fib(25));
+	ck_assert_int_eq(FK_RUN(pool, NULL, fill, numbers, 5, 7), 0);
+	ck_assert_int_eq(numbers[0], 7);
+	ck_assert_int_eq(numbers[4], 7);
+	for (int64_t i = 0; i < 20; i++)
+		ck_assert_int_eq(FK_SUBMIT(pool, &jobs[i], &results[i], fib, i), 0);
+	ck_assert_int_eq(fk_wait_all(pool, jobs, 20, FK_FOREVER), 0);
+	for (int64_t i = 0; i < 20; i++) {
+		ck_assert_int_eq(results[i], serial_fib(i));
+		ck_assert_int_eq(fk_release(pool, jobs[i]), 0);
+	}
+	ck_assert_int_eq(FK_RUN(pool, &result, fails, -ENOTTY), -ENOTTY);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+static void square(int64_t first, int64_t last, void *context)
+{
+	int64_t *x = context;
+
+	ck_assert_int_lt(first, last);
+	for (int64_t i = first; i < last; i++)
+		x[i] += i * i;
+}
+
+static void increment(void *element, void *context)
+{
+	*(int64_t *)element += *(int64_t *)context;
+}
+
+static void add(int64_t first, int64_t last, void *result, void *context)
+{
+	const int64_t *x = context;
+
+	for (int64_t i = first; i < last; i++)
+		*(int64_t *)result += x[i];
+}
+
+static void combine(void *left, const void *right, void *context)
+{
+	(void)context;
+	*(int64_t *)left += *(const int64_t *)right;
+}
+
+static const int64_t zero;
+static const struct fk_reduction sum = { sizeof(int64_t), &zero, add, combine, 0 };
+
+static int64_t x[N];
+
+START_TEST(loops_and_reductions_cover_each_number_once)
+{
+	int64_t one = 1, result, expected = 0;
+
+	open_pool(2);
+	memset(x, 0, sizeof(x));
+	ck_assert_int_eq(fk_for(pool, 0, N, square, x), 0);
+	ck_assert_int_eq(fk_for_grain(pool, 0, N, 1, square, x), 0);
+	ck_assert_int_eq(fk_for_each(pool, x, N, sizeof(x[0]), increment, &one), 0);
+	for (int64_t i = 0; i < N; i++) {
+		ck_assert_int_eq(x[i], 2 * i * i + 1);
+		expected += x[i];
+	}
+	ck_assert_int_eq(fk_reduce(pool, 0, N, &sum, &result, x), 0);
+	ck_assert_int_eq(result, expected);
+	/* Nothing to do. */
+	ck_assert_int_eq(fk_for(pool, 5, 5, square, NULL), 0);
+	ck_assert_int_eq(fk_for(pool, 5, -5, square, NULL), 0);
+	ck_assert_int_eq(fk_reduce(pool, 3, 3, &sum, &result, NULL), 0);
+	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(fk_invoke(pool, NULL, 0), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* A reduction whose order shows: text, of which each part is a piece. */
+struct piece {
+	int64_t first, last;
+};
+
+static void take_piece(int64_t first, int64_t last, void *result, void *context)
+{
+	struct piece *piece = result;
+
+	(void)context;
+	ck_assert_int_eq(piece->first, piece->last);
+	*piece = (struct piece){ first, last };
+}
+
+static void join_pieces(void *left, const void *right, void *context)
+{
+	struct piece *a = left;
+	const struct piece *b = right;
+
+	(void)context;
+	ck_assert_int_eq(a->last, b->first);
+	a->last = b->last;
+}
+
+START_TEST(reduction_combines_neighbours_in_their_order)
+{
+	static const struct piece none;
+	const struct fk_reduction order = { sizeof(none), &none, take_piece, join_pieces, 3 };
+	struct piece result;
+
+	open_pool(2);
+	ck_assert_int_eq(fk_reduce(pool, -7, 1000, &order, &result, NULL), 0);
+	ck_assert_int_eq(result.first, -7);
+	ck_assert_int_eq(result.last, 1000);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* The first four bytes of an element are its key, the rest of it is different in each. */
+static int by_key(const void *a, const void *b, void *context)
+{
+	uint32_t x, y;
+
+	ck_assert_ptr_eq(context, &pool);
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+static void check_sorted(uint32_t n, size_t size)
+{
+	unsigned char *array = calloc(n + 1, size);
+	uint32_t seed = n, key, number, last = 0, last_number = 0;
+
+	ck_assert(array);
+	for (uint32_t i = 0; i < n; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		key = seed >> 24;
+		memcpy(array + i * size, &key, 4);
+		if (size >= 8)
+			memcpy(array + i * size + 4, &i, 4);
+	}
+	ck_assert_int_eq(fk_sort(pool, array, n, size, by_key, &pool), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(&key, array + i * size, 4);
+		ck_assert_uint_le(last, key);
+		if (size >= 8) {
+			memcpy(&number, array + i * size + 4, 4);
+			/* Stable. */
+			ck_assert(key > last || !i || number > last_number);
+			last_number = number;
+		}
+		last = key;
+	}
+	free(array);
+}
+
+START_TEST(elements_of_any_size_are_sorted_and_equal_ones_keep_their_order)
+{
+	static const uint32_t numbers[] = { 0, 1, 2, 3, 100, 513, 20000 };
+
+	open_pool(2);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		check_sorted(numbers[i], 4);
+		check_sorted(numbers[i], 8);
+		check_sorted(numbers[i], 13);
+		check_sorted(numbers[i], 40);
+	}
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+static _Atomic uint32_t called;
+
+static void count(void *context)
+{
+	atomic_fetch_add(&called, *(uint32_t *)context);
+}
+
+START_TEST(functions_are_called_once_each)
+{
+	uint32_t values[100];
+	struct fk_function functions[100];
+
+	open_pool(2);
+	for (uint32_t i = 0; i < 100; i++) {
+		values[i] = i + 1;
+		functions[i] = (struct fk_function){ count, &values[i] };
+	}
+	ck_assert_int_eq(fk_invoke(pool, functions, 100), 0);
+	ck_assert_uint_eq(atomic_load(&called), 5050);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(clients_share_the_pool_and_the_last_one_ends_its_threads)
+{
+	fk_client *other;
+	int64_t result;
+	uint32_t before = threads(), with;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		open_pool(2);
+		with = threads();
+		ck_assert_uint_ge(with, before + 3);
+		ck_assert_int_eq(fk_open_local(NULL, &other), 0);
+		ck_assert_uint_eq(threads(), with);
+		ck_assert_int_eq(fk_close(pool), 0);
+		ck_assert_int_eq(FK_RUN(other, &result, fib, 10), 0);
+		ck_assert_int_eq(result, 55);
+		ck_assert_int_eq(fk_close(other), 0);
+		ck_assert_uint_eq(threads(), before);
+	}
+}
+END_TEST
+
+START_TEST(slots_of_closed_clients_are_used_again)
+{
+	fk_client *clients[64], *more;
+	int64_t result;
+
+	open_pool(2);
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 63; i++)
+			ck_assert_int_eq(fk_open_local(NULL, &clients[i]), 0);
+		ck_assert_int_eq(fk_open_local(NULL, &more), -EBUSY);
+		for (uint32_t i = 0; i < 63; i++) {
+			ck_assert_int_eq(FK_RUN(clients[i], &result, fib, 15), 0);
+			ck_assert_int_eq(result, 610);
+			ck_assert_int_eq(fk_close(clients[i]), 0);
+		}
+		/* The pool releases them soon. */
+		while (fk_open_local(NULL, &more) == -EBUSY)
+			sched_yield();
+		ck_assert_int_eq(fk_close(more), 0);
+	}
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+static void *loop_thread(void *arg)
+{
+	int64_t *y = calloc(1000, sizeof(*y)), result = 0;
+
+	ck_assert(y);
+	for (uint32_t i = 0; i < 50; i++) {
+		memset(y, 0, 1000 * sizeof(*y));
+		ck_assert_int_eq(fk_for_grain(pool, 0, 1000, 10, square, y), 0);
+		ck_assert_int_eq(fk_reduce(pool, 0, 1000, &sum, &result, y), 0);
+		ck_assert_int_eq(result, 332833500);
+		ck_assert_int_eq(FK_RUN(pool, &result, fib, 12), 0);
+		ck_assert_int_eq(result, 144);
+	}
+	free(y);
+	return arg;
+}
+
+START_TEST(threads_of_the_program_use_the_pool_at_the_same_time)
+{
+	pthread_t thread[6];
+
+	open_pool(2);
+	for (size_t i = 0; i < ARRAY_SIZE(thread); i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, loop_thread, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(thread); i++)
+		pthread_join(thread[i], NULL);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(child_of_fork_is_refused_and_can_open_a_pool_of_its_own)
+{
+	fk_client *mine;
+	int64_t result = 0;
+	int status;
+	pid_t pid;
+
+	open_pool(2);
+	for (uint32_t i = 0; i < 10; i++) {
+		ck_assert_int_eq(FK_RUN(pool, &result, fib, 15), 0);
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (!pid) {
+			if (FK_RUN(pool, &result, fib, 10) != -EPERM || fk_close(pool) != -EPERM ||
+			    fk_open_local(NULL, &mine) || FK_RUN(mine, &result, fib, 20) ||
+			    result != 6765 || fk_close(mine))
+				_exit(1);
+			_exit(0);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 15), 0);
+	ck_assert_int_eq(result, 610);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(memory_of_the_program_stays_its_own_in_a_child)
+{
+	int *shared;
+	int status;
+	pid_t pid;
+
+	open_pool(2);
+	ck_assert_int_eq(fk_alloc(pool, 100, (void **)&shared), 0);
+	*shared = 7;
+	pid = fork();
+	if (!pid) {
+		status = *shared;
+		*shared = 8;
+		_exit(status);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(WEXITSTATUS(status), 7);
+	ck_assert_int_eq(*shared, 7);
+	ck_assert_int_eq(fk_free(pool, shared), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(modules_are_loaded_and_use_any_memory_in_place)
+{
+	int64_t result = 0, *numbers = malloc(1000 * sizeof(*numbers));
+	struct fk_buffer buffer = { numbers, 1000 * sizeof(*numbers) };
+	char path[4096];
+
+	open_pool(2);
+	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/fib.so", getenv("top_builddir"));
+	ck_assert_int_eq(fk_call(pool, "fib:fib", &result, (int64_t)20), -FK_E_NO_TASK);
+	ck_assert_int_eq(fk_load(pool, path), 0);
+	ck_assert_int_eq(fk_call(pool, "fib:fib", &result, (int64_t)20), 0);
+	ck_assert_int_eq(result, 6765);
+	ck_assert_int_eq(fk_load(pool, path), -EEXIST);
+	ck_assert_int_eq(fk_load(pool, "/nonexistent.so"), -ENOENT);
+	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/sort.so", getenv("top_builddir"));
+	ck_assert_int_eq(fk_load(pool, path), 0);
+	for (int64_t i = 0; i < 1000; i++)
+		numbers[i] = (i * 7919) % 1000;
+	ck_assert_int_eq(fk_call(pool, "sort:i64", NULL, buffer), 0);
+	for (int64_t i = 0; i < 1000; i++)
+		ck_assert_int_eq(numbers[i], i);
+	free(numbers);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* A fiber calls frames. */
+FK_FIBER_TASK(int64_t, fiber_sum, (int64_t, n))
+{
+	int64_t a = 0, b = 0;
+
+	if (FK_RUN(NULL, &a, fib, n) < 0 || fk_for(NULL, 0, N, square, x) < 0 ||
+	    fk_reduce(NULL, 0, N, &sum, &b, x) < 0)
+		return -1;
+	return a + b;
+}
+
+START_TEST(fibers_make_nested_calls)
+{
+	int64_t result = 0, expected = serial_fib(20);
+
+	open_pool(2);
+	memset(x, 0, sizeof(x));
+	for (int64_t i = 0; i < N; i++)
+		expected += i * i;
+	ck_assert_int_eq(FK_RUN(pool, &result, fiber_sum, 20), 0);
+	ck_assert_int_eq(result, expected);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(wrong_calls_are_refused)
+{
+	struct fk_local_options options = { .reserved[2] = 1 };
+	int64_t result;
+
+	ck_assert_int_eq(fk_open_local(&options, &pool), -FK_E_RESERVED);
+	options = (struct fk_local_options){ .flags = 128 };
+	ck_assert_int_eq(fk_open_local(&options, &pool), -FK_E_RESERVED);
+	options = (struct fk_local_options){ .workers = 257 };
+	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
+	options = (struct fk_local_options){ .n_jobs = 16385 };
+	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
+	ck_assert_int_eq(FK_RUN((fk_client *)NULL, &result, fib, 3), -FK_E_NULL);
+	ck_assert_int_eq(fk_for(NULL, 0, 3, square, x), -FK_E_NULL);
+}
+END_TEST
+
+START_TEST(a_name_of_fk_open_chooses_the_pool)
+{
+	struct fk_open_options options = { .n_jobs = 10 };
+	struct fk_pool_info info;
+	int64_t result;
+
+	setenv("FORKD_SOCKET", "/nonexistent/forkd.sock", 1);
+	ck_assert_int_eq(fk_open("local", &options, &pool), 0);
+	ck_assert_int_eq(fk_pool_info(pool, &info), 0);
+	ck_assert_uint_eq(info.n_jobs, 10);
+	ck_assert_int_eq(fk_close(pool), 0);
+	ck_assert_int_eq(fk_open("auto:fib:fib", NULL, &pool), 0);
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 3), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+	ck_assert_int_eq(fk_open(NULL, NULL, &pool), -FK_E_NOT_LISTENING);
+	setenv("FORKD_SOCKET", "auto", 1);
+	ck_assert_int_eq(fk_open(NULL, NULL, &pool), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(affinity_of_the_program_stays)
+{
+	cpu_set_t before, after;
+	int64_t result;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+	open_pool(0);
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 20), 0);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
+	ck_assert(CPU_EQUAL(&before, &after));
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+CHECK_MAIN("local")

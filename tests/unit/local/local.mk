@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+# Tests of libforkpool, linked as a user links it.
+
+PROGRAM_TESTS += tests/unit/local/check_local
+
+tests_unit_local_check_local_LDADD = libforkpool.la $(CHECK_LIBS)
