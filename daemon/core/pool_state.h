@@ -105,6 +105,7 @@ struct pool {
 	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
 	struct stack_arena *stacks; /* one for each group, on its node */
 	pid_t pid;
+	int signal; /* interrupts workers; 0: none; constant while there are any: worker_signal.h */
 	struct trace *trace;	 /* NULL until the first trace: trace.h, I1 */
 	uint32_t n_drains;	 /* so far; the channel's thread */
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is due, 0: none */

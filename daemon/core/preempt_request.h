@@ -7,7 +7,7 @@
 struct worker;
 
 /* Requests that the worker checks, at its next fork, whether another job is to run first. Any
- * thread, and the handler of WORKER_SIGNAL. */
+ * thread, and the handler of the pool's signal. */
 void preempt_request(struct worker *worker);
 
 /* True if the worker has not taken the request yet. */

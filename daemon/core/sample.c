@@ -9,7 +9,7 @@
  * continues, and one task would be charged for all of that.
  *
  * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
- * of the runtime. It never interrupts the handler of WORKER_SIGNAL, which changes the data that it
+ * of the runtime. It never interrupts the handler of the pool's signal, which changes the data that it
  * reads.
  *
  * INVARIANTS
@@ -102,7 +102,7 @@ void sample_begin(struct worker *w)
 
 	if (!period)
 		return;
-	sigaddset(&action.sa_mask, WORKER_SIGNAL);
+	sigaddset(&action.sa_mask, w->pool->signal);
 	sigaction(SAMPLE_SIGNAL, &action, NULL);
 	if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) < 0 ||
 	    timer_settime(timer, 0, &time, NULL) < 0)

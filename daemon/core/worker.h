@@ -15,7 +15,7 @@
 struct pool;
 
 #define WORKER_ROOTS	  64u		    /* maximum number of queued jobs that a worker holds */
-#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_on_signal() */
+#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* of the pool process; others: struct pool */
 #define WORKER_DELAYED	  1024u	     /* maximum number of delayed children, each with a stack */
 #define WORKER_FUZZ	  1024u	     /* bytes of frames with fuzz_seed, until the next check */
 #define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */

@@ -5,10 +5,10 @@
  * A thread that sends a request to a running worker lowers the worker's limit (worker_ask()). The
  * worker comes here at its next fork or frame. It takes the request, publishes, and suspends its
  * frame if it has mail or another job has a better claim. A worker in a long leaf reaches no fork,
- * and gets a signal (work_search.c, ASKING).
+ * and gets a signal (work_search.c, ASKING), unless the pool has none (worker_signal.h).
  *
  * Threads: the worker with the request: tasks, the other parts of strand, and the handler of
- * WORKER_SIGNAL (strand_publish_from_signal()).
+ * the pool's signal (strand_publish_from_signal()).
  *
  * PUBLISHING WORK UNDER A RUNNING LEAF
  *   strand_publish_from_signal() runs in a signal handler on the worker's thread, so only the

@@ -103,7 +103,8 @@ static __attribute__((noinline)) void blocking_thread_begin(struct blocking_thre
 	/* No signal of the process interrupts a call here. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCONT);
-	sigaddset(&set, WORKER_SIGNAL);
+	if (t->pool->signal)
+		sigaddset(&set, t->pool->signal);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)

@@ -100,6 +100,8 @@
  * 	self | 1   the newest frame is self, and the first block of a child of it runs
  * 	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
+ *   A pool in a program's own process may have no signal. Then entries under a leaf stay hidden
+ *   until the leaf ends, and the next fork or return publishes them (daemon/pool/worker_signal.h).
  *
  * INVARIANTS
  *   I1. A frame starts with its struct fk_frame. The frames of fresh activations are adjacent on

@@ -211,11 +211,15 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 	return look;
 }
 
+/* Without a signal there is no answer: only the thread's CPU time counts. */
 static void hang_ask(struct worker *w)
 {
+	int signo = w->pool->signal;
+
 	/* Relaxed: as in hang_answer(). */
 	store_relaxed(&w->requests.hang_asked, clock_ns());
-	(void)pthread_kill(w->thread, WORKER_SIGNAL);
+	if (signo)
+		(void)pthread_kill(w->thread, signo);
 }
 
 /* Checks a worker. True if it runs a job that is to end. */

@@ -15,8 +15,8 @@
  *   - the time that it slept, in a read(2) or for a lock, while a CPU was available for it. The
  *     kernel shows a thread's state only in /proc. A sandboxed pool can open nothing there, and
  *     descriptors that were opened before would be accessible to tasks. So the worker itself is
- *     asked: WORKER_SIGNAL ends or interrupts its sleep, and the handler stores the time and the
- *     thread's number of voluntary switches (ru_nvcsw of getrusage(2)). If the thread has gone to
+ *     asked: the pool's signal ends or interrupts its sleep, and the handler stores the time and
+ *     the thread's number of voluntary switches (ru_nvcsw of getrusage(2)). If the thread has gone to
  *     sleep since its last answer, and answers at once, it did nothing but sleep: the time between
  *     two checks counts. A thread that waits for a CPU was preempted, which is no sleep, or answers
  *     late.
@@ -31,7 +31,7 @@
  *   other jobs run, such a job is not detected.
  *
  * Threads: hangs_check(): the dispatcher. hang_expect(): any thread of the pool. hang_answer(): a
- * worker, in the handler of WORKER_SIGNAL. hang_judge() is a pure function.
+ * worker, in the handler of the signal. hang_judge() is a pure function.
  *
  * INVARIANTS
  *   I1. Forks and joins have no additional cost: existing counters show a worker's progress, and
@@ -46,7 +46,8 @@
  *
  * LIMITATIONS
  *   A thread in uninterruptible sleep (D in ps(1)), and a thread that has blocked the signal, do
- *   not answer: only their CPU time counts. The former could not be killed either.
+ *   not answer: only their CPU time counts. The former could not be killed either. The same is true
+ *   for all threads of a pool without a signal (worker_signal.h).
  */
 #pragma once
 
@@ -122,5 +123,5 @@ uint64_t hang_doomed(struct pool *pool, const struct worker *worker);
 /* Returns the CPU time of a worker's thread, ns. Any thread of the pool. */
 uint64_t hang_cpu(const struct worker *worker);
 
-/* Called by the handler of WORKER_SIGNAL. */
+/* Called by the handler of the pool's signal. */
 void hang_answer(struct worker *worker);

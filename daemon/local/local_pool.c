@@ -51,6 +51,7 @@
 #include "daemon/local/program_tasks.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/pool/pool.h"
+#include "daemon/pool/worker_signal.h"
 #include "daemon/pool/worker_thread.h"
 #include "shm/ledger.h"
 #include "shm/segment.h"
@@ -179,6 +180,7 @@ static void *local_worker(void *arg)
 
 static void local_free(struct pool *pool)
 {
+	worker_release_signal(pool);
 	fibers_fini(pool);
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
@@ -292,7 +294,8 @@ static int local_start(const struct fk_local_options *options)
 	pool->channel.hear = local_hear;
 	r = local_prepare_pool(pool, options);
 	if (r == 0) {
-		worker_catch_signal();
+		if (!(options->flags & FK_NO_SIGNAL))
+			(void)worker_catch_free_signal(pool);
 		bell_begin();
 		park_begin(pool);
 		r = local_start_threads(pool);

@@ -16,6 +16,8 @@ libpool_la_SOURCES += \
 	daemon/pool/idle_trim.h \
 	daemon/pool/work_search.c \
 	daemon/pool/work_search.h \
+	daemon/pool/worker_signal.c \
+	daemon/pool/worker_signal.h \
 	daemon/pool/worker_sleep.c \
 	daemon/pool/worker_sleep.h \
 	daemon/pool/worker_thread.c \

@@ -39,6 +39,7 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/work_span.h"
 #include "daemon/core/trace.h"
+#include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/fiber/io.h"
@@ -54,6 +55,7 @@
 #include "daemon/pool/manager_requests.h"
 #include "daemon/pool/pool.h"
 #include "daemon/pool/schedule_fuzz.h"
+#include "daemon/pool/worker_signal.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/cpu_parking.h"
 #include "shm/board.h"
@@ -281,7 +283,7 @@ int pool_run(const struct options *options, int channel)
 		return r;
 	}
 	r = fault_begin(pool);
-	worker_catch_signal();
+	(void)worker_catch_signal(pool, WORKER_SIGNAL);
 	bell_begin();
 	park_begin(pool);
 	threads = calloc(pool->n_workers, sizeof(*threads));

@@ -2,11 +2,11 @@
 /*
  * schedule_fuzz.c - random preemption of workers, for forkctl check
  *
- * A thread sends WORKER_SIGNAL and requests to random workers at random times, in bursts. So forks
- * are published, stolen and joined in orders that are rare on a quiet machine. In addition, each
- * worker leaves the fast path after some frames or at some fork (worker_limit()). Of two entries
- * that it then publishes (fk_rt_publish()) it steals one from itself. This works
- * even for very short jobs. The seed determines the actions, but not when they take effect, so a
+ * A thread sends the pool's signal and requests to random workers at random times, in bursts. So
+ * forks are published, stolen and joined in orders that are rare on a quiet machine. In addition,
+ * each worker leaves the fast path after some frames or at some fork (worker_limit()). Of two
+ * entries that it then publishes (fk_rt_publish()) it steals one from itself. This works even for
+ * very short jobs. The seed determines the actions, but not when they take effect, so a
  * run cannot be repeated exactly.
  *
  * Threads: process.c: the pool's main thread starts and stops it.
@@ -56,8 +56,8 @@ static void schedule_fuzz_one(struct shake *shake)
 
 	if (what != 0)
 		worker_ask(w);
-	if (what != 1 && tid)
-		tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
+	if (what != 1 && tid && shake->pool->signal)
+		tgkill(getpid(), (pid_t)tid, shake->pool->signal);
 }
 
 static void *schedule_fuzz_main(void *arg)

@@ -2,7 +2,8 @@
 /*
  * slice_signal.c - handles the signal of a worker's slice timer: a preempt request to the worker
  *
- * The invariants I1 to I4 are those of daemon/sched/slice_timer.c.
+ * The invariants I1 to I4 are those of daemon/sched/slice_timer.c. In a pool without a signal
+ * (worker_signal.h) slice_timers_check() does all of it.
  */
 #include "daemon/pool/slice_signal.h"
 

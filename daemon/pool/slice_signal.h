@@ -2,7 +2,7 @@
 /*
  * slice_signal.h - handles the expiry of a worker's slice timer
  *
- * slice_timer_is_due(), slice_timer_ring(): the worker, in the handler of WORKER_SIGNAL.
+ * slice_timer_is_due(), slice_timer_ring(): the worker, in the handler of the pool's signal.
  * slice_timers_check(): the dispatcher. daemon/sched/slice_timer.c has the invariants.
  */
 #pragma once

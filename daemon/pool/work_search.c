@@ -8,10 +8,10 @@
  *   strands were short waits longer between requests (ask_wait), up to POLICY_ASK_MAX. Other work
  *   that it finds does not count, so a thief that always finds some still makes requests. A victim
  *   in a long leaf reaches no fork. If it has not answered POLICY_SIGNAL_MIN after a request, a
- *   thief sends it WORKER_SIGNAL, and the handler publishes the entries below the leaf
+ *   thief sends it the pool's signal, and the handler publishes the entries below the leaf
  *   (strand_publish_from_signal()). While there are none, the intervals between signals double up
  *   to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus the time until a thief
- *   searches.
+ *   searches. In a pool without a signal it stays hidden until the leaf ends (worker_signal.h).
  */
 #include "daemon/pool/work_search.h"
 
@@ -223,14 +223,14 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 	wait = load_relaxed(&victim->requests.signal_wait);
 	at = load_relaxed(&victim->requests.signal_at);
 	tid = load_relaxed(&victim->board->tid);
-	if (now < at || !tid ||
+	if (!w->pool->signal || now < at || !tid ||
 	    !atomic_compare_exchange_strong_explicit(&victim->requests.signal_at, &at,
 						     now + 2 * wait, memory_order_relaxed,
 						     memory_order_relaxed))
 		return;
 	store_relaxed(&victim->requests.signal_wait, min(2 * wait, POLICY_SIGNAL_MAX));
 	COUNT(w, steal_signals);
-	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
+	tgkill(getpid(), (pid_t)tid, w->pool->signal);
 }
 
 /* Finds a queued job: its own, then from the rings, then another worker's. */

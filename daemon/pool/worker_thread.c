@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,12 +33,11 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/preempted.h"
 #include "daemon/engine/slow_path.h"
-#include "daemon/jobs/hang_detector.h"
 #include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/job.h"
-#include "daemon/pool/slice_signal.h"
 #include "daemon/pool/idle_trim.h"
 #include "daemon/pool/work_search.h"
+#include "daemon/pool/worker_signal.h"
 #include "daemon/sched/slice_timer.h"
 #include "daemon/sched/job_switch.h"
 #include "shm/board.h"
@@ -140,41 +138,13 @@ void worker_fini(struct worker *w)
 	stack_cache_fini(&w->engine.cache);
 }
 
-/* Runs on a worker's thread, between any two instructions of a task or of the runtime. */
-static void worker_on_signal(int signo, siginfo_t *info, void *context)
-{
-	struct worker *w = worker_self();
-	int saved = errno;
-
-	(void)signo;
-	(void)context;
-	if (w) {
-		strand_publish_from_signal(w);
-		hang_answer(w);
-		if (info->si_code == SI_TIMER || slice_timer_is_due(w))
-			slice_timer_ring(w);
-	}
-	errno = saved;
-}
-
-void worker_catch_signal(void)
-{
-	struct sigaction action = {
-		.sa_sigaction = worker_on_signal,
-		/* Not on the stack of a fiber, which is small. */
-		.sa_flags = SA_RESTART | SA_SIGINFO | SA_ONSTACK,
-	};
-
-	sigaddset(&action.sa_mask, SAMPLE_SIGNAL);
-	sigaction(WORKER_SIGNAL, &action, NULL);
-}
-
 void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	char here;
 
 	worker_set_self(w);
+	worker_signal_begin(w->pool);
 	pthread_setname_np(pthread_self(), "forkd-worker");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));

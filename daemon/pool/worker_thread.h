@@ -19,8 +19,5 @@ void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
 /* Frees the worker's heap memory, after its thread has ended. */
 void worker_fini(struct worker *worker);
 
-/* Installs the handler of WORKER_SIGNAL, for the process. */
-void worker_catch_signal(void);
-
 /* The worker's thread: finds work and runs it until the pool stops. */
 void *worker_main(void *worker);

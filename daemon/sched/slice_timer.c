@@ -80,10 +80,10 @@ void slice_timer_begin(struct worker *w)
 	struct slice_timer *a = &w->slice_timer;
 	struct sigevent event = {
 		.sigev_notify = SIGEV_THREAD_ID,
-		.sigev_signo = WORKER_SIGNAL,
+		.sigev_signo = w->pool->signal,
 		.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid),
 	};
-	bool timed = timer_create(CLOCK_MONOTONIC, &event, &a->timer) == 0;
+	bool timed = w->pool->signal && timer_create(CLOCK_MONOTONIC, &event, &a->timer) == 0;
 
 	/* Relaxed at all reads: with the lock held, or on this thread; slice_timers_check() checks
 	 * again. */

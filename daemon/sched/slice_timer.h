@@ -3,14 +3,15 @@
  * slice_timer.h - a worker's own timer, which makes it check which job is to run
  *
  * Jobs that have begun alternate after milliseconds, without another thread. The timer sends
- * WORKER_SIGNAL to the worker's own thread, whose handler makes a preempt request (dispatcher.h),
- * so that the worker checks at its next fork. A signal to a running thread is no context switch. If
- * the kernel provides no timer, or cannot set it, the dispatcher makes the request
+ * the pool's signal to the worker's own thread, whose handler makes a preempt request
+ * (dispatcher.h), so that the worker checks at its next fork. A signal to a running thread is no
+ * context switch. If the pool has no signal (worker_signal.h), or the kernel provides no timer, or
+ * cannot set it, the dispatcher makes the request
  * (slice_timers_check()). A worker that checks reads the rings, too. So while an alarm is set the
  * dispatcher dozes (shm/wake.h, W9), and a client's next long job wakes no thread.
  *
  * Threads: slice_timer_begin(), slice_timer_end(), slice_timer_at(), slice_timer_ring(): the
- * worker; the last one in the handler of WORKER_SIGNAL. slice_timer_by(): any thread of the pool.
+ * worker; the last one in the signal's handler. slice_timer_by(): any thread of the pool.
  * slice_timers_check(), slice_timers_set(): the dispatcher. slice_timer.c proves that no alarm is
  * lost.
  */

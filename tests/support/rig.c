@@ -9,11 +9,13 @@
 #include "daemon/core/fork_mode.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/host/topology.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"
+#include "daemon/pool/worker_signal.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/wake.h"
 #include "shm/futex.h"
@@ -99,7 +101,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(topology_new(machine, workers, 0, NULL, error, sizeof(error), &topology),
 			 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
-	worker_catch_signal();
+	ck_assert(worker_catch_signal(pool, WORKER_SIGNAL));
 	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);
 	ck_assert_int_eq(fibers_init(pool), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
@@ -150,6 +152,7 @@ void rig_stop(struct rig *rig)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);
+	worker_release_signal(pool);
 	fibers_fini(pool);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);

@@ -3,6 +3,7 @@
 
 PROGRAM_TESTS += \
 	tests/unit/pool/check_process \
-	tests/unit/pool/check_sleep
+	tests/unit/pool/check_sleep \
+	tests/unit/pool/check_worker_signal
 
 tests_unit_pool_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
