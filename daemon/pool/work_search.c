@@ -8,7 +8,7 @@
  *   strands were short waits longer between requests (ask_wait), up to POLICY_ASK_MAX. Other work
  *   that it finds does not count, so a thief that always finds some still makes requests. A victim
  *   in a long leaf reaches no fork. If it has not answered POLICY_SIGNAL_MIN after a request, a
- *   thief sends it the pool's signal, and the handler publishes the entries below the leaf
+ *   thief sends it the pool's signal. The handler publishes the entries below the leaf
  *   (strand_publish_from_signal()). While there are none, the intervals between signals double up
  *   to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus the time until a thief
  *   searches. In a pool without a signal it stays hidden until the leaf ends (worker_signal.h).

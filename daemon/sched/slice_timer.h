@@ -3,7 +3,7 @@
  * slice_timer.h - a worker's own timer, which makes it check which job is to run
  *
  * Jobs that have begun alternate after milliseconds, without another thread. The timer sends
- * the pool's signal to the worker's own thread, whose handler makes a preempt request
+ * the pool's signal to the worker's own thread. The handler makes a preempt request
  * (dispatcher.h), so that the worker checks at its next fork. A signal to a running thread is no
  * context switch. If the pool has no signal (worker_signal.h), or the kernel provides no timer, or
  * cannot set it, the dispatcher makes the request
