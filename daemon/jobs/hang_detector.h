@@ -18,8 +18,8 @@
  *     asked: the pool's signal ends or interrupts its sleep, and the handler stores the time and
  *     the thread's number of voluntary switches (ru_nvcsw of getrusage(2)). If the thread has gone
  *     to sleep since its last answer, and answers at once, it did nothing but sleep: the time
- *     between two checks counts. A thread that waits for a CPU was preempted, which is no sleep, or answers
- *     late.
+ *     between two checks counts. A thread that waits for a CPU was preempted, which is no sleep,
+ *     or answers late.
  *   Each fork, call or join that leaves the fast path, and each resumed frame, is progress and
  *   resets the time.
  *

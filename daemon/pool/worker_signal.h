@@ -12,7 +12,8 @@
  *   All results are the same. What a task forks is published at the task's next fork, call or join
  *   after a steal request. So these times have no bound except that of the task itself:
  *   - Forked children of a task in a long leaf stay hidden until the leaf has ended and the task
- *     makes its next frame, joins or returns. At most POLICY_PUBLIC are public before. With a signal: POLICY_SIGNAL_MAX, and the time until a thief searches.
+ *     forks, joins or returns. At most POLICY_PUBLIC are public before. With a signal this takes
+ *     POLICY_SIGNAL_MAX, and the time until a thief searches.
  *   - What a fiber has spawned stays hidden until it spawns again or leaves its worker.
  *   - A slice ends by a request of the dispatcher, instead of a timer of the worker's own. The task
  *     takes it at its next fork, as before, but the dispatcher must get a CPU first.
