@@ -26,6 +26,7 @@ static const struct number_unit durations[] = {
 	{ "ms", UINT64_C(1000000) },
 	{ "s", UINT64_C(1000000000) },
 	{ "min", UINT64_C(60000000000) },
+	{ "h", UINT64_C(3600000000000) },
 };
 
 const struct number_units number_sizes = { sizes, ARRAY_SIZE(sizes) };

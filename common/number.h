@@ -19,7 +19,7 @@ struct number_units {
 };
 
 extern const struct number_units number_sizes;	   /* K, M, G, T: in bytes */
-extern const struct number_units number_durations; /* ns, us, ms, s, min: in ns */
+extern const struct number_units number_durations; /* ns, us, ms, s, min, h: in ns */
 
 /*
  * Reads digits, without blanks or a sign before them; sets *ret_rest to the text after them.

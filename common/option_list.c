@@ -286,7 +286,7 @@ void option_list_print_allowed(const struct option_row *row, FILE *out)
 			who);
 		break;
 	case OPTION_TIMES:
-		fprintf(out, "a duration (in %s, or with ns, us, ms, s or min)", row->unit);
+		fprintf(out, "a duration (in %s, or with ns, us, ms, s, min or h)", row->unit);
 		list_print_range(row, "", out);
 		fprintf(out,
 			", or a list such as alice:1min,*:10s, of users %s, and such durations",

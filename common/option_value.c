@@ -211,7 +211,7 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 			break;
 		}
 		if (row->type == OPTION_DURATION)
-			fprintf(out, "a duration (in %s, or with ns, us, ms, s or min) from ",
+			fprintf(out, "a duration (in %s, or with ns, us, ms, s, min or h) from ",
 				row->unit);
 		else
 			fprintf(out, "%s from ", nouns[row->type]);

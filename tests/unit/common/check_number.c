@@ -57,6 +57,9 @@ START_TEST(product_that_overflows_is_refused)
 	ck_assert_int_eq(number_parse_unit("307445735min", &number_durations, NULL, &n), -ERANGE);
 	ck_assert_int_eq(number_parse_unit("307445734min", &number_durations, NULL, &n), 0);
 	ck_assert_uint_eq(n, UINT64_C(307445734) * 60000000000);
+	ck_assert_int_eq(number_parse_unit("5124096h", &number_durations, NULL, &n), -ERANGE);
+	ck_assert_int_eq(number_parse_unit("5124095h", &number_durations, NULL, &n), 0);
+	ck_assert_uint_eq(n, UINT64_C(5124095) * 3600000000000);
 }
 END_TEST
 
@@ -86,6 +89,8 @@ START_TEST(printed_number_reads_back_the_same)
 	reads_back(1, &number_durations, "1ns");
 	reads_back(UINT64_C(90000000000), &number_durations, "90s");
 	reads_back(UINT64_C(120000000000), &number_durations, "2min");
+	reads_back(UINT64_C(5400000000000), &number_durations, "90min");
+	reads_back(UINT64_C(86400000000000), &number_durations, "24h");
 }
 END_TEST
 

@@ -119,7 +119,7 @@ START_TEST(invalid_value_is_refused_and_changes_nothing)
 		{ "user-shared-memory-max", "17T", -ERANGE },
 		{ "user-shared-memory-max", "1000:64Q", -EINVAL },
 		{ "default-deadline", "86401s", -ERANGE },
-		{ "default-deadline", "1000:1h", -EINVAL },
+		{ "default-deadline", "1000:1d", -EINVAL },
 		{ "allow", ",", -EINVAL },
 		{ "allow", "1000,", -EINVAL },
 		{ "allow", "1000:5", -EINVAL },
@@ -177,7 +177,7 @@ START_TEST(invalid_value_is_refused_and_changes_nothing)
 		{ "memory-max", "auto 1G", -EINVAL },
 		{ "hang-timeout", "-1s", -EINVAL },
 		{ "hang-timeout", "86401s", -ERANGE },
-		{ "stop-timeout", "5h", -EINVAL },
+		{ "stop-timeout", "5d", -EINVAL },
 		{ "stop-timeout", "3601s", -ERANGE },
 		{ "quarantine-task-crashes", "1001", -ERANGE },
 		{ "quarantine-task-crashes", "-1", -EINVAL },
@@ -244,7 +244,7 @@ START_TEST(error_names_the_allowed_values)
 				     "number from 1 to 256");
 	FAILS(set("heap-max", "1"), -ERANGE, "from 64K to 1T");
 	FAILS(set("spin", "2s"), -ERANGE,
-	      "must be a duration (in us, or with ns, us, ms, s or min) from 0 to 1s");
+	      "must be a duration (in us, or with ns, us, ms, s, min or h) from 0 to 1s");
 	FAILS(set("scheduler", "eager"), -EINVAL, "must be lazy or busy");
 	FAILS(set("log-level", "x"), -EINVAL, "must be error, warning, notice, info or debug");
 	FAILS(set("socket-mode", "9"), -EINVAL, "octal permissions from 0000 to 0777");
