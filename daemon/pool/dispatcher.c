@@ -26,7 +26,6 @@
 #include "daemon/core/bell.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/ring_drain.h"
-#include "daemon/core/crash_handler.h"
 #include "daemon/core/worker.h"
 #include "daemon/fiber/timer.h"
 #include "daemon/fiber/stuck.h"
@@ -315,7 +314,6 @@ static bool dispatcher_ends(struct pool *pool)
 
 void *dispatcher_main(void *arg)
 {
-	struct fault_thread *fault = fault_begin_thread(NULL, NULL);
 	struct pool *pool = arg;
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
@@ -327,6 +325,5 @@ void *dispatcher_main(void *arg)
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
 	channel_shut(pool);
-	fault_end_thread(fault);
 	return NULL;
 }

@@ -91,6 +91,15 @@ static void *pool_worker_thread(void *arg)
 	return NULL;
 }
 
+static void *pool_dispatcher_thread(void *arg)
+{
+	struct fault_thread *fault = fault_begin_thread(NULL, NULL);
+
+	(void)dispatcher_main(arg);
+	fault_end_thread(fault);
+	return NULL;
+}
+
 /* Waits until all threads have allocated what they need themselves. A thread whose CPU is taken by
  * other programs does not hold up the pool: its memory counts for module-memory-max then. */
 static void pool_await_threads(struct pool *pool)
@@ -133,7 +142,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 				    &threads[i]);
 	}
 	if (r == 0)
-		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
+		r = -pthread_create(ret_dispatcher, NULL, pool_dispatcher_thread, pool);
 	pthread_attr_destroy(&attr);
 	if (r == 0)
 		pool_await_threads(pool);
