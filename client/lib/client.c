@@ -2,7 +2,7 @@
 /*
  * client.c - the connection: opens and closes it
  *
- * fk_open() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
+ * client_open_socket() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
  * the daemon sends only a dismissal. The client sends only cancels (cancel.c), rings
  * (wake_worker.c) and requests for a larger heap (heap_api.c). Mainly the socket shows each side
  * the end of the other.
@@ -297,16 +297,6 @@ static int init_private(fk_client *client)
 	return 0;
 }
 
-/* True if a reserved field is not 0. */
-static int options_reserved(const struct fk_open_options *options)
-{
-	uint64_t all = options->reserved0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(options->reserved); i++)
-		all |= options->reserved[i];
-	return all != 0;
-}
-
 /* Returns a client without segments; NULL: no memory. */
 static fk_client *client_new(const char *path)
 {
@@ -350,7 +340,7 @@ int client_open_in_process(const struct client_place *place, fk_client **ret_cli
 	return 0;
 }
 
-static int open_socket(const char *path, const struct fk_open_options *options,
+int client_open_socket(const char *path, const struct fk_open_options *options,
 		       fk_client **ret_client)
 {
 	_cleanup_(client_freep) fk_client *client = NULL;
@@ -385,59 +375,6 @@ static int open_socket(const char *path, const struct fk_open_options *options,
 	clients_add(client);
 	*ret_client = steal_ptr(client);
 	return 0;
-}
-
-/* True for the names of fk_open() that are no paths. */
-static int is_in_process(const char *path)
-{
-	return streq(path, "local") || streq(path, "auto") || !strncmp(path, "auto:", 5);
-}
-
-static int open_local(const struct fk_open_options *options, fk_client **ret_client)
-{
-	if (!client_open_local)
-		return error_say(-FK_E_NOT_LOCAL,
-				 "a pool in this process needs libforkpool: link with -lforkpool");
-	return client_open_local(options, ret_client);
-}
-
-/* Opens the machine's forkd if it answers and has this task (NULL: any); otherwise a pool in this
- * process. */
-static int open_auto(const char *task, const struct fk_open_options *options,
-		     fk_client **ret_client)
-{
-	const char *path = connect_path(NULL);
-	fk_client *client;
-	const fk_task *found;
-
-	if (is_in_process(path)) /* $FORKD_SOCKET */
-		path = connect_machine();
-	if (open_socket(path, options, &client) < 0)
-		return open_local(options, ret_client);
-	if (task && fk_task_find(client, task, &found) < 0) {
-		fk_close(client);
-		return open_local(options, ret_client);
-	}
-	*ret_client = client;
-	return 0;
-}
-
-int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client)
-{
-	static const struct fk_open_options defaults;
-	const char *path = connect_path(socket);
-
-	if (!options)
-		options = &defaults;
-	if (options_reserved(options))
-		return error_say(-FK_E_RESERVED,
-				 "a reserved field of struct fk_open_options is not "
-				 "0: use a designated initializer");
-	if (!is_in_process(path))
-		return open_socket(path, options, ret_client);
-	if (streq(path, "local"))
-		return open_local(options, ret_client);
-	return open_auto(path[4] ? path + 5 : NULL, options, ret_client);
 }
 
 int fk_close(fk_client *client)

@@ -29,9 +29,13 @@ struct client_place {
  * Returns 0, -ENOMEM, or -EBADMSG (a segment's head is wrong); then the segments stay. */
 int client_open_in_process(const struct client_place *place, fk_client **ret_client);
 
-/* daemon/local: fk_open() of a pool in this process. NULL in libforkclient, which has no pool. */
-int client_open_local(const struct fk_open_options *options, fk_client **ret_client)
-	__attribute__((weak));
+/* client.c: fk_open() of a socket, with options. */
+int client_open_socket(const char *path, const struct fk_open_options *options,
+		       fk_client **ret_client);
+
+/* open.c: opens a pool in this process. daemon/local sets it before main(); NULL in libforkclient,
+ * which has no pool. */
+extern int (*client_open_local)(const struct fk_open_options *options, fk_client **ret_client);
 
 /* liveness.c: checks the socket, unless the daemon is known to be gone. True if it is gone. */
 int client_gone(struct fk_client *client);

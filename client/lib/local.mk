@@ -24,6 +24,7 @@ libclientcore_la_SOURCES = \
 	client/lib/import.c \
 	client/lib/liveness.c \
 	client/lib/long_job_hint.h \
+	client/lib/open.c \
 	client/lib/outcome.c \
 	client/lib/pool_info.c \
 	client/lib/publish.c \

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "common/util.h"
 
 static bool is_private;
 
@@ -24,6 +27,15 @@ int layout_withhold(void *base, uint64_t size, bool secret)
 	    (secret && madvise(base, size, MADV_DONTDUMP) < 0))
 		return -errno;
 	return 0;
+}
+
+uint64_t mapping_space(uint64_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return most;
+	return min(most, (uint64_t)limit.rlim_cur / 8 & ~UINT64_C(0x1fffff));
 }
 
 int layout_discard(void *base, uint64_t size)

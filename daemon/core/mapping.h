@@ -15,5 +15,9 @@ bool mapping_is_private(void);
  * page-aligned. Does nothing if the memory is private. Returns 0 or a negative errno. */
 int layout_withhold(void *base, uint64_t size, bool secret);
 
+/* Returns how many bytes of address space to reserve: most, or an eighth of RLIMIT_AS if that is
+ * less. The rest is for others in the process. */
+uint64_t mapping_space(uint64_t most);
+
 /* Gives whole pages back: they read as zeros. Returns 0 or a negative errno; then they stay. */
 int layout_discard(void *base, uint64_t size);

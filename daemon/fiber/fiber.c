@@ -41,6 +41,7 @@
 #include "daemon/core/crash_handler.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/mailbox.h"
+#include "daemon/core/mapping.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/context_switch.h"
 #include "daemon/core/job_abort.h"
@@ -69,8 +70,9 @@
 /* Reserves memory for stacks, records and copies, and the workers' shared stacks. */
 static int fibers_reserve(struct pool *pool)
 {
-	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
-	int r = fiber_memory_init(&pool->fibers->blocks, FIBER_MEMORY_SPACE);
+	struct fiber_stacks_options options = { .space = mapping_space(FIBER_SPACE),
+						.keep = FIBER_KEEP };
+	int r = fiber_memory_init(&pool->fibers->blocks, mapping_space(FIBER_MEMORY_SPACE));
 
 	if (r < 0)
 		return r;

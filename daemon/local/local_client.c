@@ -99,7 +99,7 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 	return error_say(err, "out of memory");
 }
 
-int client_open_local(const struct fk_open_options *options, fk_client **ret_client)
+static int local_open_by_name(const struct fk_open_options *options, fk_client **ret_client)
 {
 	/* The heap of a local client does not grow. */
 	const struct fk_local_options local = {
@@ -108,6 +108,11 @@ int client_open_local(const struct fk_open_options *options, fk_client **ret_cli
 	};
 
 	return fk_open_local(&local, ret_client);
+}
+
+__attribute__((constructor)) static void local_offer(void)
+{
+	client_open_local = local_open_by_name;
 }
 
 static int local_check(const fk_client *client)

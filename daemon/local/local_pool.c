@@ -40,6 +40,7 @@
 #include "daemon/core/mapping.h"
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/host/cgroup.h"
@@ -59,7 +60,8 @@
 
 #define LOCAL_CLIENTS 64u
 #define LOCAL_JOBS    256u		   /* default: as fk_open() */
-#define LOCAL_ARENA   (UINT64_C(64) << 30) /* address space of frames and deques */
+#define LOCAL_ARENA   (UINT64_C(16) << 30) /* address space of frames and deques */
+#define LOCAL_LEAST   (UINT64_C(8) << 20)  /* the same, at least */
 #define LOCAL_STACK   (UINT64_C(8) << 20)  /* of a worker's thread: the usual one */
 #define LOCAL_GUARD   (1u << 20)
 
@@ -117,6 +119,8 @@ static void local_child(void)
 	local.n = 0;
 	memset(local.clients, 0, sizeof(local.clients));
 	memset(local.leaving, 0, sizeof(local.leaving));
+	/* If a task has forked, its child is no worker. */
+	worker_set_self(NULL);
 	local_parent();
 }
 
@@ -168,6 +172,18 @@ static void *local_map(uint32_t kind, uint64_t size)
 		return NULL;
 	*(struct segment *)base = segment_head(kind, size, 1);
 	return base;
+}
+
+/* As large as the system allows: valgrind and ulimit -v leave less address space. */
+static void local_map_arena(struct pool *pool)
+{
+	uint64_t fixed = arena_workers_offset(LOCAL_CLIENTS, LIMIT_JOBS);
+
+	for (uint64_t space = mapping_space(LOCAL_ARENA); !pool->arena && space >= LOCAL_LEAST;
+	     space /= 2) {
+		pool->arena_size = fixed + space;
+		pool->arena = local_map(SEGMENT_ARENA, pool->arena_size);
+	}
 }
 
 static void *local_worker(void *arg)
@@ -237,7 +253,6 @@ static int local_start_threads(struct pool *pool)
 
 static int local_prepare_pool(struct pool *pool, const struct fk_local_options *options)
 {
-	uint64_t arena = arena_workers_offset(LOCAL_CLIENTS, LIMIT_JOBS) + LOCAL_ARENA;
 	struct topology *topology;
 	char error[256];
 	int r = topology_own(options->workers, error, sizeof(error), &topology);
@@ -250,8 +265,7 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 		return r;
 	pool->board_size = board_size(pool->n_workers);
 	pool->board = local_map(SEGMENT_BOARD, pool->board_size);
-	pool->arena_size = arena;
-	pool->arena = local_map(SEGMENT_ARENA, arena);
+	local_map_arena(pool);
 	if (!pool->board || !pool->arena)
 		return -ENOMEM;
 	pool->board->manager.pid = (uint32_t)pool->pid;
@@ -271,8 +285,9 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 		r = pool_set_fork_mode(pool);
 	if (r == 0)
 		r = layout_make(pool, -1);
+	/* Without stacks for fibers, tasks that are fibers fail. */
 	if (r == 0)
-		r = fibers_init(pool);
+		(void)fibers_init(pool);
 	if (r == 0)
 		r = intake_init(pool);
 	if (r == 0)
