@@ -60,7 +60,7 @@ extern "C" {
 struct fk_local_options {
 	uint32_t workers; /* number; 0: one on each core that the process may use */
 	uint32_t flags;	  /* FK_NO_SIGNAL */
-	uint32_t n_jobs;  /* jobs of this client at a time, at most 16384; 0: 256 */
+	uint32_t n_jobs;  /* jobs of this client at a time, at most 4096; 0: 256 */
 	uint32_t reserved0;
 	uint64_t heap_size; /* bytes that fk_alloc() can give in total; 0: 64 MiB */
 	uint64_t reserved[5];
@@ -72,7 +72,7 @@ struct fk_local_options {
  * until all jobs have ended, and ends the threads.
  * Returns 0, or
  *	-FK_E_RESERVED  a reserved field or an unknown flag is not 0
- *	-EINVAL         workers is more than 256, or n_jobs more than 16384
+ *	-EINVAL         workers is more than 256, or n_jobs more than 4096
  *	-EMFILE         no descriptors: three are needed while it starts
  *	-EAGAIN         no thread can be started
  *	-EBUSY          64 clients are open

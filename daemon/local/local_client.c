@@ -81,12 +81,12 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 		return error_say(-FK_E_RESERVED,
 				 "a reserved field or an unknown flag of struct fk_local_options "
 				 "is not 0: use a designated initializer");
-	if (options->workers > LIMIT_WORKERS || options->n_jobs > LIMIT_JOBS ||
+	if (options->workers > LIMIT_WORKERS || options->n_jobs > LOCAL_JOBS_MAX ||
 	    options->heap_size > LIMIT_HEAP)
 		return error_say(-EINVAL,
 				 "a pool has at most %u workers, and a client %u jobs and %llu "
 				 "bytes of heap",
-				 LIMIT_WORKERS, LIMIT_JOBS, (unsigned long long)LIMIT_HEAP);
+				 LIMIT_WORKERS, LOCAL_JOBS_MAX, (unsigned long long)LIMIT_HEAP);
 	err = local_pool_open(options, &slot, &place);
 	if (err)
 		return error_say(err, "cannot start a pool in this process: %s",

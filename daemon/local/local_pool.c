@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -58,12 +59,13 @@
 #include "shm/segment.h"
 #include "shm/wake.h"
 
-#define LOCAL_CLIENTS 64u
-#define LOCAL_JOBS    256u		   /* default: as fk_open() */
-#define LOCAL_ARENA   (UINT64_C(16) << 30) /* address space of frames and deques */
-#define LOCAL_LEAST   (UINT64_C(8) << 20)  /* the same, at least */
-#define LOCAL_STACK   (UINT64_C(8) << 20)  /* of a worker's thread: the usual one */
-#define LOCAL_GUARD   (1u << 20)
+#define LOCAL_CLIENTS	   64u
+#define LOCAL_JOBS	   256u			/* default: as fk_open() */
+#define LOCAL_ARENA	   (UINT64_C(16) << 30) /* address space of frames and deques */
+#define LOCAL_LEAST	   (UINT64_C(8) << 20)	/* the same, at least */
+#define LOCAL_STACK	   (UINT64_C(8) << 20)	/* of a worker's thread: the usual one */
+#define LOCAL_GUARD	   (1u << 20)
+#define LOCAL_SIGNAL_STACK (64u << 10)
 
 /* The defaults of forkd.conf(5), without limits: a task is the program's own code. */
 static const struct options local_options = {
@@ -177,7 +179,7 @@ static void *local_map(uint32_t kind, uint64_t size)
 /* As large as the system allows: valgrind and ulimit -v leave less address space. */
 static void local_map_arena(struct pool *pool)
 {
-	uint64_t fixed = arena_workers_offset(LOCAL_CLIENTS, LIMIT_JOBS);
+	uint64_t fixed = arena_workers_offset(LOCAL_CLIENTS, LOCAL_JOBS_MAX);
 
 	for (uint64_t space = mapping_space(LOCAL_ARENA); !pool->arena && space >= LOCAL_LEAST;
 	     space /= 2) {
@@ -186,12 +188,36 @@ static void local_map_arena(struct pool *pool)
 	}
 }
 
+/* Signals of the program are for its own threads, except for faults, and for profilers. */
+static void local_block_signals(sigset_t *ret_before)
+{
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
+				   SIGTRAP, SIGSYS, SIGABRT, SIGPROF };
+	sigset_t set;
+
+	sigfillset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		sigdelset(&set, own[i]);
+	pthread_sigmask(SIG_BLOCK, &set, ret_before);
+}
+
+/* The stacks of fibers are too small for handlers of signals. */
 static void *local_worker(void *arg)
 {
 	struct worker *w = arg;
+	stack_t stack = { .ss_size = LOCAL_SIGNAL_STACK }, none = { .ss_flags = SS_DISABLE };
 
+	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	if (stack.ss_sp != MAP_FAILED)
+		(void)sigaltstack(&stack, NULL);
 	(void)topology_bind(w->pool->topology, w->index);
-	return worker_main(w);
+	(void)worker_main(w);
+	if (stack.ss_sp != MAP_FAILED) {
+		(void)sigaltstack(&none, NULL);
+		(void)munmap(stack.ss_sp, stack.ss_size);
+	}
+	return NULL;
 }
 
 static void local_free(struct pool *pool)
@@ -226,9 +252,11 @@ static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *d
 static int local_start_threads(struct pool *pool)
 {
 	pthread_attr_t attr;
+	sigset_t signals;
 	uint32_t n = 0;
 	int r;
 
+	local_block_signals(&signals);
 	(void)sem_init(&pool->started, 0, 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, pool->options->worker_stack);
@@ -246,6 +274,7 @@ static int local_start_threads(struct pool *pool)
 	pthread_attr_destroy(&attr);
 	if (r == 0)
 		r = -pthread_create(&local.dispatcher, NULL, dispatcher_main, pool);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (r < 0)
 		local_join(pool, n, NULL);
 	return r;
@@ -270,7 +299,7 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 		return -ENOMEM;
 	pool->board->manager.pid = (uint32_t)pool->pid;
 	pool->board->manager.n_workers = pool->n_workers;
-	pool->board->manager.jobs_max = pool->arena->jobs_max = pool->jobs_max = LIMIT_JOBS;
+	pool->board->manager.jobs_max = pool->arena->jobs_max = pool->jobs_max = LOCAL_JOBS_MAX;
 	pool->board->manager.clients_max = pool->clients_max = LOCAL_CLIENTS;
 	pool->arena->clients_max = LOCAL_CLIENTS;
 	pool->arena->n_workers = pool->n_workers;

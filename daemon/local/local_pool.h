@@ -13,6 +13,9 @@
 struct client_place;
 struct pool;
 
+/* Jobs of a client at most. */
+#define LOCAL_JOBS_MAX 4096u
+
 /* Bytes of a client's heap, by default; it is address space until it is used. */
 #define LOCAL_HEAP (UINT64_C(64) << 20)
 

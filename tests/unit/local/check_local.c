@@ -458,7 +458,7 @@ START_TEST(wrong_calls_are_refused)
 	ck_assert_int_eq(fk_open_local(&options, &pool), -FK_E_RESERVED);
 	options = (struct fk_local_options){ .workers = 257 };
 	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
-	options = (struct fk_local_options){ .n_jobs = 16385 };
+	options = (struct fk_local_options){ .n_jobs = 4097 };
 	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
 	ck_assert_int_eq(FK_RUN((fk_client *)NULL, &result, fib, 3), -FK_E_NULL);
 	ck_assert_int_eq(fk_for(NULL, 0, 3, square, x), -FK_E_NULL);
@@ -497,6 +497,115 @@ START_TEST(affinity_of_the_program_stays)
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
 	ck_assert(CPU_EQUAL(&before, &after));
 	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+static void actions(struct sigaction *ret)
+{
+	for (int signo = 1; signo <= SIGRTMAX; signo++)
+		if (sigaction(signo, NULL, &ret[signo]) < 0)
+			ret[signo].sa_handler = SIG_ERR;
+}
+
+/* The signals whose action differs. */
+static int differing(const struct sigaction *a, const struct sigaction *b, int *ret_signo)
+{
+	int n = 0;
+
+	for (int signo = 1; signo <= SIGRTMAX; signo++) {
+		if (a[signo].sa_handler == b[signo].sa_handler)
+			continue;
+		*ret_signo = signo;
+		n++;
+	}
+	return n;
+}
+
+static pthread_t program;
+static _Atomic uint32_t elsewhere, heard;
+
+static void hear(int signo)
+{
+	(void)signo;
+	atomic_fetch_add(&heard, 1);
+	if (!pthread_equal(pthread_self(), program))
+		atomic_fetch_add(&elsewhere, 1);
+}
+
+START_TEST(one_real_time_signal_is_taken_and_given_back)
+{
+	const struct fk_local_options silent = { .workers = 2, .flags = FK_NO_SIGNAL };
+	struct sigaction before[65], with[65];
+	struct sigaction own = { .sa_handler = hear };
+	int64_t result;
+	int signo = 0;
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &own, NULL), 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &own, NULL), 0);
+	ck_assert_int_eq(sigaction(SIGRTMIN, &own, NULL), 0);
+	ck_assert_int_eq(sigaction(SIGRTMIN + 8, &own, NULL), 0);
+	actions(before);
+	open_pool(2);
+	actions(with);
+	ck_assert_int_eq(differing(before, with, &signo), 1);
+	ck_assert_int_gt(signo, SIGRTMIN + 8);
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 20), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+	actions(with);
+	ck_assert_int_eq(differing(before, with, &signo), 0);
+	ck_assert_int_eq(fk_open_local(&silent, &pool), 0);
+	actions(with);
+	ck_assert_int_eq(differing(before, with, &signo), 0);
+	ck_assert_int_eq(FK_RUN(pool, &result, fib, 20), 0);
+	ck_assert_int_eq(result, 6765);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+START_TEST(signals_of_the_program_are_handled_by_its_own_threads)
+{
+	struct sigaction own = { .sa_handler = hear };
+	int64_t result;
+
+	program = pthread_self();
+	ck_assert_int_eq(sigaction(SIGUSR1, &own, NULL), 0);
+	open_pool(2);
+	for (uint32_t i = 0; i < 200; i++) {
+		ck_assert_int_eq(kill(getpid(), SIGUSR1), 0);
+		ck_assert_int_eq(FK_RUN(pool, &result, fib, 15), 0);
+	}
+	ck_assert_uint_gt(atomic_load(&heard), 0);
+	ck_assert_uint_eq(atomic_load(&elsewhere), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* A fault in a task is the program's: its handler runs on the worker. */
+static void on_fault(int signo)
+{
+	_exit(signo == SIGSEGV ? 42 : 1);
+}
+
+FK_LEAF_TASK(fk_void, faults, (int *, at))
+{
+	*(volatile int *)at = 1;
+}
+
+START_TEST(fault_of_a_task_reaches_the_handler_of_the_program)
+{
+	struct sigaction own = { .sa_handler = on_fault };
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (sigaction(SIGSEGV, &own, NULL) || fk_open_local(NULL, &pool))
+			_exit(2);
+		(void)FK_RUN(pool, NULL, faults, (int *)8);
+		_exit(3);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 42);
 }
 END_TEST
 
