@@ -48,6 +48,7 @@ BOTS = \
 	tests/bench/bots/health \
 	tests/bench/bots/floorplan
 BOTS_SERIAL = $(BOTS:=_serial)
+BOTS_FORKD = $(BOTS:=_forkd)
 BOTS_LIBOMP = $(BOTS:=_libomp)
 BOTS_LIBGOMP = $(BOTS:=_libgomp)
 BOTS_COMMON = $(BOTS:=_work.o) tests/bench/bots/main.o
@@ -70,6 +71,7 @@ BENCH_BUILT = \
 	tests/bench/bench_sleep \
 	tests/bench/bench_steals \
 	tests/bench/bench_switch \
+	$(BOTS_FORKD) \
 	$(BOTS_SERIAL) \
 	tests/bench/compose_forkd \
 	tests/bench/control_pingpong \
@@ -249,6 +251,7 @@ EXTRA_DIST += \
 	$(COMPOSE_H) \
 	daemon/modules/uts_tree.c \
 	$(BOTS:=.c) \
+	$(BOTS:=_forkd.c) \
 	$(BOTS:=_omp.c) \
 	$(BOTS:=_work.c) \
 	tests/bench/bots/bots.h \
@@ -363,6 +366,11 @@ $(BOTS_COMMON): %.o: %.c tests/bench/bots/bots.h
 BOTS_LINK = -o $@ $^ -lm
 $(BOTS_SERIAL): %_serial: %.c %_work.o tests/bench/bots/main.o
 	$(AM_V_CCLD)$(BENCH_CC) $(BOTS_LINK)
+
+BOTS_FORKD_LINK = -I$(top_srcdir)/client -o $@ $(filter-out %.la,$^) \
+	-L.libs -lforkpool -Wl,-rpath,$(abs_top_builddir)/.libs -lm
+$(BOTS_FORKD): %_forkd: %_forkd.c %_work.o tests/bench/bots/main.o libforkpool.la
+	$(AM_V_CCLD)$(BENCH_CC) $(BOTS_FORKD_LINK)
 
 $(BOTS_LIBOMP): %_libomp: %_omp.c %_work.o tests/bench/bots/main.o
 	$(AM_V_CCLD)$(CLANG) $(BENCH_C) -fopenmp=libomp $(BOTS_LINK)

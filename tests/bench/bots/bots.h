@@ -10,8 +10,8 @@
  * (Duran, Teruel, Ferrer, Martorell, Ayguade, ICPP 2009).
  *
  * KERNEL_work.c has the code that is the same for all libraries: input, leaves and result. It is
- * compiled once. KERNEL.c is the serial kernel. KERNEL_omp.c is the same with OpenMP tasks: it
- * differs in the lines that a user must change.
+ * compiled once. KERNEL.c is the serial kernel. KERNEL_omp.c is the same with OpenMP tasks, and
+ * KERNEL_forkd.c with forkd: they differ in the lines that a user must change.
  */
 
 #ifdef __cplusplus
@@ -54,19 +54,21 @@ struct square {
 	double *at;
 	int stride;
 };
-extern int strassen_n; /* their side: STRASSEN_LEAF times a power of 2 */
-extern struct square strassen_a, strassen_b, strassen_c;
-struct square square_new(int n);
-void square_free(struct square square);
-void strassen_leaf(struct square a, struct square b, struct square c);
-/* Sets both factors of product i of a and b; n: the side of a factor. */
-void strassen_factors(struct square a, struct square b, int i, int n, struct square *ret_left,
-		      struct square *ret_right);
-/* Sets c by the products; n: the side of a product. */
-void strassen_combine(const struct square *products, int n, struct square c);
+struct product {
+	struct square left;
+	struct square right;
+	struct square result;
+};
+extern int strassen_n; /* side of the whole: STRASSEN_LEAF times a power of 2 */
+extern struct product strassen_root;
+void strassen_leaf(const struct product *of);
+/* Makes product i of those that a product needs; n: the side of its squares. */
+void strassen_factors(const struct product *of, int i, int n, struct product *ret_product);
+/* Sets the result of a product by those that it needs, and frees them. n: the side of these. */
+void strassen_combine(const struct product *products, int n, const struct product *of);
 
 /* health: a tree of villages with a hospital each. */
-#define HEALTH_STEPS 1000
+#define HEALTH_STEPS 2000
 struct village {
 	struct village *children;
 	int n_children;
@@ -97,7 +99,7 @@ int plan_choices(const struct plan *plan); /* places and shapes for the next cel
 /* Returns whether the search continues with this choice: not if the cell overlaps another one, if
  * the plan is not smaller than the best one, or if it is complete. */
 bool plan_fits(const struct plan *plan, int choice);
-struct plan plan_with(const struct plan *plan, int choice);
+void plan_with(const struct plan *plan, int choice, struct plan *ret_next);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/bots/bots.h"
 
-static void search(struct plan plan)
+static void search(const struct plan *from, int choice)
 {
+	struct plan plan;
+
+	plan_with(from, choice, &plan);
 	for (int i = 0; i < plan_choices(&plan); i++)
 		if (plan_fits(&plan, i))
-			search(plan_with(&plan, i));
+			search(&plan, i);
 }
 
 void bots_run(int threads)
 {
 	(void)threads;
-	search(plan_empty);
+	for (int i = 0; i < plan_choices(&plan_empty); i++)
+		search(&plan_empty, i);
 }

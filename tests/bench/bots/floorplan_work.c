@@ -96,17 +96,16 @@ bool plan_fits(const struct plan *plan, int choice)
 	return false;
 }
 
-struct plan plan_with(const struct plan *plan, int choice)
+void plan_with(const struct plan *plan, int choice, struct plan *ret_next)
 {
 	struct plan_cell cell = cell_of(plan, choice);
-	struct plan next = *plan;
 
+	*ret_next = *plan;
 	for (int row = cell.top; row < cell.top + cell.height; row++)
-		next.rows[row] |= columns_of(cell);
-	next.cells[next.placed++] = cell;
-	next.height = larger(plan->height, cell.top + cell.height);
-	next.width = larger(plan->width, cell.left + cell.width);
-	return next;
+		ret_next->rows[row] |= columns_of(cell);
+	ret_next->cells[ret_next->placed++] = cell;
+	ret_next->height = larger(plan->height, cell.top + cell.height);
+	ret_next->width = larger(plan->width, cell.left + cell.width);
 }
 
 void bots_prepare(int size)

@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/bots/bots.h"
 
-static void multiply(struct square a, struct square b, struct square c, int n)
+static void multiply(const struct product *of, int n)
 {
-	struct square products[STRASSEN_PRODUCTS];
+	struct product products[STRASSEN_PRODUCTS];
 
 	if (n == STRASSEN_LEAF) {
-		strassen_leaf(a, b, c);
+		strassen_leaf(of);
 		return;
 	}
 	for (int i = 0; i < STRASSEN_PRODUCTS; i++) {
-		struct square left;
-		struct square right;
-
-		products[i] = square_new(n / 2);
-		strassen_factors(a, b, i, n / 2, &left, &right);
-		multiply(left, right, products[i], n / 2);
-		square_free(left);
-		square_free(right);
+		strassen_factors(of, i, n / 2, &products[i]);
+		multiply(&products[i], n / 2);
 	}
-	strassen_combine(products, n / 2, c);
-	for (int i = 0; i < STRASSEN_PRODUCTS; i++)
-		square_free(products[i]);
+	strassen_combine(products, n / 2, of);
 }
 
 void bots_run(int threads)
 {
 	(void)threads;
-	multiply(strassen_a, strassen_b, strassen_c, strassen_n);
+	multiply(&strassen_root, strassen_n);
 }

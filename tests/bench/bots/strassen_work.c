@@ -7,18 +7,18 @@
 #define CHECKED_N 256 /* compared with the plain product up to this side */
 
 int strassen_n;
-struct square strassen_a;
-struct square strassen_b;
-struct square strassen_c;
+struct product strassen_root;
 
-struct square square_new(int n)
+static struct square square_new(int n)
 {
 	return (struct square){ malloc((size_t)(n * n) * sizeof(double)), n };
 }
 
-void square_free(struct square square)
+static void product_fini(const struct product *product)
 {
-	free(square.at);
+	free(product->left.at);
+	free(product->right.at);
+	free(product->result.at);
 }
 
 static void multiply(struct square a, struct square b, struct square c, int n)
@@ -37,9 +37,9 @@ static void multiply(struct square a, struct square b, struct square c, int n)
 	}
 }
 
-void strassen_leaf(struct square a, struct square b, struct square c)
+void strassen_leaf(const struct product *of)
 {
-	multiply(a, b, c, STRASSEN_LEAF);
+	multiply(of->left, of->right, of->result, STRASSEN_LEAF);
 }
 
 /*
@@ -73,42 +73,43 @@ static struct square sum(struct square of, const signed char *signs, int n)
 	return ret;
 }
 
-void strassen_factors(struct square a, struct square b, int i, int n, struct square *ret_left,
-		      struct square *ret_right)
+void strassen_factors(const struct product *of, int i, int n, struct product *ret_product)
 {
-	*ret_left = sum(a, left_signs[i], n);
-	*ret_right = sum(b, right_signs[i], n);
+	ret_product->left = sum(of->left, left_signs[i], n);
+	ret_product->right = sum(of->right, right_signs[i], n);
+	ret_product->result = square_new(n);
 }
 
-void strassen_combine(const struct square *m, int n, struct square c)
+void strassen_combine(const struct product *m, int n, const struct product *of)
 {
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < n; j++) {
 			int at = i * n + j;
-			double *upper = c.at + (size_t)i * (size_t)c.stride + j;
-			double *lower = upper + (size_t)n * (size_t)c.stride;
+			double *upper = of->result.at + (size_t)i * (size_t)of->result.stride + j;
+			double *lower = upper + (size_t)n * (size_t)of->result.stride;
 
-			upper[0] = m[0].at[at] + m[3].at[at] - m[4].at[at] + m[6].at[at];
-			upper[n] = m[2].at[at] + m[4].at[at];
-			lower[0] = m[1].at[at] + m[3].at[at];
-			lower[n] = m[0].at[at] - m[1].at[at] + m[2].at[at] + m[5].at[at];
+			upper[0] = m[0].result.at[at] + m[3].result.at[at] - m[4].result.at[at] +
+				   m[6].result.at[at];
+			upper[n] = m[2].result.at[at] + m[4].result.at[at];
+			lower[0] = m[1].result.at[at] + m[3].result.at[at];
+			lower[n] = m[0].result.at[at] - m[1].result.at[at] + m[2].result.at[at] +
+				   m[5].result.at[at];
 		}
+	for (int i = 0; i < STRASSEN_PRODUCTS; i++)
+		product_fini(&m[i]);
 }
 
 void bots_prepare(int size)
 {
 	uint64_t random = 1;
 
-	if (strassen_n != size) {
-		strassen_n = size;
-		strassen_a = square_new(size);
-		strassen_b = square_new(size);
-		strassen_c = square_new(size);
-	}
+	product_fini(&strassen_root);
+	strassen_n = size;
+	strassen_root = (struct product){ square_new(size), square_new(size), square_new(size) };
 	for (int i = 0; i < size * size; i++) {
-		strassen_a.at[i] = bots_random(&random) % 1000;
-		strassen_b.at[i] = bots_random(&random) % 1000;
-		strassen_c.at[i] = 0;
+		strassen_root.left.at[i] = bots_random(&random) % 1000;
+		strassen_root.right.at[i] = bots_random(&random) % 1000;
+		strassen_root.result.at[i] = 0;
 	}
 }
 
@@ -119,14 +120,14 @@ uint64_t bots_result(void)
 	uint64_t hash = 1;
 
 	for (int i = 0; i < strassen_n * strassen_n; i++)
-		hash = bots_hash(hash, (uint64_t)strassen_c.at[i]);
+		hash = bots_hash(hash, (uint64_t)strassen_root.result.at[i]);
 	if (strassen_n <= CHECKED_N) {
 		struct square plain = square_new(strassen_n);
 
-		multiply(strassen_a, strassen_b, plain, strassen_n);
-		if (memcmp(plain.at, strassen_c.at, bytes))
+		multiply(strassen_root.left, strassen_root.right, plain, strassen_n);
+		if (memcmp(plain.at, strassen_root.result.at, bytes))
 			hash = 0;
-		square_free(plain);
+		free(plain.at);
 	}
 	return hash;
 }

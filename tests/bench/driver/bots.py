@@ -13,11 +13,12 @@ LIBRARIES = {
     "serial": ".c",
     "libgomp": "_omp.c",
     "libomp": "_omp.c",
+    "forkd": "_forkd.c",
 }
 PEERS = ("libgomp", "libomp")
 SIZES = {
-    "quick": {"sparselu": 6, "strassen": 128, "health": 3, "floorplan": 5},
-    "default": {"sparselu": 128, "strassen": 1024, "health": 6, "floorplan": 10},
+    "quick": {"sparselu": 6, "strassen": 256, "health": 3, "floorplan": 5},
+    "default": {"sparselu": 128, "strassen": 1024, "health": 6, "floorplan": 11},
     "full": {"sparselu": 256, "strassen": 4096, "health": 8, "floorplan": 12},
 }
 ROUNDS = {"quick": 1, "default": 5, "full": 5}
@@ -118,7 +119,16 @@ class Bots:
         return []
 
     def goals(self, goals):
-        pass
+        """The best of libgomp and libomp is the measure, and a C program may change 40 lines."""
+        for kernel in self.sizes if self.rows else ():
+            for threads in self.threads:
+                times = [self.seconds(kernel, library, threads) for library in PEERS]
+                best = min((t for t in times if t is not None), default=None)
+                lead = ratio(best, self.seconds(kernel, "forkd", threads))
+                what = f"bots, {kernel}: best of OpenMP / forkd, {threads} workers"
+                goals.at_least(what, lead, 1)
+            what = f"bots, {kernel}: lines changed for forkd"
+            goals.at_most(what, changed_lines(kernel, "forkd"), 40, 0)
 
     def json(self):
         return self.rows
