@@ -56,14 +56,17 @@ extern "C" {
 			 * without a fork stays on its worker until the next fork or the end */
 
 /* Options of fk_open_local(). A field of 0 has its default. Reserved fields must be 0. Only the
- * first client of the process chooses workers and flags: later ones share its pool. */
+ * first client of the process chooses workers, flags and socket: later ones share its pool. */
 struct fk_local_options {
 	uint32_t workers; /* number; 0: one on each core that the process may use */
 	uint32_t flags;	  /* FK_NO_SIGNAL */
 	uint32_t n_jobs;  /* jobs of this client at a time, at most 4096; 0: 256 */
 	uint32_t reserved0;
 	uint64_t heap_size; /* bytes that fk_alloc() can give in total; 0: 64 MiB */
-	uint64_t reserved[5];
+	/* path of a socket for forkctl status, top, counters, jobs and trace (--socket PATH), by
+	 * root and the program's user; NULL: none */
+	const char *socket;
+	uint64_t reserved[4];
 };
 
 /*
@@ -75,6 +78,7 @@ struct fk_local_options {
  *	-EINVAL         workers is more than 256, or n_jobs more than 4096
  *	-EMFILE         no descriptors: three are needed while it starts
  *	-EAGAIN         no thread can be started
+ *	-EADDRINUSE     another process listens on the socket; or another error of bind(2)
  *	-EBUSY          64 clients are open
  *	-ENOMEM
  */

@@ -6,6 +6,8 @@ liblocal_la_SOURCES = \
 	daemon/local/local_client.c \
 	daemon/local/local_pool.c \
 	daemon/local/local_pool.h \
+	daemon/local/observers.c \
+	daemon/local/observers.h \
 	daemon/local/parallel.c \
 	daemon/local/program_tasks.c \
 	daemon/local/program_tasks.h \

@@ -27,6 +27,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "client/lib/client.h"
@@ -50,6 +51,7 @@
 #include "daemon/jobs/attach.h"
 #include "daemon/jobs/job_cancel.h"
 #include "daemon/jobs/membership.h"
+#include "daemon/local/observers.h"
 #include "daemon/local/program_tasks.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/pool/pool.h"
@@ -88,7 +90,9 @@ static struct {
 	pthread_once_t once;
 	struct pool *pool;
 	pthread_t dispatcher;
-	uint32_t n; /* open clients */
+	struct observers *observers; /* NULL: no socket */
+	int board_fd;		     /* -1: the board is not shared */
+	uint32_t n;		     /* open clients */
 	struct local_client clients[LOCAL_CLIENTS];
 	/* the dispatcher writes a slot that it has released */
 	pthread_mutex_t released_lock;
@@ -96,6 +100,7 @@ static struct {
 	bool leaving[LOCAL_CLIENTS];
 } local = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.board_fd = -1,
 	.once = PTHREAD_ONCE_INIT,
 	.released_lock = PTHREAD_MUTEX_INITIALIZER,
 	.released = PTHREAD_COND_INITIALIZER,
@@ -118,6 +123,8 @@ static void local_parent(void)
 static void local_child(void)
 {
 	local.pool = NULL;
+	local.observers = NULL;
+	local.board_fd = safe_close(local.board_fd);
 	local.n = 0;
 	memset(local.clients, 0, sizeof(local.clients));
 	memset(local.leaving, 0, sizeof(local.leaving));
@@ -176,6 +183,26 @@ static void *local_map(uint32_t kind, uint64_t size)
 	return base;
 }
 
+/* The board is memory of this process, unless observers are to see it. */
+static int local_map_board(struct pool *pool, bool shared)
+{
+	void *base;
+	int r;
+
+	pool->board_size = board_size(pool->n_workers);
+	if (!shared) {
+		pool->board = local_map(SEGMENT_BOARD, pool->board_size);
+		return pool->board ? 0 : -ENOMEM;
+	}
+	local.board_fd = segment_create("forkd-board", SEGMENT_BOARD, pool->board_size, 1, 0, 0600);
+	if (local.board_fd < 0)
+		return local.board_fd;
+	r = segment_map(local.board_fd, SEGMENT_BOARD, SEGMENT_WRITE, 1, &base, NULL);
+	if (r == 0)
+		pool->board = base;
+	return r;
+}
+
 /* As large as the system allows: valgrind and ulimit -v leave less address space. */
 static void local_map_arena(struct pool *pool)
 {
@@ -231,6 +258,7 @@ static void local_free(struct pool *pool)
 	layout_unmap(pool);
 	pool_free_rows(pool);
 	channel_fini(&pool->channel);
+	local.board_fd = safe_close(local.board_fd);
 	pool_delete(pool);
 }
 
@@ -252,11 +280,9 @@ static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *d
 static int local_start_threads(struct pool *pool)
 {
 	pthread_attr_t attr;
-	sigset_t signals;
 	uint32_t n = 0;
 	int r;
 
-	local_block_signals(&signals);
 	(void)sem_init(&pool->started, 0, 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, pool->options->worker_stack);
@@ -274,7 +300,6 @@ static int local_start_threads(struct pool *pool)
 	pthread_attr_destroy(&attr);
 	if (r == 0)
 		r = -pthread_create(&local.dispatcher, NULL, dispatcher_main, pool);
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (r < 0)
 		local_join(pool, n, NULL);
 	return r;
@@ -292,10 +317,11 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 	r = layout_place(pool, topology);
 	if (r < 0)
 		return r;
-	pool->board_size = board_size(pool->n_workers);
-	pool->board = local_map(SEGMENT_BOARD, pool->board_size);
+	r = local_map_board(pool, options->socket);
+	if (r < 0)
+		return r;
 	local_map_arena(pool);
-	if (!pool->board || !pool->arena)
+	if (!pool->arena)
 		return -ENOMEM;
 	pool->board->manager.pid = (uint32_t)pool->pid;
 	pool->board->manager.n_workers = pool->n_workers;
@@ -348,6 +374,14 @@ static int local_start(const struct fk_local_options *options)
 		local_free(pool);
 		return r;
 	}
+	if (options->socket) {
+		r = observers_begin(pool, local.board_fd, options->socket, &local.observers);
+		if (r < 0) {
+			local_join(pool, pool->n_workers, &local.dispatcher);
+			local_free(pool);
+			return r;
+		}
+	}
 	local.pool = pool;
 	return 0;
 }
@@ -363,6 +397,8 @@ static void local_end(void)
 			pthread_cond_wait(&local.released, &local.released_lock);
 	pthread_mutex_unlock(&local.released_lock);
 	local.pool = NULL;
+	observers_end(local.observers);
+	local.observers = NULL;
 	local_join(pool, pool->n_workers, &local.dispatcher);
 	local_free(pool);
 }
@@ -383,6 +419,27 @@ static void local_reset_rows(struct pool *pool, uint32_t slot, struct job *jobs,
 		store_relaxed(&jobs[i].generation, row.generation);
 		store_relaxed(&jobs[i].state, job_state(row.generation, JOB_IDLE));
 	}
+}
+
+/* Shows a new client on the board. Relaxed: for display. */
+static void local_show(uint32_t slot, uint32_t n)
+{
+	struct board *board = local.pool->board;
+	struct board_client *client = &board->clients[slot];
+
+	(void)prctl(PR_GET_NAME, client->comm);
+	store_relaxed(&client->pid, (uint32_t)local.pool->pid);
+	store_relaxed(&client->uid, geteuid());
+	store_relaxed(&client->generation, local.clients[slot].generation);
+	store_relaxed(&client->tenant, 0);
+	store_relaxed(&client->user_weight, FAIR_WEIGHT);
+	store_relaxed(&client->connected_ns, clock_ns());
+	store_relaxed(&client->left_ns, 0);
+	store_relaxed(&board->tenants[0].uid, geteuid());
+	store_relaxed(&board->tenants[0].since_ns, board->manager.started_ns);
+	store_relaxed(&board->manager.tenants, 1);
+	store_relaxed(&board->manager.clients, n);
+	store_relaxed(&board->manager.accepted, load_relaxed(&board->manager.accepted) + 1);
 }
 
 /* With the lock held. A descriptor exists only until the pool has mapped the segment. */
@@ -426,7 +483,7 @@ static int local_attach(uint32_t slot, uint32_t n_jobs, uint64_t heap_size)
 	store_relaxed(&segment->heap_size, heap_size);
 	local_reset_rows(pool, slot, pool->clients.entries[slot].jobs, n_jobs);
 	local.clients[slot].used = true;
-	local.n++;
+	local_show(slot, ++local.n);
 	pool_wake_dispatcher(pool);
 	return 0;
 }
@@ -444,10 +501,14 @@ static uint32_t local_free_slot(void)
 static int local_open(const struct fk_local_options *options, uint32_t *ret_slot)
 {
 	uint32_t slot = local_free_slot();
+	sigset_t signals;
 	int r = slot < LOCAL_CLIENTS ? 0 : -EBUSY;
 
-	if (r == 0 && !local.pool)
+	if (r == 0 && !local.pool) {
+		local_block_signals(&signals);
 		r = local_start(options);
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	}
 	if (r < 0)
 		return r;
 	r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
@@ -491,8 +552,10 @@ void local_pool_close(uint32_t slot)
 	local.leaving[slot] = true;
 	pthread_mutex_unlock(&local.released_lock);
 	client->used = false;
+	store_relaxed(&local.pool->board->clients[slot].left_ns, clock_ns());
 	clients_gone(local.pool, slot, client->generation);
-	if (!--local.n)
+	store_relaxed(&local.pool->board->manager.clients, --local.n);
+	if (!local.n)
 		local_end();
 	pthread_mutex_unlock(&local.lock);
 }
