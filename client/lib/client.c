@@ -2,8 +2,8 @@
 /*
  * client.c - the connection: opens and closes it
  *
- * client_open_socket() sends HELLO, receives WELCOME with three segments, and maps and checks them. After that
- * the daemon sends only a dismissal. The client sends only cancels (cancel.c), rings
+ * client_open_socket() sends HELLO, receives WELCOME with three segments, and maps and checks them.
+ * After that the daemon sends only a dismissal. The client sends only cancels (cancel.c), rings
  * (wake_worker.c) and requests for a larger heap (heap_api.c). Mainly the socket shows each side
  * the end of the other.
  *

@@ -9,8 +9,8 @@
  * continues, and one task would be charged for all of that.
  *
  * Threads: see sample.h. The handler runs on the worker, between any two instructions of a task or
- * of the runtime. It never interrupts the handler of the pool's signal, which changes the data that it
- * reads.
+ * of the runtime. It never interrupts the handler of the pool's signal, which changes the data that
+ * it reads.
  *
  * INVARIANTS
  *   I1. A row of the board belongs to the worker that makes it NAMING, until that worker makes it
