@@ -53,6 +53,9 @@ struct pool_hooks {
 	/* Code of a job that is to end is running: it may hang. */
 	void (*hang_expect)(struct pool *pool);
 
+	/* Runs the loop of the worker on the present C stack, until the thread must end. */
+	void (*loop)(struct worker *worker);
+
 	/* held: ns since the job should have ended. Returns true if that is at least
 	 * hang-timeout. If a debugger traces the pool, sets *held to 0 instead. Any thread of
 	 * the pool; any lock of daemon/fiber may be held. */

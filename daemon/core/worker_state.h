@@ -25,6 +25,7 @@ struct board_counters;
 struct board_worker;
 struct fiber_head;
 struct ledger_worker;
+struct nested_call;
 struct pool;
 struct trace_ring;
 
@@ -42,21 +43,41 @@ struct trace_ring;
 #define WORKER_LIBC_JUMP 1
 #endif
 
+/* Where strands that end without a return continue: STRAND_SET(). */
+struct strand_jump {
+#ifdef WORKER_LIBC_JUMP
+	jmp_buf buf;
+#else
+	void *buf[5];
+#endif
+};
+
+/* A C stack of the worker, on which a loop runs: see nested.c. */
+struct loop_stack {
+	struct switch_context context; /* where the stack continues */
+	struct strand_jump jump;       /* of the loop */
+	uintptr_t cstack_limit;	       /* see struct fk_worker */
+	void *memory;		       /* lowest address; NULL: the thread's own stack */
+	size_t size;		       /* bytes */
+	struct loop_stack *next;       /* in the list of idle ones */
+};
+
 /* Frames, stacks and the deque: daemon/engine. The owner writes; other threads lower fk.limit. */
 struct worker_engine {
 	struct fk_worker fk;
 	/* see deque.h */
 	struct deque frames;
-	struct fk_stack *stack;	    /* NULL after the worker gave it to a frame */
-	struct fk_stack *top;	    /* top stacklet of stack */
-	struct fk_frame *next;	    /* the loop runs it next */
-	struct fk_frame *unwind;    /* the same, for a job that has failed */
-	struct fk_frame *base;	    /* see engine_internal.h, O4 */
-	struct fk_entry *job_base;  /* entries below are of suspended frames or other jobs */
-	struct fk_frame nobody;	    /* used for a child that has no frame */
-	struct switch_context loop; /* where fibers return to: fiber.c */
-	uintptr_t stack_limit;	    /* of frames on the top stacklet */
-	uint64_t forks;		    /* by modules compiled with FK_COUNT_FORKS */
+	struct fk_stack *stack;	   /* NULL after the worker gave it to a frame */
+	struct fk_stack *top;	   /* top stacklet of stack */
+	struct fk_frame *next;	   /* the loop runs it next */
+	struct fk_frame *unwind;   /* the same, for a job that has failed */
+	struct fk_frame *base;	   /* see engine_internal.h, O4 */
+	struct fk_entry *job_base; /* entries below are of suspended frames or other jobs */
+	struct fk_frame nobody;	   /* used for a child that has no frame */
+	struct loop_stack *loop;   /* on which it runs; fibers return there: fiber.c */
+	struct strand_jump *jump;  /* the innermost STRAND_SET() on that stack */
+	uintptr_t stack_limit;	   /* of frames on the top stacklet */
+	uint64_t forks;		   /* by modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
 	struct fk_entry *self_stolen; /* self_steal.c, I1 */
 	uint64_t n_self_stolen;
@@ -65,11 +86,14 @@ struct worker_engine {
 	bool publish;	     /* publish the next entry that is pushed, if that fork had a request */
 	uint8_t empty_polls; /* successive frames with a steal request and nothing to publish */
 	char *cstack;	     /* lowest address of the C stack; NULL: unknown */
-#ifdef WORKER_LIBC_JUMP
-	jmp_buf jump;
-#else
-	void *jump[5];
-#endif
+	/* nested.c */
+	struct nested_call *nested;   /* the newest on the stack of the loop */
+	struct loop_stack *idle;      /* stacks whose loops wait at their top */
+	struct loop_stack first_loop; /* the thread's own stack */
+	uint32_t n_loops;	      /* all of its stacks except the first */
+	uint32_t n_idle;
+	uint32_t n_held; /* nested calls that have left their stacks */
+	bool was_held;	 /* the strand has made such a call: its entries may be others' */
 };
 
 /* Requests of other threads. */

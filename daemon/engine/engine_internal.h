@@ -10,6 +10,7 @@
  *   resume.c        the loop resumes a frame
  *   unwind.c        unwinds jobs that have failed
  *   task_failure.c  a task fails its job
+ *   nested.c        C functions that tasks call run tasks again
  *   self_steal.c    the check modes: a worker steals from itself
  *
  * Threads: these files, on workers. Functions for other units are in slow_path.h, functions for
@@ -19,9 +20,10 @@
  *   O1. A frame has one holder at a time: the strand that runs it; the deque that contains it; the
  *       frame's own join counter, while it waits; or a called child that has parted. Only the
  *       holder writes steals and site.
- *   O2. A stack has one owner: the worker that runs on it (worker->stack), or the frame on its top
- *       (frame->stack). The worker that ran the child above a frame returns the frame's stack
- *       before it counts that child down. The worker that resumes the frame takes the stack over.
+ *   O2. A stack has one owner: the worker that runs on it (worker->stack), the nested call above it
+ *       (nested.c, N4), or the frame on its top (frame->stack). The worker that ran the child above
+ *       a frame returns the frame's stack before it counts that child down. The worker that resumes
+ *       the frame takes the stack over.
  *   O3. If steals > 0, a running frame is not on the runner's own stack, which has only the
  *       children of this strand.
  *   O4. The base is the newest frame of the strand that other workers may have: the one that the
@@ -51,6 +53,39 @@
 			profile_##hook(profile_ __VA_OPT__(, ) __VA_ARGS__);                       \
 	} while (0)
 
+/* What of a worker belongs to the strand that it runs. */
+struct strand_state {
+	uintptr_t current;
+	struct fk_frame *base;
+	char *sp;
+	uintptr_t slot;
+	const struct fk_task *child;
+	struct fk_stack *stack, *top;
+	struct fk_entry *job_base;
+	struct strand_jump *jump;
+	bool was_held;
+};
+
+/* A call of a task by a C function, on whose stack this is: nested.c. */
+struct nested_call {
+	struct fk_frame frame; /* the parent of the task */
+	struct worker *worker;
+	struct loop_stack *loop;	   /* the stack that it is on */
+	struct nested_call *older, *newer; /* on that stack */
+	struct strand_state caller;
+	uint64_t unwinds; /* of the caller */
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
+	void *result;
+	const void *args;
+	bool begun;    /* the task */
+	bool promoted; /* the caller's frames, as far as they are known */
+	bool billed;   /* the caller's stack, to the job */
+	bool held;     /* it has left its stack */
+	bool ended;    /* the task, and all that it has forked */
+	struct strand_jump jump;
+};
+
 /* promote.c */
 
 /* Fills in the header of a frame, except the fields that depend on its parent. Holder only. */
@@ -63,9 +98,14 @@ bool strand_promote_parent(struct worker *worker, struct fk_frame *frame, struct
 			   bool must);
 
 /* Does so for the fresh frames from the base to last, which itself only gets the fields from its
- * parent. sp: the one that last was called with; last is there, unless it did not fit. False: one
- * has forked, the deque is full, and must is false; it and the frames above it are unchanged. */
+ * parent; before that for the callers of nested calls. sp: the one that last was called with; last
+ * is there, unless it did not fit. False: one has forked, the deque is full, and must is false; it
+ * and the frames above it are unchanged. */
 bool strand_promote_chain(struct worker *worker, struct fk_frame *last, char *sp, bool must);
+
+/* Does so for all frames below the code that runs, whose C activations continue. current: see
+ * struct fk_worker; not 0. */
+void strand_promote_running(struct worker *worker, uintptr_t current);
 
 /* ownership.c */
 

@@ -4,6 +4,8 @@
 libengine_la_SOURCES += \
 	daemon/engine/frame_alloc.c \
 	daemon/engine/frame_alloc.h \
+	daemon/engine/nested.c \
+	daemon/engine/nested.h \
 	daemon/engine/preempted.c \
 	daemon/engine/preempted.h \
 	daemon/engine/preempt_switch.c \

@@ -55,7 +55,8 @@ bool strand_promote_parent(struct worker *w, struct fk_frame *frame, struct fk_f
 	return true;
 }
 
-bool strand_promote_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
+/* From the base of the strand that the worker runs. */
+static bool strand_promote_strand(struct worker *w, struct fk_frame *last, char *sp, bool must)
 {
 	struct fk_frame *frame = w->engine.base;
 	struct fk_frame *at = (struct fk_frame *)(void *)w->engine.fk.sp;
@@ -80,4 +81,70 @@ bool strand_promote_chain(struct worker *w, struct fk_frame *last, char *sp, boo
 		at = (struct fk_frame *)(void *)((char *)child + child->task->frame_size);
 	}
 	return true;
+}
+
+/* The C activations of the strand continue: if the deque is full, a frame that has forked stays
+ * fresh. */
+static void strand_promote_current(struct worker *w, uintptr_t current)
+{
+	struct fk_frame *frame = (struct fk_frame *)(current & ~FK_IN_CHILD);
+
+	/* The newest frame's child may just be getting its own frame, which then is at this place;
+	 * if not, the place is free (FK_SLACK). */
+	if (strand_promote_strand(w, frame, NULL, false) && current & FK_IN_CHILD &&
+	    frame != w->engine.base && !(fk_site(frame) & FK_PARTED))
+		strand_promote_parent(
+			w, frame,
+			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
+			false);
+}
+
+/* Lets the worker's base be that of another strand. */
+static void strand_swap_base(struct worker *w, struct strand_state *strand)
+{
+	struct strand_state other = {
+		.base = w->engine.base,
+		.sp = w->engine.fk.sp,
+		.slot = w->engine.fk.slot,
+		.child = w->engine.fk.child,
+	};
+
+	w->engine.base = strand->base;
+	w->engine.fk.sp = strand->sp;
+	w->engine.fk.slot = strand->slot;
+	w->engine.fk.child = strand->child;
+	strand->base = other.base;
+	strand->sp = other.sp;
+	strand->slot = other.slot;
+	strand->child = other.child;
+}
+
+/* The frames of the callers of nested calls, oldest first (nested.c, N5). */
+static void strand_promote_callers(struct worker *w)
+{
+	struct nested_call *call = w->engine.nested;
+
+	if (!call || call->promoted)
+		return;
+	for (call->promoted = true; call->older && !call->older->promoted; call->promoted = true)
+		call = call->older;
+	for (; call; call = call->newer) {
+		if (!call->caller.current)
+			continue;
+		strand_swap_base(w, &call->caller);
+		strand_promote_current(w, call->caller.current);
+		strand_swap_base(w, &call->caller);
+	}
+}
+
+bool strand_promote_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
+{
+	strand_promote_callers(w);
+	return strand_promote_strand(w, last, sp, must);
+}
+
+void strand_promote_running(struct worker *w, uintptr_t current)
+{
+	strand_promote_callers(w);
+	strand_promote_current(w, current);
 }

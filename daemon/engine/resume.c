@@ -57,6 +57,7 @@ void strand_run(struct worker *w, struct fk_frame *frame)
 		return;
 	}
 	w->engine.base = frame;
+	w->engine.was_held = false;
 	strand_fuzz_limit(w);
 	STRAND_PROFILE(w, go, frame);
 	if (pool_scribbles(w->pool)) {

@@ -33,6 +33,7 @@
 #include "daemon/core/job_abort.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
+#include "daemon/engine/nested.h"
 #include "daemon/engine/slow_path.h"
 #include "daemon/engine/preempt_switch.h"
 
@@ -100,6 +101,9 @@ bool strand_safepoint(struct worker *w, struct fk_frame *frame, bool mail)
 		return true;
 	}
 	mail = mail && inbox_any(&w->inbox);
+	/* Each job that is preempted in a nested call takes a C stack with it. */
+	if (!mail && w->engine.nested && w->engine.n_held >= NESTED_LOOPS / 2)
+		return true;
 	/* Mail runs first; a preempt request is taken at the next fork. */
 	asked = !mail && preempt_take_request(w);
 	if (mail && preempt_is_requested(w))
@@ -141,19 +145,10 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 void strand_publish_from_signal(struct worker *w)
 {
 	uintptr_t current = w->engine.fk.current;
-	struct fk_frame *frame = (struct fk_frame *)(current & ~FK_IN_CHILD);
 
 	if (!current)
 		return;
-	/* The C activations continue: if the deque is full, a frame that has forked stays fresh.
-	 * The newest frame's child may just be getting its own frame, which then is at this place;
-	 * if not, the place is free (FK_SLACK). */
-	if (strand_promote_chain(w, frame, NULL, false) && current & FK_IN_CHILD &&
-	    frame != w->engine.base && !(fk_site(frame) & FK_PARTED))
-		strand_promote_parent(
-			w, frame,
-			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
-			false);
+	strand_promote_running(w, current);
 	COUNT(w, published_by_signal);
 	strand_publish(w);
 }

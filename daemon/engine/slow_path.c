@@ -162,12 +162,14 @@ bool fk_rt_pop(struct fk_worker *fk, struct fk_frame *frame, struct fk_frame **r
 	STRAND_PROFILE(w, stop);
 	STRAND_PROFILE(w, leaf_done);
 	assert(w->engine.fk.floor == w->engine.fk.bottom + 1);
-	if (strand_reclaim(w)) {
+	if (strand_reclaim(w) && !w->engine.was_held) {
 		fk_enter(fk, current);
 		return true;
 	}
-	strand_reset_deque(w);
-	*ret_next = strand_child_ended(w, frame);
+	/* If other strands have run here, the entry may be theirs, or the frame's own after it was
+	 * resumed: then the loop has to resume it. */
+	w->engine.fk.bottom++;
+	*ret_next = strand_pop_parent(w, frame);
 	return false;
 }
 

@@ -17,14 +17,14 @@ static inline struct worker *strand_enter(struct fk_worker *fk)
 	return worker_of(fk);
 }
 
-/* Sets the place to which strands that end without a return jump: in the function of the worker's
- * loop, which must not return while strands run. True after a jump. */
+/* Sets the place to which strands that end without a return jump: in the function that runs them,
+ * which must not return while they run. True after a jump. */
 #ifdef WORKER_LIBC_JUMP
-#define STRAND_SET(worker)  _setjmp((worker)->engine.jump)
-#define STRAND_JUMP(worker) longjmp((worker)->engine.jump, 1)
+#define STRAND_SET(worker)  _setjmp((worker)->engine.jump->buf)
+#define STRAND_JUMP(worker) longjmp((worker)->engine.jump->buf, 1)
 #else
-#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump)
-#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump, 1)
+#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump->buf)
+#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump->buf, 1)
 #endif
 
 /* slow_path.c */

@@ -295,7 +295,7 @@ int fk_rt_fiber_block_begin(void)
 		return -ENOTSUP;
 	fk_enter(&f->head.worker->engine.fk, 0);
 	f->after = FIBER_BLOCKS;
-	switch_to(&f->context, &f->head.worker->engine.loop);
+	switch_to(&f->context, &f->head.worker->engine.loop->context);
 	/* On a blocking thread; or on the worker, if there is no section. */
 	if (f->head.blocking)
 		return 0;

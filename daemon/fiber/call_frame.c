@@ -15,6 +15,7 @@
 #include "daemon/core/hooks.h"
 #include "daemon/core/worker.h"
 #include "daemon/engine/engine_internal.h"
+#include "daemon/engine/nested.h"
 #include "daemon/fiber/shared_stack.h"
 #include "daemon/fiber/slab.h"
 #include "daemon/fiber/fiber_types.h"
@@ -53,6 +54,16 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 	/* The strand was never left. */
 	fk_enter(&w->engine.fk, 0);
 	return fiber_call_resume(&w->engine.fk, frame);
+}
+
+int nested_call(struct worker *w,
+		void (*enter)(struct fk_worker *fk, char *sp, void *result, const void *args),
+		const struct fk_task *task, void *result, size_t size, const void *args)
+{
+	if (!w)
+		return -EPERM;
+	return w->fiber.self ? fk_rt_fiber_call(enter, task, result, size, args)
+			     : nested_run(w, enter, task, result, args);
 }
 
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* call_frame.h - fibers call tasks that have frames */
+/* call_frame.h - C functions, of fibers and of tasks with frames, call tasks that have frames */
 #pragma once
+
+#include <stddef.h>
 
 struct fiber;
 struct fk_frame;
+struct fk_task;
+struct fk_worker;
 struct worker;
 
 /* In the loop: calls the fiber's task. Returns the frame to run next. */
 struct fk_frame *fiber_call(struct worker *worker, struct fiber *fiber);
+
+/*
+ * Runs a task, called by a C function that runs on this worker, and waits for its end: from a fiber
+ * by fk_rt_fiber_call(), otherwise by nested_run(), whose results it returns.
+ * worker: worker_self(). size: bytes of the result.
+ */
+int nested_call(struct worker *worker,
+		void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
+		const struct fk_task *task, void *result, size_t size, const void *args);

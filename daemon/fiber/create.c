@@ -47,7 +47,7 @@ static void fiber_main(void *arg)
 	fiber_close(f);
 	fk_enter(&f->head.worker->engine.fk, 0);
 	f->after = FIBER_ENDS;
-	switch_leave(&f->context, &f->head.worker->engine.loop);
+	switch_leave(&f->context, &f->head.worker->engine.loop->context);
 }
 
 void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)

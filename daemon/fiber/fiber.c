@@ -259,7 +259,7 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *fram
 	w->fiber.self = &f->head;
 	/* fiber_main() starts with it set; other code sets it itself. */
 	fk_enter(fk, (uintptr_t)frame);
-	switch_to(&w->engine.loop, &f->context);
+	switch_to(&w->engine.loop->context, &f->context);
 	w->fiber.self = NULL;
 	next = fiber_left(w, f);
 	if (next && next->task != &fiber_task)

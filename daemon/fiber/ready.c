@@ -46,7 +46,9 @@ static struct worker *fiber_host(struct fiber *f)
 
 bool fiber_goes_anywhere(const struct fk_frame *frame)
 {
-	return !container_of(frame, struct fiber, head.frame)->copy.shared;
+	/* Frames of nested calls have a site, and go to their own worker. */
+	return !(fk_site(frame) & FK_SITE_MASK) &&
+	       !container_of(frame, struct fiber, head.frame)->copy.shared;
 }
 
 void fiber_send(struct worker *to, struct fiber *f)

@@ -47,7 +47,7 @@ __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after aft
 	fk_enter(&w->engine.fk, 0);
 	f->after = (uint8_t)after;
 	f->refused = false;
-	switch_to(&f->context, &w->engine.loop);
+	switch_to(&f->context, &w->engine.loop->context);
 	/* The fiber is back, maybe on another worker: f->head.worker. */
 	fk_enter(&f->head.worker->engine.fk, (uintptr_t)&f->head.frame);
 	return !f->refused;

@@ -49,8 +49,8 @@ static void trim_cstack(struct worker *w)
 	char *here = __builtin_frame_address(0);
 	char *end = here - TRIM_CSTACK - (uintptr_t)here % TRIM_PAGE;
 
-	if (w->engine.cstack && end - TRIM_PROBE >= w->engine.cstack &&
-	    trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
+	if (w->engine.loop == &w->engine.first_loop && w->engine.cstack &&
+	    end - TRIM_PROBE >= w->engine.cstack && trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
 		(void)madvise(w->engine.cstack, (size_t)(end - w->engine.cstack), MADV_DONTNEED);
 }
 

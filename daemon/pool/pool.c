@@ -61,6 +61,7 @@ static const struct pool_hooks pool_hooks = {
 	.preempt_by = slice_timer_by,
 	.hang_expect = hang_expect,
 	.hang_is_reached = hang_is_reached,
+	.loop = worker_loop,
 };
 
 struct pool *pool_new(void)

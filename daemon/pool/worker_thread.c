@@ -26,11 +26,11 @@
 #include "daemon/core/sample.h"
 #include "daemon/core/spin_policy.h"
 #include "daemon/core/stacklet.h"
-#include "daemon/core/context_switch.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
+#include "daemon/engine/nested.h"
 #include "daemon/engine/preempted.h"
 #include "daemon/engine/slow_path.h"
 #include "daemon/jobs/job_batches.h"
@@ -88,7 +88,9 @@ void worker_loop(struct worker *worker)
 			pool_wake_dispatcher(w->pool);
 		switch (worker_find(w, &row)) {
 		case WORKER_STOP:
-			return;
+			if (nested_may_stop(w))
+				return;
+			break;
 		case WORKER_ROOT:
 			worker_run_root(w, row);
 			break;
@@ -141,21 +143,19 @@ void worker_fini(struct worker *w)
 void *worker_main(void *arg)
 {
 	struct worker *w = arg;
-	char here;
 
 	worker_set_self(w);
 	worker_signal_begin(w->pool);
 	pthread_setname_np(pthread_self(), "forkd-worker");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
-	w->engine.fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
 	slice_timer_begin(w);
 	sample_begin(w);
-	switch_adopt(&w->engine.loop);
+	nested_begin(w, __builtin_frame_address(0));
 	(void)sem_post(&w->pool->started);
 	worker_loop(w);
-	switch_destroy(&w->engine.loop);
+	nested_end(w);
 	slice_timer_end(w);
 	return NULL;
 }

@@ -16,6 +16,7 @@
 #include "daemon/core/job_abort.h"
 #include "daemon/core/preempt_request.h"
 #include "daemon/core/worker.h"
+#include "daemon/engine/nested.h"
 #include "daemon/engine/slow_path.h"
 #include "daemon/fiber/cancel.h"
 #include "daemon/fiber/fiber.h"
@@ -149,9 +150,7 @@ static struct fk_frame *steal(struct worker *w, struct worker *victim)
 static void *work(void *arg)
 {
 	worker_set_self(arg);
-	worker_self()->engine.fk.cstack_limit =
-		(uintptr_t)__builtin_frame_address(0) - WORKER_STACK_NEST;
-	switch_adopt(&worker_self()->engine.loop);
+	nested_begin(worker_self(), __builtin_frame_address(0));
 	(void)STRAND_SET(worker_self());
 	while (n_ended < n_roots) {
 		struct worker *w = worker_self();
@@ -168,7 +167,7 @@ static void *work(void *arg)
 		else
 			sched_yield();
 	}
-	switch_destroy(&worker_self()->engine.loop);
+	nested_end(worker_self());
 	return NULL;
 }
 

@@ -7,6 +7,7 @@ PROGRAM_TESTS += \
 	tests/unit/engine/check_debug_steals \
 	tests/unit/engine/check_engine \
 	tests/unit/engine/check_forkmode \
+	tests/unit/engine/check_nested \
 	tests/unit/engine/check_place \
 	tests/unit/engine/check_slow_path \
 	tests/unit/engine/check_strand_full \
