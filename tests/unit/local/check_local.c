@@ -623,10 +623,10 @@ START_TEST(fault_of_a_task_reaches_the_handler_of_the_program)
 }
 END_TEST
 
-/* Runs forkctl on the socket. Returns the first 64 KiB of its output. */
+/* Runs forkctl on the socket. Returns the first 256 KiB of its output. */
 static const char *forkctl(const char *socket, const char *command)
 {
-	static char text[65536];
+	static char text[256 << 10];
 	char line[512];
 	FILE *pipe;
 	size_t n;
