@@ -5,9 +5,10 @@
 #
 #	awk -v dir=DIR -f headers.awk MANUAL... HEADER...
 #
-# A name is public if one of the manuals has it. The pages of client.h go to DIR/client, and those of
-# the headers for modules to DIR/modules. The declarations from one comment at the left margin to the
-# next one share its text, and each name has a page. The parts of a comment:
+# A name is public if one of the manuals has it. The pages of client.h go to DIR/client, those of
+# pool.h to DIR/pool, and those of the headers for modules to DIR/modules. The declarations from one
+# comment at the left margin to the next one share its text, and each name has a page. The parts of
+# a comment:
 #	first sentence	up to a full stop, a colon or a semicolon: the page's one line
 #	NAME:, NAME, NAME:	at the start of a sentence: arguments, up to the line that ends it
 #	Returns	at the start of a sentence: opens RETURN VALUES
@@ -423,7 +424,8 @@ function finish(g,    i, n, names, file, synopsis, fields, name, kind, text, man
 	see_also(text)
 	macro(".Xr " manual)
 	for (i = 1; i <= n; i++) {
-		file = dir "/" (manual ~ /^lib/ ? "client/" : "modules/") names[i] ".3"
+		file = dir "/" (manual ~ /^libforkclient/ ? "client/" : \
+			manual ~ /^lib/ ? "pool/" : "modules/") names[i] ".3"
 		printf "%s", page >file
 		close(file)
 	}
@@ -488,7 +490,7 @@ FNR == 1 {
 	header = FILENAME
 	sub(/.*\/forkd\//, "forkd/", header)
 	sub(/algorithm\/.*/, "algorithm.h", header)
-	manual = header ~ /client/ ? "libforkclient 3" : \
+	manual = header ~ /client/ ? "libforkclient 3" : header ~ /pool/ ? "libforkpool 3" : \
 		header ~ /fiber/ ? "forkd-fibers 7" : "forkd-modules 7"
 }
 /^\/\*/ {

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 # Manuals in mdoc(7). forkd.8 and forkd.conf.5 have rows from common/options.def, forkd-counters.7
-# from shm/counters.def and shm/times.def. The pages of client/ and modules/ are generated.
+# from shm/counters.def and shm/times.def. The pages of client/, modules/ and pool/ are generated.
 dist_man_MANS += \
 	man/forkctl.1 \
 	man/forkctl-check.1 \
 	man/forkctl-top.1 \
 	man/forkctl-trace.1 \
 	man/libforkclient.3 \
+	man/libforkpool.3 \
 	man/forkd-json.5 \
 	man/forkd-fibers.7 \
 	man/forkd-metrics.7 \
@@ -45,25 +46,26 @@ $(MADE_MANS):
 		mv $@.tmp $@
 
 # A page for each function, type, macro and constant of the headers, from its comment. They are in a
-# directory each for Debian, which has them in two packages.
-HEADERS_WITH_PAGES = $(srcdir)/client/forkd/client.h $(srcdir)/daemon/forkd/task.h \
-	$(srcdir)/daemon/forkd/fiber.h $(forkdalgorithm_HEADERS:%=$(srcdir)/%)
-MANUALS_WITH_PAGES = $(srcdir)/man/libforkclient.3 $(srcdir)/man/forkd-modules.7 \
-	$(srcdir)/man/forkd-fibers.7
+# directory each for Debian, which has them in three packages.
+HEADERS_WITH_PAGES = $(srcdir)/client/forkd/client.h $(srcdir)/client/forkd/pool.h \
+	$(srcdir)/daemon/forkd/task.h $(srcdir)/daemon/forkd/fiber.h $(forkdalgorithm_HEADERS:%=$(srcdir)/%)
+MANUALS_WITH_PAGES = $(srcdir)/man/libforkclient.3 $(srcdir)/man/libforkpool.3 \
+	$(srcdir)/man/forkd-modules.7 $(srcdir)/man/forkd-fibers.7
+HEADERS_MANS = man/client man/modules man/pool
 EXTRA_DIST += man/headers.awk
 CLEANFILES += man/headers.stamp
 man/headers.stamp: $(srcdir)/man/headers.awk $(HEADERS_WITH_PAGES) $(MANUALS_WITH_PAGES)
-	$(AM_V_GEN)rm -rf man/client man/modules && $(MKDIR_P) man/client man/modules && \
+	$(AM_V_GEN)rm -rf $(HEADERS_MANS) && $(MKDIR_P) $(HEADERS_MANS) && \
 		$(AWK) -v dir=man -f $(srcdir)/man/headers.awk $(MANUALS_WITH_PAGES) \
 			$(HEADERS_WITH_PAGES) && touch $@
 install-headers-man: man/headers.stamp
 	@$(MKDIR_P) "$(DESTDIR)$(man3dir)"
-	$(INSTALL_DATA) man/client/*.3 man/modules/*.3 "$(DESTDIR)$(man3dir)"
+	$(INSTALL_DATA) $(HEADERS_MANS:=/*.3) "$(DESTDIR)$(man3dir)"
 uninstall-headers-man: man/headers.stamp
-	for page in man/client/*.3 man/modules/*.3; do \
+	for page in $(HEADERS_MANS:=/*.3); do \
 		rm -f "$(DESTDIR)$(man3dir)/$${page##*/}"; done
 clean-headers-man:
-	rm -rf man/client man/modules
+	rm -rf $(HEADERS_MANS)
 all-local: man/headers.stamp
 install-data-local: install-headers-man
 uninstall-local: uninstall-headers-man

@@ -50,23 +50,23 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* Flags of struct fk_local_options. */
-#define FK_NO_SIGNAL                                                                               \
-	1u /* the pool uses no signal: work forked by a task that then runs long
-			 * without a fork stays on its worker until the next fork or the end */
+/* A flag of struct fk_local_options: the pool uses no signal. If a task runs for a long time
+ * without a fork, the work that it forked before stays on its worker until the next fork. */
+#define FK_NO_SIGNAL 1u
 
-/* Options of fk_open_local(). A field of 0 has its default. Reserved fields must be 0. Only the
- * first client of the process chooses workers, flags and socket: later ones share its pool. */
+/* Options of fk_open_local(). A field of 0 has its default. Reserved fields must be 0: use
+ * designated initializers. Only the first client of the process chooses workers, flags and socket:
+ * later ones share its pool. */
 struct fk_local_options {
-	uint32_t workers; /* number; 0: one on each core that the process may use */
-	uint32_t flags;	  /* FK_NO_SIGNAL */
-	uint32_t n_jobs;  /* jobs of this client at a time, at most 4096; 0: 256 */
-	uint32_t reserved0;
-	uint64_t heap_size; /* bytes that fk_alloc() can give in total; 0: 64 MiB */
+	uint32_t workers;     /* number; 0: one on each core that the process may use */
+	uint32_t flags;	      /* FK_NO_SIGNAL; 0: none */
+	uint32_t n_jobs;      /* jobs of this client at a time, at most 4096; 0: 256 */
+	uint32_t reserved0;   /* 0 */
+	uint64_t heap_size;   /* bytes that fk_alloc() can give in total; 0: 64 MiB */
 	/* path of a socket for forkctl status, top, counters, jobs and trace (--socket PATH), by
 	 * root and the program's user; NULL: none */
 	const char *socket;
-	uint64_t reserved[4];
+	uint64_t reserved[4]; /* 0 */
 };
 
 /*
@@ -80,7 +80,7 @@ struct fk_local_options {
  *	-EAGAIN         no thread can be started
  *	-EADDRINUSE     another process listens on the socket; or another error of bind(2)
  *	-EBUSY          64 clients are open
- *	-ENOMEM
+ *	-ENOMEM         no memory
  */
 int fk_open_local(const struct fk_local_options *options, fk_client **ret_client);
 
@@ -91,15 +91,20 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd
  *	-EINVAL          the file is no module, or of another version: fk_error_text() says more
  *	-EEXIST          a task of this name is loaded already
- *	an error of opening the file
+ * or another error of opening the file.
  */
 int fk_load(fk_client *client, const char *path);
 
 /*
- * The functions below run functions of the program on the workers, and return when all have ended.
+ * Calls body for parts of the range from begin to end. The parts cover the range once. The calls
+ * run in parallel on the workers, and have ended when the function returns. They must not write to
+ * the same memory.
  * client: of fk_open_local(); within a task it may be NULL.
- * context: passed to each call. Calls run in parallel: they must not write to the same memory.
- * They return 0, or
+ * body: gets a part, first <= i < last, at most grain numbers long.
+ * grain: 0 or less: the library chooses, an eighth of a worker's share, at most 2048, as the loops
+ * of Cilk Plus do. fk_for() does so.
+ * context: passed to each call.
+ * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd, which cannot call functions of this
  *	                 program
  *	-ECANCELED       within a task: its job was cancelled, has expired or has failed; some
@@ -107,12 +112,6 @@ int fk_load(fk_client *client, const char *path);
  *	-FK_E_NULL       client is NULL, and the caller is no task
  *	-ENOMEM          no memory for frames
  *	-EPERM           in a child of fork()
- */
-
-/*
- * Calls body for parts of the range from begin to end, which cover it once.
- * body: gets a part, first <= i < last, at most grain numbers long. grain: 0 or less: the library
- * chooses, an eighth of a worker's share, at most 2048, as the loops of Cilk Plus do.
  */
 int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
 		 void (*body)(int64_t first, int64_t last, void *context), void *context);
@@ -123,14 +122,15 @@ static inline int fk_for(fk_client *client, int64_t begin, int64_t end,
 	return fk_for_grain(client, begin, end, 0, body, context);
 }
 
-/* Calls body for each of n elements of size bytes at array. */
+/* Calls body for each of n elements of size bytes at array, in parallel. Client, context and errors
+ * are as in fk_for(). */
 int fk_for_each(fk_client *client, void *array, size_t n, size_t size,
 		void (*body)(void *element, void *context), void *context);
 
-/* What fk_reduce() computes. */
+/* A reduction, for fk_reduce(). */
 struct fk_reduction {
 	size_t size;	      /* bytes of a result */
-	const void *identity; /* the result of an empty range */
+	const void *identity; /* result of an empty range */
 	/* adds a part of the range, first <= i < last, to *result */
 	void (*body)(int64_t first, int64_t last, void *result, void *context);
 	/* adds *right to *left; associative. *left is of numbers before those of *right. */
@@ -138,52 +138,61 @@ struct fk_reduction {
 	int64_t grain; /* as in fk_for_grain() */
 };
 
-/* Reduces the range from begin to end. *ret_result: of reduction->size bytes. */
+/*
+ * Reduces the range from begin to end, in parallel: reduction->body adds parts of it to results,
+ * and reduction->combine adds these up in order. The result is the same in each run if both are
+ * exact. Client, context and errors are as in fk_for().
+ * ret_result: reduction->size bytes.
+ */
 int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_reduction *reduction,
 	      void *ret_result, void *context);
 
 /*
- * Sorts n elements of size bytes at array; equal elements keep their order. It needs additional
- * memory: n * size bytes, and 16 bytes for each element that has not 4 or 8 bytes. Without it the
- * result is -ENOMEM, and the array is unchanged.
+ * Sorts n elements of size bytes at array, in parallel. Equal elements keep their order. The
+ * function needs additional memory: n * size bytes, and 16 bytes for each element that has not 4 or
+ * 8 bytes. Without it the result is -ENOMEM, and the array is unchanged. Client, context and errors
+ * are as in fk_for().
  * compare: as for qsort_r(3).
  */
 int fk_sort(fk_client *client, void *array, size_t n, size_t size,
 	    int (*compare)(const void *a, const void *b, void *context), void *context);
 
-/* A call: function(context). */
+/* A call of fk_invoke(): function(context). */
 struct fk_function {
-	void (*function)(void *context);
-	void *context;
+	void (*function)(void *context); /* the function */
+	void *context;			 /* its argument */
 };
 
-/* Calls n functions in parallel. The first one runs first, on this thread if that is a worker. */
+/* Calls n functions in parallel. They have ended when fk_invoke() returns. The first one runs
+ * first, on this thread if that is a worker. Client and errors are as in fk_for(). */
 int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n);
 
 #ifndef __cplusplus /* there "struct fk_task" would be the fk_task of forkd/client.h */
-/* A task of forkd/task.h with its arguments; FK_RUN() and FK_SUBMIT() make it. */
 struct fk_worker;
 struct fk_task;
+
+/* A task of this program with its arguments, and the functions that call it. FK_RUN() and
+ * FK_SUBMIT() make and use them; programs do not. */
 struct fk_program_task {
+	/* begins the task */
 	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
-	const struct fk_task *task;
-	size_t result_size; /* bytes */
-	size_t args_size;   /* bytes */
+	const struct fk_task *task; /* the task */
+	size_t result_size;	    /* bytes of its result */
+	size_t args_size;	    /* bytes of its arguments */
 };
+
 int fk_run_task(fk_client *client, const struct fk_program_task *task, void *result,
 		const void *args);
 int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *result,
 		   const void *args, fk_job *ret_job);
 
 /*
- * FK_RUN() calls a task of this program and waits for it: a name of FK_TASK() or similar, declared
- * above in the same file. FK_SUBMIT() starts it as a job: fk_wait() and all other calls of
- * forkd/client.h take the handle.
- * client: fk_client *, as above. result: pointer to the type of the task's result; NULL for
- * fk_void. FK_SUBMIT() writes it before the job ends, so it must live as long. ret_job: fk_job *;
- * free the job with fk_release(). args: arguments of the task; pointers are allowed.
- * Return 0 or the errors above. FK_RUN() returns the code of FK_FAIL() as fk_call() does.
- * FK_SUBMIT() returns the errors of fk_submit(), and takes 64 bytes of arguments at most.
+ * Calls a task of this program and waits for it. A macro of C.
+ * client: fk_client *, as in fk_for().
+ * result: pointer to the type of the task's result; NULL for fk_void.
+ * task_: name of FK_TASK() or similar, declared above in the same file.
+ * The arguments of the task follow, which may be of any type, such as pointers.
+ * Returns 0, the code of FK_FAIL() as fk_call() does, or the errors of fk_for().
  */
 #define FK_RUN(client, result, task_, ...)                                                         \
 	__extension__({                                                                            \
@@ -191,6 +200,14 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
 		fk_run_task(client, FK_PROGRAM_TASK_(task_), result,                               \
 			    &(const struct task_##__args){ __VA_ARGS__ });                         \
 	})
+
+/*
+ * Starts a task of this program as a job. A macro of C.
+ * client, task_: as in FK_RUN(). The arguments of the task follow, at most 64 bytes.
+ * ret_job: fk_job *, for fk_wait() and all other calls of forkd/client.h, until fk_release().
+ * result: as in FK_RUN(). The task writes it before the job ends, so it must live as long.
+ * Returns 0 or the errors of fk_submit().
+ */
 #define FK_SUBMIT(client, ret_job, result, task_, ...)                                             \
 	__extension__({                                                                            \
 		FK_PROGRAM_CHECK_(FK_SUBMIT, result, task_, __VA_ARGS__);                          \
