@@ -20,23 +20,28 @@ libforkclient_la_LDFLAGS = -version-info 1:0:0 $(COMMON_LDFLAGS) \
 EXTRA_libforkclient_la_DEPENDENCIES = client/lib/libforkclient.map
 EXTRA_DIST += client/lib/libforkclient.map
 
-# The library for tests/source/check-abi, with full debug information for any CFLAGS. Libabigail
-# identifies public types by the name of their header. There is another client.h, so the public one
-# is used as abi.h.
-client/abi.so: $(libclientcore_la_SOURCES) $(libshm_la_SOURCES) \
-		client/forkd/client.h client/lib/libforkclient.map
-	$(AM_V_at)cp $(srcdir)/client/forkd/client.h client/abi.h
+# Libraries for tests/source/check-abi, with full debug information for any CFLAGS. Libabigail
+# identifies public types by the name of their header. There are other headers of the same name, so
+# the public one is used as abi.h. The second library has only what libforkpool adds.
+ABI_SO = client/abi.so daemon/local/abi.so
+client/abi.so: $(libclientcore_la_SOURCES) $(libshm_la_SOURCES) client/lib/libforkclient.map \
+		client/forkd/client.h
+daemon/local/abi.so: $(liblocal_la_SOURCES) daemon/local/libforkpool.map client/forkd/pool.h
+$(ABI_SO):
+	$(AM_V_at)cp $(lastword $^) $(@:.so=.h)
 	$(AM_V_CCLD)$(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) -U_FORTIFY_SOURCE $(COMMON_CFLAGS) \
-		-fPIC -g -fdebug-prefix-map=$(srcdir)/client/forkd/client.h=client/abi.h -shared \
-		-Wl,--version-script=$(srcdir)/client/lib/libforkclient.map -o $@ $(filter %.c,$^)
-CLEANFILES += client/abi.h client/abi.so
+		-fPIC -g -fdebug-prefix-map=$(lastword $^)=$(@:.so=.h) -shared \
+		-Wl,--version-script=$(filter %.map,$^) -o $@ $(filter %.c,$^)
+CLEANFILES += $(ABI_SO) $(ABI_SO:.so=.h)
 # Updates the reference ABI, which later versions must keep.
-abi: client/abi.so
-	abidw --header-file client/abi.h --drop-private-types --exported-interfaces-only \
-		--drop-undefined-syms --no-corpus-path --no-comp-dir-path --no-show-locs \
-		--out-file $(srcdir)/client/lib/libforkclient.abi client/abi.so
+ABIDW = abidw --drop-private-types --exported-interfaces-only --drop-undefined-syms \
+	--no-corpus-path --no-comp-dir-path --no-show-locs
+abi: $(ABI_SO)
+	$(ABIDW) --header-file client/abi.h --out-file $(srcdir)/client/lib/libforkclient.abi client/abi.so
+	$(ABIDW) --header-file daemon/local/abi.h --out-file $(srcdir)/daemon/local/libforkpool.abi \
+		daemon/local/abi.so
 .PHONY: abi
-EXTRA_DIST += client/lib/libforkclient.abi
+EXTRA_DIST += client/lib/libforkclient.abi daemon/local/libforkpool.abi
 
 forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp client/forkd/pool.h
 pkgconfig_DATA += client/lib/forkd-client.pc
