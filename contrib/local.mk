@@ -26,6 +26,10 @@ EXTRA_DIST += \
 	debian/libforkclient-dev.manpages \
 	debian/libforkclient1.install \
 	debian/libforkclient1.symbols \
+	debian/libforkpool-dev.install \
+	debian/libforkpool-dev.manpages \
+	debian/libforkpool1.install \
+	debian/libforkpool1.symbols \
 	debian/not-installed \
 	debian/python3-forkd.docs \
 	debian/python3-forkd.install \
