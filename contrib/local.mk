@@ -117,7 +117,8 @@ dist_guide_DATA = \
 	contrib/guide/contributing.md \
 	contrib/guide/debug.md \
 	contrib/guide/module.md \
-	contrib/guide/operator.md
+	contrib/guide/operator.md \
+	contrib/guide/pool.md
 
 contrib/forkd.conf: common/options-man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && common/options-man$(EXEEXT) --conf >$@.tmp && mv $@.tmp $@
