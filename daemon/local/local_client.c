@@ -150,7 +150,7 @@ int fk_run_task(fk_client *client, const struct fk_program_task *task, void *res
 	/* A task without a result writes none. */
 	const struct program_call call = { task->enter, task->task, result, .args = args };
 	struct worker *w = worker_self();
-	fk_job job;
+	fk_job job = 0;
 	int err;
 
 	if (w)
