@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include <forkd/pool.h>
-#include <forkd/fiber.h>
 
 #include "client/lib/client.h"
 #include "common/util.h"
 #include "daemon/core/worker.h"
+#include "daemon/fiber/call_frame.h"
 #include "daemon/local/local_pool.h"
 #include "daemon/local/program_tasks.h"
 #include "shm/proto.h"
@@ -154,7 +154,7 @@ int fk_run_task(fk_client *client, const struct fk_program_task *task, void *res
 	int err;
 
 	if (w)
-		return fk_rt_fiber_call(task->enter, task->task, result, task->result_size, args);
+		return nested_call(w, task->enter, task->task, result, task->result_size, args);
 	err = local_check(client);
 	if (!err)
 		err = local_start_call(client, "program:call", &call, PROGRAM_CALL, &job);

@@ -462,6 +462,65 @@ START_TEST(fibers_make_nested_calls)
 }
 END_TEST
 
+/* Plain functions that tasks call nest loops and tasks. */
+static _Atomic uint64_t inner_sum;
+
+static void inner(int64_t first, int64_t last, void *context)
+{
+	int64_t n = 0;
+
+	for (int64_t i = first; i < last; i++)
+		n += i * *(const int64_t *)context;
+	atomic_fetch_add(&inner_sum, (uint64_t)n);
+}
+
+static void outer(int64_t first, int64_t last, void *context)
+{
+	(void)context;
+	for (int64_t i = first; i < last; i++) {
+		int64_t result = 0;
+
+		ck_assert_int_eq(fk_for_grain(NULL, 0, 100, 5, inner, &i), 0);
+		ck_assert_int_eq(FK_RUN(NULL, &result, fib, 10), 0);
+		ck_assert_int_eq(result, 55);
+	}
+}
+
+START_TEST(functions_of_tasks_make_nested_calls)
+{
+	open_pool(2);
+	for (uint32_t i = 0; i < 20; i++) {
+		atomic_store(&inner_sum, 0);
+		ck_assert_int_eq(fk_for_grain(pool, 0, 100, 1, outer, NULL), 0);
+		ck_assert_uint_eq(atomic_load(&inner_sum), 4950 * 4950);
+	}
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* Depth. */
+static void deeper(void *context)
+{
+	int64_t depth = *(const int64_t *)context - 1;
+	const struct fk_function both[2] = { { deeper, &depth }, { deeper, &depth } };
+
+	atomic_fetch_add(&called, 1);
+	if (depth > 0)
+		ck_assert_int_eq(fk_invoke(NULL, both, 2), 0);
+}
+
+START_TEST(nested_calls_recurse)
+{
+	int64_t depth = 12;
+	const struct fk_function first = { deeper, &depth };
+
+	open_pool(2);
+	ck_assert_int_eq(fk_invoke(pool, &first, 1), 0);
+	ck_assert_uint_eq(atomic_load(&called), 4095);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
 START_TEST(wrong_calls_are_refused)
 {
 	struct fk_local_options options = { .reserved[2] = 1 };
