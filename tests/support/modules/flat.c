@@ -25,13 +25,13 @@ FK_FINE_LEAF_TASK(uint32_t, light, (int64_t, i))
 }
 
 /* Owns the slots. */
-FK_DECLARE(int64_t, loop, (uint32_t *, out, int64_t, n, int64_t, rounds), int64_t i;)
-FK_UNWIND(loop)
+FK_DECLARE(int64_t, leaves, (uint32_t *, out, int64_t, n, int64_t, rounds), int64_t i;)
+FK_UNWIND(leaves)
 {
 	free(self->out);
 }
-FK_DEFINE_UNWIND(int64_t, loop, (uint32_t *, out, int64_t, n, int64_t, rounds))
-FK_NO_LEAF(loop)
+FK_DEFINE_UNWIND(int64_t, leaves, (uint32_t *, out, int64_t, n, int64_t, rounds))
+FK_NO_LEAF(leaves)
 {
 	int64_t sum = 0;
 
@@ -50,7 +50,7 @@ FK_NO_LEAF(loop)
 	free(self->out);
 	FK_RETURN(sum);
 }
-FK_END(loop)
+FK_END(leaves)
 
 FK_TASK(int64_t, rounds, (int64_t, n, int64_t, rounds), int64_t sum;)
 {
@@ -59,7 +59,7 @@ FK_TASK(int64_t, rounds, (int64_t, n, int64_t, rounds), int64_t sum;)
 }
 FK_BODY(rounds)
 {
-	FK_CALL(sum, loop, calloc((size_t)self->n, sizeof(uint32_t)), self->n, self->rounds);
+	FK_CALL(sum, leaves, calloc((size_t)self->n, sizeof(uint32_t)), self->n, self->rounds);
 	FK_RETURN(self->sum);
 }
 FK_END(rounds)
