@@ -59,6 +59,7 @@ struct side {
 
 static const struct side sides[] = {
 	{ .name = "forkd", .program = "compose_forkd", .forkd = true },
+	{ .name = "local", .program = "compose_local" },
 	{ .name = "onetbb", .program = "compose_tbb" },
 	{ .name = "libgomp", .program = "compose_libgomp" },
 	{ .name = "libgomp-passive", .program = "compose_libgomp", .passive = true },

@@ -5,7 +5,7 @@
 
 /* Shared by the members of bench_compose: processes that run parallel jobs, each on the pool of its
  * own library, or all on one forkd. compose_member.c has the main() of each program; its side is
- * one more file: compose_forkd.c, compose_omp.c or compose_tbb.cc. */
+ * one more file: compose_forkd.c, compose_local.c, compose_omp.c or compose_tbb.cc. */
 
 #ifdef __cplusplus
 extern "C" {

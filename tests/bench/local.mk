@@ -54,8 +54,10 @@ BOTS_LIBGOMP = $(BOTS:=_libgomp)
 BOTS_COMMON = $(BOTS:=_work.o) tests/bench/bots/main.o
 
 BENCH_COMMON = \
+	tests/bench/figures.o \
 	tests/bench/kernel.o \
 	tests/bench/peer.o \
+	tests/bench/peer_loops.o \
 	tests/bench/peer_steps.o \
 	tests/bench/uts_tree.o
 
@@ -74,7 +76,9 @@ BENCH_BUILT = \
 	$(BOTS_FORKD) \
 	$(BOTS_SERIAL) \
 	tests/bench/compose_forkd \
+	tests/bench/compose_local \
 	tests/bench/control_pingpong \
+	tests/bench/peer_local \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
 	tests/bench/peer_serial_call \
@@ -114,11 +118,25 @@ tests_bench_bench_forkd_SOURCES = \
 	tests/bench/kernel.h \
 	tests/bench/peer.c \
 	tests/bench/peer.h \
+	tests/bench/peer_loops.c \
 	tests/bench/peer_run.h \
 	tests/bench/peer_steps.c \
 	tests/bench/work.h
 tests_bench_bench_forkd_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 tests_bench_bench_forkd_LDADD = $(BENCH_CLIENT_LIBS) $(NETTLE_LIBS) -lm
+
+# The same tasks in the program itself, with the flags of modules.
+EXTRA_PROGRAMS += tests/bench/peer_local
+tests_bench_peer_local_SOURCES = \
+	daemon/modules/uts_tree.c \
+	tests/bench/figures.c \
+	tests/bench/kernel.c \
+	tests/bench/peer.c \
+	tests/bench/peer_local.c \
+	tests/bench/peer_loops.c \
+	tests/bench/peer_steps.c
+tests_bench_peer_local_CFLAGS = $(MODULE_CFLAGS) $(NETTLE_CFLAGS)
+tests_bench_peer_local_LDADD = libforkpool.la $(NETTLE_LIBS) -lm
 
 EXTRA_PROGRAMS += \
 	tests/bench/bench_cancel \
@@ -136,7 +154,7 @@ tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
 # Several processes at the same time. The side of forkd is a client with the flags of the tree.
-EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd
+EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd tests/bench/compose_local
 tests_bench_bench_compose_SOURCES = \
 	tests/bench/bench_compose.c \
 	tests/bench/compose.h \
@@ -151,6 +169,8 @@ tests_bench_compose_forkd_SOURCES = \
 	tests/bench/compose_member.c \
 	tests/bench/compose_shared.h
 tests_bench_compose_forkd_LDADD = $(CLIENT_LIBS) libcommon.la
+tests_bench_compose_local_SOURCES = tests/bench/compose.h tests/bench/compose_local.c
+tests_bench_compose_local_LDADD = $(COMPOSE_COMMON) libforkpool.la
 
 # The cost of a sleep and of a wake, by tenants and workers: the workers' code is compiled in.
 EXTRA_PROGRAMS += tests/bench/bench_sleep
@@ -238,6 +258,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/forkd.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
+	tests/bench/driver/local.py \
 	tests/bench/driver/pipes.py \
 	tests/bench/driver/plot.py \
 	tests/bench/driver/programs.py \
@@ -269,6 +290,7 @@ EXTRA_DIST += \
 	tests/bench/kernel.c \
 	tests/bench/peer.c \
 	tests/bench/peer_boost.cc \
+	tests/bench/peer_loops.c \
 	tests/bench/peer_omp.c \
 	tests/bench/peer_serial.c \
 	tests/bench/peer_steps.c \
@@ -284,7 +306,8 @@ tests/bench/uts_tree.o: daemon/modules/uts_tree.c $(BENCH_H)
 	$(BENCH_DIR)
 	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 
-tests/bench/kernel.o tests/bench/peer.o tests/bench/peer_steps.o: %.o: %.c $(BENCH_H)
+tests/bench/figures.o tests/bench/kernel.o tests/bench/peer.o tests/bench/peer_loops.o \
+tests/bench/peer_steps.o: %.o: %.c $(BENCH_H)
 	$(BENCH_DIR)
 	$(AM_V_CC)$(BENCH_CC) -c -o $@ $<
 

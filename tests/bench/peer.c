@@ -27,6 +27,9 @@
  * 	heat N STEPS stealing|static
  * 	bfs NODES stealing|static
  * 	mergesort N stealing|static
+ * 	each N ROUNDS REPS	nest N INNER ROUNDS REPS
+ * 	empty N REPS outside|inside
+ * 	start			idle
  *
  *   For each of the R runs one line of JSON on stdout:
  *
@@ -348,6 +351,9 @@ static const struct {
 	{ "cut-fib", 2, 2, run_cut_fib },
 	{ "cut-nqueens", 2, 2, run_cut_nqueens },
 	{ "moves", 2, 2, peer_run_moves },
+	{ "each", 3, 3, peer_run_each },
+	{ "nest", 4, 4, peer_run_nest },
+	{ "empty", 3, 3, peer_run_empty },
 };
 
 static void print(const struct run *run, int nth, const struct outcome *out, const char *watched)
@@ -471,6 +477,8 @@ int peer_main(const struct peer *peer, int argc, char **argv)
 	}
 	run.bench = argv[optind];
 	run.args = argv + optind + 1;
+	if (!strcmp(run.bench, "start") || !strcmp(run.bench, "idle"))
+		return peer_run_start(&run);
 	pthread_attr_init(&attr);
 	r = pthread_attr_setstacksize(&attr, (size_t)PEER_STACK_MIB << 20);
 	if (!r)

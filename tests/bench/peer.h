@@ -28,6 +28,12 @@ struct peer {
 	int64_t (*steps)(struct kernel_job *job); /* see kernel.c; job may be changed */
 	int64_t (*blocks)(int64_t n);		  /* see blocks.h */
 
+	/* A parallel loop as a user writes it: calls body for parts that cover 0 <= i < n. Within a
+	 * body as well. NULL: the library has none. */
+	void (*range)(int64_t n, void (*body)(int64_t first, int64_t last, void *context),
+		      void *context);
+	void (*stop)(void); /* after the last run: ends the threads; may be NULL */
+
 	/* For peers that are compared with fibers (fiber_work.h); NULL for the others. */
 	int64_t (*cut_fib)(int64_t n, int64_t cutoff);
 	int64_t (*cut_nqueens)(int32_t n, int32_t rows);
@@ -40,7 +46,6 @@ struct peer {
 	void (*note)(char *ret, size_t size);
 	/* Called around one more run, which is not timed: the same, for all runs. */
 	void (*watch)(bool begin, char *ret, size_t size);
-	void (*stop)(void);
 };
 
 /* Stack of each thread that runs tasks, in MiB: T3L is 17844 calls deep, waits nest deeper. */

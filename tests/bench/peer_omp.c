@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <alloca.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -263,9 +264,23 @@ static int64_t blocks(int64_t n)
 	return blocks_sum();
 }
 
+/* The static schedule, which is the default: a part for each thread. */
+static void range(int64_t n, void (*body)(int64_t first, int64_t last, void *context),
+		  void *context)
+{
+#pragma omp parallel for num_threads(omp_threads)
+	for (int i = 0; i < omp_threads; i++)
+		body(n * i / omp_threads, n * (i + 1) / omp_threads, context);
+}
+
 static void start(int threads)
 {
 	omp_threads = threads;
+}
+
+static void stop(void)
+{
+	(void)omp_pause_resource_all(omp_pause_hard);
 }
 
 int main(int argc, char **argv)
@@ -282,6 +297,8 @@ int main(int argc, char **argv)
 		.matmul = matmul_root,
 		.steps = steps,
 		.blocks = blocks,
+		.range = range,
+		.stop = stop,
 	};
 	char stack[16];
 

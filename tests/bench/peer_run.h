@@ -3,7 +3,7 @@
 
 #include "tests/bench/peer.h"
 
-/* Shared by peer.c and peer_steps.c: one run of a benchmark, and its outcome. */
+/* Shared by peer.c, peer_loops.c and peer_steps.c: one run of a benchmark, and its outcome. */
 
 struct run {
 	const struct peer *peer;
@@ -46,6 +46,15 @@ int peer_run_heat(struct run *run, struct outcome *out);
 int peer_run_bfs(struct run *run, struct outcome *out);
 int peer_run_mergesort(struct run *run, struct outcome *out);
 int peer_run_moves(struct run *run, struct outcome *out);
+
+/* Loops over plain functions; -EINVAL for wrong arguments. */
+int peer_run_each(struct run *run, struct outcome *out);
+int peer_run_nest(struct run *run, struct outcome *out);
+int peer_run_empty(struct run *run, struct outcome *out);
+
+/* The start of the library, or its memory when idle: prints its own line. Returns the exit status.
+ * Before any other use of the library. */
+int peer_run_start(const struct run *run);
 
 /* Returns the bytes of all arrays that one of them needs; 0: it is none of them. steps: its second
  * argument. */

@@ -191,6 +191,12 @@ static int64_t blocks(int64_t n)
 	return blocks_sum();
 }
 
+static void range(int64_t n, void (*body)(int64_t first, int64_t last, void *context),
+		  void *context)
+{
+	body(0, n, context);
+}
+
 static int64_t cut_fib(int64_t n, int64_t cutoff)
 {
 	(void)cutoff;
@@ -218,6 +224,7 @@ int main(int argc, char **argv)
 		.matmul = matmul_root,
 		.steps = steps,
 		.blocks = blocks,
+		.range = range,
 		.cut_fib = cut_fib,
 		.cut_nqueens = cut_nqueens,
 	};

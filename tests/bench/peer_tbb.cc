@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <alloca.h>
+#include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
@@ -13,6 +15,7 @@
  * slots as there are threads, and global_control limits the threads. */
 
 static tbb::task_arena *arena;
+static tbb::task_scheduler_handle handle;
 
 static int64_t fib(int64_t n)
 {
@@ -259,6 +262,18 @@ static int64_t blocks_root(int64_t n)
 	return arena->execute([=] { return blocks(n); });
 }
 
+/* The default partitioner. */
+static void range(int64_t n, void (*body)(int64_t first, int64_t last, void *context),
+		  void *context)
+{
+	arena->execute([=] {
+		tbb::parallel_for(tbb::blocked_range<int64_t>(0, n),
+				  [=](const tbb::blocked_range<int64_t> &part) {
+					  body(part.begin(), part.end(), context);
+				  });
+	});
+}
+
 /* Called once; both controls hold until the program ends. */
 static void start(int threads)
 {
@@ -269,6 +284,14 @@ static void start(int threads)
 	static tbb::task_arena the_arena(threads);
 
 	arena = &the_arena;
+	handle = tbb::task_scheduler_handle{ tbb::attach{} };
+}
+
+static void stop()
+{
+	arena->terminate();
+	if (!tbb::finalize(handle, std::nothrow))
+		fputs("the threads of oneTBB have not ended\n", stderr);
 }
 
 int main(int argc, char **argv)
@@ -276,8 +299,8 @@ int main(int argc, char **argv)
 	static const struct peer peer = {
 		"onetbb",     start,	     fib_root,	flat_root,   integrate_root,
 		nqueens_root, uts_tree_root, sort_root, matmul_root, steps_root,
-		blocks_root,  nullptr,	     nullptr,	nullptr,     nullptr,
-		nullptr,      nullptr,	     nullptr,	nullptr,
+		blocks_root,  range,	     stop,	nullptr,     nullptr,
+		nullptr,      nullptr,	     nullptr,	nullptr,     nullptr,
 	};
 
 	return peer_main(&peer, argc, argv);

@@ -84,6 +84,46 @@ static void wait_for(struct group *group)
 #define FIBER_WAIT(group)	    wait_for(&(group))
 #include "tests/bench/fiber_work.h"
 
+#define PARTS_MOST 4096 /* threads of a peer, at most */
+
+struct part {
+	pthread_t thread;
+	void (*body)(int64_t first, int64_t last, void *context);
+	void *context;
+	int64_t first;
+	int64_t last;
+};
+
+static void *part_run(void *arg)
+{
+	const struct part *part = arg;
+
+	part->body(part->first, part->last, part->context);
+	return NULL;
+}
+
+/* A thread for each of P parts: the control of the start of a pool. */
+static void range(int64_t n, void (*body)(int64_t first, int64_t last, void *context),
+		  void *context)
+{
+	struct part parts[PARTS_MOST];
+
+	for (int i = 0; i < most; i++) {
+		struct part *part = &parts[i];
+
+		part->body = body;
+		part->context = context;
+		part->first = n * i / most;
+		part->last = n * (i + 1) / most;
+		if (pthread_create(&part->thread, NULL, part_run, part)) {
+			fputs("cannot start a thread\n", stderr);
+			exit(1);
+		}
+	}
+	for (int i = 0; i < most; i++)
+		pthread_join(parts[i].thread, NULL);
+}
+
 static void start(int threads)
 {
 	most = threads;
@@ -96,6 +136,7 @@ int main(int argc, char **argv)
 		.start = start,
 		.fib = kernel_fib,
 		.steps = fiber_steps,
+		.range = range,
 		.cut_fib = fiber_cut_fib,
 		.cut_nqueens = fiber_cut_nqueens,
 	};

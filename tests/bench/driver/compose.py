@@ -22,12 +22,13 @@ from driver.table import Table, text
 # name, as bench_compose has it, and its program
 SIDES = [
     ("forkd", "compose_forkd"),
+    ("local", "compose_local"),
     ("onetbb", "compose_tbb"),
     ("libgomp", "compose_libgomp"),
     ("libomp", "compose_libomp"),
 ]
 PASSIVE = [("libgomp-passive", "compose_libgomp"), ("libomp-passive", "compose_libomp")]
-NAMES = {"onetbb": "oneTBB"}
+NAMES = {"onetbb": "oneTBB", "local": "libforkpool"}
 OTHERS = ("onetbb", "libgomp", "libomp")
 GOAL_AT = 8
 
@@ -232,7 +233,7 @@ class Compose:
     def series(self, load, value):
         series = []
         for side, _ in SIDES:
-            name = "one forkd" if side == "forkd" else f"K pools of {side}"
+            name = "one forkd" if side == "forkd" else f"K pools of {NAMES.get(side, side)}"
             cells = [cell for cell in self.cells if cell.load == load and side in cell.measured()]
             points = [(cell.members, value(cell, side)) for cell in cells]
             series.append((name, [(x, y) for x, y in points if y is not None]))

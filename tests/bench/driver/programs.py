@@ -14,11 +14,13 @@ PEERS = [
     ("serial-noinline", "peer_serial_noinline", "a C compiler"),
     ("serial-call", "peer_serial_call", "a C compiler"),
     ("forkd", "bench_forkd", "forkd's own client for these benchmarks, built with it"),
+    ("local", "peer_local", "libforkpool, built with it"),
     ("onetbb", "peer_tbb", "a C++ compiler and libtbb-dev"),
     ("libomp", "peer_libomp", "clang and libomp-dev"),
     ("libgomp", "peer_libgomp", "gcc as the C compiler, or another one with -fopenmp"),
 ]
 SERIAL = ("serial", "serial-noinline", "serial-call")
+FORKD = ("forkd", "local")
 OTHERS = ("onetbb", "libomp", "libgomp")
 
 

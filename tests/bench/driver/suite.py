@@ -5,6 +5,7 @@ import time
 
 from driver.plot import Bars
 from driver.programs import (
+    FORKD,
     OTHERS,
     PEERS,
     SERIAL,
@@ -91,6 +92,9 @@ TBB_FLAT_TASK_BYTES = 300
 
 # Error of the RSS that the kernel reports: each thread may have this much uncounted.
 RSS_GRAIN_MIB = 0.25
+
+# "No worse": within the error of measurement.
+LOCAL_MOST = 1.03
 
 # The tasks of libfork's suite; of these, tasks of a few instructions.
 LIBFORK = ("fib", "integrate", "matmul", "nqueens", "uts")
@@ -247,11 +251,11 @@ class Suite:
         argv = [self.context.programs[peer], bench.name, *bench.args]
         argv += ["--threads", str(threads), "--repeat", str(repeat)]
         limit = self.limit_s * repeat
-        if peer == "forkd":
+        if peer in FORKD:
             limit = max(limit, FORKD_LIMIT_S)
         try:
             runs = run_program(argv, limit)
-            if runs is None and peer == "forkd":
+            if runs is None and peer in FORKD:
                 raise Failed(f"{' '.join(argv)}: no answer in {limit} s")
             if runs is None:
                 why = f"{peer} with {threads} threads: more than {limit} s, not run again"
@@ -371,7 +375,7 @@ class Suite:
             plots.append(Bars(f"peers_{key}", title, "times forkd", names, series, True, 1))
         series = [
             (peer, [b.row(peer, self.p)["speedup"] for b in benches])
-            for peer in ("forkd", *OTHERS)
+            for peer in (*FORKD, *OTHERS)
         ]
         title = f"speedup with {self.p} threads"
         plots.append(Bars("speedup", title, "T_1 / T_P", names, series, False, self.p))
@@ -408,6 +412,23 @@ class Suite:
             if (b.name in ("fib", "flat", "nqueens") or b.args == ["T1"]) and tbb:
                 relative = ratio(row["speedup"], tbb["speedup"])
                 goals.at_least(f"{b.title}: speedup / oneTBB's speedup", relative, 0.95)
+
+            self.local_goals(goals, b)
+
+    def local_goals(self, goals, bench):
+        local = bench.row("local", self.p)
+        if local["t_1"] is None:
+            return
+        over = ratio(local["t_1"], bench.median("forkd", 1))
+        if bench.name in LIBFORK:
+            most = 1 if bench.name == "fib" else LOCAL_MOST
+            goals.at_most(f"{bench.title}: T_1 in the program / through the daemon", over, most)
+        if bench.name == "nqueens":
+            goals.at_most(f"{bench.title}: T_1 in the program / serial", local["over_serial"], 1.08)
+        peers = [r["peak_rss_kib"] for r in bench.rows(self.p) if r["peer"] in OTHERS]
+        if peers:
+            over = ratio(local["peak_rss_kib"], min(peers))
+            goals.at_most(f"{bench.title}: peak RSS in the program / the least peer's", over, 1)
 
     def rss_goal(self, goals, bench, row):
         # matmul's matrices are in the pool and in the client, and would count twice.
