@@ -29,6 +29,18 @@ struct client_entry *clients_of(struct pool *pool, uint32_t row)
 	return &pool->clients.entries[row / pool->jobs_max];
 }
 
+struct ring_chain *clients_chains(struct pool *pool, uint32_t tenant)
+{
+	return &pool->clients.chains[(uint64_t)tenant * pool->n_workers];
+}
+
+uint64_t *clients_tails(struct pool *pool, const struct client_entry *client)
+{
+	uint64_t slot = clients_slot(&pool->clients, client);
+
+	return &pool->clients.tails[slot * pool->n_workers];
+}
+
 struct client_entry *clients_get(struct pool *pool, uint32_t slot)
 {
 	struct client_entry *client;

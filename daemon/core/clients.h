@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/sparse.h"
 #include "daemon/core/task_permission.h"
 #include "shm/job.h"
 #include "shm/limits.h"
@@ -62,7 +63,6 @@ struct client_entry {
 	uint64_t segment_size;
 	/* LIMIT_IMPORT bytes, all of them readable (daemon/jobs/import.h); NULL: no imports */
 	char *_Atomic imports;
-	uint64_t *tails; /* of its tenant's rings, when the client died; stored in all->tails */
 	/* the channel's thread writes: tasks that the client may not call, permission_deny() */
 	_Atomic uint64_t denied[PERMISSION_WORDS];
 	/* the channel's thread writes: ns, for accepted jobs without a deadline; 0: none */
@@ -83,8 +83,7 @@ struct ring_chain {
 
 struct tenant_entry {
 	struct tenant_segment *_Atomic segment;
-	struct ring_chain *chains; /* one for each ring; stored in all->chains */
-	void *base;		   /* where all segments of the slot are mapped: tenant_unmap.h */
+	void *base; /* where all segments of the slot are mapped: tenant_unmap.h */
 	uint64_t size;
 	/* the channel's thread */
 	bool told;	    /* the manager announced it, mapped or not */
@@ -99,8 +98,9 @@ struct clients {
 	/* protects n_clients and peopled; innermost lock, no wait while it is held */
 	pthread_mutex_t count_lock;
 	struct client_entry entries[LIMIT_CLIENTS];
-	struct ring_chain *chains;
-	uint64_t *tails;
+	struct sparse tables;
+	struct ring_chain *chains; /* of each tenant, one for each ring: clients_chains() */
+	uint64_t *tails; /* of each client, its tenant's rings when it died: clients_tails() */
 };
 
 static inline uint32_t clients_slot(const struct clients *clients,
@@ -110,6 +110,10 @@ static inline uint32_t clients_slot(const struct clients *clients,
 }
 
 struct client_entry *clients_of(struct pool *pool, uint32_t row);
+
+/* Return the entry of each ring of a tenant, or of each ring of a client's tenant. */
+struct ring_chain *clients_chains(struct pool *pool, uint32_t tenant);
+uint64_t *clients_tails(struct pool *pool, const struct client_entry *client);
 
 /* Begins a use of a client, which clients_put() ends; NULL if the client is not live. */
 struct client_entry *clients_get(struct pool *pool, uint32_t client);

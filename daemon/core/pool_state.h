@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/sparse.h"
 #include "daemon/core/manager_channel.h"
 #include "daemon/core/shutdown.h"
 #include "daemon/core/lazy_policy.h"
@@ -46,6 +47,7 @@ struct worker;
 
 /* Kept for each row of the ledger. */
 struct pool_rows {
+	struct sparse tables;		   /* has all of them */
 	_Atomic uint64_t *stack_bytes;	   /* held by each row's job: stacklet.h, I3 */
 	_Atomic uint64_t *aborts;	   /* job_abort.h */
 	_Atomic uint32_t *cancels;	   /* generation to cancel, 0: none */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/crash_site.h"
@@ -26,21 +25,27 @@
 #include "shm/segment.h"
 #include "shm/tenant.h"
 
+static void clients_set_tables(struct pool *pool)
+{
+	struct clients *all = &pool->clients;
+	uint64_t n = pool->n_workers;
+
+	all->chains = sparse_table(&all->tables, LIMIT_TENANTS * n, sizeof(*all->chains));
+	all->tails = sparse_table(&all->tables, pool->clients_max * n, sizeof(*all->tails));
+}
+
 int clients_init(struct pool *pool)
 {
 	struct clients *all = &pool->clients;
+	int r;
 
 	pthread_mutex_init(&all->count_lock, NULL);
 	/* Pages that no tenant or client needs are never touched. */
-	all->chains = calloc((uint64_t)LIMIT_TENANTS * pool->n_workers, sizeof(*all->chains));
-	all->tails = calloc((uint64_t)pool->clients_max * pool->n_workers, sizeof(*all->tails));
-	if (!all->chains || !all->tails)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
-		all->tenants[i].chains = &all->chains[(uint64_t)i * pool->n_workers];
-	for (uint32_t i = 0; i < pool->clients_max; i++)
-		all->entries[i].tails = &all->tails[(uint64_t)i * pool->n_workers];
-	return 0;
+	clients_set_tables(pool);
+	r = sparse_map(&all->tables);
+	if (r == 0)
+		clients_set_tables(pool);
+	return r;
 }
 
 void clients_fini(struct pool *pool)
@@ -54,8 +59,7 @@ void clients_fini(struct pool *pool)
 		segment_unmap(all->entries[i].segment, all->entries[i].segment_size);
 		imports_release(&all->entries[i]);
 	}
-	free(all->chains);
-	free(all->tails);
+	sparse_unmap(&all->tables);
 }
 
 /* fd: -1 if no descriptor was available for it (daemon/pool/manager_requests.c). */
@@ -165,8 +169,7 @@ void clients_unmap_client(struct pool *pool, uint32_t slot)
 	segment_unmap(segment, client->segment_size);
 	imports_release(client);
 	/* The slot's next client has no tails or jobs, if it leaves before it has rings. */
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		client->tails[i] = 0;
+	memset(clients_tails(pool, client), 0, pool->n_workers * sizeof(uint64_t));
 	client->n_requeued = client->to_settle = 0;
 }
 
@@ -242,7 +245,7 @@ void clients_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 		return;
 	tenant = clients_segment(pool, client->tenant);
 	for (uint32_t i = 0; tenant && i < pool->n_workers; i++)
-		client->tails[i] =
+		clients_tails(pool, client)[i] =
 			clients_reach(&pool->arena->rings[client->tenant][i], &tenant->rings[i]);
 	/* ORDER client/active [K2]: seq_cst, see clients_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
@@ -277,7 +280,7 @@ static bool clients_passed(struct pool *pool, struct client_entry *client)
 		uint64_t slot = load_relaxed(&tenant->rings[i].slots[head % RING_SLOTS]);
 
 		/* If the slot at the head is empty, the ring holds no word of the client. */
-		if (head < client->tails[i] && slot & RING_FULL_BIT)
+		if (head < clients_tails(pool, client)[i] && slot & RING_FULL_BIT)
 			return false;
 	}
 	return true;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/jobs/deadline.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -13,20 +10,29 @@
 
 #define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until a job that is in hand is checked again */
 
+static void deadlines_set_tables(struct deadlines *all, uint64_t rows)
+{
+	all->heap = sparse_table(&all->tables, rows, sizeof(*all->heap));
+	all->where = sparse_table(&all->tables, rows, sizeof(*all->where));
+}
+
 int deadlines_init(struct deadlines *all, uint64_t rows)
 {
+	int r;
+
 	*all = (struct deadlines){ .n = 0 };
 	pthread_mutex_init(&all->lock, NULL);
 	/* Pages that no job needs are never touched. */
-	all->heap = calloc(rows, sizeof(*all->heap));
-	all->where = calloc(rows, sizeof(*all->where));
-	return all->heap && all->where ? 0 : -ENOMEM;
+	deadlines_set_tables(all, rows);
+	r = sparse_map(&all->tables);
+	if (r == 0)
+		deadlines_set_tables(all, rows);
+	return r;
 }
 
 void deadlines_fini(struct deadlines *all)
 {
-	free(all->heap);
-	free(all->where);
+	sparse_unmap(&all->tables);
 	pthread_mutex_destroy(&all->lock);
 }
 

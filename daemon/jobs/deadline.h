@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/sparse.h"
+
 struct pool;
 
 #define DEADLINE_SOME 64u /* jobs that are processed in one lock period */
@@ -38,6 +40,7 @@ struct deadline {
 
 struct deadlines {
 	pthread_mutex_t lock;
+	struct sparse tables; /* heap and where */
 	struct deadline *heap;
 	_Atomic uint32_t *where; /* each row's index in the heap + 1, 0: not in it */
 	uint32_t n;

@@ -279,7 +279,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 {
 	struct pool *pool = drain->pool;
 	struct ledger_ring *side = &pool->arena->rings[tenant_slot][index];
-	struct ring_chain *chain = &pool->clients.tenants[tenant_slot].chains[index];
+	struct ring_chain *chain = &clients_chains(pool, tenant_slot)[index];
 	struct ring *ring = &tenant->rings[index];
 	uint32_t payload = 0, accepted = 0, before = drain->steps;
 	uint64_t head, now = 0;

@@ -47,7 +47,7 @@ static int unmap_blank_patiently(const struct tenant_entry *tenant)
 /* I1, I2. */
 static void unmap_close(struct pool *pool, uint32_t slot)
 {
-	struct ring_chain *chains = pool->clients.tenants[slot].chains;
+	struct ring_chain *chains = clients_chains(pool, slot);
 
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct ledger_ring *side = &pool->arena->rings[slot][i];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/pool/pool.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "common/util.h"
@@ -15,28 +13,32 @@
 #include "daemon/sched/slice_timer.h"
 #include "daemon/sched/wake.h"
 
-int pool_make_rows(struct pool *pool)
+static void pool_set_rows(struct pool *pool)
 {
 	uint64_t rows = (uint64_t)pool->clients_max * pool->jobs_max;
+	struct pool_rows *all = &pool->rows;
 
-	pool->rows.aborts = calloc(rows, sizeof(*pool->rows.aborts));
-	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
-	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
-	pool->rows.locals = calloc(rows, sizeof(*pool->rows.locals));
-	if (deadlines_init(pool->deadlines, rows) < 0)
-		return -ENOMEM;
-	return pool->rows.aborts && pool->rows.cancels && pool->rows.stack_bytes &&
-			       pool->rows.locals
-		     ? 0
-		     : -ENOMEM;
+	all->aborts = sparse_table(&all->tables, rows, sizeof(*all->aborts));
+	all->cancels = sparse_table(&all->tables, rows, sizeof(*all->cancels));
+	all->stack_bytes = sparse_table(&all->tables, rows, sizeof(*all->stack_bytes));
+	all->locals = sparse_table(&all->tables, rows, sizeof(*all->locals));
+}
+
+int pool_make_rows(struct pool *pool)
+{
+	int r = deadlines_init(pool->deadlines, (uint64_t)pool->clients_max * pool->jobs_max);
+
+	pool_set_rows(pool);
+	if (r == 0)
+		r = sparse_map(&pool->rows.tables);
+	if (r == 0)
+		pool_set_rows(pool);
+	return r;
 }
 
 void pool_free_rows(struct pool *pool)
 {
-	free(pool->rows.aborts);
-	free(pool->rows.cancels);
-	free(pool->rows.stack_bytes);
-	free(pool->rows.locals);
+	sparse_unmap(&pool->rows.tables);
 	deadlines_fini(pool->deadlines);
 }
 

@@ -34,8 +34,6 @@
  */
 #include "daemon/sched/fair_queue.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/relaxed.h"
@@ -49,9 +47,29 @@
 /* CPU clocks are read at most once in this time for each account: reading takes up to 1 us. */
 #define FAIR_READ_EACH (50 * NSEC_PER_USEC)
 
+static void fair_set_tables(struct fair *fair, struct sparse *tables)
+{
+	uint32_t accounts = fair->n_accounts, tenants = fair->max_tenants;
+	uint64_t clients = fair->clients_max;
+
+	fair->accounts = sparse_table(tables, accounts, sizeof(struct account *));
+	fair->clocks = sparse_table(tables, accounts, sizeof(*fair->clocks));
+	fair->groups = sparse_table(tables, accounts, sizeof(*fair->groups));
+	fair->parked = sparse_table(tables, accounts, sizeof(*fair->parked));
+	fair->tenants = sparse_table(tables, tenants, sizeof(*fair->tenants));
+	fair->clients = sparse_table(tables, clients, sizeof(*fair->clients));
+	fair->active = sparse_table(tables, clients, sizeof(*fair->active));
+	fair->heap.nodes = sparse_table(tables, tenants, sizeof(struct vheap_node *));
+	fair->rows = sparse_table(tables, clients * fair->jobs_max, sizeof(*fair->rows));
+	fair->placed = sparse_table(tables, FAIR_PLACES * clients, sizeof(*fair->placed));
+	fair->nodes = sparse_table(tables, tenants * clients, sizeof(struct vheap_node *));
+}
+
 int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
 	      uint32_t jobs_max, uint32_t max_tenants, uint32_t n_accounts)
 {
+	int r;
+
 	memset(fair, 0, sizeof(*fair));
 	pthread_mutex_init(&fair->lock, NULL);
 	fair->clients_max = clients_max;
@@ -59,41 +77,17 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_
 	fair->max_tenants = max_tenants;
 	fair->n_accounts = n_accounts;
 	fair->credit = n_accounts * FAIR_CREDIT;
-	fair->accounts = calloc(n_accounts, sizeof(struct account *));
-	fair->clocks = calloc(n_accounts, sizeof(*fair->clocks));
-	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
-	fair->parked = calloc(n_accounts, sizeof(*fair->parked));
-	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
-	fair->clients = calloc(clients_max, sizeof(*fair->clients));
-	fair->active = calloc(clients_max, sizeof(*fair->active));
-	fair->heap.nodes = calloc(max_tenants, sizeof(struct vheap_node *));
-	/* Pages that no row needs are never touched. */
-	fair->rows = calloc((uint64_t)clients_max * jobs_max, sizeof(*fair->rows));
-	fair->placed = calloc((uint64_t)FAIR_PLACES * clients_max, sizeof(*fair->placed));
-	fair->nodes = calloc((uint64_t)max_tenants * clients_max, sizeof(struct vheap_node *));
-	if (!fair->accounts || !fair->clocks || !fair->groups || !fair->parked || !fair->tenants ||
-	    !fair->clients || !fair->active || !fair->heap.nodes || !fair->rows || !fair->placed ||
-	    !fair->nodes)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < max_tenants; i++)
-		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * clients_max];
 	fair->board = clients;
-	return 0;
+	fair_set_tables(fair, &fair->tables);
+	r = sparse_map(&fair->tables);
+	if (r == 0)
+		fair_set_tables(fair, &fair->tables);
+	return r;
 }
 
 void fair_fini(struct fair *fair)
 {
-	free(fair->accounts);
-	free(fair->clocks);
-	free(fair->groups);
-	free(fair->parked);
-	free(fair->nodes);
-	free(fair->placed);
-	free(fair->tenants);
-	free(fair->clients);
-	free(fair->active);
-	free(fair->heap.nodes);
-	free(fair->rows);
+	sparse_unmap(&fair->tables);
 	pthread_mutex_destroy(&fair->lock);
 }
 
@@ -132,6 +126,7 @@ void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 
 	fair_lock(fair);
 	if (!tenant->node.weight) { /* new */
+		tenant->heap.nodes = &fair->nodes[(uint64_t)slot * fair->clients_max];
 		vtime_add_tenant(fair, tenant);
 		tenant->node.weight = vtime_clamp(weight);
 	} else if (tenant->node.weight != vtime_clamp(weight)) {
@@ -143,12 +138,8 @@ void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 
 void fair_remove_tenant(struct fair *fair, uint32_t slot)
 {
-	struct fair_tenant *tenant = &fair->tenants[slot];
-	struct vheap_node **nodes = tenant->heap.nodes;
-
 	fair_lock(fair);
-	memset(tenant, 0, sizeof(*tenant));
-	tenant->heap.nodes = nodes;
+	memset(&fair->tenants[slot], 0, sizeof(*fair->tenants));
 	fair_unlock(fair);
 }
 

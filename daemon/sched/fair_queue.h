@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "common/sparse.h"
 #include "daemon/core/steal_policy.h"
 #include "daemon/core/cpu_account.h"
 #include "daemon/core/vheap.h"
@@ -148,6 +149,7 @@ struct fair {
 	uint32_t jobs_max;
 	uint32_t max_tenants;
 	uint32_t n_accounts;
+	struct sparse tables;	   /* has all that follow */
 	struct account **accounts; /* of each worker */
 	struct fair_clock *clocks; /* the same */
 	/* Reads the CPU clock of a worker's thread, ns; NULL: all clocks are CLOCK_MONOTONIC. */

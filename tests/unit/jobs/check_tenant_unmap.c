@@ -121,7 +121,7 @@ START_TEST(chains_of_an_unmapped_tenant_are_forgotten)
 	o = come();
 	client_leaves(&o);
 	/* The last drain had reached record 2 of a chain with this word. */
-	tenant()->chains[0] = (struct ring_chain){
+	clients_chains(rig.pool, TENANT)[0] = (struct ring_chain){
 		.payload = ring_payload(o.slot, 1, 0),
 		.next = 3,
 		.left = RIG_JOBS,
