@@ -107,13 +107,14 @@ static void *fiber_slab_take(struct fiber_memory *blocks, struct fiber_slab *sla
 void *fiber_memory_get(struct fiber_memory *blocks, uint32_t index, size_t size)
 {
 	struct fiber_memory_shard *shard = &blocks->shards[index % FIBER_MEMORY_SHARDS];
+	pthread_mutex_t *lock = &blocks->locks[index % FIBER_MEMORY_SHARDS].lock;
 	uint32_t class = fiber_memory_class(size);
 	struct fiber_slab *slab;
 	void *block = NULL;
 
 	if (class == FIBER_MEMORY_SIZES)
 		return NULL;
-	pthread_mutex_lock(&shard->lock);
+	pthread_mutex_lock(lock);
 	slab = list_first(&shard->room[class], struct fiber_slab, link);
 	if (!slab) {
 		slab = fiber_slab_new(blocks, index % FIBER_MEMORY_SHARDS, class);
@@ -125,7 +126,7 @@ void *fiber_memory_get(struct fiber_memory *blocks, uint32_t index, size_t size)
 		if (fiber_slab_is_full(slab))
 			list_remove(&slab->link);
 	}
-	pthread_mutex_unlock(&shard->lock);
+	pthread_mutex_unlock(lock);
 	return block;
 }
 
@@ -140,7 +141,7 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 	slab = &blocks->slabs[(uint64_t)((char *)block - blocks->base) / FIBER_MEMORY_SLAB];
 	/* Constant while one of its blocks is used. */
 	shard = &blocks->shards[slab->shard];
-	pthread_mutex_lock(&shard->lock);
+	pthread_mutex_lock(&blocks->locks[slab->shard].lock);
 	if (fiber_slab_is_full(slab))
 		list_add_first(&shard->room[slab->class], &slab->link);
 	memcpy(block, &slab->free, sizeof(slab->free));
@@ -150,7 +151,7 @@ void fiber_memory_put(struct fiber_memory *blocks, void *block)
 		list_remove(&slab->link);
 		gone = true;
 	}
-	pthread_mutex_unlock(&shard->lock);
+	pthread_mutex_unlock(&blocks->locks[slab->shard].lock);
 	if (gone)
 		fiber_slab_free(blocks, slab);
 }
@@ -168,14 +169,13 @@ static void *fiber_memory_map(uint64_t bytes)
 
 int fiber_memory_init(struct fiber_memory *blocks, uint64_t space)
 {
-	*blocks = (struct fiber_memory){ .base = NULL };
 	while (!(blocks->base = fiber_memory_map(space)) && space > FIBER_MEMORY_LEAST)
 		space /= 2;
 	blocks->n = space / FIBER_MEMORY_SLAB;
 	blocks->slabs = fiber_memory_map(blocks->n * sizeof(*blocks->slabs));
 	pthread_mutex_init(&blocks->lock, NULL);
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
-		pthread_mutex_init(&blocks->shards[i].lock, NULL);
+		pthread_mutex_init(&blocks->locks[i].lock, NULL);
 	if (blocks->base && blocks->slabs) {
 		/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
 		(void)madvise(blocks->base, blocks->n * FIBER_MEMORY_SLAB, MADV_NOHUGEPAGE);
@@ -193,6 +193,6 @@ void fiber_memory_fini(struct fiber_memory *blocks)
 		munmap(blocks->slabs, blocks->n * sizeof(*blocks->slabs));
 	pthread_mutex_destroy(&blocks->lock);
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
-		pthread_mutex_destroy(&blocks->shards[i].lock);
+		pthread_mutex_destroy(&blocks->locks[i].lock);
 	*blocks = (struct fiber_memory){ .base = NULL };
 }

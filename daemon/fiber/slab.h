@@ -43,9 +43,13 @@ struct fiber_slab {
 	uint16_t shard;
 };
 
-struct fiber_memory_shard {
+struct fiber_memory_lock {
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	struct list_link room[FIBER_MEMORY_SIZES]; /* slabs with room, of each size */
+};
+
+struct fiber_memory_shard {
+	/* slabs with room, of each size */
+	_Alignas(CACHE_LINE) struct list_link room[FIBER_MEMORY_SIZES];
 };
 
 /* All zero: not initialized. */
@@ -56,10 +60,12 @@ struct fiber_memory {
 	pthread_mutex_t lock;
 	uint64_t next; /* slabs from here on were never used */
 	struct list_link free;
+	struct fiber_memory_lock locks[FIBER_MEMORY_SHARDS]; /* of the shards */
 	struct fiber_memory_shard shards[FIBER_MEMORY_SHARDS];
 };
 
-/* space: bytes of address space; less is taken if that is not available. Returns 0 or -ENOMEM. */
+/* blocks: all zero. Writing to its shards takes memory, so they are left alone until they are used.
+ * space: bytes of address space; less is taken if that is not available. Returns 0 or -ENOMEM. */
 int fiber_memory_init(struct fiber_memory *blocks, uint64_t space);
 void fiber_memory_fini(struct fiber_memory *blocks);
 
