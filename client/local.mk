@@ -43,7 +43,8 @@ abi: $(ABI_SO)
 .PHONY: abi
 EXTRA_DIST += client/lib/libforkclient.abi daemon/local/libforkpool.abi
 
-forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp client/forkd/pool.h
+forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp client/forkd/pool.h \
+	client/forkd/pool.hpp
 pkgconfig_DATA += client/lib/forkd-client.pc
 
 # forkctl without its main(), as tests link it.

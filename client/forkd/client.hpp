@@ -781,6 +781,15 @@ public:
 		return n;
 	}
 
+protected:
+	/* A connection that another function has opened. */
+	struct opened {
+		fk_client *client;
+	};
+	explicit client(opened raw) noexcept : client_(raw.client)
+	{
+	}
+
 private:
 	static const task &found(const task &task) noexcept
 	{

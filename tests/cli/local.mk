@@ -25,6 +25,7 @@ SCRIPT_TESTS += \
 # Sources for tests/cli/check-cpp and tests/cli/check-python.
 EXTRA_DIST += \
 	tests/cpp/client.cc \
+	tests/cpp/pool.cc \
 	tests/python/rig.py \
 	tests/python/test_calls.py \
 	tests/python/test_memory.py
