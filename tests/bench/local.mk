@@ -49,6 +49,7 @@ BOTS = \
 	tests/bench/bots/floorplan
 BOTS_SERIAL = $(BOTS:=_serial)
 BOTS_FORKD = $(BOTS:=_forkd)
+BOTS_FORKDXX = $(BOTS:=_forkdxx)
 BOTS_LIBOMP = $(BOTS:=_libomp)
 BOTS_LIBGOMP = $(BOTS:=_libgomp)
 BOTS_COMMON = $(BOTS:=_work.o) tests/bench/bots/main.o
@@ -84,6 +85,9 @@ BENCH_BUILT = \
 	tests/bench/peer_serial_call \
 	tests/bench/peer_threads
 
+if HAVE_CXX
+BENCH_BUILT += $(BOTS_FORKDXX)
+endif
 if HAVE_TBB
 BENCH_BUILT += tests/bench/compose_tbb tests/bench/peer_tbb
 endif
@@ -273,6 +277,7 @@ EXTRA_DIST += \
 	daemon/modules/uts_tree.c \
 	$(BOTS:=.c) \
 	$(BOTS:=_forkd.c) \
+	$(BOTS:=_forkd.cc) \
 	$(BOTS:=_omp.c) \
 	$(BOTS:=_work.c) \
 	tests/bench/bots/bots.h \
@@ -394,6 +399,9 @@ BOTS_FORKD_LINK = -I$(top_srcdir)/client -o $@ $(filter-out %.la,$^) \
 	-L.libs -lforkpool -Wl,-rpath,$(abs_top_builddir)/.libs -lm
 $(BOTS_FORKD): %_forkd: %_forkd.c %_work.o tests/bench/bots/main.o libforkpool.la
 	$(AM_V_CCLD)$(BENCH_CC) $(BOTS_FORKD_LINK)
+
+$(BOTS_FORKDXX): %_forkdxx: %_forkd.cc %_work.o tests/bench/bots/main.o libforkpool.la
+	$(AM_V_CCLD)$(BENCH_CXX) $(BOTS_FORKD_LINK)
 
 $(BOTS_LIBOMP): %_libomp: %_omp.c %_work.o tests/bench/bots/main.o
 	$(AM_V_CCLD)$(CLANG) $(BENCH_C) -fopenmp=libomp $(BOTS_LINK)

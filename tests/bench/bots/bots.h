@@ -11,7 +11,7 @@
  *
  * KERNEL_work.c has the code that is the same for all libraries: input, leaves and result. It is
  * compiled once. KERNEL.c is the serial kernel. KERNEL_omp.c is the same with OpenMP tasks, and
- * KERNEL_forkd.c with forkd: they differ in the lines that a user must change.
+ * KERNEL_forkd.c and KERNEL_forkd.cc with forkd: they differ in the lines that a user must change.
  */
 
 #ifdef __cplusplus
