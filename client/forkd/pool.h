@@ -58,11 +58,11 @@ extern "C" {
  * designated initializers. Only the first client of the process chooses workers, flags and socket:
  * later ones share its pool. */
 struct fk_local_options {
-	uint32_t workers;     /* number; 0: one on each core that the process may use */
-	uint32_t flags;	      /* FK_NO_SIGNAL; 0: none */
-	uint32_t n_jobs;      /* jobs of this client at a time, at most 4096; 0: 256 */
-	uint32_t reserved0;   /* 0 */
-	uint64_t heap_size;   /* bytes that fk_alloc() can give in total; 0: 64 MiB */
+	uint32_t workers;   /* number; 0: one on each core that the process may use */
+	uint32_t flags;	    /* FK_NO_SIGNAL; 0: none */
+	uint32_t n_jobs;    /* jobs of this client at a time, at most 4096; 0: 256 */
+	uint32_t reserved0; /* 0 */
+	uint64_t heap_size; /* bytes that fk_alloc() can give in total; 0: 64 MiB */
 	/* path of a socket for forkctl status, top, counters, jobs and trace (--socket PATH), by
 	 * root and the program's user; NULL: none */
 	const char *socket;
