@@ -38,6 +38,8 @@ static inline int sparse_map(struct sparse *sparse)
 
 	if (base == MAP_FAILED)
 		return -ENOMEM;
+	/* EINVAL: the kernel has no huge pages. */
+	(void)madvise(base, sparse->size, MADV_NOHUGEPAGE);
 	*sparse = (struct sparse){ .base = base };
 	return 0;
 }
