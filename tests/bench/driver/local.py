@@ -17,8 +17,6 @@ SIDES = [
     ("libgomp", "peer_libgomp"),
 ]
 CONTROL = ("threads", "peer_threads")
-# A body of fk_for() cannot call it yet.
-NO_NESTED = ("local",)
 
 ROUNDS = {"quick": 1, "default": 5, "full": 11}
 STARTS = {"quick": 2, "default": 20, "full": 100}  # processes in each round
@@ -82,15 +80,10 @@ class Local:
             for title, words in loops(rounds, REPS[size]):
                 for threads in self.threads:
                     for name, program in turned:
-                        if not self.can(name, words, threads):
+                        if threads > 1 and name == "serial":
                             continue
                         for r in self.run(program, words, threads):
                             self.loops.append({**r, "peer": name, "loop": title})
-
-    @staticmethod
-    def can(name, words, threads):
-        nested = words[0] == "nest" or words[-1] == "inside"
-        return not (threads > 1 and name == "serial") and not (nested and name in NO_NESTED)
 
     def start(self, sides):
         """A process of each side and of the control, for the start; and one for the memory."""
