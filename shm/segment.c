@@ -152,7 +152,7 @@ int segment_map(int fd, uint32_t kind, int access, uint64_t epoch, void **ret_ba
 	if (r < 0)
 		return r;
 	base = mmap(NULL, size, access == SEGMENT_READ ? PROT_READ : PROT_READ | PROT_WRITE,
-		    access == SEGMENT_COPY ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED, fd, 0);
+		    MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
 	*ret_base = base;

@@ -73,7 +73,6 @@ int segment_reopen_readonly(int fd);
 /* How a segment is mapped. */
 #define SEGMENT_READ  0
 #define SEGMENT_WRITE 1
-#define SEGMENT_COPY  2 /* writes change this mapping alone; a child of fork() gets a copy */
 
 /*
  * Maps a segment after checking its head.

@@ -76,7 +76,7 @@ struct fk_local_options {
  * Returns 0, or
  *	-FK_E_RESERVED  a reserved field or an unknown flag is not 0
  *	-EINVAL         workers is more than 256, or n_jobs more than 4096
- *	-EMFILE         no descriptors: three are needed while it starts
+ *	-EMFILE         no descriptors for the socket
  *	-EAGAIN         no thread can be started
  *	-EADDRINUSE     another process listens on the socket; or another error of bind(2)
  *	-EBUSY          64 clients are open

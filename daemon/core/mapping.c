@@ -8,6 +8,8 @@
 #include "common/util.h"
 
 static bool is_private;
+static void *given;
+static uint64_t given_size;
 
 void mapping_be_private(void)
 {
@@ -17,6 +19,18 @@ void mapping_be_private(void)
 bool mapping_is_private(void)
 {
 	return is_private;
+}
+
+void mapping_give(void *base, uint64_t size)
+{
+	given = base;
+	given_size = size;
+}
+
+void *mapping_take(uint64_t *ret_size)
+{
+	*ret_size = given_size;
+	return given;
 }
 
 int layout_withhold(void *base, uint64_t size, bool secret)

@@ -69,10 +69,13 @@ static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
 	uint64_t size;
 	int r;
 
+	if (mapping_is_private()) {
+		*ret_base = mapping_take(ret_size);
+		return 0;
+	}
 	if (fd < 0)
 		return -EMFILE;
-	r = segment_map(fd, SEGMENT_ANY, mapping_is_private() ? SEGMENT_COPY : SEGMENT_WRITE, 0,
-			&base, &size);
+	r = segment_map(fd, SEGMENT_ANY, SEGMENT_WRITE, 0, &base, &size);
 	if (r < 0)
 		return r;
 	r = layout_withhold(base, size, true);

@@ -179,8 +179,19 @@ static void *local_map(uint32_t kind, uint64_t size)
 
 	if (base == MAP_FAILED)
 		return NULL;
+	/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
+	(void)madvise(base, size, MADV_NOHUGEPAGE);
 	*(struct segment *)base = segment_head(kind, size, 1);
 	return base;
+}
+
+/* Makes the next segment that the pool maps. */
+static int local_give(uint32_t kind, uint64_t size)
+{
+	void *base = local_map(kind, size);
+
+	mapping_give(base, size);
+	return base ? 0 : -ENOMEM;
 }
 
 /* The board is memory of this process, unless observers are to see it. */
@@ -442,7 +453,22 @@ static void local_show(uint32_t slot, uint32_t n)
 	store_relaxed(&board->manager.accepted, load_relaxed(&board->manager.accepted) + 1);
 }
 
-/* With the lock held. A descriptor exists only until the pool has mapped the segment. */
+/* With the lock held: the only tenant, for the first client. */
+static int local_attach_tenant(struct pool *pool)
+{
+	int r;
+
+	if (clients_segment(pool, 0))
+		return 0;
+	r = local_give(SEGMENT_TENANT, tenant_segment_size(pool->n_workers));
+	if (r == 0)
+		r = intake_add_tenant(pool, 0, FAIR_WEIGHT, -1);
+	if (r == 0)
+		clients_segment(pool, 0)->n_rings = pool->n_workers;
+	return r;
+}
+
+/* With the lock held. */
 static int local_attach(uint32_t slot, uint32_t n_jobs, uint64_t heap_size)
 {
 	struct pool *pool = local.pool;
@@ -453,24 +479,15 @@ static int local_attach(uint32_t slot, uint32_t n_jobs, uint64_t heap_size)
 		.n_jobs = n_jobs,
 	};
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
-	_cleanup_close_ int tenant_fd = -1, client_fd = -1;
 	struct client_segment *segment;
-	int r;
+	int r = local_attach_tenant(pool);
 
-	tenant_fd = segment_create("forkd-tenant", SEGMENT_TENANT,
-				   tenant_segment_size(pool->n_workers), 1, 0, 0600);
-	if (tenant_fd < 0)
-		return tenant_fd;
-	client_fd =
-		segment_create("forkd-client", SEGMENT_CLIENT, heap_offset + heap_size, 1, 0, 0600);
-	if (client_fd < 0)
-		return client_fd;
-	r = intake_add_tenant(pool, 0, FAIR_WEIGHT, tenant_fd);
 	if (r < 0)
 		return r;
-	clients_segment(pool, 0)->n_rings = pool->n_workers;
 	store_relaxed(&pool->arena->heap_sizes[slot], heap_size);
-	r = intake_add_client(pool, &newcomer, client_fd);
+	r = local_give(SEGMENT_CLIENT, heap_offset + heap_size);
+	if (r == 0)
+		r = intake_add_client(pool, &newcomer, -1);
 	if (r < 0)
 		return r;
 	segment = pool->clients.entries[slot].segment;
