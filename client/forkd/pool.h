@@ -34,7 +34,9 @@
  *   The pool takes one real-time signal whose action is the default, or none (FK_NO_SIGNAL). It
  *   sets no other signal handler, no limits and no atexit() function, starts no process and prints
  *   nothing. Only its own threads are pinned. A fault in a task is a fault of the program. In a
- *   child of fork() all calls return -EPERM, and fk_open_local() starts a new pool.
+ *   child of fork() all calls return -EPERM, and fk_open_local() starts a new pool. A task that
+ *   starts a process by posix_spawn() or popen() passes on the blocked signals and the CPU of its
+ *   worker.
  */
 #ifndef FORKD_POOL_H
 #define FORKD_POOL_H
@@ -71,8 +73,9 @@ struct fk_local_options {
 
 /*
  * Opens a client of this process's pool, and starts the pool for the first one.
- * options: NULL for the defaults. *ret_client: end it with fk_close(). The last fk_close() waits
- * until all jobs have ended, and ends the threads.
+ * options: NULL for the defaults. *ret_client: end it with fk_close(), which cancels
+ * the jobs of the client and waits until they have ended. The last one ends the threads. Within a
+ * task, fk_close() returns -EDEADLK.
  * Returns 0, or
  *	-FK_E_RESERVED  a reserved field or an unknown flag is not 0
  *	-EINVAL         workers is more than 256, or n_jobs more than 4096

@@ -331,8 +331,13 @@ int client_open_in_process(const struct client_place *place, fk_client **ret_cli
 	err = check_segments(client);
 	if (!err)
 		err = init_private(client);
-	if (err)
+	if (err) {
+		/* They are the pool's. */
+		client->board = NULL;
+		client->tenant = NULL;
+		client->segment = NULL;
 		return err;
+	}
 	client->waker.local = place->local;
 	client->heap.whole = 1;
 	clients_add(client);
@@ -386,6 +391,9 @@ int fk_close(fk_client *client)
 	err = client_check(client);
 	if (err)
 		return err;
+	/* It would wait for its own job. */
+	if (client->waker.local && client->waker.local->is_worker())
+		return -EDEADLK;
 	clients_remove(client);
 	FK_CRASH(close_unlisted);
 	client_free(client);

@@ -293,7 +293,7 @@ int heap_offset(const struct heap *heap, const void *data, size_t size, uint64_t
 		*ret_offset = (uint64_t)((uintptr_t)data - (uintptr_t)heap->base);
 	else if (imports && size <= LIMIT_IMPORT && at <= LIMIT_IMPORT - size)
 		*ret_offset = LIMIT_HEAP + at;
-	else if (heap->whole)
+	else if (heap->whole && size <= LIMIT_HEAP && (uintptr_t)data <= UINTPTR_MAX - size)
 		*ret_offset = JOB_REF_ADDRESS | (uintptr_t)data;
 	else
 		return 0;

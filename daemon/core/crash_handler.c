@@ -19,6 +19,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/fiber_head.h"
+#include "daemon/core/mapping.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/locate.h"
 #include "daemon/core/pool_state.h"
@@ -506,6 +507,11 @@ void fault_overflow(struct worker *w, const struct fiber_head *fiber)
 		fault_store(&fault->address, (uint64_t)(uintptr_t)fiber->stack->low);
 		fault_overflows(fault, fiber->stack->size);
 		fault_name(fault, fiber);
+	}
+	/* In a program's own process it is a fault like others. */
+	if (mapping_is_private()) {
+		(void)raise(SIGSEGV);
+		abort();
 	}
 	for (;;)
 		kill(w->pool->pid, SIGKILL);

@@ -542,8 +542,10 @@ int poller_start(struct poller *p, const struct poller_way *way)
 {
 	uint32_t begun = POLLER_NONE;
 
-	/* Relaxed: I8; the thread that is made acquires its fields. */
-	if (atomic_compare_exchange_strong_explicit(&p->begun, &begun, POLLER_MAKING,
+	/* Relaxed: I8; the thread that is made acquires its fields. Most calls find it made, and do
+	 * not take the line away from other workers. */
+	if (load_relaxed(&p->begun) == POLLER_NONE &&
+	    atomic_compare_exchange_strong_explicit(&p->begun, &begun, POLLER_MAKING,
 						    memory_order_relaxed, memory_order_relaxed))
 		poller_launch(p, way);
 	/* ORDER poller/begun [N2]: acquire, the finished ring. Pairs with poller_say(). */

@@ -16,6 +16,8 @@
  *       manager does (client_segments.c, I5).
  *   I4. hear() takes `released_lock` only, which is held for a few instructions: the dispatcher
  *       never waits for a thread that waits for the dispatcher.
+ *   I5. A client counts in n until the pool has released it, when all of its jobs have ended. So no
+ *       task runs when the last one ends the pool. The thread that waits for that has no lock.
  *
  * In a child of fork() there are no threads of the pool. The child forgets it: its memory is a
  * copy, which stays.
@@ -24,6 +26,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,6 +44,7 @@
 #include "daemon/core/fork_mode.h"
 #include "daemon/core/mapping.h"
 #include "daemon/core/stop.h"
+#include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
@@ -91,8 +95,11 @@ static struct {
 	struct pool *pool;
 	pthread_t dispatcher;
 	struct observers *observers; /* NULL: no socket */
-	int board_fd;		     /* -1: the board is not shared */
-	uint32_t n;		     /* open clients */
+	/* of the thread that has started the pool: for children of tasks that fork */
+	sigset_t signals;
+	cpu_set_t cpus;
+	int board_fd; /* -1: the board is not shared */
+	uint32_t n;   /* open clients */
 	struct local_client clients[LOCAL_CLIENTS];
 	/* the dispatcher writes a slot that it has released */
 	pthread_mutex_t released_lock;
@@ -122,6 +129,13 @@ static void local_parent(void)
 
 static void local_child(void)
 {
+	if (local.pool)
+		worker_release_signal(local.pool);
+	observers_forget(local.observers);
+	if (worker_self()) {
+		pthread_sigmask(SIG_SETMASK, &local.signals, NULL);
+		(void)sched_setaffinity(0, sizeof(local.cpus), &local.cpus);
+	}
 	local.pool = NULL;
 	local.observers = NULL;
 	local.board_fd = safe_close(local.board_fd);
@@ -243,16 +257,16 @@ static void local_block_signals(sigset_t *ret_before)
 static void *local_worker(void *arg)
 {
 	struct worker *w = arg;
-	stack_t stack = { .ss_size = LOCAL_SIGNAL_STACK }, none = { .ss_flags = SS_DISABLE };
+	stack_t stack = { .ss_size = LOCAL_SIGNAL_STACK }, before;
 
 	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			   -1, 0);
 	if (stack.ss_sp != MAP_FAILED)
-		(void)sigaltstack(&stack, NULL);
+		(void)sigaltstack(&stack, &before);
 	(void)topology_bind(w->pool->topology, w->index);
 	(void)worker_main(w);
 	if (stack.ss_sp != MAP_FAILED) {
-		(void)sigaltstack(&none, NULL);
+		(void)sigaltstack(&before, NULL);
 		(void)munmap(stack.ss_sp, stack.ss_size);
 	}
 	return NULL;
@@ -263,6 +277,7 @@ static void local_free(struct pool *pool)
 	worker_release_signal(pool);
 	fibers_fini(pool);
 	intake_fini(pool);
+	trace_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
 	layout_unplace(pool);
@@ -376,7 +391,7 @@ static int local_start(const struct fk_local_options *options)
 	r = local_prepare_pool(pool, options);
 	if (r == 0) {
 		if (!(options->flags & FK_NO_SIGNAL))
-			(void)worker_catch_free_signal(pool);
+			(void)worker_catch_free_signal(pool, &local.signals);
 		bell_begin();
 		park_begin(pool);
 		r = local_start_threads(pool);
@@ -397,16 +412,11 @@ static int local_start(const struct fk_local_options *options)
 	return 0;
 }
 
-/* With the lock held, and no client. */
+/* With the lock held, and no client: no code of the program runs in the pool (I5). */
 static void local_end(void)
 {
 	struct pool *pool = local.pool;
 
-	pthread_mutex_lock(&local.released_lock);
-	for (uint32_t i = 0; i < LOCAL_CLIENTS; i++)
-		while (local.leaving[i])
-			pthread_cond_wait(&local.released, &local.released_lock);
-	pthread_mutex_unlock(&local.released_lock);
 	local.pool = NULL;
 	observers_end(local.observers);
 	local.observers = NULL;
@@ -518,13 +528,13 @@ static uint32_t local_free_slot(void)
 static int local_open(const struct fk_local_options *options, uint32_t *ret_slot)
 {
 	uint32_t slot = local_free_slot();
-	sigset_t signals;
 	int r = slot < LOCAL_CLIENTS ? 0 : -EBUSY;
 
 	if (r == 0 && !local.pool) {
-		local_block_signals(&signals);
+		(void)sched_getaffinity(0, sizeof(local.cpus), &local.cpus);
+		local_block_signals(&local.signals);
 		r = local_start(options);
-		pthread_sigmask(SIG_SETMASK, &signals, NULL);
+		pthread_sigmask(SIG_SETMASK, &local.signals, NULL);
 	}
 	if (r < 0)
 		return r;
@@ -571,6 +581,13 @@ void local_pool_close(uint32_t slot)
 	client->used = false;
 	store_relaxed(&local.pool->board->clients[slot].left_ns, clock_ns());
 	clients_gone(local.pool, slot, client->generation);
+	/* Tasks still run, and may need the lock. */
+	pthread_mutex_unlock(&local.lock);
+	pthread_mutex_lock(&local.released_lock);
+	while (local.leaving[slot])
+		pthread_cond_wait(&local.released, &local.released_lock);
+	pthread_mutex_unlock(&local.released_lock);
+	pthread_mutex_lock(&local.lock);
 	store_relaxed(&local.pool->board->manager.clients, --local.n);
 	if (!local.n)
 		local_end();

@@ -38,8 +38,9 @@
 #include "shm/tenant.h"
 #include "shm/trace.h"
 
-#define OBSERVERS     16u
-#define OBSERVER_HEAP 65536u /* bytes */
+#define OBSERVERS	16u
+#define OBSERVER_HEAP	65536u /* bytes */
+#define OBSERVERS_PAUSE 100    /* ms without a descriptor */
 
 struct observers {
 	struct pool *pool;
@@ -218,37 +219,40 @@ static void observer_leave(struct observers *all, uint32_t i)
 	all->trace_fd = safe_close(all->trace_fd);
 }
 
-static void observer_accept(struct observers *all)
+/* False: there is no descriptor for it, for now. */
+static bool observer_accept(struct observers *all)
 {
 	int fd = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC);
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
 	if (fd < 0)
-		return;
+		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
 	    (peer.uid && peer.uid != geteuid()) || all->n == OBSERVERS) {
 		observer_refuse(fd, -EACCES,
 				"only the program's user and root may observe it, 16 at a time");
 		(void)close(fd);
-		return;
+		return true;
 	}
 	all->all[all->n++] = (struct observer){ .fd = fd };
+	return true;
 }
 
 static void *observers_main(void *arg)
 {
 	struct observers *all = arg;
 	struct pollfd p[OBSERVERS + 1];
+	bool accepts = true;
 
 	pthread_setname_np(pthread_self(), "forkd-socket");
 	for (;;) {
 		uint32_t n = all->n;
 
-		p[n] = (struct pollfd){ .fd = all->listener, .events = POLLIN };
+		p[n] = (struct pollfd){ .fd = all->listener, .events = accepts ? POLLIN : 0 };
 		for (uint32_t i = 0; i < n; i++)
 			p[i] = (struct pollfd){ .fd = all->all[i].fd, .events = POLLIN };
-		if (poll(p, n + 1, -1) < 0)
+		if (poll(p, n + 1, accepts ? -1 : OBSERVERS_PAUSE) < 0)
 			continue;
 		if (p[n].revents & POLLHUP)
 			return NULL;
@@ -256,36 +260,56 @@ static void *observers_main(void *arg)
 		for (uint32_t i = n; i-- > 0;)
 			if (p[i].revents && !observer_serve(all, &all->all[i]))
 				observer_leave(all, i);
-		if (p[n].revents)
-			observer_accept(all);
+		accepts = !p[n].revents || observer_accept(all);
 	}
 }
 
-/* Removes a socket on which no process listens. */
-static void observers_remove_stale(const struct sockaddr_un *address)
+/* True if no process listens on a socket. */
+static bool observers_is_stale(const struct sockaddr_un *address)
 {
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
 
-	if (fd >= 0 && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-	    connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
-	    errno == ECONNREFUSED)
-		(void)unlink(address->sun_path);
+	return fd >= 0 && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	       connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
+	       errno == ECONNREFUSED;
 }
 
+/* The socket gets its name when it listens: so another program never finds it stale. */
 static int observers_listen(struct observers *all)
 {
-	const struct sockaddr *address = (const struct sockaddr *)&all->address;
+	struct sockaddr_un own = { .sun_family = AF_UNIX };
+	int r;
 
+	if (snprintf(own.sun_path, sizeof(own.sun_path), "%s.%d", all->address.sun_path,
+		     (int)getpid()) >= (int)sizeof(own.sun_path))
+		return -ENAMETOOLONG;
 	all->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (all->listener < 0)
 		return -errno;
-	observers_remove_stale(&all->address);
-	if (bind(all->listener, address, sizeof(all->address)) < 0)
+	(void)unlink(own.sun_path);
+	if (bind(all->listener, (const struct sockaddr *)&own, sizeof(own)) < 0)
 		return -errno;
-	if (lstat(all->address.sun_path, &all->file) < 0 || listen(all->listener, OBSERVERS) < 0)
-		return -errno;
-	return 0;
+	r = listen(all->listener, OBSERVERS) < 0 || lstat(own.sun_path, &all->file) < 0 ? -errno
+											: 0;
+	if (r == 0 && link(own.sun_path, all->address.sun_path) < 0)
+		r = errno == EEXIST ? -EADDRINUSE : -errno;
+	if (r == -EADDRINUSE && observers_is_stale(&all->address)) {
+		(void)unlink(all->address.sun_path);
+		r = link(own.sun_path, all->address.sun_path) < 0 ? -EADDRINUSE : 0;
+	}
+	(void)unlink(own.sun_path);
+	return r;
+}
+
+/* Removes the socket, unless another program has replaced it. */
+static void observers_unlink(const struct observers *all)
+{
+	struct stat st;
+
+	if (lstat(all->address.sun_path, &st) == 0 && st.st_dev == all->file.st_dev &&
+	    st.st_ino == all->file.st_ino)
+		(void)unlink(all->address.sun_path);
 }
 
 int observers_begin(struct pool *pool, int board_fd, const char *path,
@@ -306,8 +330,11 @@ int observers_begin(struct pool *pool, int board_fd, const char *path,
 		strcpy(all->address.sun_path, path);
 	if (r == 0)
 		r = observers_listen(all);
-	if (r == 0)
+	if (r == 0) {
 		r = -pthread_create(&all->thread, NULL, observers_main, all);
+		if (r < 0)
+			observers_unlink(all);
+	}
 	if (r < 0) {
 		(void)safe_close(all->listener);
 		free(all);
@@ -319,17 +346,24 @@ int observers_begin(struct pool *pool, int board_fd, const char *path,
 
 void observers_end(struct observers *all)
 {
-	struct stat st;
-
 	if (!all)
 		return;
 	(void)shutdown(all->listener, SHUT_RDWR);
 	pthread_join(all->thread, NULL);
 	while (all->n)
 		observer_leave(all, 0);
-	if (lstat(all->address.sun_path, &st) == 0 && st.st_dev == all->file.st_dev &&
-	    st.st_ino == all->file.st_ino)
-		(void)unlink(all->address.sun_path);
+	observers_unlink(all);
+	(void)close(all->listener);
+	free(all);
+}
+
+void observers_forget(struct observers *all)
+{
+	if (!all)
+		return;
+	for (uint32_t i = 0; i < all->n; i++)
+		(void)close(all->all[i].fd);
+	(void)safe_close(all->trace_fd);
 	(void)close(all->listener);
 	free(all);
 }

@@ -13,5 +13,8 @@ struct pool;
 int observers_begin(struct pool *pool, int board_fd, const char *path,
 		    struct observers **ret_observers);
 
+/* In a child of fork(): closes its copies of the descriptors. observers: may be NULL. */
+void observers_forget(struct observers *observers);
+
 /* Ends the thread and removes the socket. observers: may be NULL. */
 void observers_end(struct observers *observers);

@@ -42,13 +42,14 @@ bool worker_catch_signal(struct pool *pool, int signo)
 	return caught;
 }
 
-bool worker_catch_free_signal(struct pool *pool)
+bool worker_catch_free_signal(struct pool *pool, const sigset_t *waited)
 {
 	struct sigaction now;
 
 	for (int signo = SIGRTMIN + WORKER_SIGNALS_LEFT; signo <= SIGRTMAX; signo++)
-		if (sigaction(signo, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-		    now.sa_handler == SIG_DFL && worker_catch_signal(pool, signo))
+		if (!sigismember(waited, signo) && sigaction(signo, NULL, &now) == 0 &&
+		    !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL &&
+		    worker_catch_signal(pool, signo))
 			return true;
 	return false;
 }

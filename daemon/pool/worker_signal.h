@@ -29,6 +29,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 
 struct pool;
@@ -38,9 +39,10 @@ struct pool;
 bool worker_catch_signal(struct pool *pool, int signo);
 
 /* Does the same with the first free one of the real-time signals above SIGRTMIN +
- * WORKER_SIGNALS_LEFT. A signal is free if its action is the default. False: none is free; then the
- * pool has none. */
-bool worker_catch_free_signal(struct pool *pool);
+ * WORKER_SIGNALS_LEFT. A signal is free if its action is the default, and it is not in waited: the
+ * signals that the program blocks, because it may wait for them by sigwait(3). False: none is free;
+ * then the pool has none. */
+bool worker_catch_free_signal(struct pool *pool, const sigset_t *waited);
 
 /* Lower real-time signals, which programs choose by hand. */
 #define WORKER_SIGNALS_LEFT 8

@@ -249,6 +249,7 @@ START_TEST(elements_of_any_size_are_sorted_and_equal_ones_keep_their_order)
 END_TEST
 
 static _Atomic uint32_t called;
+static _Atomic int go_on;
 
 static void count(void *context)
 {
@@ -521,6 +522,54 @@ START_TEST(nested_calls_recurse)
 }
 END_TEST
 
+static int stored;
+
+/* Goes on for some time, forks, and writes to memory of the thread that closes. */
+FK_LEAF_TASK(fk_void, forks_late, (int *, to))
+{
+	sigset_t blocked;
+	int status;
+	pid_t pid;
+
+	atomic_store(&called, 1);
+	while (!atomic_load(&go_on))
+		sched_yield();
+	pid = fork();
+	if (!pid) {
+		pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+		_exit(sigismember(&blocked, SIGTERM));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(fk_close(pool), -EDEADLK);
+	*to = 5;
+}
+
+static void *let_go_on(void *arg)
+{
+	/* The other thread is in fk_close() by then, or will find a task that has gone on. */
+	for (uint32_t i = 0; i < 1000; i++)
+		sched_yield();
+	atomic_store(&go_on, 1);
+	return arg;
+}
+
+START_TEST(close_waits_for_the_tasks_of_its_client_without_a_lock)
+{
+	pthread_t thread;
+	fk_job job;
+
+	open_pool(2);
+	ck_assert_int_eq(FK_SUBMIT(pool, &job, NULL, forks_late, &stored), 0);
+	while (!atomic_load(&called))
+		sched_yield();
+	ck_assert_int_eq(pthread_create(&thread, NULL, let_go_on, NULL), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+	ck_assert_int_eq(stored, 5);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(wrong_calls_are_refused)
 {
 	struct fk_local_options options = { .reserved[2] = 1 };
@@ -699,8 +748,6 @@ static const char *forkctl(const char *socket, const char *command)
 	ck_assert_int_eq(pclose(pipe), 0);
 	return text;
 }
-
-static _Atomic int go_on;
 
 FK_LEAF_TASK(fk_void, waits, ())
 {

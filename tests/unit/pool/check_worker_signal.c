@@ -29,7 +29,9 @@
 #include "tests/support/tasks.h"
 
 #define HIDDEN (2 * (int64_t)POLICY_PUBLIC) /* more than a request publishes */
-#define FIRST  (SIGRTMIN + WORKER_SIGNALS_LEFT)
+static const sigset_t none_waited;
+
+#define FIRST (SIGRTMIN + WORKER_SIGNALS_LEFT)
 
 static struct rig rig;
 static _Atomic int64_t taken; /* continuations of `hidden` that have begun */
@@ -124,7 +126,7 @@ static void take_none(struct pool *pool)
 static void take_free(struct pool *pool)
 {
 	worker_release_signal(pool);
-	ck_assert(worker_catch_free_signal(pool));
+	ck_assert(worker_catch_free_signal(pool, &none_waited));
 	ck_assert_int_ge(pool->signal, FIRST);
 }
 
@@ -264,7 +266,7 @@ START_TEST(pool_has_no_signal_if_none_is_free)
 	ck_assert(pool);
 	for (int signo = FIRST; signo <= SIGRTMAX; signo++)
 		(void)signal(signo, SIG_IGN);
-	ck_assert(!worker_catch_free_signal(pool));
+	ck_assert(!worker_catch_free_signal(pool, &none_waited));
 	ck_assert_int_eq(pool->signal, 0);
 	for (int signo = FIRST; signo <= SIGRTMAX; signo++)
 		(void)signal(signo, SIG_DFL);
