@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
@@ -231,6 +232,7 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 
 void park_begin(struct pool *pool)
 {
+	pool->park->look_at = clock_ns() + PARK_FIRST;
 	pool->park->works = true;
 }
 

@@ -51,6 +51,8 @@ struct pool;
 struct worker;
 
 #define PARK_TICK NSEC_PER_SEC
+/* Until the first check: reading the limits would delay the workers that are starting. */
+#define PARK_FIRST (10 * NSEC_PER_MSEC)
 
 /* The next step of a worker that wakes. */
 #define PARK_NOTHING 0u
