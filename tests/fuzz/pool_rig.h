@@ -26,6 +26,7 @@
 #include "common/log.h"
 #include "daemon/jobs/attach.h"
 #include "daemon/pool/arena_layout.h"
+#include "common/options.h"
 #include "daemon/pool/pool.h"
 #include "daemon/manager/job_recovery.h"
 #include "daemon/host/topology.h"
