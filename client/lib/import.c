@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/lib/connect.h"
@@ -32,10 +33,11 @@
 #define IMPORT_PAGE  4096u
 #define IMPORT_TRIES 3u /* if a forkd ends before its answer */
 
-/* Makes a part of the address space inaccessible. at: NULL for all of it, at any place. */
-static void *import_reserve(void *at, uint64_t size)
+/* Makes a part of the address space inaccessible. at: NULL for all of it, at any place. A pool in
+ * this process reads zeros there, as the pool of forkd does: a task may still run. */
+static void *import_reserve(const fk_client *client, void *at, uint64_t size)
 {
-	return mmap(at, size, PROT_NONE,
+	return mmap(at, size, client->waker.local ? PROT_READ : PROT_NONE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
 }
 
@@ -46,7 +48,7 @@ static char *import_base(fk_client *client)
 
 	if (base)
 		return base;
-	base = import_reserve(NULL, LIMIT_IMPORT);
+	base = import_reserve(client, NULL, LIMIT_IMPORT);
 	if (base == MAP_FAILED)
 		return NULL;
 	store_relaxed(&client->heap.imports, base);
@@ -113,6 +115,25 @@ static int import_request_once(fk_client *client, const struct proto_import *req
 	return err ? err : import_ask(client, fd, &file, sizeof(file), pass, PROTO_TOLD);
 }
 
+/* Beyond the end of its file, an import would be a fault of the task that reads it. */
+static int import_check_local(const struct client_import *import, uint64_t offset, int file)
+{
+	struct stat st;
+
+	if (file < 0)
+		return 0;
+	if (fstat(file, &st) < 0)
+		return error_say(-errno, "import: %s", strerrordesc_np(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_say(-ENOTSUP, "import: not a file");
+	if (offset > (uint64_t)st.st_size || import->size > (uint64_t)st.st_size - offset)
+		return error_say(-EINVAL,
+				 "import: offset and size are beyond the end of the file, which "
+				 "has %jd bytes",
+				 (intmax_t)st.st_size);
+	return 0;
+}
+
 /* pass: the file of an import, -1 for its end. */
 static int import_request(fk_client *client, uint32_t type, const struct client_import *import,
 			  uint64_t offset, int pass)
@@ -129,7 +150,7 @@ static int import_request(fk_client *client, uint32_t type, const struct client_
 
 	/* A pool in this process has the same address space. */
 	if (client->waker.local)
-		return 0;
+		return import_check_local(import, offset, pass);
 	for (uint32_t tries = 0; tries < IMPORT_TRIES && err == -ECONNRESET; tries++)
 		err = import_request_once(client, &request, pass);
 	return err;
@@ -169,7 +190,7 @@ static int import_make(fk_client *client, int fd, uint64_t offset, uint64_t size
 	if (!err && mmap(base + import->at, pages, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd,
 			 (off_t)offset) == MAP_FAILED) {
 		err = -errno;
-		(void)import_reserve(base + import->at, pages);
+		(void)import_reserve(client, base + import->at, pages);
 		(void)import_request(client, PROTO_UNIMPORT, import, 0, -1);
 		(void)error_say(err, "cannot map the import: %s", strerrordesc_np(-err));
 	}
@@ -219,7 +240,7 @@ static int import_free_locked(fk_client *client, uint64_t at)
 	err = client_gone(client) ? 0 : import_request(client, PROTO_UNIMPORT, import, 0, -1);
 	if (err)
 		return err;
-	(void)import_reserve(base + import->at, import->size);
+	(void)import_reserve(client, base + import->at, import->size);
 	import->size = 0;
 	return 0;
 }

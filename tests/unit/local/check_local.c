@@ -2,12 +2,14 @@
 /* A pool in the program: libforkpool, linked as a user links it. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -607,6 +609,8 @@ START_TEST(a_name_of_fk_open_chooses_the_pool)
 	ck_assert_int_eq(fk_open("local", &options, &pool), 0);
 	ck_assert_int_eq(fk_pool_info(pool, &info), 0);
 	ck_assert_uint_eq(info.n_jobs, 10);
+	ck_assert_uint_eq(info.connections, 1);
+	ck_assert_uint_eq(info.users, 1);
 	ck_assert_int_eq(fk_close(pool), 0);
 	ck_assert_int_eq(fk_open("auto:fib:fib", NULL, &pool), 0);
 	ck_assert_int_eq(FK_RUN(pool, &result, fib, 3), 0);
@@ -614,6 +618,29 @@ START_TEST(a_name_of_fk_open_chooses_the_pool)
 	ck_assert_int_eq(fk_open(NULL, NULL, &pool), -FK_E_NOT_LISTENING);
 	setenv("FORKD_SOCKET", "auto", 1);
 	ck_assert_int_eq(fk_open(NULL, NULL, &pool), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* Memory beyond the end of a file, or of an import that was freed, is no fault of a task. */
+START_TEST(import_is_within_its_file_and_reads_zeros_when_freed)
+{
+	int fd = memfd_create("import", MFD_CLOEXEC);
+	int device = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	void *data = NULL;
+
+	open_pool(1);
+	ck_assert_int_eq(write(fd, "text", 4), 4);
+	ck_assert_int_eq(fk_import(pool, fd, 0, 5, &data), -EINVAL);
+	ck_assert_int_eq(fk_import(pool, fd, 4096, 1, &data), -EINVAL);
+	ck_assert_int_eq(fk_import(pool, device, 0, 1, &data), -ENOTSUP);
+	ck_assert_ptr_null(data);
+	ck_assert_int_eq(fk_import(pool, fd, 0, 4, &data), 0);
+	ck_assert_mem_eq(data, "text", 4);
+	ck_assert_int_eq(fk_free(pool, data), 0);
+	ck_assert_int_eq(*(volatile char *)data, 0);
+	ck_assert_int_eq(close(device), 0);
+	ck_assert_int_eq(close(fd), 0);
 	ck_assert_int_eq(fk_close(pool), 0);
 }
 END_TEST
