@@ -10,6 +10,7 @@
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"
 #include "tests/support/jobs.h"
+#include "tests/support/local.h"
 
 #define QUEUED 40
 
@@ -149,6 +150,7 @@ START_TEST(fiber_that_repeats_a_cancelled_wait_is_ended)
 {
 	fk_job job;
 
+	LOCAL_REFUSE("the hang detector");
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	job = submit("fiber:stubborn", 1);
 	await_waiting(2);
@@ -280,6 +282,7 @@ START_TEST(overwritten_io_uring_memory_ends_the_pool_and_blames_no_job)
 {
 	uint64_t control, longest = 0;
 
+	LOCAL_REFUSE("the hang detector");
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	control = write_over_rings(-1);
 	for (int64_t how = 0; how < 4; how++)
@@ -298,6 +301,7 @@ static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fib
 	int got = -1;
 	pid_t pool;
 
+	LOCAL_REFUSE("a fault of a task");
 	c = JOBS_BEGIN(&d, "--workers=2", NULL);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(jobs_outcome(c, submit("fiber:ends", how), &got), FK_CRASHED);
@@ -365,6 +369,7 @@ static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason
 	int got = -1;
 	pid_t pool;
 
+	LOCAL_REFUSE("a fault of a task");
 	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	pool = daemon_pool(&d);
 	job = jobs_submit(c, "fiber:ends_aside", 0, how, late);

@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"
+#include "tests/support/local.h"
 #include "tests/support/passed.h"
 #include "tests/support/sealed.h"
 #include "tests/support/takeover_rig.h"
@@ -362,6 +363,7 @@ START_TEST(clients_that_are_killed_leave_their_slots)
 	fk_client *c;
 	void *data;
 
+	LOCAL_REFUSE("a client in another process");
 	c = JOBS_BEGIN(&d, "--workers=2", "--hang-timeout=1s", NULL);
 	data = import_of(c, PAGE, 1);
 	for (int i = 0; i < 3; i++) {

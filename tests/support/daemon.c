@@ -34,6 +34,7 @@
 #include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
+#include "tests/support/local.h"
 
 #define DAEMON_OPTIONS 16u
 
@@ -95,7 +96,8 @@ void daemon_prepare_bare(struct daemon *d)
 
 	memset(d, 0, sizeof(*d));
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-	(void)snprintf(d->directory, sizeof(d->directory), "/tmp/forkd-test-XXXXXX");
+	(void)snprintf(d->directory, sizeof(d->directory), "%s/forkd-test-XXXXXX",
+		       local_is_on() ? getenv("FORKD_TEST_LOCAL") : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(d->directory));
 	/* Another uid must be able to reach the socket. */
 	ck_assert_int_eq(chmod(d->directory, 0711), 0);
@@ -132,6 +134,7 @@ void daemon_mine(struct daemon *d, const char *site, uint32_t after)
 {
 	char path[96], number[16];
 
+	LOCAL_REFUSE("a process that dies");
 	if (!d->directory[0])
 		daemon_prepare(d);
 	daemon_token(d, path, sizeof(path));
@@ -228,6 +231,7 @@ static bool daemon_is_ready(struct daemon *d)
 
 int daemon_launch(struct daemon *d, const char *const *options)
 {
+	LOCAL_REFUSE("a process that starts");
 	if (!d->directory[0])
 		daemon_prepare(d);
 	d->manager = fork();
@@ -237,10 +241,53 @@ int daemon_launch(struct daemon *d, const char *const *options)
 	return daemon_is_ready(d) ? -1 : daemon_reap(d->manager);
 }
 
+/* Returns true for an option that makes a daemon smaller or its tasks less privileged: a test that
+ * does not reach the limit does not differ without it. */
+static bool daemon_has_limit(const char *option)
+{
+	static const char *const limits[] = { "--arena-max=", "--clients-max=", "--hang-timeout=",
+					      "--sandbox=", "--stack-max=" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (!strncmp(option, limits[i], strlen(limits[i])))
+			return true;
+	return false;
+}
+
+void daemon_start_local(struct daemon *d, const char *const *options)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	uint32_t workers = 0;
+	char path[512];
+	struct dirent *e;
+
+	for (; *options; options++)
+		if (sscanf(*options, "--workers=%u", &workers) != 1)
+			ck_assert_msg(daemon_has_limit(*options), "not with a local pool: %s",
+				      *options);
+	if (!d->directory[0])
+		daemon_prepare(d);
+	(void)snprintf(d->socket, sizeof(d->socket), "local");
+	d->manager = INT32_MAX; /* no process has this number */
+	d->watcher = local_open(workers, 0, 0);
+	d->board = d->watcher->board;
+	dir = opendir(d->modules);
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] != '.') {
+			(void)snprintf(path, sizeof(path), "%s/%s", d->modules, e->d_name);
+			local_load(d->watcher, path);
+		}
+}
+
 int daemon_try(struct daemon *d, const char *const *options)
 {
-	int status = daemon_launch(d, options);
+	int status;
 
+	if (local_is_on()) {
+		daemon_start_local(d, options);
+		return -1;
+	}
+	status = daemon_launch(d, options);
 	if (status != -1)
 		return status;
 	d->watcher = daemon_open(d);
@@ -319,6 +366,7 @@ uint32_t daemon_count_lines(struct daemon *d, const char *text, const char *and)
 	size_t size = 0;
 	uint32_t n = 0;
 
+	LOCAL_REFUSE("a log");
 	while (f && getline(&line, &size, f) >= 0)
 		n += strstr(line, text) && strstr(line, and);
 	return n;
@@ -373,6 +421,7 @@ pid_t daemon_fork(uint32_t uid)
 {
 	pid_t pid;
 
+	LOCAL_REFUSE("a client in another process");
 	(void)fflush(NULL);
 	pid = fork();
 	/* Not in the child: it may be killed while libcheck writes down its location. */
@@ -404,6 +453,7 @@ pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv
 	pid_t pid;
 	int fd;
 
+	LOCAL_REFUSE("a client in another process");
 	(void)snprintf(path, sizeof(path), "%s/%s", d->directory, output);
 	(void)snprintf(program, sizeof(program), "%s%s%s",
 		       argv[0][0] == '/' ? "" : daemon_builddir(), argv[0][0] == '/' ? "" : "/",

@@ -104,6 +104,9 @@ void daemon_unmine(struct daemon *d);
  * enable it. */
 void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 
+/* The same with a local pool in place of a daemon (tests/support/local.h). */
+void daemon_start_local(struct daemon *d, const char *const *options);
+
 /* The same, but returns the exit status if forkd ends before it is ready, and -1 if it runs. */
 int daemon_try(struct daemon *d, const char *const *options);
 

@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "tests/support/daemon.h"
+#include "tests/support/local.h"
 
 #define DAEMON_SEGMENTS 4096u
 
@@ -174,6 +175,11 @@ static int daemon_end(struct daemon *d, int signo)
 
 int daemon_stop(struct daemon *d)
 {
+	if (local_is_on()) {
+		ck_assert_int_eq(fk_close(d->watcher), 0);
+		daemon_discard(d);
+		return 0;
+	}
 	return daemon_end(d, SIGTERM);
 }
 
@@ -185,10 +191,12 @@ void daemon_stop_close(struct daemon *d, fk_client *c)
 
 void daemon_kill(struct daemon *d)
 {
+	LOCAL_REFUSE("a process that dies");
 	ck_assert_int_eq(daemon_end(d, SIGKILL), 256 + SIGKILL);
 }
 
 int daemon_wait(struct daemon *d)
 {
+	LOCAL_REFUSE("a process that ends");
 	return daemon_end(d, 0);
 }

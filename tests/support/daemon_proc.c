@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "tests/support/daemon.h"
+#include "tests/support/local.h"
 
 static int64_t daemon_number(const char *path, const char *name, int base)
 {
@@ -152,12 +153,14 @@ bool daemon_is_all(pid_t pid, char state)
 
 void daemon_suspend(pid_t pid)
 {
+	LOCAL_REFUSE("a process that is stopped");
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
 	DAEMON_AWAIT(daemon_is_all(pid, 'T'));
 }
 
 bool daemon_is_quiet(struct daemon *d)
 {
+	LOCAL_REFUSE("a manager");
 	return daemon_is_all(d->manager, 'S') && daemon_proc_state(daemon_pool(d)) == 'S';
 }
 

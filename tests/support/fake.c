@@ -19,6 +19,7 @@
 #include "shm/layout.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
+#include "tests/support/local.h"
 
 #define EPOCH 77u
 
@@ -27,7 +28,7 @@ static const struct {
 	const char *signature;
 } tasks[] = {
 	{ "test:add", "a:i64, b:i64 -> i64" },
-	{ "test:len", "t:str -> i64, f64" },
+	{ "test:len", "t:str -> length:i64, half:f64" },
 	{ "test:inc", "d:iobuf ->" },
 	{ "test:fail", "code:i64 -> i64" },
 	{ "test:crash", "->" },
@@ -38,6 +39,7 @@ static const struct {
 
 struct fake fake;
 fk_client *client;
+static fk_client *local_watcher; /* keeps a local pool until fake_stop() */
 
 static void *must_map(int fd, uint32_t kind)
 {
@@ -195,6 +197,7 @@ int fake_take(uint32_t *ret_payload)
 {
 	int found = -1;
 
+	LOCAL_REFUSE("the test is the pool");
 	pthread_mutex_lock(&fake.lock);
 	for (uint32_t i = 0; i < fake.n_workers && !fake.n_pending && found < 0; i++) {
 		struct ring *ring = &fake.tenant->rings[i];
@@ -261,11 +264,13 @@ static void *dispatch(void *unused)
 
 uint32_t fake_finish(fk_job job, uint32_t outcome)
 {
+	LOCAL_REFUSE("the test is the pool");
 	return job_finish(client_job(client, job), client_generation(job), outcome);
 }
 
 void fake_segments(uint32_t n_workers)
 {
+	LOCAL_REFUSE("the test is the pool");
 	fake.n_workers = n_workers;
 	fake.fds[0] =
 		segment_create("check-board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600);
@@ -298,10 +303,34 @@ void fake_listen(void)
 	ck_assert_int_eq(listen(fake.listen_fd, 8), 0);
 }
 
+/* The pool has the workers and the tasks when a test opens its clients. */
+static void start_local(uint32_t n_workers)
+{
+	const char *directory = getenv("top_builddir");
+	char text[4096];
+
+	if (!fake.n_running)
+		LOCAL_REFUSE("the test is the pool");
+	(void)snprintf(text, sizeof(text), "%p %p", (void *)&fake.hold, (void *)&fake.held);
+	ck_assert_int_eq(setenv("FORKD_TEST_HOLD", text, 1), 0);
+	(void)strcpy(fake.path, "local");
+	fake.n_workers = n_workers;
+	local_watcher = local_open(n_workers, 1, 0);
+	(void)snprintf(text, sizeof(text), "%s/tests/support/modules/later/.libs/test.so",
+		       directory ? directory : ".");
+	local_load(local_watcher, text);
+	fake.board = (struct board *)(uintptr_t)local_watcher->board;
+	fake.tenant = local_watcher->tenant;
+}
+
 void fake_start(uint32_t n_workers, uint32_t n_running)
 {
 	fake.n_jobs = 64;
 	fake.n_running = n_running;
+	if (local_is_on()) {
+		start_local(n_workers);
+		return;
+	}
 	pthread_mutex_init(&fake.lock, NULL);
 	fake_segments(n_workers);
 	fake_listen();
@@ -317,6 +346,7 @@ int fake_recv(uint32_t client, union proto_message *ret_message, int flags)
 	int fds[PROTO_MAX_FDS], r;
 	uint32_t n_fds;
 
+	LOCAL_REFUSE("the messages of a socket");
 	do
 		r = proto_recv(fake.connections[client], ret_message, fds, &n_fds, flags);
 	while (r > 0 && ret_message->head.type == PROTO_RING);
@@ -325,6 +355,7 @@ int fake_recv(uint32_t client, union proto_message *ret_message, int flags)
 
 void fake_hang_up(void)
 {
+	LOCAL_REFUSE("a connection that ends");
 	for (uint32_t i = 0; i < atomic_load(&fake.n_connections); i++) {
 		close(fake.connections[i]);
 		fake.connections[i] = -1;
@@ -344,6 +375,10 @@ static void wake_until_joined(pthread_t thread, _Atomic uint32_t *word)
 
 void fake_stop(void)
 {
+	if (local_is_on()) {
+		ck_assert_int_eq(fk_close(local_watcher), 0);
+		return;
+	}
 	atomic_store(&fake.stop, 1);
 	(void)shutdown(fake.listen_fd, SHUT_RDWR);
 	pthread_join(fake.acceptor, NULL);
@@ -394,6 +429,8 @@ fk_client *must_open(void)
 {
 	fk_client *client = NULL;
 
+	if (local_is_on())
+		return local_open(0, fake.n_jobs, 65536);
 	ck_assert_msg(fk_open(fake.path, NULL, &client) == 0, "%s", fk_error_text());
 	/* Both ends use one mapping, or ThreadSanitizer takes them for different memory. The
 	 * client's own mappings stay; with a size of 0 fk_close() unmaps nothing. */

@@ -6,6 +6,9 @@
  * shm/wake.h. So both ends of every protocol run in one process, and ThreadSanitizer sees them. Its
  * tasks: add, len and inc work; fail and crash fail; hold keeps its worker busy until the test
  * releases it; drop never ends.
+ *
+ * With a local pool in its place (tests/support/local.h), crash does nothing, and the test cannot
+ * take the part of the daemon: n_running must not be 0.
  */
 #pragma once
 

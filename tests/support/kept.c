@@ -19,6 +19,7 @@
 
 #include "client/lib/client.h"
 #include "common/util.h"
+#include "tests/support/local.h"
 
 #define KEPT_OPTIONS 16u
 
@@ -65,6 +66,10 @@ struct systemd_stub *kept_start(struct daemon *d, ...)
 		kept.options[n] = va_arg(ap, const char *);
 	} while (kept.options[n++]);
 	va_end(ap);
+	if (local_is_on()) {
+		daemon_start_local(d, kept.options);
+		return NULL;
+	}
 	kept.d = d;
 	kept.readies = 0;
 	(void)snprintf(kept.notify, sizeof(kept.notify), "%s/notify", d->directory);
@@ -98,6 +103,7 @@ const char *kept_configure(struct daemon *d, const char *text)
 
 void kept_ready(struct daemon *d, struct systemd_stub *store)
 {
+	LOCAL_REFUSE("a process that starts");
 	DAEMON_AWAIT(store->readies > kept.readies);
 	kept.readies = store->readies;
 	d->manager = store->service;
@@ -105,8 +111,10 @@ void kept_ready(struct daemon *d, struct systemd_stub *store)
 
 void kept_kill(struct daemon *d, struct systemd_stub *store)
 {
-	uint32_t starts = store->starts;
+	uint32_t starts;
 
+	LOCAL_REFUSE("a process that dies");
+	starts = store->starts;
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
 	DAEMON_AWAIT(store->starts > starts);
 }
@@ -115,6 +123,7 @@ void kept_kill_and_hold(struct daemon *d, struct systemd_stub *store)
 {
 	pid_t pool = (pid_t)atomic_load(&d->board->manager.pool_pid);
 
+	LOCAL_REFUSE("a process that dies");
 	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
@@ -130,6 +139,10 @@ void kept_go_on(struct systemd_stub *store)
 
 void kept_stop(struct daemon *d, struct systemd_stub *store)
 {
+	if (local_is_on()) {
+		ck_assert_int_eq(daemon_stop(d), 0);
+		return;
+	}
 	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
 	kept_ended(d, store);
 }

@@ -18,6 +18,8 @@ tests_support_libtests_la_SOURCES = \
 	tests/support/hostile.h \
 	tests/support/kept.c \
 	tests/support/kept.h \
+	tests/support/local.c \
+	tests/support/local.h \
 	tests/support/oracle.c \
 	tests/support/oracle.h \
 	tests/support/rig.c \

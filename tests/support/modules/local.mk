@@ -32,6 +32,7 @@ check_LTLIBRARIES += \
 	tests/support/modules/later/needs.la \
 	tests/support/modules/later/null.la \
 	tests/support/modules/later/slow.la \
+	tests/support/modules/later/test.la \
 	tests/support/modules/mark.la \
 	tests/support/modules/null.la \
 	tests/support/modules/spin.la \
@@ -64,6 +65,7 @@ tests_support_modules_later_needed_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_later_needs_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_later_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_later_slow_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_support_modules_later_test_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_support_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

@@ -71,7 +71,7 @@ START_TEST(result_of_another_size_or_type_is_refused_and_unchanged)
 	REFUSED(fk_call(client, "test:add", &untouched, 1, 2), ADD "(i64, i64) -> pointer");
 	REFUSED(fk_call(client, "test:add", &small, 1, 2), ADD "(i64, i64) -> 4 bytes");
 	REFUSED(fk_call(client, "test:len", three, "two results"),
-		"test:len is (t:str -> i64, f64), called as (str) -> i64");
+		"test:len is (t:str -> length:i64, half:f64), called as (str) -> i64");
 	REFUSED(fk_call(client, "test:crash", &three),
 		"test:crash is (->), called as () -> 24 bytes");
 	ck_assert_int_eq(three[0] + three[1] + three[2], 24);

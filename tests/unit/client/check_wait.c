@@ -14,6 +14,7 @@
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"
+#include "tests/support/local.h"
 
 static void await_waiter(struct job *job)
 {
@@ -309,6 +310,7 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 {
 	const fk_task *task;
 
+	LOCAL_REFUSE("the test is the pool");
 	fake_open(1, 1);
 	task = must_find(client, "test:drop");
 	for (int i = 0; i < 2; i++) {
