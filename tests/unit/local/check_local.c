@@ -536,7 +536,7 @@ END_TEST
 
 static int stored;
 
-/* Goes on for some time, forks, and writes to memory of the thread that closes. */
+/* Runs until it is told to end, forks, and writes to memory of the thread that closes. */
 FK_LEAF_TASK(fk_void, forks_late, (int *, to))
 {
 	sigset_t blocked;
