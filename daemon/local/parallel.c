@@ -100,10 +100,14 @@ struct reduce {
 	void *context;
 };
 
+/* Bytes in a frame for a result, which is aligned to 16. For a larger one the task leaves the C
+ * stack, to allocate it. */
+#define REDUCE_ROOM 136
+
 /* result: has the identity. */
 FK_TASK(fk_void, reduce,
-	(int64_t, first, int64_t, last, const struct reduce *, reduce, void *, result),
-	void *right;)
+	(int64_t, first, int64_t, last, const struct reduce *, reduce, void *, result), void *right;
+	char room[REDUCE_ROOM];)
 {
 	if ((uint64_t)last - (uint64_t)first <= reduce->grain) {
 		reduce->reduction->body(first, last, result, reduce->context);
@@ -112,7 +116,13 @@ FK_TASK(fk_void, reduce,
 }
 FK_BODY(reduce)
 {
-	FK_ALLOC(right, self->reduce->reduction->size);
+	if (self->reduce->reduction->size > REDUCE_ROOM - 8) {
+		FK_ALLOC(right, self->reduce->reduction->size);
+		if (!self->right)
+			FK_RETURN();
+	} else {
+		self->right = (void *)align_up((uintptr_t)self->room, 16);
+	}
 	memcpy(self->right, self->reduce->reduction->identity, self->reduce->reduction->size);
 	FK_FORK_VOID(reduce, self->first, parallel_middle(self->first, self->last), self->reduce,
 		     self->result);
@@ -120,7 +130,8 @@ FK_BODY(reduce)
 		     self->right);
 	FK_JOIN();
 	self->reduce->reduction->combine(self->result, self->right, self->reduce->context);
-	FK_FREE(right);
+	if (self->reduce->reduction->size > REDUCE_ROOM - 8)
+		FK_FREE(right);
 	FK_RETURN();
 }
 FK_END(reduce)

@@ -19,6 +19,7 @@
 
 #include "common/util.h"
 #include "tests/support/check_unit.h"
+#include "tests/support/fib.h"
 
 #define N 100000
 
@@ -52,20 +53,6 @@ static uint32_t threads(void)
 	closedir(tasks);
 	return n;
 }
-
-FK_FINE_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
 
 /* A task with pointers, and without a result. */
 FK_LEAF_TASK(fk_void, fill, (int64_t *, to, int64_t, n, int64_t, value))
@@ -163,6 +150,39 @@ START_TEST(loops_and_reductions_cover_each_number_once)
 	ck_assert_int_eq(fk_reduce(pool, 3, 3, &sum, &result, NULL), 0);
 	ck_assert_int_eq(result, 0);
 	ck_assert_int_eq(fk_invoke(pool, NULL, 0), 0);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* A result that does not fit into a frame. */
+struct counts {
+	uint64_t n[50];
+};
+
+static void count_numbers(int64_t first, int64_t last, void *result, void *context)
+{
+	(void)context;
+	for (int64_t i = first; i < last; i++)
+		((struct counts *)result)->n[i % 50]++;
+}
+
+static void add_counts(void *left, const void *right, void *context)
+{
+	(void)context;
+	for (size_t i = 0; i < 50; i++)
+		((struct counts *)left)->n[i] += ((const struct counts *)right)->n[i];
+}
+
+START_TEST(large_results_are_reduced)
+{
+	static const struct counts none;
+	const struct fk_reduction all = { sizeof(none), &none, count_numbers, add_counts, 7 };
+	struct counts result;
+
+	open_pool(2);
+	ck_assert_int_eq(fk_reduce(pool, 0, 50 * 100, &all, &result, NULL), 0);
+	for (size_t i = 0; i < 50; i++)
+		ck_assert_uint_eq(result.n[i], 100);
 	ck_assert_int_eq(fk_close(pool), 0);
 }
 END_TEST
