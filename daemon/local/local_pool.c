@@ -44,7 +44,6 @@
 #include "daemon/core/fork_mode.h"
 #include "daemon/core/mapping.h"
 #include "daemon/core/stop.h"
-#include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
@@ -63,14 +62,12 @@
 #include "daemon/pool/worker_thread.h"
 #include "shm/ledger.h"
 #include "shm/segment.h"
-#include "shm/wake.h"
 
 #define LOCAL_CLIENTS	   64u
 #define LOCAL_JOBS	   256u			/* default: as fk_open() */
 #define LOCAL_ARENA	   (UINT64_C(16) << 30) /* address space of frames and deques */
 #define LOCAL_LEAST	   (UINT64_C(8) << 20)	/* the same, at least */
 #define LOCAL_STACK	   (UINT64_C(8) << 20)	/* of a worker's thread: the usual one */
-#define LOCAL_GUARD	   (1u << 20)
 #define LOCAL_SIGNAL_STACK (64u << 10)
 
 /* The defaults of forkd.conf(5), without limits: a task is the program's own code. */
@@ -275,17 +272,8 @@ static void *local_worker(void *arg)
 static void local_free(struct pool *pool)
 {
 	worker_release_signal(pool);
-	fibers_fini(pool);
-	intake_fini(pool);
-	trace_fini(pool);
-	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
-		worker_fini(&pool->workers[i]);
-	layout_unplace(pool);
-	layout_unmap(pool);
-	pool_free_rows(pool);
-	channel_fini(&pool->channel);
+	pool_free(pool);
 	local.board_fd = safe_close(local.board_fd);
-	pool_delete(pool);
 }
 
 /* Ends the threads that run; the dispatcher first if there is one. */
@@ -305,27 +293,9 @@ static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *d
 
 static int local_start_threads(struct pool *pool)
 {
-	pthread_attr_t attr;
-	uint32_t n = 0;
-	int r;
+	uint32_t n;
+	int r = pool_start_threads(pool, local_worker, dispatcher_main, &n, &local.dispatcher);
 
-	(void)sem_init(&pool->started, 0, 0);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, pool->options->worker_stack);
-	pthread_attr_setguardsize(&attr, LOCAL_GUARD);
-	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
-	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
-	for (r = 0; n < pool->n_workers && r == 0; n += r == 0) {
-		const struct topology_place *place = topology_place(pool->topology, n);
-
-		store_relaxed(&pool->board->workers[n].cpu, place->cpu);
-		store_relaxed(&pool->board->workers[n].node, place->node);
-		r = -pthread_create(&pool->workers[n].thread, &attr, local_worker,
-				    &pool->workers[n]);
-	}
-	pthread_attr_destroy(&attr);
-	if (r == 0)
-		r = -pthread_create(&local.dispatcher, NULL, dispatcher_main, pool);
 	if (r < 0)
 		local_join(pool, n, NULL);
 	return r;

@@ -3,15 +3,31 @@
 
 #include <sys/mman.h>
 
+#include "common/options.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/hooks.h"
+#include "daemon/core/manager_channel.h"
+#include "daemon/core/trace.h"
+#include "daemon/core/work_span.h"
 #include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/host/topology.h"
 #include "daemon/jobs/abort.h"
 #include "daemon/jobs/job_batches.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/pool/arena_layout.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/job_switch.h"
 #include "daemon/sched/slice_timer.h"
 #include "daemon/sched/wake.h"
+#include "shm/board.h"
+#include "shm/wake.h"
+
+/* Guard below a worker's C stack: a module may be compiled without stack probes, and then the frame
+ * that overflows may be larger than a page. A frame that skips the guard is in another worker's
+ * stack. */
+#define POOL_GUARD (1u << 20)
 
 static void pool_set_rows(struct pool *pool)
 {
@@ -89,4 +105,47 @@ struct pool *pool_new(void)
 void pool_delete(struct pool *pool)
 {
 	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
+}
+
+int pool_start_threads(struct pool *pool, void *(*worker)(void *), void *(*dispatcher)(void *),
+		       uint32_t *ret_n, pthread_t *ret_dispatcher)
+{
+	pthread_attr_t attr;
+	uint32_t n = 0;
+	int r;
+
+	(void)sem_init(&pool->started, 0, 0);
+	pthread_attr_init(&attr);
+	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
+	if (r == 0)
+		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
+	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
+	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
+	for (; n < pool->n_workers && r == 0; n += r == 0) {
+		const struct topology_place *place = topology_place(pool->topology, n);
+
+		store_relaxed(&pool->board->workers[n].cpu, place->cpu);
+		store_relaxed(&pool->board->workers[n].node, place->node);
+		r = -pthread_create(&pool->workers[n].thread, &attr, worker, &pool->workers[n]);
+	}
+	if (r == 0)
+		r = -pthread_create(ret_dispatcher, NULL, dispatcher, pool);
+	pthread_attr_destroy(&attr);
+	*ret_n = n;
+	return r;
+}
+
+void pool_free(struct pool *pool)
+{
+	fibers_fini(pool); /* its thread uses the board's counters */
+	intake_fini(pool);
+	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
+		worker_fini(&pool->workers[i]);
+	trace_fini(pool);
+	layout_unplace(pool);
+	layout_unmap(pool);
+	pool_free_rows(pool);
+	profile_free(pool->mode.profile);
+	channel_fini(&pool->channel);
+	pool_delete(pool);
 }

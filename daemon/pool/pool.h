@@ -2,6 +2,9 @@
 /* pool.h - the parts of a pool, and the functions that the engine calls in it */
 #pragma once
 
+#include <pthread.h>
+#include <stdint.h>
+
 #include "daemon/core/pool_state.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/jobs/deadline.h"
@@ -31,3 +34,11 @@ void pool_delete(struct pool *pool);
 /* Allocates the data of each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
+
+/* Starts the threads: worker(struct worker *) for each worker, dispatcher(pool). *ret_n: the
+ * workers that have started, also on an error. Returns 0 or a negative errno. */
+int pool_start_threads(struct pool *pool, void *(*worker)(void *), void *(*dispatcher)(void *),
+		       uint32_t *ret_n, pthread_t *ret_dispatcher);
+
+/* Frees a pool and all that it refers to. After all threads have ended. Modules stay loaded. */
+void pool_free(struct pool *pool);

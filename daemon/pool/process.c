@@ -63,28 +63,17 @@
 #include "shm/proto.h"
 #include "shm/wake.h"
 
-/* Guard below a worker's C stack: a module may be compiled without stack probes, and then the frame
- * that overflows may be larger than a page. A frame that skips the guard is in another worker's
- * stack. */
-#define POOL_GUARD (1u << 20)
-
 #define POOL_THREADS_START_NS UINT64_C(5000000000)
-
-struct pool_thread {
-	struct pool *pool;
-	uint32_t worker;
-};
 
 static void *pool_worker_thread(void *arg)
 {
-	struct pool_thread *thread = arg;
-	struct worker *w = &thread->pool->workers[thread->worker];
-	int r = topology_bind(thread->pool->topology, thread->worker);
+	struct worker *w = arg;
+	int r = topology_bind(w->pool->topology, w->index);
 	struct fault_thread *fault;
 
 	low_latency_end();
 	if (r < 0)
-		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
+		log_warning("worker %u cannot be pinned: %s", w->index, strerror(-r));
 	fault = fault_begin_thread(w, &w->fiber.self);
 	worker_main(w);
 	fault_end_thread(fault);
@@ -116,54 +105,6 @@ static void pool_await_threads(struct pool *pool)
 					    pool->n_workers + 1 - i);
 				return;
 			}
-}
-
-/* Returns when all threads have made their own allocations. */
-static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
-			      pthread_t *ret_dispatcher)
-{
-	pthread_attr_t attr;
-	int r;
-
-	(void)sem_init(&pool->started, 0, 0);
-	pthread_attr_init(&attr);
-	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
-	if (r == 0)
-		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
-	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
-	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
-	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
-		const struct topology_place *place = topology_place(pool->topology, i);
-
-		store_relaxed(&pool->board->workers[i].cpu, place->cpu);
-		store_relaxed(&pool->board->workers[i].node, place->node);
-		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
-		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
-				    &threads[i]);
-	}
-	if (r == 0)
-		r = -pthread_create(ret_dispatcher, NULL, pool_dispatcher_thread, pool);
-	pthread_attr_destroy(&attr);
-	if (r == 0)
-		pool_await_threads(pool);
-	return r;
-}
-
-/* After all threads have ended. Modules stay loaded. */
-static void pool_free(struct pool *pool)
-{
-	fault_end();
-	fibers_fini(pool); /* its thread uses the board's counters */
-	intake_fini(pool);
-	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
-		worker_fini(&pool->workers[i]);
-	trace_fini(pool);
-	layout_unplace(pool);
-	layout_unmap(pool);
-	pool_free_rows(pool);
-	profile_free(pool->mode.profile);
-	channel_fini(&pool->channel);
-	pool_delete(pool);
 }
 
 static int pool_fail_on(int channel, const char *what, int r)
@@ -256,13 +197,12 @@ static int pool_prepare(struct pool *pool, const int *fds)
 int pool_run(const struct options *options, int channel)
 {
 	struct pool *pool = NULL;
-	struct pool_thread *threads = NULL;
 	struct shake *shake = NULL;
 	_cleanup_close_ int memory = -1;
 	pthread_t dispatcher = 0;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
-	uint32_t n_fds = 0;
+	uint32_t n_fds = 0, n;
 
 	log_set_name("forkd-pool");
 	low_latency_take_over();
@@ -288,6 +228,7 @@ int pool_run(const struct options *options, int channel)
 	close(fds[0]);
 	close(fds[1]);
 	if (r) {
+		fault_end();
 		pool_free(pool);
 		return r;
 	}
@@ -295,9 +236,11 @@ int pool_run(const struct options *options, int channel)
 	(void)worker_catch_signal(pool, WORKER_SIGNAL);
 	bell_begin();
 	park_begin(pool);
-	threads = calloc(pool->n_workers, sizeof(*threads));
 	if (r == 0)
-		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
+		r = pool_start_threads(pool, pool_worker_thread, pool_dispatcher_thread, &n,
+				       &dispatcher);
+	if (r == 0)
+		pool_await_threads(pool);
 	if (r == 0 && pool->mode.fuzz_seed &&
 	    !(shake = schedule_fuzz_start(pool, pool->mode.fuzz_seed)))
 		r = -ENOMEM;
@@ -321,7 +264,7 @@ int pool_run(const struct options *options, int channel)
 	schedule_fuzz_stop(shake);
 	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
 	channel_flush(pool);
-	free(threads);
+	fault_end();
 	pool_free(pool);
 	return EXIT_SUCCESS;
 }
