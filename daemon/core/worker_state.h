@@ -150,9 +150,10 @@ struct worker_roots {
 struct worker_thief {
 	bool wake_debt; /* worker_wake_one() at the next fork: lazy_policy.h, L1 */
 	struct spin spin;
-	uint64_t random;   /* xorshift64 */
-	uint64_t ask_wait; /* ns to wait between requests to victims */
-	uint64_t asked;	   /* time of its last requests, CLOCK_MONOTONIC */
+	uint64_t random;    /* xorshift64 */
+	uint64_t ask_wait;  /* ns to wait between requests to victims */
+	uint64_t asked;	    /* time of its last requests, CLOCK_MONOTONIC */
+	uint64_t answer_by; /* it does not sleep earlier: a victim has got its request */
 	uint64_t stolen_at;
 	uint64_t victim_left; /* entries that stayed public at its last steal */
 	/* A victim that has mail: whether it takes it. */

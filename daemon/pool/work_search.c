@@ -8,10 +8,11 @@
  *   strands were short waits longer between requests (ask_wait), up to POLICY_ASK_MAX. Other work
  *   that it finds does not count, so a thief that always finds some still makes requests. A victim
  *   in a long leaf reaches no fork. If it has not answered POLICY_SIGNAL_MIN after a request, a
- *   thief sends it the pool's signal. The handler publishes the entries below the leaf
- *   (strand_publish_from_signal()). While there are none, the intervals between signals double up
- *   to POLICY_SIGNAL_MAX. Work stays hidden for at most that time plus the time until a thief
- *   searches. In a pool without a signal it stays hidden until the leaf ends (worker_signal.h).
+ *   thief sends it the pool's signal: the thief that sent the request does not sleep before. The
+ *   handler publishes the entries below the leaf (strand_publish_from_signal()). While there are
+ *   none, the intervals between signals double up to POLICY_SIGNAL_MAX. Work stays hidden for at
+ *   most that time plus the time until a thief searches. In a pool without a signal it stays hidden
+ *   until the leaf ends (worker_signal.h).
  */
 #include "daemon/pool/work_search.h"
 
@@ -217,6 +218,7 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 		return;
 	if (worker_request(victim, now)) {
 		COUNT(w, steal_requests);
+		w->thief.answer_by = now + POLICY_ANSWER;
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
@@ -425,7 +427,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 			began = since = now = clock_ns();
 			continue;
 		}
-		if (now - since > limit && pool_is_lazy(pool)) {
+		if (now - since > limit && now >= w->thief.answer_by && pool_is_lazy(pool)) {
 			rested = true;
 			/* After a timed sleep spin only for a short time. */
 			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
