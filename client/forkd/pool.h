@@ -104,8 +104,8 @@ int fk_load(fk_client *client, const char *path);
  * the same memory.
  * client: of fk_open_local(); within a task it may be NULL.
  * body: gets a part, first <= i < last, at most grain numbers long.
- * grain: 0 or less: the library chooses, an eighth of a worker's share, at most 2048, as the loops
- * of Cilk Plus do. fk_for() does so.
+ * grain: 0 or less: the library chooses, a 16th of a worker's share, at most 2048. fk_for() passes
+ * 0.
  * context: passed to each call.
  * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd, which cannot call functions of this
