@@ -20,6 +20,7 @@ libforkpool_la_LIBADD = liblocal.la libclientcore.la libpool.la libhost.la libsh
 	libcommon.la $(LIBURING_LIBS) -ldl
 # -z nodelete: dlclose() does not unmap the code that workers run.
 libforkpool_la_LDFLAGS = -version-info 1:0:0 -shared $(COMMON_LDFLAGS) -Wl,-z,nodelete \
+	-Wl,--gc-sections \
 	-Wl,--version-script=$(srcdir)/daemon/local/libforkpool.map
 # libforkpool.a: one object, of which only the exported functions are global. A program can have
 # functions of the same names as those within. libtool would not do that, so it makes no libforkpool.a.
