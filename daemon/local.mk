@@ -16,6 +16,7 @@ libengine_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAG
 libpool_la_SOURCES =
 libpool_la_CFLAGS = $(libengine_la_CFLAGS)
 libpool_la_LIBADD = libengine.la
+libprocess_la_SOURCES =
 libprocess_la_CFLAGS = $(libengine_la_CFLAGS)
 
 include daemon/host/local.mk

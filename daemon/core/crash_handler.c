@@ -19,7 +19,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/fiber_head.h"
-#include "daemon/core/mapping.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/locate.h"
 #include "daemon/core/pool_state.h"
@@ -482,8 +482,10 @@ static void fault_on_fork(void)
 	close(pool->channel.fd);
 }
 
-void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
-		uint64_t held_ns)
+/* Ends the process and blames a job: this job of a row, which the worker was running, is to end and
+ * has made no progress for held_ns. The dispatcher. */
+static void __attribute__((noreturn))
+fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation, uint64_t held_ns)
 {
 	struct ledger_fault *fault = &pool->arena->fault;
 
@@ -498,7 +500,10 @@ void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t gener
 		kill(pool->pid, SIGKILL);
 }
 
-void fault_overflow(struct worker *w, const struct fiber_head *fiber)
+/* Ends the process and blames the job of a fiber that the worker has just run: it has written below
+ * its stack, which has no guard page. */
+static void __attribute__((noreturn))
+fault_overflow(struct worker *w, const struct fiber_head *fiber)
 {
 	struct ledger_fault *fault = &w->pool->arena->fault;
 
@@ -508,14 +513,16 @@ void fault_overflow(struct worker *w, const struct fiber_head *fiber)
 		fault_overflows(fault, fiber->stack->size);
 		fault_name(fault, fiber);
 	}
-	/* In a program's own process it is a fault like others. */
-	if (mapping_is_private()) {
-		(void)raise(SIGSEGV);
-		abort();
-	}
 	for (;;)
 		kill(w->pool->pid, SIGKILL);
 }
+
+const struct crash_hooks crash_handler = {
+	.begin_thread = fault_begin_thread,
+	.end_thread = fault_end_thread,
+	.hang = fault_hang,
+	.overflow = fault_overflow,
+};
 
 /* ------------------------------------------------------------------------ threads that end */
 

@@ -39,6 +39,7 @@
 
 #include <stdint.h>
 
+struct crash_hooks;
 struct fault_thread;
 struct fiber_head;
 struct pool;
@@ -54,6 +55,9 @@ void fault_know_objects(struct pool *pool);
 /* From now on no job is blamed. */
 void fault_end(void);
 
+/* For pool->crash: the functions below. */
+extern const struct crash_hooks crash_handler;
+
 /*
  * Registers the calling thread, which must not end before fault_end_thread(). It gets an alternate
  * signal stack, because the fault may be an overflow of its own.
@@ -63,13 +67,3 @@ void fault_end(void);
 struct fault_thread *fault_begin_thread(const struct worker *worker,
 					struct fiber_head *const *fiber);
 void fault_end_thread(struct fault_thread *thread);
-
-/* Ends the process and blames a job: this job of a row, which the worker was running, is to end and
- * has made no progress for held_ns. The dispatcher. */
-void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
-		uint64_t held_ns) __attribute__((noreturn));
-
-/* Ends the process and blames the job of a fiber that the worker has just run: it has written below
- * its stack, which has no guard page. */
-void fault_overflow(struct worker *worker, const struct fiber_head *fiber)
-	__attribute__((noreturn));

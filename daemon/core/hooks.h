@@ -8,11 +8,15 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker_state.h"
+
+struct fault_thread;
 
 struct pool_hooks {
 	/* Wakes a sleeping worker, the nearest to waker, unless another one already searches for
@@ -61,6 +65,28 @@ struct pool_hooks {
 	 * the pool; any lock of daemon/fiber may be held. */
 	bool (*hang_is_reached)(struct pool *pool, uint64_t *held);
 };
+
+/* crash_handler.h. A pool in a program has none. */
+struct crash_hooks {
+	struct fault_thread *(*begin_thread)(const struct worker *worker,
+					     struct fiber_head *const *fiber);
+	void (*end_thread)(struct fault_thread *thread);
+	/* Neither returns. */
+	void (*hang)(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
+		     uint64_t held_ns);
+	void (*overflow)(struct worker *worker, const struct fiber_head *fiber);
+};
+
+/* A fiber has written below its stack. */
+static inline void __attribute__((noreturn))
+hooks_overflow(struct worker *worker, const struct fiber_head *fiber)
+{
+	if (worker->pool->crash)
+		worker->pool->crash->overflow(worker, fiber);
+	/* A fault like others. */
+	(void)raise(SIGSEGV);
+	abort();
+}
 
 static inline void worker_fail(struct worker *w, int code)
 {

@@ -9,8 +9,6 @@ libengine_la_SOURCES += \
 	daemon/core/manager_channel.c \
 	daemon/core/manager_channel.h \
 	daemon/core/deque.h \
-	daemon/core/crash_handler.c \
-	daemon/core/crash_handler.h \
 	daemon/core/fiber_head.h \
 	daemon/core/fiber_stack.c \
 	daemon/core/fiber_stack.h \
@@ -23,8 +21,6 @@ libengine_la_SOURCES += \
 	daemon/core/mailbox.h \
 	daemon/core/join_counter.h \
 	daemon/core/lazy_policy.h \
-	daemon/core/locate.c \
-	daemon/core/locate.h \
 	daemon/core/mapping.c \
 	daemon/core/mapping.h \
 	daemon/core/mark.h \
@@ -40,8 +36,6 @@ libengine_la_SOURCES += \
 	daemon/core/work_span.h \
 	daemon/core/clients.c \
 	daemon/core/clients.h \
-	daemon/core/sample.c \
-	daemon/core/sample.h \
 	daemon/core/spin_policy.h \
 	daemon/core/stacklet.c \
 	daemon/core/stacklet.h \
@@ -62,6 +56,13 @@ libengine_la_SOURCES += \
 	daemon/core/worker.c \
 	daemon/core/worker.h \
 	daemon/core/worker_state.h
+libprocess_la_SOURCES += \
+	daemon/core/crash_handler.c \
+	daemon/core/crash_handler.h \
+	daemon/core/locate.c \
+	daemon/core/locate.h \
+	daemon/core/sample.c \
+	daemon/core/sample.h
 if SWITCH_X86_64
 libengine_la_SOURCES += daemon/core/context_switch_x86_64.S
 endif

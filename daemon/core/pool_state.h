@@ -32,6 +32,7 @@ struct job_value;
 struct options;
 struct park;
 struct pool_hooks;
+struct crash_hooks;
 struct profile;
 struct stack_arena;
 struct starved;
@@ -114,6 +115,7 @@ struct pool {
 	sem_t started;		 /* posted by each thread that has allocated what it needs */
 	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher sets ENDING, which stays */
 	const struct pool_hooks *hooks;
+	const struct crash_hooks *crash; /* NULL: crashes are the program's */
 	struct pool_fork_mode mode;
 	struct pool_rows rows;
 	struct modules modules;

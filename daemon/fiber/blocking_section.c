@@ -47,7 +47,6 @@
 #include "common/clock.h"
 #include "common/list.h"
 #include "common/options.h"
-#include "daemon/core/crash_handler.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/context_switch.h"
@@ -140,7 +139,7 @@ static void blocking_thread_run(struct blocking_thread *t, struct fiber *f)
 	t->fiber = &f->head;
 	switch_to(&t->loop, &f->context);
 	if (unlikely(!fiber_stack_intact(f->head.stack)))
-		fault_overflow(f->head.worker, &f->head);
+		hooks_overflow(f->head.worker, &f->head);
 	t->fiber = NULL;
 	f->head.blocking = NULL;
 	pool->hooks->charge(pool, f->head.frame.job, blocking_thread_cpu() - began);
@@ -153,18 +152,21 @@ static void blocking_thread_run(struct blocking_thread *t, struct fiber *f)
 static void *blocking_thread_main(void *arg)
 {
 	struct blocking_thread *t = arg;
-	struct fault_thread *fault;
+	const struct crash_hooks *crash = t->pool->crash;
+	struct fault_thread *fault = NULL;
 	struct fiber *f;
 
 	blocking_thread_begin(t);
-	fault = fault_begin_thread(NULL, &t->fiber);
+	if (crash)
+		fault = crash->begin_thread(NULL, &t->fiber);
 	*blocking_self_here() = t;
 	switch_adopt(&t->loop);
 	while ((f = blocking_thread_take(&t->pool->fibers->blocking)))
 		blocking_thread_run(t, f);
 	switch_destroy(&t->loop);
 	*blocking_self_here() = NULL;
-	fault_end_thread(fault);
+	if (crash)
+		crash->end_thread(fault);
 	return NULL;
 }
 

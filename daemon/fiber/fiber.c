@@ -38,7 +38,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/core/crash_handler.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/mailbox.h"
 #include "daemon/core/mapping.h"
@@ -191,7 +190,7 @@ static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
 	if (unlikely(!fiber_stack_intact(f->head.stack)))
-		fault_overflow(w, &f->head);
+		hooks_overflow(w, &f->head);
 	if (f->shared && f->after != FIBER_ENDS && unlikely(!shared_stack_keep(w, f))) {
 		f->refused = true;
 		return &f->head.frame;

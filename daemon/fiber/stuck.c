@@ -30,7 +30,6 @@
 #include "common/list.h"
 #include "common/log.h"
 #include "common/relaxed.h"
-#include "daemon/core/crash_handler.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/parked.h"
 #include "daemon/fiber/ready.h"
@@ -177,8 +176,8 @@ static bool scope_look(struct pool *pool, const struct fiber_bucket *bucket, str
 	    load_relaxed(&scope->stuck_ns) != since)
 		return true;
 	if (scope_hangs(pool, scope, depth, now))
-		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
-			   ledger_row(pool->arena, row).generation, scope->same_depth_ns);
+		pool->crash->hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
+				  ledger_row(pool->arena, row).generation, scope->same_depth_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u.%" PRIu64 ": deadlock: %" PRIu64
 		    " fibers wait for each other's end: their waits return ECANCELED",

@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/valgrind.h"
-#include "daemon/core/crash_handler.h"
+#include "daemon/core/hooks.h"
 #include "daemon/fiber/scope.h"
 #include "common/util.h"
 #include "daemon/core/pool_settings.h"
@@ -232,8 +232,8 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	bool again = look.doomed && look.doomed == last.doomed;
 
 	if (hang_is_reached(pool, &watch->held))
-		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
-			   held);
+		pool->crash->hang(pool, index, (uint32_t)(look.doomed >> 32) - 1,
+				  (uint32_t)look.doomed, held);
 	/* A worker that had the CPU most of the time need not be asked. */
 	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
 		hang_ask(w);
@@ -303,8 +303,8 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 	    !fibers_has_scope(pool, row))
 		orphan->held = last.held + min(now - last.now, interval);
 	if (hang_is_reached(pool, &orphan->held))
-		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
-			   (uint32_t)last.doomed, orphan->held);
+		pool->crash->hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
+				  (uint32_t)last.doomed, orphan->held);
 	return true;
 }
 

@@ -24,7 +24,7 @@ libpool_la_SOURCES += \
 	daemon/pool/worker_thread.h
 
 # What only the machine's pool has, which is a process of its own.
-libprocess_la_SOURCES = \
+libprocess_la_SOURCES += \
 	daemon/pool/manager_requests.c \
 	daemon/pool/manager_requests.h \
 	daemon/pool/module_memory.c \

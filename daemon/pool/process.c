@@ -35,6 +35,7 @@
 #include "daemon/core/bell.h"
 #include "daemon/core/manager_channel.h"
 #include "daemon/core/crash_handler.h"
+#include "daemon/core/sample.h"
 #include "daemon/core/fork_mode.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/work_span.h"
@@ -75,6 +76,7 @@ static void *pool_worker_thread(void *arg)
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", w->index, strerror(-r));
 	fault = fault_begin_thread(w, &w->fiber.self);
+	sample_begin(w);
 	worker_main(w);
 	fault_end_thread(fault);
 	return NULL;
@@ -215,6 +217,7 @@ int pool_run(const struct options *options, int channel)
 	pool = pool_new();
 	if (!pool)
 		return pool_fail_on(channel, "no memory for its tables", -errno);
+	pool->crash = &crash_handler;
 	pool->options = options;
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);

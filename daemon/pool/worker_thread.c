@@ -23,7 +23,6 @@
 #include "daemon/core/mailbox.h"
 #include "daemon/core/steal_policy.h"
 #include "daemon/core/pool_state.h"
-#include "daemon/core/sample.h"
 #include "daemon/core/spin_policy.h"
 #include "daemon/core/stacklet.h"
 #include "daemon/core/trace.h"
@@ -151,7 +150,6 @@ void *worker_main(void *arg)
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
 	trim_init(w);
 	slice_timer_begin(w);
-	sample_begin(w);
 	nested_begin(w, __builtin_frame_address(0));
 	(void)sem_post(&w->pool->started);
 	worker_loop(w);

@@ -18,6 +18,7 @@
 
 #include "daemon/engine/slow_path.h"
 #include "daemon/fiber/cancel.h"
+#include "daemon/core/crash_handler.h"
 #include "daemon/core/job_abort.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
@@ -357,6 +358,7 @@ START_TEST(write_below_a_slab_ends_the_pool)
 		rig_prepare = without_guards;
 		start(1, false);
 		rig.pool->pid = getpid();
+		rig.pool->crash = &crash_handler;
 		if (write(ready[1], &rig.arena_fd, sizeof(int)) != sizeof(int) ||
 		    read(go[0], &fd, 1) != 1)
 			_exit(1);
