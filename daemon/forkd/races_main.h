@@ -357,7 +357,7 @@ int main(int argc, char *argv[])
 	for (const struct fk_export *e = fk_module.exports; e < fk_module.exports_end; e++) {
 		printf("%s ", e->name);
 		races_print_items(e->args);
-		printf("%s-> ", e->args->type ? " " : "");
+		printf("%s->%s", e->args->type ? " " : "", e->results->type ? " " : "");
 		races_print_items(e->results);
 		printf("\n");
 	}

@@ -340,14 +340,16 @@ _Static_assert(FK_NAME_LETTERS + sizeof(":") + FK_NAME_LETTERS ==
 		       FK_ITEM_LETTERS + 1 == SIGNATURE_NAME,
 	       "task.h refuses what the board has no room for");
 
-/* Appends arguments or results to a signature. False: there is no room. */
-static bool module_append(char *text, size_t size, const struct fk_item *item)
+/* Appends items to a signature, after a separator. False: there is no room. */
+static bool module_append(char *text, size_t size, const char *separator,
+			  const struct fk_item *item)
 {
-	for (const char *comma = ""; item->type; item++, comma = ", ") {
+	for (; item->type; item++, separator = ", ") {
 		size_t n = strlen(text);
 
-		if (snprintf(text + n, size - n, "%s%s%s%s", comma, item->name ? item->name : "",
-			     item->name ? ":" : "", item->type) >= (int)(size - n))
+		if (snprintf(text + n, size - n, "%s%s%s%s", separator,
+			     item->name ? item->name : "", item->name ? ":" : "",
+			     item->type) >= (int)(size - n))
 			return false;
 	}
 	return true;
@@ -366,14 +368,16 @@ static uint32_t module_count_items(const struct fk_item *list)
  * one line in ret_error. */
 static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
 {
+	static const struct fk_item arrow[] = { { NULL, "->" }, { 0 } };
 	const struct fk_export *export = task->export;
-	const char *arrow = export->args->type ? " -> " : "-> ", *at;
 	const size_t room = sizeof(task->text);
 	char *text = task->text;
+	const char *at;
 	int r;
 
-	if (!module_append(text, room, export->args) || strlen(text) + strlen(arrow) >= room ||
-	    !module_append(strcat(text, arrow), room, export->results))
+	if (!module_append(text, room, "", export->args) ||
+	    !module_append(text, room, *text ? " " : "", arrow) ||
+	    !module_append(text, room, " ", export->results))
 		return text_refuse(
 			ret_error, size, -ENAMETOOLONG,
 			"task %s: its signature has more than %zu letters: make the names of "

@@ -313,6 +313,14 @@ START_TEST(task_with_another_signature_has_another_hash_at_its_index)
 	ck_assert_str_eq(at(1), "mine:task1");
 	ck_assert_str_eq(board->tasks[1].signature, "m:i64 -> i64");
 	ck_assert_uint_ne(board->tasks[1].hash, hash);
+	table[1].results = nothing;
+	table[1].result_size = 0;
+	load_again(0, N);
+	ck_assert_str_eq(board->tasks[1].signature, "m:i64 ->");
+	table[1].args = nothing;
+	table[1].args_size = 0;
+	load_again(0, N);
+	ck_assert_str_eq(board->tasks[1].signature, "->");
 	ck_assert_uint_eq(board->tasks[1].flags, 0);
 }
 END_TEST
