@@ -12,11 +12,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <forkd/fiber.h>
+
 #include "client/lib/wake_worker.h"
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/local/local_pool.h"
 #include "shm/futex.h"
 #include "shm/layout.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
 #include "tests/support/local.h"
@@ -40,6 +46,15 @@ static const struct {
 struct fake fake;
 fk_client *client;
 static fk_client *local_watcher; /* keeps a local pool until fake_stop() */
+
+/* The job of each row of a local pool, which waits in its task until the test runs it. */
+static struct turn {
+	struct fk_counter waits;  /* 1, or 0: the task continues, */
+	_Atomic int code;	  /* and fails with this code, unless it is 0 */
+	_Atomic uint32_t arrived; /* generation of the job that waits, or has waited */
+	_Atomic uint32_t taken;	  /* of the job that fake_take() has returned */
+} turns[FAKE_CLIENTS * LOCAL_JOBS_MAX];
+static struct pool *_Atomic local_pool; /* known when a task has begun */
 
 static void *must_map(int fd, uint32_t kind)
 {
@@ -110,20 +125,147 @@ static void *accept_clients(void *unused)
 	}
 }
 
-void fake_run(uint32_t payload)
+/* ------------------------------------------------------------------------ a local pool's jobs */
+
+/* In the fiber of a task. Returns 0 or a code to fail with. */
+static int await_turn(int drops)
 {
-	struct client_segment *segment = atomic_load(&fake.clients[ring_payload_client(payload)]);
-	struct job *job = (struct job *)(segment + 1) + ring_payload_job(payload);
-	char *heap = (char *)segment + segment->heap_offset;
-	struct group *groups = client_segment_groups((struct job *)(segment + 1), fake.n_jobs);
+	struct pool *pool = worker_self()->pool;
+	uint32_t row = worker_self()->job.row;
+	struct turn *turn = &turns[row];
+
+	atomic_store(&local_pool, pool);
+	if (fake.n_running && !drops)
+		return 0;
+	atomic_store(&turn->arrived, ledger_row(pool->arena, row).generation);
+	if (fk_counter_wait(&turn->waits, 0) < 0)
+		return 0;
+	ck_assert_int_eq(fk_counter_add(&turn->waits, 1), 0);
+	return atomic_load(&turn->code);
+}
+
+/* True if a job has its outcome, and all that wait for it were woken. */
+static bool has_ended(struct job *job, uint32_t at, uint32_t generation)
+{
+	struct pool *pool = atomic_load(&local_pool);
+	struct ledger_row row;
+
+	if (job_outcome(job) == JOB_PENDING && atomic_load(&job->generation) == generation)
+		return false;
+	/* Without a pool no task has begun: the job was refused. */
+	if (!pool)
+		return true;
+	row = ledger_row(pool->arena, at);
+	return row.generation != generation || row.state == LEDGER_FREE;
+}
+
+static struct turn *turn_of(uint32_t index)
+{
+	return &turns[client->id * LOCAL_JOBS_MAX + index];
+}
+
+static void end_local(uint32_t index, uint32_t outcome)
+{
+	uint32_t at = client->id * LOCAL_JOBS_MAX + index;
+	struct job *job = &client->jobs[index];
+	uint32_t generation = atomic_load(&job->generation);
+	struct turn *turn = turn_of(index);
+
+	while (!has_ended(job, at, generation) && atomic_load(&turn->arrived) != generation)
+		sched_yield();
+	atomic_store(&turn->code, outcome == JOB_FAILED ? -EINVAL : 0);
+	if (has_ended(job, at, generation))
+		return;
+	if (outcome == JOB_CANCELLED)
+		local_pool_cancel(client->id, index, generation);
+	else if (outcome == JOB_DONE || outcome == JOB_FAILED)
+		ck_assert_int_eq(fk_counter_add(&turn->waits, -1), 0);
+	else
+		LOCAL_REFUSE("a task that ends the process");
+	while (!has_ended(job, at, generation))
+		sched_yield();
+}
+
+/* Returns the index of the first job that was submitted, has not ended and was not taken; or -1. */
+static int next_local(void)
+{
+	uint64_t first = UINT64_MAX;
+	int found = -1;
+
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
+		struct job *job = &client->jobs[i];
+		uint64_t submitted = atomic_load(&client->slots[i].submitted_ns);
+
+		if (job_outcome(job) == JOB_PENDING && submitted < first &&
+		    atomic_load(&turn_of(i)->taken) != atomic_load(&job->generation)) {
+			first = submitted;
+			found = (int)i;
+		}
+	}
+	return found;
+}
+
+static int take_local(uint32_t *ret_payload)
+{
+	int index = next_local();
+
+	if (index < 0 || !ret_payload)
+		return min(index, 0);
+	atomic_store(&turn_of((uint32_t)index)->taken,
+		     atomic_load(&client->jobs[index].generation));
+	*ret_payload = ring_payload(client->id, 0, (uint32_t)index);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ the fake pool's jobs */
+
+/* Stores the outcome of a job, and wakes the threads that wait for it. */
+static void give_outcome(struct job *job, struct group *groups, uint32_t outcome)
+{
 	struct watch *watch = watch_of(groups);
-	uint32_t outcome = JOB_DONE;
 	struct group *group;
 	uint32_t told;
+
+	/* Job begun: later than at the same instant. */
+	atomic_store_explicit(&job->ended_ns, clock_ns() + 1, memory_order_relaxed);
+	/* Before the outcome: afterwards the record may belong to another job. */
+	group = group_of(groups, atomic_load(&job->group));
+	told = job_finish(job, job->generation, outcome);
+	if (told & JOB_WAITER)
+		(void)futex_wake(&job->state, INT32_MAX);
+	if (told & JOB_WATCHED && watch_end(watch))
+		(void)futex_wake(&watch->ended, INT32_MAX);
+	if (group && group_done(group, 1))
+		(void)futex_wake(&group->word, INT32_MAX);
+}
+
+void fake_end(fk_job job, uint32_t outcome)
+{
+	if (local_is_on())
+		end_local((uint32_t)(job & 0xffff), outcome);
+	else
+		give_outcome(client_job(client, job), client->groups, outcome);
+}
+
+void fake_run(uint32_t payload)
+{
+	struct client_segment *segment;
+	struct job *job;
+	char *heap;
+	uint32_t outcome = JOB_DONE;
 	struct job_ref ref;
 	int64_t numbers[2];
 	double half;
 
+	if (local_is_on()) {
+		job = &client->jobs[ring_payload_job(payload)];
+		if (strcmp(fake.board->tasks[atomic_load(&job->task)].name, "test:drop") != 0)
+			end_local(ring_payload_job(payload), JOB_DONE);
+		return;
+	}
+	segment = atomic_load(&fake.clients[ring_payload_client(payload)]);
+	job = (struct job *)(segment + 1) + ring_payload_job(payload);
+	heap = (char *)segment + segment->heap_offset;
 	atomic_store_explicit(&job->started_ns, clock_ns(), memory_order_relaxed);
 	memcpy(numbers, job->args, sizeof(numbers));
 	memcpy(&ref, job->args, sizeof(ref));
@@ -161,17 +303,7 @@ void fake_run(uint32_t payload)
 	default:
 		return;
 	}
-	/* Job begun: later than at the same instant. */
-	atomic_store_explicit(&job->ended_ns, clock_ns() + 1, memory_order_relaxed);
-	/* Before the outcome: afterwards the record may belong to another job. */
-	group = group_of(groups, atomic_load(&job->group));
-	told = job_finish(job, job->generation, outcome);
-	if (told & JOB_WAITER)
-		(void)futex_wake(&job->state, INT32_MAX);
-	if (told & JOB_WATCHED && watch_end(watch))
-		(void)futex_wake(&watch->ended, INT32_MAX);
-	if (group && group_done(group, 1))
-		(void)futex_wake(&group->word, INT32_MAX);
+	give_outcome(job, client_segment_groups((struct job *)(segment + 1), fake.n_jobs), outcome);
 }
 
 /* Lists the words of a chain's jobs, given the payload of the first job. Under the lock. */
@@ -197,7 +329,8 @@ int fake_take(uint32_t *ret_payload)
 {
 	int found = -1;
 
-	LOCAL_REFUSE("the test is the pool");
+	if (local_is_on())
+		return take_local(ret_payload);
 	pthread_mutex_lock(&fake.lock);
 	for (uint32_t i = 0; i < fake.n_workers && !fake.n_pending && found < 0; i++) {
 		struct ring *ring = &fake.tenant->rings[i];
@@ -208,7 +341,6 @@ int fake_take(uint32_t *ret_payload)
 		found = (int)i;
 		if (ret_payload) {
 			unchain(payload);
-			fake.n_words++;
 			ring_consume(ring, fake.heads[i]++);
 		}
 	}
@@ -262,15 +394,45 @@ static void *dispatch(void *unused)
 	return NULL;
 }
 
+void fake_await_begun(fk_job job)
+{
+	const struct job *record = client_job(client, job);
+
+	while (local_is_on() ? atomic_load(&turn_of((uint32_t)(job & 0xffff))->arrived) !=
+				       atomic_load(&record->generation)
+			     : !atomic_load(&record->started_ns))
+		sched_yield();
+}
+
+struct board_task *fake_task(const char *name)
+{
+	struct board_task *task = fake.board->tasks;
+
+	while (strcmp(task->name, name) != 0)
+		task++;
+	return task;
+}
+
+int fake_outside(void)
+{
+	return local_is_on() ? -FK_E_BUFFER_ALIGN : -FK_E_BUFFER_OUTSIDE;
+}
+
 uint32_t fake_finish(fk_job job, uint32_t outcome)
 {
-	LOCAL_REFUSE("the test is the pool");
+	LOCAL_REFUSE("a pool that dies");
 	return job_finish(client_job(client, job), client_generation(job), outcome);
+}
+
+static void show_task(struct board_task *task, const char *name, const char *signature)
+{
+	(void)strcpy(task->name, name);
+	(void)strcpy(task->signature, signature);
+	task->hash = signature_hash(name, signature);
 }
 
 void fake_segments(uint32_t n_workers)
 {
-	LOCAL_REFUSE("the test is the pool");
 	fake.n_workers = n_workers;
 	fake.fds[0] =
 		segment_create("check-board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600);
@@ -280,13 +442,8 @@ void fake_segments(uint32_t n_workers)
 	fake.tenant = must_map(fake.fds[1], SEGMENT_TENANT);
 	fake.board->manager.n_workers = n_workers;
 	fake.tenant->n_rings = n_workers;
-	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++) {
-		struct board_task *task = &fake.board->tasks[i];
-
-		(void)strcpy(task->name, tasks[i].name);
-		(void)strcpy(task->signature, tasks[i].signature);
-		task->hash = signature_hash(task->name, task->signature);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
+		show_task(&fake.board->tasks[i], tasks[i].name, tasks[i].signature);
 	atomic_store(&fake.board->n_tasks, ARRAY_SIZE(tasks));
 }
 
@@ -307,11 +464,13 @@ void fake_listen(void)
 static void start_local(uint32_t n_workers)
 {
 	const char *directory = getenv("top_builddir");
+	struct board_task *odd;
 	char text[4096];
 
-	if (!fake.n_running)
-		LOCAL_REFUSE("the test is the pool");
-	(void)snprintf(text, sizeof(text), "%p %p", (void *)&fake.hold, (void *)&fake.held);
+	for (size_t i = 0; i < ARRAY_SIZE(turns); i++)
+		turns[i].waits = FK_COUNTER_OF(1);
+	(void)snprintf(text, sizeof(text), "%p %p %p", (void *)&fake.hold, (void *)&fake.held,
+		       (void *)(uintptr_t)await_turn);
 	ck_assert_int_eq(setenv("FORKD_TEST_HOLD", text, 1), 0);
 	(void)strcpy(fake.path, "local");
 	fake.n_workers = n_workers;
@@ -321,6 +480,10 @@ static void start_local(uint32_t n_workers)
 	local_load(local_watcher, text);
 	fake.board = (struct board *)(uintptr_t)local_watcher->board;
 	fake.tenant = local_watcher->tenant;
+	/* FK_EXPORT() makes no such signature. */
+	odd = &fake.board->tasks[fake.board->n_tasks];
+	show_task(odd, tasks[ARRAY_SIZE(tasks) - 1].name, tasks[ARRAY_SIZE(tasks) - 1].signature);
+	atomic_fetch_add(&fake.board->n_tasks, 1);
 }
 
 void fake_start(uint32_t n_workers, uint32_t n_running)
@@ -360,6 +523,16 @@ void fake_hang_up(void)
 		close(fake.connections[i]);
 		fake.connections[i] = -1;
 	}
+}
+
+void fake_see_close(uint32_t client)
+{
+	union proto_message message;
+
+	if (local_is_on())
+		ck_assert_uint_ne(fake.board->clients[client].left_ns, 0);
+	else
+		ck_assert_int_eq(fake_recv(client, &message, 0), 0);
 }
 
 static void wake_until_joined(pthread_t thread, _Atomic uint32_t *word)

@@ -7,8 +7,9 @@
  * tasks: add, len and inc work; fail and crash fail; hold keeps its worker busy until the test
  * releases it; drop never ends.
  *
- * With a local pool in its place (tests/support/local.h), crash does nothing, and the test cannot
- * take the part of the daemon: n_running must not be 0.
+ * With a local pool in its place (tests/support/local.h), crash does nothing. Its workers run. If
+ * n_running is 0, each job waits in its task until the test runs it, and so does a job of drop in
+ * any case.
  */
 #pragma once
 
@@ -30,14 +31,13 @@ struct fake {
 	int connections[FAKE_CLIENTS];
 	_Atomic uint32_t n_connections;
 	uint32_t n_workers;
-	uint32_t n_running; /* threads; with 0 the test serves the words */
+	uint32_t n_running; /* threads; with 0 the test runs the jobs */
 	int fds[2];	    /* of board and tenant */
 	struct board *board;
 	struct tenant_segment *tenant;
 	_Atomic(struct client_segment *) clients[FAKE_CLIENTS];
-	pthread_mutex_t lock; /* protects the consumer role, the next four fields */
+	pthread_mutex_t lock; /* protects the consumer role, the next three fields */
 	uint64_t heads[FAKE_WORKERS];
-	uint32_t n_words;		/* taken off the rings */
 	uint32_t pending[FAKE_PENDING]; /* payloads of jobs that arrived in chains */
 	uint32_t n_pending;
 	_Atomic uint32_t stop;
@@ -70,6 +70,9 @@ int fake_recv(uint32_t client, union proto_message *ret_message, int flags);
 /* Closes all connections. */
 void fake_hang_up(void);
 
+/* Checks that the daemon has the end of a client's connection. */
+void fake_see_close(uint32_t client);
+
 /* fake_let_go() releases the jobs of test:hold. fake_await_held() waits until n of them are
  * held. */
 void fake_let_go(void);
@@ -81,7 +84,21 @@ void fake_await_held(uint32_t n);
 int fake_take(uint32_t *ret_payload);
 void fake_run(uint32_t payload);
 
-/* Stores the outcome of a job and does nothing else. Returns as job_finish() does. */
+/* Gives a job this outcome as the pool does. */
+void fake_end(fk_job job, uint32_t outcome);
+
+/* Waits until the pool has begun a job of drop, or any job if n_running is 0. */
+void fake_await_begun(fk_job job);
+
+/* Returns the task of this name on the board. */
+struct board_task *fake_task(const char *name);
+
+/* Returns the error of a buffer outside of the heap that is not copied, and does not start at a
+ * multiple of 8 bytes: a local job may refer to all other memory. */
+int fake_outside(void);
+
+/* Stores the outcome of a job and does nothing else, as a pool that dies then. Returns as
+ * job_finish() does. */
 uint32_t fake_finish(fk_job job, uint32_t outcome);
 
 /* Waits until *tid is set and that thread of this process sleeps in the kernel. */

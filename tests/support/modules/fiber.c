@@ -419,9 +419,14 @@ static void gets_signals(void *arg)
 {
 	static const int signos[] = { SIGUSR1, SIGUSR2 };
 	int64_t *where = arg;
+	sigset_t set;
 	char here;
 
+	sigemptyset(&set);
 	for (int i = 0; i < 2; i++) {
+		/* Workers of a local pool block it. */
+		(void)sigaddset(&set, signos[i]);
+		(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 		(void)raise(signos[i]);
 		if (atomic_load(&handled_at[i]))
 			*where |=

@@ -10,14 +10,12 @@
 
 START_TEST(batch_is_one_word_and_a_chain_in_order)
 {
-	uint32_t payload;
 	uint32_t index;
 
 	start(1, 0);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 40, 0, jobs), 0);
 	ck_assert_uint_eq(words(), 1);
-	ck_assert_int_eq(ring_peek(&fake.tenant->rings[0], 0, &payload), RING_OK);
-	index = ring_payload_job(payload);
+	index = (uint32_t)jobs[0] & 0xffff;
 	for (uint32_t i = 0; i < 40; i++) {
 		struct job *job = &client->jobs[index];
 
@@ -83,6 +81,7 @@ static void fill(uint32_t ring)
 {
 	uint64_t position;
 
+	LOCAL_REFUSE("words of no job");
 	while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
 		;
 }
@@ -107,7 +106,8 @@ END_TEST
 
 START_TEST(each_request_selects_whether_its_buffers_are_copied)
 {
-	static char bytes[JOBS];
+	/* The second byte of each: a local job uses an aligned buffer in place. */
+	static _Alignas(8) char bytes[JOBS][8];
 	union fk_value values[JOBS];
 	void *in_heap;
 
@@ -115,8 +115,8 @@ START_TEST(each_request_selects_whether_its_buffers_are_copied)
 	ck_assert_int_eq(fk_alloc(client, 8, &in_heap), 0);
 	memset(in_heap, 0, 8);
 	for (uint32_t i = 0; i < JOBS; i++) {
-		values[i].buf = i == 5 ? FK_BUFFER(in_heap, 1) : FK_BUFFER(&bytes[i], 1);
-		bytes[i] = (char)i;
+		values[i].buf = i == 5 ? FK_BUFFER(in_heap, 1) : FK_BUFFER(&bytes[i][1], 1);
+		bytes[i][1] = (char)i;
 		requests[i] = (struct fk_request){
 			.task = must_find(client, "test:inc"),
 			.values = &values[i],
@@ -126,16 +126,16 @@ START_TEST(each_request_selects_whether_its_buffers_are_copied)
 	}
 	/* One of them is not copied: the copies of the others are freed. */
 	requests[JOBS - 1].options.flags = 0;
-	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), -FK_E_BUFFER_OUTSIDE);
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), fake_outside());
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
 	requests[JOBS - 1].options.flags = FK_COPY_BUFFERS;
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
 	ck_assert_uint_eq(heap_used(&client->heap), 64 * JOBS);
 	run_all();
 	for (uint32_t i = 0; i < JOBS; i++) {
-		ck_assert_int_eq(bytes[i], (char)i);
+		ck_assert_int_eq(bytes[i][1], (char)i);
 		ck_assert_int_eq(fk_result(client, jobs[i], NULL, 0), 0);
-		ck_assert_int_eq(bytes[i], (char)(i == 5 ? 5 : i + 1));
+		ck_assert_int_eq(bytes[i][1], (char)(i == 5 ? 5 : i + 1));
 	}
 	ck_assert_int_eq(*(char *)in_heap, 1);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
@@ -170,8 +170,8 @@ START_TEST(one_invalid_request_refuses_the_batch)
 	};
 	union fk_value text = { .str = "four" };
 	union fk_value none = { .str = NULL };
-	char local[4];
-	union fk_value outside = { .buf = { local, 4 } };
+	_Alignas(8) char local[5];
+	union fk_value outside = { .buf = { local + 1, 4 } };
 	fk_group group;
 
 	start(2, 0);
@@ -199,13 +199,13 @@ START_TEST(one_invalid_request_refuses_the_batch)
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_NULL);
 	requests[6].task = must_find(client, "test:inc");
 	requests[6].values = &outside;
-	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_BUFFER_OUTSIDE);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), fake_outside());
 	requests[6].task = NULL;
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_NULL);
 	requests[6] = requests[5];
-	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
+	atomic_store(&fake_task("test:len")->flags, TASK_GONE);
 	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -FK_E_TASK_GONE);
-	atomic_store(&fake.board->tasks[1].flags, 0);
+	atomic_store(&fake_task("test:len")->flags, 0);
 	ck_assert_uint_eq(words(), 0);
 	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
 	must_be_clean();
@@ -287,6 +287,7 @@ START_TEST(place_selects_the_ring)
 {
 	uint32_t seen = 0;
 
+	LOCAL_REFUSE("workers without work to do are not busy");
 	start(4, 0);
 	for (uint32_t i = 0; i < 4; i++) {
 		atomic_store(&fake.board->workers[i].node, i / 2 + 5);
@@ -350,7 +351,7 @@ START_TEST(record_of_a_chain_is_reused_while_the_rest_waits)
 		ck_assert_uint_eq(again >> 16, (jobs[k] >> 16) + 1);
 		jobs[k] = again;
 	}
-	ck_assert_uint_eq(words(), 3);
+	ck_assert_uint_eq(words(), 4);
 	run_all();
 	must_be_sums(jobs, JOBS);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);

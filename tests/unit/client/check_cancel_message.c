@@ -12,7 +12,6 @@
 START_TEST(cancel_names_the_job_and_its_generation)
 {
 	union proto_message message;
-	struct job *record;
 	fk_job jobs[2] = { must_drop() };
 
 	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
@@ -21,21 +20,32 @@ START_TEST(cancel_names_the_job_and_its_generation)
 	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);
 	ck_assert_uint_eq(message.cancel.job, jobs[1] & 0xffff);
 	ck_assert_uint_eq(message.cancel.generation, jobs[1] >> 16);
-	/* The record says it too, as long as it is this job's. */
+	/* A job that has ended is not cancelled. */
+	fake_end(jobs[1], JOB_CANCELLED);
+	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
+	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
+	fake_hang_up();
+	ck_assert_int_eq(fk_cancel(client, jobs[0]), -ECONNRESET);
+	fake_close();
+}
+END_TEST
+
+START_TEST(cancel_is_in_the_record_until_the_release)
+{
+	struct job *record;
+	fk_job jobs[2] = { must_drop() };
+
+	ck_assert_int_eq(fk_submit(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
+	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	record = client_job(client, jobs[1]);
 	ck_assert_uint_eq(atomic_load(&record->cancel), jobs[1] >> 16);
 	ck_assert_uint_eq(atomic_load(&client_job(client, jobs[0])->cancel), 0);
-	/* A job that has ended or was released is not cancelled. */
-	(void)fake_finish(jobs[1], JOB_CANCELLED);
-	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
-	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
+	fake_end(jobs[1], JOB_CANCELLED);
 	ck_assert_int_eq(fk_result(client, jobs[1], NULL, 0), -ECANCELED);
 	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
 	ck_assert_uint_eq(atomic_load(&record->cancel), 0);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), -ESTALE);
 	ck_assert_int_eq(fk_cancel(client, 0), -ESTALE);
-	fake_hang_up();
-	ck_assert_int_eq(fk_cancel(client, jobs[0]), -ECONNRESET);
 	fake_close();
 }
 END_TEST

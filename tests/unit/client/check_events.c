@@ -397,6 +397,7 @@ END_TEST
 /* All rings have as many words as they have room for. */
 static void fill_rings(void)
 {
+	LOCAL_REFUSE("words of no job");
 	for (uint32_t w = 0; w < fake.n_workers; w++)
 		for (uint64_t position, i = 0; i < RING_SLOTS; i++)
 			ck_assert_int_eq(ring_push(&fake.tenant->rings[w], 0, &position), RING_OK);

@@ -7,7 +7,6 @@
 
 #include "client/lib/record_pool.h"
 #include "common/util.h"
-#include "shm/futex.h"
 #include "tests/support/requests.h"
 #include "tests/support/threads.h"
 
@@ -136,7 +135,7 @@ START_TEST(batches_that_wait_for_room_do_not_wait_for_each_other)
 {
 	start(3, 3);
 	run_threads(submit_often);
-	ck_assert_uint_eq(fake.n_words, THREADS * ROUNDS);
+	ck_assert_uint_eq(words(), THREADS * ROUNDS);
 	stop();
 }
 END_TEST
@@ -155,15 +154,6 @@ static void *submit_sixty(void *unused)
 		err = fk_release_batch(client, mine, 60);
 	atomic_fetch_add(&large_done, 1);
 	return (void *)err;
-}
-
-/* Ends a job as the pool does. */
-static void end(fk_job job)
-{
-	struct watch *watch = watch_of(client->groups);
-
-	if (fake_finish(job, JOB_CANCELLED) & JOB_WATCHED && watch_end(watch))
-		(void)futex_wake(&watch->ended, INT32_MAX);
 }
 
 /* Free records stay free for other threads, whose jobs could not end without them. */
@@ -188,7 +178,7 @@ START_TEST(batch_that_waits_for_room_holds_no_records)
 	}
 	/* Each job separately, so that no wake covers several jobs. */
 	for (int i = 0; i < 40; i++)
-		end(jobs[i]);
+		fake_end(jobs[i], JOB_CANCELLED);
 	/* One of the two is submitted, and then the other. */
 	while (atomic_load(&large_done) < 2) {
 		if (fake_take(&payload) >= 0)

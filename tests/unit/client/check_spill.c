@@ -290,15 +290,16 @@ END_TEST
 /* fk_result() of a spilled job needs them. */
 START_TEST(copies_of_iobufs_wait_for_the_release)
 {
-	static char numbers_of[JOBS][2];
+	/* The second and third byte: a local job uses an aligned buffer in place. */
+	static _Alignas(8) char numbers_of[JOBS][8];
 	const fk_task *task;
 
 	start(1, 0);
 	task = must_find(client, "test:inc");
 	for (uint32_t i = 0; i < JOBS; i++) {
-		numbers_of[i][0] = (char)i;
+		numbers_of[i][1] = (char)i;
 		ck_assert_int_eq(fk_submit(client, task, FK_COPY_BUFFERS, &jobs[i],
-					   FK_BUFFER(numbers_of[i], 2)),
+					   FK_BUFFER(&numbers_of[i][1], 2)),
 				 0);
 	}
 	run_all();
@@ -306,8 +307,8 @@ START_TEST(copies_of_iobufs_wait_for_the_release)
 	ck_assert_uint_eq(heap_used(&client->heap), JOBS * 64);
 	for (uint32_t i = 0; i < JOBS; i++) {
 		ck_assert_int_eq(fk_result(client, jobs[i], NULL, 0), 0);
-		ck_assert_int_eq(numbers_of[i][0], (char)(i + 1));
-		ck_assert_int_eq(numbers_of[i][1], 1);
+		ck_assert_int_eq(numbers_of[i][1], (char)(i + 1));
+		ck_assert_int_eq(numbers_of[i][2], 1);
 	}
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 1), 0);
 	ck_assert_uint_eq(heap_used(&client->heap), 64);
@@ -486,6 +487,7 @@ START_TEST(batch_that_waits_for_a_ring_blocks_no_other_thread)
 	void *err;
 
 	start(2, 0);
+	LOCAL_REFUSE("words of no job");
 	ring = &fake.tenant->rings[0];
 	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS - 2, 0, jobs), 0);
 	run_all();

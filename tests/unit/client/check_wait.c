@@ -58,6 +58,7 @@ static void *dismiss_when_waited_for(void *job)
 {
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
 
+	LOCAL_REFUSE("a socket");
 	await_waiter(job);
 	/* And then the end of the connection. */
 	ck_assert_int_eq(proto_send(fake.connections[0], &error, sizeof(error), NULL, 0), 0);
@@ -86,6 +87,7 @@ static int lose_socket(void)
 {
 	int fd = client->fd;
 
+	LOCAL_REFUSE("a socket");
 	client->fd = -1;
 	return fd;
 }
@@ -241,6 +243,7 @@ START_TEST(poll_repeats_a_wake_taken_by_another_process)
 	fk_group group;
 	fk_job job;
 
+	LOCAL_REFUSE("a worker that is a thread of the test");
 	fake_start(1, 0);
 	word = &fake.board->workers[0].wake;
 	client = must_open();
@@ -272,6 +275,7 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 	pthread_t thread;
 	fk_job job;
 
+	LOCAL_REFUSE("a worker that is a thread of the test");
 	fake_start(1, 0);
 	word = &fake.board->workers[0].wake;
 	wake_store(word, WAKE_LOOKING);
@@ -291,18 +295,23 @@ START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 }
 END_TEST
 
-/* A job of 100 ms according to its record. */
+/* A job of 100 ms: of a local pool, or according to its record. */
 static void *end_a_long_job(void *argument)
 {
-	struct job *job = argument;
+	const struct timespec nap = { .tv_nsec = LONG_JOB_NS };
+	fk_job handle = *(const fk_job *)argument;
+	struct job *job = client_job(client, handle);
 
 	await_waiter(job);
-	/* The fake daemon has taken it. */
-	while (!atomic_load(&job->started_ns))
-		sched_yield();
+	fake_await_begun(handle);
+	if (local_is_on()) {
+		(void)nanosleep(&nap, NULL);
+		fake_end(handle, JOB_DONE);
+		return NULL;
+	}
 	atomic_store(&job->started_ns, 1);
 	atomic_store(&job->ended_ns, 1 + LONG_JOB_NS);
-	(void)job_finish(job, atomic_load(&job->generation), JOB_DONE);
+	(void)fake_finish(handle, JOB_DONE);
 	return NULL;
 }
 
@@ -310,7 +319,6 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 {
 	const fk_task *task;
 
-	LOCAL_REFUSE("the test is the pool");
 	fake_open(1, 1);
 	task = must_find(client, "test:drop");
 	for (int i = 0; i < 2; i++) {
@@ -319,7 +327,7 @@ START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 
 		ck_assert_int_eq(fk_submit(client, task, 0, &job), 0);
 		ck_assert(!long_job_spends(&client->long_job, client_job(client, job)));
-		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
+		pthread_create(&thread, NULL, end_a_long_job, &job);
 		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 		pthread_join(thread, NULL);
 		if (i)

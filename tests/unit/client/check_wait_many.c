@@ -21,6 +21,12 @@ static struct watch *watch_of_client(void)
 	return watch_of(client->groups);
 }
 
+/* Returns how a job is waited for. */
+static uint32_t waiters(fk_job job)
+{
+	return atomic_load(&client_job(client, job)->state) & (JOB_WAITER | JOB_WATCHED);
+}
+
 /* ------------------------------------------------------------------------ any */
 
 #define MANY 600u
@@ -71,11 +77,9 @@ START_TEST(end_of_any_of_600_jobs_wakes_the_thread_that_waits_for_any)
 
 		pthread_create(&thread, NULL, wait_for_any, &any);
 		await_sleeper(watch);
-		ck_assert_uint_eq(fake_finish(many[order[i]], JOB_DONE), JOB_WATCHED);
-		if (watch_end(watch)) {
-			(void)futex_wake(&watch->ended, INT32_MAX);
-			wakes++;
-		}
+		ck_assert_uint_eq(waiters(many[order[i]]), JOB_WATCHED);
+		wakes += atomic_load(&watch->sleepers) != 0;
+		fake_end(many[order[i]], JOB_DONE);
 		pthread_join(thread, NULL);
 		ck_assert_int_eq(any.err, 0);
 		ck_assert_uint_eq(any.index, order[i]);
@@ -117,9 +121,8 @@ START_TEST(single_wait_and_wait_for_any_are_both_woken)
 	pthread_create(&thread, NULL, wait_for_any, &any);
 	await_sleeper(watch_of_client());
 	ck_assert_int_eq(fk_wait(client, many[1], 1000 * NSEC_PER_USEC), -ETIMEDOUT);
-	ck_assert_uint_eq(fake_finish(many[1], JOB_DONE), JOB_WAITER | JOB_WATCHED);
-	if (watch_end(watch_of_client()))
-		(void)futex_wake(&watch_of_client()->ended, INT32_MAX);
+	ck_assert_uint_eq(waiters(many[1]), JOB_WAITER | JOB_WATCHED);
+	fake_end(many[1], JOB_DONE);
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(any.index, 1);
 	fake_close();
@@ -136,8 +139,8 @@ START_TEST(first_ended_job_is_returned)
 	ck_assert_int_eq(fk_wait_any(client, many, MANY, 100 * NSEC_PER_USEC, &index), -ETIMEDOUT);
 	ck_assert_int_eq(fk_wait_any(client, many, 0, FK_FOREVER, &index), -FK_E_NO_JOBS);
 	ck_assert_uint_eq(index, 99);
-	(void)fake_finish(many[400], JOB_DONE);
-	(void)fake_finish(many[200], JOB_DONE);
+	fake_end(many[400], JOB_DONE);
+	fake_end(many[200], JOB_DONE);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(fk_wait_any(client, many, MANY,
 					     i == 0   ? 0

@@ -10,8 +10,33 @@
 
 #include <forkd/fiber.h>
 
-FK_LEAF_TASK(int64_t, add, (int64_t, a, int64_t, b))
+static struct {
+	_Atomic uint32_t *hold, *held;
+	/* of fake.c; returns 0 or a code to fail with */
+	int (*await_turn)(int drops);
+} fake;
+
+/* The environment has the addresses. */
+static void __attribute__((constructor)) begin(void)
 {
+	const char *text = getenv("FORKD_TEST_HOLD");
+
+	if (!text || sscanf(text, "%p %p %p", (void **)&fake.hold, (void **)&fake.held,
+			    (void **)&fake.await_turn) != 3)
+		abort();
+}
+
+static void await_turn(int drops)
+{
+	int code = fake.await_turn(drops);
+
+	if (code)
+		(void)fk_fiber_fail(code);
+}
+
+FK_FIBER_TASK(int64_t, add, (int64_t, a, int64_t, b))
+{
+	await_turn(0);
 	return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
@@ -20,48 +45,50 @@ struct length {
 	double half;
 };
 
-FK_LEAF_TASK(struct length, len, (struct fk_str, t))
+FK_FIBER_TASK(struct length, len, (struct fk_str, t))
 {
+	await_turn(0);
 	return (struct length){ (int64_t)t.size, (double)t.size / 2 };
 }
 
-FK_LEAF_TASK(fk_void, inc, (struct fk_iobuf, d))
+FK_FIBER_TASK(fk_void, inc, (struct fk_iobuf, d))
 {
 	unsigned char *bytes = d.data;
 
+	await_turn(0);
 	for (uint64_t i = 0; i < d.size; i++)
 		bytes[i]++;
+	return (fk_void){};
 }
 
-FK_LEAF_TASK(int64_t, fail, (int64_t, code))
+FK_FIBER_TASK(int64_t, fail, (int64_t, code))
 {
-	FK_LEAF_FAIL((int)code);
+	await_turn(0);
+	(void)fk_fiber_fail((int)code);
 	return 0;
 }
 
-FK_LEAF_TASK(fk_void, crash, ())
+FK_FIBER_TASK(fk_void, crash, ())
 {
+	await_turn(0);
+	return (fk_void){};
 }
 
-/* Keeps its worker while struct fake.hold, whose address is in the environment, is 1. */
+/* Keeps its worker while struct fake.hold is 1. */
 FK_LEAF_TASK(fk_void, hold, ())
 {
 	const struct timespec nap = { .tv_nsec = 100000 };
-	_Atomic uint32_t *hold = NULL, *held = NULL;
 
-	if (sscanf(getenv("FORKD_TEST_HOLD"), "%p %p", (void **)&hold, (void **)&held) != 2)
-		abort();
-	atomic_fetch_add(held, 1);
-	(void)syscall(SYS_futex, held, FUTEX_WAKE, INT32_MAX);
-	while (atomic_load(hold))
+	atomic_fetch_add(fake.held, 1);
+	(void)syscall(SYS_futex, fake.held, FUTEX_WAKE, INT32_MAX);
+	while (atomic_load(fake.hold))
 		(void)nanosleep(&nap, NULL);
 }
 
-/* Ends only when its job is cancelled. */
+/* Ends only when its job is cancelled, or the test ends it. */
 FK_FIBER_TASK(fk_void, drop, ())
 {
-	while (fk_fiber_sleep(UINT64_C(3600000000000)) == 0)
-		;
+	await_turn(1);
 	return (fk_void){};
 }
 
