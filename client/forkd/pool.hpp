@@ -461,7 +461,9 @@ private:
 			return;
 		}
 		both([&] { merge(a, low, b, half - low, out); },
-		     [&] { merge(a + low, n - low, b + half - low, m - half + low, out + half); });
+		     [&] {
+			     merge(a + low, n - low, b + (half - low), m - half + low, out + half);
+		     });
 	}
 	template <class In, class Out>
 	void merge_all(In a, In a_end, In b, In b_end, Out out) noexcept

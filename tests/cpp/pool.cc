@@ -227,6 +227,9 @@ static void sorts(fk::pool &pool)
 			MUST(output == want);
 			pool.parallel_sort(other.rbegin(), other.rend(), std::greater<>());
 			MUST(std::equal(other.begin(), other.end(), want.begin(), want.end()));
+			/* Halves that do not overlap. No iterator may leave the range. */
+			pool.parallel_sort(other.begin(), other.end(), std::greater<>());
+			MUST(std::equal(other.rbegin(), other.rend(), want.begin(), want.end()));
 
 			for (const auto each : input)
 				elements.push_back(
