@@ -6,6 +6,10 @@
 #include <sys/resource.h>
 
 #include "common/util.h"
+#include "common/valgrind.h"
+
+/* valgrind warns of a mapping of more than 256 MiB, and its search for leaks reads all of it. */
+#define MAPPING_VALGRIND (UINT64_C(128) << 20)
 
 static bool is_private;
 static void *given;
@@ -47,6 +51,8 @@ uint64_t mapping_space(uint64_t most)
 {
 	struct rlimit limit;
 
+	if (on_valgrind())
+		most = min(most, MAPPING_VALGRIND);
 	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return most;
 	return min(most, (uint64_t)limit.rlim_cur / 8 & ~UINT64_C(0x1fffff));
