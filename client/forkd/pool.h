@@ -112,6 +112,7 @@ int fk_load(fk_client *client, const char *path);
  *	                 program
  *	-ECANCELED       within a task: its job was cancelled, has expired or has failed; some
  *	                 functions may not have been called
+ *	-EINVAL          the caller is a fiber on a shared stack
  *	-FK_E_NULL       client is NULL, and the caller is no task
  *	-ENOMEM          no memory for frames
  *	-EPERM           in a child of fork()
@@ -195,7 +196,8 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
  * result: pointer to the type of the task's result; NULL for fk_void.
  * task_: name of FK_TASK() or similar, declared above in the same file.
  * The arguments of the task follow, which may be of any type, such as pointers.
- * Returns 0, the code of FK_FAIL() as fk_call() does, or the errors of fk_for().
+ * Returns 0, the code of FK_FAIL() as fk_call() does, or the errors of fk_for(). -EINVAL: the
+ * caller is a fiber on a shared stack, and an argument is an address on it.
  */
 #define FK_RUN(client, result, task_, ...)                                                         \
 	__extension__({                                                                            \

@@ -66,6 +66,18 @@ int nested_call(struct worker *w,
 			     : nested_run(w, enter, task, result, args);
 }
 
+bool nested_shares_stack(const struct worker *w, const void *args, size_t size)
+{
+	const char *word;
+
+	for (size_t at = 0; w->fiber.self && at + sizeof(word) <= size; at += sizeof(word)) {
+		memcpy(&word, (const char *)args + at, sizeof(word));
+		if (fiber_on_shared_stack(fiber_of(&w->fiber.self->frame), word, 1))
+			return true;
+	}
+	return false;
+}
+
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
 		     const struct fk_task *task, void *result, size_t size, const void *args)
 {

@@ -2,6 +2,7 @@
 /* call_frame.h - C functions, of fibers and of tasks with frames, call tasks that have frames */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct fiber;
@@ -21,3 +22,10 @@ struct fk_frame *fiber_call(struct worker *worker, struct fiber *fiber);
 int nested_call(struct worker *worker,
 		void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
 		const struct fk_task *task, void *result, size_t size, const void *args);
+
+/*
+ * Returns true if the caller is a fiber on a shared stack, and a word of the arguments is an
+ * address on it: while the task runs, the data of another fiber may be there.
+ * args, size: the arguments of a task, and their bytes.
+ */
+bool nested_shares_stack(const struct worker *worker, const void *args, size_t size);

@@ -153,6 +153,8 @@ int fk_run_task(fk_client *client, const struct fk_program_task *task, void *res
 	fk_job job = 0;
 	int err;
 
+	if (w && nested_shares_stack(w, args, task->args_size))
+		return error_say(-EINVAL, "an argument is on the caller's shared stack");
 	if (w)
 		return nested_call(w, task->enter, task->task, result, task->result_size, args);
 	err = local_check(client);

@@ -495,6 +495,47 @@ START_TEST(fibers_make_nested_calls)
 }
 END_TEST
 
+struct on_shared {
+	int loop, call, other;
+	int64_t result;
+};
+
+/* The data of fk_for() is on the stack, which others use while the fiber waits. */
+static void on_shared(void *arg)
+{
+	struct on_shared *to = arg;
+	int64_t own;
+
+	to->loop = fk_for(NULL, 0, N, square, x);
+	to->other = FK_RUN(NULL, NULL, fill, &own, 1, 7);
+	to->call = FK_RUN(NULL, &to->result, fib, 10);
+}
+
+FK_FIBER_TASK(int64_t, shares, (struct on_shared *, to))
+{
+	struct fk_counter counter = FK_COUNTER;
+
+	if (fk_fiber_spawn_on(on_shared, to, &counter, FK_STACK_SHARED, FK_FIBER_STACK) < 0)
+		return -1;
+	return fk_counter_wait(&counter, 0);
+}
+
+START_TEST(fiber_on_a_shared_stack_cannot_pass_data_that_is_on_it)
+{
+	struct on_shared to = { 0 };
+	int64_t result = -1;
+
+	open_pool(2);
+	ck_assert_int_eq(FK_RUN(pool, &result, shares, &to), 0);
+	ck_assert_int_eq(result, 0);
+	ck_assert_int_eq(to.loop, -EINVAL);
+	ck_assert_int_eq(to.other, -EINVAL);
+	ck_assert_int_eq(to.call, 0);
+	ck_assert_int_eq(to.result, 55);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
 /* Plain functions that tasks call nest loops and tasks. */
 static _Atomic uint64_t inner_sum;
 
