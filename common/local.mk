@@ -22,6 +22,7 @@ libcommon_la_SOURCES = \
 	common/option_table.c \
 	common/option_table.h \
 	common/relaxed.h \
+	common/sanitizer.h \
 	common/sparse.h \
 	common/text.h \
 	common/util.h \

@@ -14,9 +14,6 @@
 #include <limits.h>
 #include <stdint.h>
 
-#ifdef FK_SANITIZE_ADDRESS
-#include <sanitizer/asan_interface.h>
-#endif
 #ifdef HAVE_VALGRIND_VALGRIND_H
 #include <valgrind/valgrind.h>
 #else
@@ -24,7 +21,16 @@
 #define VALGRIND_STACK_DEREGISTER(id)	   ((void)(id))
 #endif
 
-#ifdef FK_SANITIZE
+/* Whether the process has a sanitizer that must know of switches. */
+static bool switch_is_reported(void)
+{
+#ifdef FK_SANITIZE_THREAD
+	return true;
+#else
+	return __sanitizer_start_switch_fiber;
+#endif
+}
+
 static void switch_begin(void *arg)
 {
 	struct switch_context *ctx = arg;
@@ -32,7 +38,6 @@ static void switch_begin(void *arg)
 	switch_arrive(ctx);
 	ctx->entry(ctx->arg);
 }
-#endif
 
 void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void (*entry)(void *arg),
 		 void *arg)
@@ -42,29 +47,27 @@ void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void 
 	assert(size >= SWITCH_STACK_LEAST);
 	*ctx = (struct switch_context){
 		.valgrind = VALGRIND_STACK_REGISTER(stack_low, (char *)high - 1) + 1,
+		.reported = switch_is_reported(),
+		.entry = entry,
+		.arg = arg,
+		.stack_low = stack_low,
+		.stack_size = size,
 	};
-#ifdef FK_SANITIZE
-	ctx->entry = entry;
-	ctx->arg = arg;
-	ctx->stack_low = stack_low;
-	ctx->stack_size = size;
 #ifdef FK_SANITIZE_THREAD
-	ctx->fiber = __tsan_create_fiber(0);
+	ctx->shadow = __tsan_create_fiber(0);
 #endif
-	entry = switch_begin;
-	arg = ctx;
-#endif
+	if (ctx->reported) {
+		entry = switch_begin;
+		arg = ctx;
+	}
 	ctx->sp = switch_prepare(stack_low, high, entry, arg);
 }
 
 void switch_adopt(struct switch_context *ctx)
 {
-	*ctx = (struct switch_context){ 0 };
-#ifdef FK_SANITIZE
-	ctx->adopted = true;
+	*ctx = (struct switch_context){ .reported = switch_is_reported(), .adopted = true };
 #ifdef FK_SANITIZE_THREAD
-	ctx->fiber = __tsan_get_current_fiber();
-#endif
+	ctx->shadow = __tsan_get_current_fiber();
 #endif
 }
 
@@ -72,14 +75,12 @@ void switch_destroy(struct switch_context *ctx)
 {
 	if (ctx->valgrind)
 		VALGRIND_STACK_DEREGISTER(ctx->valgrind - 1);
-#ifdef FK_SANITIZE_ADDRESS
 	/* Redzones of functions that never returned are still poisoned. */
 	if (!ctx->adopted)
-		__asan_unpoison_memory_region(ctx->stack_low, ctx->stack_size);
-#endif
+		sanitizer_clean(ctx->stack_low, ctx->stack_size);
 #ifdef FK_SANITIZE_THREAD
 	if (!ctx->adopted)
-		__tsan_destroy_fiber(ctx->fiber);
+		__tsan_destroy_fiber(ctx->shadow);
 #endif
 	ctx->sp = NULL;
 }

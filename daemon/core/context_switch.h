@@ -52,14 +52,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/sanitizer.h"
+#include "common/util.h"
+
 #if !defined(SWITCH_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
 #define SWITCH_UCONTEXT 1
 #endif
 
-#if defined(FK_SANITIZE_ADDRESS)
-#include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(FK_SANITIZE_THREAD)
+#ifdef FK_SANITIZE_THREAD
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -73,21 +73,20 @@ struct switch_context {
 	void *sp;
 	/* 1 + valgrind's id of the stack; 0: none. */
 	unsigned int valgrind;
-#ifdef FK_SANITIZE
-	/* First function on a new stack. */
+	/* This process has a sanitizer that must know of switches. */
+	bool reported;
+	bool adopted;
+	/* For sanitizers, else unused: the first function on a new stack, and the context that last
+	 * switched to this one. */
 	void (*entry)(void *arg);
 	void *arg;
-	/* The context that last switched to this one. */
 	struct switch_context *from;
 	/* The stack; for an adopted context known from its first switch on. */
 	const void *stack_low;
 	size_t stack_size;
 	/* AddressSanitizer's fake stack while this context waits; ThreadSanitizer's handle of
 	 * it. */
-	void *fake_stack;
-	void *fiber;
-	bool adopted;
-#endif
+	void *shadow;
 };
 
 /* Implementation: leaves context from and continues in context to. */
@@ -161,53 +160,41 @@ void switch_adopt(struct switch_context *ctx);
  * again. */
 void switch_destroy(struct switch_context *ctx);
 
-#ifdef FK_SANITIZE
 /* Always inline: a function called here could start on one stack and return on another, which
  * confuses sanitizers that track calls. */
 static inline __attribute__((always_inline)) void
 switch_depart(struct switch_context *from, struct switch_context *to, bool for_good)
 {
+	if (likely(!to->reported))
+		return;
 	to->from = from;
-	(void)for_good;
-#ifdef FK_SANITIZE_ADDRESS
-	__sanitizer_start_switch_fiber(for_good ? NULL : &from->fake_stack, to->stack_low,
-				       to->stack_size);
-#endif
 #ifdef FK_SANITIZE_THREAD
-	__tsan_switch_to_fiber(to->fiber, 0);
+	(void)for_good;
+	__tsan_switch_to_fiber(to->shadow, 0);
+#else
+	__sanitizer_start_switch_fiber(for_good ? NULL : &from->shadow, to->stack_low,
+				       to->stack_size);
 #endif
 }
 
 /* After ctx is entered, for the first time or again. */
 static inline __attribute__((always_inline)) void switch_arrive(struct switch_context *ctx)
 {
-#ifdef FK_SANITIZE_ADDRESS
+#ifdef FK_SANITIZE_THREAD
+	(void)ctx;
+#else
 	const void *low;
 	size_t size;
 
-	__sanitizer_finish_switch_fiber(ctx->fake_stack, &low, &size);
+	if (likely(!ctx->reported))
+		return;
+	__sanitizer_finish_switch_fiber(ctx->shadow, &low, &size);
 	if (ctx->from->adopted) {
 		ctx->from->stack_low = low;
 		ctx->from->stack_size = size;
 	}
-#else
-	(void)ctx;
 #endif
 }
-#else
-static inline void switch_depart(struct switch_context *from, struct switch_context *to,
-				 bool for_good)
-{
-	(void)from;
-	(void)to;
-	(void)for_good;
-}
-
-static inline void switch_arrive(struct switch_context *ctx)
-{
-	(void)ctx;
-}
-#endif
 
 /*
  * Leaves context from, which is the caller's, and continues in context to, which must differ.

@@ -69,13 +69,7 @@
 #include "common/cleanup.h"
 #include "common/list.h"
 #include "common/relaxed.h"
-
-#ifdef FK_SANITIZE_ADDRESS
-#include <sanitizer/asan_interface.h>
-#define fiber_stack_open(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
-#else
-#define fiber_stack_open(p, n) ((void)(p), (void)(n))
-#endif
+#include "common/sanitizer.h"
 
 #ifndef MADV_GUARD_INSTALL /* glibc 2.41 */
 #define MADV_GUARD_INSTALL 102
@@ -621,11 +615,10 @@ void fiber_stack_put(struct fiber_stacks *stacks, struct fiber_stack *stack)
 	if (!stack)
 		return;
 	stack->fresh = false;
-	/* Functions of the last fiber may not have returned, which leaves their redzones
-	 * poisoned. */
-	fiber_stack_open(stack->low, stack->size);
+	/* Functions of the last fiber may not have returned. */
+	sanitizer_clean(stack->low, stack->size);
 	if (stack->kind == FIBER_STACK_SLAB)
-		fiber_stack_open(stack->low - FIBER_STACK_CANARY, FIBER_STACK_CANARY);
+		sanitizer_clean(stack->low - FIBER_STACK_CANARY, FIBER_STACK_CANARY);
 	fiber_stack_drop(stacks, stack);
 }
 

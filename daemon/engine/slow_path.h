@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "common/sanitizer.h"
 #include "daemon/core/worker.h"
 
 /* Enters the runtime from a task: until fk_enter() the signal handler does nothing. Returns the
@@ -23,8 +24,10 @@ static inline struct worker *strand_enter(struct fk_worker *fk)
 #define STRAND_SET(worker)  _setjmp((worker)->engine.jump->buf)
 #define STRAND_JUMP(worker) longjmp((worker)->engine.jump->buf, 1)
 #else
-#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump->buf)
-#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump->buf, 1)
+#define STRAND_SET(worker) __builtin_setjmp((worker)->engine.jump->buf)
+#define STRAND_JUMP(worker)                                                                        \
+	(__asan_handle_no_return ? __asan_handle_no_return() : (void)0,                            \
+	 __builtin_longjmp((worker)->engine.jump->buf, 1))
 #endif
 
 /* slow_path.c */

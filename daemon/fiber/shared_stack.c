@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/sanitizer.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/mailbox.h"
 #include "daemon/core/steal_policy.h"
@@ -27,9 +28,6 @@
 #include "daemon/fiber/self.h"
 #include "daemon/core/hooks.h"
 
-#ifdef FK_SANITIZE_ADDRESS
-#include <sanitizer/asan_interface.h>
-#endif
 #ifdef HAVE_VALGRIND_VALGRIND_H
 #include <valgrind/memcheck.h>
 #else
@@ -157,9 +155,7 @@ bool shared_stack_enter(struct worker *w, struct fiber *f)
 	shared = f->copy.shared;
 	if (shared->resident == f)
 		return false;
-#ifdef FK_SANITIZE_ADDRESS
-	ASAN_UNPOISON_MEMORY_REGION(shared->stack->low, shared->stack->size);
-#endif
+	sanitizer_clean(shared->stack->low, shared->stack->size);
 	if (shared->resident)
 		shared_stack_out(w, shared->resident);
 	shared->resident = f;
