@@ -26,7 +26,6 @@ libcommon_la_SOURCES = \
 	common/sparse.h \
 	common/text.h \
 	common/util.h \
-	common/valgrind.c \
 	common/valgrind.h
 
 liboptions_la_SOURCES = \

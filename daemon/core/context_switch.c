@@ -11,15 +11,9 @@
 #include "daemon/core/context_switch.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdint.h>
 
-#ifdef HAVE_VALGRIND_VALGRIND_H
-#include <valgrind/valgrind.h>
-#else
-#define VALGRIND_STACK_REGISTER(low, high) UINT_MAX
-#define VALGRIND_STACK_DEREGISTER(id)	   ((void)(id))
-#endif
+#include "common/valgrind.h"
 
 /* Whether the process has a sanitizer that must know of switches. */
 static bool switch_is_reported(void)
@@ -46,7 +40,8 @@ void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void 
 
 	assert(size >= SWITCH_STACK_LEAST);
 	*ctx = (struct switch_context){
-		.valgrind = VALGRIND_STACK_REGISTER(stack_low, (char *)high - 1) + 1,
+		.valgrind = valgrind_request(VALGRIND_STACK_ADD, (uintptr_t)stack_low,
+					     (uintptr_t)high - 1),
 		.reported = switch_is_reported(),
 		.entry = entry,
 		.arg = arg,
@@ -73,14 +68,13 @@ void switch_adopt(struct switch_context *ctx)
 
 void switch_destroy(struct switch_context *ctx)
 {
-	if (ctx->valgrind)
-		VALGRIND_STACK_DEREGISTER(ctx->valgrind - 1);
-	/* Redzones of functions that never returned are still poisoned. */
-	if (!ctx->adopted)
+	if (!ctx->adopted) {
+		(void)valgrind_request(VALGRIND_STACK_REMOVE, ctx->valgrind, 0);
+		/* Redzones of functions that never returned are still poisoned. */
 		sanitizer_clean(ctx->stack_low, ctx->stack_size);
 #ifdef FK_SANITIZE_THREAD
-	if (!ctx->adopted)
 		__tsan_destroy_fiber(ctx->shadow);
 #endif
+	}
 	ctx->sp = NULL;
 }

@@ -51,6 +51,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/sanitizer.h"
 #include "common/util.h"
@@ -71,8 +72,6 @@ struct switch_context {
 	/* sp of the waiting context, private to the implementation. First member: the assembly
 	 * relies on it. */
 	void *sp;
-	/* 1 + valgrind's id of the stack; 0: none. */
-	unsigned int valgrind;
 	/* This process has a sanitizer that must know of switches. */
 	bool reported;
 	bool adopted;
@@ -84,6 +83,8 @@ struct switch_context {
 	/* The stack; for an adopted context known from its first switch on. */
 	const void *stack_low;
 	size_t stack_size;
+	/* valgrind's id of the stack. */
+	uintptr_t valgrind;
 	/* AddressSanitizer's fake stack while this context waits; ThreadSanitizer's handle of
 	 * it. */
 	void *shadow;

@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/sanitizer.h"
+#include "common/valgrind.h"
 #include "daemon/core/fiber_stack.h"
 #include "daemon/core/mailbox.h"
 #include "daemon/core/steal_policy.h"
@@ -27,12 +28,6 @@
 #include "daemon/fiber/ready.h"
 #include "daemon/fiber/self.h"
 #include "daemon/core/hooks.h"
-
-#ifdef HAVE_VALGRIND_VALGRIND_H
-#include <valgrind/memcheck.h>
-#else
-#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) ((void)(p), (void)(n))
-#endif
 
 /* Bytes in use below the sp of a context. */
 #ifdef SWITCH_UCONTEXT
@@ -141,7 +136,7 @@ static void shared_stack_in(struct fiber *f)
 	uint32_t used;
 	char *low = shared_stack_used(f, &used);
 
-	VALGRIND_MAKE_MEM_UNDEFINED(low, used);
+	(void)valgrind_request(VALGRIND_MEM_UNDEFINED, (uintptr_t)low, used);
 	memcpy(low, f->copy.bytes, used);
 }
 
